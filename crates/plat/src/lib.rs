@@ -1,0 +1,41 @@
+//! The only room of the house that touches the outside.
+//!
+//! Atomics, futex words, the clock, memory mapping, directories of arenas, life words, processes and
+//! threads. Everything that the protocols above do to shared memory or to the kernel goes through
+//! here, so that one source ships and is explored: with the feature `sim` the same names are served
+//! by crashsim, where each call is a step at which the explorer may switch, kill or stop.
+//!
+//! Nothing here knows what a semaphore or a pool is.
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("chappe's wait words put the futex half of a 64-bit word at its lower address: little-endian only");
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("chappe needs 64-bit Linux");
+
+#[cfg(not(feature = "sim"))]
+#[path = "real/mod.rs"]
+mod backend;
+
+#[cfg(feature = "sim")]
+#[path = "sim/mod.rs"]
+mod backend;
+
+mod word;
+
+pub use backend::{atomic, clock, dir, futex, life, process, thread};
+pub use word::{Life, OWNER_DIED, TID_MASK, WATCHED};
+
+/// Marks a point between two operations at which a kill or a switch is of interest to the explorer,
+/// although no shared word is touched there. Costs nothing in the shipping build.
+#[macro_export]
+macro_rules! step {
+    ($what:expr) => {
+        $crate::step_point($what)
+    };
+}
+
+/// What [`step!`] calls.
+#[inline(always)]
+pub fn step_point(what: &'static str) {
+    backend::step_point(what);
+}

@@ -1,0 +1,246 @@
+//! The directory where named arenas lie, the files in it, and mapping them.
+
+use std::ffi::{CString, OsStr};
+use std::fs::{File as StdFile, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is known of a file or directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its inode number.
+    pub inode: u64,
+    /// Its owner.
+    pub uid: u32,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Its length in bytes.
+    pub len: u64,
+    /// How many names it has; 0 once unlinked.
+    pub links: u64,
+}
+
+fn facts(m: &std::fs::Metadata) -> Facts {
+    Facts { inode: m.ino(), uid: m.uid(), mode: m.mode() & 0o7777, len: m.len(), links: m.nlink() }
+}
+
+/// An open directory of arenas.
+pub struct Dir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+/// An open file of a [`Dir`].
+pub struct File {
+    inner: StdFile,
+}
+
+/// Exclusive right to create and remove in a directory; given back on drop and by any death.
+pub struct Locked<'a> {
+    _file: StdFile,
+    _threads: MutexGuard<'a, ()>,
+}
+
+static THREADS: Mutex<()> = Mutex::new(());
+
+impl Dir {
+    /// Makes the directory with `mode` if it is not there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn make(path: &Path, mode: u32) -> io::Result<()> {
+        match std::fs::DirBuilder::new().mode(mode).create(path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Opens a directory; a symbolic link in its place is refused (`ELOOP` or `ENOTDIR`).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(path: &Path) -> io::Result<Dir> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(path)?;
+        Ok(Dir { fd: file.into(), path: path.to_owned() })
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is known of it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn facts(&self) -> io::Result<Facts> {
+        Ok(facts(&StdFile::from(self.fd.try_clone()?).metadata()?))
+    }
+
+    /// Takes the lock under which arenas are created and removed. Waits for a living holder.
+    ///
+    /// A record lock of the process: no child inherits it, and the kernel drops it at any death.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn lock(&self) -> io::Result<Locked<'static>> {
+        let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = self.openat(".lock", libc::O_RDWR | libc::O_CREAT, 0o600)?;
+        // SAFETY: an all-zero flock is a valid value; the fields that matter are set below.
+        let mut range: libc::flock = unsafe { std::mem::zeroed() };
+        range.l_type = libc::F_WRLCK as i16;
+        loop {
+            // SAFETY: the descriptor is open and the struct valid.
+            if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLKW, &range) } == 0 {
+                return Ok(Locked { _file: file, _threads: threads });
+            }
+            let e = io::Error::last_os_error();
+            if e.kind() != io::ErrorKind::Interrupted {
+                return Err(e);
+            }
+        }
+    }
+
+    fn openat(&self, name: &str, flags: i32, mode: u32) -> io::Result<StdFile> {
+        let name = CString::new(name)?;
+        // SAFETY: the name is a C string, the directory open; the descriptor returned is ours.
+        let fd = unsafe {
+            libc::openat(self.fd.as_raw_fd(), name.as_ptr(), flags | libc::O_CLOEXEC | libc::O_NOFOLLOW, mode)
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        Ok(unsafe { StdFile::from_raw_fd(fd) })
+    }
+
+    /// Makes a file of `len` zero bytes without a name, every byte of it backed by storage.
+    ///
+    /// # Errors
+    /// `ENOSPC` when the file system is full; others as the system gives them.
+    pub fn create_unnamed(&self, len: u64, mode: u32) -> io::Result<File> {
+        let name = CString::new(".")?;
+        // SAFETY: as in `openat`.
+        let fd = unsafe {
+            libc::openat(self.fd.as_raw_fd(), name.as_ptr(), libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC, mode)
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let inner = unsafe { StdFile::from_raw_fd(fd) };
+        // SAFETY: plain system calls on an open descriptor.
+        unsafe {
+            libc::fchmod(fd, mode);
+            let e = libc::posix_fallocate(fd, 0, len as i64);
+            if e != 0 {
+                return Err(io::Error::from_raw_os_error(e));
+            }
+        }
+        Ok(File { inner })
+    }
+
+    /// Gives an unnamed file its name; the name must be free.
+    ///
+    /// # Errors
+    /// `EEXIST` when the name is taken; others as the system gives them.
+    pub fn link(&self, file: &File, name: &str) -> io::Result<()> {
+        let from = CString::new(format!("/proc/self/fd/{}", file.inner.as_raw_fd()))?;
+        let to = CString::new(name)?;
+        // SAFETY: both are C strings, the descriptors open.
+        let r = unsafe {
+            libc::linkat(libc::AT_FDCWD, from.as_ptr(), self.fd.as_raw_fd(), to.as_ptr(), libc::AT_SYMLINK_FOLLOW)
+        };
+        if r == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Opens a file for reading and writing; a symbolic link is refused.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open_file(&self, name: &str) -> io::Result<File> {
+        Ok(File { inner: self.openat(name, libc::O_RDWR, 0)? })
+    }
+
+    /// Takes the name away.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn unlink(&self, name: &str) -> io::Result<()> {
+        let name = CString::new(name)?;
+        // SAFETY: a C string and an open directory.
+        let r = unsafe { libc::unlinkat(self.fd.as_raw_fd(), name.as_ptr(), 0) };
+        if r == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// The inode that a name stands for now, or `None`.
+    pub fn inode_of(&self, name: &str) -> Option<u64> {
+        let m = std::fs::symlink_metadata(self.path.join(OsStr::from_bytes(name.as_bytes()))).ok()?;
+        Some(m.ino())
+    }
+
+    /// The names in it that do not begin with a dot, sorted.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        let mut out = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            if let Ok(name) = entry?.file_name().into_string() {
+                if !name.starts_with('.') {
+                    out.push(name);
+                }
+            }
+        }
+        out.sort();
+        Ok(out)
+    }
+}
+
+impl File {
+    /// What is known of it now.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn facts(&self) -> io::Result<Facts> {
+        Ok(facts(&self.inner.metadata()?))
+    }
+
+    /// Maps the first `len` bytes, shared, for the rest of the process's life.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn map(&self, len: usize) -> io::Result<*mut u8> {
+        map(libc::MAP_SHARED, self.inner.as_raw_fd(), len)
+    }
+
+    /// Reads up to `buf.len()` bytes from the start, without mapping (a file may be too short to map).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read_start(&self, buf: &mut [u8]) -> io::Result<usize> {
+        use std::os::unix::fs::FileExt;
+        self.inner.read_at(buf, 0)
+    }
+}
+
+/// Zeroed memory of this process alone, backed only where it is touched, for the rest of its life.
+///
+/// # Errors
+/// The system's.
+pub fn map_private(len: usize) -> io::Result<*mut u8> {
+    map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, len)
+}
+
+fn map(flags: i32, fd: i32, len: usize) -> io::Result<*mut u8> {
+    // SAFETY: the kernel chooses the place; nothing of ours is replaced.
+    let p = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, fd, 0) };
+    if p == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(p.cast()) }
+}

@@ -1,0 +1,171 @@
+//! Life words: a word that the kernel marks when the thread that owns it dies.
+//!
+//! The word is that of a real robust, process-shared pthread mutex. Owning it for a thread's life
+//! makes the kernel walk to it at every kind of death: kill, exit of the thread, exec, a fault. It
+//! works with glibc and musl, and needs no second `set_robust_list` on somebody else's thread.
+//! `probe` is a load.
+
+use super::atomic::AtomicU32;
+use crate::word::{Life, OWNER_DIED, TID_MASK, WATCHED};
+use std::cell::UnsafeCell;
+use std::sync::atomic::Ordering;
+
+/// How a claim ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Ours; its last owner released it.
+    Fresh,
+    /// Ours; its last owner died with it.
+    AfterDeath,
+    /// Somebody alive owns it.
+    Busy,
+}
+
+/// A robust, process-shared lock whose word can be watched.
+#[repr(C, align(8))]
+pub struct LifeLock {
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+}
+
+// SAFETY: a process-shared pthread mutex is made to be used from many threads; all access to it goes
+// through pthread calls or through its atomic lock word.
+unsafe impl Sync for LifeLock {}
+// SAFETY: as above; the place where it lies does not move (it lies in an arena).
+unsafe impl Send for LifeLock {}
+
+/// Which C library's mutex layout this is; two layouts may not share an arena.
+pub const LAYOUT: u32 = if cfg!(target_env = "musl") { 2 } else { 1 };
+
+const WORD_OFFSET: usize = if cfg!(target_env = "musl") { 4 } else { 0 };
+
+impl LifeLock {
+    /// Makes the lock at `place`, free.
+    ///
+    /// # Safety
+    /// `place` is valid for writes, and nobody else uses the lock yet.
+    pub unsafe fn init(place: *mut LifeLock) {
+        // SAFETY: place is valid by the caller's promise; the attribute lives across the calls.
+        unsafe {
+            place.write_bytes(0, 1);
+            let mut attr = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
+            assert_eq!(libc::pthread_mutexattr_init(attr.as_mut_ptr()), 0);
+            assert_eq!(libc::pthread_mutexattr_setpshared(attr.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED), 0);
+            assert_eq!(libc::pthread_mutexattr_setrobust(attr.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST), 0);
+            assert_eq!(libc::pthread_mutex_init((*place).mutex.get(), attr.as_ptr()), 0);
+            libc::pthread_mutexattr_destroy(attr.as_mut_ptr());
+        }
+    }
+
+    fn settle(&self, result: i32) -> Claim {
+        match result {
+            0 => Claim::Fresh,
+            libc::EOWNERDEAD => {
+                // SAFETY: this thread has just been given the mutex in the inconsistent state.
+                unsafe { libc::pthread_mutex_consistent(self.mutex.get()) };
+                Claim::AfterDeath
+            }
+            _ => Claim::Busy,
+        }
+    }
+
+    /// Takes the lock for this thread if nobody alive has it. Never blocks.
+    pub fn try_claim(&self) -> Claim {
+        // SAFETY: the mutex was initialised by `init` before the arena was published.
+        self.settle(unsafe { libc::pthread_mutex_trylock(self.mutex.get()) })
+    }
+
+    /// Takes the lock, waiting while somebody alive has it. Never answers `Busy`.
+    pub fn claim(&self) -> Claim {
+        // SAFETY: as in `try_claim`.
+        let r = unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
+        assert!(r == 0 || r == libc::EOWNERDEAD, "a robust lock answered {r}");
+        self.settle(r)
+    }
+
+    /// Gives the lock up; wakes those who watch the word.
+    pub fn release(&self) {
+        // SAFETY: as in `try_claim`; a thread that does not own a robust mutex is refused by it.
+        unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
+    }
+
+    /// The word that the kernel marks.
+    #[inline(always)]
+    pub fn word(&self) -> &AtomicU32 {
+        // SAFETY: both C libraries keep the 32-bit lock word at this aligned offset; the kernel and
+        // other threads touch it atomically.
+        unsafe { &*self.mutex.get().cast::<u8>().add(WORD_OFFSET).cast::<AtomicU32>() }
+    }
+
+    /// What the word says now.
+    #[inline(always)]
+    pub fn probe(&self) -> Life {
+        // Acquire: what the dead owner wrote before it died is visible to whoever sees the mark.
+        Life::of(self.word().load(Ordering::Acquire))
+    }
+
+    /// Makes the word name the process instead of the thread that owns it.
+    ///
+    /// A thread that is not the leader takes the leader's id when it calls exec, before the kernel
+    /// walks its words: only a word that names that id is marked then. Call right after the claim;
+    /// give up with [`LifeLock::release_as_process`].
+    pub fn name_process(&self) {
+        self.rename(super::process::pid());
+    }
+
+    /// Releases a word that [`LifeLock::name_process`] renamed.
+    pub fn release_as_process(&self) {
+        self.rename(super::process::tid());
+        self.release();
+    }
+
+    fn rename(&self, id: u32) {
+        let word = self.word();
+        // Relaxed: only the owner changes the id; watchers only add their bit, hence the loop.
+        let mut now = word.load(Ordering::Relaxed);
+        while let Err(seen) =
+            // Relaxed: as above; nothing is published by the change of name.
+            word.compare_exchange(now, (now & !TID_MASK) | id, Ordering::Relaxed, Ordering::Relaxed)
+        {
+            now = seen;
+        }
+    }
+
+    /// Asks the kernel to wake somebody when the owner dies; returns the value to sleep on, or `None`
+    /// if there is no living owner to watch.
+    pub fn watch(&self) -> Option<u32> {
+        let word = self.word();
+        // Acquire: as in `probe`.
+        let mut now = word.load(Ordering::Acquire);
+        loop {
+            match Life::of(now) {
+                Life::Free | Life::Dead => return None,
+                Life::Alive(_) if now & WATCHED != 0 => return Some(now),
+                // AcqRel: pairs with the owner's and the kernel's change of the same word.
+                Life::Alive(_) => {
+                    match word.compare_exchange(now, now | WATCHED, Ordering::AcqRel, Ordering::Acquire) {
+                        Ok(_) => return Some(now | WATCHED),
+                        Err(seen) => now = seen,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Marks the word as the kernel would, for an owner known to be gone although its own id was no
+    /// longer the one in the word (exec from a thread that is not the leader).
+    pub fn mark_dead(&self, id: u32) {
+        let word = self.word();
+        // Acquire: as in `probe`.
+        let mut now = word.load(Ordering::Acquire);
+        while Life::of(now) == Life::Alive(id) {
+            // AcqRel: publishes the death to those who probe.
+            match word.compare_exchange(now, OWNER_DIED | (now & WATCHED), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    super::futex::wake(word, u32::MAX, super::futex::Scope::Shared);
+                    return;
+                }
+                Err(seen) => now = seen,
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Who we are, and whether another process is still there.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// This process.
+pub fn pid() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::getpid() as u32 }
+}
+
+/// This thread.
+pub fn tid() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::gettid() as u32 }
+}
+
+/// The effective user.
+pub fn uid() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// The inode of this process's PID namespace (0 where /proc is not there).
+pub fn namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
+}
+
+/// When the process started, in clock ticks since boot, or `None` if there is no such process.
+pub fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let after = stat.iter().rposition(|b| *b == b')')?;
+    std::str::from_utf8(&stat[after + 2..]).ok()?.split(' ').nth(19)?.parse().ok()
+}
+
+/// The short name of a process, as ps shows it.
+pub fn name(pid: u32) -> Option<String> {
+    let raw = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&raw).trim_end().to_owned())
+}
+
+/// Whether the process maps a file with this inode: false once it has called exec, or its memory is gone.
+pub fn maps_inode(pid: u32, inode: u64) -> bool {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/maps")) else { return false };
+    text.lines().any(|l| l.split_ascii_whitespace().nth(4).is_some_and(|i| i.parse() == Ok(inode)))
+}
+
+/// A descriptor that becomes readable when every thread of the process has gone.
+///
+/// # Errors
+/// `ESRCH` when there is no such process; others as the system gives them.
+pub fn watch_exit(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call; the descriptor it returns is ours.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: fd is a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Sleeps until one of the descriptors is readable; `timeout_ms` of -1 waits for ever. Tells which are.
+pub fn poll_readable(fds: &[&OwnedFd], timeout_ms: i32) -> Vec<bool> {
+    let mut list: Vec<libc::pollfd> =
+        fds.iter().map(|f| libc::pollfd { fd: f.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: the list is valid for its length.
+    unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, timeout_ms) };
+    list.iter().map(|p| p.revents != 0).collect()
+}
+
+static IDENTITY: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A number that is this process's alone: a forked child sees another one.
+///
+/// It lives in a page that the kernel wipes in the child (MADV_WIPEONFORK), so that no handler has to
+/// run and a bare `clone` is seen too. The fast path is two loads.
+#[inline]
+pub fn incarnation() -> u64 {
+    // Acquire: pairs with the release in `incarnation_slow` that publishes the page.
+    let page = IDENTITY.load(Ordering::Acquire);
+    if !page.is_null() {
+        // SAFETY: the page is never unmapped once published.
+        // Relaxed: only the value itself matters; a wiped page reads zero.
+        let here = unsafe { (*page).load(Ordering::Relaxed) };
+        if here != 0 {
+            return here;
+        }
+    }
+    incarnation_slow()
+}
+
+#[cold]
+fn incarnation_slow() -> u64 {
+    // Acquire: as in `incarnation`.
+    let mut page = IDENTITY.load(Ordering::Acquire);
+    if page.is_null() {
+        // SAFETY: a fresh anonymous page; nobody has its address yet.
+        let fresh = unsafe {
+            let p = libc::mmap(
+                std::ptr::null_mut(),
+                4096,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert!(p != libc::MAP_FAILED, "no memory for one page");
+            assert_eq!(libc::madvise(p, 4096, libc::MADV_WIPEONFORK), 0, "MADV_WIPEONFORK needs Linux 4.14");
+            p.cast::<AtomicU64>()
+        };
+        // AcqRel: publishes the page; the loser's page is left mapped, one page once.
+        page = match IDENTITY.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => fresh,
+            Err(theirs) => theirs,
+        };
+    }
+    // Relaxed: the counter only has to give different numbers along one line of forks.
+    let mine = NEXT.fetch_add(1, Ordering::Relaxed) | (u64::from(pid()) << 32);
+    // SAFETY: as in `incarnation`.
+    // AcqRel: the first of several threads names the process.
+    match unsafe { (*page).compare_exchange(0, mine, Ordering::AcqRel, Ordering::Acquire) } {
+        Ok(_) => mine,
+        Err(theirs) => theirs,
+    }
+}
