@@ -1,1 +1,17 @@
-//! chappe-arena
+//! Arenas: regions of memory that hold chappe's objects, shared by threads or by processes.
+//!
+//! Layout, names, members and their liveness, recovery. What the objects do is the business of the crate
+//! above, which is called through [`Hooks`] when a member died or an object goes.
+
+mod error;
+pub mod layout;
+mod map;
+mod member;
+mod object;
+mod reaper;
+
+pub use error::ArenaError;
+pub use map::{Hooks, Map, file_mode, io_at};
+pub use member::{Joined, LifeState, Seat, Who, next_generation};
+pub use object::{Admin, Place, check_name, hash};
+pub use reaper::{Watch, watch};

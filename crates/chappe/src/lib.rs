@@ -1,1 +1,56 @@
-//! chappe
+//! Pools of permits for the threads and processes of one Linux machine, that lose nothing when a process is killed.
+//!
+//! A [`Pool`] has N permits. Whoever acquires one has it until it gives it back, or ends, or is killed at any
+//! instruction: then the permit goes to the next in line. There is no daemon: the state is in memory that the
+//! participants share, and the kernel tells who died. As long as nobody has to wait, no system call is made.
+//!
+//! ```
+//! use chappe::Pool;
+//!
+//! // In this process only. Between processes: `Pool::open_or_create("gpu0", 1)`.
+//! let gpu = Pool::private(1)?;
+//! let permit = gpu.acquire()?; // waits in the order of arrival
+//! assert!(gpu.try_acquire().is_err());
+//! drop(permit); // or: this thread, or its whole process, ends in whatever way
+//! assert_eq!(gpu.available(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! One call chooses among any number of pools, and takes exactly one permit:
+//!
+//! ```
+//! use chappe::{Pool, acquire_any};
+//!
+//! let gpus = [Pool::private(1)?, Pool::private(1)?, Pool::private(1)?];
+//! let busy = gpus[1].acquire()?;
+//! let (which, permit) = acquire_any(&[&gpus[0], &gpus[1], &gpus[2]])?;
+//! assert_ne!(which, 1);
+//! # drop((busy, permit));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Between processes
+//! A *named* pool lives in an [`Arena`], one file of `/dev/shm/chappe-<uid>` (or of `CHAPPE_DIR`): `gpu0` is the pool
+//! `gpu0` of arena `default`, `lab/gpu0` that of arena `lab`. Any process of the same user can use it.
+//!
+//! # Kinds of ownership
+//! A [`Permit`] belongs to its thread. An [`OwnedPermit`] belongs to its process and moves between threads.
+//! [`Permit::lease`] keeps a permit taken while a *job* runs that the holder started, also when the holder is killed.
+//!
+//! # Fork and exec
+//! A forked child holds nothing of its parent's; guards that it inherits are void there. What a thread held
+//! comes back when its process calls exec.
+//!
+//! # What is not promised
+//! Protection from a process that writes wildly into the shared mapping; survival of power loss. A process that is
+//! frozen, dumping core or in uninterruptible sleep is alive, and keeps what it holds.
+
+mod doctor;
+
+pub use chappe_arena::{ArenaError, LifeState, Who};
+pub use chappe_sync::{
+    AcquireError, Arena, ArenaOptions, Capacity, Holder, LEASE_VARIABLE, Lease, LeaseError, OwnedPermit, Permit, Pool,
+    PoolError, PoolInfo, Role, Select, Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory,
+    set_label, set_role, try_acquire_any,
+};
+pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, doctor, recoveries};

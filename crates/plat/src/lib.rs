@@ -22,6 +22,8 @@ mod backend;
 
 mod word;
 
+#[cfg(not(feature = "sim"))]
+pub use backend::lease;
 pub use backend::{atomic, clock, dir, futex, life, process, thread};
 pub use word::{Life, OWNER_DIED, TID_MASK, WATCHED};
 

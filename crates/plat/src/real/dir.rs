@@ -92,7 +92,11 @@ impl Dir {
     /// The system's.
     pub fn lock(&self) -> io::Result<Locked<'static>> {
         let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = self.openat(".lock", libc::O_RDWR | libc::O_CREAT, 0o600)?;
+        // Whoever may write in the directory may lock it, whatever the umask of the first.
+        let mode = 0o600 | self.facts()?.mode & 0o022 | (self.facts()?.mode & 0o022) << 1;
+        let file = self.openat(".lock", libc::O_RDWR | libc::O_CREAT, mode)?;
+        // SAFETY: a plain call on an open descriptor; only the file's owner succeeds.
+        unsafe { libc::fchmod(file.as_raw_fd(), mode) };
         // SAFETY: an all-zero flock is a valid value; the fields that matter are set below.
         let mut range: libc::flock = unsafe { std::mem::zeroed() };
         range.l_type = libc::F_WRLCK as i16;
@@ -169,6 +173,15 @@ impl Dir {
         Ok(File { inner: self.openat(name, libc::O_RDWR, 0)? })
     }
 
+    /// Opens a file for reading and writing, making an empty one if there is none; a symbolic link is refused.
+    /// Each call gives an open file of its own.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open_or_make(&self, name: &str, mode: u32) -> io::Result<std::os::fd::OwnedFd> {
+        Ok(self.openat(name, libc::O_RDWR | libc::O_CREAT, mode)?.into())
+    }
+
     /// Takes the name away.
     ///
     /// # Errors
@@ -193,10 +206,10 @@ impl Dir {
     pub fn names(&self) -> io::Result<Vec<String>> {
         let mut out = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
-            if let Ok(name) = entry?.file_name().into_string() {
-                if !name.starts_with('.') {
-                    out.push(name);
-                }
+            if let Ok(name) = entry?.file_name().into_string()
+                && !name.starts_with('.')
+            {
+                out.push(name);
             }
         }
         out.sort();

@@ -92,7 +92,8 @@ pub fn wait_any_supported() -> bool {
             let forced_off = std::env::var_os("CHAPPE_NO_WAITV").is_some_and(|v| v == "1");
             // SAFETY: zero words is refused with EINVAL where the call exists, ENOSYS where not.
             let r = unsafe { libc::syscall(SYS_FUTEX_WAITV, 0usize, 0u32, 0u32, 0usize, 0i32) };
-            let there = !forced_off && !(r < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS));
+            let missing = r < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS);
+            let there = !forced_off && !missing;
             // Relaxed: as above.
             WAIT_ANY.store(if there { 1 } else { 2 }, Ordering::Relaxed);
             there

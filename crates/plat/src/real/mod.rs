@@ -4,6 +4,7 @@ pub mod atomic;
 pub mod clock;
 pub mod dir;
 pub mod futex;
+pub mod lease;
 pub mod life;
 pub mod process;
 pub mod thread;

@@ -1,0 +1,203 @@
+//! What can go wrong with an arena, in words that say what to do.
+
+use std::io;
+
+/// Why an arena could not be made, attached, joined or removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArenaError {
+    /// There is no arena of this name.
+    #[error(
+        "there is no arena `{name}` in {dir}; `chappe arena create {name}` makes one, and so does creating an object in it"
+    )]
+    NotFound {
+        /// The arena.
+        name: String,
+        /// Where it was looked for.
+        dir: String,
+    },
+    /// There is one already.
+    #[error("arena `{name}` is already there; open it, or remove it first with `chappe arena rm {name}`")]
+    Exists {
+        /// The arena.
+        name: String,
+    },
+    /// The file is not an arena.
+    #[error(
+        "{path} is not an arena (its first bytes are not chappe's); move it away, or remove it with `chappe arena rm --force`"
+    )]
+    Garbage {
+        /// The file.
+        path: String,
+    },
+    /// The file is shorter than its header says.
+    #[error(
+        "arena {path} is truncated: {has} bytes where {wants} are needed; remove it with `chappe arena rm --force`"
+    )]
+    Truncated {
+        /// The file.
+        path: String,
+        /// Its length.
+        has: u64,
+        /// The length it should have.
+        wants: u64,
+    },
+    /// Another layout version wrote it.
+    #[error(
+        "arena {path} has layout version {found}, this chappe speaks version {wanted}; use the chappe that made it, or remove it once nobody uses it"
+    )]
+    Version {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: u32,
+        /// Ours.
+        wanted: u32,
+    },
+    /// A program with another C library or byte order made it.
+    #[error(
+        "arena {path} was made by a program with another C library or processor (ABI {found:#x}, this one is {wanted:#x}); they cannot share it"
+    )]
+    Abi {
+        /// The file.
+        path: String,
+        /// Its ABI number.
+        found: u32,
+        /// Ours.
+        wanted: u32,
+    },
+    /// The header contradicts itself.
+    #[error("arena {path} is damaged: {what}; remove it with `chappe arena rm --force`")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What does not fit.
+        what: String,
+    },
+    /// Another user owns the file or directory.
+    #[error(
+        "{path} belongs to user {uid}, not to {me}; set CHAPPE_DIR to a directory prepared for sharing, or to one of your own"
+    )]
+    Owner {
+        /// The file or directory.
+        path: String,
+        /// Its owner.
+        uid: u32,
+        /// Who asks.
+        me: u32,
+    },
+    /// Others may write to the directory or file.
+    #[error(
+        "{path} has mode {mode:03o}, which lets others in; `chmod {wanted:03o} {path}`, or set CHAPPE_DIR to a directory prepared for sharing"
+    )]
+    Mode {
+        /// The file or directory.
+        path: String,
+        /// Its mode.
+        mode: u32,
+        /// The mode it should have.
+        wanted: u32,
+    },
+    /// A symbolic link stands where a directory or file should.
+    #[error(
+        "{path} is a symbolic link (or no directory), and chappe does not follow it; remove the link, or set CHAPPE_DIR to where it points"
+    )]
+    Symlink {
+        /// The path.
+        path: String,
+    },
+    /// Somebody is attached.
+    #[error(
+        "arena `{name}` is in use by {members} member(s), first {first}; end them, or remove it all the same with --force, which makes everything in it dead"
+    )]
+    InUse {
+        /// The arena.
+        name: String,
+        /// How many are attached.
+        members: u32,
+        /// One of them.
+        first: String,
+    },
+    /// The file system of the directory is full.
+    #[error(
+        "no room for arena `{name}`: {bytes} bytes needed in {dir}; free some space there, or make it smaller (--members, --objects, --cells)"
+    )]
+    NoSpace {
+        /// The arena.
+        name: String,
+        /// What it needs.
+        bytes: u64,
+        /// Where.
+        dir: String,
+    },
+    /// Every member slot is taken by somebody alive.
+    #[error(
+        "arena `{name}` has all its {capacity} member slots in use by living threads; end some, or make an arena with more (`chappe arena create --members`)"
+    )]
+    MembersFull {
+        /// The arena.
+        name: String,
+        /// Its member slots.
+        capacity: u32,
+    },
+    /// Every object slot is taken.
+    #[error(
+        "arena `{name}` is full: it has {capacity} objects; remove some, or make an arena with more (`chappe arena create --objects`)"
+    )]
+    ObjectsFull {
+        /// The arena.
+        name: String,
+        /// Its object slots.
+        capacity: u32,
+    },
+    /// Not enough cells in one piece.
+    #[error(
+        "arena `{name}` has no room for {wanted} more permits (it has {capacity} cells); remove pools, or make an arena with more (`chappe arena create --cells`)"
+    )]
+    CellsFull {
+        /// The arena.
+        name: String,
+        /// How many were asked for.
+        wanted: u32,
+        /// How many there are in all.
+        capacity: u32,
+    },
+    /// Not a name.
+    #[error(
+        "`{name}` is not a valid {what} name: {why} (allowed: 1 to 47 of A-Z a-z 0-9 . _ @ : + -, not starting with . or -)"
+    )]
+    Name {
+        /// What was given.
+        name: String,
+        /// Arena or object.
+        what: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The capacities asked for cannot be had.
+    #[error("an arena cannot have {count} {what}: between 1 and {most} are possible")]
+    Capacity {
+        /// Members, objects or cells.
+        what: &'static str,
+        /// What was asked for.
+        count: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// It was removed while we were attached.
+    #[error(
+        "arena `{name}` was removed while it was in use; open it again to get the one that has the name now, if any"
+    )]
+    Removed {
+        /// The arena.
+        name: String,
+    },
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done, to which file.
+        what: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+}

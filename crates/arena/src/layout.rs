@@ -1,0 +1,281 @@
+//! What lies where in an arena.
+//!
+//! An arena is one run of bytes, the same in every process that maps it, at another address in each:
+//! whatever points inside it is an index or an offset.
+//!
+//! ```text
+//!   +--------+-----------+-----------+-------------+-----------+-----------+
+//!   | header |  members  |  objects  |  wait sets  |   cells   |   names   |
+//!   | 4 KiB  |  256 B    |  128 B    |  beyond 256 |   32 B    |   8 B     |
+//!   |        |  each     |  each     |  members    |   each    |   each    |
+//!   +--------+-----------+-----------+-------------+-----------+-----------+
+//! ```
+//!
+//! An object carries one cell and the wait set of the first 256 members inside it, so that a pool of
+//! one permit is 128 bytes; further cells come from the table in extents, further members' bits from
+//! the wait sets behind. Types never change places: a slot is an object for ever, a cell a cell.
+
+use chappe_plat::atomic::{AtomicU32, AtomicU64};
+use chappe_plat::life::LifeLock;
+
+/// First eight bytes of every arena.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
+/// The layout described here. Any change of any offset is another number.
+pub const VERSION: u32 = 1;
+/// What else two programs must agree on: pointer width, byte order, mutex layout.
+pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
+
+/// The most members an arena can have: a cell names its holder in twelve bits, and one number means nobody.
+pub const MAX_MEMBERS: u32 = 4095;
+/// The most objects an arena can have: a grant names its object in twenty bits.
+pub const MAX_OBJECTS: u32 = 1 << 20;
+/// The most permits one pool can have: a grant names the cell in sixteen bits.
+pub const MAX_PERMITS: u32 = 1 << 16;
+/// The longest name of an object, in bytes.
+pub const MAX_NAME: usize = 47;
+/// How many members' wait bits an object holds itself.
+pub const INLINE_MEMBERS: u32 = 256;
+
+/// [`Header::state`] of an arena in service.
+pub const SERVING: u32 = 1;
+/// [`Header::state`] of an arena that was removed.
+pub const REMOVED: u32 = 2;
+/// [`Header::state`] while somebody with the directory's lock looks whether it may be removed.
+pub const REMOVING: u32 = 3;
+
+/// The first page.
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`], written last at creation.
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// [`ABI`].
+    pub abi: AtomicU32,
+    /// The user it belongs to.
+    pub uid: AtomicU32,
+    /// [`SERVING`] or [`REMOVED`].
+    pub state: AtomicU32,
+    /// Names this arena among all that ever had its name.
+    pub id: AtomicU64,
+    /// Bytes in all.
+    pub len: AtomicU64,
+    /// How many member slots there are.
+    pub members: AtomicU32,
+    /// How many object slots there are.
+    pub objects: AtomicU32,
+    /// How many table cells there are.
+    pub cells: AtomicU32,
+    /// One more than the highest member slot ever used. Only grows.
+    pub members_high: AtomicU32,
+    /// One more than the highest object slot ever used. Only grows.
+    pub objects_high: AtomicU32,
+    /// One more than the highest table cell ever used. Only grows.
+    pub cells_high: AtomicU32,
+    /// Changes when somebody joins or there is something new to watch; reapers sleep on it too.
+    pub roster: AtomicU32,
+    /// No object slot below this one is free. Written under `admin` only.
+    pub objects_low: AtomicU32,
+    pad0: [u32; 14],
+    /// Arrival order of waiters. A line of its own: every waiter writes it.
+    pub ticket: AtomicU64,
+    pad1: [u64; 7],
+    /// Held while the set of objects changes (create, remove, resize). Robust.
+    pub admin: LifeLock,
+}
+
+/// One member: a thread, or for owned handles a process, attached to the arena.
+///
+/// Who may write what: `life` and `twin` their owner and the kernel; `ident`, `kind` and what follows
+/// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`
+/// and `waiting_since` only the member itself, while its state is idle.
+#[repr(C)]
+pub struct Member {
+    /// The wait word: see the wait queue's head.
+    pub state: AtomicU64,
+    /// When it arrived, compared among the waiters of one object.
+    pub ticket: AtomicU64,
+    /// Private arenas only: address of the wait word of a choice that also waits in a named arena; 0 for none.
+    pub alias: AtomicU64,
+    /// `generation:32 | thread id:32` of the present or last occupant. 0: never used.
+    pub ident: AtomicU64,
+    /// The last generation of which nothing is left.
+    pub swept: AtomicU32,
+    /// 0 a thread, 1 a process.
+    pub kind: AtomicU32,
+    /// Held by the occupant for its life.
+    pub life: LifeLock,
+    /// Held by an occupant that is not its process's leading thread; names the process.
+    pub twin: LifeLock,
+    /// The occupant's process.
+    pub pid: AtomicU32,
+    pad0: u32,
+    /// When that process started (clock ticks since boot).
+    pub start_time: AtomicU64,
+    /// The PID namespace in which `pid` means something.
+    pub namespace: AtomicU64,
+    /// Coarse monotonic ns when it last began to wait.
+    pub waiting_since: AtomicU64,
+    /// What it calls itself: UTF-8, zero-padded, eight bytes a word.
+    pub label: [AtomicU64; 8],
+    pad1: [u64; 5],
+}
+
+/// A slot for an object.
+///
+/// `head` is `generation:32 | kind:8 | state:8` from the top, the low 16 bits zero.
+#[repr(C)]
+pub struct Object {
+    /// Generation, kind and state.
+    pub head: AtomicU64,
+    /// The first cell.
+    pub cell: AtomicU64,
+    /// When the first cell was taken (coarse monotonic ns).
+    pub since: AtomicU64,
+    /// How many permits the pool has.
+    pub permits: AtomicU32,
+    /// One more than the index of the first extent of further cells; 0 for none.
+    pub more: AtomicU32,
+    /// One bit a member that waits here, for the first [`INLINE_MEMBERS`].
+    pub waiting: [AtomicU64; 4],
+    /// Where a free permit was last seen. A hint.
+    pub hint: AtomicU32,
+    pad0: u32,
+    /// Hash of the name.
+    pub hash: AtomicU64,
+    /// Length byte and name, eight bytes a word.
+    pub name: [AtomicU64; 6],
+}
+
+/// A cell of the table.
+#[repr(C)]
+pub struct Cell {
+    /// The owner cell itself: see the pool's head.
+    pub word: AtomicU64,
+    /// When it was taken (coarse monotonic ns).
+    pub since: AtomicU64,
+    /// `generation:32 | object+1:32` of the pool it was given to; in use only while that object lives in that generation.
+    pub owner: AtomicU64,
+    /// In the first cell of an extent: `length:32 | next extent + 1:32`.
+    pub extent: AtomicU64,
+}
+
+const _: () = {
+    assert!(size_of::<Header>() <= 4096);
+    assert!(size_of::<Member>() == 256);
+    assert!(size_of::<Object>() == 128);
+    assert!(size_of::<Cell>() == 32);
+};
+
+/// How large each part is, and so where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Member slots.
+    pub members: u32,
+    /// Object slots.
+    pub objects: u32,
+    /// Table cells.
+    pub cells: u32,
+}
+
+impl Geometry {
+    /// Words of wait set that an object has outside itself.
+    pub fn outside_words(&self) -> usize {
+        (self.members.saturating_sub(INLINE_MEMBERS) as usize).div_ceil(64)
+    }
+    /// Places in the table of names: a power of two, at most half full.
+    pub fn names(&self) -> usize {
+        (self.objects as usize * 2).next_power_of_two()
+    }
+    /// Where the members begin.
+    pub fn members_at(&self) -> usize {
+        4096
+    }
+    /// Where the objects begin.
+    pub fn objects_at(&self) -> usize {
+        self.members_at() + self.members as usize * size_of::<Member>()
+    }
+    /// Where the outside wait sets begin.
+    pub fn waiting_at(&self) -> usize {
+        self.objects_at() + self.objects as usize * size_of::<Object>()
+    }
+    /// Where the cells begin.
+    pub fn cells_at(&self) -> usize {
+        self.waiting_at() + self.objects as usize * self.outside_words() * 8
+    }
+    /// Where the table of names begins.
+    pub fn names_at(&self) -> usize {
+        self.cells_at() + self.cells as usize * size_of::<Cell>()
+    }
+    /// Bytes in all, whole pages.
+    pub fn len(&self) -> usize {
+        (self.names_at() + self.names() * 8).next_multiple_of(4096)
+    }
+    /// Never: there is always a header.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// What an object slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// N owned permits.
+    Pool = 1,
+}
+
+/// The word [`Object::head`], taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head(pub u64);
+
+impl Head {
+    const FREE: u64 = 0;
+    const LIVE: u64 = 1;
+    const DEAD: u64 = 2;
+
+    fn new(generation: u32, kind: u64, state: u64) -> Head {
+        Head(u64::from(generation) << 32 | kind << 24 | state << 16)
+    }
+    /// A slot for anybody, last used in `generation`.
+    pub fn free(generation: u32) -> Head {
+        Head::new(generation, 0, Head::FREE)
+    }
+    /// An object in service.
+    pub fn live(generation: u32, kind: Kind) -> Head {
+        Head::new(generation, kind as u64, Head::LIVE)
+    }
+    /// The same object, removed, while there may still be traces of its users.
+    pub fn dead(self) -> Head {
+        Head::new(self.generation(), self.0 >> 24 & 0xff, Head::DEAD)
+    }
+    /// Which use of the slot this is.
+    pub fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+    /// Whether it is in service as this kind.
+    pub fn is_live(self, kind: Kind) -> bool {
+        self.0 >> 16 & 0xff == Head::LIVE && self.0 >> 24 & 0xff == kind as u64
+    }
+    /// Whether it is in service at all.
+    pub fn in_service(self) -> bool {
+        self.0 >> 16 & 0xff == Head::LIVE
+    }
+    /// Whether it was removed and not yet cleared.
+    pub fn is_dead(self) -> bool {
+        self.0 >> 16 & 0xff == Head::DEAD
+    }
+    /// Whether anybody may have it.
+    pub fn is_free(self) -> bool {
+        self.0 >> 16 & 0xff == Head::FREE
+    }
+}
+
+impl Geometry {
+    /// Itself, if every part is within its limits.
+    pub fn checked(self) -> Option<Geometry> {
+        let fits = (1..=MAX_MEMBERS).contains(&self.members)
+            && (1..=MAX_OBJECTS).contains(&self.objects)
+            && (1..=1 << 24).contains(&self.cells);
+        fits.then_some(self)
+    }
+}

@@ -1,0 +1,426 @@
+//! An arena as one process sees it: made, attached, removed.
+//!
+//! Creation: under the directory's lock, an unnamed file is allocated in full, initialised, and then
+//! linked to its name. Removal: under the same lock, the arena is marked, then its name goes. So:
+//!
+//! - I1: whatever has a name in the directory is whole. A death before the link leaves nothing, since an
+//!   unnamed file goes with its last descriptor.
+//! - I2: at most one arena of a name serves. A file that is marked REMOVED is never attached; who finds
+//!   one still named (its remover died between mark and unlink) finishes the removal under the lock.
+//! - I3: an arena in use is not removed without force. Remover: REMOVING, then look for members. Member:
+//!   claim the life word, then look at the state (E1, sequentially consistent both ways). At least one of
+//!   them sees the other. A member that sees REMOVING takes the directory's lock, so that a living remover
+//!   has decided; one that died undecided is undone.
+//! - The lock is a record lock of the process: the kernel drops it at any death.
+//!
+//! A mapping is never undone while the process lives: the kernel may still write a life word in it.
+
+use crate::error::ArenaError;
+use crate::layout::{ABI, Cell, Geometry, Header, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION};
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::dir::{Dir, File};
+use chappe_plat::futex::Scope;
+use chappe_plat::life::LifeLock;
+use chappe_plat::{dir, process, step};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What the layer above does when the arena needs it.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// Gives back all that a member's dead generation held: `(map, member, generation)`. Idempotent.
+    pub recover: fn(&'static Map, u32, u32),
+    /// Wakes all who wait on an object that is dead. Idempotent.
+    pub bury: fn(&'static Map, u32),
+    /// Looks after permits whose holder is gone and whose job may go on; called by each reaper's round.
+    pub leases: fn(&'static Map),
+}
+
+/// An arena, mapped.
+pub struct Map {
+    base: *mut u8,
+    geometry: Geometry,
+    scope: Scope,
+    name: String,
+    dir: Option<PathBuf>,
+    inode: u64,
+    pub(crate) hooks: Hooks,
+}
+
+// SAFETY: all that lies behind the pointer is atomics and life locks; the rest is never changed.
+unsafe impl Sync for Map {}
+// SAFETY: as above.
+unsafe impl Send for Map {}
+
+/// Whom a file admits in a directory of this mode: those who may write in the directory.
+pub fn file_mode(directory: u32) -> u32 {
+    let group = if directory & 0o020 != 0 { 0o060 } else { 0 };
+    let others = if directory & 0o002 != 0 { 0o006 } else { 0 };
+    0o600 | group | others
+}
+
+/// Puts a path and what was tried in front of a system error.
+pub fn io_at(what: &str, path: &Path, source: io::Error) -> ArenaError {
+    match source.raw_os_error() {
+        // ELOOP, ENOTDIR: what O_NOFOLLOW answers for a link.
+        Some(40 | 20) => ArenaError::Symlink { path: path.display().to_string() },
+        _ => ArenaError::Io { what: format!("cannot {what} {}", path.display()), source },
+    }
+}
+
+impl Map {
+    /// Makes the named arena; it must not be there.
+    ///
+    /// # Errors
+    /// `Exists`, `NoSpace`, or the system's.
+    pub fn create(dir: &Dir, name: &str, geometry: Geometry, hooks: Hooks) -> Result<&'static Map, ArenaError> {
+        let path = dir.path().join(name);
+        let _lock = dir.lock().map_err(|e| io_at("lock", &dir.path().join(".lock"), e))?;
+        if dir.inode_of(name).is_some() {
+            match Map::attach_under_lock(dir, name, hooks) {
+                // I2: its remover died after the mark.
+                Err(ArenaError::NotFound { .. }) => dir.unlink(name).map_err(|e| io_at("remove", &path, e))?,
+                _ => return Err(ArenaError::Exists { name: name.into() }),
+            }
+        }
+        let len = geometry.len();
+        let mode = file_mode(dir.facts().map_err(|e| io_at("look at", dir.path(), e))?.mode);
+        let file = dir.create_unnamed(len as u64, mode).map_err(|e| match e.raw_os_error() {
+            // ENOSPC, EDQUOT, EFBIG: the space there, or what we may take of it.
+            Some(28 | 122 | 27) => {
+                ArenaError::NoSpace { name: name.into(), bytes: len as u64, dir: dir.path().display().to_string() }
+            }
+            _ => io_at("create", &path, e),
+        })?;
+        let facts = file.facts().map_err(|e| io_at("look at", &path, e))?;
+        let base = file.map(len).map_err(|e| io_at("map", &path, e))?;
+        let map = Map {
+            base,
+            geometry,
+            scope: Scope::Shared,
+            name: name.into(),
+            dir: Some(dir.path().to_owned()),
+            inode: facts.inode,
+            hooks,
+        };
+        map.initialise();
+        step!("arena initialised, not yet named");
+        dir.link(&file, name).map_err(|e| io_at("name", &path, e))?;
+        Ok(Box::leak(Box::new(map)))
+    }
+
+    /// Attaches the named arena.
+    ///
+    /// # Errors
+    /// `NotFound`, one of those that say what is wrong with the file, or the system's.
+    pub fn attach(dir: &Dir, name: &str, hooks: Hooks) -> Result<&'static Map, ArenaError> {
+        loop {
+            let map = Map::attach_under_lock(dir, name, hooks)?;
+            // The name may have gone to another file since it was opened.
+            if dir.inode_of(name) == Some(map.inode) {
+                return Ok(map);
+            }
+        }
+    }
+
+    fn attach_under_lock(dir: &Dir, name: &str, hooks: Hooks) -> Result<&'static Map, ArenaError> {
+        let path = dir.path().join(name);
+        let shown = path.display().to_string();
+        let absent = || ArenaError::NotFound { name: name.into(), dir: dir.path().display().to_string() };
+        let file = dir.open_file(name).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => absent(),
+            _ => io_at("open", &path, e),
+        })?;
+        let facts = file.facts().map_err(|e| io_at("look at", &path, e))?;
+        let owner = dir.facts().map_err(|e| io_at("look at", dir.path(), e))?;
+        // In one's own directory only one's own files count; a shared directory says by its owner and mode
+        // who may be trusted with it.
+        if owner.mode & 0o022 == 0 && facts.uid != owner.uid {
+            return Err(ArenaError::Owner { path: shown, uid: facts.uid, me: process::uid() });
+        }
+        let geometry = check(&file, &shown, facts.len)?;
+        let base = file.map(geometry.len()).map_err(|e| io_at("map", &path, e))?;
+        let map = Map {
+            base,
+            geometry,
+            scope: Scope::Shared,
+            name: name.into(),
+            dir: Some(dir.path().to_owned()),
+            inode: facts.inode,
+            hooks,
+        };
+        // Acquire: pairs with the remover's mark.
+        if map.header().state.load(Ordering::Acquire) == REMOVED {
+            return Err(absent());
+        }
+        Ok(Box::leak(Box::new(map)))
+    }
+
+    /// Makes an arena of this process alone.
+    ///
+    /// # Errors
+    /// The system's, when there is no address space.
+    pub fn private(geometry: Geometry, hooks: Hooks) -> Result<&'static Map, ArenaError> {
+        let base = dir::map_private(geometry.len())
+            .map_err(|e| ArenaError::Io { what: "cannot map memory for the private arena".into(), source: e })?;
+        let map = Map { base, geometry, scope: Scope::Private, name: "private".into(), dir: None, inode: 0, hooks };
+        map.initialise();
+        Ok(Box::leak(Box::new(map)))
+    }
+
+    /// Removes the named arena.
+    ///
+    /// With `force` also one that is in use (everything in it is dead from then on) and a file that is no
+    /// arena at all.
+    ///
+    /// # Errors
+    /// `NotFound`, `InUse`, those of a damaged file without `force`, or the system's.
+    pub fn remove(dir: &Dir, name: &str, force: bool, hooks: Hooks) -> Result<(), ArenaError> {
+        let path = dir.path().join(name);
+        let _lock = dir.lock().map_err(|e| io_at("lock", &dir.path().join(".lock"), e))?;
+        match Map::attach_under_lock(dir, name, hooks) {
+            Ok(map) => {
+                let state = &map.header().state;
+                if !force {
+                    // E1 SeqCst: before the look at the life words below; pairs with the joiner's.
+                    state.store(REMOVING, Ordering::SeqCst);
+                    let (members, first) = map.living();
+                    if members > 0 {
+                        // Release: back in service; nothing else was changed.
+                        state.store(SERVING, Ordering::Release);
+                        return Err(ArenaError::InUse { name: name.into(), members, first });
+                    }
+                }
+                // E1 SeqCst: from here on nobody joins.
+                state.store(REMOVED, Ordering::SeqCst);
+                map.bury_all();
+            }
+            Err(ArenaError::NotFound { .. }) if dir.inode_of(name).is_some() => {}
+            Err(e @ (ArenaError::NotFound { .. } | ArenaError::Symlink { .. })) => return Err(e),
+            Err(e) if !force => return Err(e),
+            Err(_) => {}
+        }
+        step!("arena marked, its name still there");
+        dir.unlink(name).map_err(|e| io_at("remove", &path, e))
+    }
+
+    fn living(&self) -> (u32, String) {
+        let mut count = 0;
+        let mut first = String::new();
+        for i in 0..self.geometry.members {
+            let m = self.member(i);
+            if matches!(m.life.probe(), chappe_plat::Life::Alive(_)) && self.dead(i).is_none() {
+                count += 1;
+                if first.is_empty() {
+                    let who = self.who(i);
+                    first = format!("pid {} `{}`", who.pid, who.label);
+                }
+            }
+        }
+        (count, first)
+    }
+
+    /// Declares every object in it dead and wakes who waits.
+    pub fn bury_all(&'static self) {
+        for i in 0..self.objects_used() {
+            let o = self.object(i);
+            // Acquire: only a published object needs burying.
+            let head = crate::layout::Head(o.head.load(Ordering::Acquire));
+            if head.in_service() {
+                // SeqCst: before the look at the wait set in `bury`; pairs with the waiter's second look.
+                // A failure means that somebody else buried or removed it.
+                let _ = o.head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
+            }
+            (self.hooks.bury)(self, i);
+        }
+    }
+
+    fn initialise(&self) {
+        let h = self.header();
+        // Relaxed, all of these: nobody else sees the arena until it has a name (or, private, until the
+        // map is published); the lock and link order them.
+        h.version.store(VERSION, Ordering::Relaxed);
+        h.abi.store(ABI, Ordering::Relaxed); // Relaxed: as above.
+        h.uid.store(process::uid(), Ordering::Relaxed); // Relaxed: as above.
+        h.state.store(SERVING, Ordering::Relaxed); // Relaxed: as above.
+        let id = chappe_plat::clock::now() ^ u64::from(process::pid()) << 40;
+        h.id.store(id, Ordering::Relaxed); // Relaxed: as above.
+        h.len.store(self.geometry.len() as u64, Ordering::Relaxed); // Relaxed: as above.
+        h.members.store(self.geometry.members, Ordering::Relaxed); // Relaxed: as above.
+        h.objects.store(self.geometry.objects, Ordering::Relaxed); // Relaxed: as above.
+        h.cells.store(self.geometry.cells, Ordering::Relaxed); // Relaxed: as above.
+        h.ticket.store(1, Ordering::Relaxed); // Relaxed: as above.
+        // SAFETY: the lock lies in the mapping, which nobody else uses yet.
+        unsafe { LifeLock::init(std::ptr::from_ref(&h.admin).cast_mut()) };
+        // A private arena of thousands of members is touched only where it is used: its slots are made
+        // ready by the first who join.
+        if self.scope == Scope::Shared || cfg!(feature = "sim") {
+            for i in 0..self.geometry.members {
+                self.ready_member(i);
+            }
+        }
+        // Release: whoever reads the magic reads the rest.
+        h.magic.store(MAGIC, Ordering::Release);
+    }
+
+    pub(crate) fn ready_member(&self, i: u32) {
+        let m = self.member(i);
+        // SAFETY: the locks lie in the mapping; called at creation, before anybody else sees the arena, or
+        // for a private arena under the process's own lock before the slot is counted in `members_high`.
+        unsafe {
+            LifeLock::init(std::ptr::from_ref(&m.life).cast_mut());
+            LifeLock::init(std::ptr::from_ref(&m.twin).cast_mut());
+        }
+    }
+
+    /// In a forked child, before anybody uses its copy of a private arena: no lock in it has an owner here.
+    #[cfg(not(feature = "sim"))]
+    pub fn reset_locks(&self) {
+        // SAFETY: the locks lie in the mapping; this process has one thread that could use them, ours.
+        unsafe { LifeLock::init(std::ptr::from_ref(&self.header().admin).cast_mut()) };
+        for i in 0..self.members_used() {
+            self.ready_member(i);
+        }
+    }
+
+    fn at<T>(&self, offset: usize) -> &T {
+        debug_assert!(offset + size_of::<T>() <= self.geometry.len());
+        // SAFETY: the geometry was checked against the file's length when it was mapped; every T here is
+        // made of atomics and life locks, for which any bytes are a valid value.
+        unsafe { &*self.base.add(offset).cast::<T>() }
+    }
+
+    /// The first page.
+    #[inline]
+    pub fn header(&self) -> &Header {
+        self.at(0)
+    }
+    /// A member slot.
+    #[inline]
+    pub fn member(&self, i: u32) -> &Member {
+        assert!(i < self.geometry.members);
+        self.at(self.geometry.members_at() + i as usize * size_of::<Member>())
+    }
+    /// An object slot.
+    #[inline]
+    pub fn object(&self, i: u32) -> &Object {
+        assert!(i < self.geometry.objects);
+        self.at(self.geometry.objects_at() + i as usize * size_of::<Object>())
+    }
+    /// A table cell.
+    #[inline]
+    pub fn cell(&self, i: u32) -> &Cell {
+        assert!(i < self.geometry.cells);
+        self.at(self.geometry.cells_at() + i as usize * size_of::<Cell>())
+    }
+    /// A word of an object's wait set: the bits of members `64 * i ..`.
+    #[inline]
+    pub fn waiting(&self, object: u32, i: usize) -> &AtomicU64 {
+        if i < 4 {
+            return &self.object(object).waiting[i];
+        }
+        let outside = self.geometry.outside_words();
+        assert!(i - 4 < outside && object < self.geometry.objects);
+        self.at(self.geometry.waiting_at() + (object as usize * outside + i - 4) * 8)
+    }
+    /// How many words of a wait set can have bits set now.
+    #[inline]
+    pub fn waiting_words(&self) -> usize {
+        self.members_used().div_ceil(64) as usize
+    }
+    /// A place in the table of names.
+    pub(crate) fn name_place(&self, i: usize) -> &AtomicU64 {
+        self.at(self.geometry.names_at() + (i & (self.geometry.names() - 1)) * 8)
+    }
+    /// One more than the highest member ever.
+    #[inline]
+    pub fn members_used(&self) -> u32 {
+        // SeqCst: a waiter raises this before it sets its bit; whoever must see the bit must see this.
+        self.header().members_high.load(Ordering::SeqCst).min(self.geometry.members)
+    }
+    /// One more than the highest object ever.
+    #[inline]
+    pub fn objects_used(&self) -> u32 {
+        // Acquire: pairs with the creator's raise, so that the slots below are seen as it left them.
+        self.header().objects_high.load(Ordering::Acquire).min(self.geometry.objects)
+    }
+    /// How large its parts are.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+    /// Who can sleep on its words.
+    #[inline]
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The directory it lies in, if it is a named one.
+    pub fn directory(&self) -> Option<&Path> {
+        self.dir.as_deref()
+    }
+    /// Its inode, 0 for a private one.
+    pub fn inode(&self) -> u64 {
+        self.inode
+    }
+    /// Which arena this is among all that ever had its name.
+    pub fn id(&self) -> u64 {
+        // Relaxed: written once, before the arena could be seen.
+        self.header().id.load(Ordering::Relaxed)
+    }
+    /// Whether its file has lost its name to nobody or to another.
+    pub fn is_unlinked(&self) -> bool {
+        let Some(path) = &self.dir else { return false };
+        Dir::open(path).is_ok_and(|d| d.inode_of(&self.name) != Some(self.inode))
+    }
+    /// Whether it was removed. Undoes what a remover that died undecided left.
+    pub fn is_removed(&self) -> bool {
+        let state = &self.header().state;
+        // E1 SeqCst: after our claim of a life word; pairs with the remover's.
+        match state.load(Ordering::SeqCst) {
+            SERVING => false,
+            REMOVED => true,
+            _ => {
+                let Some(Ok(dir)) = self.dir.as_ref().map(|d| Dir::open(d)) else { return true };
+                let Ok(_lock) = dir.lock() else { return true };
+                // AcqRel: under the lock no remover is at work: this one died undecided.
+                let _ = state.compare_exchange(REMOVING, SERVING, Ordering::AcqRel, Ordering::Acquire);
+                // Acquire: what was decided.
+                state.load(Ordering::Acquire) == REMOVED
+            }
+        }
+    }
+}
+
+/// Reads the first page of a file and says what is wrong with it.
+fn check(file: &File, path: &str, len: u64) -> Result<Geometry, ArenaError> {
+    let path = || path.to_owned();
+    let mut page = [0u8; 64];
+    let got = file
+        .read_start(&mut page)
+        .map_err(|e| ArenaError::Io { what: format!("cannot read {}", path()), source: e })?;
+    let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
+    let long = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
+    if got < 8 || long(0) != MAGIC {
+        return Err(ArenaError::Garbage { path: path() });
+    }
+    if got < 64 {
+        return Err(ArenaError::Truncated { path: path(), has: len, wants: 4096 });
+    }
+    if word(8) != VERSION {
+        return Err(ArenaError::Version { path: path(), found: word(8), wanted: VERSION });
+    }
+    if word(12) != ABI {
+        return Err(ArenaError::Abi { path: path(), found: word(12), wanted: ABI });
+    }
+    let geometry = Geometry { members: word(40), objects: word(44), cells: word(48) };
+    if geometry.checked().is_none() || geometry.len() as u64 != long(32) {
+        return Err(ArenaError::Damaged { path: path(), what: "its header's sizes contradict each other".into() });
+    }
+    if len < long(32) {
+        return Err(ArenaError::Truncated { path: path(), has: len, wants: long(32) });
+    }
+    Ok(geometry)
+}

@@ -1,0 +1,379 @@
+//! Members: joining an arena, being seen to die, and what happens then.
+//!
+//! A member is a slot whose life word a thread owns for as long as it is attached. The kernel marks the
+//! word at any death of the thread; there is no other sign of life, no heartbeat, no daemon.
+//!
+//! `ident` names the occupant: `generation:32 | thread id:32`. What a member owns elsewhere (a cell, a
+//! reservation) carries the generation, so that a later occupant of the slot is another owner.
+//!
+//! ```text
+//!              claim life            store ident(g+1, me)
+//!   clean ------------------> joining ------------------> member g+1
+//!     ^                         |                             |
+//!     |  swept = g+1, release   | death: kernel marks         | death: kernel marks
+//!     +---------- leave         v                             v
+//!     +-------------------- unswept g+1 <--- sweep: recover, clear bits, swept = g+1
+//! ```
+//!
+//! - I1: only the owner of `life` writes `ident`, `swept` and the slot's wait bits. So a slow recoverer can
+//!   never clear the bit of a later occupant: it clears bits only after it has claimed the life word.
+//! - I2: generation g is dead if `ident` is still g's and the life word is marked, or names another thread
+//!   (somebody is joining), or nobody; unless `swept` is g already. `ident` is read before the word, the
+//!   word names its owner before `ident` does: a living g is never taken for dead.
+//! - I3: what generation g owned is given back by compare-and-swap on the exact word it owned it with.
+//!   Any number of recoverers, dead or stopped at any step, give it back once.
+//! - I4: `swept = g` is stored only by the owner of `life`, after all of g's belongings were given back.
+//!   Until then everybody who looks recovers g again.
+//!
+//! A thread that is not its process's leader and calls exec takes the leader's id before the kernel walks
+//! its words, so its life word would stay unmarked. It owns a second word, `twin`, that names the process.
+//!
+//! A process member (owned permits) is a slot whose life word a thread of ours holds that never ends before
+//! the process. That thread's mark may come while a sibling still runs, so I2 also asks that the process be
+//! gone: its pidfd readable, another start time, or (exec) the arena no longer mapped by it.
+//!
+//! Death at each step of joining: before the claim, nothing; after it, the word is marked and the old
+//! generation is still what `ident` says, swept or not; after `ident`, a dead member that owns nothing.
+
+use crate::error::ArenaError;
+use crate::layout::Member;
+use crate::map::Map;
+use chappe_plat::atomic::Ordering;
+use chappe_plat::futex;
+use chappe_plat::life::Claim;
+use chappe_plat::{Life, clock, process, step};
+
+/// What a member slot stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    /// A thread.
+    Thread = 0,
+    /// A process, held by a thread of ours in it.
+    Process = 1,
+}
+
+/// A member slot that this thread owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// Which slot.
+    pub index: u32,
+    /// Which use of the slot.
+    pub generation: u32,
+}
+
+/// Whether a member is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LifeState {
+    /// As far as the kernel has said.
+    Alive,
+    /// Gone; what it held is being given back.
+    Dead,
+}
+
+/// A member, as people want to know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Who {
+    /// Its slot.
+    pub member: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its thread.
+    pub tid: u32,
+    /// When its process started, in clock ticks since boot.
+    pub start_time: u64,
+    /// The PID namespace of `pid`.
+    pub namespace: u64,
+    /// What it calls itself.
+    pub label: String,
+    /// Whether it lives.
+    pub life: LifeState,
+    /// Whether it stands for a whole process.
+    pub process: bool,
+}
+
+impl Who {
+    /// Somebody who is no member: a job that outlived its holder.
+    pub fn job(pid: u32, start_time: u64, label: String) -> Who {
+        let life = LifeState::Alive;
+        Who { member: u32::MAX, pid, tid: pid, start_time, namespace: 0, label, life, process: true }
+    }
+}
+
+impl Map {
+    /// Takes a member slot for the calling thread.
+    ///
+    /// # Errors
+    /// `Removed`, or `MembersFull` when every slot has a living owner; slots of the dead are recovered and used.
+    pub fn join(&'static self, seat: Seat, label: &str) -> Result<Joined, ArenaError> {
+        let capacity = self.geometry().members;
+        for i in 0..capacity {
+            if i >= self.members_used() {
+                self.open_slot(i);
+            }
+            self.notice_exec(i);
+            let m = self.member(i);
+            if matches!(m.life.probe(), Life::Alive(_)) || self.unconfirmed(i) || m.life.try_claim() == Claim::Busy {
+                continue;
+            }
+            step!("life word claimed, old generation not yet swept");
+            // E1: the claim is a locked operation; `is_removed` loads after it.
+            if self.is_removed() {
+                m.life.release();
+                return Err(ArenaError::Removed { name: self.name().into() });
+            }
+            self.clean(i);
+            // The old occupant's twin was marked with it, or released, or it had none.
+            if m.twin.try_claim() != Claim::Busy {
+                if process::tid() == process::pid() {
+                    m.twin.release();
+                } else {
+                    m.twin.name_process();
+                }
+            }
+            let joined = self.settle(i, seat, label);
+            self.ring_roster();
+            return Ok(joined);
+        }
+        Err(ArenaError::MembersFull { name: self.name().into(), capacity })
+    }
+
+    /// Counts slot `i` in. A shared arena's slots were made ready at creation; a private one's are now,
+    /// which its one process does under a lock.
+    fn open_slot(&self, i: u32) {
+        let high = &self.header().members_high;
+        if self.scope() == futex::Scope::Private && !cfg!(feature = "sim") {
+            static ORDER: std::sync::Mutex<()> = std::sync::Mutex::new(());
+            let _order = ORDER.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            // Acquire: under the lock; somebody may have been faster.
+            if i < high.load(Ordering::Acquire) {
+                return;
+            }
+            self.ready_member(i);
+            // SeqCst: raised before any bit of the slot can be set; pairs with `members_used`.
+            high.fetch_max(i + 1, Ordering::SeqCst);
+        } else {
+            // SeqCst: as above.
+            high.fetch_max(i + 1, Ordering::SeqCst);
+        }
+    }
+
+    /// Writes who we are into a slot whose life word we own, and so becomes its next generation.
+    fn settle(&self, i: u32, seat: Seat, label: &str) -> Joined {
+        let m = self.member(i);
+        let pid = process::pid();
+        // Relaxed, this and the next: for showing only; the store of `ident` publishes them.
+        m.kind.store(seat as u32, Ordering::Relaxed);
+        m.pid.store(pid, Ordering::Relaxed); // Relaxed: as above.
+        m.start_time.store(process::start_time(pid).unwrap_or(0), Ordering::Relaxed); // Relaxed: as above.
+        m.namespace.store(process::namespace(), Ordering::Relaxed); // Relaxed: as above.
+        let mut bytes = [0u8; 64];
+        let mut end = label.len().min(63);
+        while !label.is_char_boundary(end) {
+            end -= 1;
+        }
+        bytes[..end].copy_from_slice(&label.as_bytes()[..end]);
+        for (word, part) in m.label.iter().zip(bytes.chunks_exact(8)) {
+            let value = u64::from_le_bytes(part.try_into().expect("eight bytes"));
+            word.store(value, Ordering::Relaxed); // Relaxed: as above.
+        }
+        // Relaxed: only the owner of the life word changes it, and that is us.
+        let last = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
+        let generation = next_generation(last);
+        step!("about to become a member");
+        // Release: publishes the slot's new occupant, I2.
+        m.ident.store(u64::from(generation) << 32 | u64::from(process::tid()), Ordering::Release);
+        Joined { index: i, generation }
+    }
+
+    /// Gives the slot up. Whatever it still owned is given back first.
+    pub fn leave(&'static self, joined: Joined) {
+        let m = self.member(joined.index);
+        (self.hooks.recover)(self, joined.index, joined.generation);
+        self.clear_bits(joined.index);
+        // Release: nothing of this generation is left, I4.
+        m.swept.store(joined.generation, Ordering::Release);
+        if m.twin.probe() == Life::Alive(process::pid()) && process::pid() != process::tid() {
+            m.twin.release_as_process();
+        }
+        m.life.release();
+    }
+
+    /// If the last generation of slot `i` is dead and not yet swept: which it is.
+    pub fn dead(&self, i: u32) -> Option<u32> {
+        let m = self.member(i);
+        // Acquire: read before the life word, I2.
+        let ident = m.ident.load(Ordering::Acquire);
+        let (generation, tid) = ((ident >> 32) as u32, ident as u32);
+        // Acquire: pairs with the sweeper's store.
+        if generation == 0 || m.swept.load(Ordering::Acquire) == generation {
+            return None;
+        }
+        match m.life.probe() {
+            Life::Alive(t) if t == tid && m.twin.probe() != Life::Dead => None,
+            // Acquire: the seat was written before ident.
+            _ if m.kind.load(Ordering::Acquire) == Seat::Process as u32 && !self.process_gone(m) => None,
+            _ => Some(generation),
+        }
+    }
+
+    /// Whether slot `i` is a process member whose word is marked while its process still seems to be there.
+    pub fn unconfirmed(&self, i: u32) -> bool {
+        let m = self.member(i);
+        // Acquire: as in `dead`.
+        let generation = (m.ident.load(Ordering::Acquire) >> 32) as u32;
+        m.life.probe() == Life::Dead
+            // Acquire: as in `dead`.
+            && m.kind.load(Ordering::Acquire) == Seat::Process as u32
+            // Acquire: as in `dead`.
+            && m.swept.load(Ordering::Acquire) != generation
+            && !self.process_gone(m)
+    }
+
+    fn process_gone(&self, m: &Member) -> bool {
+        // Relaxed: published by ident, which the caller has read with acquire.
+        let pid = m.pid.load(Ordering::Relaxed);
+        // Relaxed: as above.
+        if m.namespace.load(Ordering::Relaxed) != process::namespace() {
+            // Its number means nothing here: the word is all there is.
+            return true;
+        }
+        // Relaxed: as above.
+        let started = m.start_time.load(Ordering::Relaxed);
+        if process::start_time(pid).is_none_or(|s| s != started) {
+            return true;
+        }
+        if let Ok(fd) = process::watch_exit(pid)
+            && process::poll_readable(&[&fd], 0)[0]
+        {
+            return true;
+        }
+        self.inode() != 0 && pid != process::pid() && !process::maps_inode(pid, self.inode())
+    }
+
+    /// Recovers every dead member. Answers how many it found.
+    pub fn recover_dead(&'static self) -> u32 {
+        let mut found = 0;
+        for i in 0..self.members_used() {
+            self.notice_exec(i);
+            if let Some(generation) = self.dead(i) {
+                found += 1;
+                self.sweep(i, generation);
+            }
+        }
+        found
+    }
+
+    /// Gives back what the dead generation held, then, if nobody else is at it, clears its wait bits.
+    pub fn sweep(&'static self, i: u32, generation: u32) {
+        (self.hooks.recover)(self, i, generation);
+        step!("recovered, bits not yet cleared");
+        let m = self.member(i);
+        if self.dead(i) == Some(generation) && m.life.try_claim() != Claim::Busy {
+            self.clean(i);
+            m.life.release();
+        }
+    }
+
+    /// With the life word ours: makes sure that nothing of the last generation is left.
+    fn clean(&'static self, i: u32) {
+        let m = self.member(i);
+        // Relaxed: we own the life word, I1.
+        let last = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
+        // Relaxed: as above.
+        if m.swept.load(Ordering::Relaxed) != last {
+            (self.hooks.recover)(self, i, last);
+            self.clear_bits(i);
+            // Release: I4.
+            m.swept.store(last, Ordering::Release);
+        }
+    }
+
+    fn clear_bits(&self, i: u32) {
+        let (word, bit) = (i as usize / 64, 1u64 << (i % 64));
+        for o in 0..self.objects_used() {
+            let w = self.waiting(o, word);
+            // Relaxed: I1, only we set or clear this bit.
+            if w.load(Ordering::Relaxed) & bit != 0 {
+                // AcqRel: the bit goes after all that was done while it stood.
+                w.fetch_and(!bit, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Marks the life word of a thread that called exec without being the leader: its twin was marked.
+    fn notice_exec(&self, i: u32) {
+        let m = self.member(i);
+        if m.twin.probe() == Life::Dead
+            && let Life::Alive(tid) = m.life.probe()
+        {
+            // Acquire: the occupant that the twin belonged to.
+            let ident = m.ident.load(Ordering::Acquire);
+            // Acquire: as in `dead`.
+            if ident as u32 == tid && m.swept.load(Ordering::Acquire) != (ident >> 32) as u32 {
+                m.life.mark_dead(tid);
+            }
+        }
+    }
+
+    /// Tells every reaper that there is something new to watch.
+    pub fn ring_roster(&self) {
+        let roster = &self.header().roster;
+        // Release: whoever sees the new number sees the new member.
+        roster.fetch_add(1, Ordering::Release);
+        futex::wake(roster, u32::MAX, futex::Scope::Shared);
+    }
+
+    /// Who sits in slot `i`.
+    pub fn who(&self, i: u32) -> Who {
+        let m = self.member(i);
+        // Acquire: publishes the rest.
+        let ident = m.ident.load(Ordering::Acquire);
+        let mut bytes = [0u8; 64];
+        for (part, word) in bytes.chunks_exact_mut(8).zip(&m.label) {
+            // Relaxed: for showing; an occupant that changes meanwhile shows a mixture, no more.
+            part.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        let end = bytes.iter().position(|b| *b == 0).unwrap_or(64);
+        Who {
+            member: i,
+            // Relaxed, this and the next: as above.
+            pid: m.pid.load(Ordering::Relaxed),
+            tid: ident as u32,
+            // Relaxed: as above.
+            start_time: m.start_time.load(Ordering::Relaxed),
+            // Relaxed: as above.
+            namespace: m.namespace.load(Ordering::Relaxed),
+            label: String::from_utf8_lossy(&bytes[..end]).into_owned(),
+            life: if self.dead(i).is_some() { LifeState::Dead } else { LifeState::Alive },
+            // Relaxed: as above.
+            process: m.kind.load(Ordering::Relaxed) == Seat::Process as u32,
+        }
+    }
+
+    /// Everybody who is attached, and the dead that are not yet swept.
+    pub fn members(&self) -> Vec<Who> {
+        (0..self.members_used())
+            .filter(|i| {
+                let m = self.member(*i);
+                // Acquire: as in `dead`.
+                let generation = (m.ident.load(Ordering::Acquire) >> 32) as u32;
+                // Acquire: as in `dead`.
+                generation != 0 && m.swept.load(Ordering::Acquire) != generation
+            })
+            .map(|i| self.who(i))
+            .collect()
+    }
+
+    /// Notes when a member began to wait, for showing.
+    pub fn note_waiting(&self, i: u32) {
+        // Relaxed: for showing only.
+        self.member(i).waiting_since.store(clock::coarse(), Ordering::Relaxed);
+    }
+}
+
+/// Generations have 24 bits where a cell keeps them; 0 means never used.
+pub fn next_generation(last: u32) -> u32 {
+    let next = last.wrapping_add(1) & 0x00ff_ffff;
+    if next == 0 { 1 } else { next }
+}

@@ -1,0 +1,288 @@
+//! Objects of an arena by name: finding, making, removing; and the cells that go with them.
+//!
+//! Making, removing and resizing happen under `admin`, a robust lock: a living holder is waited for, a dead
+//! one leaves nothing to repair, because each change becomes visible by one store and everything before it
+//! is recognised as unused:
+//!
+//! - I1: an object exists from the store of its live head on. A slot whose head says free is free, whatever
+//!   its other words hold.
+//! - I2: a table cell is in use only while the object that `owner` names lives in the generation named. A
+//!   maker that died between claiming cells and the head leaves cells whose owner never lived.
+//! - I3: the table of names is a hint that is written before the head. A place in it counts only if the slot
+//!   it names is live and has the same hash; others are skipped on search and reused on insertion.
+//! - I4: a removed object's slot is used again only when no member has a wait bit on it. A waiter sets its
+//!   bit, then looks at the head; the remover changes the head, then looks at the bits.
+//!
+//! Searching takes no lock and makes no system call.
+
+use crate::error::ArenaError;
+use crate::layout::{Head, Kind, MAX_NAME, Object};
+use crate::map::Map;
+use chappe_plat::atomic::Ordering;
+use chappe_plat::life::Claim;
+use chappe_plat::step;
+
+/// An object and which use of its slot it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The slot.
+    pub index: u32,
+    /// Its head while this object lives.
+    pub head: Head,
+}
+
+/// The right to change the set of objects; given back on drop and at any death.
+pub struct Admin(&'static Map);
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        self.0.header().admin.release();
+    }
+}
+
+/// A hash of a name (FNV-1a, 64 bits), the same in every process for ever.
+pub fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Refuses what is not a name.
+///
+/// # Errors
+/// `Name`, with what is wrong.
+pub fn check_name(name: &str, what: &'static str) -> Result<(), ArenaError> {
+    let why = if name.is_empty() {
+        "it is empty".to_owned()
+    } else if name.len() > MAX_NAME {
+        format!("it has {} bytes", name.len())
+    } else if name.starts_with(['.', '-']) {
+        format!("it starts with `{}`", &name[..1])
+    } else if let Some(c) = name.chars().find(|c| !c.is_ascii_alphanumeric() && !"._@:+-".contains(*c)) {
+        format!("it contains {c:?}")
+    } else {
+        return Ok(());
+    };
+    Err(ArenaError::Name { name: name.into(), what, why })
+}
+
+impl Map {
+    /// Takes the right to change the set of objects; waits for a living holder.
+    pub fn admin(&'static self) -> Admin {
+        let claim = self.header().admin.claim();
+        debug_assert_ne!(claim, Claim::Busy);
+        Admin(self)
+    }
+
+    /// The object of this name, if there is one.
+    pub fn find(&self, name: &str) -> Option<Place> {
+        let wanted = hash(name);
+        for step in 0..self.geometry().names() {
+            // Acquire: pairs with the maker's store; the slot's words are checked on their own.
+            let entry = self.name_place(wanted as usize + step).load(Ordering::Acquire);
+            if entry == 0 {
+                return None;
+            }
+            if (entry >> 32) as u32 == wanted as u32
+                && let Some(place) = self.place_named(entry as u32 - 1, name)
+            {
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    fn place_named(&self, index: u32, name: &str) -> Option<Place> {
+        let o = self.object(index);
+        // Acquire: publishes name and hash.
+        let head = Head(o.head.load(Ordering::Acquire));
+        // Acquire: the second look at the head after reading the name: the slot was not reused meanwhile.
+        let fits = head.in_service() && self.name_of(o) == name && o.head.load(Ordering::Acquire) == head.0;
+        fits.then_some(Place { index, head })
+    }
+
+    /// The name in a slot.
+    pub fn name_of(&self, o: &Object) -> String {
+        let mut bytes = [0u8; 48];
+        for (part, word) in bytes.chunks_exact_mut(8).zip(&o.name) {
+            // Relaxed: the reader checks the head before and after.
+            part.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        let len = usize::from(bytes[0]).min(MAX_NAME);
+        String::from_utf8_lossy(&bytes[1..=len]).into_owned()
+    }
+
+    /// Every object in service.
+    pub fn objects(&self) -> Vec<Place> {
+        (0..self.objects_used())
+            .filter_map(|index| {
+                // Acquire: as in `place_named`.
+                let head = Head(self.object(index).head.load(Ordering::Acquire));
+                head.in_service().then_some(Place { index, head })
+            })
+            .collect()
+    }
+
+    /// Makes an object. The caller holds `admin` and has seen that the name is free; `prepare` fills in what
+    /// is particular to the kind before anybody can see it.
+    ///
+    /// # Errors
+    /// `ObjectsFull`, or what `prepare` gives.
+    pub fn make(
+        &'static self,
+        _admin: &Admin,
+        name: &str,
+        kind: Kind,
+        prepare: impl FnOnce(u32, u32) -> Result<(), ArenaError>,
+    ) -> Result<Place, ArenaError> {
+        let index = self.free_slot()?;
+        let o = self.object(index);
+        // Relaxed: under admin.
+        let generation = Head(o.head.load(Ordering::Relaxed)).generation().wrapping_add(1);
+        prepare(index, generation)?;
+        let mut bytes = [0u8; 48];
+        bytes[0] = name.len() as u8;
+        bytes[1..=name.len()].copy_from_slice(name.as_bytes());
+        for (word, part) in o.name.iter().zip(bytes.chunks_exact(8)) {
+            let value = u64::from_le_bytes(part.try_into().expect("eight bytes"));
+            word.store(value, Ordering::Relaxed); // Relaxed: published by the head.
+        }
+        o.hash.store(hash(name), Ordering::Relaxed); // Relaxed: published by the head.
+        if !name.is_empty() {
+            self.insert_name(hash(name), index);
+        }
+        let head = Head::live(generation, kind);
+        step!("object ready, not yet in service");
+        // Release: I1, publishes the object.
+        o.head.store(head.0, Ordering::Release);
+        Ok(Place { index, head })
+    }
+
+    fn free_slot(&'static self) -> Result<u32, ArenaError> {
+        let h = self.header();
+        let capacity = self.geometry().objects;
+        // Relaxed: under admin.
+        for index in h.objects_low.load(Ordering::Relaxed)..capacity {
+            let o = self.object(index);
+            // Relaxed: under admin only we change heads to free or live.
+            let head = Head(o.head.load(Ordering::Relaxed));
+            if head.is_dead() && !self.anybody_waits(index) {
+                // Release: I4, nobody's bit stands on it any more.
+                o.head.store(Head::free(head.generation()).0, Ordering::Release);
+            } else if !head.is_free() {
+                continue;
+            }
+            // Relaxed: a lower bound that only admin moves.
+            h.objects_low.store(index, Ordering::Relaxed);
+            // Release: the slot counts before its object can be seen.
+            h.objects_high.fetch_max(index + 1, Ordering::Release);
+            return Ok(index);
+        }
+        Err(ArenaError::ObjectsFull { name: self.name().into(), capacity })
+    }
+
+    /// Whether any wait bit stands on the object.
+    #[inline]
+    pub fn anybody_waits(&self, object: u32) -> bool {
+        // SeqCst: after the caller's change of the object; pairs with the waiter's bit, which it sets before
+        // it looks at the object.
+        (0..self.waiting_words()).any(|i| self.waiting(object, i).load(Ordering::SeqCst) != 0)
+    }
+
+    fn insert_name(&self, hash: u64, index: u32) {
+        for step in 0..self.geometry().names() {
+            let place = self.name_place(hash as usize + step);
+            // Relaxed: under admin.
+            let entry = place.load(Ordering::Relaxed);
+            if entry != 0 && self.entry_counts(entry) {
+                continue;
+            }
+            // Release: I3, the hint is there before the object is.
+            place.store((hash & 0xffff_ffff) << 32 | u64::from(index + 1), Ordering::Release);
+            return;
+        }
+        unreachable!("the table of names has twice as many places as there are objects");
+    }
+
+    /// I3.
+    fn entry_counts(&self, entry: u64) -> bool {
+        let o = self.object(entry as u32 - 1);
+        // Relaxed, both: under admin.
+        Head(o.head.load(Ordering::Relaxed)).in_service()
+            && o.hash.load(Ordering::Relaxed) as u32 == (entry >> 32) as u32 // Relaxed: as above.
+    }
+
+    /// Takes an object out of service. The caller holds `admin`.
+    pub fn unmake(&'static self, _admin: &Admin, place: Place) {
+        let o = self.object(place.index);
+        // SeqCst: I4, before the look at the bits in `bury`.
+        if o.head.compare_exchange(place.head.0, place.head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            step!("object dead, waiters not yet told");
+            (self.hooks.bury)(self, place.index);
+            // Relaxed: under admin.
+            self.header().objects_low.fetch_min(place.index, Ordering::Relaxed);
+        }
+    }
+
+    /// Finds `count` neighbouring table cells that no living object uses and marks them as the object's.
+    /// Answers the first. The caller holds `admin`.
+    ///
+    /// # Errors
+    /// `CellsFull`.
+    pub fn claim_cells(&self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
+        let capacity = self.geometry().cells;
+        let mut run = 0;
+        for i in 0..capacity {
+            run = if self.cell_in_use(i, object, generation) { 0 } else { run + 1 };
+            if run == count {
+                let first = i + 1 - count;
+                for j in first..=i {
+                    let owner = u64::from(generation) << 32 | u64::from(object + 1);
+                    self.cell(j).owner.store(owner, Ordering::Relaxed); // Relaxed: under admin; published by the head or `permits`.
+                }
+                self.cell(first).extent.store(u64::from(count) << 32, Ordering::Relaxed); // Relaxed: as above.
+                // Relaxed: for scans that show, and for the limit of sweeps; published as above.
+                self.header().cells_high.fetch_max(i + 1, Ordering::Relaxed);
+                return Ok(first);
+            }
+        }
+        Err(ArenaError::CellsFull { name: self.name().into(), wanted: count, capacity })
+    }
+
+    /// I2; cells marked for the object that is just being made or grown are in use only once it has them in
+    /// its chain, which the caller knows: a maker that died left marks that count for nothing.
+    fn cell_in_use(&self, i: u32, object: u32, generation: u32) -> bool {
+        // Relaxed: under admin.
+        let owner = self.cell(i).owner.load(Ordering::Relaxed);
+        let (its_generation, its_object) = ((owner >> 32) as u32, owner as u32);
+        if its_object == 0 || its_object > self.geometry().objects {
+            return false;
+        }
+        // Relaxed: under admin.
+        let head = Head(self.object(its_object - 1).head.load(Ordering::Relaxed));
+        let alive = (head.in_service() || head.is_dead()) && head.generation() == its_generation;
+        alive && ((its_object - 1, its_generation) != (object, generation) || self.in_chain(object, i))
+    }
+
+    fn in_chain(&self, object: u32, cell: u32) -> bool {
+        self.extents(object).any(|(first, len)| (first..first + len).contains(&cell))
+    }
+
+    /// The runs of table cells that belong to an object: `(first, length)`.
+    pub fn extents(&self, object: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let cells = self.geometry().cells;
+        // Acquire: pairs with the store that linked the extent.
+        let mut next = self.object(object).more.load(Ordering::Acquire);
+        let mut left = cells;
+        std::iter::from_fn(move || {
+            if next == 0 || next > cells || left == 0 {
+                return None;
+            }
+            let first = next - 1;
+            // Acquire: as above.
+            let extent = self.cell(first).extent.load(Ordering::Acquire);
+            let len = ((extent >> 32) as u32).min(cells - first);
+            next = extent as u32;
+            left = left.saturating_sub(len.max(1));
+            Some((first, len))
+        })
+    }
+}

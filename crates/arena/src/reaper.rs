@@ -1,0 +1,193 @@
+//! The reaper: one thread in each process that has a waiter, which sees deaths and recovers on behalf of all.
+//!
+//! A waiter sleeps on its own wait word and can see nothing else. What it cannot see (the holder it waits for
+//! dies, the poster that granted it dies before the wake, a recoverer dies) is seen here: the reaper sleeps on
+//! the life words of all members of all arenas of the process, on each arena's roster (it changes when
+//! somebody joins or there is a new thing to watch) and on a word of its own.
+//!
+//! - I1: before it sleeps it has looked at everything with the values it sleeps on: a death in between makes
+//!   the kernel refuse the sleep. So it does not matter which word a wake was reported for, or that futex_waitv
+//!   swallows some.
+//! - I2: the kernel wakes one sleeper on a marked word. If that reaper dies before it has recovered, its
+//!   process's own members are marked in turn and wake another, which looks at everything.
+//! - A reaper that is *stopped* after taking the one wake leaves the others asleep until their backstop, one
+//!   second. Tests count how often that finds anything: `backstops`.
+//!
+//! 126 words fit beside the roster and the kick. Beyond that a second thread watches the other members'
+//! processes by pidfd, level-triggered. Without futex_waitv (before Linux 5.16, or forced off) the reaper itself
+//! does that for all, and looks at the words twenty times a second for deaths of single threads.
+
+use crate::map::Map;
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::futex::{self, Scope, Wait};
+use chappe_plat::{Life, clock, process};
+use std::sync::{Mutex, PoisonError};
+
+/// How long a reaper sleeps at most.
+pub const BACKSTOP_NS: u64 = 1_000_000_000;
+const CONFIRM_NS: u64 = 5_000_000;
+const POLL_MS: i32 = 50;
+
+/// What one reaper watches, and what it has seen.
+pub struct Watch {
+    maps: Mutex<Vec<&'static Map>>,
+    kick: AtomicU32,
+    overflow: Mutex<Vec<u32>>,
+    sweeps: AtomicU64,
+    backstops: AtomicU64,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Watch::new()
+    }
+}
+
+impl Watch {
+    /// Watches nothing yet.
+    pub const fn new() -> Watch {
+        Watch {
+            maps: Mutex::new(Vec::new()),
+            kick: AtomicU32::new(0),
+            overflow: Mutex::new(Vec::new()),
+            sweeps: AtomicU64::new(0),
+            backstops: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds an arena; the reaper looks at once.
+    pub fn add(&self, map: &'static Map) {
+        let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        if maps.iter().any(|m| std::ptr::eq(*m, map)) {
+            return;
+        }
+        maps.push(map);
+        drop(maps);
+        self.kick();
+    }
+
+    /// Makes the reaper look again.
+    pub fn kick(&self) {
+        // Release: what was changed before is seen by the reaper's look.
+        self.kick.fetch_add(1, Ordering::Release);
+        futex::wake(&self.kick, u32::MAX, Scope::Shared);
+    }
+
+    /// How many dead members it found.
+    pub fn sweeps(&self) -> u64 {
+        // Relaxed: a count.
+        self.sweeps.load(Ordering::Relaxed)
+    }
+
+    /// How many times only the backstop found something.
+    pub fn backstops(&self) -> u64 {
+        // Relaxed: a count.
+        self.backstops.load(Ordering::Relaxed)
+    }
+
+    fn maps(&self) -> Vec<&'static Map> {
+        self.maps.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The reaper's life: never returns.
+pub fn watch(w: &'static Watch) -> ! {
+    let mut late = false;
+    loop {
+        late = round(w, late);
+    }
+}
+
+/// Looks at everything, recovers, sleeps. Answers whether the sleep ended by the backstop.
+fn round(w: &'static Watch, late: bool) -> bool {
+    // Acquire: pairs with `kick`.
+    let mut words = vec![(&w.kick, w.kick.load(Ordering::Acquire))];
+    let mut peers = Vec::new();
+    let mut unsure = false;
+    let mut found = 0;
+    let maps = w.maps();
+    for map in &maps {
+        let roster = &map.header().roster;
+        // Acquire: pairs with `ring_roster`; read before the look at the members, I1.
+        words.push((roster, roster.load(Ordering::Acquire)));
+        if late && map.is_unlinked() && !map.is_removed() {
+            // Two arenas of one name must not both serve: this one stops.
+            // SeqCst: before the burial looks at who waits.
+            map.header().state.store(crate::layout::REMOVED, Ordering::SeqCst);
+            map.bury_all();
+        }
+        found += map.recover_dead();
+        (map.hooks.leases)(map);
+        for i in 0..map.members_used() {
+            let m = map.member(i);
+            for lock in [&m.life, &m.twin] {
+                if let Some(value) = lock.watch() {
+                    words.push((lock.word(), value));
+                    // Relaxed: a wrong number is corrected by the roster's ring.
+                    peers.push(m.pid.load(Ordering::Relaxed));
+                }
+            }
+            unsure |= map.unconfirmed(i);
+            if m.life.probe() == Life::Dead && map.dead(i).is_some() {
+                // Died, or was marked, since we looked.
+                unsure = true;
+            }
+        }
+    }
+    // Relaxed, both: counts.
+    w.sweeps.fetch_add(u64::from(found), Ordering::Relaxed);
+    if late && found > 0 {
+        w.backstops.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
+    }
+    if found > 0 {
+        // What was recovered may have been all that kept something from being seen: look once more.
+        return false;
+    }
+    sleep(w, &words, peers, if unsure { CONFIRM_NS } else { BACKSTOP_NS }) && !unsure
+}
+
+fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at_most: u64) -> bool {
+    let deadline = Some(clock::now() + at_most);
+    let fixed = words.len() - peers.len();
+    if words.len() > futex::WAIT_ANY_MAX && futex::wait_any_supported() {
+        let mut rest = peers.split_off(futex::WAIT_ANY_MAX.saturating_sub(fixed));
+        rest.sort_unstable();
+        rest.dedup();
+        let mut overflow = w.overflow.lock().unwrap_or_else(PoisonError::into_inner);
+        if overflow.is_empty() {
+            // A refusal leaves the backstop.
+            let _ = chappe_plat::thread::background("chappe-exits", move || watch_exits(w));
+        }
+        *overflow = rest;
+    }
+    let first = &words[..words.len().min(futex::WAIT_ANY_MAX)];
+    match futex::wait_any(first, deadline, Scope::Shared) {
+        Wait::TimedOut => true,
+        Wait::Unsupported => {
+            poll_exits(&peers);
+            false
+        }
+        _ => false,
+    }
+}
+
+/// Sleeps until one of the processes ends, at most [`POLL_MS`]. Answers whether one did.
+fn poll_exits(pids: &[u32]) -> bool {
+    let mut pids = pids.to_vec();
+    pids.sort_unstable();
+    pids.dedup();
+    pids.retain(|p| *p != process::pid());
+    let fds: Vec<_> = pids.iter().filter_map(|p| process::watch_exit(*p).ok()).collect();
+    let gone = fds.len() < pids.len();
+    let list: Vec<_> = fds.iter().collect();
+    process::poll_readable(&list, if gone { 1 } else { POLL_MS }).contains(&true) || gone
+}
+
+fn watch_exits(w: &'static Watch) {
+    loop {
+        let pids = w.overflow.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if poll_exits(&pids) {
+            w.kick();
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Locks on single bytes of a file that live as long as anybody has the open file: leases of jobs.
+//!
+//! An OFD lock belongs to the open file description, which a child inherits. So it outlives the process that took
+//! it, until the last descendant that has the descriptor is gone. The jobs' mark in their environment is for
+//! those that closed it.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+fn range(kind: i32, at: u64) -> libc::flock {
+    // SAFETY: an all-zero flock is a valid value; the fields that matter are set below.
+    let mut f: libc::flock = unsafe { std::mem::zeroed() };
+    f.l_type = kind as i16;
+    f.l_whence = libc::SEEK_SET as i16;
+    f.l_start = at as i64;
+    f.l_len = 1;
+    f
+}
+
+/// Takes the byte for this open file. False: another has it.
+///
+/// # Errors
+/// The system's.
+pub fn try_lock(file: &OwnedFd, at: u64) -> io::Result<bool> {
+    let r = range(libc::F_WRLCK, at);
+    // SAFETY: the descriptor is open and the struct valid.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &r) } == 0 {
+        return Ok(true);
+    }
+    let e = io::Error::last_os_error();
+    if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) { Ok(false) } else { Err(e) }
+}
+
+/// Whether another open file has the byte.
+///
+/// # Errors
+/// The system's.
+pub fn is_locked(file: &OwnedFd, at: u64) -> io::Result<bool> {
+    let mut r = range(libc::F_RDLCK, at);
+    // SAFETY: as above.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut r) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(i32::from(r.l_type) != libc::F_UNLCK)
+}
+
+/// Sleeps until nobody has the byte. Any number may wait at once.
+///
+/// # Errors
+/// The system's.
+pub fn wait_unlocked(file: &OwnedFd, at: u64) -> io::Result<()> {
+    let mut r = range(libc::F_RDLCK, at);
+    loop {
+        // SAFETY: as above.
+        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLKW, &r) } == 0 {
+            break;
+        }
+        let e = io::Error::last_os_error();
+        if e.kind() != io::ErrorKind::Interrupted {
+            return Err(e);
+        }
+    }
+    r.l_type = libc::F_UNLCK as i16;
+    // SAFETY: as above.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &r) };
+    Ok(())
+}
+
+/// The processes whose environment, as they were started with it, has `variable` with `mark` as one of its
+/// values, separated by commas; this process aside. Only those that we may look at.
+pub fn marked(variable: &str, mark: &str) -> Vec<u32> {
+    let prefix = format!("{variable}=");
+    let Ok(list) = std::fs::read_dir("/proc") else { return Vec::new() };
+    list.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| {
+            let Ok(environ) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
+            let mut values = environ.split(|b| *b == 0).filter_map(|v| v.strip_prefix(prefix.as_bytes()));
+            values.any(|v| v.split(|b| *b == b',').any(|part| part == mark.as_bytes()))
+        })
+        .filter(|pid| *pid != super::process::pid())
+        .collect()
+}

@@ -1,0 +1,95 @@
+//! The owner cell: one 64-bit word that says who has a permit.
+//!
+//! | bits | field | |
+//! |---|---|---|
+//! | 0-2 | tag | FREE, HELD, RESERVED, LEASED |
+//! | 3-27 | version | one more each time the cell becomes free |
+//! | 28-39 | member | the holder's slot, or [`NOBODY`] |
+//! | 40-63 | aux | HELD, LEASED: the holder's generation; RESERVED: the number of the wait it is reserved for |
+//!
+//! ```text
+//!           take                 give back
+//!   FREE v ------> HELD m,g,v ------------> FREE v+1
+//!     |              |  ^                      ^
+//!     | reserve      |  +--- take -------+     | undo, sweep
+//!     v              v lease             |     |
+//!   RESERVED m,seq,v ----------------- (m) ----+
+//!                    LEASED m,g,v ----> FREE v+1, once the job is gone too
+//! ```
+//!
+//! Every change is a compare-and-swap from the exact word that was read, so whatever several helpers or
+//! recoverers decide of one word happens once. The version makes a word that was seen before another word
+//! for 2^25 uses of the cell. Beyond that a helper that slept through exactly 2^25 uses can mistake a word
+//! for an older one only if member, tag and aux agree too: then what it does is right for the new one as
+//! well (a FREE word is free), or it takes a permit from a hold of the same member by force.
+
+/// The member number that means: no member (its job goes on without a holder).
+pub(crate) const NOBODY: u32 = 0xfff;
+
+const VERSION_MASK: u64 = 0x01ff_ffff;
+
+/// What a cell says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Free,
+    Held,
+    Reserved,
+    Leased,
+}
+
+/// The word, taken apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(pub u64);
+
+impl std::fmt::Debug for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}(member {}, aux {}, version {})", self.tag(), self.member(), self.aux(), self.version())
+    }
+}
+
+impl Word {
+    fn new(tag: u64, version: u64, member: u32, aux: u32) -> Word {
+        Word(tag | (version & VERSION_MASK) << 3 | u64::from(member) << 28 | u64::from(aux) << 40)
+    }
+    pub fn tag(self) -> Tag {
+        match self.0 & 7 {
+            1 => Tag::Held,
+            2 => Tag::Reserved,
+            3 => Tag::Leased,
+            _ => Tag::Free,
+        }
+    }
+    pub fn version(self) -> u64 {
+        self.0 >> 3 & VERSION_MASK
+    }
+    pub fn member(self) -> u32 {
+        (self.0 >> 28) as u32 & 0xfff
+    }
+    pub fn aux(self) -> u32 {
+        (self.0 >> 40) as u32
+    }
+    /// Free again, and never the same word as before.
+    pub fn freed(self) -> Word {
+        Word::new(0, self.version() + 1, 0, 0)
+    }
+    pub fn held(self, member: u32, generation: u32) -> Word {
+        Word::new(1, self.version(), member, generation)
+    }
+    pub fn reserved(self, member: u32, wait: u32) -> Word {
+        Word::new(2, self.version(), member, wait)
+    }
+    pub fn leased(self) -> Word {
+        Word::new(3, self.version(), self.member(), self.aux())
+    }
+    /// The job goes on; its holder is done with it.
+    pub fn orphaned(self) -> Word {
+        Word::new(3, self.version(), NOBODY, 0)
+    }
+    /// Whether only a job keeps it.
+    pub fn is_orphan(self) -> bool {
+        self.tag() == Tag::Leased && self.member() == NOBODY
+    }
+    pub fn is_free(self) -> bool {
+        self.0 & 7 == 0
+    }
+}

@@ -1,0 +1,504 @@
+//! What one process knows of arenas: where they lie, which it has mapped, which member each thread is.
+//!
+//! A thread joins an arena when it first needs to own something there, and leaves when it ends. What a fork
+//! leaves in the child is recognised by the incarnation (a page that the kernel wipes): the child's threads
+//! join as new members, the parent's guards do nothing there, and the child's copy of the private arena is
+//! purged of everybody before its first use.
+
+use chappe_arena::layout::{Geometry, MAX_MEMBERS, MAX_OBJECTS};
+use chappe_arena::{ArenaError, Hooks, Joined, Map, Seat, Watch, Who, check_name, io_at, watch};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::dir::Dir;
+use chappe_plat::{process, thread};
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+
+/// What the arenas of this process call when somebody died, or an object goes.
+const HOOKS: Hooks = Hooks { recover: crate::recover, bury: crate::bury, leases: crate::lease::look_after };
+
+static KNOWN: Mutex<Vec<&'static Map>> = Mutex::new(Vec::new());
+static PRIVATE: Mutex<Option<(u64, &'static Map)>> = Mutex::new(None);
+static LABEL: Mutex<Option<String>> = Mutex::new(None);
+static WATCH: Watch = Watch::new();
+static REAPER: Mutex<u64> = Mutex::new(0);
+static CUSTODIAN: Mutex<Vec<(u64, usize, Joined)>> = Mutex::new(Vec::new());
+
+/// Capacities of a new arena; what is `None` gets the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArenaOptions {
+    /// How many threads and processes can be attached at once (1024; at most 4095).
+    pub members: Option<u32>,
+    /// How many objects it can have (4096).
+    pub objects: Option<u32>,
+    /// How many permits its pools can have beyond the first of each (16384).
+    pub cells: Option<u32>,
+}
+
+impl ArenaOptions {
+    fn geometry(&self) -> Result<Geometry, ArenaError> {
+        let g = Geometry {
+            members: self.members.unwrap_or(1024),
+            objects: self.objects.unwrap_or(4096),
+            cells: self.cells.unwrap_or(16384),
+        };
+        for (what, count, most) in
+            [("members", g.members, MAX_MEMBERS), ("objects", g.objects, MAX_OBJECTS), ("cells", g.cells, 1 << 24)]
+        {
+            if !(1..=most).contains(&count) {
+                return Err(ArenaError::Capacity { what, count: count.into(), most: most.into() });
+            }
+        }
+        Ok(g)
+    }
+}
+
+/// How much of an arena is there and in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capacity {
+    /// Member slots.
+    pub members: u32,
+    /// Members attached now.
+    pub members_used: u32,
+    /// Object slots.
+    pub objects: u32,
+    /// Objects in service now.
+    pub objects_used: u32,
+    /// Table cells.
+    pub cells: u32,
+    /// Table cells of living objects.
+    pub cells_used: u32,
+    /// Bytes of shared memory in all.
+    pub bytes: u64,
+}
+
+/// Where named arenas lie: `$CHAPPE_DIR`, or `/dev/shm/chappe-<uid>`.
+///
+/// # Errors
+/// None today; the signature leaves room.
+pub fn directory() -> Result<PathBuf, ArenaError> {
+    Ok(match std::env::var_os("CHAPPE_DIR") {
+        Some(d) if !d.is_empty() => PathBuf::from(d),
+        _ => PathBuf::from(format!("/dev/shm/chappe-{}", process::uid())),
+    })
+}
+
+fn shared_by_choice() -> bool {
+    std::env::var_os("CHAPPE_DIR").is_some_and(|d| !d.is_empty())
+}
+
+/// Opens the directory and refuses one that others could have prepared.
+fn open_directory(make: bool) -> Result<Dir, ArenaError> {
+    let path = directory()?;
+    if !shared_by_choice() {
+        return if make { own_directory(&path) } else { open_own(&path) };
+    }
+    let dir = Dir::open(&path).map_err(|e| io_at("open directory", &path, e))?;
+    let facts = dir.facts().map_err(|e| io_at("look at", &path, e))?;
+    let (shown, me) = (path.display().to_string(), process::uid());
+    if facts.uid != me && facts.uid != 0 && facts.mode & 0o022 == 0 {
+        return Err(ArenaError::Owner { path: shown, uid: facts.uid, me });
+    }
+    // Anybody may write, and anybody may rename what others wrote.
+    if facts.mode & 0o002 != 0 && facts.mode & 0o1000 == 0 {
+        return Err(ArenaError::Mode { path: shown, mode: facts.mode, wanted: 0o1777 });
+    }
+    Ok(dir)
+}
+
+/// Opens a directory of this user's own, making it if need be.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn own_directory(path: &Path) -> Result<Dir, ArenaError> {
+    Dir::make(path, 0o700).map_err(|e| io_at("create", path, e))?;
+    open_own(path)
+}
+
+fn open_own(path: &Path) -> Result<Dir, ArenaError> {
+    let dir = Dir::open(path).map_err(|e| io_at("open directory", path, e))?;
+    let facts = dir.facts().map_err(|e| io_at("look at", path, e))?;
+    let (shown, me) = (path.display().to_string(), process::uid());
+    if facts.uid != me {
+        return Err(ArenaError::Owner { path: shown, uid: facts.uid, me });
+    }
+    if facts.mode & 0o077 != 0 {
+        return Err(ArenaError::Mode { path: shown, mode: facts.mode, wanted: 0o700 });
+    }
+    Ok(dir)
+}
+
+/// A region of memory that holds chappe's objects: this process's own, or a named one that any process of
+/// the same user (or of those that `CHAPPE_DIR` admits) can attach.
+///
+/// A copy of the handle costs nothing. The mapping stays for the rest of the process's life.
+#[derive(Clone, Copy)]
+pub struct Arena(&'static Map);
+
+impl std::fmt::Debug for Arena {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Arena({})", self.0.name())
+    }
+}
+
+impl PartialEq for Arena {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Arena {
+    fn known(dir: &Dir, name: &str) -> Option<Arena> {
+        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = known.iter().rev().find(|m| m.name() == name && m.directory() == Some(dir.path()))?;
+        (dir.inode_of(name) == Some(map.inode()) && !map.is_removed()).then_some(Arena(map))
+    }
+
+    fn keep(map: &'static Map) -> Arena {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two threads may have attached at once: one mapping is enough.
+        if let Some(first) =
+            known.iter().find(|m| m.inode() == map.inode() && m.id() == map.id() && m.directory() == map.directory())
+        {
+            return Arena(first);
+        }
+        known.push(map);
+        Arena(map)
+    }
+
+    /// Attaches the named arena; does not take a member slot yet.
+    ///
+    /// # Errors
+    /// `NotFound`, or what is wrong with the file or directory.
+    pub fn open(name: &str) -> Result<Arena, ArenaError> {
+        check_name(name, "arena")?;
+        let dir = open_directory(false).map_err(|e| match e {
+            ArenaError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound && !shared_by_choice() => {
+                ArenaError::NotFound {
+                    name: name.into(),
+                    dir: directory().map_or_else(|_| String::new(), |d| d.display().to_string()),
+                }
+            }
+            other => other,
+        })?;
+        if let Some(arena) = Arena::known(&dir, name) {
+            return Ok(arena);
+        }
+        Ok(Arena::keep(Map::attach(&dir, name, HOOKS)?))
+    }
+
+    /// Makes the named arena, which must not be there.
+    ///
+    /// # Errors
+    /// `Exists`, `NoSpace`, `Capacity`, or what is wrong with the directory.
+    pub fn create(name: &str, options: &ArenaOptions) -> Result<Arena, ArenaError> {
+        check_name(name, "arena")?;
+        let geometry = options.geometry()?;
+        let dir = open_directory(true)?;
+        Ok(Arena::keep(Map::create(&dir, name, geometry, HOOKS)?))
+    }
+
+    /// Attaches the named arena, or makes it.
+    ///
+    /// # Errors
+    /// As [`Arena::open`] and [`Arena::create`].
+    pub fn open_or_create(name: &str, options: &ArenaOptions) -> Result<Arena, ArenaError> {
+        loop {
+            match Arena::open(name) {
+                Err(ArenaError::NotFound { .. }) => {}
+                other => return other,
+            }
+            match Arena::create(name, options) {
+                Err(ArenaError::Exists { .. }) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Removes the named arena. One in use is refused unless `force`, which makes everything in it dead:
+    /// whoever waits there gets an error, and permits held there end with their guards.
+    ///
+    /// # Errors
+    /// `NotFound`, `InUse`, or what is wrong with the file.
+    pub fn remove(name: &str, force: bool) -> Result<(), ArenaError> {
+        check_name(name, "arena")?;
+        let dir = open_directory(false)?;
+        if !force && let Some(arena) = Arena::known(&dir, name) {
+            // Our own attachment is not what keeps it.
+            arena.leave();
+        }
+        Map::remove(&dir, name, force, HOOKS)
+    }
+
+    /// The names in the directory, sorted; none if it is not there yet.
+    ///
+    /// # Errors
+    /// What is wrong with the directory.
+    pub fn list() -> Result<Vec<String>, ArenaError> {
+        let dir = match open_directory(false) {
+            Err(ArenaError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound && !shared_by_choice() =>
+            {
+                return Ok(Vec::new());
+            }
+            other => other?,
+        };
+        dir.names().map_err(|e| io_at("list", dir.path(), e))
+    }
+
+    /// This process's own arena.
+    ///
+    /// # Panics
+    /// When there is no address space for it.
+    pub fn private() -> Arena {
+        let mut slot = PRIVATE.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = process::incarnation();
+        match &mut *slot {
+            Some((incarnation, map)) if *incarnation == now => Arena(map),
+            Some((incarnation, map)) => {
+                purge(map);
+                *incarnation = now;
+                Arena(map)
+            }
+            None => {
+                let g = Geometry { members: MAX_MEMBERS, objects: 1 << 16, cells: 1 << 18 };
+                let map = Map::private(g, HOOKS).expect("address space for the private arena");
+                *slot = Some((now, map));
+                Arena(map)
+            }
+        }
+    }
+
+    /// What this handle stands for.
+    pub fn map(&self) -> &'static Map {
+        self.0
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.0.name().to_owned()
+    }
+
+    /// Whether it is this process's alone.
+    pub fn is_private(&self) -> bool {
+        self.0.directory().is_none()
+    }
+
+    /// Its file.
+    pub fn path(&self) -> Option<PathBuf> {
+        self.0.directory().map(|d| d.join(self.0.name()))
+    }
+
+    /// Everybody attached, and the dead that are not yet recovered.
+    pub fn members(&self) -> Vec<Who> {
+        self.0.members()
+    }
+
+    /// How much of it is in use.
+    pub fn capacity(&self) -> Capacity {
+        let g = self.0.geometry();
+        let objects = self.0.objects();
+        Capacity {
+            members: g.members,
+            members_used: self.0.members().len() as u32,
+            objects: g.objects,
+            objects_used: objects.len() as u32,
+            cells: g.cells,
+            cells_used: objects.iter().flat_map(|p| self.0.extents(p.index)).map(|(_, len)| len).sum(),
+            bytes: g.len() as u64,
+        }
+    }
+
+    /// Gives up the calling thread's member slot; what it still owns there comes back. It joins again when
+    /// it next needs to.
+    pub fn leave(&self) {
+        let _ = SEATS.try_with(|s| s.0.borrow_mut().retain(|seat| !std::ptr::eq(seat.map, self.0) || seat.leave()));
+        LAST.set(std::ptr::null());
+    }
+
+    /// Whether its file no longer carries its name.
+    pub fn is_unlinked(&self) -> bool {
+        self.0.is_unlinked()
+    }
+}
+
+/// In a forked child: everybody in its copy of the private arena is another process's thread.
+fn purge(map: &'static Map) {
+    // The child has one thread at its first use of the arena: the one that forked.
+    map.reset_locks();
+    for i in 0..map.members_used() {
+        let m = map.member(i);
+        // Relaxed, both: nobody else runs here.
+        let generation = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
+        if generation != 0 && m.swept.load(Ordering::Relaxed) != generation {
+            map.sweep(i, generation);
+        }
+    }
+}
+
+/// What this process calls itself in listings from now on; its first 63 bytes are kept.
+pub fn set_label(text: &str) {
+    *LABEL.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.to_owned());
+}
+
+fn label() -> String {
+    let set = LABEL.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    set.or_else(|| process::name(process::pid())).unwrap_or_default()
+}
+
+/// One thread's membership of one arena.
+pub struct ThreadSeat {
+    /// The arena.
+    pub map: &'static Map,
+    /// The member slot.
+    pub joined: Joined,
+    incarnation: u64,
+    /// State of the generator that rotates choices.
+    pub dice: Cell<u32>,
+    /// How many turns a wait spins before it sleeps: adapts.
+    pub spin: Cell<u32>,
+    /// Whether the reaper is known to watch this arena.
+    watched: Cell<bool>,
+}
+
+impl ThreadSeat {
+    /// Leaves, unless this is a child's copy of its parent's seat. Always answers false: keep it no longer.
+    fn leave(&self) -> bool {
+        if self.incarnation == process::incarnation() {
+            self.map.leave(self.joined);
+        }
+        false
+    }
+}
+
+struct Seats(RefCell<Vec<Rc<ThreadSeat>>>);
+
+impl Drop for Seats {
+    fn drop(&mut self) {
+        let _ = LAST.try_with(|l| l.set(std::ptr::null()));
+        for seat in self.0.get_mut() {
+            seat.leave();
+        }
+    }
+}
+
+thread_local! {
+    static SEATS: Seats = const { Seats(RefCell::new(Vec::new())) };
+    static LAST: Cell<*const ThreadSeat> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The calling thread's seat in an arena, joining it if need be. Two loads and a comparison when it was the
+/// last one asked for.
+///
+/// # Errors
+/// As [`Map::join`].
+#[inline]
+pub fn seat<R>(map: &'static Map, then: impl FnOnce(&ThreadSeat) -> R) -> Result<R, ArenaError> {
+    let last = LAST.get();
+    if !last.is_null() {
+        // SAFETY: LAST is null or points to a seat kept by SEATS of this thread; it is set to null before
+        // a seat is dropped, and `then` cannot drop it because `leave` and thread end are not reached in it.
+        let seat = unsafe { &*last };
+        if std::ptr::eq(seat.map, map) && seat.incarnation == process::incarnation() {
+            return Ok(then(seat));
+        }
+    }
+    seat_slow(map)?;
+    // SAFETY: as above; seat_slow has just set it.
+    Ok(then(unsafe { &*LAST.get() }))
+}
+
+#[cold]
+fn seat_slow(map: &'static Map) -> Result<(), ArenaError> {
+    let now = process::incarnation();
+    if map.directory().is_none() {
+        // Purges the copy after a fork.
+        Arena::private();
+    }
+    let ended = || ArenaError::Io {
+        what: "cannot join an arena while the thread ends".into(),
+        source: std::io::ErrorKind::Unsupported.into(),
+    };
+    SEATS
+        .try_with(|s| {
+            let mut seats = s.0.borrow_mut();
+            LAST.set(std::ptr::null());
+            seats.retain(|seat| seat.incarnation == now);
+            if let Some(seat) = seats.iter().find(|s| std::ptr::eq(s.map, map)) {
+                LAST.set(Rc::as_ptr(seat));
+                return Ok(());
+            }
+            let joined = map.join(Seat::Thread, &label())?;
+            let dice = Cell::new((joined.generation << 8 ^ joined.index.wrapping_mul(0x9e37_79b9)) | 1);
+            let seat = Rc::new(ThreadSeat {
+                map,
+                joined,
+                incarnation: now,
+                dice,
+                spin: Cell::new(0),
+                watched: Cell::new(false),
+            });
+            LAST.set(Rc::as_ptr(&seat));
+            seats.push(seat);
+            Ok(())
+        })
+        .map_err(|_| ended())?
+}
+
+/// The member that stands for this whole process in an arena, joining it if need be. A thread of ours that
+/// lives as long as the process holds its life word.
+///
+/// # Errors
+/// As [`Map::join`], or the system's when it refuses a thread.
+pub fn process_seat(map: &'static Map) -> Result<Joined, ArenaError> {
+    let now = process::incarnation();
+    let key = std::ptr::from_ref(map) as usize;
+    let mut seats = CUSTODIAN.lock().unwrap_or_else(PoisonError::into_inner);
+    seats.retain(|s| s.0 == now);
+    if let Some((_, _, joined)) = seats.iter().find(|s| s.1 == key) {
+        return Ok(*joined);
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    let name = label();
+    thread::background("chappe-holder", move || {
+        let joined = map.join(Seat::Process, &name);
+        let stay = joined.is_ok();
+        let _ = tell.send(joined);
+        if stay {
+            loop {
+                std::thread::park();
+            }
+        }
+    })
+    .map_err(|source| ArenaError::Io { what: "cannot start the thread that holds owned permits".into(), source })?;
+    let joined = told.recv().map_err(|_| ArenaError::Removed { name: map.name().into() })??;
+    seats.push((now, key, joined));
+    Ok(joined)
+}
+
+/// Makes sure that this process's reaper runs and watches the arena. Who sleeps without it may sleep for ever.
+///
+/// # Errors
+/// The system's, when it refuses a thread.
+pub fn watched(seat: &ThreadSeat) -> std::io::Result<()> {
+    if seat.watched.get() {
+        return Ok(());
+    }
+    let mut running = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = process::incarnation();
+    if *running != now {
+        thread::background("chappe-reaper", || watch(&WATCH))?;
+        *running = now;
+    }
+    drop(running);
+    WATCH.add(seat.map);
+    seat.watched.set(true);
+    Ok(())
+}
+
+/// What this process's reaper has done: dead members found, and how many times only the backstop found one.
+pub fn reaped() -> (u64, u64) {
+    (WATCH.sweeps(), WATCH.backstops())
+}

@@ -1,0 +1,116 @@
+//! Looking at pools: who holds what since when, who waits in which order.
+//!
+//! Each answer is put together from single loads while others go on: every line of it was true at some moment
+//! during the call, all of them together need not have been.
+
+use crate::cell::{Tag, Word};
+use crate::drain::{cells, permits};
+use crate::lease;
+use crate::wait::queue;
+use chappe_arena::layout::{Head, Kind};
+use chappe_arena::{LifeState, Map, Place, Who};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::clock;
+use std::time::Duration;
+
+/// Who has one permit of a pool.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Holder {
+    /// Which permit, counted from 0.
+    pub index: u32,
+    /// Whose it is. For an orphan: one of its job's processes, or pid 0 if none can be seen.
+    pub who: Who,
+    /// For how long, to a clock tick (1 to 10 ms).
+    pub held: Duration,
+    /// A job has a lease on it.
+    pub leased: bool,
+    /// Its holder is gone, and its job goes on.
+    pub orphan: bool,
+}
+
+/// One who waits for a permit.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// Who.
+    pub who: Who,
+    /// For how long, to a clock tick.
+    pub waiting: Duration,
+}
+
+/// A pool at a glance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolInfo {
+    /// Its name within its arena.
+    pub name: String,
+    /// How many permits it has.
+    pub permits: u32,
+    /// How many are held, leased or granted.
+    pub held: u32,
+    /// How many are free.
+    pub free: u32,
+    /// How many wait.
+    pub waiting: u32,
+}
+
+fn since(at: u64) -> Duration {
+    Duration::from_nanos(clock::coarse().saturating_sub(at))
+}
+
+pub(crate) fn holders(map: &'static Map, place: Place) -> Vec<Holder> {
+    let mut all = Vec::new();
+    for (index, cell) in cells(map, place.index) {
+        let word = cell.load();
+        if word.tag() == Tag::Free {
+            continue;
+        }
+        // Relaxed: for showing only.
+        let held = since(cell.since.load(Ordering::Relaxed));
+        let orphan = word.is_orphan();
+        all.push(Holder { index, who: who(map, place, index, word), held, leased: word.tag() == Tag::Leased, orphan });
+    }
+    all
+}
+
+pub(crate) fn who(map: &'static Map, place: Place, position: u32, word: Word) -> Who {
+    if word.is_orphan() {
+        return lease::job(map, place.index, position, word)
+            .unwrap_or_else(|| Who::job(0, 0, "a job that cannot be seen".into()));
+    }
+    map.who(word.member())
+}
+
+pub(crate) fn waiters(map: &'static Map, place: Place) -> Vec<Waiter> {
+    queue(map, place.index)
+        .into_iter()
+        .map(|member| {
+            // Relaxed: for showing only.
+            let at = map.member(member).waiting_since.load(Ordering::Relaxed);
+            Waiter { who: map.who(member), waiting: since(at) }
+        })
+        .filter(|w| w.who.life == LifeState::Alive)
+        .collect()
+}
+
+pub(crate) fn list(map: &'static Map) -> Vec<PoolInfo> {
+    let mut all: Vec<PoolInfo> = map.objects().into_iter().filter_map(|place| info(map, place)).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+fn info(map: &'static Map, place: Place) -> Option<PoolInfo> {
+    if !place.head.is_live(Kind::Pool) {
+        return None;
+    }
+    let o = map.object(place.index);
+    let name = map.name_of(o);
+    let count = permits(map, place.index);
+    let held = cells(map, place.index).filter(|(_, c)| !c.load().is_free()).count() as u32;
+    let free = cells(map, place.index).take(count as usize).filter(|(_, c)| c.load().is_free()).count() as u32;
+    let waiting = waiters(map, place).len() as u32;
+    // Acquire: the second look, after the name was read: the slot was not used again meanwhile.
+    let same = Head(o.head.load(Ordering::Acquire)) == place.head;
+    same.then_some(PoolInfo { name, permits: count, held, free, waiting })
+}

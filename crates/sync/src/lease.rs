@@ -1,0 +1,242 @@
+//! Leases: a permit that stays taken while a job runs, whatever becomes of its holder.
+//!
+//! A permit returns when its holder dies. If what it protects is used by a *job* that the holder started, that
+//! is too early when the holder is killed and the job goes on. So the job inherits an open file with a lock on one
+//! byte, which only it and its descendants can give up, and a mark in its environment for those that close the file.
+//!
+//! ```text
+//!   HELD m -- lease --> LEASED m -- m gives back: job gone --> FREE
+//!                          |                      job goes on --> LEASED nobody (orphan)
+//!                          +------- m dies ---------------------> LEASED nobody --- job gone --> FREE
+//! ```
+//!
+//! - I1: the cell says LEASED before the lock is taken: no death can free a cell whose job may start.
+//! - I2: the byte is the cell's own and that of one use of it (its number and version): a job that outlived a
+//!   permit taken by force never stands in the way of a later one.
+//! - I3: an orphan is freed by whoever sees that nobody has the lock and nobody bears the mark: by the reapers of
+//!   those who wait (a thread sleeps on the lock, then on the marked processes), or by a non-blocking acquire
+//!   in passing. The swap is of the exact word.
+//!
+//! The file lies in /var/tmp (or in `CHAPPE_DIR`), not in /dev/shm: systemd's RemoveIPC clears that when its user
+//! logs out. If somebody removes it, the mark remains. What escapes both, a process that closes the file *and*
+//! was started with a cleaned environment, is not seen.
+
+use crate::cell::{Tag, Word};
+use crate::drain::{CellRef, cell_at, cells, drain};
+use crate::error::LeaseError;
+use crate::home::own_directory;
+use chappe_arena::layout::Head;
+use chappe_arena::{ArenaError, Map, Who};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::dir::Dir;
+use chappe_plat::{lease as lock, process, thread};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// The environment variable that marks a job.
+pub const VARIABLE: &str = "CHAPPE_LEASE";
+
+/// A lease on a permit. The job is to inherit [`Lease::as_fd`] and the mark [`Lease::cookie`] in its environment
+/// as `CHAPPE_LEASE`; the holder may then drop the lease at any time.
+///
+/// The permit is free only when it was given back (or its holder died) *and* every process that has the file
+/// open, this one included, or bears the mark, has ended.
+#[derive(Debug)]
+pub struct Lease {
+    file: OwnedFd,
+    cookie: String,
+}
+
+impl Lease {
+    /// The open file that the job must inherit. It is closed on exec unless its flag is cleared after the fork.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+    /// The value that `CHAPPE_LEASE` must have in the job's environment; it includes the marks of jobs that this
+    /// process itself is part of.
+    pub fn cookie(&self) -> &str {
+        &self.cookie
+    }
+}
+
+fn place_of(map: &Map) -> Result<(Dir, String), ArenaError> {
+    let home = map.directory().map_or_else(PathBuf::new, PathBuf::from);
+    let default = PathBuf::from(format!("/dev/shm/chappe-{}", process::uid()));
+    if home == default {
+        let dir = own_directory(&PathBuf::from(format!("/var/tmp/chappe-{}", process::uid())))?;
+        return Ok((dir, format!("{}-{:x}.lease", map.name(), map.id())));
+    }
+    let failed = |source| ArenaError::Io { what: format!("cannot open directory {}", home.display()), source };
+    Ok((Dir::open(&home).map_err(failed)?, format!(".lease-{}-{:x}", map.name(), map.id())))
+}
+
+fn open(map: &Map) -> Result<(OwnedFd, String), LeaseError> {
+    let (dir, name) = place_of(map)?;
+    let path = dir.path().join(&name).display().to_string();
+    let failed = |source| ArenaError::Io { what: format!("cannot open {path}"), source };
+    let mode = chappe_arena::file_mode(dir.facts().map_err(failed)?.mode);
+    Ok((dir.open_or_make(&name, mode).map_err(failed)?, path))
+}
+
+/// Takes away the lease file of an arena that is gone. Jobs that still have it keep it.
+pub fn forget(map: &Map) {
+    if let Ok((dir, name)) = place_of(map) {
+        // If it is not there, so much the better.
+        let _ = dir.unlink(&name);
+    }
+}
+
+/// I2: every cell and every use of it has a byte of its own.
+fn byte(map: &Map, object: u32, position: u32, word: Word) -> u64 {
+    let mut left = position;
+    let mut cell = u64::from(object);
+    if position > 0 {
+        left -= 1;
+        for (first, len) in map.extents(object) {
+            if left < len {
+                cell = (1 << 20) + u64::from(first + left);
+                break;
+            }
+            left -= len;
+        }
+    }
+    cell << 25 | word.version()
+}
+
+fn mark(map: &Map, byte: u64) -> String {
+    format!("{:x}:{byte:x}", map.id())
+}
+
+/// Makes a held permit a lease. Answers the cell's new word.
+pub(crate) fn begin(map: &Map, object: u32, position: u32, held: Word) -> Result<(Lease, Word), LeaseError> {
+    if map.directory().is_none() {
+        let source = std::io::ErrorKind::Unsupported.into();
+        return Err(ArenaError::Io { what: "a private pool's permit cannot be a lease".into(), source }.into());
+    }
+    let cell = cell_at(map, object, position).ok_or(LeaseError::Lost)?;
+    let (file, path) = open(map)?;
+    let byte = byte(map, object, position, held);
+    let leased = if held.tag() == Tag::Leased { held } else { held.leased() };
+    // I1.
+    if held != leased && !cell.swap(held, leased) {
+        return Err(LeaseError::Lost);
+    }
+    match lock::try_lock(&file, byte) {
+        Ok(true) => {}
+        Ok(false) => {
+            let source = std::io::Error::new(std::io::ErrorKind::WouldBlock, "this permit is leased already");
+            return Err(LeaseError::Lock { path, source });
+        }
+        Err(source) => {
+            cell.swap(leased, held);
+            return Err(LeaseError::Lock { path, source });
+        }
+    }
+    let own = mark(map, byte);
+    let cookie = match std::env::var(VARIABLE) {
+        Ok(outer) if !outer.is_empty() => format!("{outer},{own}"),
+        _ => own,
+    };
+    Ok((Lease { file, cookie }, leased))
+}
+
+/// Whether somebody has the lock or bears the mark. What cannot be looked at counts as running.
+fn runs(map: &Map, byte: u64) -> bool {
+    match open(map) {
+        Ok((file, _)) => {
+            lock::is_locked(&file, byte).unwrap_or(true) || !lock::marked(VARIABLE, &mark(map, byte)).is_empty()
+        }
+        Err(_) => true,
+    }
+}
+
+/// Gives a leased permit back: free if its job is gone, else an orphan. False: it was taken away before.
+pub(crate) fn end(map: &'static Map, object: u32, position: u32, leased: Word) -> bool {
+    let Some(cell) = cell_at(map, object, position) else { return false };
+    let orphan = runs(map, byte(map, object, position, leased));
+    let next = if orphan { leased.orphaned() } else { leased.freed() };
+    if !cell.swap(leased, next) {
+        return false;
+    }
+    if orphan {
+        map.ring_roster();
+    } else if map.anybody_waits(object) {
+        drain(map, object);
+    }
+    true
+}
+
+/// Frees an orphan whose job is gone. True if it did.
+pub(crate) fn settle(map: &Map, object: u32, position: u32, cell: CellRef<'_>, seen: Word) -> bool {
+    let freed = seen.is_orphan() && !runs(map, byte(map, object, position, seen)) && cell.swap(seen, seen.freed());
+    if freed && map.anybody_waits(object) {
+        drain(map, object);
+    }
+    freed
+}
+
+/// The job that keeps an orphan, as far as /proc tells.
+pub(crate) fn job(map: &Map, object: u32, position: u32, word: Word) -> Option<Who> {
+    let pid = *lock::marked(VARIABLE, &mark(map, byte(map, object, position, word))).first()?;
+    Some(Who::job(pid, process::start_time(pid).unwrap_or(0), process::name(pid).unwrap_or_default()))
+}
+
+static WATCHED: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
+/// The arena's hook: sees to it that every orphan has somebody who waits for its job's end.
+pub(crate) fn look_after(map: &'static Map) {
+    if map.directory().is_none() {
+        return;
+    }
+    for object in 0..map.objects_used() {
+        // Acquire: the object as its maker left it.
+        if !Head(map.object(object).head.load(Ordering::Acquire)).in_service() {
+            continue;
+        }
+        for (position, cell) in cells(map, object) {
+            let seen = cell.load();
+            if !seen.is_orphan() {
+                continue;
+            }
+            let key = (map.id(), byte(map, object, position, seen));
+            let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+            if watched.contains(&key) {
+                continue;
+            }
+            let started = thread::background("chappe-lease", move || {
+                outlive(map, object, position, seen);
+                WATCHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|k| *k != key);
+            });
+            // A refusal is tried again at the reaper's next round.
+            if started.is_ok() {
+                watched.push(key);
+            }
+        }
+    }
+}
+
+/// Sleeps until the job of an orphan is gone, then frees it.
+fn outlive(map: &'static Map, object: u32, position: u32, seen: Word) {
+    let Some(cell) = cell_at(map, object, position) else { return };
+    let byte = byte(map, object, position, seen);
+    let Ok((file, _)) = open(map) else {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        return;
+    };
+    while cell.load() == seen {
+        if lock::wait_unlocked(&file, byte).is_err() {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            return;
+        }
+        let marked = lock::marked(VARIABLE, &mark(map, byte));
+        if marked.is_empty() {
+            settle(map, object, position, cell, seen);
+            return;
+        }
+        let fds: Vec<OwnedFd> = marked.iter().filter_map(|pid| process::watch_exit(*pid).ok()).collect();
+        if let Some(first) = fds.first() {
+            process::poll_readable(&[first], -1);
+        }
+    }
+}

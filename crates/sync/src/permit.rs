@@ -1,0 +1,281 @@
+//! Pools as protocols: taking a permit, waiting for one of several pools, giving it back, resizing, removing.
+//!
+//! Free and no waiters: one compare-and-swap to take, one to give back, and a load of the wait bits each; no
+//! system call, no allocation. N permits are N cells, so that each death returns exactly its own.
+//!
+//! - I1: a permit is held by whoever the cell names; a guard remembers the exact word. Giving back swaps that
+//!   word: a permit that was taken away by force, or recovered, is not given back twice.
+//! - I2: "none is free" is said only if two looks at all cells saw the same words, none of them free: at the moment
+//!   between the looks none was.
+//! - I3: permits of a shrunk pool at positions beyond its number are taken by nobody: who takes looks at the number
+//!   again after its swap, and gives back. (Races with resize: the number is stored before the surplus is looked for.)
+//! - A death while a permit is free or held: nothing or the whole. Killed after giving back, before looking at the
+//!   wait bits: recovery drains.
+//!
+//! FIFO: a take is refused while somebody alive waits; what is free then is theirs (wait queue, I5).
+
+use crate::cell::{Tag, Word};
+use crate::drain::{CellRef, cell_at, cells, drain, permits, resolve};
+use crate::wait::{Arm, Ended, Parties, Party, Patience, arm_granted, finish, oldest, wait};
+use chappe_arena::layout::{Kind, MAX_PERMITS};
+use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::{clock, step};
+
+/// A permit that is ours.
+#[derive(Clone, Copy)]
+pub(crate) struct Taken {
+    pub position: u32,
+    pub word: Word,
+}
+
+/// Why there is none.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    NoneFree,
+    TimedOut,
+    Dead(usize),
+}
+
+/// Takes a free permit if there is one and nobody waits for it.
+#[inline]
+pub(crate) fn take(place: Place, me: &Party) -> Result<Taken, Refused> {
+    let o = me.map.object(place.index);
+    // Acquire: the object as its maker left it; a slot used again has another head.
+    if o.head.load(Ordering::Acquire) != place.head.0 {
+        return Err(Refused::Dead(0));
+    }
+    if me.map.anybody_waits(place.index) {
+        return take_behind(place, me);
+    }
+    // Relaxed: one of one is the common case; a resize is seen by the check after the swap.
+    if o.permits.load(Ordering::Relaxed) == 1 {
+        let cell = CellRef { word: &o.cell, since: &o.since };
+        if let Some(taken) = seize(place, me, 0, cell) {
+            return Ok(taken);
+        }
+    }
+    take_any(place, me)
+}
+
+/// Somebody's bit stands: what is free belongs to the waiters, unless all of them are dead or done.
+#[cold]
+fn take_behind(place: Place, me: &Party) -> Result<Taken, Refused> {
+    drain(me.map, place.index);
+    if oldest(me.map, place.index).is_some() { Err(Refused::NoneFree) } else { take_any(place, me) }
+}
+
+fn take_any(place: Place, me: &Party) -> Result<Taken, Refused> {
+    let o = me.map.object(place.index);
+    loop {
+        let count = permits(me.map, place.index);
+        // Relaxed: a hint.
+        let hint = o.hint.load(Ordering::Relaxed);
+        if hint > 0
+            && hint < count
+            && let Some(cell) = cell_at(me.map, place.index, hint)
+            && let Some(taken) = seize(place, me, hint, cell)
+        {
+            return Ok(taken);
+        }
+        let mut before = 0u64;
+        for (position, cell) in cells(me.map, place.index).take(count as usize) {
+            if let Some(taken) = seize(place, me, position, cell) {
+                return Ok(taken);
+            }
+            let seen = cell.load();
+            // Whoever was stopped while granting or withdrawing it holds up nobody.
+            if seen.tag() == Tag::Reserved
+                && !resolve(me.map, place.index, position, cell, seen)
+                && let Some(taken) = seize(place, me, position, cell)
+            {
+                return Ok(taken);
+            }
+            before = mix(before, cell.load());
+        }
+        // I2. One cell is its own proof.
+        if count == 1 && permits(me.map, place.index) == 1 {
+            return Err(Refused::NoneFree);
+        }
+        let mut after = 0u64;
+        let mut free = false;
+        for (_, cell) in cells(me.map, place.index).take(count as usize) {
+            let word = cell.load();
+            free |= word.is_free();
+            after = mix(after, word);
+        }
+        if !free && before == after && permits(me.map, place.index) == count {
+            return Err(Refused::NoneFree);
+        }
+    }
+}
+
+fn mix(sum: u64, word: Word) -> u64 {
+    (sum.rotate_left(5) ^ word.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[inline]
+fn seize(place: Place, me: &Party, position: u32, cell: CellRef<'_>) -> Option<Taken> {
+    let seen = cell.load();
+    if !seen.is_free() {
+        return None;
+    }
+    let mine = seen.held(me.member, me.generation);
+    if !cell.swap(seen, mine) {
+        return None;
+    }
+    // Relaxed: for showing only.
+    cell.since.store(clock::coarse(), Ordering::Relaxed);
+    if position > 0 && position >= permits(me.map, place.index) {
+        // I3.
+        cell.swap(mine, mine.freed());
+        return None;
+    }
+    Some(Taken { position, word: mine })
+}
+
+/// Gives a permit back, if it still is what the guard remembers. False: it was taken away.
+#[inline]
+pub(crate) fn give(map: &Map, object: u32, taken: Taken) -> bool {
+    let Some(cell) = cell_at(map, object, taken.position) else { return false };
+    if !cell.swap(taken.word, taken.word.freed()) {
+        return false;
+    }
+    if taken.position > 0 {
+        // Relaxed: a hint.
+        map.object(object).hint.store(taken.position, Ordering::Relaxed);
+    }
+    if map.anybody_waits(object) {
+        drain(map, object);
+    }
+    true
+}
+
+/// Waits for a permit of any of the pools. The caller has found none free.
+pub(crate) fn wait_for<A: Arm>(
+    who: &Parties,
+    arms: &[A],
+    first: usize,
+    deadline: Option<u64>,
+    patience: &Patience<'_>,
+) -> Result<(usize, Taken), Refused> {
+    // Relaxed: only the order among tickets of one object counts, and each is taken before its bit is set.
+    let next = |p: &Party| p.map.header().ticket.fetch_add(1, Ordering::Relaxed);
+    let tickets = (next(&who.main), who.private.as_ref().map_or(0, next));
+    loop {
+        let (grant, number) = match wait(who, arms, first, tickets, deadline, patience) {
+            Ended::Granted(grant, number) => (grant, number),
+            Ended::TimedOut => return Err(Refused::TimedOut),
+            Ended::Dead(arm) => return Err(Refused::Dead(arm)),
+        };
+        step!("granted, permit not yet taken");
+        let at = arm_granted(arms, grant);
+        let (map, place) = (arms[at].map(), arms[at].place());
+        let me = who.party(map);
+        let taken = collect(me, grant.object, grant.permit, number);
+        finish(who, number);
+        if let Some(taken) = taken {
+            // An object that was replaced under our bit may have granted us: that permit is not what we asked for.
+            // Acquire: as in `take`.
+            if map.object(place.index).head.load(Ordering::Acquire) != place.head.0 {
+                give(map, place.index, taken);
+                return Err(Refused::Dead(at));
+            }
+            // I3, for a pool that shrank while the grant was under way.
+            if taken.position < permits(map, place.index).max(1) {
+                return Ok((at, taken));
+            }
+            give(map, place.index, taken);
+        }
+        // The grant was taken away by force, or void: wait again, in the old place.
+    }
+}
+
+fn collect(me: &Party, object: u32, position: u32, number: u32) -> Option<Taken> {
+    let cell = cell_at(me.map, object, position)?;
+    let seen = cell.load();
+    let ours = seen.tag() == Tag::Reserved && seen.member() == me.member && seen.aux() == number;
+    let mine = seen.held(me.member, me.generation);
+    if !ours || !cell.swap(seen, mine) {
+        return None;
+    }
+    // Relaxed: for showing only.
+    cell.since.store(clock::coarse(), Ordering::Relaxed);
+    Some(Taken { position, word: mine })
+}
+
+/// Makes a pool. The caller holds `admin` and has seen that the name is free.
+pub(crate) fn make_pool(map: &'static Map, admin: &Admin, name: &str, count: u32) -> Result<Place, ArenaError> {
+    if count > MAX_PERMITS {
+        return Err(ArenaError::CellsFull { name: map.name().into(), wanted: count, capacity: MAX_PERMITS });
+    }
+    map.make(admin, name, Kind::Pool, |index, generation| {
+        let o = map.object(index);
+        let more = if count > 1 { map.claim_cells(index, generation, count - 1)? + 1 } else { 0 };
+        o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
+        o.permits.store(count, Ordering::Relaxed); // Relaxed: published by the head.
+        o.hint.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        for (_, cell) in cells(map, index) {
+            // The version goes on, so that no guard of an earlier pool fits.
+            // Release: whatever its last user did with the cell comes before.
+            cell.word.store(cell.load().freed().0, Ordering::Release);
+        }
+        Ok(())
+    })
+}
+
+/// Gives the pool another number of permits. Fewer: those held beyond the number end when they come back. The
+/// caller holds `admin`.
+pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32) -> Result<(), ArenaError> {
+    if count > MAX_PERMITS {
+        return Err(ArenaError::CellsFull { name: map.name().into(), wanted: count, capacity: MAX_PERMITS });
+    }
+    let o = map.object(place.index);
+    let there = cells(map, place.index).count() as u32;
+    if count > there {
+        let first = map.claim_cells(place.index, place.head.generation(), count - there)?;
+        for i in first..first + (count - there) {
+            let cell = map.cell(i);
+            // Release: as in `make_pool`.
+            cell.word.store(Word(cell.word.load(Ordering::Acquire)).freed().0, Ordering::Release); // Acquire: its last use.
+        }
+        step!("cells claimed, not yet linked");
+        let mut last = None;
+        for extent in map.extents(place.index) {
+            last = Some(extent.0);
+        }
+        match last {
+            // Release: publishes the cells.
+            None => o.more.store(first + 1, Ordering::Release),
+            Some(extent) => {
+                let word = &map.cell(extent).extent;
+                // Relaxed: under admin.
+                let len = word.load(Ordering::Relaxed) & !0xffff_ffff;
+                // Release: publishes the cells.
+                word.store(len | u64::from(first + 1), Ordering::Release);
+            }
+        }
+        step!("cells linked, not yet counted");
+    }
+    // SeqCst: I3, before anybody's second look.
+    o.permits.store(count, Ordering::SeqCst);
+    drain(map, place.index);
+    Ok(())
+}
+
+/// Takes permit `position` from whoever has it. Answers the word it had.
+pub(crate) fn force(map: &Map, place: Place, position: u32) -> Option<Word> {
+    let cell = cell_at(map, place.index, position)?;
+    loop {
+        let seen = cell.load();
+        if seen.is_free() {
+            return None;
+        }
+        if cell.swap(seen, seen.freed()) {
+            if map.anybody_waits(place.index) {
+                drain(map, place.index);
+            }
+            return Some(seen);
+        }
+    }
+}

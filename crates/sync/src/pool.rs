@@ -1,0 +1,609 @@
+//! Pools as users know them.
+
+use crate::cell::Tag;
+use crate::drain::{cell_at, cells, permits};
+use crate::error::{AcquireError, LeaseError, PoolError};
+use crate::home::{Arena, ArenaOptions, ThreadSeat, process_seat, seat, watched};
+use crate::inspect::{self, Holder, PoolInfo, Waiter};
+use crate::lease::{self, Lease};
+use crate::permit::{self, Refused, Taken, take};
+use crate::wait::{Arm, Parties, Party, Patience, queue};
+use chappe_arena::layout::{Head, Kind, MAX_PERMITS};
+use chappe_arena::{Admin, ArenaError, Map, Place, Who, check_name};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::{clock, process};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How a thread spends its time before it sleeps (nix-semaphores-tubes, 2.2 and 4: roles of cores).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Spins for as long as spinning has paid lately, at most some microseconds, then sleeps.
+    #[default]
+    TimeSharing,
+    /// Has a core of its own: spins and never sleeps. Waiting makes no system call.
+    Application,
+    /// Sleeps at once.
+    Sleeper,
+}
+
+thread_local! {
+    static ROLE: Cell<Role> = const { Cell::new(Role::TimeSharing) };
+}
+
+/// Sets the calling thread's role.
+pub fn set_role(role: Role) {
+    ROLE.set(role);
+}
+
+pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
+    let role = ROLE.get();
+    Patience { budget: &seat.spin, forever: role == Role::Application, none: role == Role::Sleeper }
+}
+
+pub(crate) fn party(seat: &ThreadSeat) -> Party {
+    Party { map: seat.map, member: seat.joined.index, generation: seat.joined.generation }
+}
+
+/// N permits, each of which belongs to whoever holds it and returns when that holder dies.
+///
+/// A pool of one permit is a robust lock. Waiters are served in the order in which they came (strict FIFO:
+/// nobody takes a permit past one who waits). A pool lives in an arena: this process's private one, or a named one
+/// that other processes share. It has 128 bytes, and 32 more for each further permit.
+///
+/// A handle is cheap to clone. Permits of a pool that is removed end with their guards; waiters get
+/// [`AcquireError::Dead`].
+///
+/// Paper: nonblocking-real-time, section 3 (locks whose critical sections survive their owners); the hand-off
+/// is nix-semaphores-tubes, 2.3.
+///
+/// ```
+/// let slots = chappe_sync::Pool::private(2)?;
+/// let one = slots.acquire()?;
+/// let two = slots.acquire()?;
+/// assert!(slots.try_acquire().is_err());
+/// drop(one);
+/// assert_eq!(slots.acquire()?.index(), 0);
+/// # drop(two);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Pool {
+    pub(crate) map: &'static Map,
+    pub(crate) place: Place,
+    _own: Option<Arc<Own>>,
+}
+
+/// A private pool goes with its last handle.
+struct Own {
+    map: &'static Map,
+    place: Place,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // In a forked child, this makes the copy of the private arena usable first.
+        Arena::private();
+        let admin = self.map.admin();
+        self.map.unmake(&admin, self.place);
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pool({:?}, {} of {} free)", self.name(), self.available(), self.permits())
+    }
+}
+
+impl Arm for &Pool {
+    fn map(&self) -> &'static Map {
+        self.map
+    }
+    fn place(&self) -> Place {
+        self.place
+    }
+}
+
+/// `lab/gpu0` is `gpu0` in arena `lab`; without a slash the arena is `default`.
+fn split(name: &str) -> (&str, &str) {
+    name.split_once('/').unwrap_or(("default", name))
+}
+
+fn full_name(arena: &str, name: &str) -> String {
+    if arena == "default" { name.to_owned() } else { format!("{arena}/{name}") }
+}
+
+fn check_permits(permits: u32) -> Result<(), PoolError> {
+    if (1..=MAX_PERMITS).contains(&permits) {
+        return Ok(());
+    }
+    Err(PoolError::Permits { permits: permits.into(), most: MAX_PERMITS })
+}
+
+impl Pool {
+    /// Makes a pool for the threads of this process.
+    ///
+    /// # Errors
+    /// `Permits`, or `Arena` when the private arena is full.
+    pub fn private(permits: u32) -> Result<Pool, PoolError> {
+        check_permits(permits)?;
+        let map = Arena::private().map();
+        let admin = map.admin();
+        let place = permit::make_pool(map, &admin, "", permits)?;
+        drop(admin);
+        Ok(Pool { map, place, _own: Some(Arc::new(Own { map, place })) })
+    }
+
+    /// Attaches a pool by name: `gpu0`, or `lab/gpu0` for one in arena `lab`.
+    ///
+    /// # Errors
+    /// `Unknown`, which names those that are there; `Arena`.
+    pub fn open(name: &str) -> Result<Pool, PoolError> {
+        let (arena, object) = split(name);
+        check_name(object, "pool")?;
+        match Arena::open(arena) {
+            Ok(a) => Pool::in_arena(a, object),
+            Err(ArenaError::NotFound { .. }) => {
+                Err(PoolError::Unknown { name: name.into(), arena: arena.into(), existing: Vec::new() })
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Makes a pool by name, and its arena if need be.
+    ///
+    /// # Errors
+    /// `Exists`, `Permits`, `Arena`.
+    pub fn create(name: &str, permits: u32) -> Result<Pool, PoolError> {
+        Pool::make(name, permits, false)
+    }
+
+    /// Attaches a pool by name, or makes it.
+    ///
+    /// # Errors
+    /// `OtherSize` if it is there with another number of permits; `Permits`, `Arena`.
+    pub fn open_or_create(name: &str, permits: u32) -> Result<Pool, PoolError> {
+        Pool::make(name, permits, true)
+    }
+
+    fn make(name: &str, permits: u32, or_open: bool) -> Result<Pool, PoolError> {
+        let (arena, object) = split(name);
+        check_name(object, "pool")?;
+        check_permits(permits)?;
+        loop {
+            let a = Arena::open_or_create(arena, &ArenaOptions::default())?;
+            match Pool::make_in(a, object, permits, or_open) {
+                // It went between the two steps: the next one is another arena.
+                Err(PoolError::Arena(ArenaError::Removed { .. })) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn make_in(arena: Arena, name: &str, permits: u32, or_open: bool) -> Result<Pool, PoolError> {
+        check_name(name, "pool")?;
+        check_permits(permits)?;
+        let map = arena.map();
+        if or_open && let Some(pool) = Pool::found(map, name) {
+            return pool.of_size(permits);
+        }
+        // As a member, so that the arena is not removed meanwhile.
+        seat(map, |_| ())?;
+        let admin = map.admin();
+        if let Some(pool) = Pool::found(map, name) {
+            let has = pool.permits();
+            let exists = PoolError::Exists { name: pool.name(), permits: has };
+            return if or_open { pool.of_size(permits) } else { Err(exists) };
+        }
+        let place = permit::make_pool(map, &admin, name, permits)?;
+        Ok(Pool { map, place, _own: None })
+    }
+
+    fn found(map: &'static Map, name: &str) -> Option<Pool> {
+        let place = map.find(name).filter(|p| p.head.is_live(Kind::Pool))?;
+        Some(Pool { map, place, _own: None })
+    }
+
+    fn of_size(self, wanted: u32) -> Result<Pool, PoolError> {
+        let has = self.permits();
+        if has == wanted { Ok(self) } else { Err(PoolError::OtherSize { name: self.name(), has, wanted }) }
+    }
+
+    /// Attaches a pool of an arena by its name there.
+    ///
+    /// # Errors
+    /// `Unknown`, which names those that are there.
+    pub fn in_arena(arena: Arena, name: &str) -> Result<Pool, PoolError> {
+        check_name(name, "pool")?;
+        Pool::found(arena.map(), name).ok_or_else(|| PoolError::Unknown {
+            name: full_name(&arena.name(), name),
+            arena: arena.name(),
+            existing: Pool::list(arena).into_iter().map(|p| full_name(&arena.name(), &p.name)).collect(),
+        })
+    }
+
+    /// Makes a pool in an arena.
+    ///
+    /// # Errors
+    /// `Exists`, `Permits`, `Arena`.
+    pub fn create_in(arena: Arena, name: &str, permits: u32) -> Result<Pool, PoolError> {
+        Pool::make_in(arena, name, permits, false)
+    }
+
+    /// Removes a pool by name. One with holders or waiters is refused unless `force`: then holders' guards end
+    /// without effect, and waiters get [`AcquireError::Dead`].
+    ///
+    /// # Errors
+    /// `Unknown`, `InUse`, `Arena`.
+    pub fn remove(name: &str, force: bool) -> Result<(), PoolError> {
+        let pool = Pool::open(name)?;
+        // As a member, so that the arena is not removed meanwhile.
+        seat(pool.map, |_| ())?;
+        pool.map.recover_dead();
+        let admin = pool.map.admin();
+        if !force {
+            pool.settle();
+            let holders = pool.holders();
+            let waiting = queue(pool.map, pool.place.index).len();
+            if !holders.is_empty() || waiting > 0 {
+                let who = holders.first().map(|h| h.who.clone());
+                let first = who.map_or_else(|| "nobody".into(), |w| format!("pid {} `{}`", w.pid, w.label));
+                return Err(PoolError::InUse { name: pool.name(), held: holders.len(), waiting, first });
+            }
+        }
+        pool.map.unmake(&admin, pool.place);
+        Ok(())
+    }
+
+    /// The pools of an arena, by name.
+    pub fn list(arena: Arena) -> Vec<PoolInfo> {
+        inspect::list(arena.map())
+    }
+
+    /// Its name: `gpu0`, or `lab/gpu0` in another arena than `default`; empty for a private pool.
+    pub fn name(&self) -> String {
+        if self.map.directory().is_none() {
+            return String::new();
+        }
+        full_name(self.map.name(), &self.map.name_of(self.map.object(self.place.index)))
+    }
+
+    /// How many permits it has.
+    pub fn permits(&self) -> u32 {
+        permits(self.map, self.place.index)
+    }
+
+    /// How many of them were free a moment ago.
+    pub fn available(&self) -> u32 {
+        let count = self.permits() as usize;
+        cells(self.map, self.place.index).take(count).filter(|(_, c)| c.load().is_free()).count() as u32
+    }
+
+    /// Takes a permit; waits for one in the order of arrival. A handled signal does not end the wait.
+    ///
+    /// Free and nobody waiting: one compare-and-swap, no system call, no allocation (after the thread's first use of
+    /// the arena).
+    ///
+    /// # Errors
+    /// `Dead` if the pool is or gets removed; `Arena` if the thread cannot become a member; `System`.
+    #[inline]
+    pub fn acquire(&self) -> Result<Permit<'_>, AcquireError> {
+        self.get(Until::Forever)
+    }
+
+    /// Takes a permit if one is free and nobody waits for it. Never sleeps. Permits of the dead are recovered first.
+    ///
+    /// # Errors
+    /// `WouldBlock`; else as [`Pool::acquire`].
+    #[inline]
+    pub fn try_acquire(&self) -> Result<Permit<'_>, AcquireError> {
+        self.get(Until::Now)
+    }
+
+    /// Takes a permit, waiting at most for `duration`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Pool::acquire`].
+    pub fn acquire_timeout(&self, duration: Duration) -> Result<Permit<'_>, AcquireError> {
+        self.get(Until::after(duration))
+    }
+
+    /// Takes a permit, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Pool::acquire`].
+    pub fn acquire_deadline(&self, deadline: Instant) -> Result<Permit<'_>, AcquireError> {
+        self.get(Until::at(deadline))
+    }
+
+    /// As [`Pool::acquire`], for a permit that belongs to the process and may go from thread to thread.
+    ///
+    /// # Errors
+    /// As [`Pool::acquire`].
+    pub fn acquire_owned(&self) -> Result<OwnedPermit, AcquireError> {
+        self.get(Until::Forever)?.into_owned(self)
+    }
+
+    /// As [`Pool::try_acquire`], for a permit that belongs to the process.
+    ///
+    /// # Errors
+    /// As [`Pool::try_acquire`].
+    pub fn try_acquire_owned(&self) -> Result<OwnedPermit, AcquireError> {
+        self.get(Until::Now)?.into_owned(self)
+    }
+
+    /// As [`Pool::acquire_timeout`], for a permit that belongs to the process.
+    ///
+    /// # Errors
+    /// As [`Pool::acquire_timeout`].
+    pub fn acquire_owned_timeout(&self, duration: Duration) -> Result<OwnedPermit, AcquireError> {
+        self.get(Until::after(duration))?.into_owned(self)
+    }
+
+    #[inline]
+    fn get(&self, until: Until) -> Result<Permit<'_>, AcquireError> {
+        seat(self.map, |seat| {
+            let me = party(seat);
+            match take(self.place, &me) {
+                Ok(taken) => Ok(self.permit(me, taken)),
+                Err(refused) => self.get_slow(seat, &me, until, refused),
+            }
+        })?
+    }
+
+    #[cold]
+    fn get_slow(
+        &self,
+        seat: &ThreadSeat,
+        me: &Party,
+        until: Until,
+        refused: Refused,
+    ) -> Result<Permit<'_>, AcquireError> {
+        if matches!(refused, Refused::Dead(_)) {
+            return Err(self.dead());
+        }
+        let deadline = match until {
+            Until::Now => {
+                if self.revive()
+                    && let Ok(taken) = take(self.place, me)
+                {
+                    return Ok(self.permit(*me, taken));
+                }
+                return Err(AcquireError::WouldBlock);
+            }
+            Until::Forever => None,
+            Until::Time(at) => Some(at),
+        };
+        watched(seat).map_err(AcquireError::System)?;
+        let who = Parties { main: *me, private: None };
+        match permit::wait_for(&who, &[self], 0, deadline, &patience(seat)) {
+            Ok((_, taken)) => Ok(self.permit(*me, taken)),
+            Err(Refused::Dead(_)) => Err(self.dead()),
+            Err(Refused::TimedOut | Refused::NoneFree) => Err(AcquireError::Timeout),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn permit(&self, me: Party, taken: Taken) -> Permit<'_> {
+        Permit { pool: self, me, taken, incarnation: process::incarnation(), here: PhantomData }
+    }
+
+    pub(crate) fn dead(&self) -> AcquireError {
+        AcquireError::Dead { pool: self.name() }
+    }
+
+    /// Gives back what the dead hold, and what orphans' jobs no longer need. True if that may have freed something.
+    pub(crate) fn revive(&self) -> bool {
+        let gone = cells(self.map, self.place.index).any(|(_, cell)| {
+            let word = cell.load();
+            // A generation that is not the slot's present one was recovered, or is being recovered.
+            !word.is_free() && !word.is_orphan() && self.map.dead(word.member()).is_some()
+        });
+        let recovered = gone && self.map.recover_dead() > 0;
+        self.settle() > 0 || recovered
+    }
+
+    /// Gives back permits that jobs kept which have ended since; tells how many. Waiters' processes do so by
+    /// themselves.
+    pub fn settle(&self) -> usize {
+        let mut all: Vec<_> = cells(self.map, self.place.index).filter(|(_, c)| c.load().is_orphan()).collect();
+        all.retain(|(position, cell)| lease::settle(self.map, self.place.index, *position, *cell, cell.load()));
+        all.len()
+    }
+
+    /// Gives the pool another number of permits. With fewer, those in use beyond the number end as they come back.
+    ///
+    /// # Errors
+    /// `Permits`, `Dead`, `Arena`.
+    pub fn resize(&self, permits: u32) -> Result<(), PoolError> {
+        check_permits(permits)?;
+        seat(self.map, |_| ())?;
+        let admin: Admin = self.map.admin();
+        // Acquire: under admin it can only be ours or dead.
+        if Head(self.map.object(self.place.index).head.load(Ordering::Acquire)) != self.place.head {
+            return Err(PoolError::Dead { name: self.name() });
+        }
+        permit::resize(self.map, &admin, self.place, permits)?;
+        Ok(())
+    }
+
+    /// Takes permit `index` from whoever has it, and hands it on. The holder's guard becomes void; what it does
+    /// under the permit goes on, and so does a job with a lease. For holders that are stuck.
+    ///
+    /// # Errors
+    /// `NotHeld`, `Dead`.
+    pub fn force_release(&self, index: u32) -> Result<Who, PoolError> {
+        // Acquire: a removed pool's cells are nobody's business.
+        if Head(self.map.object(self.place.index).head.load(Ordering::Acquire)) != self.place.head {
+            return Err(PoolError::Dead { name: self.name() });
+        }
+        let not_held = || PoolError::NotHeld { name: self.name(), index, permits: self.permits() };
+        // Who it is, before it is gone.
+        let before = self.holders().into_iter().find(|h| h.index == index).ok_or_else(not_held)?;
+        let word = permit::force(self.map, self.place, index).ok_or_else(not_held)?;
+        Ok(if word.is_orphan() || word.tag() == Tag::Free { before.who } else { self.map.who(word.member()) })
+    }
+
+    /// Who holds each permit that is not free, and since when.
+    pub fn holders(&self) -> Vec<Holder> {
+        inspect::holders(self.map, self.place)
+    }
+
+    /// Who waits, in the order in which they will be served.
+    pub fn waiters(&self) -> Vec<Waiter> {
+        inspect::waiters(self.map, self.place)
+    }
+}
+
+/// How long to wait.
+#[derive(Clone, Copy)]
+pub(crate) enum Until {
+    Now,
+    Forever,
+    /// Monotonic nanoseconds.
+    Time(u64),
+}
+
+impl Until {
+    pub fn after(duration: Duration) -> Until {
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        clock::now().checked_add(ns).map_or(Until::Forever, Until::Time)
+    }
+    pub fn at(deadline: Instant) -> Until {
+        Until::after(deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// A permit of the calling thread; given back when dropped, and when the thread ends or dies in whatever way.
+///
+/// In a child made by fork it is void: the parent still has it.
+#[must_use = "a permit that is not kept is given back at once"]
+pub struct Permit<'a> {
+    pool: &'a Pool,
+    me: Party,
+    taken: Taken,
+    incarnation: u64,
+    here: PhantomData<*const ()>,
+}
+
+impl std::fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Permit({} of {:?})", self.index(), self.pool.name())
+    }
+}
+
+impl<'a> Permit<'a> {
+    /// Which of the pool's permits it is, counted from 0.
+    pub fn index(&self) -> u32 {
+        self.taken.position
+    }
+
+    /// The pool it belongs to.
+    pub fn pool(&self) -> &'a Pool {
+        self.pool
+    }
+
+    /// Gives it back, as dropping it does.
+    pub fn release(self) {}
+
+    /// Whether it still is ours: false once it was taken by force, and in a forked child.
+    pub fn is_valid(&self) -> bool {
+        let cell = cell_at(self.pool.map, self.pool.place.index, self.taken.position);
+        self.incarnation == process::incarnation() && cell.is_some_and(|c| c.load() == self.taken.word)
+    }
+
+    /// Makes it a lease, too: it is free only when it was given back *and* the job that inherits the lease is gone.
+    /// To be taken before the job starts. Named pools only.
+    ///
+    /// # Errors
+    /// `Lost` if it was taken by force; `Arena`, `Lock`.
+    pub fn lease(&mut self) -> Result<Lease, LeaseError> {
+        if self.incarnation != process::incarnation() {
+            return Err(LeaseError::Lost);
+        }
+        let (lease, word) = lease::begin(self.pool.map, self.pool.place.index, self.taken.position, self.taken.word)?;
+        self.taken.word = word;
+        Ok(lease)
+    }
+
+    fn into_owned(self, pool: &Pool) -> Result<OwnedPermit, AcquireError> {
+        let process = process_seat(pool.map)?;
+        let word = self.taken.word.held(process.index, process.generation);
+        let cell = cell_at(pool.map, pool.place.index, self.taken.position);
+        let taken = Taken { position: self.taken.position, word };
+        let mine = self.taken.word;
+        let incarnation = self.incarnation;
+        std::mem::forget(self);
+        if cell.is_some_and(|c| c.swap(mine, word)) {
+            return Ok(OwnedPermit { pool: pool.clone(), taken, incarnation });
+        }
+        // Taken by force within these few instructions.
+        Err(AcquireError::WouldBlock)
+    }
+}
+
+impl Drop for Permit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.incarnation == process::incarnation() {
+            back(self.me.map, self.pool.place, self.taken);
+        }
+    }
+}
+
+#[inline]
+fn back(map: &'static Map, place: Place, taken: Taken) {
+    if taken.word.tag() == Tag::Leased {
+        lease::end(map, place.index, taken.position, taken.word);
+    } else {
+        permit::give(map, place.index, taken);
+    }
+}
+
+/// A permit of the process: it may go from thread to thread, and returns when it is dropped or when the whole process
+/// has ended (confirmed by its pidfd), not with the thread that took it.
+///
+/// In a child made by fork it is void.
+#[must_use = "a permit that is not kept is given back at once"]
+pub struct OwnedPermit {
+    pool: Pool,
+    taken: Taken,
+    incarnation: u64,
+}
+
+impl std::fmt::Debug for OwnedPermit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OwnedPermit({} of {:?})", self.index(), self.pool.name())
+    }
+}
+
+impl OwnedPermit {
+    /// Which of the pool's permits it is, counted from 0.
+    pub fn index(&self) -> u32 {
+        self.taken.position
+    }
+
+    /// The pool it belongs to.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Gives it back, as dropping it does.
+    pub fn release(self) {}
+
+    /// Whether it still is ours: false once it was taken by force, and in a forked child.
+    pub fn is_valid(&self) -> bool {
+        let cell = cell_at(self.pool.map, self.pool.place.index, self.taken.position);
+        self.incarnation == process::incarnation() && cell.is_some_and(|c| c.load() == self.taken.word)
+    }
+}
+
+impl Drop for OwnedPermit {
+    fn drop(&mut self) {
+        if self.incarnation == process::incarnation() {
+            back(self.pool.map, self.pool.place, self.taken);
+        }
+    }
+}

@@ -1,0 +1,459 @@
+//! The wait queue: who waits for what, in which order, and who is granted.
+//!
+//! Nix's `altsems` (nix-semaphores-tubes, 2.3.3) marks a process as woken by one test-and-set, so that of
+//! several wake-ups it takes exactly one. Here the mark is one word a member, which also says what was granted.
+//! Where Nix queues under locks shared with the kernel, and wakes out of order, there is no queue to lock: the
+//! queue of an object is a set of bits, one a member, and the arrival order is a ticket in the member's record.
+//! So nothing can be half-linked, a dead member's trace is a bit that means nothing, and a choice over any
+//! number of objects is one record and as many bits. It needs no allocation, and no helping to unlock.
+//!
+//! The wait word of a member (`Member::state`), whose low half is the futex it sleeps on:
+//!
+//! | bits | field | set by |
+//! |---|---|---|
+//! | 0-1 | phase: IDLE, WAITING, ASLEEP, GRANTED | see below |
+//! | 2-25 | number of the wait, one more each time | the member |
+//! | 26 | granted by the private arena (a mixed choice) | the granter |
+//! | 27 | granted an error: the object is dead | the burier |
+//! | 28-31, 52-63 | which permit of the object | the granter |
+//! | 32-51 | which object | the granter |
+//!
+//! ```text
+//!                     cancel: compare-and-swap by the member
+//!        +-----------------------------+------------------+
+//!        v                             |                  |
+//!     IDLE n --publish--> WAITING n+1 --+--> ASLEEP n+1 --+
+//!        ^                   |  grant: compare-and-swap   |
+//!        |                   v                            v
+//!        +----- taken --- GRANTED n+1 (object, permit) <--+     then, if it was asleep, one wake
+//! ```
+//!
+//! Invariants:
+//! - I1: a member's bits are set only while it is in wait n, after its word says WAITING n, and all cleared
+//!   before wait n+1 is published. Only the member sets them; only it, or the owner of its dead life word,
+//!   clears them. So who reads the word (WAITING n), then the bit (set), then swaps the word from WAITING n
+//!   grants to a member that waits there.
+//! - I2: a permit is granted in two steps, either of which anybody may finish or undo: the cell is reserved for
+//!   wait n of the member; the member's word goes from n to GRANTED(cell). The reservation is valid while
+//!   the word says WAITING n, ASLEEP n, or GRANTED n with this cell, and never again after that.
+//! - I3: of all grants to wait n one wins, since each swaps the same word. The others undo their reservation and
+//!   go on with the next waiter.
+//! - I4: whoever makes a permit free looks at the bits afterwards; whoever sets a bit looks at the permits
+//!   afterwards (E1). At least one of them brings the two together. Who does so, and dies, is made up for: recovery
+//!   of any dead member drains every object.
+//! - I5: FIFO per object. While a bit stands, nobody takes a permit directly; the drainer grants to the
+//!   smallest ticket. The ticket is taken before any bit is set.
+//! - I6: a member whose word is GRANTED takes or gives back what was granted, also when its time is up.
+//!
+//! Races, by name:
+//! - R1 bit against fast take: I4. - R2 grant against time-out or cancel: one swap decides. - R3 two granters,
+//!   one choice: I3. - R4 grant while still enlisting: the member looks at its word after each bit, and takes.
+//! - R5 granter dead before the reservation, before the grant, before the wake: a free permit, a reservation
+//!   that anybody resolves, a granted member that recovery wakes. - R6 member dead while granted: its
+//!   reservation is no longer valid once recovery has set its word to IDLE; the permit goes on. - R7 slot
+//!   reuse: the number of the wait goes on across occupants.
+//!
+//! Ordering edges:
+//! - E1 (SeqCst): set bit / read cell against free cell / read bits. - E2 (release/acquire): ticket and alias
+//!   before the word that says WAITING. - E3: grant before wake; the futex compares the low half.
+//!
+//! Progress: lock-free, except for the sleep itself. A stopped granter holds up what it had not yet
+//! granted, as if it had not begun to release; whoever else touches the object goes on.
+//!
+//! Explored: `tests/crash_pool.rs`. Left out there: store buffers (all accesses are sequentially consistent in the
+//! explorer), wrap-around of the 24-bit wait number (16 million waits within one stopped compare-and-swap: the
+//! cell's exact word is then still checked by the member before it takes).
+
+use crate::drain::drain;
+use chappe_arena::{Map, Place};
+use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
+use chappe_plat::futex::{self, Scope, Wait};
+use chappe_plat::{Life, clock, step};
+use std::cell::Cell;
+
+const PHASE: u64 = 3;
+const IDLE: u64 = 0;
+const WAITING: u64 = 1;
+const ASLEEP: u64 = 2;
+const GRANTED: u64 = 3;
+const WAIT_MASK: u64 = 0x00ff_ffff;
+const PRIVATE: u64 = 1 << 26;
+const DEAD: u64 = 1 << 27;
+
+/// A member's wait word, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State(pub u64);
+
+impl State {
+    fn new(phase: u64, wait: u32) -> State {
+        State(phase | u64::from(wait) << 2)
+    }
+    pub fn idle(wait: u32) -> State {
+        State::new(IDLE, wait)
+    }
+    pub fn wait(self) -> u32 {
+        (self.0 >> 2 & WAIT_MASK) as u32
+    }
+    pub fn is_idle(self) -> bool {
+        self.0 & PHASE == IDLE
+    }
+    pub fn is_waiting(self) -> bool {
+        matches!(self.0 & PHASE, WAITING | ASLEEP)
+    }
+    pub fn is_granted(self) -> bool {
+        self.0 & PHASE == GRANTED
+    }
+    fn granted(self, grant: Grant) -> State {
+        let private = if grant.private { PRIVATE } else { 0 };
+        let dead = if grant.dead { DEAD } else { 0 };
+        let permit = u64::from(grant.permit);
+        State(
+            GRANTED
+                | u64::from(self.wait()) << 2
+                | private
+                | dead
+                | (permit >> 12) << 28
+                | u64::from(grant.object) << 32
+                | (permit & 0xfff) << 52,
+        )
+    }
+    /// What was granted.
+    pub fn grant(self) -> Option<Grant> {
+        self.is_granted().then_some(Grant {
+            private: self.0 & PRIVATE != 0,
+            dead: self.0 & DEAD != 0,
+            object: (self.0 >> 32 & 0xf_ffff) as u32,
+            permit: ((self.0 >> 28 & 0xf) << 12 | self.0 >> 52) as u32,
+        })
+    }
+}
+
+/// What a grant says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub private: bool,
+    pub dead: bool,
+    pub object: u32,
+    pub permit: u32,
+}
+
+/// A member that may be granted.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate {
+    pub member: u32,
+    pub state: State,
+    ticket: u64,
+}
+
+/// The wait word that counts for a member, and who can sleep on it: its own, or, for a mixed choice, that of the
+/// same thread in the named arena.
+pub(crate) fn word_of(map: &Map, member: u32) -> (&AtomicU64, Scope) {
+    let m = map.member(member);
+    if map.scope() == Scope::Private {
+        // Acquire: E2; read after the bit was seen, so it is the one of the wait that set the bit, or later.
+        let alias = m.alias.load(Ordering::Acquire);
+        if alias != 0 {
+            // SAFETY: a private arena's members are threads of this process, which wrote the address of a word
+            // in a mapping that is never undone.
+            return (unsafe { &*(alias as usize as *const AtomicU64) }, Scope::Shared);
+        }
+    }
+    (&m.state, map.scope())
+}
+
+/// The waiter of the object that arrived first, the dead aside.
+pub(crate) fn oldest(map: &Map, object: u32) -> Option<Candidate> {
+    let mut best: Option<Candidate> = None;
+    each_waiter(map, object, |c| {
+        if best.is_none_or(|b| c.ticket < b.ticket) && map.member(c.member).life.probe() != Life::Dead {
+            best = Some(c);
+        }
+    });
+    best
+}
+
+/// Everybody who waits on the object, by arrival.
+pub(crate) fn queue(map: &Map, object: u32) -> Vec<u32> {
+    let mut all = Vec::new();
+    each_waiter(map, object, |c| all.push(c));
+    all.sort_by_key(|c| c.ticket);
+    all.into_iter().map(|c| c.member).collect()
+}
+
+fn each_waiter(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
+    for i in 0..map.waiting_words() {
+        let word = map.waiting(object, i);
+        // SeqCst: E1.
+        let mut bits = word.load(Ordering::SeqCst);
+        while bits != 0 {
+            let bit = bits & bits.wrapping_neg();
+            bits ^= bit;
+            let member = i as u32 * 64 + bit.trailing_zeros();
+            if member >= map.geometry().members {
+                break;
+            }
+            // SeqCst: after the bit, before the second look at it, I1.
+            let state = State(word_of(map, member).0.load(Ordering::SeqCst));
+            if !state.is_waiting() {
+                continue;
+            }
+            // Acquire: E2.
+            let ticket = map.member(member).ticket.load(Ordering::Acquire);
+            // SeqCst: I1, the bit belongs to the wait that the word names.
+            if word.load(Ordering::SeqCst) & bit != 0 {
+                see(Candidate { member, state, ticket });
+            }
+        }
+    }
+}
+
+/// Whether the member's bit stands on the object.
+pub(crate) fn waits_on(map: &Map, object: u32, member: u32) -> bool {
+    // SeqCst: I1, read after the member's word.
+    map.waiting(object, member as usize / 64).load(Ordering::SeqCst) & 1 << (member % 64) != 0
+}
+
+/// Swaps a member's word from the wait that was seen to the grant, and wakes it if it sleeps.
+pub(crate) fn grant(map: &Map, member: u32, seen: State, object: u32, permit: u32, dead: bool) -> bool {
+    let (word, scope) = word_of(map, member);
+    let private = map.scope() == Scope::Private;
+    let mut seen = seen;
+    loop {
+        let granted = seen.granted(Grant { private, dead, object, permit });
+        // SeqCst: I3; E3, before the wake.
+        match word.compare_exchange(seen.0, granted.0, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => {
+                step!("granted, not yet woken");
+                if seen.0 & PHASE == ASLEEP {
+                    futex::wake(low_half(word), 1, scope);
+                }
+                return true;
+            }
+            // It fell asleep, or was about to, in the same wait: try once more.
+            Err(now) if State(now).is_waiting() && State(now).wait() == seen.wait() => seen = State(now),
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Wakes a member that was granted by somebody who may have died before the wake.
+pub(crate) fn wake_granted(map: &Map, member: u32) {
+    let (word, scope) = word_of(map, member);
+    // SeqCst: after the grant that was seen.
+    if State(word.load(Ordering::SeqCst)).is_granted() {
+        futex::wake(low_half(word), 1, scope);
+    }
+}
+
+/// Tells everybody who waits on a dead object so. Idempotent.
+pub(crate) fn bury(map: &Map, object: u32) {
+    each_waiter(map, object, |c| {
+        grant(map, c.member, c.state, object, 0, true);
+    });
+}
+
+/// One of the things a choice waits for.
+pub(crate) trait Arm {
+    fn map(&self) -> &'static Map;
+    fn place(&self) -> Place;
+}
+
+/// A thread's membership in one arena of a choice.
+#[derive(Clone, Copy)]
+pub struct Party {
+    /// The arena.
+    pub map: &'static Map,
+    /// The thread's slot in it.
+    pub member: u32,
+    /// Which use of the slot.
+    pub generation: u32,
+}
+
+/// Who waits: a thread, with its seat where its wait word is, and, for a mixed choice, its private seat.
+#[derive(Clone, Copy)]
+pub struct Parties {
+    /// Where the wait word is: the named arena if there is one.
+    pub main: Party,
+    /// The private arena of a mixed choice.
+    pub private: Option<Party>,
+}
+
+impl Parties {
+    /// The seat that counts in an arm's arena.
+    pub(crate) fn party(&self, map: &Map) -> &Party {
+        match &self.private {
+            Some(p) if std::ptr::eq(p.map, map) => p,
+            _ => &self.main,
+        }
+    }
+}
+
+/// How a wait ended.
+pub(crate) enum Ended {
+    /// Granted: what, in which wait.
+    Granted(Grant, u32),
+    /// The time was up first.
+    TimedOut,
+    /// This arm's object is not, or no longer, in service.
+    Dead(usize),
+}
+
+/// How a waiter spends its time before it sleeps.
+pub(crate) struct Patience<'a> {
+    /// Turns to spin; adapts to whether spinning has paid.
+    pub budget: &'a Cell<u32>,
+    /// Never sleep.
+    pub forever: bool,
+    /// Never spin.
+    pub none: bool,
+}
+
+const SPIN_MOST: u32 = 500;
+const SPIN_PROBE: u32 = 64;
+
+/// Waits on all arms until granted, until `deadline`, or until one of them is found dead.
+///
+/// The tickets are the caller's, so that who must wait again keeps its place. The wait word is left GRANTED for
+/// the caller to take from and [`finish`], or IDLE; the bits are cleared.
+pub(crate) fn wait<A: Arm>(
+    who: &Parties,
+    arms: &[A],
+    first: usize,
+    tickets: (u64, u64),
+    deadline: Option<u64>,
+    patience: &Patience<'_>,
+) -> Ended {
+    let word = &who.main.map.member(who.main.member).state;
+    // Relaxed: only we leave IDLE.
+    let mut last = State(word.load(Ordering::Relaxed)).wait();
+    if let Some(p) = &who.private {
+        let m = p.map.member(p.member);
+        // Relaxed: only we leave IDLE.
+        last = last.max(State(m.state.load(Ordering::Relaxed)).wait());
+    }
+    let number = last.wrapping_add(1) & WAIT_MASK as u32;
+    publish(who, number, tickets);
+    let mut enlisted = 0;
+    let mut dead = None;
+    for k in 0..arms.len() {
+        let at = (first + k) % arms.len();
+        let (map, place) = (arms[at].map(), arms[at].place());
+        let member = who.party(map).member;
+        // SeqCst: E1, before our look at the cells.
+        map.waiting(place.index, member as usize / 64).fetch_or(1 << (member % 64), Ordering::SeqCst);
+        enlisted = k + 1;
+        // SeqCst: after the bit; pairs with the remover, who changes the head and then looks at the bits.
+        if map.object(place.index).head.load(Ordering::SeqCst) != place.head.0 {
+            dead = Some(at);
+            break;
+        }
+        drain(map, place.index);
+        // SeqCst: R4.
+        if State(word.load(Ordering::SeqCst)).is_granted() {
+            break;
+        }
+    }
+    if dead.is_none() {
+        rest(word, who.main.map.scope(), number, deadline, patience);
+    }
+    let ended = loop {
+        // SeqCst: what was decided.
+        let state = State(word.load(Ordering::SeqCst));
+        if let Some(g) = state.grant() {
+            break if g.dead { Ended::Dead(arm_of(arms, g)) } else { Ended::Granted(g, number) };
+        }
+        // SeqCst: R2, this or the grant.
+        if word.compare_exchange(state.0, State::idle(number).0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            break dead.map_or(Ended::TimedOut, Ended::Dead);
+        }
+    };
+    step!("wait decided, bits still set");
+    for k in 0..enlisted {
+        let arm = &arms[(first + k) % arms.len()];
+        let member = who.party(arm.map()).member;
+        // AcqRel: I1; a drainer that saw the bit is refused by the wait word.
+        arm.map().waiting(arm.place().index, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::AcqRel);
+    }
+    if matches!(ended, Ended::Dead(_)) {
+        finish(who, number);
+    }
+    ended
+}
+
+fn publish(who: &Parties, number: u32, tickets: (u64, u64)) {
+    let m = who.main.map.member(who.main.member);
+    who.main.map.note_waiting(who.main.member);
+    // Relaxed: E2, published by the store of the word below.
+    m.ticket.store(tickets.0, Ordering::Relaxed);
+    // Relaxed: E2, as above.
+    m.alias.store(0, Ordering::Relaxed);
+    if let Some(p) = &who.private {
+        let m = p.map.member(p.member);
+        p.map.note_waiting(p.member);
+        // Relaxed, both: E2, published by the bit that is set later in the private arena.
+        m.ticket.store(tickets.1, Ordering::Relaxed);
+        m.alias.store(&raw const who.main.map.member(who.main.member).state as u64, Ordering::Relaxed); // Relaxed: as above.
+        // Relaxed: keeps the private slot's numbers ahead of every reservation made in it.
+        m.state.store(State::idle(number).0, Ordering::Relaxed);
+    }
+    // SeqCst: E2; before any bit.
+    m.state.store(State::new(WAITING, number).0, Ordering::SeqCst);
+}
+
+fn arm_of<A: Arm>(arms: &[A], grant: Grant) -> usize {
+    let fits = |a: &A| a.place().index == grant.object && (a.map().scope() == Scope::Private) == grant.private;
+    arms.iter().position(fits).unwrap_or(0)
+}
+
+/// The arm that a grant belongs to.
+pub(crate) fn arm_granted<A: Arm>(arms: &[A], grant: Grant) -> usize {
+    arm_of(arms, grant)
+}
+
+/// Says that what was granted has been taken, or could not be.
+pub(crate) fn finish(who: &Parties, number: u32) {
+    let word = &who.main.map.member(who.main.member).state;
+    // SeqCst: after the cell was taken; helpers see the reservation valid until then, I2.
+    word.store(State::idle(number).0, Ordering::SeqCst);
+}
+
+fn rest(word: &AtomicU64, scope: Scope, number: u32, deadline: Option<u64>, patience: &Patience<'_>) {
+    // SeqCst, here and below: R2 and R4, our own word after our bits.
+    let waiting = || State(word.load(Ordering::SeqCst)).is_waiting();
+    let due = || deadline.is_some_and(|d| clock::now() >= d);
+    if patience.forever {
+        let mut turns = 0u32;
+        while waiting() {
+            pause();
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(64) && due() {
+                return;
+            }
+        }
+        return;
+    }
+    if !patience.none {
+        let budget = patience.budget.get();
+        // A budget that has gone to nothing is tried again now and then: its low bits count the waits.
+        let turns = if budget < SPIN_PROBE { if budget == 0 { SPIN_PROBE } else { 0 } } else { budget };
+        for _ in 0..turns {
+            if !waiting() {
+                patience.budget.set((turns * 2).min(SPIN_MOST));
+                return;
+            }
+            pause();
+        }
+        let next = if budget >= SPIN_PROBE { (budget / 2).max(SPIN_PROBE - 1) } else { budget.wrapping_sub(1) };
+        patience.budget.set(if budget == 0 { SPIN_PROBE - 1 } else { next });
+    }
+    let asleep = State::new(ASLEEP, number);
+    // SeqCst: from here on the granter must wake us.
+    if word.compare_exchange(State::new(WAITING, number).0, asleep.0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+        return;
+    }
+    while waiting() {
+        if futex::wait(low_half(word), asleep.0 as u32, deadline, scope) == Wait::TimedOut {
+            return;
+        }
+    }
+}
