@@ -225,11 +225,27 @@ impl Arena {
     pub fn remove(name: &str, force: bool) -> Result<(), ArenaError> {
         check_name(name, "arena")?;
         let dir = open_directory(false)?;
-        if !force && let Some(arena) = Arena::known(&dir, name) {
-            // Our own attachment is not what keeps it.
-            arena.leave();
+        let arena = Arena::open(name).ok();
+        if !force && let Some(arena) = arena {
+            arena.leave_if_idle();
         }
-        Map::remove(&dir, name, force, HOOKS)
+        Map::remove(&dir, name, force, HOOKS)?;
+        if let Some(arena) = arena {
+            crate::lease::forget(arena.map());
+        }
+        Ok(())
+    }
+
+    /// Gives up the thread's slot if it owns nothing there: its mere attachment should not keep the arena.
+    fn leave_if_idle(&self) {
+        let _ = SEATS.try_with(|s| {
+            s.0.borrow_mut().retain(|seat| {
+                !std::ptr::eq(seat.map, self.0)
+                    || crate::recover::owns(self.0, seat.joined.index, seat.joined.generation)
+                    || seat.leave()
+            });
+        });
+        LAST.set(std::ptr::null());
     }
 
     /// The names in the directory, sorted; none if it is not there yet.

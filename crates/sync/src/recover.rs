@@ -83,3 +83,14 @@ pub fn recover(map: &'static Map, member: u32, generation: u32) {
         map.ring_roster();
     }
 }
+
+/// Whether any cell is this generation's.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn owns(map: &Map, member: u32, generation: u32) -> bool {
+    (0..map.objects_used()).any(|object| {
+        // Acquire: as above.
+        let head = Head(map.object(object).head.load(Ordering::Acquire));
+        let its = |w: crate::cell::Word| !w.is_free() && w.member() == member && w.aux() == generation;
+        head.in_service() && cells(map, object).any(|(_, cell)| its(cell.load()))
+    })
+}
