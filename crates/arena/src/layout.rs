@@ -121,6 +121,15 @@ pub struct Member {
     pad1: [u64; 5],
 }
 
+/// Where one permit is: the same in an object and in the table.
+#[repr(C)]
+pub struct Slot {
+    /// Who has it: see the owner cell.
+    pub word: AtomicU64,
+    /// When it was taken: see the drainer's cells.
+    pub since: AtomicU64,
+}
+
 /// A slot for an object.
 ///
 /// `head` is `generation:32 | kind:8 | state:8` from the top, the low 16 bits zero.
@@ -129,9 +138,7 @@ pub struct Object {
     /// Generation, kind and state.
     pub head: AtomicU64,
     /// The first cell.
-    pub cell: AtomicU64,
-    /// When the first cell was taken (coarse monotonic ns).
-    pub since: AtomicU64,
+    pub slot: Slot,
     /// How many permits the pool has.
     pub permits: AtomicU32,
     /// One more than the index of the first extent of further cells; 0 for none.
@@ -150,10 +157,8 @@ pub struct Object {
 /// A cell of the table.
 #[repr(C)]
 pub struct Cell {
-    /// The owner cell itself: see the pool's head.
-    pub word: AtomicU64,
-    /// When it was taken (coarse monotonic ns).
-    pub since: AtomicU64,
+    /// The cell itself.
+    pub slot: Slot,
     /// `generation:32 | object+1:32` of the pool it was given to; in use only while that object lives in that generation.
     pub owner: AtomicU64,
     /// In the first cell of an extent: `length:32 | next extent + 1:32`.

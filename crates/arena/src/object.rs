@@ -16,7 +16,7 @@
 //! Searching takes no lock and makes no system call.
 
 use crate::error::ArenaError;
-use crate::layout::{Head, Kind, MAX_NAME, Object};
+use crate::layout::{Head, INLINE_MEMBERS, Kind, MAX_NAME, Object};
 use crate::map::Map;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::life::Claim;
@@ -182,9 +182,22 @@ impl Map {
     /// Whether any wait bit stands on the object.
     #[inline]
     pub fn anybody_waits(&self, object: u32) -> bool {
+        self.waits_on(object, self.object(object))
+    }
+
+    /// As [`Map::anybody_waits`], for an object whose place is known already.
+    #[inline(always)]
+    pub fn waits_on(&self, object: u32, o: &Object) -> bool {
         // SeqCst: after the caller's change of the object; pairs with the waiter's bit, which it sets before
         // it looks at the object.
-        (0..self.waiting_words()).any(|i| self.waiting(object, i).load(Ordering::SeqCst) != 0)
+        let near = o.waiting.iter().fold(0, |bits, w| bits | w.load(Ordering::SeqCst));
+        near != 0 || (self.members_used() > INLINE_MEMBERS && self.waits_far(object))
+    }
+
+    #[cold]
+    fn waits_far(&self, object: u32) -> bool {
+        // SeqCst: as above.
+        (4..self.waiting_words()).any(|i| self.waiting(object, i).load(Ordering::SeqCst) != 0)
     }
 
     fn insert_name(&self, hash: u64, index: u32) {

@@ -8,7 +8,7 @@
 //!     FREE     -> the oldest waiter w: cell := RESERVED(w, wait n); word of w := GRANTED(cell); wake
 //!                    the word said otherwise meanwhile: cell := FREE, again
 //!     RESERVED -> finish it for whoever began it, or, if it is no longer valid, cell := FREE, again
-//!     HELD     -> next
+//!     HELD     -> next (and note since when, for those who ask)
 //! ```
 //!
 //! - I1: a drain that returns has seen each cell once when it was neither free with a waiter there, nor reserved and
@@ -20,27 +20,26 @@
 use crate::cell::{Tag, Word};
 use crate::wait::{State, grant, oldest, waits_on, word_of};
 use chappe_arena::Map;
-use chappe_arena::layout::Head;
-use chappe_plat::atomic::{AtomicU64, Ordering};
-use chappe_plat::{futex, step};
+use chappe_arena::layout::{Head, Slot};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::{clock, futex, step};
 
 /// A permit's cell, wherever it lies.
 #[derive(Clone, Copy)]
-pub(crate) struct CellRef<'a> {
-    pub word: &'a AtomicU64,
-    pub since: &'a AtomicU64,
-}
+pub(crate) struct CellRef<'a>(pub &'a Slot);
 
 impl CellRef<'_> {
     /// Reads the cell.
+    #[inline]
     pub fn load(&self) -> Word {
         // SeqCst: E1 of the wait queue, after the caller's bit.
-        Word(self.word.load(Ordering::SeqCst))
+        Word(self.0.word.load(Ordering::SeqCst))
     }
     /// Swaps the exact word; false if it was another by then.
+    #[inline]
     pub fn swap(&self, from: Word, to: Word) -> bool {
         // SeqCst: E1 of the wait queue, before the caller's look at the bits.
-        self.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.0.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
@@ -48,29 +47,54 @@ impl CellRef<'_> {
 pub(crate) fn cell_at(map: &Map, object: u32, position: u32) -> Option<CellRef<'_>> {
     let o = map.object(object);
     if position == 0 {
-        return Some(CellRef { word: &o.cell, since: &o.since });
+        return Some(CellRef(&o.slot));
     }
     let mut left = position - 1;
     for (first, len) in map.extents(object) {
         if left < len {
-            let c = map.cell(first + left);
-            return Some(CellRef { word: &c.word, since: &c.since });
+            return Some(CellRef(&map.cell(first + left).slot));
         }
         left -= len;
     }
     None
 }
 
+impl CellRef<'_> {
+    /// Notes when the permit was taken. Who takes one past waiters' eyes reads no clock (that would cost as much as
+    /// both swaps); the first who sees the permit held notes it instead, as "at least since".
+    ///
+    /// Layout: `version:25 | exact:1 | milliseconds:38`. For showing only, so not explored.
+    pub fn note(&self, word: Word, exact: bool) {
+        // Relaxed, both: for showing only.
+        if cfg!(feature = "sim") || (!exact && self.0.since.load(Ordering::Relaxed) >> 39 == word.version()) {
+            return;
+        }
+        let stamp = word.version() << 39 | u64::from(exact) << 38 | milliseconds();
+        self.0.since.store(stamp, Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    /// For how many milliseconds it has been held, and whether that is exact or a lower bound.
+    #[cfg(not(feature = "sim"))]
+    pub fn held_for(&self, word: Word) -> (u64, bool) {
+        self.note(word, false);
+        // Relaxed: for showing only.
+        let stamp = self.0.since.load(Ordering::Relaxed);
+        (milliseconds().saturating_sub(stamp & STAMP_MASK), stamp >> 38 & 1 == 1)
+    }
+}
+
+const STAMP_MASK: u64 = (1 << 38) - 1;
+
+fn milliseconds() -> u64 {
+    (clock::coarse() / 1_000_000) & STAMP_MASK
+}
+
 /// Every cell of the object, in order, those beyond its present number of permits included.
-pub(crate) fn cells(map: &Map, object: u32) -> impl Iterator<Item = (u32, CellRef<'_>)> {
+pub(crate) fn cells(map: &Map, object: u32) -> impl Iterator<Item = (u32, CellRef<'_>)> + '_ {
     let o = map.object(object);
-    let own = std::iter::once(CellRef { word: &o.cell, since: &o.since });
-    let table = map.extents(object).flat_map(move |(first, len)| {
-        (first..first + len).map(move |i| {
-            let c = map.cell(i);
-            CellRef { word: &c.word, since: &c.since }
-        })
-    });
+    let own = std::iter::once(CellRef(&o.slot));
+    let table =
+        map.extents(object).flat_map(move |(first, len)| (first..first + len).map(move |i| CellRef(&map.cell(i).slot)));
     own.chain(table).zip(0..).map(|(cell, position)| (position, cell))
 }
 
@@ -92,7 +116,10 @@ pub(crate) fn drain(map: &Map, object: u32) {
         loop {
             let seen = cell.load();
             match seen.tag() {
-                Tag::Held | Tag::Leased => break,
+                Tag::Held | Tag::Leased => {
+                    cell.note(seen, false);
+                    break;
+                }
                 Tag::Reserved => {
                     if resolve(map, object, position, cell, seen) {
                         break;

@@ -370,7 +370,8 @@ pub struct ThreadSeat {
     pub map: &'static Map,
     /// The member slot.
     pub joined: Joined,
-    incarnation: u64,
+    /// Which process it belongs to.
+    pub incarnation: u64,
     /// State of the generator that rotates choices.
     pub dice: Cell<u32>,
     /// How many turns a wait spins before it sleeps: adapts.
@@ -405,24 +406,34 @@ thread_local! {
     static LAST: Cell<*const ThreadSeat> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The calling thread's seat in an arena, joining it if need be. Two loads and a comparison when it was the
-/// last one asked for.
+/// The calling thread's seat in an arena, if it has one and it was the last one asked for. A few loads.
+#[inline(always)]
+pub fn at_hand<R>(map: &'static Map, then: impl FnOnce(&ThreadSeat) -> Option<R>) -> Option<R> {
+    let last = LAST.get();
+    if last.is_null() {
+        return None;
+    }
+    // SAFETY: LAST is null or points to a seat kept by SEATS of this thread; it is set to null before a seat is
+    // dropped, and `then` cannot drop it: it calls nothing that leaves an arena or ends the thread.
+    let seat = unsafe { &*last };
+    if !std::ptr::eq(seat.map, map) || seat.incarnation != process::incarnation() {
+        return None;
+    }
+    then(seat)
+}
+
+/// The calling thread's seat in an arena, joining it if need be.
 ///
 /// # Errors
 /// As [`Map::join`].
-#[inline]
 pub fn seat<R>(map: &'static Map, then: impl FnOnce(&ThreadSeat) -> R) -> Result<R, ArenaError> {
     let last = LAST.get();
-    if !last.is_null() {
-        // SAFETY: LAST is null or points to a seat kept by SEATS of this thread; it is set to null before
-        // a seat is dropped, and `then` cannot drop it because `leave` and thread end are not reached in it.
-        let seat = unsafe { &*last };
-        if std::ptr::eq(seat.map, map) && seat.incarnation == process::incarnation() {
-            return Ok(then(seat));
-        }
+    let fits = |last: &ThreadSeat| std::ptr::eq(last.map, map) && last.incarnation == process::incarnation();
+    // SAFETY: as in `at_hand`.
+    if last.is_null() || !fits(unsafe { &*last }) {
+        seat_slow(map)?;
     }
-    seat_slow(map)?;
-    // SAFETY: as above; seat_slow has just set it.
+    // SAFETY: as in `at_hand`; not null after seat_slow.
     Ok(then(unsafe { &*LAST.get() }))
 }
 

@@ -23,6 +23,9 @@ pub struct Holder {
     pub who: Who,
     /// For how long, to a clock tick (1 to 10 ms).
     pub held: Duration,
+    /// Whether `held` is exact. A permit taken without waiting is not timed by its taker, whom that would cost as
+    /// much as taking it: then it is since the first waiter, or the first look, or the lease.
+    pub exact: bool,
     /// A job has a lease on it.
     pub leased: bool,
     /// Its holder is gone, and its job goes on.
@@ -66,10 +69,15 @@ pub(crate) fn holders(map: &'static Map, place: Place) -> Vec<Holder> {
         if word.tag() == Tag::Free {
             continue;
         }
-        // Relaxed: for showing only.
-        let held = since(cell.since.load(Ordering::Relaxed));
-        let orphan = word.is_orphan();
-        all.push(Holder { index, who: who(map, place, index, word), held, leased: word.tag() == Tag::Leased, orphan });
+        let (ms, exact) = cell.held_for(word);
+        all.push(Holder {
+            index,
+            who: who(map, place, index, word),
+            held: Duration::from_millis(ms),
+            exact,
+            leased: word.tag() == Tag::Leased,
+            orphan: word.is_orphan(),
+        });
     }
     all
 }

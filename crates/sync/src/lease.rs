@@ -122,6 +122,7 @@ pub(crate) fn begin(map: &Map, object: u32, position: u32, held: Word) -> Result
     if held != leased && !cell.swap(held, leased) {
         return Err(LeaseError::Lost);
     }
+    cell.note(leased, true);
     match lock::try_lock(&file, byte) {
         Ok(true) => {}
         Ok(false) => {

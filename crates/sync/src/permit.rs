@@ -17,10 +17,10 @@
 use crate::cell::{Tag, Word};
 use crate::drain::{CellRef, cell_at, cells, drain, permits, resolve};
 use crate::wait::{Arm, Ended, Parties, Party, Patience, arm_granted, finish, oldest, wait};
-use chappe_arena::layout::{Kind, MAX_PERMITS};
+use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::{clock, step};
+use chappe_plat::step;
 
 /// A permit that is ours.
 #[derive(Clone, Copy)]
@@ -37,8 +37,38 @@ pub(crate) enum Refused {
     Dead(usize),
 }
 
-/// Takes a free permit if there is one and nobody waits for it.
+/// Takes the first permit, if it is the one given back last and free, and nobody waits: the whole of the commonest
+/// case, small enough to stay in registers. `None` says nothing.
+#[inline(always)]
+pub(crate) fn take_one(o: &'static Object, place: Place, me: &Party) -> Option<Taken> {
+    // Acquire: the object as its maker left it; a slot used again has another head.
+    // Relaxed: a hint; and no resize takes away the first permit.
+    let plain = o.head.load(Ordering::Acquire) == place.head.0 && o.hint.load(Ordering::Relaxed) == 0;
+    if !plain || me.map.waits_on(place.index, o) {
+        return None;
+    }
+    let cell = CellRef(&o.slot);
+    let seen = cell.load();
+    let mine = seen.held(me.member, me.generation);
+    if !seen.is_free() || !cell.swap(seen, mine) {
+        return None;
+    }
+    Some(Taken { position: 0, word: mine })
+}
+
+/// Takes the permit that was given back last, if it is free and nobody waits. `None` says nothing.
 #[inline]
+pub(crate) fn take_last(o: &'static Object, place: Place, me: &Party) -> Option<Taken> {
+    // Acquire: as in `take_one`.
+    if o.head.load(Ordering::Acquire) != place.head.0 || me.map.waits_on(place.index, o) {
+        return None;
+    }
+    // Relaxed: a hint.
+    let hint = o.hint.load(Ordering::Relaxed);
+    seize(place, me, hint, cell_at(me.map, place.index, hint)?)
+}
+
+/// Takes a free permit if there is one and nobody waits for it.
 pub(crate) fn take(place: Place, me: &Party) -> Result<Taken, Refused> {
     let o = me.map.object(place.index);
     // Acquire: the object as its maker left it; a slot used again has another head.
@@ -47,13 +77,6 @@ pub(crate) fn take(place: Place, me: &Party) -> Result<Taken, Refused> {
     }
     if me.map.anybody_waits(place.index) {
         return take_behind(place, me);
-    }
-    // Relaxed: one of one is the common case; a resize is seen by the check after the swap.
-    if o.permits.load(Ordering::Relaxed) == 1 {
-        let cell = CellRef { word: &o.cell, since: &o.since };
-        if let Some(taken) = seize(place, me, 0, cell) {
-            return Ok(taken);
-        }
     }
     take_any(place, me)
 }
@@ -124,8 +147,6 @@ fn seize(place: Place, me: &Party, position: u32, cell: CellRef<'_>) -> Option<T
     if !cell.swap(seen, mine) {
         return None;
     }
-    // Relaxed: for showing only.
-    cell.since.store(clock::coarse(), Ordering::Relaxed);
     if position > 0 && position >= permits(me.map, place.index) {
         // I3.
         cell.swap(mine, mine.freed());
@@ -136,19 +157,24 @@ fn seize(place: Place, me: &Party, position: u32, cell: CellRef<'_>) -> Option<T
 
 /// Gives a permit back, if it still is what the guard remembers. False: it was taken away.
 #[inline]
-pub(crate) fn give(map: &Map, object: u32, taken: Taken) -> bool {
-    let Some(cell) = cell_at(map, object, taken.position) else { return false };
-    if !cell.swap(taken.word, taken.word.freed()) {
+pub(crate) fn give(map: &Map, object: u32, o: &Object, taken: Taken) -> bool {
+    let cell = if taken.position == 0 { Some(CellRef(&o.slot)) } else { cell_at(map, object, taken.position) };
+    if !cell.is_some_and(|c| c.swap(taken.word, taken.word.freed())) {
         return false;
     }
-    if taken.position > 0 {
-        // Relaxed: a hint.
-        map.object(object).hint.store(taken.position, Ordering::Relaxed);
+    // Relaxed, both: a hint, written only where it changes.
+    if o.hint.load(Ordering::Relaxed) != taken.position {
+        o.hint.store(taken.position, Ordering::Relaxed); // Relaxed: as above.
     }
-    if map.anybody_waits(object) {
-        drain(map, object);
+    if map.waits_on(object, o) {
+        hand_on(map, object);
     }
     true
+}
+
+#[cold]
+fn hand_on(map: &Map, object: u32) {
+    drain(map, object);
 }
 
 /// Waits for a permit of any of the pools. The caller has found none free.
@@ -178,14 +204,14 @@ pub(crate) fn wait_for<A: Arm>(
             // An object that was replaced under our bit may have granted us: that permit is not what we asked for.
             // Acquire: as in `take`.
             if map.object(place.index).head.load(Ordering::Acquire) != place.head.0 {
-                give(map, place.index, taken);
+                give(map, place.index, map.object(place.index), taken);
                 return Err(Refused::Dead(at));
             }
             // I3, for a pool that shrank while the grant was under way.
             if taken.position < permits(map, place.index).max(1) {
                 return Ok((at, taken));
             }
-            give(map, place.index, taken);
+            give(map, place.index, map.object(place.index), taken);
         }
         // The grant was taken away by force, or void: wait again, in the old place.
     }
@@ -199,8 +225,7 @@ fn collect(me: &Party, object: u32, position: u32, number: u32) -> Option<Taken>
     if !ours || !cell.swap(seen, mine) {
         return None;
     }
-    // Relaxed: for showing only.
-    cell.since.store(clock::coarse(), Ordering::Relaxed);
+    cell.note(mine, true);
     Some(Taken { position, word: mine })
 }
 
@@ -218,7 +243,7 @@ pub(crate) fn make_pool(map: &'static Map, admin: &Admin, name: &str, count: u32
         for (_, cell) in cells(map, index) {
             // The version goes on, so that no guard of an earlier pool fits.
             // Release: whatever its last user did with the cell comes before.
-            cell.word.store(cell.load().freed().0, Ordering::Release);
+            cell.0.word.store(cell.load().freed().0, Ordering::Release);
         }
         Ok(())
     })
@@ -235,9 +260,9 @@ pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32
     if count > there {
         let first = map.claim_cells(place.index, place.head.generation(), count - there)?;
         for i in first..first + (count - there) {
-            let cell = map.cell(i);
+            let cell = CellRef(&map.cell(i).slot);
             // Release: as in `make_pool`.
-            cell.word.store(Word(cell.word.load(Ordering::Acquire)).freed().0, Ordering::Release); // Acquire: its last use.
+            cell.0.word.store(cell.load().freed().0, Ordering::Release);
         }
         step!("cells claimed, not yet linked");
         let mut last = None;
@@ -257,6 +282,7 @@ pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32
         }
         step!("cells linked, not yet counted");
     }
+    o.hint.store(0, Ordering::Relaxed); // Relaxed: a hint.
     // SeqCst: I3, before anybody's second look.
     o.permits.store(count, Ordering::SeqCst);
     drain(map, place.index);

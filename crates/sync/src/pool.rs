@@ -1,14 +1,14 @@
 //! Pools as users know them.
 
-use crate::cell::Tag;
+use crate::cell::{Tag, Word};
 use crate::drain::{cell_at, cells, permits};
 use crate::error::{AcquireError, LeaseError, PoolError};
-use crate::home::{Arena, ArenaOptions, ThreadSeat, process_seat, seat, watched};
+use crate::home::{Arena, ArenaOptions, ThreadSeat, at_hand, process_seat, seat, watched};
 use crate::inspect::{self, Holder, PoolInfo, Waiter};
 use crate::lease::{self, Lease};
 use crate::permit::{self, Refused, Taken, take};
 use crate::wait::{Arm, Parties, Party, Patience, queue};
-use chappe_arena::layout::{Head, Kind, MAX_PERMITS};
+use chappe_arena::layout::{Head, Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who, check_name};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, process};
@@ -36,6 +36,12 @@ thread_local! {
 /// Sets the calling thread's role.
 pub fn set_role(role: Role) {
     ROLE.set(role);
+}
+
+/// What tells this process from its ancestors.
+#[inline(always)]
+pub(crate) fn here() -> u32 {
+    process::incarnation() as u32
 }
 
 pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
@@ -73,6 +79,7 @@ pub(crate) fn party(seat: &ThreadSeat) -> Party {
 pub struct Pool {
     pub(crate) map: &'static Map,
     pub(crate) place: Place,
+    object: &'static Object,
     _own: Option<Arc<Own>>,
 }
 
@@ -133,7 +140,7 @@ impl Pool {
         let admin = map.admin();
         let place = permit::make_pool(map, &admin, "", permits)?;
         drop(admin);
-        Ok(Pool { map, place, _own: Some(Arc::new(Own { map, place })) })
+        Ok(Pool { _own: Some(Arc::new(Own { map, place })), ..Pool::at(map, place) })
     }
 
     /// Attaches a pool by name: `gpu0`, or `lab/gpu0` for one in arena `lab`.
@@ -198,12 +205,16 @@ impl Pool {
             return if or_open { pool.of_size(permits) } else { Err(exists) };
         }
         let place = permit::make_pool(map, &admin, name, permits)?;
-        Ok(Pool { map, place, _own: None })
+        Ok(Pool::at(map, place))
+    }
+
+    fn at(map: &'static Map, place: Place) -> Pool {
+        Pool { map, place, object: map.object(place.index), _own: None }
     }
 
     fn found(map: &'static Map, name: &str) -> Option<Pool> {
         let place = map.find(name).filter(|p| p.head.is_live(Kind::Pool))?;
-        Some(Pool { map, place, _own: None })
+        Some(Pool::at(map, place))
     }
 
     fn of_size(self, wanted: u32) -> Result<Pool, PoolError> {
@@ -342,34 +353,50 @@ impl Pool {
         self.get(Until::after(duration))?.into_owned(self)
     }
 
+    // The permit is put together here, from single words: an aggregate handed through memory from several places would
+    // cost more than both swaps.
     #[inline]
     fn get(&self, until: Until) -> Result<Permit<'_>, AcquireError> {
-        seat(self.map, |seat| {
-            let me = party(seat);
-            match take(self.place, &me) {
-                Ok(taken) => Ok(self.permit(me, taken)),
-                Err(refused) => self.get_slow(seat, &me, until, refused),
-            }
-        })?
+        let one = at_hand(self.map, |seat| {
+            let taken = self.take_one(&party(seat))?;
+            Some((taken.word.0, seat.incarnation as u32))
+        });
+        if let Some((word, incarnation)) = one {
+            return Ok(self.permit(Taken { position: 0, word: Word(word) }, incarnation));
+        }
+        match self.get_slow(until) {
+            Ok(taken) => Ok(self.permit(Taken { position: taken.position, word: taken.word }, here())),
+            Err(e) => Err(e),
+        }
     }
 
-    #[cold]
-    fn get_slow(
-        &self,
-        seat: &ThreadSeat,
-        me: &Party,
-        until: Until,
-        refused: Refused,
-    ) -> Result<Permit<'_>, AcquireError> {
-        if matches!(refused, Refused::Dead(_)) {
-            return Err(self.dead());
+    #[inline(always)]
+    pub(crate) fn take_one(&self, me: &Party) -> Option<Taken> {
+        permit::take_one(self.object, self.place, me)
+    }
+
+    #[inline(never)]
+    fn get_slow(&self, until: Until) -> Result<Taken, AcquireError> {
+        let last = at_hand(self.map, |seat| permit::take_last(self.object, self.place, &party(seat)));
+        match last {
+            Some(taken) => Ok(taken),
+            None => seat(self.map, |seat| self.get_seated(seat, until))?,
+        }
+    }
+
+    fn get_seated(&self, seat: &ThreadSeat, until: Until) -> Result<Taken, AcquireError> {
+        let me = &party(seat);
+        match take(self.place, me) {
+            Ok(taken) => return Ok(taken),
+            Err(Refused::Dead(_)) => return Err(self.dead()),
+            Err(_) => {}
         }
         let deadline = match until {
             Until::Now => {
                 if self.revive()
                     && let Ok(taken) = take(self.place, me)
                 {
-                    return Ok(self.permit(*me, taken));
+                    return Ok(taken);
                 }
                 return Err(AcquireError::WouldBlock);
             }
@@ -379,15 +406,28 @@ impl Pool {
         watched(seat).map_err(AcquireError::System)?;
         let who = Parties { main: *me, private: None };
         match permit::wait_for(&who, &[self], 0, deadline, &patience(seat)) {
-            Ok((_, taken)) => Ok(self.permit(*me, taken)),
+            Ok((_, taken)) => Ok(taken),
             Err(Refused::Dead(_)) => Err(self.dead()),
             Err(Refused::TimedOut | Refused::NoneFree) => Err(AcquireError::Timeout),
         }
     }
 
     #[inline]
-    pub(crate) fn permit(&self, me: Party, taken: Taken) -> Permit<'_> {
-        Permit { pool: self, me, taken, incarnation: process::incarnation(), here: PhantomData }
+    pub(crate) fn permit(&self, taken: Taken, incarnation: u32) -> Permit<'_> {
+        Permit { pool: self, taken, incarnation, here: PhantomData }
+    }
+
+    fn still(&self, taken: Taken) -> bool {
+        cell_at(self.map, self.place.index, taken.position).is_some_and(|c| c.load() == taken.word)
+    }
+
+    #[inline]
+    fn back(&self, taken: Taken) {
+        if taken.word.tag() == Tag::Leased {
+            lease::end(self.map, self.place.index, taken.position, taken.word);
+        } else {
+            permit::give(self.map, self.place.index, self.object, taken);
+        }
     }
 
     pub(crate) fn dead(&self) -> AcquireError {
@@ -482,9 +522,9 @@ impl Until {
 #[must_use = "a permit that is not kept is given back at once"]
 pub struct Permit<'a> {
     pool: &'a Pool,
-    me: Party,
     taken: Taken,
-    incarnation: u64,
+    /// The part of it that no descendant of the process has, too.
+    incarnation: u32,
     here: PhantomData<*const ()>,
 }
 
@@ -510,8 +550,7 @@ impl<'a> Permit<'a> {
 
     /// Whether it still is ours: false once it was taken by force, and in a forked child.
     pub fn is_valid(&self) -> bool {
-        let cell = cell_at(self.pool.map, self.pool.place.index, self.taken.position);
-        self.incarnation == process::incarnation() && cell.is_some_and(|c| c.load() == self.taken.word)
+        self.incarnation == here() && self.pool.still(self.taken)
     }
 
     /// Makes it a lease, too: it is free only when it was given back *and* the job that inherits the lease is gone.
@@ -520,7 +559,7 @@ impl<'a> Permit<'a> {
     /// # Errors
     /// `Lost` if it was taken by force; `Arena`, `Lock`.
     pub fn lease(&mut self) -> Result<Lease, LeaseError> {
-        if self.incarnation != process::incarnation() {
+        if self.incarnation != here() {
             return Err(LeaseError::Lost);
         }
         let (lease, word) = lease::begin(self.pool.map, self.pool.place.index, self.taken.position, self.taken.word)?;
@@ -531,11 +570,11 @@ impl<'a> Permit<'a> {
     fn into_owned(self, pool: &Pool) -> Result<OwnedPermit, AcquireError> {
         let process = process_seat(pool.map)?;
         let word = self.taken.word.held(process.index, process.generation);
-        let cell = cell_at(pool.map, pool.place.index, self.taken.position);
-        let taken = Taken { position: self.taken.position, word };
+        let taken = Taken { word, ..self.taken };
         let mine = self.taken.word;
         let incarnation = self.incarnation;
         std::mem::forget(self);
+        let cell = cell_at(pool.map, pool.place.index, taken.position);
         if cell.is_some_and(|c| c.swap(mine, word)) {
             return Ok(OwnedPermit { pool: pool.clone(), taken, incarnation });
         }
@@ -547,18 +586,9 @@ impl<'a> Permit<'a> {
 impl Drop for Permit<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.incarnation == process::incarnation() {
-            back(self.me.map, self.pool.place, self.taken);
+        if self.incarnation == here() {
+            self.pool.back(self.taken);
         }
-    }
-}
-
-#[inline]
-fn back(map: &'static Map, place: Place, taken: Taken) {
-    if taken.word.tag() == Tag::Leased {
-        lease::end(map, place.index, taken.position, taken.word);
-    } else {
-        permit::give(map, place.index, taken);
     }
 }
 
@@ -570,7 +600,8 @@ fn back(map: &'static Map, place: Place, taken: Taken) {
 pub struct OwnedPermit {
     pool: Pool,
     taken: Taken,
-    incarnation: u64,
+    /// The part of it that no descendant of the process has, too.
+    incarnation: u32,
 }
 
 impl std::fmt::Debug for OwnedPermit {
@@ -595,15 +626,14 @@ impl OwnedPermit {
 
     /// Whether it still is ours: false once it was taken by force, and in a forked child.
     pub fn is_valid(&self) -> bool {
-        let cell = cell_at(self.pool.map, self.pool.place.index, self.taken.position);
-        self.incarnation == process::incarnation() && cell.is_some_and(|c| c.load() == self.taken.word)
+        self.incarnation == here() && self.pool.still(self.taken)
     }
 }
 
 impl Drop for OwnedPermit {
     fn drop(&mut self) {
-        if self.incarnation == process::incarnation() {
-            back(self.pool.map, self.pool.place, self.taken);
+        if self.incarnation == here() {
+            self.pool.back(self.taken);
         }
     }
 }

@@ -10,7 +10,7 @@
 use crate::error::AcquireError;
 use crate::home::{seat, watched};
 use crate::permit::{self, Refused, take};
-use crate::pool::{Permit, Pool, Until, party, patience};
+use crate::pool::{Permit, Pool, Until, here, party, patience};
 use crate::wait::{Parties, Party};
 use chappe_arena::Map;
 use std::time::{Duration, Instant};
@@ -141,7 +141,12 @@ impl<'a> Select<'a> {
 /// The named arena of a choice, if any of it is in one, and the private one, if any is there.
 fn arenas(pools: &[&Pool]) -> Result<(Option<&'static Map>, Option<&'static Map>), AcquireError> {
     let (mut named, mut private): (Option<&'static Map>, Option<&'static Map>) = (None, None);
+    let mut last: *const Map = std::ptr::null();
     for pool in pools {
+        if std::ptr::eq(pool.map, last) {
+            continue;
+        }
+        last = pool.map;
         if pool.map.directory().is_none() {
             private = Some(pool.map);
             continue;
@@ -181,7 +186,7 @@ fn choose<'a>(pools: &[&'a Pool], until: Until, biased: bool) -> Result<(usize, 
         };
         watched(seat).map_err(AcquireError::System)?;
         match permit::wait_for(&who, pools, first, deadline, &patience(seat)) {
-            Ok((at, taken)) => Ok((at, pools[at].permit(*who.party(pools[at].map), taken))),
+            Ok((at, taken)) => Ok((at, pools[at].permit(taken, here()))),
             Err(Refused::Dead(at)) => Err(pools[at].dead()),
             Err(Refused::TimedOut | Refused::NoneFree) => Err(AcquireError::Timeout),
         }
@@ -194,8 +199,11 @@ fn look<'a>(pools: &[&'a Pool], who: &Parties, first: usize) -> Result<Option<(u
         let at = if first + k < pools.len() { first + k } else { first + k - pools.len() };
         let pool = pools[at];
         let me = who.party(pool.map);
+        if let Some(taken) = pool.take_one(me) {
+            return Ok(Some((at, pool.permit(taken, here()))));
+        }
         match take(pool.place, me) {
-            Ok(taken) => return Ok(Some((at, pool.permit(*me, taken)))),
+            Ok(taken) => return Ok(Some((at, pool.permit(taken, here())))),
             Err(Refused::Dead(_)) => return Err(pool.dead()),
             Err(_) => {}
         }
