@@ -12,6 +12,6 @@ mod reaper;
 
 pub use error::ArenaError;
 pub use map::{Hooks, Map, file_mode, io_at};
-pub use member::{Joined, LifeState, Seat, Who, next_generation};
+pub use member::{Joined, LifeState, Seat, Who, next_generation, quiet};
 pub use object::{Admin, Place, check_name, hash};
 pub use reaper::{Watch, watch};

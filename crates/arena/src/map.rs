@@ -209,7 +209,8 @@ impl Map {
         let mut first = String::new();
         for i in 0..self.geometry.members {
             let m = self.member(i);
-            if matches!(m.life.probe(), chappe_plat::Life::Alive(_)) && self.dead(i).is_none() {
+            let alive = matches!(m.life.probe(), chappe_plat::Life::Alive(_)) && self.dead(i).is_none();
+            if alive && !self.is_reaper(i) {
                 count += 1;
                 if first.is_empty() {
                     let who = self.who(i);

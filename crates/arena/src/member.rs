@@ -42,6 +42,7 @@ use chappe_plat::atomic::Ordering;
 use chappe_plat::futex;
 use chappe_plat::life::Claim;
 use chappe_plat::{Life, clock, process, step};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a member slot stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub enum Seat {
     Thread = 0,
     /// A process, held by a thread of ours in it.
     Process = 1,
+    /// A reaper: owns nothing, keeps no arena from being removed, is not shown.
+    Reaper = 2,
 }
 
 /// A member slot that this thread owns.
@@ -92,6 +95,13 @@ pub struct Who {
     pub process: bool,
 }
 
+static OPENING: Mutex<()> = Mutex::new(());
+
+/// Waits until no thread of this process opens a slot of the private arena, and keeps it so.
+pub fn quiet() -> MutexGuard<'static, ()> {
+    OPENING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Who {
     /// Somebody who is no member: a job that outlived its holder.
     pub fn job(pid: u32, start_time: u64, label: String) -> Who {
@@ -117,6 +127,8 @@ impl Map {
                 continue;
             }
             step!("life word claimed, old generation not yet swept");
+            // SeqCst: before the look at the arena's state, so that a remover who sees the claim sees also what it is for.
+            m.kind.store(seat as u32, Ordering::SeqCst);
             // E1: the claim is a locked operation; `is_removed` loads after it.
             if self.is_removed() {
                 m.life.release();
@@ -125,13 +137,14 @@ impl Map {
             self.clean(i);
             // The old occupant's twin was marked with it, or released, or it had none.
             if m.twin.try_claim() != Claim::Busy {
-                if process::tid() == process::pid() {
+                // A reaper never calls exec itself, and a thread that exec ends is marked under its own id.
+                if process::tid() == process::pid() || seat == Seat::Reaper {
                     m.twin.release();
                 } else {
                     m.twin.name_process();
                 }
             }
-            let joined = self.settle(i, seat, label);
+            let joined = self.settle(i, label);
             self.ring_roster();
             return Ok(joined);
         }
@@ -143,8 +156,7 @@ impl Map {
     fn open_slot(&self, i: u32) {
         let high = &self.header().members_high;
         if self.scope() == futex::Scope::Private && !cfg!(feature = "sim") {
-            static ORDER: std::sync::Mutex<()> = std::sync::Mutex::new(());
-            let _order = ORDER.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _order = quiet();
             // Acquire: under the lock; somebody may have been faster.
             if i < high.load(Ordering::Acquire) {
                 return;
@@ -159,11 +171,10 @@ impl Map {
     }
 
     /// Writes who we are into a slot whose life word we own, and so becomes its next generation.
-    fn settle(&self, i: u32, seat: Seat, label: &str) -> Joined {
+    fn settle(&self, i: u32, label: &str) -> Joined {
         let m = self.member(i);
         let pid = process::pid();
-        // Relaxed, this and the next: for showing only; the store of `ident` publishes them.
-        m.kind.store(seat as u32, Ordering::Relaxed);
+        // Relaxed, these: for showing only; the store of `ident` publishes them.
         m.pid.store(pid, Ordering::Relaxed); // Relaxed: as above.
         m.start_time.store(process::start_time(pid).unwrap_or(0), Ordering::Relaxed); // Relaxed: as above.
         m.namespace.store(process::namespace(), Ordering::Relaxed); // Relaxed: as above.
@@ -193,7 +204,7 @@ impl Map {
         self.clear_bits(joined.index);
         // Release: nothing of this generation is left, I4.
         m.swept.store(joined.generation, Ordering::Release);
-        if m.twin.probe() == Life::Alive(process::pid()) && process::pid() != process::tid() {
+        if m.twin.probe() == Life::Alive(process::pid()) {
             m.twin.release_as_process();
         }
         m.life.release();
@@ -359,10 +370,16 @@ impl Map {
                 // Acquire: as in `dead`.
                 let generation = (m.ident.load(Ordering::Acquire) >> 32) as u32;
                 // Acquire: as in `dead`.
-                generation != 0 && m.swept.load(Ordering::Acquire) != generation
+                generation != 0 && m.swept.load(Ordering::Acquire) != generation && !self.is_reaper(*i)
             })
             .map(|i| self.who(i))
             .collect()
+    }
+
+    /// Whether slot `i` is, or last was, a reaper's.
+    pub(crate) fn is_reaper(&self, i: u32) -> bool {
+        // SeqCst: after the look at the life word; pairs with `join`.
+        self.member(i).kind.load(Ordering::SeqCst) == Seat::Reaper as u32
     }
 
     /// Notes when a member began to wait, for showing.

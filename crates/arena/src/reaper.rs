@@ -8,8 +8,11 @@
 //! - I1: before it sleeps it has looked at everything with the values it sleeps on: a death in between makes
 //!   the kernel refuse the sleep. So it does not matter which word a wake was reported for, or that futex_waitv
 //!   swallows some.
-//! - I2: the kernel wakes one sleeper on a marked word. If that reaper dies before it has recovered, its
-//!   process's own members are marked in turn and wake another, which looks at everything.
+//! - I2: the kernel wakes one sleeper on a marked word, and never another for that death. A reaper that takes the wake
+//!   and dies before it has recovered must pass it on.
+//! - I3: so a reaper is itself a member of each named arena it watches. Its own word is marked after it has left the
+//!   futex, and wakes another reaper, which looks at everything. (The words of its process's other threads do not
+//!   do: they may have been marked, and looked at, before it took the wake.)
 //! - A reaper that is *stopped* after taking the one wake leaves the others asleep until their backstop, one
 //!   second. Tests count how often that finds anything: `backstops`.
 //!
@@ -18,6 +21,7 @@
 //! does that for all, and looks at the words twenty times a second for deaths of single threads.
 
 use crate::map::Map;
+use crate::member::Seat;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::{Life, clock, process};
@@ -32,9 +36,16 @@ const POLL_MS: i32 = 50;
 pub struct Watch {
     maps: Mutex<Vec<&'static Map>>,
     kick: AtomicU32,
-    overflow: Mutex<Vec<u32>>,
+    overflow: Mutex<Overflow>,
     sweeps: AtomicU64,
     backstops: AtomicU64,
+}
+
+/// Processes beyond what fits into one sleep.
+struct Overflow {
+    /// The process whose second thread looks after them; 0 for none yet.
+    watcher: u64,
+    pids: Vec<u32>,
 }
 
 impl Default for Watch {
@@ -49,7 +60,7 @@ impl Watch {
         Watch {
             maps: Mutex::new(Vec::new()),
             kick: AtomicU32::new(0),
-            overflow: Mutex::new(Vec::new()),
+            overflow: Mutex::new(Overflow { watcher: 0, pids: Vec::new() }),
             sweeps: AtomicU64::new(0),
             backstops: AtomicU64::new(0),
         }
@@ -64,6 +75,12 @@ impl Watch {
         maps.push(map);
         drop(maps);
         self.kick();
+    }
+
+    /// Waits until no thread of this process is within its short sections, and keeps it so while the answer lives.
+    pub fn quiet(&'static self) -> impl Sized + 'static {
+        let maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        (maps, self.overflow.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes the reaper look again.
@@ -93,8 +110,20 @@ impl Watch {
 /// The reaper's life: never returns.
 pub fn watch(w: &'static Watch) -> ! {
     let mut late = false;
+    let mut seated = Vec::new();
     loop {
+        take_seats(w, &mut seated);
         late = round(w, late);
+    }
+}
+
+/// I3. Where all slots are taken, the reaper does without: then only the backstop passes on a wake that it took along.
+fn take_seats(w: &'static Watch, seated: &mut Vec<&'static Map>) {
+    for map in w.maps() {
+        let there = map.scope() == Scope::Private || seated.iter().any(|m| std::ptr::eq(*m, map));
+        if !there && map.join(Seat::Reaper, "chappe-reaper").is_ok() {
+            seated.push(map);
+        }
     }
 }
 
@@ -154,11 +183,12 @@ fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at
         rest.sort_unstable();
         rest.dedup();
         let mut overflow = w.overflow.lock().unwrap_or_else(PoisonError::into_inner);
-        if overflow.is_empty() {
-            // A refusal leaves the backstop.
-            let _ = chappe_plat::thread::background("chappe-exits", move || watch_exits(w));
+        overflow.pids = rest;
+        // A forked child has its parent's list, and not its parent's thread. A refusal leaves the backstop.
+        let here = process::incarnation();
+        if overflow.watcher != here && chappe_plat::thread::background("chappe-exits", move || watch_exits(w)).is_ok() {
+            overflow.watcher = here;
         }
-        *overflow = rest;
     }
     let first = &words[..words.len().min(futex::WAIT_ANY_MAX)];
     match futex::wait_any(first, deadline, Scope::Shared) {
@@ -185,7 +215,7 @@ fn poll_exits(pids: &[u32]) -> bool {
 
 fn watch_exits(w: &'static Watch) {
     loop {
-        let pids = w.overflow.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let pids = w.overflow.lock().unwrap_or_else(PoisonError::into_inner).pids.clone();
         if poll_exits(&pids) {
             w.kick();
         }

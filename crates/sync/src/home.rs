@@ -15,15 +15,18 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
+/// A process member: of which process, in which mapping.
+type Custody = (u64, usize, Joined);
+
 /// What the arenas of this process call when somebody died, or an object goes.
 const HOOKS: Hooks = Hooks { recover: crate::recover, bury: crate::bury, leases: crate::lease::look_after };
 
-static KNOWN: Mutex<Vec<&'static Map>> = Mutex::new(Vec::new());
-static PRIVATE: Mutex<Option<(u64, &'static Map)>> = Mutex::new(None);
-static LABEL: Mutex<Option<String>> = Mutex::new(None);
-static WATCH: Watch = Watch::new();
-static REAPER: Mutex<u64> = Mutex::new(0);
-static CUSTODIAN: Mutex<Vec<(u64, usize, Joined)>> = Mutex::new(Vec::new());
+pub(crate) static KNOWN: Mutex<Vec<&'static Map>> = Mutex::new(Vec::new());
+pub(crate) static PRIVATE: Mutex<Option<(u64, &'static Map)>> = Mutex::new(None);
+pub(crate) static LABEL: Mutex<Option<String>> = Mutex::new(None);
+pub(crate) static WATCH: Watch = Watch::new();
+pub(crate) static REAPER: Mutex<u64> = Mutex::new(0);
+pub(crate) static CUSTODIAN: Mutex<Vec<Custody>> = Mutex::new(Vec::new());
 
 /// Capacities of a new arena; what is `None` gets the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,6 +160,7 @@ impl Arena {
     }
 
     fn keep(map: &'static Map) -> Arena {
+        crate::fork::prepare();
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         // Two threads may have attached at once: one mapping is enough.
         if let Some(first) =
@@ -269,6 +273,7 @@ impl Arena {
     /// # Panics
     /// When there is no address space for it.
     pub fn private() -> Arena {
+        crate::fork::prepare();
         let mut slot = PRIVATE.lock().unwrap_or_else(PoisonError::into_inner);
         let now = process::incarnation();
         match &mut *slot {

@@ -183,7 +183,8 @@ pub(crate) fn job(map: &Map, object: u32, position: u32, word: Word) -> Option<W
     Some(Who::job(pid, process::start_time(pid).unwrap_or(0), process::name(pid).unwrap_or_default()))
 }
 
-static WATCHED: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+/// Orphans that a thread of this process waits for: the process (a forked child has no such thread), arena, byte.
+pub(crate) static WATCHED: Mutex<Vec<(u64, u64, u64)>> = Mutex::new(Vec::new());
 
 /// The arena's hook: sees to it that every orphan has somebody who waits for its job's end.
 pub(crate) fn look_after(map: &'static Map) {
@@ -200,7 +201,7 @@ pub(crate) fn look_after(map: &'static Map) {
             if !seen.is_orphan() {
                 continue;
             }
-            let key = (map.id(), byte(map, object, position, seen));
+            let key = (process::incarnation(), map.id(), byte(map, object, position, seen));
             let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
             if watched.contains(&key) {
                 continue;

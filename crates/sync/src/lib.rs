@@ -23,6 +23,8 @@ pub mod model;
 #[cfg(not(feature = "sim"))]
 mod error;
 #[cfg(not(feature = "sim"))]
+mod fork;
+#[cfg(not(feature = "sim"))]
 mod home;
 #[cfg(not(feature = "sim"))]
 mod inspect;

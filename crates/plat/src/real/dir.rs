@@ -47,6 +47,11 @@ pub struct Locked<'a> {
 
 static THREADS: Mutex<()> = Mutex::new(());
 
+/// Waits until no thread of this process has a directory's lock, and keeps it so.
+pub fn quiet() -> MutexGuard<'static, ()> {
+    THREADS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Dir {
     /// Makes the directory with `mode` if it is not there.
     ///
@@ -91,7 +96,7 @@ impl Dir {
     /// # Errors
     /// The system's.
     pub fn lock(&self) -> io::Result<Locked<'static>> {
-        let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        let threads = quiet();
         // Whoever may write in the directory may lock it, whatever the umask of the first.
         let mode = 0o600 | self.facts()?.mode & 0o022 | (self.facts()?.mode & 0o022) << 1;
         let file = self.openat(".lock", libc::O_RDWR | libc::O_CREAT, mode)?;

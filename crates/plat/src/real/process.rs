@@ -70,6 +70,17 @@ pub fn poll_readable(fds: &[&OwnedFd], timeout_ms: i32) -> Vec<bool> {
     list.iter().map(|p| p.revents != 0).collect()
 }
 
+/// Has `before` called ahead of every fork of this process, by the thread that forks, and `after` behind it, in the
+/// parent and in the child. Not for vfork and bare clone.
+///
+/// # Panics
+/// When there is no memory for two pointers.
+pub fn around_forks(before: extern "C" fn(), after: extern "C" fn()) {
+    // SAFETY: both are functions that stay; the C library keeps their addresses.
+    let r = unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) };
+    assert_eq!(r, 0, "no memory for a fork handler");
+}
+
 static IDENTITY: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 static NEXT: AtomicU64 = AtomicU64::new(1);
 

@@ -1,0 +1,57 @@
+//! Forks of a process whose other threads are in the middle of something.
+//!
+//! A forked child has one thread. If another thread of the parent had a mutex of ours at that moment, the child's copy
+//! of it would stay locked for ever. Our own reaper is such another thread, so this is no rare case. So
+//! whoever forks first takes every process-local mutex, in the order in which they nest, and parent and child each let
+//! go of theirs. All of them are held for short, except the directory's (waiting for another process that makes
+//! an arena) and the custodian's (while its thread starts): a fork waits for these.
+//!
+//! The locks in shared memory need nothing of the kind: they belong to the parent's thread, and the child has not
+//! got it.
+
+use crate::home::{CUSTODIAN, KNOWN, LABEL, PRIVATE, REAPER, WATCH};
+use crate::lease::WATCHED;
+use chappe_plat::{dir, process};
+use std::cell::UnsafeCell;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+/// All the guards, outermost first; none while nobody forks.
+struct Held(UnsafeCell<Vec<Box<dyn std::any::Any>>>);
+
+// SAFETY: touched only by the thread that forks, between `before` and `after`; who else forks meanwhile sleeps on the
+// first mutex.
+unsafe impl Sync for Held {}
+
+static HELD: Held = Held(UnsafeCell::new(Vec::new()));
+
+fn of<T>(mutex: &'static Mutex<T>) -> Box<MutexGuard<'static, T>> {
+    Box::new(mutex.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+extern "C" fn before() {
+    let custodian = of(&CUSTODIAN);
+    // SAFETY: with the first mutex ours, no other thread is between its `before` and its `after`.
+    let held = unsafe { &mut *HELD.0.get() };
+    held.push(custodian);
+    held.push(of(&PRIVATE));
+    held.push(of(&KNOWN));
+    held.push(of(&LABEL));
+    held.push(Box::new(dir::quiet()));
+    held.push(Box::new(chappe_arena::quiet()));
+    held.push(of(&REAPER));
+    held.push(of(&WATCHED));
+    held.push(Box::new(WATCH.quiet()));
+}
+
+extern "C" fn after() {
+    // SAFETY: as in `before`: this thread, or its copy in the child, has the first mutex.
+    let held = std::mem::take(unsafe { &mut *HELD.0.get() });
+    // Innermost first; the first mutex last, since it guards the list.
+    held.into_iter().rev().for_each(drop);
+}
+
+/// Makes forks safe from now on. Called before the first of the mutexes is used for long.
+pub(crate) fn prepare() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| process::around_forks(before, after));
+}
