@@ -4,7 +4,7 @@
 //! neither, because a kill runs no destructor. Everything below the seats is the same source.
 
 use crate::cell::Word;
-use crate::drain::{cell_at, cells, permits};
+use crate::drain::{cell_at, cells, drain, permits};
 use crate::permit::{self, Refused, Taken};
 use crate::wait::{Arm, Parties, Party, Patience, queue};
 use chappe_arena::layout::{Geometry, Kind};
@@ -146,7 +146,10 @@ impl Actor {
         let me = self.party(pool.map);
         let taken = match permit::take_one(pool.map.object(pool.place.index), pool.place, me) {
             Some(taken) => taken,
-            None => permit::take(pool.place, me)?,
+            None => match permit::take_last(pool.map.object(pool.place.index), pool.place, me) {
+                Some(taken) => taken,
+                None => permit::take(pool.place, me)?,
+            },
         };
         Ok(Held { pool, taken })
     }
@@ -195,6 +198,17 @@ impl Actor {
         permit::give(map, index, map.object(index), held.taken)
     }
 
+    /// Makes a held permit a lease: its holder's death leaves an orphan. False: it had been taken away.
+    pub fn lease(&self, held: &mut Held) -> bool {
+        let leased = held.taken.word.leased();
+        let cell = cell_at(held.pool.map, held.pool.place.index, held.taken.position);
+        let done = cell.is_some_and(|c| c.swap(held.taken.word, leased));
+        if done {
+            held.taken.word = leased;
+        }
+        done
+    }
+
     fn party(&self, map: &Map) -> &Party {
         match &self.who.private {
             Some(p) if std::ptr::eq(p.map, map) => p,
@@ -240,6 +254,17 @@ impl PoolAt {
     /// Takes a permit from whoever has it.
     pub fn force(self, index: u32) -> bool {
         permit::force(self.map, self.place, index).is_some()
+    }
+
+    /// The end of an orphan's job. False: it is no orphan.
+    pub fn job_ends(self, index: u32) -> bool {
+        let Some(cell) = cell_at(self.map, self.place.index, index) else { return false };
+        let seen = cell.load();
+        let freed = seen.is_orphan() && cell.swap(seen, seen.freed());
+        if freed && self.map.anybody_waits(self.place.index) {
+            drain(self.map, self.place.index);
+        }
+        freed
     }
 
     /// How many permits it has.
