@@ -9,8 +9,9 @@
 //! The locks in shared memory need nothing of the kind: they belong to the parent's thread, and the child has not
 //! got it.
 
-use crate::home::{CUSTODIAN, KNOWN, LABEL, PRIVATE, REAPER, WATCH};
+use crate::home::{KNOWN, PRIVATE};
 use crate::lease::WATCHED;
+use crate::seat::{CUSTODIAN, LABEL, REAPER, WATCH};
 use chappe_plat::{dir, process};
 use std::cell::UnsafeCell;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};

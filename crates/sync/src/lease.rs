@@ -80,7 +80,7 @@ fn open(map: &Map) -> Result<(OwnedFd, String), LeaseError> {
 }
 
 /// Takes away the lease file of an arena that is gone. Jobs that still have it keep it.
-pub fn forget(map: &Map) {
+pub(crate) fn forget(map: &Map) {
     if let Ok((dir, name)) = place_of(map) {
         // If it is not there, so much the better.
         let _ = dir.unlink(&name);

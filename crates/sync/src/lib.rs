@@ -1,7 +1,8 @@
 //! Pools, choice, and the wait queue they share: the protocols.
 //!
-//! [`wait`] says who waits and who is granted, [`drain`] brings free permits and waiters together, [`permit`] takes
-//! and gives back, [`recover`] does what a dead member no longer can. What users call is in [`Pool`] and [`Select`].
+//! `wait` says who waits and who is granted, `drain` brings free permits and waiters together, `permit` takes
+//! and gives back, `recover` does what a dead member no longer can, `lease` keeps a permit for a job. What users call is
+//! in `pool`, `guard` and `select`; what one process must remember of arenas and its threads is in `home` and `seat`.
 
 mod cell;
 mod drain;
@@ -25,22 +26,31 @@ mod error;
 #[cfg(not(feature = "sim"))]
 mod fork;
 #[cfg(not(feature = "sim"))]
+mod guard;
+#[cfg(not(feature = "sim"))]
 mod home;
 #[cfg(not(feature = "sim"))]
 mod inspect;
 #[cfg(not(feature = "sim"))]
 mod lease;
 #[cfg(not(feature = "sim"))]
+mod patience;
+#[cfg(not(feature = "sim"))]
 mod pool;
+#[cfg(not(feature = "sim"))]
+mod seat;
 #[cfg(not(feature = "sim"))]
 mod select;
 
 #[cfg(not(feature = "sim"))]
 pub use self::{
     error::{AcquireError, LeaseError, PoolError},
-    home::{Arena, ArenaOptions, Capacity, directory, reaped, set_label},
+    guard::{OwnedPermit, Permit},
+    home::{Arena, ArenaOptions, Capacity, directory},
     inspect::{Holder, PoolInfo, Waiter},
-    lease::{Lease, VARIABLE as LEASE_VARIABLE, forget as forget_leases},
-    pool::{OwnedPermit, Permit, Pool, Role, set_role},
+    lease::{Lease, VARIABLE as LEASE_VARIABLE},
+    patience::{Role, set_role},
+    pool::Pool,
+    seat::{reaped, set_label},
     select::{Select, acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any},
 };

@@ -2,51 +2,26 @@
 
 use crate::cell::{Tag, Word};
 use crate::drain::{cell_at, cells, permits};
-use crate::error::{AcquireError, LeaseError, PoolError};
-use crate::home::{Arena, ArenaOptions, ThreadSeat, at_hand, process_seat, seat, watched};
+use crate::error::{AcquireError, PoolError};
+use crate::guard::{OwnedPermit, Permit};
+use crate::home::{Arena, ArenaOptions};
 use crate::inspect::{self, Holder, PoolInfo, Waiter};
-use crate::lease::{self, Lease};
+use crate::lease;
+use crate::patience::{Until, patience};
 use crate::permit::{self, Refused, Taken, take};
-use crate::wait::{Arm, Parties, Party, Patience, queue};
+use crate::seat::{ThreadSeat, at_hand, seat, watched};
+use crate::wait::{Arm, Parties, Party, queue};
 use chappe_arena::layout::{Head, Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who, check_name};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::{clock, process};
-use std::cell::Cell;
-use std::marker::PhantomData;
+use chappe_plat::process;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How a thread spends its time before it sleeps (nix-semaphores-tubes, 2.2 and 4: roles of cores).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
-    /// Spins for as long as spinning has paid lately, at most some microseconds, then sleeps.
-    #[default]
-    TimeSharing,
-    /// Has a core of its own: spins and never sleeps. Waiting makes no system call.
-    Application,
-    /// Sleeps at once.
-    Sleeper,
-}
-
-thread_local! {
-    static ROLE: Cell<Role> = const { Cell::new(Role::TimeSharing) };
-}
-
-/// Sets the calling thread's role.
-pub fn set_role(role: Role) {
-    ROLE.set(role);
-}
 
 /// What tells this process from its ancestors.
 #[inline(always)]
 pub(crate) fn here() -> u32 {
     process::incarnation() as u32
-}
-
-pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
-    let role = ROLE.get();
-    Patience { budget: &seat.spin, forever: role == Role::Application, none: role == Role::Sleeper }
 }
 
 pub(crate) fn party(seat: &ThreadSeat) -> Party {
@@ -414,15 +389,15 @@ impl Pool {
 
     #[inline]
     pub(crate) fn permit(&self, taken: Taken, incarnation: u32) -> Permit<'_> {
-        Permit { pool: self, taken, incarnation, here: PhantomData }
+        Permit::new(self, taken, incarnation)
     }
 
-    fn still(&self, taken: Taken) -> bool {
+    pub(crate) fn still(&self, taken: Taken) -> bool {
         cell_at(self.map, self.place.index, taken.position).is_some_and(|c| c.load() == taken.word)
     }
 
     #[inline]
-    fn back(&self, taken: Taken) {
+    pub(crate) fn back(&self, taken: Taken) {
         if taken.word.tag() == Tag::Leased {
             lease::end(self.map, self.place.index, taken.position, taken.word);
         } else {
@@ -494,146 +469,5 @@ impl Pool {
     /// Who waits, in the order in which they will be served.
     pub fn waiters(&self) -> Vec<Waiter> {
         inspect::waiters(self.map, self.place)
-    }
-}
-
-/// How long to wait.
-#[derive(Clone, Copy)]
-pub(crate) enum Until {
-    Now,
-    Forever,
-    /// Monotonic nanoseconds.
-    Time(u64),
-}
-
-impl Until {
-    pub fn after(duration: Duration) -> Until {
-        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        clock::now().checked_add(ns).map_or(Until::Forever, Until::Time)
-    }
-    pub fn at(deadline: Instant) -> Until {
-        Until::after(deadline.saturating_duration_since(Instant::now()))
-    }
-}
-
-/// A permit of the calling thread; given back when dropped, and when the thread ends or dies in whatever way.
-///
-/// In a child made by fork it is void: the parent still has it.
-#[must_use = "a permit that is not kept is given back at once"]
-pub struct Permit<'a> {
-    pool: &'a Pool,
-    taken: Taken,
-    /// The part of it that no descendant of the process has, too.
-    incarnation: u32,
-    here: PhantomData<*const ()>,
-}
-
-impl std::fmt::Debug for Permit<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Permit({} of {:?})", self.index(), self.pool.name())
-    }
-}
-
-impl<'a> Permit<'a> {
-    /// Which of the pool's permits it is, counted from 0.
-    pub fn index(&self) -> u32 {
-        self.taken.position
-    }
-
-    /// The pool it belongs to.
-    pub fn pool(&self) -> &'a Pool {
-        self.pool
-    }
-
-    /// Gives it back, as dropping it does.
-    pub fn release(self) {}
-
-    /// Whether it still is ours: false once it was taken by force, and in a forked child.
-    pub fn is_valid(&self) -> bool {
-        self.incarnation == here() && self.pool.still(self.taken)
-    }
-
-    /// Makes it a lease, too: it is free only when it was given back *and* the job that inherits the lease is gone.
-    /// To be taken before the job starts. Named pools only.
-    ///
-    /// # Errors
-    /// `Lost` if it was taken by force; `Arena`, `Lock`.
-    pub fn lease(&mut self) -> Result<Lease, LeaseError> {
-        if self.incarnation != here() {
-            return Err(LeaseError::Lost);
-        }
-        let (lease, word) = lease::begin(self.pool.map, self.pool.place.index, self.taken.position, self.taken.word)?;
-        self.taken.word = word;
-        Ok(lease)
-    }
-
-    fn into_owned(self, pool: &Pool) -> Result<OwnedPermit, AcquireError> {
-        let process = process_seat(pool.map)?;
-        let word = self.taken.word.held(process.index, process.generation);
-        let taken = Taken { word, ..self.taken };
-        let mine = self.taken.word;
-        let incarnation = self.incarnation;
-        std::mem::forget(self);
-        let cell = cell_at(pool.map, pool.place.index, taken.position);
-        if cell.is_some_and(|c| c.swap(mine, word)) {
-            return Ok(OwnedPermit { pool: pool.clone(), taken, incarnation });
-        }
-        // Taken by force within these few instructions.
-        Err(AcquireError::WouldBlock)
-    }
-}
-
-impl Drop for Permit<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.incarnation == here() {
-            self.pool.back(self.taken);
-        }
-    }
-}
-
-/// A permit of the process: it may go from thread to thread, and returns when it is dropped or when the whole process
-/// has ended (confirmed by its pidfd), not with the thread that took it.
-///
-/// In a child made by fork it is void.
-#[must_use = "a permit that is not kept is given back at once"]
-pub struct OwnedPermit {
-    pool: Pool,
-    taken: Taken,
-    /// The part of it that no descendant of the process has, too.
-    incarnation: u32,
-}
-
-impl std::fmt::Debug for OwnedPermit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "OwnedPermit({} of {:?})", self.index(), self.pool.name())
-    }
-}
-
-impl OwnedPermit {
-    /// Which of the pool's permits it is, counted from 0.
-    pub fn index(&self) -> u32 {
-        self.taken.position
-    }
-
-    /// The pool it belongs to.
-    pub fn pool(&self) -> &Pool {
-        &self.pool
-    }
-
-    /// Gives it back, as dropping it does.
-    pub fn release(self) {}
-
-    /// Whether it still is ours: false once it was taken by force, and in a forked child.
-    pub fn is_valid(&self) -> bool {
-        self.incarnation == here() && self.pool.still(self.taken)
-    }
-}
-
-impl Drop for OwnedPermit {
-    fn drop(&mut self) {
-        if self.incarnation == here() {
-            self.pool.back(self.taken);
-        }
     }
 }

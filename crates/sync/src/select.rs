@@ -8,9 +8,12 @@
 //! process that shares only one of them could grant.
 
 use crate::error::AcquireError;
-use crate::home::{seat, watched};
+
+use crate::guard::Permit;
+use crate::patience::{Until, patience};
 use crate::permit::{self, Refused, take};
-use crate::pool::{Permit, Pool, Until, here, party, patience};
+use crate::pool::{Pool, here, party};
+use crate::seat::{seat, watched};
 use crate::wait::{Parties, Party};
 use chappe_arena::Map;
 use std::time::{Duration, Instant};

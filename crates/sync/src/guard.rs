@@ -1,0 +1,136 @@
+//! What a holder has in hand: permits of a thread, permits of a process.
+
+use crate::drain::cell_at;
+use crate::error::{AcquireError, LeaseError};
+use crate::lease::{self, Lease};
+use crate::permit::Taken;
+use crate::pool::{Pool, here};
+use crate::seat::process_seat;
+use std::marker::PhantomData;
+
+/// A permit of the calling thread; given back when dropped, and when the thread ends or dies in whatever way.
+///
+/// In a child made by fork it is void: the parent still has it.
+#[must_use = "a permit that is not kept is given back at once"]
+pub struct Permit<'a> {
+    pool: &'a Pool,
+    taken: Taken,
+    /// The part of it that no descendant of the process has, too.
+    incarnation: u32,
+    here: PhantomData<*const ()>,
+}
+
+impl std::fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Permit({} of {:?})", self.index(), self.pool.name())
+    }
+}
+
+impl<'a> Permit<'a> {
+    #[inline(always)]
+    pub(crate) fn new(pool: &'a Pool, taken: Taken, incarnation: u32) -> Permit<'a> {
+        Permit { pool, taken, incarnation, here: PhantomData }
+    }
+
+    /// Which of the pool's permits it is, counted from 0.
+    pub fn index(&self) -> u32 {
+        self.taken.position
+    }
+
+    /// The pool it belongs to.
+    pub fn pool(&self) -> &'a Pool {
+        self.pool
+    }
+
+    /// Gives it back, as dropping it does.
+    pub fn release(self) {}
+
+    /// Whether it still is ours: false once it was taken by force, and in a forked child.
+    pub fn is_valid(&self) -> bool {
+        self.incarnation == here() && self.pool.still(self.taken)
+    }
+
+    /// Makes it a lease, too: it is free only when it was given back *and* the job that inherits the lease is gone.
+    /// To be taken before the job starts. Named pools only.
+    ///
+    /// # Errors
+    /// `Lost` if it was taken by force; `Arena`, `Lock`.
+    pub fn lease(&mut self) -> Result<Lease, LeaseError> {
+        if self.incarnation != here() {
+            return Err(LeaseError::Lost);
+        }
+        let (lease, word) = lease::begin(self.pool.map, self.pool.place.index, self.taken.position, self.taken.word)?;
+        self.taken.word = word;
+        Ok(lease)
+    }
+
+    pub(crate) fn into_owned(self, pool: &Pool) -> Result<OwnedPermit, AcquireError> {
+        let process = process_seat(pool.map)?;
+        let word = self.taken.word.held(process.index, process.generation);
+        let taken = Taken { word, ..self.taken };
+        let mine = self.taken.word;
+        let incarnation = self.incarnation;
+        std::mem::forget(self);
+        let cell = cell_at(pool.map, pool.place.index, taken.position);
+        if cell.is_some_and(|c| c.swap(mine, word)) {
+            return Ok(OwnedPermit { pool: pool.clone(), taken, incarnation });
+        }
+        // Taken by force within these few instructions.
+        Err(AcquireError::WouldBlock)
+    }
+}
+
+impl Drop for Permit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.incarnation == here() {
+            self.pool.back(self.taken);
+        }
+    }
+}
+
+/// A permit of the process: it may go from thread to thread, and returns when it is dropped or when the whole process
+/// has ended (confirmed by its pidfd), not with the thread that took it.
+///
+/// In a child made by fork it is void.
+#[must_use = "a permit that is not kept is given back at once"]
+pub struct OwnedPermit {
+    pool: Pool,
+    taken: Taken,
+    /// The part of it that no descendant of the process has, too.
+    incarnation: u32,
+}
+
+impl std::fmt::Debug for OwnedPermit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OwnedPermit({} of {:?})", self.index(), self.pool.name())
+    }
+}
+
+impl OwnedPermit {
+    /// Which of the pool's permits it is, counted from 0.
+    pub fn index(&self) -> u32 {
+        self.taken.position
+    }
+
+    /// The pool it belongs to.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Gives it back, as dropping it does.
+    pub fn release(self) {}
+
+    /// Whether it still is ours: false once it was taken by force, and in a forked child.
+    pub fn is_valid(&self) -> bool {
+        self.incarnation == here() && self.pool.still(self.taken)
+    }
+}
+
+impl Drop for OwnedPermit {
+    fn drop(&mut self) {
+        if self.incarnation == here() {
+            self.pool.back(self.taken);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Which member the calling thread is in each arena, and which the whole process.
+//!
+//! A thread joins an arena when it first needs to own something there, and leaves when it ends. What a fork
+//! leaves in the child is recognised by the incarnation (a page that the kernel wipes): the child's threads
+//! join as new members, and the parent's guards do nothing there.
+
+use crate::home::Arena;
+use chappe_arena::{ArenaError, Joined, Map, Seat, Watch, watch};
+use chappe_plat::{process, thread};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+
+/// A process member: of which process, in which mapping.
+type Custody = (u64, usize, Joined);
+
+pub(crate) static LABEL: Mutex<Option<String>> = Mutex::new(None);
+pub(crate) static WATCH: Watch = Watch::new();
+pub(crate) static REAPER: Mutex<u64> = Mutex::new(0);
+pub(crate) static CUSTODIAN: Mutex<Vec<Custody>> = Mutex::new(Vec::new());
+
+/// What this process calls itself in listings from now on; its first 63 bytes are kept.
+pub fn set_label(text: &str) {
+    *LABEL.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.to_owned());
+}
+
+fn label() -> String {
+    let set = LABEL.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    set.or_else(|| process::name(process::pid())).unwrap_or_default()
+}
+
+/// One thread's membership of one arena.
+pub struct ThreadSeat {
+    /// The arena.
+    pub map: &'static Map,
+    /// The member slot.
+    pub joined: Joined,
+    /// Which process it belongs to.
+    pub incarnation: u64,
+    /// State of the generator that rotates choices.
+    pub dice: Cell<u32>,
+    /// How many turns a wait spins before it sleeps: adapts.
+    pub spin: Cell<u32>,
+    /// Whether the reaper is known to watch this arena.
+    watched: Cell<bool>,
+}
+
+impl ThreadSeat {
+    /// Leaves, unless this is a child's copy of its parent's seat. Always answers false: keep it no longer.
+    fn leave(&self) -> bool {
+        if self.incarnation == process::incarnation() {
+            self.map.leave(self.joined);
+        }
+        false
+    }
+}
+
+struct Seats(RefCell<Vec<Rc<ThreadSeat>>>);
+
+impl Drop for Seats {
+    fn drop(&mut self) {
+        let _ = LAST.try_with(|l| l.set(std::ptr::null()));
+        for seat in self.0.get_mut() {
+            seat.leave();
+        }
+    }
+}
+
+thread_local! {
+    static SEATS: Seats = const { Seats(RefCell::new(Vec::new())) };
+    static LAST: Cell<*const ThreadSeat> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Leaves an arena with those of the calling thread's seats that `which` admits.
+pub(crate) fn leave(map: &'static Map, which: impl Fn(&ThreadSeat) -> bool) {
+    let _ = SEATS.try_with(|s| {
+        s.0.borrow_mut().retain(|seat| !std::ptr::eq(seat.map, map) || !which(seat) || seat.leave());
+    });
+    LAST.set(std::ptr::null());
+}
+
+/// The calling thread's seat in an arena, if it has one and it was the last one asked for. A few loads.
+#[inline(always)]
+pub fn at_hand<R>(map: &'static Map, then: impl FnOnce(&ThreadSeat) -> Option<R>) -> Option<R> {
+    let last = LAST.get();
+    if last.is_null() {
+        return None;
+    }
+    // SAFETY: LAST is null or points to a seat kept by SEATS of this thread; it is set to null before a seat is
+    // dropped, and `then` cannot drop it: it calls nothing that leaves an arena or ends the thread.
+    let seat = unsafe { &*last };
+    if !std::ptr::eq(seat.map, map) || seat.incarnation != process::incarnation() {
+        return None;
+    }
+    then(seat)
+}
+
+/// The calling thread's seat in an arena, joining it if need be.
+///
+/// # Errors
+/// As [`Map::join`].
+pub fn seat<R>(map: &'static Map, then: impl FnOnce(&ThreadSeat) -> R) -> Result<R, ArenaError> {
+    let last = LAST.get();
+    let fits = |last: &ThreadSeat| std::ptr::eq(last.map, map) && last.incarnation == process::incarnation();
+    // SAFETY: as in `at_hand`.
+    if last.is_null() || !fits(unsafe { &*last }) {
+        seat_slow(map)?;
+    }
+    // SAFETY: as in `at_hand`; not null after seat_slow.
+    Ok(then(unsafe { &*LAST.get() }))
+}
+
+#[cold]
+fn seat_slow(map: &'static Map) -> Result<(), ArenaError> {
+    let now = process::incarnation();
+    if map.directory().is_none() {
+        // Purges the copy after a fork.
+        Arena::private();
+    }
+    let ended = || ArenaError::Io {
+        what: "cannot join an arena while the thread ends".into(),
+        source: std::io::ErrorKind::Unsupported.into(),
+    };
+    SEATS
+        .try_with(|s| {
+            let mut seats = s.0.borrow_mut();
+            LAST.set(std::ptr::null());
+            seats.retain(|seat| seat.incarnation == now);
+            if let Some(seat) = seats.iter().find(|s| std::ptr::eq(s.map, map)) {
+                LAST.set(Rc::as_ptr(seat));
+                return Ok(());
+            }
+            let joined = map.join(Seat::Thread, &label())?;
+            let dice = Cell::new((joined.generation << 8 ^ joined.index.wrapping_mul(0x9e37_79b9)) | 1);
+            let seat = Rc::new(ThreadSeat {
+                map,
+                joined,
+                incarnation: now,
+                dice,
+                spin: Cell::new(0),
+                watched: Cell::new(false),
+            });
+            LAST.set(Rc::as_ptr(&seat));
+            seats.push(seat);
+            Ok(())
+        })
+        .map_err(|_| ended())?
+}
+
+/// The member that stands for this whole process in an arena, joining it if need be. A thread of ours that
+/// lives as long as the process holds its life word.
+///
+/// # Errors
+/// As [`Map::join`], or the system's when it refuses a thread.
+pub fn process_seat(map: &'static Map) -> Result<Joined, ArenaError> {
+    let now = process::incarnation();
+    let key = std::ptr::from_ref(map) as usize;
+    let mut seats = CUSTODIAN.lock().unwrap_or_else(PoisonError::into_inner);
+    seats.retain(|s| s.0 == now);
+    if let Some((_, _, joined)) = seats.iter().find(|s| s.1 == key) {
+        return Ok(*joined);
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    let name = label();
+    thread::background("chappe-holder", move || {
+        let joined = map.join(Seat::Process, &name);
+        let stay = joined.is_ok();
+        let _ = tell.send(joined);
+        if stay {
+            loop {
+                std::thread::park();
+            }
+        }
+    })
+    .map_err(|source| ArenaError::Io { what: "cannot start the thread that holds owned permits".into(), source })?;
+    let joined = told.recv().map_err(|_| ArenaError::Removed { name: map.name().into() })??;
+    seats.push((now, key, joined));
+    Ok(joined)
+}
+
+/// Makes sure that this process's reaper runs and watches the arena. Who sleeps without it may sleep for ever.
+///
+/// # Errors
+/// The system's, when it refuses a thread.
+pub fn watched(seat: &ThreadSeat) -> std::io::Result<()> {
+    if seat.watched.get() {
+        return Ok(());
+    }
+    let mut running = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = process::incarnation();
+    if *running != now {
+        thread::background("chappe-reaper", || watch(&WATCH))?;
+        *running = now;
+    }
+    drop(running);
+    WATCH.add(seat.map);
+    seat.watched.set(true);
+    Ok(())
+}
+
+/// What this process's reaper has done: dead members found, and how many times only the backstop found one.
+pub fn reaped() -> (u64, u64) {
+    (WATCH.sweeps(), WATCH.backstops())
+}
