@@ -265,14 +265,21 @@ impl Map {
     /// Recovers every dead member. Answers how many it found.
     pub fn recover_dead(&'static self) -> u32 {
         let mut found = 0;
+        self.recover_each(|_, _| found += 1);
+        found
+    }
+
+    /// Recovers every dead member, and tells of each: slot and generation.
+    ///
+    /// One whose slot somebody has claimed and not yet cleaned is found again each time, though nothing of it is left.
+    pub fn recover_each(&'static self, mut tell: impl FnMut(u32, u32)) {
         for i in 0..self.members_used() {
             self.notice_exec(i);
             if let Some(generation) = self.dead(i) {
-                found += 1;
+                tell(i, generation);
                 self.sweep(i, generation);
             }
         }
-        found
     }
 
     /// Gives back what the dead generation held, then, if nobody else is at it, clears its wait bits.

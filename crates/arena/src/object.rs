@@ -133,7 +133,12 @@ impl Map {
         kind: Kind,
         prepare: impl FnOnce(u32, u32) -> Result<(), ArenaError>,
     ) -> Result<Place, ArenaError> {
-        let index = self.free_slot()?;
+        let index = match self.free_slot() {
+            Ok(index) => index,
+            Err(full) if self.recover_dead() == 0 => return Err(full),
+            // The bits of the dead stood on some.
+            Err(_) => self.free_slot()?,
+        };
         let o = self.object(index);
         // Relaxed: under admin.
         let generation = Head(o.head.load(Ordering::Relaxed)).generation().wrapping_add(1);

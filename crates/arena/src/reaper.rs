@@ -110,12 +110,15 @@ impl Watch {
 /// The reaper's life: never returns.
 pub fn watch(w: &'static Watch) -> ! {
     let mut late = false;
-    let mut seated = Vec::new();
+    let (mut seated, mut known) = (Vec::new(), Vec::new());
     loop {
         take_seats(w, &mut seated);
-        late = round(w, late);
+        late = round(w, late, &mut known);
     }
 }
+
+/// A death: arena, slot, generation.
+type Death = (u64, u32, u32);
 
 /// I3. Where all slots are taken, the reaper does without: then only the backstop passes on a wake that it took along.
 fn take_seats(w: &'static Watch, seated: &mut Vec<&'static Map>) {
@@ -128,12 +131,15 @@ fn take_seats(w: &'static Watch, seated: &mut Vec<&'static Map>) {
 }
 
 /// Looks at everything, recovers, sleeps. Answers whether the sleep ended by the backstop.
-fn round(w: &'static Watch, late: bool) -> bool {
+///
+/// `known` are the deaths that the last round found: one that is found again, because whoever claimed the slot has
+/// not got on, is nothing new, and no reason not to sleep.
+fn round(w: &'static Watch, late: bool, known: &mut Vec<Death>) -> bool {
     // Acquire: pairs with `kick`.
     let mut words = vec![(&w.kick, w.kick.load(Ordering::Acquire))];
     let mut peers = Vec::new();
-    let mut unsure = false;
-    let mut found = 0;
+    let (mut unsure, mut again) = (false, false);
+    let mut found: Vec<Death> = Vec::new();
     let maps = w.maps();
     for map in &maps {
         let roster = &map.header().roster;
@@ -145,7 +151,7 @@ fn round(w: &'static Watch, late: bool) -> bool {
             map.header().state.store(crate::layout::REMOVED, Ordering::SeqCst);
             map.bury_all();
         }
-        found += map.recover_dead();
+        map.recover_each(|member, generation| found.push((map.id(), member, generation)));
         (map.hooks.leases)(map);
         for i in 0..map.members_used() {
             let m = map.member(i);
@@ -157,18 +163,18 @@ fn round(w: &'static Watch, late: bool) -> bool {
                 }
             }
             unsure |= map.unconfirmed(i);
-            if m.life.probe() == Life::Dead && map.dead(i).is_some() {
-                // Died, or was marked, since we looked.
-                unsure = true;
-            }
+            // Died since we looked: a word that is marked already wakes nobody.
+            again |= m.life.probe() == Life::Dead && map.dead(i).is_some();
         }
     }
-    // Relaxed, both: counts.
-    w.sweeps.fetch_add(u64::from(found), Ordering::Relaxed);
-    if late && found > 0 {
+    let fresh = found.iter().filter(|death| !known.contains(death)).count();
+    *known = found;
+    // Relaxed: a count.
+    w.sweeps.fetch_add(fresh as u64, Ordering::Relaxed);
+    if late && fresh > 0 {
         w.backstops.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
     }
-    if found > 0 {
+    if fresh > 0 || again {
         // What was recovered may have been all that kept something from being seen: look once more.
         return false;
     }

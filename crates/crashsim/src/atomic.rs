@@ -1,0 +1,226 @@
+//! Atomic words whose every operation is a step.
+//!
+//! All operations are sequentially consistent, whatever ordering is asked for: this explorer is about interleaving,
+//! death and sleep; store buffers are loom's business. `compare_exchange_weak` never fails without cause.
+//! The types have the size, alignment and bytes of the standard ones.
+
+use crate::trace::{CLOCK, Touch};
+use crate::turn::{Mode, me, mode, saw, turn, with};
+use std::panic::Location;
+pub use std::sync::atomic::Ordering;
+use std::sync::atomic::{self as real, Ordering::SeqCst};
+
+macro_rules! word {
+    ($name:ident, $real:ident, $int:ty, $doc:literal) => {
+        #[doc = $doc]
+        #[derive(Default)]
+        #[repr(transparent)]
+        pub struct $name(real::$real);
+
+        impl $name {
+            /// A word that holds `value`.
+            pub const fn new(value: $int) -> Self {
+                Self(real::$real::new(value))
+            }
+
+            /// Where it lies.
+            pub const fn as_ptr(&self) -> *mut $int {
+                self.0.as_ptr()
+            }
+
+            /// The value, for its only owner.
+            pub fn get_mut(&mut self) -> &mut $int {
+                self.0.get_mut()
+            }
+
+            /// The value, for its last owner.
+            pub fn into_inner(self) -> $int {
+                self.0.into_inner()
+            }
+
+            /// The value, without a step: for invariants, checks and other onlookers.
+            pub fn peek(&self) -> $int {
+                self.0.load(SeqCst)
+            }
+
+            fn at(&self) -> usize {
+                self.0.as_ptr() as usize
+            }
+
+            /// Reads.
+            #[track_caller]
+            #[inline]
+            pub fn load(&self, _order: Ordering) -> $int {
+                turn();
+                let v = self.0.load(SeqCst);
+                saw(self.at(), 20, Touch::Read, Location::caller(), |n| {
+                    format!("{}: reads {}", n.of(self.at()), n.show(self.at(), v.into()))
+                });
+                v
+            }
+
+            /// Writes.
+            #[track_caller]
+            #[inline]
+            pub fn store(&self, value: $int, _order: Ordering) {
+                self.change("store", Location::caller(), |_| value);
+            }
+
+            /// Writes, and answers what was there.
+            #[track_caller]
+            #[inline]
+            pub fn swap(&self, value: $int, _order: Ordering) -> $int {
+                self.change("swap", Location::caller(), |_| value)
+            }
+
+            /// Writes `new` if `current` is there.
+            ///
+            /// # Errors
+            /// What was there instead.
+            #[track_caller]
+            #[inline]
+            pub fn compare_exchange(
+                &self,
+                current: $int,
+                new: $int,
+                _success: Ordering,
+                _failure: Ordering,
+            ) -> Result<$int, $int> {
+                turn();
+                let r = self.0.compare_exchange(current, new, SeqCst, SeqCst);
+                let (code, how) = if r.is_ok() { (21, Touch::Write) } else { (22, Touch::Read) };
+                saw(self.at(), code, how, Location::caller(), |n| {
+                    let show = |v: $int| n.show(self.at(), v.into());
+                    let (name, from, to) = (n.of(self.at()), show(current), show(new));
+                    match r {
+                        Ok(_) => format!("{name}: compare_exchange {from} -> {to}"),
+                        Err(v) => format!("{name}: compare_exchange {from} -> {to} finds {}", show(v)),
+                    }
+                });
+                r
+            }
+
+            /// As [`Self::compare_exchange`].
+            ///
+            /// # Errors
+            /// What was there instead.
+            #[track_caller]
+            #[inline]
+            pub fn compare_exchange_weak(
+                &self,
+                current: $int,
+                new: $int,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$int, $int> {
+                self.compare_exchange(current, new, success, failure)
+            }
+
+            /// Adds, wrapping.
+            #[track_caller]
+            #[inline]
+            pub fn fetch_add(&self, value: $int, _order: Ordering) -> $int {
+                self.change("fetch_add", Location::caller(), |old| old.wrapping_add(value))
+            }
+
+            /// Subtracts, wrapping.
+            #[track_caller]
+            #[inline]
+            pub fn fetch_sub(&self, value: $int, _order: Ordering) -> $int {
+                self.change("fetch_sub", Location::caller(), |old| old.wrapping_sub(value))
+            }
+
+            /// Bitwise and.
+            #[track_caller]
+            #[inline]
+            pub fn fetch_and(&self, value: $int, _order: Ordering) -> $int {
+                self.change("fetch_and", Location::caller(), |old| old & value)
+            }
+
+            /// Bitwise or.
+            #[track_caller]
+            #[inline]
+            pub fn fetch_or(&self, value: $int, _order: Ordering) -> $int {
+                self.change("fetch_or", Location::caller(), |old| old | value)
+            }
+
+            /// Bitwise exclusive or.
+            #[track_caller]
+            #[inline]
+            pub fn fetch_xor(&self, value: $int, _order: Ordering) -> $int {
+                self.change("fetch_xor", Location::caller(), |old| old ^ value)
+            }
+
+            /// The larger one.
+            #[track_caller]
+            #[inline]
+            pub fn fetch_max(&self, value: $int, _order: Ordering) -> $int {
+                self.change("fetch_max", Location::caller(), |old| old.max(value))
+            }
+
+            /// The smaller one.
+            #[track_caller]
+            #[inline]
+            pub fn fetch_min(&self, value: $int, _order: Ordering) -> $int {
+                self.change("fetch_min", Location::caller(), |old| old.min(value))
+            }
+
+            #[inline]
+            fn change(&self, what: &str, at: &'static Location<'static>, f: impl FnOnce($int) -> $int) -> $int {
+                turn();
+                let old = self.0.load(SeqCst);
+                let new = f(old);
+                self.0.store(new, SeqCst);
+                saw(self.at(), 23, Touch::Write, at, |n| {
+                    let show = |v: $int| n.show(self.at(), v.into());
+                    format!("{}: {what} {} -> {}", n.of(self.at()), show(old), show(new))
+                });
+                old
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.peek().fmt(f)
+            }
+        }
+
+        impl crate::world::Word for $name {
+            fn place(&self) -> usize {
+                self.at()
+            }
+        }
+    };
+}
+
+word!(AtomicU32, AtomicU32, u32, "A 32-bit word, which a futex can watch.");
+word!(AtomicU64, AtomicU64, u64, "A 64-bit word.");
+
+/// A fence: nothing to do where all is sequentially consistent.
+#[inline]
+pub fn fence(_order: Ordering) {}
+
+/// The half of a 64-bit word that a futex can watch: its low 32 bits.
+#[inline]
+pub fn low_half(word: &AtomicU64) -> &AtomicU32 {
+    // SAFETY: an AtomicU64 is eight aligned bytes; on a little-endian machine the first four are its low half,
+    // aligned for an AtomicU32, and live as long. Only one thread of the system touches them.
+    unsafe { &*std::ptr::from_ref(word).cast::<AtomicU32>() }
+}
+
+/// Gives way: the thread goes on only after somebody else's step, if anybody can make one. When all who can run
+/// do nothing else, the virtual clock runs on by itself.
+#[track_caller]
+pub fn pause() {
+    if mode() != Mode::Fibre {
+        return;
+    }
+    with(|e| e.give_way(me()));
+    turn();
+    saw(CLOCK, 24, Touch::Read, Location::caller(), |_| "spins".to_owned());
+}
+
+const _: () = {
+    assert!(size_of::<AtomicU32>() == 4 && align_of::<AtomicU32>() == 4);
+    assert!(size_of::<AtomicU64>() == 8 && align_of::<AtomicU64>() == 8);
+};

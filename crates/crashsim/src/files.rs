@@ -1,0 +1,348 @@
+//! Directories and files in memory: as much of a file system as arenas need.
+//!
+//! Every call is a step. A lock of a directory is a record lock of the process: dropped when the process is gone. A
+//! file's memory lies at the same address in all processes.
+
+use crate::memory;
+use crate::state::Block;
+use crate::trace::{FILES, Touch};
+use crate::turn::{Mode, block, me, mode, saw, turn, with};
+use std::collections::BTreeMap;
+use std::io;
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+
+const ENOENT: i32 = 2;
+const EEXIST: i32 = 17;
+const ENOSPC: i32 = 28;
+
+/// What is known of a file or directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its inode number.
+    pub inode: u64,
+    /// Its owner.
+    pub uid: u32,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Its length in bytes.
+    pub len: u64,
+    /// How many names it has; 0 once unlinked.
+    pub links: u64,
+}
+
+struct Folder {
+    path: PathBuf,
+    facts: Facts,
+    names: BTreeMap<String, usize>,
+    /// The process that has the lock.
+    locked: Option<usize>,
+}
+
+struct Inode {
+    facts: Facts,
+    memory: *mut u8,
+}
+
+/// The file system of a world.
+#[derive(Default)]
+pub(crate) struct Files {
+    folders: Vec<Folder>,
+    inodes: Vec<Inode>,
+    mapped: Vec<(usize, u64)>,
+    /// What is left of the space, if it is bounded.
+    pub room: Option<u64>,
+    /// This kernel has no futex_waitv.
+    pub no_waitv: bool,
+}
+
+impl Files {
+    /// A process is gone: so are its locks.
+    pub fn release_all(&mut self, process: usize) {
+        for f in &mut self.folders {
+            if f.locked == Some(process) {
+                f.locked = None;
+            }
+        }
+    }
+
+    pub fn maps(&self, process: usize, inode: u64) -> bool {
+        self.mapped.contains(&(process, inode))
+    }
+
+    fn next_inode(&self) -> u64 {
+        100 + self.folders.len() as u64 * 1000 + self.inodes.len() as u64
+    }
+}
+
+fn error<T>(code: i32) -> io::Result<T> {
+    Err(io::Error::from_raw_os_error(code))
+}
+
+/// Takes a turn, acts on the file system, and notes it.
+fn act<R>(at: &'static Location<'static>, what: impl FnOnce() -> String, then: impl FnOnce(&mut Files) -> R) -> R {
+    turn();
+    let r = with(|e| then(&mut e.files));
+    saw(FILES, 70, Touch::Write, at, |_| what());
+    r
+}
+
+/// The index of the running process.
+fn process() -> usize {
+    if mode() == Mode::Outside { 0 } else { with(|e| e.threads[me()].process) }
+}
+
+/// An open directory of arenas.
+pub struct Dir {
+    folder: usize,
+    path: PathBuf,
+}
+
+/// An open file of a [`Dir`].
+pub struct File(usize);
+
+/// Exclusive right to create and remove in a directory; given back on drop and by any death.
+pub struct Locked(usize);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        turn();
+        with(|e| {
+            e.files.folders[self.0].locked = None;
+            e.unlocked();
+        });
+        saw(FILES, 71, Touch::Write, Location::caller(), |_| "unlocks the directory".to_owned());
+    }
+}
+
+impl Dir {
+    /// Makes the directory with `mode` if it is not there.
+    ///
+    /// # Errors
+    /// None.
+    #[track_caller]
+    pub fn make(path: &Path, mode: u32) -> io::Result<()> {
+        act(
+            Location::caller(),
+            || format!("makes directory {}", path.display()),
+            |f| {
+                if f.folders.iter().all(|d| d.path != path) {
+                    let facts = Facts { inode: f.next_inode(), uid: 1000, mode, len: 0, links: 1 };
+                    f.folders.push(Folder { path: path.to_owned(), facts, names: BTreeMap::new(), locked: None });
+                }
+            },
+        );
+        Ok(())
+    }
+
+    /// Opens a directory.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    #[track_caller]
+    pub fn open(path: &Path) -> io::Result<Dir> {
+        let found = act(
+            Location::caller(),
+            || format!("opens directory {}", path.display()),
+            |f| f.folders.iter().position(|d| d.path == path),
+        );
+        match found {
+            Some(folder) => Ok(Dir { folder, path: path.to_owned() }),
+            None => error(ENOENT),
+        }
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is known of it.
+    ///
+    /// # Errors
+    /// None.
+    pub fn facts(&self) -> io::Result<Facts> {
+        Ok(with(|e| e.files.folders[self.folder].facts))
+    }
+
+    /// Takes the lock under which arenas are created and removed. Waits for a living holder.
+    ///
+    /// # Errors
+    /// None.
+    #[track_caller]
+    pub fn lock(&self) -> io::Result<Locked> {
+        let at = Location::caller();
+        loop {
+            let me = process();
+            let taken = act(
+                at,
+                || "tries to lock the directory".to_owned(),
+                |f| {
+                    let d = &mut f.folders[self.folder];
+                    let free = d.locked.is_none();
+                    if free {
+                        d.locked = Some(me);
+                    }
+                    free
+                },
+            );
+            if taken || mode() == Mode::Failing {
+                return Ok(Locked(self.folder));
+            }
+            block(Block::Lock, &[], None, "the lock of a directory");
+        }
+    }
+
+    /// Makes a file of `len` zero bytes without a name.
+    ///
+    /// # Errors
+    /// `ENOSPC` when the world has no room for it.
+    #[track_caller]
+    pub fn create_unnamed(&self, len: u64, mode: u32) -> io::Result<File> {
+        act(
+            Location::caller(),
+            || format!("creates a file of {len} bytes"),
+            |f| {
+                if let Some(room) = &mut f.room {
+                    match room.checked_sub(len) {
+                        Some(left) => *room = left,
+                        None => return error(ENOSPC),
+                    }
+                }
+                let facts = Facts { inode: f.next_inode(), uid: 1000, mode, len, links: 0 };
+                f.inodes.push(Inode { facts, memory: memory::zeroed(len as usize, 4096) });
+                Ok(File(f.inodes.len() - 1))
+            },
+        )
+    }
+
+    /// Gives an unnamed file its name; the name must be free.
+    ///
+    /// # Errors
+    /// `EEXIST` when the name is taken.
+    #[track_caller]
+    pub fn link(&self, file: &File, name: &str) -> io::Result<()> {
+        act(
+            Location::caller(),
+            || format!("names a file {name}"),
+            |f| {
+                let names = &mut f.folders[self.folder].names;
+                if names.contains_key(name) {
+                    return error(EEXIST);
+                }
+                names.insert(name.to_owned(), file.0);
+                f.inodes[file.0].facts.links += 1;
+                Ok(())
+            },
+        )
+    }
+
+    /// Opens a file for reading and writing.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    #[track_caller]
+    pub fn open_file(&self, name: &str) -> io::Result<File> {
+        let found =
+            act(Location::caller(), || format!("opens {name}"), |f| f.folders[self.folder].names.get(name).copied());
+        found.map(File).map_or_else(|| error(ENOENT), Ok)
+    }
+
+    /// Takes the name away.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    #[track_caller]
+    pub fn unlink(&self, name: &str) -> io::Result<()> {
+        act(
+            Location::caller(),
+            || format!("unlinks {name}"),
+            |f| match f.folders[self.folder].names.remove(name) {
+                Some(file) => {
+                    f.inodes[file].facts.links -= 1;
+                    Ok(())
+                }
+                None => error(ENOENT),
+            },
+        )
+    }
+
+    /// The inode that a name stands for now, or `None`.
+    #[track_caller]
+    pub fn inode_of(&self, name: &str) -> Option<u64> {
+        act(
+            Location::caller(),
+            || format!("looks what {name} is"),
+            |f| f.folders[self.folder].names.get(name).map(|i| f.inodes[*i].facts.inode),
+        )
+    }
+
+    /// The names in it that do not begin with a dot, sorted.
+    ///
+    /// # Errors
+    /// None.
+    #[track_caller]
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        act(
+            Location::caller(),
+            || "lists the directory".to_owned(),
+            |f| Ok(f.folders[self.folder].names.keys().filter(|n| !n.starts_with('.')).cloned().collect()),
+        )
+    }
+}
+
+impl File {
+    /// What is known of it now.
+    ///
+    /// # Errors
+    /// None.
+    #[track_caller]
+    pub fn facts(&self) -> io::Result<Facts> {
+        Ok(act(Location::caller(), || "looks at a file".to_owned(), |f| f.inodes[self.0].facts))
+    }
+
+    /// Maps the first `len` bytes, shared, for the rest of the process's life.
+    ///
+    /// # Errors
+    /// None.
+    #[track_caller]
+    pub fn map(&self, len: usize) -> io::Result<*mut u8> {
+        let p = process();
+        Ok(act(
+            Location::caller(),
+            || format!("maps {len} bytes"),
+            |f| {
+                assert!(len as u64 <= f.inodes[self.0].facts.len, "mapped beyond the end of the file");
+                let inode = f.inodes[self.0].facts.inode;
+                f.mapped.push((p, inode));
+                f.inodes[self.0].memory
+            },
+        ))
+    }
+
+    /// Reads up to `buf.len()` bytes from the start, without mapping.
+    ///
+    /// # Errors
+    /// None.
+    #[track_caller]
+    pub fn read_start(&self, buf: &mut [u8]) -> io::Result<usize> {
+        act(
+            Location::caller(),
+            || "reads the start of a file".to_owned(),
+            |f| {
+                let n = buf.len().min(f.inodes[self.0].facts.len as usize);
+                // SAFETY: the file has at least n bytes of memory, which lives until the schedule has ended.
+                unsafe { std::ptr::copy_nonoverlapping(f.inodes[self.0].memory, buf.as_mut_ptr(), n) };
+                Ok(n)
+            },
+        )
+    }
+}
+
+/// Zeroed memory of this process alone.
+///
+/// # Errors
+/// None.
+pub fn map_private(len: usize) -> io::Result<*mut u8> {
+    Ok(memory::zeroed(len, 4096))
+}

@@ -1,0 +1,183 @@
+//! What a search found.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// What kind of failure it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// An assertion of a thread, an invariant or the check.
+    Panic,
+    /// Somebody sleeps for ever.
+    Wedged,
+    /// Somebody runs for ever.
+    NoProgress,
+    /// Only a wait of a second or more that came to its end got the world on.
+    Backstop,
+    /// The world did not do the same thing twice.
+    Nondeterminism,
+}
+
+/// A failure, before it is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub fault: Fault,
+    pub text: String,
+}
+
+/// What happened in a schedule, or in all of a search.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Steps of virtual threads.
+    pub steps: u64,
+    /// Processes killed.
+    pub kills: u64,
+    /// Processes stopped.
+    pub stops: u64,
+    /// Waits that ended by their deadline.
+    pub timeouts: u64,
+    /// Of these, waits of a second or more.
+    pub backstops: u64,
+    /// Waits interrupted without a wake.
+    pub spurious: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Counts) {
+        self.steps += other.steps;
+        self.kills += other.kills;
+        self.stops += other.stops;
+        self.timeouts += other.timeouts;
+        self.backstops += other.backstops;
+        self.spurious += other.spurious;
+    }
+}
+
+/// A failure, told.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// What kind it is.
+    pub fault: Fault,
+    /// What was violated.
+    pub text: String,
+    /// What `CRASHSIM_REPLAY` replays.
+    pub token: String,
+    /// What happened, one line a step.
+    pub story: String,
+}
+
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub(crate) name: String,
+    pub(crate) how: String,
+    pub(crate) schedules: u64,
+    pub(crate) complete: bool,
+    pub(crate) replayed: bool,
+    pub(crate) skipped: bool,
+    pub(crate) counts: Counts,
+    pub(crate) outcomes: BTreeMap<String, u64>,
+    pub(crate) longest: u64,
+    pub(crate) took: Duration,
+    pub(crate) found: Option<Found>,
+}
+
+impl Report {
+    /// How many schedules were played.
+    pub fn schedules(&self) -> u64 {
+        self.schedules
+    }
+
+    /// Whether the search came to its own end, rather than to the limit of schedules.
+    pub fn complete(&self) -> bool {
+        self.complete
+    }
+
+    /// What happened in all schedules together.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What [`reached`](crate::reached) was told, and how often.
+    pub fn outcomes(&self) -> &BTreeMap<String, u64> {
+        &self.outcomes
+    }
+
+    /// Panics unless the world came to each of these outcomes: a search that explores nothing proves nothing.
+    ///
+    /// # Panics
+    /// When one of them was never reached.
+    pub fn assert_reached(&self, wanted: &[&str]) -> &Report {
+        if !self.skipped && !self.replayed {
+            for w in wanted {
+                assert!(
+                    self.outcomes.contains_key(*w),
+                    "{}: `{w}` was never reached, only {:?}",
+                    self.name,
+                    self.outcomes
+                );
+            }
+        }
+        self
+    }
+
+    /// The failure, if there was one.
+    pub fn found(&self) -> Option<&Found> {
+        self.found.as_ref()
+    }
+
+    /// Panics with the failure told in words, if there was one; prints the counts.
+    ///
+    /// # Panics
+    /// When the search found a failure.
+    pub fn assert_clean(&self) -> &Report {
+        println!("{self}");
+        if let Some(f) = &self.found {
+            panic!("\n{}\n\n{}\n", f.story, self.verdict(f));
+        }
+        self
+    }
+
+    /// Panics if the search found nothing, prints the counts and the verdict: for worlds with a planted mistake.
+    ///
+    /// # Panics
+    /// When the search found no failure.
+    pub fn assert_caught(&self) -> &Report {
+        println!("{self}");
+        match &self.found {
+            Some(f) if self.replayed => println!("\n{}\n\n{}\n", f.story, self.verdict(f)),
+            Some(f) => println!("{}", self.verdict(f)),
+            None if self.skipped => {}
+            None => panic!("{}: nothing found, but this world has a mistake that must be", self.name),
+        }
+        self
+    }
+
+    fn verdict(&self, f: &Found) -> String {
+        format!("{}: {:?}: {}\nreplay with CRASHSIM_REPLAY='{}'", self.name, f.fault, f.text, f.token)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { steps, kills, stops, timeouts, backstops, spurious } = self.counts;
+        let end = match (&self.found, self.skipped, self.complete) {
+            (Some(_), ..) => "FAILED",
+            (_, true, _) => "skipped: another world is replayed",
+            (_, _, true) => "clean, complete",
+            _ => "clean, as far as it went",
+        };
+        write!(
+            f,
+            "crashsim {} [{}]: {} schedules, {steps} steps (longest {}), {kills} kills, {stops} stops, {timeouts} time-outs \
+             ({backstops} backstops), {spurious} spurious wakes, {:.1} s: {end}",
+            self.name,
+            self.how,
+            self.schedules,
+            self.longest,
+            self.took.as_secs_f64()
+        )
+    }
+}

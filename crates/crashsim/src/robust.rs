@@ -1,0 +1,122 @@
+//! Robust locks: a word that names the thread that owns it, and that the kernel marks when that thread dies.
+//!
+//! As glibc's robust, process-shared, normal mutex: release sets the word to 0 and, if somebody watched, wakes one.
+//! Between the two, and all the while a thread claims, the pending entry of its robust list names the word: if it dies
+//! there and the word has no owner, the kernel wakes one in its place. What the kernel does at death is in `kernel.rs`.
+
+use crate::atomic::{AtomicU32, Ordering::SeqCst};
+use crate::futex::{Scope, wait, wake};
+use crate::kernel::{OWNER_DIED, TID_MASK, WATCHED};
+use crate::trace::Touch;
+use crate::turn::{Mode, me, mode, saw, turn, with};
+use std::panic::Location;
+
+/// How a claim ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Ours; its last owner released it.
+    Fresh,
+    /// Ours; its last owner died with it.
+    AfterDeath,
+    /// Somebody alive owns it.
+    Busy,
+}
+
+/// The word, changed by the step that has been taken.
+fn put(word: &AtomicU32, value: u32) {
+    // SAFETY: an atomic may be written through its pointer while no other thread of the system touches it, and
+    // all virtual threads are one such thread.
+    unsafe { word.as_ptr().write_volatile(value) };
+}
+
+/// Sets the pending entry of the calling thread's robust list.
+fn pending(word: Option<&AtomicU32>) {
+    if mode() != Mode::Outside {
+        with(|e| e.threads[me()].pending = word.map(|w| w.as_ptr() as usize));
+    }
+}
+
+fn claim_with(word: &AtomicU32, watched: u32, at: &'static Location<'static>) -> Claim {
+    turn();
+    let old = word.peek();
+    let place = word.as_ptr() as usize;
+    let tid = with(|e| e.threads.get(me()).map_or(1, |t| t.tid));
+    let claim = if old & OWNER_DIED != 0 {
+        Claim::AfterDeath
+    } else if old == 0 {
+        Claim::Fresh
+    } else {
+        Claim::Busy
+    };
+    if claim != Claim::Busy {
+        put(word, tid | watched | (old & WATCHED));
+        if mode() != Mode::Outside {
+            with(|e| e.threads[me()].held.push(place));
+        }
+    }
+    let how = if claim == Claim::Busy { Touch::Read } else { Touch::Write };
+    saw(place, 40, how, at, |n| format!("{}: claim: {claim:?}", n.of(place)));
+    claim
+}
+
+/// Takes the lock for this thread if nobody alive has it. Never blocks.
+#[track_caller]
+pub fn try_claim(word: &AtomicU32) -> Claim {
+    claim_with(word, 0, Location::caller())
+}
+
+/// Takes the lock, waiting while somebody alive has it. Never answers `Busy`.
+#[track_caller]
+pub fn claim(word: &AtomicU32) -> Claim {
+    let at = Location::caller();
+    let mut watched = 0;
+    loop {
+        pending(Some(word));
+        match claim_with(word, watched, at) {
+            Claim::Busy => {}
+            done => {
+                pending(None);
+                return done;
+            }
+        }
+        if mode() == Mode::Failing {
+            return Claim::Fresh;
+        }
+        let now = word.load(SeqCst);
+        if now & TID_MASK == 0 {
+            continue;
+        }
+        if now & WATCHED == 0 && word.compare_exchange(now, now | WATCHED, SeqCst, SeqCst).is_err() {
+            continue;
+        }
+        // Whoever has slept takes the lock watched: others may sleep behind it.
+        watched = WATCHED;
+        wait(word, now | WATCHED, None, Scope::Shared);
+    }
+}
+
+/// Gives the lock up; wakes one of those who watch the word. Nothing happens if another thread owns it.
+#[track_caller]
+pub fn release(word: &AtomicU32) {
+    let at = Location::caller();
+    turn();
+    let old = word.peek();
+    let place = word.as_ptr() as usize;
+    let tid = with(|e| e.threads.get(me()).map_or(1, |t| t.tid));
+    if old & TID_MASK != tid {
+        return;
+    }
+    put(word, 0);
+    if mode() != Mode::Outside {
+        with(|e| {
+            let t = &mut e.threads[me()];
+            t.held.retain(|w| *w != place);
+            t.pending = Some(place);
+        });
+    }
+    saw(place, 41, Touch::Write, at, |n| format!("{}: released", n.of(place)));
+    if old & WATCHED != 0 {
+        wake(word, 1, Scope::Shared);
+    }
+    pending(None);
+}

@@ -1,0 +1,143 @@
+//! The stage on which pools are explored: an arena, its members, who is inside, and what must hold at the end.
+
+use chappe_arena::layout::Geometry;
+use chappe_arena::{Map, Watch, watch};
+use chappe_crashsim::{Process, Shared, World, note};
+use chappe_plat::dir::Dir;
+use chappe_sync::model::{self, Actor, Held, PoolAt, Refusal};
+use std::cell::Cell;
+use std::path::Path;
+
+pub const PERMITS: usize = 4;
+pub const POOLS: usize = 3;
+
+/// Who believes to be inside each permit of each pool: process numbers, 0 for nobody.
+#[derive(Default)]
+pub struct Inside([[Cell<u32>; PERMITS]; POOLS], Cell<bool>);
+
+#[derive(Clone, Copy)]
+pub struct Stage {
+    pub map: &'static Map,
+    pub inside: Shared<Inside>,
+}
+
+/// A permit, noted as held by its process.
+#[derive(Clone, Copy)]
+pub struct Hold {
+    held: Held,
+    pool: usize,
+    pid: u32,
+}
+
+pub fn directory() -> Dir {
+    let path = Path::new("/dev/shm/chappe-0");
+    Dir::make(path, 0o700).expect("the directory");
+    Dir::open(path).expect("the directory")
+}
+
+impl Stage {
+    /// An arena with one pool for each number of permits.
+    pub fn new(world: &World, members: u32, permits: &[u32]) -> (Stage, Vec<PoolAt>) {
+        let geometry = Geometry { members, objects: permits.len() as u32, cells: 8 };
+        let map = model::create(&directory(), "default", geometry).expect("an arena");
+        let stage = Stage { map, inside: world.share(Inside::default()) };
+        let pools: Vec<PoolAt> =
+            permits.iter().enumerate().map(|(i, n)| PoolAt::make(map, &format!("p{i}"), *n).expect("a pool")).collect();
+        for (i, p) in pools.iter().enumerate() {
+            let o = map.object(p.place.index);
+            world.name_with(&o.slot.word, format!("cell 0 of p{i}"), model::cell_in_words);
+            world.name(&o.waiting[0], format!("waiters of p{i}"));
+            world.name(&o.head, format!("head of p{i}"));
+            world.name(&o.permits, format!("permits of p{i}"));
+        }
+        for i in 0..8.min(geometry.cells) {
+            world.name_with(&map.cell(i).slot.word, format!("table cell {i}"), model::cell_in_words);
+        }
+        for i in 0..members {
+            let m = map.member(i);
+            world.name_with(&m.state, format!("wait word of member {i}"), model::state_in_words);
+            world.name(&m.ident, format!("ident of member {i}"));
+            world.name(&m.swept, format!("swept of member {i}"));
+            world.name(m.life.word(), format!("life of member {i}"));
+            world.name(&m.ticket, format!("ticket of member {i}"));
+        }
+        (stage, pools)
+    }
+
+    /// A member: joined before the schedule begins, and forgotten to be inside when it is killed.
+    pub fn member(&self, process: Process, name: &'static str) -> Actor {
+        let (map, inside, pid) = (self.map, self.inside, process.pid());
+        process.on_death(move || inside.forget(pid));
+        process.before(|| Actor::join(map, name).expect("a slot"))
+    }
+
+    /// A reaper in this process, with the seat it takes for itself.
+    pub fn reaper(&self, process: Process) -> Process {
+        let w: &'static Watch = Box::leak(Box::default());
+        w.add(self.map);
+        process.daemon("reaper", move || watch(w))
+    }
+
+    /// Takes a permit of one of the pools and notes it.
+    pub fn enter(&self, me: &Actor, pools: &[PoolAt], deadline: Option<u64>) -> Result<Hold, Refusal> {
+        let (pool, held) = me.acquire(pools, deadline)?;
+        Ok(self.inside.enter(pools[pool], held))
+    }
+
+    /// Takes a permit if one is free.
+    pub fn try_enter(&self, me: &Actor, pool: PoolAt) -> Result<Hold, Refusal> {
+        Ok(self.inside.enter(pool, me.try_acquire(pool)?))
+    }
+
+    /// Notes that it is out, and gives the permit back.
+    pub fn leave(&self, me: &Actor, hold: Hold) -> bool {
+        self.inside.leave(hold);
+        me.release(hold.held)
+    }
+
+    /// At the end: everything of the dead comes back, and each pool has all its permits to give, once each; nobody's
+    /// bit stands.
+    pub fn settled(&self, pools: &[PoolAt]) {
+        self.map.recover_dead();
+        let me = Actor::join(self.map, "last").expect("a slot for the last");
+        for pool in pools {
+            let all: Vec<Hold> = (0..pool.permits())
+                .map(|i| self.try_enter(&me, *pool).unwrap_or_else(|e| panic!("permit {i}: {e:?}")))
+                .collect();
+            assert_eq!(self.try_enter(&me, *pool).map(|_| ()), Err(Refusal::NoneFree), "more permits than there are");
+            for hold in all {
+                assert!(self.leave(&me, hold));
+            }
+            assert!(!self.map.anybody_waits(pool.place.index), "somebody's wait bit still stands");
+        }
+        me.leave();
+    }
+}
+
+impl Inside {
+    fn enter(&self, pool: PoolAt, held: Held) -> Hold {
+        let pid = chappe_plat::process::pid();
+        let at = pool.place.index as usize;
+        let there = self.0[at][held.index() as usize].replace(pid);
+        assert_eq!(there, 0, "permit {} of pool {at} has two holders", held.index());
+        note(&format!("has permit {} of pool {at}", held.index()));
+        Hold { held, pool: at, pid }
+    }
+
+    fn leave(&self, hold: Hold) {
+        let there = self.0[hold.pool][hold.held.index() as usize].replace(0);
+        assert!(there == hold.pid || self.1.get(), "somebody else was inside");
+    }
+
+    /// The holder of permit `index` of the first pool may lose it from now on without knowing.
+    pub fn expect_force(&self, index: usize) {
+        self.0[0][index].set(0);
+        self.1.set(true);
+    }
+
+    fn forget(&self, pid: u32) {
+        for cell in self.0.iter().flatten().filter(|c| c.get() == pid) {
+            cell.set(0);
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Pools, explored: kill and stop at every operation of acquire (free, blocked, choice), release, time-out, force and
+//! resize, with two to four processes. What must hold: one holder a permit, nobody sleeps for ever, everything of the
+//! dead comes back, and no backstop is needed.
+
+mod crash;
+
+use chappe_crashsim::{Report, Search, World, reached};
+use chappe_sync::model::{PoolAt, Refusal};
+use crash::Stage;
+
+/// Several searches of one world: a kill at each step (and two), the schedules around a kill, random ones.
+fn searched(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
+    let all: [Report; 5] = [
+        Search::sweep(&format!("{name}_sweep")).kills(1).run(&world),
+        Search::sweep(&format!("{name}_sweep2")).kills(2).schedules(10_000).run(&world),
+        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(10_000).run(&world),
+        Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(10_000).run(&world),
+        Search::uniform(&format!("{name}_dice")).kills(2).schedules(5_000).run(&world),
+    ];
+    for report in &all {
+        println!("{report}");
+        report.assert_clean();
+    }
+    let reached = |o: &&&str| all.iter().any(|r| r.outcomes().contains_key(**o));
+    let missed: Vec<_> = outcomes.iter().filter(|o| !reached(o)).collect();
+    assert!(missed.is_empty() || std::env::var_os("CRASHSIM_REPLAY").is_some(), "{name} never came to {missed:?}");
+}
+
+/// One takes a permit that is free and gives it back, and another one, too; either may have to wait.
+fn pair(world: &World) {
+    let (stage, pools) = Stage::new(world, 6, &[1]);
+    for (name, done) in [("left", "left done"), ("right", "right done")] {
+        let p = world.prepare(name);
+        let me = stage.member(p, name);
+        let pool = pools[0];
+        stage.reaper(p.run(move || {
+            let hold = stage.enter(&me, &[pool], None).expect("a permit");
+            assert!(stage.leave(&me, hold));
+            reached(done);
+        }));
+    }
+    last(world, stage, &pools);
+}
+
+fn last(world: &World, stage: Stage, pools: &[PoolAt]) {
+    let pools = pools.to_vec();
+    world.prepare("last").last().run(move || stage.settled(&pools));
+}
+
+#[test]
+fn acquire_and_release_survive_kills() {
+    searched("pair", pair, &["left done", "right done"]);
+}
+
+/// A holder, and two who wait behind it: the first may die after it was granted, or while it waits.
+fn queue(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let pool = pools[0];
+    let h = world.prepare("holder");
+    let holder = stage.member(h, "holder");
+    let hold = h.before(|| stage.try_enter(&holder, pool).expect("free"));
+    h.run(move || {
+        assert!(stage.leave(&holder, hold));
+        reached("given back");
+    });
+    for (name, done) in [("first", "first served"), ("second", "second served")] {
+        let p = world.prepare(name);
+        let me = stage.member(p, name);
+        stage.reaper(p.run(move || {
+            let hold = stage.enter(&me, &[pool], None).expect("a permit");
+            reached(done);
+            assert!(stage.leave(&me, hold));
+        }));
+    }
+    last(world, stage, &pools);
+}
+
+#[test]
+fn a_queue_survives_kills() {
+    searched("queue", queue, &["given back", "first served", "second served"]);
+}
+
+/// A choice of three pools, each held by somebody else; one more waits for one of them alone.
+fn choice(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1, 1, 1]);
+    let h = world.prepare("holder");
+    let holder = stage.member(h, "holder");
+    let holds: Vec<_> = h.before(|| pools.iter().map(|p| stage.try_enter(&holder, *p).expect("free")).collect());
+    h.run(move || {
+        for hold in holds {
+            assert!(stage.leave(&holder, hold));
+        }
+    });
+    let c = world.prepare("chooser");
+    let chooser = stage.member(c, "chooser");
+    let arms = pools.clone();
+    stage.reaper(c.run(move || {
+        let hold = stage.enter(&chooser, &arms, None).expect("a permit");
+        reached("chose");
+        assert!(stage.leave(&chooser, hold));
+    }));
+    let s = world.prepare("single");
+    let single = stage.member(s, "single");
+    let pool = pools[1];
+    stage.reaper(s.run(move || {
+        let hold = stage.enter(&single, &[pool], None).expect("a permit");
+        reached("single served");
+        assert!(stage.leave(&single, hold));
+    }));
+    last(world, stage, &pools);
+}
+
+#[test]
+fn a_choice_of_three_survives_kills() {
+    searched("choice", choice, &["chose", "single served"]);
+}
+
+/// The time may be up at any moment, also while the permit is being granted.
+fn time_out(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1, 1]);
+    let h = world.prepare("holder");
+    let holder = stage.member(h, "holder");
+    let hold = h.before(|| stage.try_enter(&holder, pools[0]).expect("free"));
+    let other = h.before(|| stage.try_enter(&holder, pools[1]).expect("free"));
+    h.run(move || {
+        assert!(stage.leave(&holder, hold));
+        assert!(stage.leave(&holder, other));
+    });
+    let w = world.prepare("hasty");
+    let hasty = stage.member(w, "hasty");
+    let arms = pools.clone();
+    stage.reaper(w.run(move || {
+        let until = chappe_plat::clock::now() + 1000;
+        match stage.enter(&hasty, &arms, Some(until)) {
+            Ok(hold) => {
+                reached("in time");
+                assert!(stage.leave(&hasty, hold));
+            }
+            Err(Refusal::TimedOut) => reached("too late"),
+            Err(e) => panic!("{e:?}"),
+        }
+    }));
+    let p = world.prepare("patient");
+    let patient = stage.member(p, "patient");
+    let pool = pools[0];
+    stage.reaper(p.run(move || {
+        let hold = stage.enter(&patient, &[pool], None).expect("a permit");
+        reached("patient served");
+        assert!(stage.leave(&patient, hold));
+    }));
+    last(world, stage, &pools);
+}
+
+#[test]
+fn a_time_out_survives_kills() {
+    searched("time_out", time_out, &["in time", "too late", "patient served"]);
+}
+
+/// Three permits, and four who want them; the pool grows and shrinks meanwhile.
+fn several(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[2]);
+    let pool = pools[0];
+    for name in ["a", "b", "c"] {
+        let p = world.prepare(name);
+        let me = stage.member(p, name);
+        stage.reaper(p.run(move || {
+            let hold = stage.enter(&me, &[pool], None).expect("a permit");
+            assert!(stage.leave(&me, hold));
+            reached(name);
+        }));
+    }
+    let r = world.prepare("resizer");
+    let _ = stage.member(r, "resizer");
+    r.run(move || {
+        pool.resize(3).expect("room");
+        pool.resize(1).expect("no room needed");
+        reached("resized");
+    });
+    last(world, stage, &pools);
+}
+
+#[test]
+fn resizing_survives_kills() {
+    searched("several", several, &["a", "b", "c", "resized"]);
+}
+
+/// A permit is taken away by force while its holder gives it back and another waits.
+fn force(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let pool = pools[0];
+    let h = world.prepare("holder");
+    let holder = stage.member(h, "holder");
+    let hold = h.before(|| stage.try_enter(&holder, pool).expect("free"));
+    h.run(move || reached(if stage.leave(&holder, hold) { "in time" } else { "too late" }));
+    let f = world.prepare("forcer");
+    let _ = stage.member(f, "forcer");
+    let inside = stage.inside;
+    f.run(move || {
+        // What it takes is nobody's from the moment on; the holder may not know.
+        inside.expect_force(0);
+        if pool.force(0) {
+            reached("forced");
+        }
+    });
+    let w = world.prepare("waiter");
+    let waiter = stage.member(w, "waiter");
+    stage.reaper(w.run(move || {
+        let hold = stage.enter(&waiter, &[pool], None).expect("a permit");
+        stage.leave(&waiter, hold);
+        reached("waiter served");
+    }));
+    last(world, stage, &pools);
+}
+
+#[test]
+fn a_forced_release_survives_kills() {
+    searched("force", force, &["in time", "too late", "forced", "waiter served"]);
+}
+
+/// The pool is removed under its holder and its waiters, and made anew.
+fn removal(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let pool = pools[0];
+    let h = world.prepare("holder");
+    let holder = stage.member(h, "holder");
+    let hold = h.before(|| stage.try_enter(&holder, pool).expect("free"));
+    h.run(move || {
+        stage.leave(&holder, hold);
+    });
+    let r = world.prepare("remover");
+    let _ = stage.member(r, "remover");
+    r.run(move || {
+        pool.remove();
+        reached("removed");
+        // The only slot: used again as soon as no bit stands on it.
+        if PoolAt::make(stage.map, "again", 1).is_ok() {
+            reached("made anew");
+        }
+    });
+    let w = world.prepare("waiter");
+    let waiter = stage.member(w, "waiter");
+    stage.reaper(w.run(move || match stage.enter(&waiter, &[pool], None) {
+        Ok(hold) => {
+            stage.leave(&waiter, hold);
+            reached("served before");
+        }
+        Err(Refusal::Dead(_)) => reached("told"),
+        Err(e) => panic!("{e:?}"),
+    }));
+    world.prepare("last").last().run(move || {
+        // Whoever removed it may have died half-way.
+        let pool = PoolAt::find(stage.map, "p0").or_else(|| PoolAt::find(stage.map, "again"));
+        let pool = pool.unwrap_or_else(|| PoolAt::make(stage.map, "again", 1).expect("its slot is free again"));
+        stage.settled(&[pool]);
+    });
+}
+
+#[test]
+fn removal_survives_kills() {
+    searched("removal", removal, &["removed", "made anew", "told", "served before"]);
+}
+
+/// A leased permit outlives its holder until its job ends.
+fn lease(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let pool = pools[0];
+    let h = world.prepare("supervisor");
+    let holder = stage.member(h, "supervisor");
+    h.run(move || {
+        let Ok(mut held) = holder.try_acquire(pool) else { return };
+        assert!(holder.lease(&mut held));
+        reached("leased");
+        // Its end without giving back is a death like any other.
+    });
+    let j = world.prepare("job").immortal();
+    let _ = stage.member(j, "job");
+    stage.reaper(j.run(move || {
+        while !pool.cell(0).starts_with("Leased(member 4095") {
+            if pool.cell(0).starts_with("Free") && h.fate() != chappe_crashsim::Fate::Alive {
+                return;
+            }
+            chappe_plat::atomic::pause();
+        }
+        assert!(pool.job_ends(0));
+        reached("job ended");
+    }));
+    let w = world.prepare("waiter");
+    let waiter = stage.member(w, "waiter");
+    stage.reaper(w.run(move || {
+        let hold = stage.enter(&waiter, &[pool], None).expect("a permit");
+        assert!(stage.leave(&waiter, hold));
+        reached("waiter served");
+    }));
+    last(world, stage, &pools);
+}
+
+#[test]
+fn a_lease_survives_kills() {
+    searched("lease", lease, &["leased", "job ended", "waiter served"]);
+}
+
+/// Somebody is stopped anywhere, and goes on when nobody else can: who does not need his permit is not held up.
+fn stopped(name: &str, world: impl Fn(&World) + Sync) {
+    for search in [
+        Search::sweep(&format!("{name}_stop_sweep")).stops(1).resume(),
+        Search::sweep(&format!("{name}_stop_kill")).stops(1).kills(1).resume().schedules(4_000),
+        Search::priorities(&format!("{name}_stop_pct"), 4).stops(1).kills(1).resume().schedules(3_000),
+    ] {
+        let report = search.run(&world);
+        println!("{report}");
+        report.assert_clean();
+    }
+}
+
+#[test]
+fn stops_that_are_resumed_lose_nothing() {
+    stopped("pair", pair);
+    stopped("queue", queue);
+    stopped("choice", choice);
+    stopped("time_out", time_out);
+}
+
+/// A stopped bystander: it wants nothing that the others need to get on, and never goes on.
+fn bystander(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[2]);
+    let pool = pools[0];
+    let s = world.prepare("stopped");
+    let me = stage.member(s, "stopped");
+    s.run(move || {
+        // Gives back and takes: whatever it is at when it is stopped, it has one permit at most.
+        if let Ok(hold) = stage.try_enter(&me, pool) {
+            stage.leave(&me, hold);
+        }
+    });
+    for name in ["left", "right"] {
+        let p = world.prepare(name).immortal();
+        let me = stage.member(p, name);
+        stage.reaper(p.run(move || {
+            let hold = stage.enter(&me, &[pool], None).expect("a permit");
+            assert!(stage.leave(&me, hold));
+            reached(name);
+        }));
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_stopped_bystander() {
+    for search in [
+        Search::sweep("bystander_sweep").stops(1),
+        Search::depth("bystander_depth", 2).stops(1).schedules(5_000),
+        Search::priorities("bystander_pct", 4).stops(1).schedules(5_000),
+    ] {
+        let report = search.run(bystander);
+        println!("{report}");
+        report.assert_clean().assert_reached(&["left", "right"]);
+    }
+}
