@@ -19,8 +19,12 @@ use crate::error::ArenaError;
 use crate::layout::{Head, INLINE_MEMBERS, Kind, MAX_NAME, Object};
 use crate::map::Map;
 use chappe_plat::atomic::Ordering;
+use chappe_plat::futex::{self, Scope};
 use chappe_plat::life::Claim;
-use chappe_plat::step;
+use chappe_plat::{clock, step};
+
+/// How long who waits for `admin` sleeps at most: see [`Map::admin`].
+const LOOK_AGAIN_NS: u64 = 10_000_000;
 
 /// An object and which use of its slot it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +70,19 @@ pub fn check_name(name: &str, what: &'static str) -> Result<(), ArenaError> {
 
 impl Map {
     /// Takes the right to change the set of objects; waits for a living holder.
+    ///
+    /// Not by the C library's blocking lock: a holder that is killed between giving it up and waking the next leaves
+    /// that one asleep, if a third has taken the lock meanwhile (the kernel looks only at a word without an owner,
+    /// and the third does not know of the sleeper). So whoever has the lock marks it as watched, and gives it up with
+    /// a wake; and who sleeps looks again by himself, for the holder that dies between the two.
     pub fn admin(&'static self) -> Admin {
-        let claim = self.header().admin.claim();
-        debug_assert_ne!(claim, Claim::Busy);
+        let lock = &self.header().admin;
+        while lock.try_claim() == Claim::Busy {
+            if let Some(seen) = lock.watch() {
+                futex::wait(lock.word(), seen, Some(clock::now() + LOOK_AGAIN_NS), Scope::Shared);
+            }
+        }
+        lock.watch();
         Admin(self)
     }
 

@@ -74,14 +74,6 @@ impl LifeLock {
         self.settle(unsafe { libc::pthread_mutex_trylock(self.mutex.get()) })
     }
 
-    /// Takes the lock, waiting while somebody alive has it. Never answers `Busy`.
-    pub fn claim(&self) -> Claim {
-        // SAFETY: as in `try_claim`.
-        let r = unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
-        assert!(r == 0 || r == libc::EOWNERDEAD, "a robust lock answered {r}");
-        self.settle(r)
-    }
-
     /// Gives the lock up; wakes those who watch the word.
     pub fn release(&self) {
         // SAFETY: as in `try_claim`; a thread that does not own a robust mutex is refused by it.

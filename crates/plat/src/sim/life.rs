@@ -33,12 +33,6 @@ impl LifeLock {
         robust::try_claim(&self.word)
     }
 
-    /// Takes the lock, waiting while somebody alive has it. Never answers `Busy`.
-    #[track_caller]
-    pub fn claim(&self) -> Claim {
-        robust::claim(&self.word)
-    }
-
     /// Gives the lock up; wakes those who watch the word.
     #[track_caller]
     pub fn release(&self) {

@@ -2,7 +2,7 @@
 
 use chappe_arena::layout::Geometry;
 use chappe_arena::{Map, Watch, watch};
-use chappe_crashsim::{Process, Shared, World, note};
+use chappe_crashsim::{Process, Report, Search, Shared, World, note};
 use chappe_plat::dir::Dir;
 use chappe_sync::model::{self, Actor, Held, PoolAt, Refusal};
 use std::cell::Cell;
@@ -135,9 +135,41 @@ impl Inside {
         self.1.set(true);
     }
 
-    fn forget(&self, pid: u32) {
+    /// What a dead process believed is of no interest.
+    pub fn forget(&self, pid: u32) {
         for cell in self.0.iter().flatten().filter(|c| c.get() == pid) {
             cell.set(0);
         }
+    }
+}
+
+/// Several searches of one world: a kill at each step (and two), the schedules around a kill, random ones.
+pub fn searched(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
+    let all: [Report; 5] = [
+        Search::sweep(&format!("{name}_sweep")).kills(1).run(&world),
+        Search::sweep(&format!("{name}_sweep2")).kills(2).schedules(10_000).run(&world),
+        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(10_000).run(&world),
+        Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(10_000).run(&world),
+        Search::uniform(&format!("{name}_dice")).kills(2).schedules(5_000).run(&world),
+    ];
+    for report in &all {
+        println!("{report}");
+        report.assert_clean();
+    }
+    let reached = |o: &&&str| all.iter().any(|r| r.outcomes().contains_key(**o));
+    let missed: Vec<_> = outcomes.iter().filter(|o| !reached(o)).collect();
+    assert!(missed.is_empty() || std::env::var_os("CRASHSIM_REPLAY").is_some(), "{name} never came to {missed:?}");
+}
+
+/// Somebody is stopped anywhere, and goes on when nobody else can: who does not need his permit is not held up.
+pub fn stopped(name: &str, world: impl Fn(&World) + Sync) {
+    for search in [
+        Search::sweep(&format!("{name}_stop_sweep")).stops(1).resume(),
+        Search::sweep(&format!("{name}_stop_kill")).stops(1).kills(1).resume().schedules(4_000),
+        Search::priorities(&format!("{name}_stop_pct"), 4).stops(1).kills(1).resume().schedules(3_000),
+    ] {
+        let report = search.run(&world);
+        println!("{report}");
+        report.assert_clean();
     }
 }

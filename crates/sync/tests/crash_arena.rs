@@ -1,0 +1,229 @@
+//! Arenas, explored: create, attach, remove, join, leave and reap, with a kill or a stop at every operation.
+
+#[expect(dead_code, reason = "another stage uses it")]
+mod crash;
+
+use chappe_arena::layout::Geometry;
+use chappe_arena::{ArenaError, Map};
+use chappe_crashsim::{World, reached};
+use chappe_plat::Life;
+use chappe_sync::model::{self, Actor, PoolAt};
+use crash::{Stage, directory, searched, stopped};
+
+const SMALL: Geometry = Geometry { members: 4, objects: 2, cells: 2 };
+
+/// As users' code does it: whoever comes first makes it.
+fn open_or_create() -> &'static Map {
+    let dir = directory();
+    loop {
+        match model::attach(&dir, "lab") {
+            Ok(map) => return map,
+            Err(ArenaError::NotFound { .. }) => {}
+            Err(e) => panic!("{e}"),
+        }
+        match model::create(&dir, "lab", SMALL) {
+            Ok(map) => return map,
+            Err(ArenaError::Exists { .. }) => {}
+            Err(e) => panic!("{e}"),
+        }
+    }
+}
+
+/// Three come at once to a place where there is nothing yet; all meet in one arena and one pool.
+fn create(world: &World) {
+    let inside = world.share(std::cell::Cell::new(0u32));
+    for name in ["a", "b", "c"] {
+        let p = world.prepare(name);
+        let pid = p.pid();
+        p.on_death(move || {
+            if inside.get() == pid {
+                inside.set(0);
+            }
+        });
+        p.run(move || {
+            let map = open_or_create();
+            let me = Actor::join(map, name).expect("a slot");
+            let pool = PoolAt::make(map, "p", 1).expect("a pool");
+            if let Ok(held) = me.try_acquire(pool) {
+                assert_eq!(inside.replace(pid), 0, "two arenas of one name serve");
+                inside.set(0);
+                assert!(me.release(held));
+            }
+            me.leave();
+            reached(name);
+        });
+    }
+    world.prepare("last").last().run(|| {
+        let map = open_or_create();
+        map.recover_dead();
+        let me = Actor::join(map, "last").expect("a slot");
+        let pool = PoolAt::make(map, "p", 1).expect("a pool");
+        let held = me.try_acquire(pool).expect("what the dead held is back");
+        assert!(me.release(held));
+        me.leave();
+        assert_eq!(slots_in_use(map), 0, "a slot stays out of use");
+        model::remove(&directory(), "lab", false).expect("nobody is there");
+        assert!(matches!(model::attach(&directory(), "lab"), Err(ArenaError::NotFound { .. })));
+    });
+}
+
+fn slots_in_use(map: &Map) -> usize {
+    let taken = |i: &u32| map.dead(*i).is_some() || matches!(map.member(*i).life.probe(), Life::Alive(_));
+    (0..map.geometry().members).filter(taken).count()
+}
+
+#[test]
+fn creating_and_attaching_survive_kills() {
+    searched("create", create, &["a", "b", "c"]);
+    stopped("create", create);
+}
+
+/// One removes an arena without force while another joins it and works there: not both.
+fn remove(world: &World) {
+    let map = open_or_create();
+    let pool = PoolAt::make(map, "p", 1).expect("a pool");
+    world.process("remover", || match model::remove(&directory(), "lab", false) {
+        Ok(()) => reached("removed"),
+        Err(ArenaError::InUse { .. }) => reached("refused"),
+        Err(ArenaError::NotFound { .. }) => reached("already gone"),
+        Err(e) => panic!("{e}"),
+    });
+    world.process("forcer", || match model::remove(&directory(), "lab", true) {
+        Ok(()) => reached("removed by force"),
+        Err(ArenaError::NotFound { .. }) => {}
+        Err(e) => panic!("{e}"),
+    });
+    let (gentle, joiner) = (world.share(std::cell::Cell::new(false)), world.prepare("joiner"));
+    joiner.run(move || {
+        match Actor::join(map, "joiner") {
+            Ok(me) => {
+                // Whoever is in keeps it from being removed, unless by force.
+                if let Ok(held) = me.try_acquire(pool) {
+                    me.release(held);
+                    reached("worked");
+                }
+                me.leave();
+            }
+            Err(ArenaError::Removed { .. }) => reached("came too late"),
+            Err(e) => panic!("{e}"),
+        }
+        gentle.set(true);
+    });
+    world.prepare("last").last().run(|| {
+        // Whatever was left half-done, the name serves one whole arena.
+        let map = open_or_create();
+        let me = Actor::join(map, "last").expect("a slot");
+        let pool = PoolAt::make(map, "p", 1).expect("a pool");
+        assert!(!map.is_removed());
+        map.recover_dead();
+        let held = me.try_acquire(pool).expect("free");
+        assert!(me.release(held));
+        me.leave();
+        model::remove(&directory(), "lab", false).expect("nobody is there");
+    });
+}
+
+#[test]
+fn removing_survives_kills() {
+    searched("remove", remove, &["removed", "refused", "removed by force", "worked", "came too late"]);
+    stopped("remove", remove);
+}
+
+/// Without force: the joiner that is in, is in an arena that serves.
+fn gentle(world: &World) {
+    let map = open_or_create();
+    let removed = world.share(std::cell::Cell::new(false));
+    world.process("remover", move || {
+        if model::remove(&directory(), "lab", false).is_ok() {
+            removed.set(true);
+            reached("removed");
+        } else {
+            reached("refused");
+        }
+    });
+    world.process("joiner", move || {
+        if let Ok(me) = Actor::join(map, "joiner") {
+            assert!(!removed.get(), "in an arena that was removed as unused");
+            let pool = PoolAt::make(map, "p", 1).expect("a pool");
+            let held = me.try_acquire(pool).expect("free, and the arena serves");
+            assert!(me.release(held));
+            reached("joined");
+            me.leave();
+        } else {
+            reached("too late");
+        }
+    });
+}
+
+#[test]
+fn removal_without_force_and_joining_exclude_each_other() {
+    searched("gentle", gentle, &["removed", "refused", "joined", "too late"]);
+}
+
+/// Fewer slots than comers: slots of the dead are used again, and their next generation is another owner.
+fn slots(world: &World) {
+    let (stage, pools) = Stage::new(world, 3, &[2]);
+    let pool = pools[0];
+    for name in ["a", "b"] {
+        let p = world.prepare(name);
+        let inside = stage.inside;
+        let pid = p.pid();
+        p.on_death(move || inside.forget(pid));
+        p.run(move || {
+            for _ in 0..2 {
+                let me = Actor::join(stage.map, name).expect("a slot");
+                if let Ok(hold) = stage.try_enter(&me, pool) {
+                    assert!(stage.leave(&me, hold));
+                }
+                me.leave();
+            }
+            reached(name);
+        });
+    }
+    // Two who recover whatever they find.
+    for name in ["sweeper", "sweeper too"] {
+        world.process(name, move || {
+            if stage.map.recover_dead() > 0 {
+                reached("found dead");
+            }
+        });
+    }
+    world.prepare("last").last().run(move || {
+        stage.settled(&[pool]);
+        assert_eq!(slots_in_use(stage.map), 0, "a slot stays out of use");
+    });
+}
+
+#[test]
+fn slots_and_sweeps_survive_kills() {
+    searched("slots", slots, &["a", "b", "found dead"]);
+    stopped("slots", slots);
+}
+
+/// Somebody dies holding; a waiter's reaper sees it, and is itself killed; another waiter's takes over.
+fn reap(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let pool = pools[0];
+    let h = world.prepare("holder");
+    let holder = stage.member(h, "holder");
+    h.before(|| stage.try_enter(&holder, pool).map(|_| ()).expect("free"));
+    // Ends with the permit in hand.
+    let (inside, pid) = (stage.inside, h.pid());
+    h.run(move || inside.forget(pid));
+    for name in ["first", "second"] {
+        let p = world.prepare(name);
+        let me = stage.member(p, name);
+        stage.reaper(p.run(move || {
+            let hold = stage.enter(&me, &[pool], None).expect("a permit");
+            reached(name);
+            assert!(stage.leave(&me, hold));
+        }));
+    }
+    world.prepare("last").last().run(move || stage.settled(&[pool]));
+}
+
+#[test]
+fn reaping_survives_kills() {
+    searched("reap", reap, &["first", "second"]);
+    stopped("reap", reap);
+}
