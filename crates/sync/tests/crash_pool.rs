@@ -320,7 +320,61 @@ fn nobody_waits_for_a_stopped_bystander() {
         Search::priorities("bystander_pct", 4).stops(1).schedules(5_000),
     ] {
         let report = search.run(bystander);
-        println!("{report}");
         report.assert_clean().assert_reached(&["left", "right"]);
     }
+}
+
+/// A choice between a pool of the chooser's own process and a named one; a thread of its own gives back the one,
+/// another process the other.
+fn mixed(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let named = pools[0];
+    let c = world.prepare("chooser");
+    let small = chappe_arena::layout::Geometry { members: 4, objects: 1, cells: 1 };
+    let (chooser, own) = c.before(|| {
+        let private = chappe_sync::model::private(small).expect("memory");
+        let own = PoolAt::make(private, "own", 1).expect("a pool");
+        let me = chappe_sync::model::Actor::join(stage.map, "chooser").expect("a slot");
+        (me.join_private(private).expect("a slot"), own)
+    });
+    let inside = stage.inside;
+    let pid = c.pid();
+    c.on_death(move || inside.forget(pid));
+    let taken = world.share(std::cell::Cell::new(false));
+    c.thread("sibling", move || {
+        let me = chappe_sync::model::Actor::join(own.map, "sibling").expect("a slot");
+        if let Ok(held) = me.try_acquire(own) {
+            taken.set(true);
+            assert!(me.release(held));
+        }
+        me.leave();
+    });
+    stage.reaper(c.run(move || {
+        for _ in 0..2 {
+            let (which, held) = chooser.acquire(&[own, named], None).expect("a permit");
+            reached(["its own", "the named"][which]);
+            assert!(chooser.release(held));
+        }
+        // Waits in one arena alone, with the same seats, afterwards.
+        let (_, held) = chooser.acquire(&[own], None).expect("a permit");
+        assert!(chooser.release(held));
+        let (_, held) = chooser.acquire(&[named], None).expect("a permit");
+        assert!(chooser.release(held));
+    }));
+    let o = world.prepare("other");
+    let other = stage.member(o, "other");
+    stage.reaper(o.run(move || {
+        for _ in 0..2 {
+            let hold = stage.enter(&other, &[named], None).expect("a permit");
+            assert!(stage.leave(&other, hold));
+        }
+        reached("other served");
+    }));
+    last(world, stage, &pools);
+}
+
+#[test]
+fn a_mixed_choice_survives_kills() {
+    searched("mixed", mixed, &["its own", "the named", "other served"]);
+    stopped("mixed", mixed);
 }

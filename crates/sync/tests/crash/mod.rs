@@ -153,7 +153,6 @@ pub fn searched(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
         Search::uniform(&format!("{name}_dice")).kills(2).schedules(5_000).run(&world),
     ];
     for report in &all {
-        println!("{report}");
         report.assert_clean();
     }
     let reached = |o: &&&str| all.iter().any(|r| r.outcomes().contains_key(**o));
@@ -169,7 +168,6 @@ pub fn stopped(name: &str, world: impl Fn(&World) + Sync) {
         Search::priorities(&format!("{name}_stop_pct"), 4).stops(1).kills(1).resume().schedules(3_000),
     ] {
         let report = search.run(&world);
-        println!("{report}");
         report.assert_clean();
     }
 }
