@@ -1,1 +1,87 @@
-fn main() {}
+//! `cargo xtask`: everything that is done to this repository by command.
+//!
+//! ```text
+//! cargo xtask test                       what must hold before a change goes in; the README's second command
+//! cargo xtask lint                       the house rules alone
+//! cargo xtask bench pool                 pools beside their peers, one run
+//! cargo xtask crashsim [--schedules N]   a long exploration
+//! cargo xtask mutants [NAME]             planted mistakes: the explorer must find each
+//! cargo xtask kill-sweep [ARG...]        SIGKILL at every instruction of every operation
+//! cargo xtask soak [ARG...]              random SIGKILLs while jobs share pools
+//! cargo xtask man                        manual pages and completions, into target/man and target/completions
+//! ```
+//!
+//! [`stages`] says what `test` is made of, [`lint`] holds the rules, [`run`] starts other programs.
+
+mod lint;
+mod mutants;
+mod run;
+mod stages;
+
+use anyhow::{Context, Result, bail, ensure};
+use run::{Cargo, root, target};
+use std::process::ExitCode;
+
+const USAGE: &str =
+    "usage: cargo xtask test | lint | bench pool | crashsim [--schedules N] | mutants | kill-sweep | soak | man";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match dispatch(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("xtask: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(args: &[&str]) -> Result<()> {
+    match args {
+        ["test"] => stages::test(),
+        ["lint"] => lint::command(&root()),
+        ["bench", "pool", rest @ ..] => {
+            Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", "pool"]).args(rest).run()
+        }
+        ["crashsim"] => crashsim(1_000_000),
+        ["crashsim", "--schedules", n] => crashsim(n.parse().with_context(|| format!("`{n}` is not a number"))?),
+        ["kill-sweep", rest @ ..] => injector("sweep", if rest.is_empty() { &["--all"] } else { rest }),
+        ["soak", rest @ ..] => {
+            Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;
+            injector("soak", rest)
+        }
+        ["mutants"] => mutants::hunt("").map(|all| println!("{all}")),
+        ["mutants", filter] => mutants::hunt(filter).map(|all| println!("{all}")),
+        ["man"] => man(),
+        [] => bail!("nothing to do\n{USAGE}"),
+        other => bail!("`{}` is not known here\n{USAGE}", other.join(" ")),
+    }
+}
+
+/// Explores for as long as it takes; the share that `test` runs is smaller.
+fn crashsim(schedules: u64) -> Result<()> {
+    ensure!(schedules > 0, "no schedules explore nothing");
+    Cargo::new("test")
+        .args(["--profile", "explore", "-p", "chappe-sync", "--features", "sim", "--", "--nocapture"])
+        .env("CRASHSIM_SCHEDULES", &schedules.to_string())
+        .run()
+}
+
+fn injector(command: &str, rest: &[&str]) -> Result<()> {
+    Cargo::new("run").args(["--release", "-p", "chappe-injector", "--", command]).args(rest).run()
+}
+
+fn man() -> Result<()> {
+    let (pages, completions) = (target().join("man"), target().join("completions"));
+    let chappe = ["--release", "-p", "chappe-cli", "--"];
+    Cargo::new("run").args(chappe).args(["man", &pages.display().to_string()]).run()?;
+    std::fs::create_dir_all(&completions)?;
+    for (shell, file) in [("bash", "chappe.bash"), ("zsh", "_chappe"), ("fish", "chappe.fish")] {
+        let text = Cargo::new("run").args(["--quiet"]).args(chappe).args(["completions", shell]).output()?;
+        let to = completions.join(file);
+        std::fs::write(&to, text).with_context(|| format!("cannot write {}", to.display()))?;
+    }
+    println!("{}\n{}", pages.display(), completions.display());
+    Ok(())
+}

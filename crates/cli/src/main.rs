@@ -1,2 +1,130 @@
-//! The command.
-fn main() {}
+//! The command `chappe`: pools of permits for shell users.
+//!
+//! [`args`] says what can be written, [`acquire`] is the main job: it takes a permit, starts the job ([`job`]), stays
+//! with it ([`supervise`]) and sees what it leaves behind ([`keep`]). [`look`] shows, [`change`] makes and removes.
+
+mod acquire;
+mod args;
+mod change;
+mod family;
+mod job;
+mod keep;
+mod line;
+mod look;
+mod man;
+mod signals;
+mod supervise;
+mod terminal;
+mod time;
+
+use anyhow::Result;
+use args::{ArenaCommand, Cli, Command, PoolCommand};
+use clap::{CommandFactory, Parser};
+use serde_json::json;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// A command that did not do what it was asked, and the status that says so.
+pub struct Failure {
+    /// The exit status.
+    pub status: u8,
+    /// Why.
+    pub why: anyhow::Error,
+}
+
+fn main() -> ExitCode {
+    // A file size limit is to be an error like any other.
+    let file_size = signals::ignore(libc::SIGXFSZ);
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Nothing can be done if there is nobody to tell.
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { wrong_usage() } else { 0 });
+        }
+    };
+    let json = cli.json;
+    let acquiring = matches!(cli.command, Command::Acquire(_));
+    match run(cli, file_size) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            let text = failure.why.to_string();
+            if !json {
+                tell(format_args!("chappe: {text}"));
+            } else if acquiring {
+                tell(json!({ "error": text, "status": failure.status }));
+            } else {
+                tell(json!({ "error": text }));
+            }
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+/// `acquire` fails as env(1) does, also when it is misspelt.
+fn wrong_usage() -> u8 {
+    let word = std::env::args_os().skip(1).find(|a| !a.to_string_lossy().starts_with('-'));
+    if word.is_some_and(|w| w == "acquire") { 125 } else { 2 }
+}
+
+fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
+    let json = cli.json;
+    match cli.command {
+        Command::Acquire(a) => return acquire::run(&a, json, file_size),
+        Command::Doctor => return print(look::doctor(json)),
+        Command::Ls { arena } => return print(look::list(arena.as_deref(), json)),
+        Command::Show { name } => return print(look::show(&name, json).map(|text| (text, 0))),
+        Command::Release { name, index, force } => done(change::release(&name, index, force), json),
+        Command::Pool(PoolCommand::Create { name, permits }) => done(change::create_pool(&name, permits), json),
+        Command::Pool(PoolCommand::Resize { name, permits }) => done(change::resize_pool(&name, permits), json),
+        Command::Pool(PoolCommand::Rm { name, force }) => done(change::remove_pool(&name, force), json),
+        Command::Arena(ArenaCommand::Create { name, members, objects, cells }) => {
+            done(change::create_arena(&name, &chappe::ArenaOptions { members, objects, cells }), json)
+        }
+        Command::Arena(ArenaCommand::Rm { name, force }) => done(change::remove_arena(&name, force), json),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "chappe", &mut text);
+            write(&text)
+        }
+        Command::Man { directory: None } => {
+            man::main_page().map_err(|e| failed(e.into())).and_then(|page| write(&page))
+        }
+        Command::Man { directory: Some(to) } => man::write_all(&to)
+            .map_err(|e| failed(anyhow::anyhow!("cannot write manual pages into {}: {e}", to.display()))),
+        Command::Keep { pids } => keep::keep(&pids).map_err(failed),
+    }?;
+    Ok(0)
+}
+
+fn failed(why: anyhow::Error) -> Failure {
+    Failure { status: 1, why }
+}
+
+/// What was changed is told only to programs.
+fn done(result: Result<serde_json::Value>, json: bool) -> Result<(), Failure> {
+    let value = result.map_err(failed)?;
+    if json { write(format!("{value}\n").as_bytes()) } else { Ok(()) }
+}
+
+fn print(result: Result<(String, u8)>) -> Result<u8, Failure> {
+    let (text, status) = result.map_err(failed)?;
+    write(text.as_bytes())?;
+    Ok(status)
+}
+
+/// Says something on stderr. If nobody can hear it, that is no reason to fail.
+fn tell(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Writes to stdout. That the reader has seen enough is no error.
+fn write(text: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(failed(anyhow::anyhow!("cannot write to stdout: {e}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -177,7 +177,10 @@ impl Strategy for Chance {
             let n = self.below(count) as usize;
             return e.offers.iter().filter(|o| ordinary(o)).nth(n).expect("counted").event;
         }
-        if e.yielded & 1 << e.cur != 0 || self.points.contains(&e.steps) {
+        // One that gave way, or has run for so long that it is no longer offered, spins: others go first from now on.
+        let spins = e.yielded & 1 << e.cur != 0
+            || (e.runnable(e.cur) && e.offers.iter().all(|o| o.event != Event::Run(e.cur as u8)));
+        if spins || self.points.contains(&e.steps) {
             self.lower(e.cur);
         }
         let mut best = (0, e.offers[0].event);

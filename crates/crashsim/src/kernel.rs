@@ -127,6 +127,8 @@ impl Engine {
         p.steps += 1;
         p.dirty = true;
         self.anchor = Anchor { thread: t as u8, steps: thread.steps, turn: 0 };
+        // A step that touches nothing is a step all the same: the state behind it is another.
+        self.trace.befall(t, 17);
         Next::Run(t)
     }
 

@@ -300,10 +300,28 @@ mod tests {
         }
     }
 
+    /// A stale store behind a step that touches nothing.
+    fn stale(world: &World) {
+        let word = world.share(AtomicU32::new(0));
+        for name in ["one", "other"] {
+            world.process(name, move || {
+                if word.load(SeqCst) == 0 {
+                    crate::step_point("seen");
+                    assert_eq!(word.swap(1, SeqCst), 0, "stale");
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_step_that_touches_nothing_does_not_end_the_search() {
+        Search::depth("stale", 1).run(stale).assert_caught();
+    }
+
     #[test]
     fn leaving_out_known_states_leaves_out_no_outcome() {
         let (mut with, mut without) = (0, 0);
-        for seed in 0..5 {
+        for seed in 0..3 {
             for kills in [0, 1] {
                 let mut search = Search::depth("pruning", 1).kills(kills);
                 let pruned = search.clone().schedules(200_000).run(program(seed));

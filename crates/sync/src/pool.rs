@@ -274,7 +274,7 @@ impl Pool {
     ///
     /// # Errors
     /// `Dead` if the pool is or gets removed; `Arena` if the thread cannot become a member; `System`.
-    #[inline]
+    #[inline(always)]
     pub fn acquire(&self) -> Result<Permit<'_>, AcquireError> {
         self.get(Until::Forever)
     }
@@ -283,7 +283,7 @@ impl Pool {
     ///
     /// # Errors
     /// `WouldBlock`; else as [`Pool::acquire`].
-    #[inline]
+    #[inline(always)]
     pub fn try_acquire(&self) -> Result<Permit<'_>, AcquireError> {
         self.get(Until::Now)
     }
@@ -330,7 +330,7 @@ impl Pool {
 
     // The permit is put together here, from single words: an aggregate handed through memory from several places would
     // cost more than both swaps.
-    #[inline]
+    #[inline(always)]
     fn get(&self, until: Until) -> Result<Permit<'_>, AcquireError> {
         let one = at_hand(self.map, |seat| {
             let taken = self.take_one(&party(seat))?;

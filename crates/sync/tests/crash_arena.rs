@@ -5,7 +5,7 @@ mod crash;
 
 use chappe_arena::layout::Geometry;
 use chappe_arena::{ArenaError, Map};
-use chappe_crashsim::{World, reached};
+use chappe_crashsim::{Search, World, reached};
 use chappe_plat::Life;
 use chappe_sync::model::{self, Actor, PoolAt};
 use crash::{Stage, directory, searched, stopped};
@@ -226,4 +226,34 @@ fn reap(world: &World) {
 fn reaping_survives_kills() {
     searched("reap", reap, &["first", "second"]);
     stopped("reap", reap);
+}
+
+/// Two recover the same dead holder, and each takes what came back: one after the other.
+fn twice(world: &World) {
+    let (stage, pools) = Stage::new(world, 6, &[1]);
+    let pool = pools[0];
+    let h = world.prepare("holder");
+    let holder = stage.member(h, "holder");
+    h.before(|| stage.try_enter(&holder, pool).map(|_| ()).expect("free"));
+    let (inside, pid) = (stage.inside, h.pid());
+    h.run(move || inside.forget(pid));
+    for name in ["one", "other"] {
+        let p = world.prepare(name);
+        let me = stage.member(p, name);
+        stage.lasting(p, move || {
+            stage.map.recover_dead();
+            if let Ok(hold) = stage.try_enter(&me, pool) {
+                reached(name);
+                assert!(stage.leave(&me, hold));
+            }
+        });
+    }
+    world.prepare("last").last().run(move || stage.settled(&[pool]));
+}
+
+#[test]
+fn recovering_twice_survives_kills() {
+    // Two preemptions and the kernel's mark between them: all of it.
+    Search::depth("twice_all", 3).schedules(60_000).run(twice).assert_clean();
+    searched("twice", twice, &["one", "other"]);
 }

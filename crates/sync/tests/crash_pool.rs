@@ -41,7 +41,7 @@ fn queue(world: &World) {
     let h = world.prepare("holder");
     let holder = stage.member(h, "holder");
     let hold = h.before(|| stage.try_enter(&holder, pool).expect("free"));
-    h.run(move || {
+    stage.lasting(h, move || {
         assert!(stage.leave(&holder, hold));
         reached("given back");
     });
@@ -62,28 +62,30 @@ fn a_queue_survives_kills() {
     searched("queue", queue, &["given back", "first served", "second served"]);
 }
 
-/// A choice of three pools, each held by somebody else; one more waits for one of them alone.
+/// A choice of three pools, held by two others, who give back at once; one more waits for one of them alone.
 fn choice(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1, 1, 1]);
-    let h = world.prepare("holder");
-    let holder = stage.member(h, "holder");
-    let holds: Vec<_> = h.before(|| pools.iter().map(|p| stage.try_enter(&holder, *p).expect("free")).collect());
-    h.run(move || {
-        for hold in holds {
-            assert!(stage.leave(&holder, hold));
-        }
-    });
+    for (name, its) in [("holder", &pools[..1]), ("another", &pools[1..])] {
+        let h = world.prepare(name);
+        let holder = stage.member(h, name);
+        let holds: Vec<_> = h.before(|| its.iter().map(|p| stage.try_enter(&holder, *p).expect("free")).collect());
+        stage.lasting(h, move || {
+            for hold in holds {
+                assert!(stage.leave(&holder, hold));
+            }
+        });
+    }
     let c = world.prepare("chooser");
     let chooser = stage.member(c, "chooser");
     let arms = pools.clone();
-    stage.reaper(c.run(move || {
+    stage.reaper(stage.lasting(c, move || {
         let hold = stage.enter(&chooser, &arms, None).expect("a permit");
         reached("chose");
         assert!(stage.leave(&chooser, hold));
     }));
     let s = world.prepare("single");
     let single = stage.member(s, "single");
-    let pool = pools[1];
+    let pool = pools[0];
     stage.reaper(s.run(move || {
         let hold = stage.enter(&single, &[pool], None).expect("a permit");
         reached("single served");
@@ -104,14 +106,14 @@ fn time_out(world: &World) {
     let holder = stage.member(h, "holder");
     let hold = h.before(|| stage.try_enter(&holder, pools[0]).expect("free"));
     let other = h.before(|| stage.try_enter(&holder, pools[1]).expect("free"));
-    h.run(move || {
+    stage.lasting(h, move || {
         assert!(stage.leave(&holder, hold));
         assert!(stage.leave(&holder, other));
     });
     let w = world.prepare("hasty");
     let hasty = stage.member(w, "hasty");
     let arms = pools.clone();
-    stage.reaper(w.run(move || {
+    stage.reaper(stage.lasting(w, move || {
         let until = chappe_plat::clock::now() + 1000;
         match stage.enter(&hasty, &arms, Some(until)) {
             Ok(hold) => {
@@ -206,12 +208,12 @@ fn removal(world: &World) {
     let h = world.prepare("holder");
     let holder = stage.member(h, "holder");
     let hold = h.before(|| stage.try_enter(&holder, pool).expect("free"));
-    h.run(move || {
+    stage.lasting(h, move || {
         stage.leave(&holder, hold);
     });
     let r = world.prepare("remover");
     let _ = stage.member(r, "remover");
-    r.run(move || {
+    stage.lasting(r, move || {
         pool.remove();
         reached("removed");
         // The only slot: used again as soon as no bit stands on it.
@@ -377,4 +379,49 @@ fn mixed(world: &World) {
 fn a_mixed_choice_survives_kills() {
     searched("mixed", mixed, &["its own", "the named", "other served"]);
     stopped("mixed", mixed);
+}
+
+/// One waits here for a while, then there, then for both: a late granter of one wait must not grant to the next.
+fn wander(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1, 1]);
+    let h = world.prepare("holder");
+    let holder = stage.member(h, "holder");
+    let holds: Vec<_> = h.before(|| pools.iter().map(|p| stage.try_enter(&holder, *p).expect("free")).collect());
+    stage.lasting(h, move || {
+        for hold in holds {
+            assert!(stage.leave(&holder, hold));
+        }
+    });
+    let w = world.prepare("wanderer");
+    let wanderer = stage.member(w, "wanderer");
+    let arms = pools.clone();
+    stage.reaper(w.run(move || {
+        let soon = || Some(chappe_plat::clock::now() + 1000);
+        for which in [&arms[..1], &arms[1..], &arms[..]] {
+            match stage.enter(&wanderer, which, soon()) {
+                Ok(hold) => {
+                    reached("served on the way");
+                    assert!(which.iter().any(|p| p.place.index as usize == hold.pool()), "served what it did not want");
+                    assert!(stage.leave(&wanderer, hold));
+                }
+                Err(Refusal::TimedOut) => reached("went on"),
+                Err(e) => panic!("{e:?}"),
+            }
+        }
+    }));
+    let p = world.prepare("patient");
+    let patient = stage.member(p, "patient");
+    let pool = pools[0];
+    stage.reaper(p.run(move || {
+        let hold = stage.enter(&patient, &[pool], None).expect("a permit");
+        reached("patient served");
+        assert!(stage.leave(&patient, hold));
+    }));
+    last(world, stage, &pools);
+}
+
+#[test]
+fn wandering_survives_kills() {
+    searched("wander", wander, &["served on the way", "went on", "patient served"]);
+    stopped("wander", wander);
 }

@@ -29,6 +29,13 @@ pub struct Hold {
     pid: u32,
 }
 
+impl Hold {
+    /// Which pool it is of.
+    pub fn pool(&self) -> usize {
+        self.pool
+    }
+}
+
 pub fn directory() -> Dir {
     let path = Path::new("/dev/shm/chappe-0");
     Dir::make(path, 0o700).expect("the directory");
@@ -78,6 +85,14 @@ impl Stage {
         process.daemon("reaper", move || watch(w))
     }
 
+    /// Runs `body` in a process that does not end with it: its death would make up for what it forgot.
+    pub fn lasting(&self, process: Process, body: impl FnOnce() + 'static) -> Process {
+        process.run(move || {
+            body();
+            chappe_crashsim::process::linger();
+        })
+    }
+
     /// Takes a permit of one of the pools and notes it.
     pub fn enter(&self, me: &Actor, pools: &[PoolAt], deadline: Option<u64>) -> Result<Hold, Refusal> {
         let (pool, held) = me.acquire(pools, deadline)?;
@@ -121,6 +136,8 @@ impl Inside {
         let there = self.0[at][held.index() as usize].replace(pid);
         assert_eq!(there, 0, "permit {} of pool {at} has two holders", held.index());
         note(&format!("has permit {} of pool {at}", held.index()));
+        // Time enough for somebody else to come in.
+        chappe_plat::step!("is inside");
         Hold { held, pool: at, pid }
     }
 

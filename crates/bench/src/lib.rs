@@ -1,0 +1,25 @@
+//! Measuring chappe beside its peers, and counting what it must not do.
+//!
+//! Absolute times mean little on a machine that others use, too: every table is made in one run, its rows take turns
+//! round by round, and each row is given as a ratio to a baseline in the same table. Gates are on counts (system calls,
+//! allocations, descriptors), in this crate's `tests`; never on times.
+//!
+//! | table | module |
+//! |---|---|
+//! | uncontended acquire and release | [`pair`] |
+//! | passing a permit to and fro | [`handoff`] |
+//! | choice, ready and blocked | [`choice`] |
+//! | from SIGKILL to the next holder | [`death`] |
+//! | what ten thousand pools take | [`footprint`] |
+
+pub mod choice;
+pub mod death;
+pub mod footprint;
+pub mod handoff;
+pub mod house;
+pub mod machine;
+pub mod pair;
+pub mod peers;
+pub mod process;
+pub mod raw;
+pub mod table;

@@ -1,0 +1,191 @@
+//! Rows that take turns, and what is told of them.
+//!
+//! *ratio* is the median of a row's ratios to the baseline, round by round: both had the machine's mood of that moment.
+//! *of min* is the ratio of the two minima: what both can do when nobody disturbs them.
+
+use std::fmt::Write;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// One row to be measured: a name, and a run that answers in nanoseconds an operation.
+pub struct Case<'a> {
+    name: String,
+    run: Box<dyn FnMut() -> f64 + 'a>,
+}
+
+impl<'a> Case<'a> {
+    /// A case whose run measures itself.
+    pub fn new(name: impl Into<String>, run: impl FnMut() -> f64 + 'a) -> Case<'a> {
+        Case { name: name.into(), run: Box::new(run) }
+    }
+
+    /// An operation that is repeated `count` times a run.
+    pub fn repeat<R>(name: impl Into<String>, count: u32, mut operation: impl FnMut() -> R + 'a) -> Case<'a> {
+        Case::new(name, move || {
+            let start = Instant::now();
+            for _ in 0..count {
+                black_box(operation());
+            }
+            start.elapsed().as_nanos() as f64 / f64::from(count)
+        })
+    }
+}
+
+/// What a row came to.
+pub struct Row {
+    name: String,
+    samples: Vec<f64>,
+}
+
+impl Row {
+    /// The value below which this share of the samples lies.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let mut sorted = self.samples.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = (share * (sorted.len() - 1) as f64).round() as usize;
+        sorted[at]
+    }
+}
+
+/// Rows measured together; the first is the baseline.
+pub struct Table {
+    title: String,
+    rows: Vec<Row>,
+}
+
+impl Table {
+    /// Measures all cases, `rounds` times each, in turns that begin with another case every time.
+    pub fn measure(title: impl Into<String>, rounds: u32, mut cases: Vec<Case<'_>>) -> Table {
+        let mut rows: Vec<Row> = cases.iter().map(|c| Row { name: c.name.clone(), samples: Vec::new() }).collect();
+        let count = cases.len();
+        for round in 0..=rounds as usize {
+            for turn in 0..count {
+                let at = (round + turn) % count;
+                let ns = (cases[at].run)();
+                // The first round warms up.
+                if round > 0 {
+                    rows[at].samples.push(ns);
+                }
+            }
+        }
+        Table { title: title.into(), rows }
+    }
+
+    /// A table of samples that were taken elsewhere.
+    pub fn of(title: impl Into<String>, rows: Vec<(String, Vec<f64>)>) -> Table {
+        let rows = rows.into_iter().map(|(name, samples)| Row { name, samples }).collect();
+        Table { title: title.into(), rows }
+    }
+
+    /// A row by its name.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn row(&self, name: &str) -> &Row {
+        self.rows.iter().find(|r| r.name == name).unwrap_or_else(|| panic!("no row `{name}` in `{}`", self.title))
+    }
+
+    /// The median of a row's ratios to the baseline, round by round.
+    pub fn ratio(&self, name: &str) -> f64 {
+        self.ratio_to(name, &self.rows[0].name)
+    }
+
+    /// The median of a row's ratios to another's, round by round.
+    pub fn ratio_to(&self, name: &str, baseline: &str) -> f64 {
+        let pairs = self.row(name).samples.iter().zip(&self.row(baseline).samples);
+        Row { name: String::new(), samples: pairs.map(|(a, b)| a / b).collect() }.quantile(0.5)
+    }
+
+    /// For people.
+    pub fn report(&self) -> String {
+        let mut text = format!(
+            "\n{:<48}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>8}\n",
+            self.title, "min", "p10", "median", "p90", "p99", "ratio", "of min"
+        );
+        for row in &self.rows {
+            let _ = write!(text, "  {:<46}", row.name);
+            for share in [0.0, 0.1, 0.5, 0.9, 0.99] {
+                let _ = write!(text, "{:>9}", nanoseconds(row.quantile(share)));
+            }
+            let least = row.quantile(0.0) / self.rows[0].quantile(0.0);
+            let _ = writeln!(text, "{:>8.2}{least:>8.2}", self.ratio(&row.name));
+        }
+        text
+    }
+}
+
+/// Three figures or so.
+pub fn nanoseconds(ns: f64) -> String {
+    match ns {
+        n if n < 100.0 => format!("{n:.1} ns"),
+        n if n < 1000.0 => format!("{n:.0} ns"),
+        n if n < 100_000.0 => format!("{:.2} us", n / 1e3),
+        n if n < 1_000_000.0 => format!("{:.0} us", n / 1e3),
+        n => format!("{:.2} ms", n / 1e6),
+    }
+}
+
+/// What we want, and whether it was reached in this run.
+pub struct Aim {
+    what: String,
+    reached: String,
+    met: bool,
+}
+
+impl Aim {
+    /// At most `most`, in the unit that `show` gives.
+    pub fn at_most(what: impl Into<String>, most: f64, is: f64, show: impl Fn(f64) -> String) -> Aim {
+        Aim { what: format!("{} <= {}", what.into(), show(most)), reached: show(is), met: is <= most }
+    }
+
+    /// All of them, for people.
+    pub fn report(aims: &[Aim]) -> String {
+        let mut text = String::from("aims\n");
+        for a in aims {
+            let _ = writeln!(text, "  {:<70}{:>10}  {}", a.what, a.reached, if a.met { "met" } else { "MISSED" });
+        }
+        text
+    }
+}
+
+/// A ratio, for [`Aim::at_most`].
+pub fn times(ratio: f64) -> String {
+    format!("{ratio:.2}x")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_taken_round_by_round() {
+        let table = Table::of("t", vec![("a".into(), vec![1.0, 10.0, 100.0]), ("b".into(), vec![2.0, 20.0, 300.0])]);
+        assert_eq!(table.ratio("b"), 2.0);
+        assert_eq!(table.row("a").quantile(0.5), 10.0);
+        assert_eq!(table.row("a").quantile(0.0), 1.0);
+    }
+
+    #[test]
+    fn a_missed_aim_is_told() {
+        let aims = [Aim::at_most("pair", 0.8, 0.9, times), Aim::at_most("pair", 0.8, 0.7, times)];
+        let text = Aim::report(&aims);
+        assert!(text.contains("0.90x  MISSED") && text.contains("0.70x  met"), "{text}");
+    }
+
+    #[test]
+    fn each_case_has_its_turn() {
+        let (mut a, mut b) = (0, 0);
+        let cases = vec![
+            Case::new("a", || {
+                a += 1;
+                1.0
+            }),
+            Case::new("b", || {
+                b += 1;
+                2.0
+            }),
+        ];
+        Table::measure("t", 3, cases);
+        assert_eq!((a, b), (4, 4));
+    }
+}

@@ -1,0 +1,297 @@
+//! What can be written on the command line. Help, manual and completions are made from this.
+
+use crate::time::{Grace, parse, parse_grace};
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Pools of permits for the processes of one machine, that lose nothing when a process is killed.
+///
+/// A pool has N permits; whoever acquires one has it until it ends, however it ends. `chappe acquire` runs a command
+/// under a permit of whichever of some pools has one first. There is no daemon: pools live in an arena, a file in
+/// /dev/shm/chappe-UID (or in $CHAPPE_DIR). `gpu0` is the pool gpu0 of arena `default`, `lab/gpu0` that of arena `lab`.
+#[derive(Parser, Debug)]
+#[command(name = "chappe", version, after_long_help = ROOT_END, max_term_width = 100)]
+pub struct Cli {
+    /// Say it as JSON; each command's help tells the fields
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const ROOT_END: &str = "\
+Examples:
+  chappe acquire --create gpu0 gpu1 gpu2 -- \\
+      sh -c 'echo \"I hold $CHAPPE_PERMIT\"; sleep 1'
+  chappe pool create licences --permits 4
+  chappe acquire licences --timeout 5m -- make sign
+  chappe show licences
+
+Environment:
+  CHAPPE_DIR       where arenas lie instead of /dev/shm/chappe-UID: a
+                   directory that is there, not a symbolic link
+  CHAPPE_NO_WAITV  if set: do without the system call futex_waitv, as
+                   before Linux 5.16
+
+Exit status:
+  0 done; 1 not done, stderr says why; 2 wrong usage. `chappe acquire`
+  has its own. With --json, what chappe says on stderr is JSON, too:
+  {\"error\": TEXT}.";
+
+/// A command.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run a command under a permit of one of some pools
+    ///
+    /// Takes a permit of whichever of the pools has one first, waiting in the order of arrival, runs the command, and
+    /// gives the permit back however the command or chappe itself ends. Two commands never run under one permit, even
+    /// if chappe is killed with -9 while its command goes on: the permit is free only when the command, and what it
+    /// left running, has ended, too.
+    #[command(after_long_help = ACQUIRE_END)]
+    Acquire(Acquire),
+    /// Take a permit away from whoever has it
+    ///
+    /// Permits come back by themselves. This is for a holder that lives and is stuck: its permit goes to the next in
+    /// line although it may still use what the permit stands for. Without --force nothing is taken, and the message
+    /// says who has it.
+    ///
+    /// JSON: {"permit": TEXT, "taken_from": {"pid": N, "tid": N, "label": TEXT}}
+    Release {
+        /// The pool, or the permit as CHAPPE_PERMIT names it: NAME:INDEX
+        #[arg(value_name = "NAME[:INDEX]")]
+        name: String,
+        /// Which of the pool's permits, counted from 0; needed if it has several
+        index: Option<u32>,
+        /// Do it
+        #[arg(long)]
+        force: bool,
+    },
+    /// List pools: of one arena, or of all
+    ///
+    /// JSON: [{"name": TEXT, "arena": TEXT, "permits": N, "free": N, "held": N, "waiting": N}]
+    #[command(visible_alias = "list")]
+    Ls {
+        /// The arena
+        arena: Option<String>,
+    },
+    /// Show who holds a pool's permits since when, and who waits in which order
+    ///
+    /// A leased permit is kept by a job as well as by its holder. An orphan's holder is gone, and its job goes on.
+    ///
+    /// JSON: {"name": TEXT, "arena": TEXT, "permits": N, "free": N,
+    ///   "holders": [{"permit": TEXT, "index": N, "pid": N, "tid": N, "label": TEXT,
+    ///     "held_ms": N, "leased": BOOL, "orphan": BOOL}],
+    ///   "waiters": [{"place": N, "pid": N, "tid": N, "label": TEXT, "waiting_ms": N}]}
+    #[command(verbatim_doc_comment)]
+    Show {
+        /// The pool
+        name: String,
+    },
+    /// Make, resize or remove a pool
+    #[command(subcommand)]
+    Pool(PoolCommand),
+    /// Make or remove an arena: a region of memory that pools live in
+    #[command(subcommand)]
+    Arena(ArenaCommand),
+    /// Look for what is wrong, and put right what can be
+    ///
+    /// Recovers what the dead held, and says which arenas cannot be used and what this
+    /// kernel lacks. Exit status 1 if an arena cannot be used.
+    ///
+    /// JSON: {"directory": TEXT,
+    ///   "arenas": [{"name": TEXT, "error": TEXT or null, "findings": [FINDING],
+    ///     "capacity": {"members": N, "members_used": N, "objects": N, "objects_used": N,
+    ///       "cells": N, "cells_used": N} or null}],
+    ///   "kernel": [FINDING]}
+    /// where FINDING is {"what": TEXT, "done": TEXT or null}
+    #[command(verbatim_doc_comment)]
+    Doctor,
+    /// Print completions for a shell
+    Completions {
+        /// Which
+        shell: Shell,
+    },
+    /// Print the manual page, or write all of them into a directory
+    #[command(hide = true)]
+    Man {
+        /// Where to; made if it is not there
+        directory: Option<PathBuf>,
+    },
+    /// Stay as long as some processes do (chappe starts it to keep a lease for those that dropped theirs)
+    #[command(hide = true)]
+    Keep {
+        /// Their numbers
+        #[arg(required = true)]
+        pids: Vec<i32>,
+    },
+}
+
+/// `chappe acquire`.
+#[derive(clap::Args, Debug)]
+pub struct Acquire {
+    /// The pools to choose from, all in one arena
+    #[arg(required = true, value_name = "POOL")]
+    pub pools: Vec<String>,
+    /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds), then exit with 124
+    #[arg(long, value_name = "DURATION", value_parser = parse, conflicts_with = "nonblock")]
+    pub timeout: Option<Duration>,
+    /// Do not wait: exit with 124 if no permit is free
+    #[arg(long, short)]
+    pub nonblock: bool,
+    /// Make pools that are not there, with this many permits (1)
+    ///
+    /// With a number, a pool that is there with another number of permits is an error.
+    #[arg(long, value_name = "PERMITS", num_args = 0..=1, require_equals = true)]
+    pub create: Option<Option<u64>>,
+    /// After a SIGTERM, SIGINT or SIGHUP was passed on: KILL the command when this time is over (`never`: do not)
+    #[arg(long, value_name = "DURATION", value_parser = parse_grace, default_value = "10s")]
+    pub grace: Grace,
+    /// The command to run and its arguments
+    ///
+    /// `{}` in them becomes CHAPPE_PERMIT, `{#}` becomes CHAPPE_INDEX.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+const ACQUIRE_END: &str = "\
+What the command gets in its environment:
+  CHAPPE_PERMIT        the permit: POOL, or POOL:NUMBER if its pool has
+                       several; no two running commands have the same
+  CHAPPE_INDEX         which of the pools it came from, from 0, in the
+                       order given
+  CHAPPE_PERMIT_INDEX  the permit's number in its pool, from 0
+  CHAPPE_LEASE         the lease's mark. One open file is inherited, too:
+                       whoever has either keeps the permit taken
+
+Exit status, as env(1) and timeout(1) have it:
+  the command's own; if a signal killed it, chappe dies of the same one
+       (128+n in the shell)
+  124  timed out, or --nonblock and none free
+  125  chappe failed
+  126  the command was found but cannot be run
+  127  the command was not found
+
+Signals:
+  While chappe waits, a signal ends it as usual. Stopped by Ctrl-Z it
+  keeps its place in the queue, and may be given the permit.
+
+  TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to the command. After
+  the first three it is killed when --grace is over. What the terminal
+  sends (Ctrl-C, Ctrl-Z) works as if chappe were not there, and no grace
+  begins.
+
+  The command has a process group of its own, and the terminal when
+  chappe has it. In a pipeline or script that has a terminal it stays in
+  chappe's group, so that Ctrl-C and Ctrl-Z reach all of it together.
+
+What stays running:
+  chappe ends when the command does. Descendants that the command left
+  behind keep the permit taken until they have ended. For one that closed
+  all files and cleared its environment, too, `chappe keep` stays in the
+  background; what such a one starts after chappe has ended is not seen.
+
+With --json:
+  chappe's own messages are JSON on stderr, one object a line:
+  {\"event\": \"acquired\", \"permit\": TEXT, \"pool\": TEXT, \"index\": N,
+    \"permit_index\": N, \"waited_ms\": N}
+  {\"event\": \"ended\", \"permit\": TEXT, \"status\": N or null,
+    \"signal\": N or null, \"held_ms\": N, \"left_running\": N,
+    \"taken_away\": BOOL}
+  {\"error\": TEXT, \"status\": N or null}";
+
+/// `chappe pool`.
+#[derive(Subcommand, Debug)]
+pub enum PoolCommand {
+    /// Make a pool
+    ///
+    /// JSON: {"name": TEXT, "permits": N}
+    Create {
+        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be
+        name: String,
+        /// How many permits it has
+        #[arg(long, short, value_name = "N", default_value_t = 1)]
+        permits: u64,
+    },
+    /// Give a pool another number of permits
+    ///
+    /// Fewer: those in use beyond the number end as they come back.
+    ///
+    /// JSON: {"name": TEXT, "permits": N}
+    Resize {
+        /// The pool
+        name: String,
+        /// How many permits it shall have
+        #[arg(value_name = "N")]
+        permits: u64,
+    },
+    /// Remove a pool that is not in use
+    ///
+    /// JSON: {"removed": TEXT}
+    Rm {
+        /// The pool
+        name: String,
+        /// Also one in use: who waits gets an error; commands under its permits go on, under nothing
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// `chappe arena`.
+#[derive(Subcommand, Debug)]
+pub enum ArenaCommand {
+    /// Make an arena
+    ///
+    /// What is left out gets a default that suits hundreds of processes.
+    ///
+    /// JSON: {"name": TEXT, "path": TEXT, "members": N, "objects": N, "cells": N}
+    Create {
+        /// Its name
+        name: String,
+        /// How many threads can use it at once
+        #[arg(long, value_name = "N")]
+        members: Option<u32>,
+        /// How many pools it can have
+        #[arg(long, value_name = "N")]
+        objects: Option<u32>,
+        /// How many permits its pools can have together, beyond the first of each
+        #[arg(long, value_name = "N")]
+        cells: Option<u32>,
+    },
+    /// Remove an arena that is not in use, and all its pools
+    ///
+    /// JSON: {"removed": TEXT}
+    Rm {
+        /// The arena
+        name: String,
+        /// Also one in use, and a file that is no arena
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn create_does_not_swallow_the_first_pool() {
+        let parsed = Cli::parse_from(["chappe", "acquire", "--create", "gpu0", "gpu1", "--", "true"]);
+        let Command::Acquire(a) = parsed.command else { panic!("not acquire") };
+        assert_eq!(a.create, Some(None));
+        assert_eq!(a.pools, ["gpu0", "gpu1"]);
+        let parsed = Cli::parse_from(["chappe", "acquire", "--create=4", "slots", "--", "true", "--create"]);
+        let Command::Acquire(a) = parsed.command else { panic!("not acquire") };
+        assert_eq!(a.create, Some(Some(4)));
+        assert_eq!(a.command, ["true", "--create"]);
+    }
+}

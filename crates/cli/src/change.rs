@@ -1,0 +1,88 @@
+//! Making, resizing and removing pools and arenas, and taking permits away. Each answers what was done.
+
+use crate::look::{Name, holder_text};
+use anyhow::{Result, anyhow, bail};
+use chappe::{Arena, ArenaOptions, Pool, PoolError};
+use serde_json::{Value, json};
+
+/// Permits as the library counts them.
+pub fn permits(n: u64) -> Result<u32> {
+    u32::try_from(n).map_err(|_| anyhow!("a pool cannot have {n} permits: that is more than any pool can have"))
+}
+
+/// `chappe pool create`.
+pub fn create_pool(name: &str, n: u64) -> Result<Value> {
+    let pool = Pool::create(name, permits(n)?)?;
+    Ok(json!({ "name": pool.name(), "permits": pool.permits() }))
+}
+
+/// `chappe pool resize`.
+pub fn resize_pool(name: &str, n: u64) -> Result<Value> {
+    let n = permits(n)?;
+    let pool = Pool::open(name)?;
+    pool.resize(n)?;
+    Ok(json!({ "name": pool.name(), "permits": n }))
+}
+
+/// `chappe pool rm`.
+pub fn remove_pool(name: &str, force: bool) -> Result<Value> {
+    Pool::remove(name, force)?;
+    Ok(json!({ "removed": name }))
+}
+
+/// `chappe arena create`.
+pub fn create_arena(name: &str, options: &ArenaOptions) -> Result<Value> {
+    let arena = Arena::create(name, options)?;
+    let has = arena.capacity();
+    let path = arena.path().map(|p| p.display().to_string());
+    Ok(json!({
+        "name": arena.name(), "path": path, "members": has.members, "objects": has.objects, "cells": has.cells,
+    }))
+}
+
+/// `chappe arena rm`.
+pub fn remove_arena(name: &str, force: bool) -> Result<Value> {
+    Arena::remove(name, force)?;
+    Ok(json!({ "removed": name }))
+}
+
+/// `chappe release`.
+pub fn release(name: &str, index: Option<u32>, force: bool) -> Result<Value> {
+    let (pool, index) = find(name, index)?;
+    let index = match index {
+        Some(i) => i,
+        None if pool.permits() == 1 => 0,
+        None => {
+            let has = pool.permits();
+            bail!(
+                "pool `{name}` has {has} permits: say which, `chappe release {name}:0 --force`, or see `chappe show {name}`"
+            )
+        }
+    };
+    crate::look::recover(&pool);
+    let permit = Name::of(&pool).permit(index);
+    if !force {
+        let Some(h) = pool.holders().into_iter().find(|h| h.index == index) else {
+            return Err(PoolError::NotHeld { name: pool.name(), index, permits: pool.permits() }.into());
+        };
+        bail!(
+            "permit {permit} is held by {}; it comes back when that ends. To take it away all the same: \
+             `chappe release {permit} --force`",
+            holder_text(&h)
+        );
+    }
+    let who = pool.force_release(index)?;
+    Ok(json!({ "permit": permit, "taken_from": { "pid": who.pid, "tid": who.tid, "label": who.label } }))
+}
+
+/// `slots 3` and `slots:3`; a name may have a colon in it, too.
+fn find(name: &str, index: Option<u32>) -> Result<(Pool, Option<u32>), PoolError> {
+    let unknown = match Pool::open(name) {
+        Err(e @ PoolError::Unknown { .. }) if index.is_none() => e,
+        other => return Ok((other?, index)),
+    };
+    match name.rsplit_once(':').and_then(|(pool, i)| Some((pool, i.parse().ok()?))) {
+        Some((pool, i)) => Ok((Pool::open(pool)?, Some(i))),
+        None => Err(unknown),
+    }
+}

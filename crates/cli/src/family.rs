@@ -1,0 +1,99 @@
+//! Who descends from whom, as /proc tells.
+
+use std::os::unix::ffi::OsStrExt;
+
+/// One living process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// Its parent.
+    pub parent: i32,
+    /// Its group.
+    pub group: i32,
+}
+
+/// Every process that has not ended.
+fn all() -> Vec<Process> {
+    let Ok(list) = std::fs::read_dir("/proc") else { return Vec::new() };
+    list.filter_map(|e| one(e.ok()?.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+fn one(pid: i32) -> Option<Process> {
+    parse(pid, &std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// `pid (name) state parent group ...`, where the name may have anything in it. One whose memory is gone (no virtual
+/// size) has ended in all but name; what files it still has open, the lease knows.
+fn parse(pid: i32, stat: &[u8]) -> Option<Process> {
+    let after = stat.iter().rposition(|b| *b == b')')?;
+    let mut fields = std::str::from_utf8(stat.get(after + 2..)?).ok()?.split(' ');
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let size = fields.nth(17)?;
+    (!matches!(state, "Z" | "X") && size != "0").then_some(Process { pid, parent, group })
+}
+
+/// All that descend from `ancestor`, itself aside; parents before their children.
+pub fn descendants(ancestor: i32) -> Vec<Process> {
+    below(ancestor, &all())
+}
+
+fn below(ancestor: i32, all: &[Process]) -> Vec<Process> {
+    let mut known = vec![ancestor];
+    let mut found = Vec::new();
+    while let Some(parent) = known.pop() {
+        for p in all.iter().filter(|p| p.parent == parent && p.pid != parent) {
+            known.push(p.pid);
+            found.push(*p);
+        }
+    }
+    found
+}
+
+/// Whether somebody else is in this process's group.
+pub fn group_is_shared() -> bool {
+    let (me, group) = (std::process::id() as i32, crate::terminal::own_group());
+    group != me || all().iter().any(|p| p.group == group && p.pid != me)
+}
+
+/// Whether a process was started with `mark` among the values of CHAPPE_LEASE. One that we may not look at counts
+/// as not.
+pub fn bears(pid: i32, mark: &str) -> bool {
+    let Ok(environ) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
+    environ
+        .split(|b| *b == 0)
+        .filter_map(|v| v.strip_prefix(b"CHAPPE_LEASE=".as_slice()))
+        .any(|v| v.split(|b| *b == b',').any(|part| part == std::ffi::OsStr::new(mark).as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_is_no_trap() {
+        let rest = "5 0 -1 4194304 9 9 9 9 0 0 0 0 20 0 1 0 99";
+        let p = parse(7, format!("7 (a) b) S 3 5 {rest} 4096 1").as_bytes()).unwrap();
+        assert_eq!(p, Process { pid: 7, parent: 3, group: 5 });
+        assert!(parse(7, format!("7 (ended) Z 3 5 {rest} 4096 1").as_bytes()).is_none());
+        assert!(parse(7, format!("7 (ending) R 3 5 {rest} 0 0").as_bytes()).is_none());
+        assert!(parse(7, b"").is_none());
+    }
+
+    #[test]
+    fn descendants_of_descendants_are_found() {
+        let p = |pid, parent| Process { pid, parent, group: 1 };
+        let all = [p(5, 4), p(3, 2), p(4, 3), p(9, 1), p(2, 1)];
+        let mut pids: Vec<i32> = below(2, &all).iter().map(|p| p.pid).collect();
+        pids.sort_unstable();
+        assert_eq!(pids, [3, 4, 5]);
+        let order: Vec<i32> = below(1, &all).iter().map(|p| p.pid).collect();
+        for p in &all {
+            let at = |pid| order.iter().position(|o| *o == pid);
+            assert!(p.parent == 1 || at(p.parent) < at(p.pid), "{order:?}");
+        }
+        assert!(below(9, &all).is_empty());
+    }
+}

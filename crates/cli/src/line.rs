@@ -1,0 +1,156 @@
+//! The line that says what chappe waits for: who has it, and our place in the queue.
+//!
+//! Only where stderr is a terminal and we are in its foreground. It is rewritten in place and erased when the wait is
+//! over, also when a signal ends it: the thread that writes the line holds the signals back until it has erased it.
+
+use crate::look::holder_text;
+use crate::signals::{Set, heeded};
+use crate::terminal;
+use chappe::Pool;
+use std::io::{IsTerminal, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The line, for as long as this lives.
+pub struct Line {
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+    before: Set,
+}
+
+impl Line {
+    /// Begins to show it, if there is a terminal. Without it nothing is lost, so nothing of it is an error.
+    pub fn show(pools: &[Pool]) -> Option<Line> {
+        if !std::io::stderr().is_terminal() {
+            return None;
+        }
+        let (stop, stopped) = UnixStream::pair().ok()?;
+        let held_back = Set::of(&heeded(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT]));
+        let came = held_back.descriptor().ok()?;
+        let pools = pools.to_vec();
+        let before = Set::blocked_now();
+        held_back.block();
+        let thread = std::thread::Builder::new().name("chappe-line".into());
+        let thread = thread.spawn(move || write_until(&pools, &stopped, &came, held_back)).ok();
+        Some(Line { stop: Some(stop), thread, before })
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic in a way that matters here.
+            let _ = thread.join();
+        }
+        self.before.set();
+    }
+}
+
+fn write_until(pools: &[Pool], stop: &UnixStream, came: &OwnedFd, held_back: Set) {
+    Set::of(&[libc::SIGTTOU]).block();
+    let mut shown = false;
+    // A wait that is over at once is not worth a line.
+    let mut pause = Duration::from_millis(100);
+    loop {
+        let (stop, signal) = either(stop.as_raw_fd(), came.as_raw_fd(), pause);
+        if stop || signal {
+            if shown {
+                put("\r\x1b[K");
+            }
+            // Ends the process if a signal came.
+            held_back.unblock();
+            return;
+        }
+        if terminal::may_write(2) {
+            put(&format!("\r{}\x1b[K", fit(&text(pools), terminal::columns(2) - 1)));
+            shown = true;
+        }
+        pause = Duration::from_millis(500);
+    }
+}
+
+/// Which of two descriptors is readable or closed, after `patience` at the latest.
+fn either(one: i32, two: i32, patience: Duration) -> (bool, bool) {
+    let mut list = [one, two].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    // SAFETY: the list is valid for its length.
+    unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, patience.as_millis() as i32) };
+    (list[0].revents != 0, list[1].revents != 0)
+}
+
+fn put(text: &str) {
+    let mut err = std::io::stderr().lock();
+    // If the terminal has gone, nobody reads it.
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+}
+
+/// "chappe: waiting for gpu0 or gpu1, 2nd in line; held by pid 4242 `make` for 3m12s, ..."
+fn text(pools: &[Pool]) -> String {
+    let me = std::process::id();
+    let place = pools.iter().filter_map(|p| p.waiters().iter().position(|w| w.who.pid == me)).min();
+    let place = place.map_or_else(String::new, |p| format!(", {} in line", ordinal(p + 1)));
+    format!("chappe: waiting for {}{place}; {}", named(pools), held_by(pools))
+}
+
+/// "gpu0, gpu1 or gpu2".
+pub fn named(pools: &[Pool]) -> String {
+    let names: Vec<String> = pools.iter().map(Pool::name).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// "held by pid 4242 `make` for 3m12s, pid 4243 `make` for 2s and 2 more".
+pub fn held_by(pools: &[Pool]) -> String {
+    const MOST: usize = 4;
+    let all: Vec<String> = pools.iter().flat_map(Pool::holders).map(|h| holder_text(&h)).collect();
+    match all.len() {
+        0 => "a permit is coming back".into(),
+        n if n <= MOST => format!("held by {}", all.join(", ")),
+        n => format!("held by {} and {} more", all[..MOST].join(", "), n - MOST),
+    }
+}
+
+fn ordinal(n: usize) -> String {
+    let end = match (n % 10, n % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{n}{end}")
+}
+
+/// At most `columns` characters, so that the line stays one.
+fn fit(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.into();
+    }
+    text.chars().take(columns.saturating_sub(3)).chain("...".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_as_people_do() {
+        for (n, text) in
+            [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (13, "13th"), (21, "21st"), (112, "112th")]
+        {
+            assert_eq!(ordinal(n), text);
+        }
+    }
+
+    #[test]
+    fn a_long_line_stays_one_line() {
+        assert_eq!(fit("abcdefgh", 8), "abcdefgh");
+        assert_eq!(fit("abcdefgh", 7), "abcd...");
+        assert_eq!(fit("äöüäöüäö", 8), "äöüäöüäö");
+    }
+}

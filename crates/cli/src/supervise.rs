@@ -1,0 +1,138 @@
+//! Staying with a job until its first process ends: signals, the terminal, stops.
+//!
+//! All signals that matter are blocked and taken one by one, so that nothing runs in a handler and nothing is lost.
+//! They are blocked before the job is started: one that comes earlier ends chappe, and the permit returns.
+//!
+//! - A signal that a process sent us is meant for the job, and passed on. After TERM, INT or HUP the grace begins.
+//! - One that the terminal sent reached a job in our group by itself. A job that has a group of its own and not the
+//!   terminal gets it from us. What the terminal's user does is between them and the job: no grace begins.
+//! - A job with a group of its own that was stopped (Ctrl-Z, or for using the terminal from the background) stops us
+//!   too, so that the shell gets its prompt; when we are continued the job is, and has the terminal again if we do.
+//!   If there is no shell that could continue us, the system does not let us stop, and the job goes on.
+//! - While we are here, descendants whose parents die become our children (subreaper), so that none is lost from sight.
+
+use crate::job::Job;
+use crate::signals::{self, Set};
+use crate::terminal::{self, Terminal};
+use std::time::{Duration, Instant};
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this status.
+    Exited(u8),
+    /// By this signal.
+    Killed(i32),
+}
+
+/// The signals of one supervision, blocked.
+pub struct Watch {
+    set: Set,
+    /// What was blocked before, which is what the job is to start with.
+    pub before: Set,
+}
+
+impl Watch {
+    /// Blocks what is to be taken one by one. For the life of a job with or without a group of its own.
+    pub fn begin(own_group: bool) -> Watch {
+        use libc::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
+        let mut wanted = signals::heeded(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
+        if own_group {
+            wanted.extend(signals::heeded(&[SIGTSTP]));
+            wanted.push(SIGCONT);
+        }
+        wanted.push(SIGCHLD);
+        // If it came to us ignored, the job's status would be lost.
+        signals::default(SIGCHLD);
+        let before = Set::blocked_now();
+        let set = Set::of(&wanted);
+        set.block();
+        // SAFETY: a plain system call that takes two numbers.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+        Watch { set, before }
+    }
+
+    /// Stays until the job's first process has ended, and takes the terminal back.
+    pub fn stay(&self, job: &Job, terminal: &Terminal, grace: Option<Duration>) -> Ended {
+        let mut end_at: Option<Instant> = None;
+        let ended = loop {
+            match reap(job.pid) {
+                Some(News::Ended(how)) => break how,
+                Some(News::Stopped(signal)) if job.own_group && terminal.is_there() => {
+                    stopped(signal, job, terminal);
+                    continue;
+                }
+                _ => {}
+            }
+            let left = end_at.map(|at| at.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                job.signal(libc::SIGKILL);
+                // What was forked while we looked for the job's processes is found the next time.
+                end_at = Some(Instant::now() + Duration::from_secs(1));
+                continue;
+            }
+            let Some(came) = self.set.wait(left) else { continue };
+            if came.signal == libc::SIGCHLD || came.by_kernel && !job.own_group {
+                continue;
+            }
+            job.signal(came.signal);
+            if !came.by_kernel && matches!(came.signal, libc::SIGTERM | libc::SIGINT | libc::SIGHUP) {
+                // A stopped process does not end.
+                job.signal(libc::SIGCONT);
+                end_at = end_at.or_else(|| Instant::now().checked_add(grace?));
+            }
+        };
+        if job.own_group {
+            terminal.take_back(Some(job.pid));
+        }
+        ended
+    }
+}
+
+enum News {
+    Ended(Ended),
+    Stopped(i32),
+}
+
+/// Takes note of every child that ended or stopped; answers what became of the job's first process.
+fn reap(job: i32) -> Option<News> {
+    let mut news = None;
+    loop {
+        let mut status = 0;
+        // SAFETY: the status is a valid place.
+        let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG | libc::WUNTRACED) };
+        if pid <= 0 {
+            return news;
+        }
+        if pid != job {
+            continue;
+        }
+        if libc::WIFEXITED(status) {
+            news = Some(News::Ended(Ended::Exited(libc::WEXITSTATUS(status) as u8)));
+        } else if libc::WIFSIGNALED(status) {
+            news = Some(News::Ended(Ended::Killed(libc::WTERMSIG(status))));
+        } else if libc::WIFSTOPPED(status) {
+            news = Some(News::Stopped(libc::WSTOPSIG(status)));
+        }
+    }
+}
+
+/// The job was stopped: stop, too, and when continued continue it.
+fn stopped(signal: i32, job: &Job, terminal: &Terminal) {
+    let for_terminal = matches!(signal, libc::SIGTTIN | libc::SIGTTOU);
+    // A shell's `fg` tells nobody: the terminal is ours by now, and the job may have it.
+    if for_terminal && terminal.give(job.pid) {
+        job.signal(libc::SIGCONT);
+        return;
+    }
+    terminal.take_back(Some(job.pid));
+    signals::stop_by(signal);
+    // It is blocked: if it is not pending, nobody continued us, since we were not stopped.
+    let continued = Set::of(&[libc::SIGCONT]).wait(Some(Duration::ZERO)).is_some();
+    if for_terminal && !continued {
+        terminal::hang_up(job.pid);
+        return;
+    }
+    terminal.give(job.pid);
+    job.signal(libc::SIGCONT);
+}

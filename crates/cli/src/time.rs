@@ -1,0 +1,110 @@
+//! Durations as people write and read them.
+
+use std::time::Duration;
+
+/// Reads `500ms`, `30s`, `5m`, `1h`, `2d`, or plain seconds (`30`, `0.5`).
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let scale = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86400.0,
+        _ => return Err(format!("`{text}` is not a duration: write 500ms, 30s, 5m, 1h, 2d or plain seconds")),
+    };
+    let seconds: f64 = number
+        .parse()
+        .map_err(|_| format!("`{text}` is not a duration: write 500ms, 30s, 5m, 1h, 2d or plain seconds"))?;
+    Duration::try_from_secs_f64(seconds * scale).map_err(|_| format!("`{text}` is too long a time"))
+}
+
+/// `--grace`: a duration, or `never`.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_grace(text: &str) -> Result<Grace, String> {
+    if text == "never" { Ok(Grace(None)) } else { Ok(Grace(Some(parse(text)?))) }
+}
+
+/// How long a job may go on after it was asked to end; `None`: as long as it likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grace(pub Option<Duration>);
+
+/// `850ms`, `12s`, `3m12s`, `5h03m`, `2d04h`: two units at most.
+pub fn show(d: Duration) -> String {
+    let s = d.as_secs();
+    match s {
+        0 => format!("{}ms", d.as_millis()),
+        1..60 => format!("{s}s"),
+        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
+        3600..86400 => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
+        _ => format!("{}d{:02}h", s / 86400, s % 86400 / 3600),
+    }
+}
+
+/// The local time `ago` before now, with the date unless it is less than a day.
+pub fn at(ago: Duration) -> String {
+    // SAFETY: asks for the time, with no place to put it.
+    let now = unsafe { libc::time(std::ptr::null_mut()) };
+    let then = now - libc::time_t::try_from(ago.as_secs()).unwrap_or(0);
+    // SAFETY: an all-zero tm is a valid value, and is filled in here.
+    let tm = unsafe {
+        let mut tm: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&then, &mut tm);
+        tm
+    };
+    let clock = format!("{:02}:{:02}:{:02}", tm.tm_hour, tm.tm_min, tm.tm_sec);
+    if ago < Duration::from_secs(86400) {
+        return clock;
+    }
+    format!("{}-{:02}-{:02} {clock}", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_is_read() {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("30", 30_000),
+            ("0.5", 500),
+            ("1.5m", 90_000),
+            ("1h", 3_600_000),
+            ("2d", 172_800_000),
+            ("0", 0),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_would_do() {
+        for text in ["", "s", "5 s", "-1", "1.2.3", "5min", "inf", "nan", "ten"] {
+            let why = parse(text).unwrap_err();
+            assert!(why.contains("write 500ms, 30s"), "{text}: {why}");
+        }
+        assert!(parse("99999999999999999999999d").unwrap_err().contains("too long"));
+    }
+
+    #[test]
+    fn times_are_shown_with_two_units_at_most() {
+        for (ms, text) in [
+            (5, "5ms"),
+            (12_345, "12s"),
+            (192_000, "3m12s"),
+            (3_600_000, "1h00m"),
+            (18_180_000, "5h03m"),
+            (187_200_000, "2d04h"),
+        ] {
+            assert_eq!(show(Duration::from_millis(ms)), text);
+        }
+    }
+}

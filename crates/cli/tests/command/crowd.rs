@@ -1,0 +1,48 @@
+//! Many at once.
+
+use crate::place::Place;
+use std::process::Stdio;
+
+#[test]
+fn twenty_jobs_never_share_a_permit() {
+    let here = Place::new();
+    // Each job has an exclusive lock named after its permit for its life; who does not get it at once fails.
+    let script = "exec 9>>lock-$CHAPPE_PERMIT; flock -n 9 || exit 77; echo $CHAPPE_PERMIT >> log; sleep 0.02";
+    let jobs: Vec<_> = (0..20).map(|_| here.job(&["--create", "a", "b", "c"], script)).collect();
+    for job in jobs {
+        let ran = job.end();
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+    }
+    let log = here.read_now("log");
+    assert_eq!(log.lines().count(), 20);
+    for pool in ["a", "b", "c"] {
+        assert_eq!(here.free(pool), 1);
+        assert!(log.lines().any(|l| l == pool), "{pool} was never used");
+    }
+}
+
+#[test]
+fn twenty_jobs_share_the_permits_of_one_pool() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "slots", "--permits", "3"]);
+    let script = "exec 9>>lock-$CHAPPE_PERMIT; flock -n 9 || exit 77; sleep 0.02";
+    let jobs: Vec<_> = (0..20).map(|_| here.job(&["slots"], script)).collect();
+    for job in jobs {
+        let ran = job.end();
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+    }
+    assert_eq!(here.free("slots"), 3);
+}
+
+#[test]
+fn the_shell_example_uses_every_pool_and_no_permit_twice() {
+    let here = Place::new();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shell/gpu-pool.sh");
+    let mut c = here.program("sh", &[example]);
+    c.stderr(Stdio::piped());
+    let ran = Place::spawn(&mut c).end();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    for line in ["gpu0", "gpu1", "gpu2", "40 jobs", "no two at once"] {
+        assert!(ran.out.contains(line), "{line}: {ran:?}");
+    }
+}

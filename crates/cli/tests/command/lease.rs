@@ -1,0 +1,127 @@
+//! Two commands never run under one permit, whatever becomes of chappe.
+
+use crate::place::{Place, kill, runs, until, wait_for_go};
+use std::os::unix::process::ExitStatusExt;
+
+#[test]
+fn a_killed_supervisors_job_keeps_the_permit_until_it_ends() {
+    let here = Place::new();
+    let (supervisor, job) = here.holder("a", &["--create", "p"]);
+    let next = here.job(&["p"], "echo next > next");
+    here.wait_for_waiters("p", 1);
+    supervisor.kill(libc::SIGKILL);
+    assert_eq!(supervisor.status().signal(), Some(libc::SIGKILL));
+    let orphan = until("an orphan", || {
+        let shown = here.json(&["show", "p"]);
+        let holder = shown["holders"][0].clone();
+        (holder["orphan"] == true).then_some(holder)
+    });
+    assert!(runs(job), "the job goes on");
+    assert_eq!(orphan["leased"], true);
+    assert!(here.ok(&["show", "p"]).contains("a job whose holder is gone"));
+    assert!(here.fails(124, &["acquire", "-n", "p", "--", "true"]).contains("a job whose holder is gone"));
+    assert!(here.ok(&["doctor"]).contains("is kept by a job whose holder is gone"));
+    assert!(!here.file("next").exists());
+    here.wait_for_waiters("p", 1);
+    here.go("a");
+    assert_eq!(next.end().status, Some(0));
+    assert!(!runs(job), "the next came only after the job's end");
+    assert!(here.file("next").exists());
+}
+
+#[test]
+fn what_a_job_left_running_keeps_the_permit() {
+    let here = Place::new();
+    let script = format!("({}) >/dev/null 2>&1 & echo $! > left; exit 6", wait_for_go("left"));
+    let ran = here.job(&["--create", "p"], &script).end();
+    assert_eq!(ran.status, Some(6), "chappe does not wait for it");
+    let left: u32 = here.read("left").parse().unwrap();
+    assert!(runs(left));
+    assert_eq!(here.free("p"), 0);
+    let next = here.job(&["p"], "echo next");
+    here.wait_for_waiters("p", 1);
+    here.go("left");
+    assert_eq!(next.end().out, "next\n");
+    assert!(!runs(left));
+}
+
+#[test]
+fn a_process_that_closed_the_lease_keeps_it_by_its_mark() {
+    let here = Place::new();
+    let script =
+        format!("({}) 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- >/dev/null 2>&1 & echo $! > left", wait_for_go("left"));
+    assert_eq!(here.job(&["--create", "p"], &format!("exec sh -c '{script}'")).end().status, Some(0));
+    let left: u32 = here.read("left").parse().unwrap();
+    assert_eq!((runs(left), here.free("p")), (true, 0));
+    here.go("left");
+    until("p free", || (here.free("p") == 1).then_some(()));
+}
+
+#[test]
+fn a_process_that_closed_the_lease_and_cleared_its_environment_is_kept_track_of() {
+    let here = Place::new();
+    let close = "3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-";
+    std::fs::write(here.file("daemon"), format!("echo $$ > left.new; mv left.new left; {}", wait_for_go("left")))
+        .unwrap();
+    let script =
+        format!("env -i setsid sh ./daemon {close} >/dev/null 2>&1 & while [ ! -e left ]; do sleep 0.01; done");
+    let ran = Place::spawn(&mut here.command(&["--json", "acquire", "--create", "p", "--", "sh", "-c", &script])).end();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.err.contains("\"left_running\":") && !ran.err.contains("\"left_running\":0"), "{ran:?}");
+    let left: u32 = here.read("left").parse().unwrap();
+    assert_eq!(std::fs::read(format!("/proc/{left}/environ")).unwrap(), b"", "no mark");
+    let files = std::fs::read_dir(format!("/proc/{left}/fd")).unwrap();
+    let leases = files.filter(|f| {
+        let to = std::fs::read_link(f.as_ref().unwrap().path()).unwrap_or_default();
+        to.to_string_lossy().contains("lease")
+    });
+    assert_eq!(leases.count(), 0, "no file");
+    assert!(runs(left));
+    assert_eq!(here.free("p"), 0, "and yet");
+    let next = here.job(&["p"], "echo next");
+    here.wait_for_waiters("p", 1);
+    kill(left, libc::SIGTERM);
+    assert_eq!(next.end().out, "next\n");
+    assert!(!runs(left));
+}
+
+#[test]
+fn a_permit_taken_by_force_goes_to_the_next_and_its_holder_is_told() {
+    let here = Place::new();
+    let (stuck, job) = here.holder("a", &["--create", "p"]);
+    let next = here.job(&["p"], "echo next");
+    here.wait_for_waiters("p", 1);
+    let refusal = here.fails(1, &["release", "p"]);
+    assert!(refusal.contains(&format!("permit p is held by pid {}", stuck.pid())), "{refusal}");
+    assert!(refusal.contains("chappe release p --force"), "{refusal}");
+    let taken = here.json(&["release", "p", "--force"]);
+    assert_eq!((&taken["permit"], &taken["taken_from"]["pid"]), (&"p".into(), &stuck.pid().into()));
+    assert_eq!(next.end().out, "next\n");
+    assert!(runs(job), "the job is left alone");
+    here.go("a");
+    let ran = stuck.end();
+    assert_eq!(ran.status, Some(0));
+    assert!(ran.err.contains("permit p was taken away while the command ran"), "{ran:?}");
+    assert_eq!(here.free("p"), 1);
+    assert!(here.fails(1, &["release", "p", "--force"]).contains("permit 0 of pool `p` is not held"));
+}
+
+#[test]
+fn one_permit_of_several_is_named_for_release() {
+    let here = Place::new();
+    let (a, _) = here.holder("a", &["--create=2", "slots"]);
+    let err = here.fails(1, &["release", "slots", "--force"]);
+    assert!(err.contains("has 2 permits: say which, `chappe release slots:0 --force`"), "{err}");
+    assert!(here.fails(1, &["release", "slots:7", "--force"]).contains("permit 7 of pool `slots` is not held"));
+    let index = here.json(&["show", "slots"])["holders"][0]["index"].to_string();
+    here.ok(&["release", &format!("slots:{index}"), "--force"]);
+    assert_eq!(here.free("slots"), 2);
+    here.go("a");
+    a.end();
+    let (b, _) = here.holder("b", &["slots"]);
+    let index = here.json(&["show", "slots"])["holders"][0]["index"].to_string();
+    here.ok(&["release", "slots", &index, "--force"]);
+    assert_eq!(here.free("slots"), 2);
+    here.go("b");
+    b.end();
+}

@@ -1,0 +1,139 @@
+//! What is shown, to people and to programs.
+
+use crate::place::Place;
+use serde_json::{Value, json};
+
+#[test]
+fn every_command_speaks_json() {
+    let here = Place::new();
+    assert_eq!(here.json(&["ls"]), json!([]));
+    assert_eq!(here.json(&["pool", "create", "gpu", "--permits", "2"]), json!({"name": "gpu", "permits": 2}));
+    assert_eq!(here.json(&["pool", "resize", "gpu", "3"]), json!({"name": "gpu", "permits": 3}));
+    let made = here.json(&["arena", "create", "lab", "--members", "8", "--objects", "16", "--cells", "32"]);
+    let path = here.arenas().join("lab").display().to_string();
+    assert_eq!(made, json!({"name": "lab", "path": path, "members": 8, "objects": 16, "cells": 32}));
+    assert_eq!(here.json(&["pool", "create", "lab/x"]), json!({"name": "lab/x", "permits": 1}));
+    let (a, _) = here.holder("a", &["gpu"]);
+    assert_eq!(
+        here.json(&["ls"]),
+        json!([
+            {"name": "gpu", "arena": "default", "permits": 3, "free": 2, "held": 1, "waiting": 0},
+            {"name": "lab/x", "arena": "lab", "permits": 1, "free": 1, "held": 0, "waiting": 0},
+        ])
+    );
+    assert_eq!(here.json(&["ls", "lab"]).as_array().unwrap().len(), 1);
+    let shown = here.json(&["show", "gpu"]);
+    assert_eq!(
+        (&shown["name"], &shown["arena"], &shown["permits"], &shown["free"]),
+        (&"gpu".into(), &"default".into(), &3.into(), &2.into())
+    );
+    let holder = &shown["holders"][0];
+    assert_eq!((&holder["pid"], &holder["tid"]), (&a.pid().into(), &a.pid().into()));
+    assert_eq!((&holder["leased"], &holder["orphan"]), (&true.into(), &false.into()));
+    assert_eq!(holder["permit"], format!("gpu:{}", holder["index"]));
+    assert!(holder["held_ms"].is_u64() && holder["label"].as_str().unwrap().starts_with("sh -c"));
+    assert_eq!(shown["waiters"], json!([]));
+    let health = here.json(&["doctor"]);
+    assert_eq!(health["directory"], here.arenas().display().to_string());
+    assert_eq!(health["arenas"][0]["name"], "default");
+    assert_eq!(health["arenas"][0]["error"], Value::Null);
+    assert_eq!(health["arenas"][0]["capacity"]["objects_used"], 1);
+    assert!(health["kernel"].is_array());
+    let index = holder["index"].to_string();
+    let taken = here.json(&["release", "gpu", &index, "--force"]);
+    assert_eq!(taken["taken_from"]["pid"], a.pid());
+    here.go("a");
+    a.end();
+    assert_eq!(here.json(&["pool", "rm", "gpu"]), json!({"removed": "gpu"}));
+    assert_eq!(here.json(&["arena", "rm", "lab"]), json!({"removed": "lab"}));
+    assert_eq!(here.json(&["ls"]), json!([]));
+    let error: Value = serde_json::from_str(&here.fails(1, &["--json", "show", "gone"])).unwrap();
+    assert!(error["error"].as_str().unwrap().contains("no pool `gone`"));
+}
+
+#[test]
+fn people_get_a_table() {
+    let here = Place::new();
+    assert_eq!(here.ok(&["ls"]), "");
+    assert_eq!(here.ok(&["pool", "create", "a-long-name", "-p", "12"]), "");
+    here.ok(&["pool", "create", "b"]);
+    assert_eq!(
+        here.ok(&["ls"]),
+        "POOL         PERMITS  FREE  HELD  WAITING\n\
+         a-long-name       12    12     0        0\n\
+         b                  1     1     0        0\n"
+    );
+    assert_eq!(here.ok(&["show", "b"]), "b: 1 permit, 1 free, 0 waiting\n");
+    let (_a, _) = here.holder("a", &["b"]);
+    let waiter = here.job(&["b"], "true");
+    here.wait_for_waiters("b", 1);
+    let shown = here.ok(&["show", "b"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[0], "b: 1 permit, 0 free, 1 waiting");
+    assert!(
+        lines[1].starts_with("  b  held by pid ") && lines[1].contains(", since ") && lines[1].ends_with(", leased")
+    );
+    assert!(lines[2].starts_with(&format!("  1. in line: pid {} `sh -c true` for ", waiter.pid())), "{shown}");
+}
+
+#[test]
+fn a_pool_shrinks_as_its_permits_come_back() {
+    let here = Place::new();
+    let (a, _) = here.holder("a", &["--create=2", "p"]);
+    let (b, _) = here.holder("b", &["p"]);
+    here.ok(&["pool", "resize", "p", "1"]);
+    assert_eq!(here.json(&["show", "p"])["permits"], 1);
+    here.go("a");
+    here.go("b");
+    assert_eq!((a.end().status, b.end().status), (Some(0), Some(0)));
+    assert_eq!(here.free("p"), 1);
+    here.ok(&["pool", "resize", "p", "4"]);
+    assert_eq!(here.free("p"), 4);
+}
+
+#[test]
+fn the_manual_and_the_completions_are_made() {
+    let here = Place::new();
+    let page = here.ok(&["man"]);
+    assert!(page.starts_with(".ie") || page.contains(".TH"), "{page}");
+    for word in ["chappe", "acquire", "CHAPPE_DIR"] {
+        assert!(page.contains(word) || page.contains(&word.replace('_', "\\_")), "{word}: {page}");
+    }
+    here.ok(&["man", "pages"]);
+    for page in ["chappe.1", "chappe-acquire.1", "chappe-show.1", "chappe-pool-create.1", "chappe-doctor.1"] {
+        assert!(here.read_now(&format!("pages/{page}")).contains(".TH"), "{page}");
+    }
+    assert!(here.read_now("pages/chappe-acquire.1").contains("CHAPPE_PERMIT"));
+    for (shell, word) in [
+        ("bash", "_chappe"),
+        ("zsh", "#compdef chappe"),
+        ("fish", "complete -c chappe"),
+        ("elvish", "chappe"),
+        ("powershell", "chappe"),
+    ] {
+        assert!(here.ok(&["completions", shell]).contains(word), "{shell}");
+    }
+    for command in
+        [&["--help"][..], &["acquire", "--help"], &["show", "--help"], &["doctor", "--help"], &["pool", "--help"]]
+    {
+        assert!(here.ok(command).contains("Usage:"), "{command:?}");
+    }
+    assert!(here.ok(&["acquire", "--help"]).contains("126  the command was found but cannot be run"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let here = Place::new();
+    let mut c = here.program("sh", &["-c", "{ $CHAPPE completions bash; echo $? > status; } | head -c 1 > head"]);
+    assert_eq!(Place::spawn(&mut c).end().status, Some(0));
+    assert_eq!(here.read("status"), "0");
+}
+
+#[test]
+fn a_stdout_that_takes_nothing_is_an_error() {
+    let here = Place::new();
+    let mut c = here.command(&["--json", "ls"]);
+    let ran = Place::spawn(c.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap())).end();
+    assert_eq!(ran.status, Some(1));
+    assert!(ran.err.contains("cannot write to stdout: No space left"), "{ran:?}");
+}

@@ -1,0 +1,10 @@
+//! The command, as its users meet it: the built binary in processes of its own.
+
+mod acquire;
+mod bad_input;
+mod crowd;
+mod lease;
+mod look;
+mod place;
+mod signals;
+mod terminal;

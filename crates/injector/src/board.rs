@@ -1,0 +1,279 @@
+//! The page that the cast of one trial shares, and each member's view of it.
+//!
+//! An anonymous shared mapping that the director makes before it forks anybody. Everything on it is a word that one
+//! role writes and others poll: no lock, so a victim that dies at any instruction leaves it whole.
+//!
+//! | word | written by | says |
+//! |---|---|---|
+//! | `phase` | victim | where it is: `SETTING`, `INSIDE` the operation, `DONE`, `FAILED`; or `REFUSED` by ptrace |
+//! | `ready` | keeper | the stage is set, the victim may start |
+//! | `cue`, `answer` | director, keeper | a cue's number; the keeper answers with the same number |
+//! | `notes` | each survivor its own | its verdict; read after it has exited |
+//! | `backstops` | survivors | how often the backstop fired in them, added up at their ends |
+//! | `words` | the play | whatever it needs; the controls keep their broken structures here |
+//!
+//! Orderings: every access is sequentially consistent. Nothing here is measured.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::step;
+
+/// The victim has not begun its operation.
+pub const SETTING: u32 = 0;
+/// The victim is between [`Stage::begin`] and [`Stage::end`].
+pub const INSIDE: u32 = 1;
+/// The operation returned what the play expected.
+pub const DONE: u32 = 2;
+/// The operation returned something else: the play itself is wrong, or the object under test is.
+pub const FAILED: u32 = 3;
+/// The system does not let the victim be traced.
+pub const REFUSED: u32 = 4;
+
+/// How many words a play has for itself.
+pub const WORDS: usize = 256;
+/// The keeper's note. A helper's is one more than its number.
+pub const KEEPER: usize = 0;
+/// How many survivors can leave a note.
+pub const NOTES: usize = 5;
+const TEXT: usize = 400;
+
+/// The shared page.
+#[repr(C)]
+pub struct Board {
+    /// Where the victim is.
+    pub phase: AtomicU32,
+    /// The keeper has set the stage.
+    pub ready: AtomicU32,
+    cue: AtomicU64,
+    answer: AtomicU64,
+    /// How often the backstop fired in the survivors.
+    pub backstops: AtomicU64,
+    /// The play's own.
+    pub words: [AtomicU64; WORDS],
+    notes: [Note; NOTES],
+}
+
+#[repr(C)]
+struct Note {
+    fault: AtomicU32,
+    length: AtomicU32,
+    text: UnsafeCell<[u8; TEXT]>,
+}
+
+// SAFETY: atomics but for the notes' texts; each has one writer, and is read after that writer's process has ended.
+unsafe impl Sync for Board {}
+
+/// What the survivors can find wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Fault {
+    /// A survivor did not get on within the watchdog.
+    Wedged = 1,
+    /// State contradicts itself, or an operation failed that had no reason to.
+    Torn = 2,
+    /// A permit did not come back.
+    Lost = 3,
+    /// One permit, two holders.
+    Doubled = 4,
+    /// A slot is out of use after the dead have been swept.
+    Leaked = 5,
+}
+
+/// A survivor's finding: nothing, or a fault and what it saw.
+pub type Verdict = Result<(), (Fault, String)>;
+
+/// What the director tells the keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cue {
+    /// The victim sleeps in its operation: do what wakes it, if the play has it woken.
+    Asleep,
+    /// The victim is stopped at the point: check who must get on all the same, or have somebody meet it.
+    Stopped,
+    /// The victim is dead: check, and return the verdict.
+    Dead,
+}
+
+/// One cast member's view of the board.
+#[derive(Clone, Copy)]
+pub struct Stage {
+    board: &'static Board,
+    /// What a survivor waits for at most.
+    pub limit: Duration,
+}
+
+impl Stage {
+    /// Maps a fresh board. It stays mapped: there is one per sweep.
+    pub fn new(limit: Duration) -> Stage {
+        // SAFETY: an anonymous mapping at an address of the kernel's choice disturbs nobody.
+        let page = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<Board>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(page, libc::MAP_FAILED, "no memory for the board: {}", std::io::Error::last_os_error());
+        // SAFETY: the mapping is large enough, page-aligned, zeroed (valid for every field) and never unmapped; all
+        // fields but the notes' texts are atomics, and a text has one writer and a reader that comes after it.
+        Stage { board: unsafe { &*page.cast::<Board>() }, limit }
+    }
+
+    /// The shared page.
+    pub fn board(&self) -> &'static Board {
+        self.board
+    }
+
+    /// One of the play's own words.
+    pub fn word(&self, at: usize) -> &'static AtomicU64 {
+        &self.board.words[at]
+    }
+
+    /// Clears the board for the next trial. Only while no cast member lives.
+    pub fn clear(&self) {
+        let b = self.board;
+        b.phase.store(SETTING, SeqCst);
+        b.ready.store(0, SeqCst);
+        for note in &b.notes {
+            note.fault.store(0, SeqCst);
+        }
+        for word in [&b.cue, &b.answer, &b.backstops].into_iter().chain(&b.words) {
+            word.store(0, SeqCst);
+        }
+    }
+
+    // ---- the victim ----
+
+    /// The operation starts here: the calling thread is the director's from now on.
+    #[inline(always)]
+    pub fn begin(&self) {
+        self.board.phase.store(INSIDE, SeqCst);
+        if !step::offer() {
+            self.board.phase.store(REFUSED, SeqCst);
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+
+    /// The operation ends here; `right` if it returned what the play expects.
+    #[inline(always)]
+    pub fn end(&self, right: bool) {
+        self.board.phase.store(if right { DONE } else { FAILED }, SeqCst);
+        step::here();
+    }
+
+    /// In a play whose victim is not traced: it is where the keeper wants it.
+    pub fn arrive(&self) {
+        self.board.phase.store(INSIDE, SeqCst);
+    }
+
+    // ---- the keeper ----
+
+    /// The stage is set; the next cue is returned.
+    pub fn ready(&self) -> Cue {
+        self.board.ready.store(1, SeqCst);
+        self.next_cue()
+    }
+
+    /// The cue has been acted upon; the next one is returned.
+    pub fn acted(&self, cue: Cue) -> Cue {
+        // A cue that came meanwhile is not answered by this.
+        let given = self.board.cue.load(SeqCst);
+        if given & 3 == cue as u64 + 1 {
+            self.board.answer.store(given, SeqCst);
+        }
+        self.next_cue()
+    }
+
+    /// Whether there is a later cue than `cue`, which is being acted upon.
+    pub fn urged(&self, cue: Cue) -> bool {
+        self.board.cue.load(SeqCst) & 3 != cue as u64 + 1
+    }
+
+    fn next_cue(&self) -> Cue {
+        // The director always gives a last cue, or ends this process: no limit is needed.
+        while self.board.cue.load(SeqCst) == self.board.answer.load(SeqCst) {
+            pause();
+        }
+        match self.board.cue.load(SeqCst) & 3 {
+            1 => Cue::Asleep,
+            2 => Cue::Stopped,
+            _ => Cue::Dead,
+        }
+    }
+
+    // ---- any survivor ----
+
+    /// Leaves a verdict on the board. Each survivor has a note of its own.
+    pub fn judge(&self, whose: usize, verdict: &Verdict) {
+        if let Err((fault, text)) = verdict {
+            let note = &self.board.notes[whose];
+            let bytes = &text.as_bytes()[..text.len().min(TEXT)];
+            // SAFETY: the survivor is the only writer; the director reads after its exit.
+            unsafe { (&mut *note.text.get())[..bytes.len()].copy_from_slice(bytes) };
+            note.length.store(bytes.len() as u32, SeqCst);
+            note.fault.store(*fault as u32, SeqCst);
+        }
+    }
+
+    /// Waits until `true_now` says so, for the watchdog's time at most. Says whether it did.
+    pub fn until(&self, true_now: impl FnMut() -> bool) -> bool {
+        within(self.limit, true_now)
+    }
+
+    // ---- the director ----
+
+    /// Gives a cue, without waiting for the answer.
+    pub fn give(&self, cue: Cue) {
+        let serial = self.board.cue.load(SeqCst) >> 2;
+        self.board.cue.store((serial + 1) << 2 | (cue as u64 + 1), SeqCst);
+    }
+
+    /// Whether the keeper has acted upon the last cue.
+    pub fn answered(&self) -> bool {
+        self.board.answer.load(SeqCst) == self.board.cue.load(SeqCst)
+    }
+
+    /// The first verdict that is not good, after all survivors have exited.
+    pub fn verdict(&self) -> Verdict {
+        for note in &self.board.notes {
+            let fault = match note.fault.load(SeqCst) {
+                0 => continue,
+                1 => Fault::Wedged,
+                3 => Fault::Lost,
+                4 => Fault::Doubled,
+                5 => Fault::Leaked,
+                _ => Fault::Torn,
+            };
+            let length = note.length.load(SeqCst) as usize;
+            // SAFETY: its writer has exited; nobody writes any more.
+            let text = unsafe { &(&*note.text.get())[..length] };
+            return Err((fault, String::from_utf8_lossy(text).into_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Waits until `true_now` says so, for `limit` at most. Says whether it did.
+pub fn within(limit: Duration, mut true_now: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if true_now() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return true_now();
+        }
+        pause();
+    }
+}
+
+/// A short sleep between two looks at a word: two CPUs are too few to spin on.
+pub fn pause() {
+    std::thread::sleep(Duration::from_micros(20));
+}

@@ -1,0 +1,187 @@
+//! What the program does: `chappe-injector control | sweep | soak`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use chappe_injector::soak::{self, Soak};
+use chappe_injector::{Plan, Play, cast, control, play, repeat, report, sweep, trial};
+
+const USAGE: &str = "\
+usage: chappe-injector control                    are known mistakes caught?
+       chappe-injector sweep [--all | --share N]  kill at every instruction, or every N-th and all that matter (100)
+                             [--only WORDS]       operations whose `name, scene` contains WORDS
+                             [--json]             one object a line
+       chappe-injector soak [--kills N]           random kills while jobs share pools (1000)
+                            [--chappe PATH]       the chappe command (the one beside this program)
+                            [--seed N]            where the random choices begin
+status: 0 nothing found, 1 something found, 2 usage, 3 cannot be done here (ptrace refused, no chappe command)";
+
+/// Nothing found, something found, asked wrongly, not possible here.
+const STATUS: [u8; 4] = [0, 1, 2, 3];
+
+/// Runs the command that the arguments name.
+pub fn run() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    trial::prepare();
+    let status = match args.as_slice() {
+        [play::REST] => {
+            std::thread::sleep(Duration::from_secs(60));
+            Ok(0)
+        }
+        [soak::JOB, home, ms, forks] => {
+            let work = Duration::from_millis(ms.parse().unwrap_or(1));
+            return ExitCode::from(cast::job(home.as_ref(), work, *forks == "fork") as u8);
+        }
+        [soak::HOLD, home, ms] => {
+            let work = Duration::from_millis(ms.parse().unwrap_or(1));
+            return ExitCode::from(cast::hold(home.as_ref(), work) as u8);
+        }
+        ["acquire", words @ ..] => {
+            return ExitCode::from(cast::supervise_without_a_lease(words) as u8);
+        }
+        ["control"] => Ok(try_controls()),
+        ["sweep", rest @ ..] => sweep_all(rest),
+        ["soak", rest @ ..] => run_soak(rest),
+        _ => Err(String::new()),
+    };
+    ExitCode::from(match status {
+        Ok(which) => STATUS[which],
+        Err(why) => {
+            eprintln!("{why}{}{USAGE}", if why.is_empty() { "" } else { "\n" });
+            2
+        }
+    })
+}
+
+fn say(text: &str) {
+    // Whoever no longer reads has the exit status.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+fn try_controls() -> usize {
+    let mut missed = false;
+    say(&report::head());
+    for control in control::all() {
+        let (tally, seen) = control.try_out();
+        say(&report::row(&tally));
+        if tally.refused {
+            return refused();
+        }
+        say(if seen { "    as it must be" } else { "    NOT AS IT MUST BE: this injector proves nothing" });
+        missed |= !seen;
+    }
+    usize::from(missed)
+}
+
+fn refused() -> usize {
+    eprintln!(
+        "this system does not let a process be traced (ptrace): a container needs CAP_SYS_PTRACE or a seccomp profile \
+         that allows it, and a debugger must not trace the injector"
+    );
+    3
+}
+
+fn sweep_all(args: &[&str]) -> Result<usize, String> {
+    let (mut plan, mut only, mut json) = (Plan::share(100), "", false);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--all" => plan = Plan::all(),
+            "--share" => plan = Plan::share(number(args.next())?),
+            "--only" => only = args.next().ok_or("--only needs words")?,
+            "--json" => json = true,
+            other => return Err(format!("`{other}` is not known here")),
+        }
+    }
+    let home = Home::make().map_err(|e| e.to_string())?;
+    // SAFETY: this process has one thread.
+    unsafe { std::env::set_var("CHAPPE_DIR", &home.0) };
+    let cases = play::all(&home.0);
+    let all = plan.stride == 1;
+    let chosen: Vec<_> = cases
+        .iter()
+        .filter(
+            |c| if only.is_empty() { all || !c.long() } else { format!("{}, {}", c.name(), c.scene()).contains(only) },
+        )
+        .collect();
+    if chosen.is_empty() {
+        return Err(format!("no operation is called `{only}`"));
+    }
+    if !json {
+        say(&report::head());
+    }
+    let mut total = chappe_injector::Tally { name: "in all".to_owned(), ..Default::default() };
+    for case in chosen {
+        let times = if all { 200 } else { 10 };
+        let plan = if case.long() { Plan::share(plan.stride.max(20)) } else { plan };
+        let tally = if case.led() { sweep(case, plan) } else { repeat(case, times, plan.limit) };
+        say(&if json { report::json(&tally) } else { report::row(&tally) });
+        if tally.refused {
+            return Ok(refused());
+        }
+        total.add(&tally);
+    }
+    say(&if json { report::json(&total) } else { report::row(&total) });
+    Ok(usize::from(!total.clean()))
+}
+
+fn run_soak(args: &[&str]) -> Result<usize, String> {
+    let beside = std::env::current_exe().map_err(|e| e.to_string())?.with_file_name("chappe");
+    let (mut kills, mut chappe, mut seed) = (1000, beside, None);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--kills" => kills = number(args.next())?,
+            "--chappe" => chappe = PathBuf::from(args.next().ok_or("--chappe needs a path")?),
+            "--seed" => seed = Some(number(args.next())?),
+            other => return Err(format!("`{other}` is not known here")),
+        }
+    }
+    if !chappe.is_file() {
+        eprintln!("there is no chappe command at {}: build it (`cargo build -p chappe-cli`)", chappe.display());
+        return Ok(3);
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
+    let seed = seed.unwrap_or(now);
+    let home = Home::make().map_err(|e| e.to_string())?;
+    let soak = Soak { kills, chappe, home: home.0.clone(), seed, limit: Duration::from_secs(30) };
+    let outcome = soak::soak(&soak).map_err(|e| e.to_string())?;
+    say(&outcome.summary(seed));
+    Ok(usize::from(!outcome.clean()))
+}
+
+fn number<T: std::str::FromStr>(arg: Option<&&str>) -> Result<T, String> {
+    let arg = arg.ok_or("a number is missing")?;
+    arg.parse().map_err(|_| format!("`{arg}` is not a number that fits here"))
+}
+
+/// A directory of this run's own, removed at its end; what a killed run has left is removed by the next.
+struct Home(PathBuf);
+
+const PREFIX: &str = "chappe-injector-";
+
+impl Home {
+    fn make() -> std::io::Result<Home> {
+        for entry in std::fs::read_dir("/dev/shm")?.flatten() {
+            let name = entry.file_name();
+            let Some(pid) = name.to_str().and_then(|n| n.strip_prefix(PREFIX)) else { continue };
+            if pid.parse::<u32>().is_ok() && !PathBuf::from(format!("/proc/{pid}")).exists() {
+                // Another user's stays.
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+        let path = PathBuf::from(format!("/dev/shm/{PREFIX}{}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(Home(path))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // What cannot be removed is the next run's business.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

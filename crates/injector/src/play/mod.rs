@@ -1,0 +1,283 @@
+//! Plays over chappe's own operations.
+//!
+//! An [`Operation`] says what the victim does and what the survivors demand; a [`Scene`] says who else is there. A
+//! [`Case`] is one in the other. Each trial has an arena directory of its own, empty at the start.
+//!
+//! | scene | who else | when the victim is at its point |
+//! |---|---|---|
+//! | alone | nobody | it dies |
+//! | waiters | two processes that sleep in the pool's queue; where the victim sleeps too, one before, one behind it | it dies |
+//! | met | one process, which begins an operation of the same kind while the victim is stopped, and gets as far as it can | it dies |
+//! | stopped | nobody; or with *waiter*, one that waits ahead | whoever needs nothing of the victim's must get on; then it dies, or goes on |
+//!
+//! The keeper's demand after the death is the same everywhere: every helper gets what it came for, every permit can be had
+//! exactly once, the names are those that should be there, nothing is out of use.
+
+mod lives;
+mod objects;
+mod permits;
+mod world;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::SeqCst;
+
+use crate::board::{Cue, Fault, INSIDE, Stage, Verdict};
+use crate::step;
+use crate::trial::{Pause, Play};
+pub use lives::REST;
+pub use world::World;
+use world::{DONE_HELPERS, HERE, MEET, SECOND, VICTIM};
+
+/// The surroundings of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scene {
+    /// Nobody else.
+    Alone,
+    /// Two processes wait in the queue.
+    Waiters,
+    /// Another process comes while the victim is stopped at its point.
+    Met,
+    /// The victim is stopped at its point, and others must get on.
+    Stopped,
+    /// The same, and a process waits ahead of the victim, or for what it has.
+    StoppedWaiter,
+}
+
+impl Scene {
+    fn helpers(self) -> usize {
+        match self {
+            Scene::Alone | Scene::Stopped => 0,
+            Scene::Met | Scene::StoppedWaiter => 1,
+            Scene::Waiters => 2,
+        }
+    }
+
+    /// Whether helpers wait from the start.
+    pub fn waits(self) -> bool {
+        matches!(self, Scene::Waiters | Scene::StoppedWaiter)
+    }
+}
+
+/// One of chappe's operations.
+pub trait Operation {
+    /// What the tables call it.
+    fn name(&self) -> &'static str;
+
+    /// The scenes in which it is tried.
+    fn scenes(&self) -> &'static [Scene];
+
+    /// Whether the victim has the permit from before on: helpers come after it has.
+    fn victim_holds(&self) -> bool {
+        false
+    }
+
+    /// Whether the victim sleeps in its operation where helpers wait: then the second comes after it.
+    fn victim_sleeps(&self) -> bool {
+        false
+    }
+
+    /// The keeper makes what is there, and takes what it holds until the victim sleeps or is dead.
+    fn build(&self, w: &mut World) -> Verdict;
+
+    /// The victim prepares, and runs the operation between [`Stage::begin`] and [`Stage::end`].
+    fn perform(&self, w: &World);
+
+    /// A helper that waits.
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        w.pass("p")
+    }
+
+    /// A helper that comes while the victim is stopped.
+    fn meet(&self, w: &World) -> Verdict {
+        w.pass("p")
+    }
+
+    /// The keeper, while the victim is stopped: who must get on all the same?
+    fn others(&self, w: &mut World) -> Verdict {
+        w.take_or_victim_has("p")
+    }
+
+    /// The keeper, right after the victim's death.
+    fn bereaved(&self, _w: &mut World) -> Verdict {
+        Ok(())
+    }
+
+    /// The keeper, after the victim's death and all helpers' ends.
+    fn check(&self, w: &mut World) -> Verdict {
+        w.audit("p", 1)?;
+        w.full_house("default", &["p"])
+    }
+
+    /// Whether the victim is led (see [`Play::led`]).
+    fn led(&self) -> bool {
+        true
+    }
+
+    /// Whether it is too long for a share: hundreds of thousands of instructions.
+    fn long(&self) -> bool {
+        false
+    }
+}
+
+/// An operation in a scene.
+pub struct Case {
+    operation: Box<dyn Operation>,
+    scene: Scene,
+    home: PathBuf,
+}
+
+impl Case {
+    /// Whether it is too long for a share.
+    pub fn long(&self) -> bool {
+        self.operation.long()
+    }
+
+    fn world<'a>(&self, stage: &'a Stage) -> World<'a> {
+        World::new(stage, self.scene)
+    }
+}
+
+/// Every operation in each of its scenes; their arenas lie in `home`.
+pub fn all(home: &Path) -> Vec<Case> {
+    let operations = || permits::all().into_iter().chain(objects::all()).chain(lives::all());
+    let scenes: Vec<&'static [Scene]> = operations().map(|o| o.scenes()).collect();
+    let mut cases = Vec::new();
+    for (at, list) in scenes.into_iter().enumerate() {
+        for scene in list {
+            let operation = operations().nth(at).expect("the list is the same each time");
+            cases.push(Case { operation, scene: *scene, home: home.to_owned() });
+        }
+    }
+    cases
+}
+
+impl Play for Case {
+    fn name(&self) -> String {
+        self.operation.name().to_owned()
+    }
+
+    fn scene(&self) -> String {
+        match self.scene {
+            Scene::Alone => "alone",
+            Scene::Waiters => "waiters",
+            Scene::Met => "met",
+            Scene::Stopped => "stopped",
+            Scene::StoppedWaiter => "stopped, waiter",
+        }
+        .to_owned()
+    }
+
+    fn helpers(&self) -> usize {
+        self.scene.helpers()
+    }
+
+    fn pause(&self) -> Pause {
+        match self.scene {
+            Scene::Alone | Scene::Waiters => Pause::None,
+            Scene::Met => Pause::Meet,
+            Scene::Stopped | Scene::StoppedWaiter => Pause::Check,
+        }
+    }
+
+    fn led(&self) -> bool {
+        self.operation.led()
+    }
+
+    fn reset(&self) {
+        for entry in std::fs::read_dir(&self.home).expect("the trials' directory").flatten() {
+            // What is gone already is gone.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+
+    fn keeper(&self, stage: &Stage) -> Verdict {
+        let mut w = self.world(stage);
+        let verdict = self.keep(&mut w);
+        stage.board().backstops.fetch_add(chappe::recoveries().backstops, SeqCst);
+        verdict
+    }
+
+    fn helper(&self, stage: &Stage, which: usize) -> Verdict {
+        let w = self.world(stage);
+        let verdict = if self.scene == Scene::Met {
+            w.attend(MEET)?;
+            stage.word(HERE).store(u64::from(std::process::id()), SeqCst);
+            self.operation.meet(&w)
+        } else {
+            w.attend(if which == 0 { world::FIRST } else { SECOND })?;
+            self.operation.wait(&w, which)
+        };
+        stage.board().backstops.fetch_add(chappe::recoveries().backstops, SeqCst);
+        stage.word(DONE_HELPERS).fetch_add(1, SeqCst);
+        verdict
+    }
+
+    fn victim(&self, stage: &Stage) {
+        stage.word(VICTIM).store(u64::from(std::process::id()), SeqCst);
+        self.operation.perform(&self.world(stage));
+    }
+}
+
+impl Case {
+    fn keep(&self, w: &mut World) -> Verdict {
+        let stage = w.stage();
+        self.operation.build(w)?;
+        if self.scene.waits() && !self.operation.victim_holds() {
+            let first = if self.operation.victim_sleeps() { 1 } else { self.scene.helpers() };
+            w.call(world::FIRST);
+            if first == 2 {
+                w.call(SECOND);
+            }
+            if !stage.until(|| w.waiting() >= first) {
+                return Err((Fault::Wedged, "helpers do not come to wait".to_owned()));
+            }
+        }
+        if !self.operation.led() {
+            // There are no cues: the victim says when it is where it should be.
+            stage.board().ready.store(1, SeqCst);
+            if !stage.until(|| stage.board().phase.load(SeqCst) == INSIDE) {
+                return Err((Fault::Wedged, "the victim does not come to hold the permit".to_owned()));
+            }
+            self.operation.others(w)?;
+        } else {
+            let mut cue = stage.ready();
+            while cue != Cue::Dead {
+                match cue {
+                    Cue::Asleep if self.scene.waits() && self.operation.victim_sleeps() => {
+                        w.call(SECOND);
+                        let all = self.scene.helpers() + 1;
+                        if stage.until(|| w.waiting() >= all || stage.urged(cue)) && !stage.urged(cue) {
+                            w.let_go();
+                        }
+                    }
+                    Cue::Stopped if self.scene == Scene::Met => self.have_it_met(stage),
+                    Cue::Stopped => self.operation.others(w)?,
+                    Cue::Asleep | Cue::Dead => {}
+                }
+                cue = stage.acted(cue);
+            }
+            self.operation.bereaved(w)?;
+            w.let_go();
+        }
+        for word in [world::FIRST, SECOND, MEET] {
+            w.call(word);
+        }
+        let helpers = self.scene.helpers();
+        let done = || stage.word(DONE_HELPERS).load(SeqCst) as usize;
+        if !stage.until(|| done() == helpers) {
+            return Err((Fault::Wedged, format!("{} of {helpers} helpers get on; {}", done(), w.describe())));
+        }
+        self.operation.check(w)
+    }
+
+    /// Lets the helper come, until it is through or sleeps for something that the victim has.
+    fn have_it_met(&self, stage: &Stage) {
+        stage.word(MEET).store(1, SeqCst);
+        let mut asleep = 0;
+        stage.until(|| {
+            let here = stage.word(HERE).load(SeqCst) as libc::pid_t;
+            asleep = if here != 0 && step::state(here) == Some(b'S') { asleep + 1 } else { 0 };
+            asleep >= 3 || stage.word(DONE_HELPERS).load(SeqCst) > 0
+        });
+    }
+}

@@ -1,0 +1,320 @@
+//! Acquire, release, choice, timeout, owned permits, leases, and recovery itself.
+
+use std::mem::forget;
+use std::time::Duration;
+
+use chappe::{AcquireError, acquire_any};
+
+use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
+use super::world::{World, fine};
+use super::{Operation, Scene};
+use crate::board::{Fault, Verdict};
+
+/// All of them.
+pub fn all() -> Vec<Box<dyn Operation>> {
+    vec![
+        Box::new(Acquire),
+        Box::new(Release),
+        Box::new(Choice),
+        Box::new(TimedOut),
+        Box::new(AcquireOwned),
+        Box::new(TakeLease),
+        Box::new(EndLease { job: true }),
+        Box::new(EndLease { job: false }),
+        Box::new(Leave),
+        Box::new(Recover),
+    ]
+}
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Joins the arena, and leaves the pool as it is.
+fn warm(w: &World, name: &str) -> &'static chappe::Pool {
+    let pool = w.open(name).expect("the keeper has made it");
+    drop(pool.try_acquire());
+    pool
+}
+
+/// One permit; the keeper holds it where helpers wait.
+fn build_one(w: &mut World) -> Verdict {
+    let pool = w.make("p", 1)?;
+    if w.scene().waits() { w.hold(pool) } else { Ok(()) }
+}
+
+struct Acquire;
+
+impl Operation for Acquire {
+    fn name(&self) -> &'static str {
+        "acquire"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build_one(w)
+    }
+    fn perform(&self, w: &World) {
+        let pool = warm(w, "p");
+        w.stage().begin();
+        let got = pool.acquire();
+        w.stage().end(got.is_ok());
+        forget(got);
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if w.scene() == StoppedWaiter { w.waiter_gets_it("p") } else { w.take_or_victim_has("p") }
+    }
+}
+
+struct Release;
+
+impl Operation for Release {
+    fn name(&self) -> &'static str {
+        "release"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1).map(|_| ())
+    }
+    fn perform(&self, w: &World) {
+        let pool = warm(w, "p");
+        let permit = pool.acquire().expect("it is free");
+        w.holding(pool);
+        w.stage().begin();
+        drop(permit);
+        w.stage().end(true);
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if w.scene() == StoppedWaiter { w.waiter_gets_it("p") } else { w.take_or_victim_has("p") }
+    }
+}
+
+struct Choice;
+
+impl Operation for Choice {
+    fn name(&self) -> &'static str {
+        "choice of 3"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        for name in NAMES {
+            let pool = w.make(name, 1)?;
+            if w.scene().waits() {
+                w.hold(pool)?;
+            }
+        }
+        Ok(())
+    }
+    fn perform(&self, w: &World) {
+        let pools = NAMES.map(|name| warm(w, name));
+        w.stage().begin();
+        let got = acquire_any(&pools);
+        w.stage().end(got.is_ok());
+        forget(got);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        let pools = [w.open("a")?, w.open("b")?, w.open("c")?];
+        w.pass_through(acquire_any(&pools).map(|(_, permit)| permit))
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        self.wait(w, 0)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        let mut victims = 0;
+        for name in NAMES {
+            w.take_or_victim_has(name)?;
+            victims += u32::from(w.victim_has(w.open(name)?));
+        }
+        if victims > 1 { Err((Fault::Doubled, format!("a choice took {victims} permits"))) } else { Ok(()) }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        for name in NAMES {
+            w.audit(name, 1)?;
+        }
+        w.full_house("default", &NAMES)
+    }
+}
+
+struct TimedOut;
+
+impl Operation for TimedOut {
+    fn name(&self) -> &'static str {
+        "acquire, timed out"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let pool = w.make("p", 1)?;
+        w.hold(pool)
+    }
+    fn perform(&self, w: &World) {
+        let pool = warm(w, "p");
+        // Starts what a first wait starts.
+        drop(pool.acquire_timeout(Duration::from_micros(1)));
+        w.stage().begin();
+        let got = pool.acquire_timeout(Duration::from_millis(1));
+        w.stage().end(matches!(got, Err(AcquireError::Timeout)));
+    }
+}
+
+struct AcquireOwned;
+
+impl Operation for AcquireOwned {
+    fn name(&self) -> &'static str {
+        "acquire_owned, first"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build_one(w)
+    }
+    fn perform(&self, w: &World) {
+        let pool = warm(w, "p");
+        w.stage().begin();
+        let got = pool.acquire_owned();
+        w.stage().end(got.is_ok());
+        forget(got);
+    }
+}
+
+struct TakeLease;
+
+impl Operation for TakeLease {
+    fn name(&self) -> &'static str {
+        "lease"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1).map(|_| ())
+    }
+    fn perform(&self, w: &World) {
+        let pool = warm(w, "p");
+        let mut permit = pool.acquire().expect("it is free");
+        w.holding(pool);
+        w.stage().begin();
+        let lease = permit.lease();
+        w.stage().end(lease.is_ok());
+        forget((permit, lease));
+    }
+}
+
+/// The holder is done, and a job that inherited the lease goes on: the permit must stay away until the job ends.
+struct EndLease {
+    job: bool,
+}
+
+impl Operation for EndLease {
+    fn name(&self) -> &'static str {
+        if self.job { "release, job goes on" } else { "release, job gone" }
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn long(&self) -> bool {
+        // Looks at every process of the machine, for the mark that a job may bear.
+        !self.job
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1).map(|_| ())
+    }
+    fn perform(&self, w: &World) {
+        let pool = warm(w, "p");
+        let mut permit = pool.acquire().expect("it is free");
+        let lease = permit.lease().expect("a lease");
+        if self.job {
+            w.leave_a_job();
+        }
+        w.holding(pool);
+        w.stage().begin();
+        drop(lease);
+        drop(permit);
+        w.stage().end(true);
+    }
+    fn bereaved(&self, w: &mut World) -> Verdict {
+        if self.job { w.end_the_job("p") } else { Ok(()) }
+    }
+}
+
+struct Leave;
+
+impl Operation for Leave {
+    fn name(&self) -> &'static str {
+        "leave, holding"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1).map(|_| ())
+    }
+    fn perform(&self, w: &World) {
+        let pool = warm(w, "p");
+        let arena = chappe::Arena::open("default").expect("it is there");
+        forget(pool.acquire().expect("it is free"));
+        w.holding(pool);
+        w.stage().begin();
+        arena.leave();
+        w.stage().end(true);
+    }
+}
+
+/// The recoverer is killed.
+struct Recover;
+
+impl Operation for Recover {
+    fn name(&self) -> &'static str {
+        "recover a dead holder"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Met, Stopped]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1)?;
+        let holder = crate::trial::Child::fork(|| {
+            let pool = w.open("p").expect("the keeper has made it");
+            forget(fine("taking", pool.try_acquire()).expect("it is free"));
+        });
+        // Dropping it would kill it before it holds.
+        let mut holder = holder;
+        if w.stage().until(|| holder.ended().is_some()) && holder.ended() == Some(0) {
+            return Ok(());
+        }
+        Err((Fault::Torn, "the holder to be recovered did not get its permit".to_owned()))
+    }
+    fn perform(&self, w: &World) {
+        let pool = w.open("p").expect("the keeper has made it");
+        w.stage().begin();
+        let got = pool.try_acquire();
+        // Others may have recovered it, and had it, meanwhile.
+        w.stage().end(got.is_ok() || w.scene() != Alone && matches!(got, Err(AcquireError::WouldBlock)));
+        forget(got);
+    }
+}

@@ -1,0 +1,368 @@
+//! What keeper and helpers do: hold, pass on, count, and look for what is out of use.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use chappe::{AcquireError, Arena, ArenaError, ArenaOptions, Permit, Pool, PoolError};
+
+use super::Scene;
+use crate::board::{DONE, Fault, Stage, Verdict, within};
+use crate::trial::OVER;
+
+/// Words of the board. The first helper may come.
+pub const FIRST: usize = 0;
+/// The second helper may come.
+pub const SECOND: usize = 1;
+/// The helper that meets the stopped victim may come.
+pub const MEET: usize = 2;
+/// That helper's process, once it is about to begin.
+pub const HERE: usize = 3;
+/// How many helpers are through.
+pub const DONE_HELPERS: usize = 4;
+/// The victim's process.
+pub const VICTIM: usize = 5;
+/// The process of a child that the victim made.
+pub const CHILD: usize = 6;
+/// The job that a victim left may end.
+const JOB_MAY_END: usize = 7;
+/// The job has ended.
+const JOB_HAS_ENDED: usize = 8;
+/// Who has permit `i` of pool `j`: word `OWNERS + 16 * j + i`.
+const OWNERS: usize = 64;
+
+/// Capacities of every arena here: small enough to fill in a moment.
+pub const OPTIONS: ArenaOptions = ArenaOptions { members: Some(16), objects: Some(6), cells: Some(12) };
+
+/// A fault with its description.
+pub fn fault<T>(fault: Fault, text: impl Into<String>) -> Result<T, (Fault, String)> {
+    Err((fault, text.into()))
+}
+
+/// An operation that had no reason to fail.
+pub fn fine<T, E: std::fmt::Display>(what: &str, result: Result<T, E>) -> Result<T, (Fault, String)> {
+    result.map_err(|e| (Fault::Torn, format!("{what}: {e}")))
+}
+
+/// One survivor's (or the victim's) hold on the play.
+pub struct World<'a> {
+    stage: &'a Stage,
+    scene: Scene,
+    held: Vec<Permit<'static>>,
+    /// The pool whose queue is counted.
+    queue: Option<&'static Pool>,
+}
+
+impl<'a> World<'a> {
+    /// With nothing in hand.
+    pub fn new(stage: &'a Stage, scene: Scene) -> World<'a> {
+        World { stage, scene, held: Vec::new(), queue: None }
+    }
+
+    /// The board.
+    pub fn stage(&self) -> &'a Stage {
+        self.stage
+    }
+
+    /// The surroundings.
+    pub fn scene(&self) -> Scene {
+        self.scene
+    }
+
+    /// Whether the operation ran to its end before its process was killed.
+    pub fn was_done(&self) -> bool {
+        self.stage.board().phase.load(SeqCst) == DONE
+    }
+
+    // ---- words ----
+
+    /// Lets whoever attends to the word come.
+    pub fn call(&self, word: usize) {
+        self.stage.word(word).store(1, SeqCst);
+    }
+
+    /// Waits for a call. The keeper always calls in the end, unless it has failed: then nothing matters any more.
+    pub fn attend(&self, word: usize) -> Verdict {
+        let limit = self.stage.limit * 2;
+        if within(limit, || self.stage.word(word).load(SeqCst) != 0) {
+            return Ok(());
+        }
+        fault(Fault::Wedged, "a helper is never called")
+    }
+
+    /// The victim has the permit: helpers may come, and it begins once they wait.
+    pub fn holding(&self, pool: &Pool) {
+        if self.scene.waits() {
+            self.call(FIRST);
+            self.call(SECOND);
+            let all = self.scene.helpers();
+            assert!(self.stage.until(|| pool.waiters().len() == all), "helpers do not come to wait");
+        }
+    }
+
+    /// The victim leaves a child behind that has inherited what it has open, a lease among it.
+    pub fn leave_a_job(&self) {
+        let stage = self.stage;
+        // SAFETY: this process has one thread of its own; the child goes on as any process would.
+        if unsafe { libc::fork() } == 0 {
+            let told = || stage.word(JOB_MAY_END).load(SeqCst) + stage.word(OVER).load(SeqCst) != 0;
+            within(stage.limit * 4, told);
+            stage.word(JOB_HAS_ENDED).store(1, SeqCst);
+            // SAFETY: ends this process at once.
+            unsafe { libc::_exit(0) };
+        }
+    }
+
+    /// Nobody has the permit while the job goes on; then it ends.
+    pub fn end_the_job(&self, name: &str) -> Verdict {
+        let pool = self.open(name)?;
+        let passed = self.stage.word(DONE_HELPERS).load(SeqCst) > 0;
+        let runs = self.stage.word(JOB_HAS_ENDED).load(SeqCst) == 0;
+        match pool.try_acquire() {
+            Err(AcquireError::WouldBlock) if !passed && runs => {}
+            Ok(_) => return fault(Fault::Doubled, "the permit is to be had while its job goes on"),
+            _ if passed => return fault(Fault::Doubled, "a waiter got the permit while its job goes on"),
+            Err(e) => return fault(Fault::Torn, format!("trying while the job goes on: {e}")),
+        }
+        self.call(JOB_MAY_END);
+        Ok(())
+    }
+
+    // ---- pools ----
+
+    /// Opens a pool for the life of this process.
+    pub fn open(&self, name: &str) -> Result<&'static Pool, (Fault, String)> {
+        let pool = fine(&format!("opening {name}"), Pool::open(name))?;
+        Ok(Box::leak(Box::new(pool)))
+    }
+
+    /// The keeper makes a pool in arena `default`, and the arena with the first.
+    pub fn make(&mut self, name: &str, permits: u32) -> Result<&'static Pool, (Fault, String)> {
+        let (arena, object) = name.split_once('/').unwrap_or(("default", name));
+        let arena = fine("making the arena", Arena::open_or_create(arena, &OPTIONS))?;
+        let pool = fine(&format!("making {name}"), Pool::create_in(arena, object, permits))?;
+        let pool: &'static Pool = Box::leak(Box::new(pool));
+        self.queue = Some(pool);
+        Ok(pool)
+    }
+
+    /// The keeper holds one more permit.
+    pub fn hold(&mut self, pool: &'static Pool) -> Verdict {
+        let permit = fine("taking a free permit", pool.try_acquire())?;
+        claim(self.stage, &permit)?;
+        self.held.push(permit);
+        Ok(())
+    }
+
+    /// The keeper gives back what it holds.
+    pub fn let_go(&mut self) {
+        for permit in self.held.drain(..) {
+            unclaim(self.stage, &permit);
+        }
+    }
+
+    /// How many wait where the keeper looks.
+    pub fn waiting(&self) -> usize {
+        self.queue.map_or(0, |pool| pool.waiters().len())
+    }
+
+    /// Who holds and who waits, for findings.
+    pub fn describe(&self) -> String {
+        let Some(pool) = self.queue else { return String::new() };
+        let holders: Vec<_> = pool.holders().iter().map(|h| (h.index, h.who.pid, h.who.life)).collect();
+        let waiters: Vec<_> = pool.waiters().iter().map(|h| (h.who.pid, h.who.life)).collect();
+        let victim = self.stage.word(VICTIM).load(SeqCst);
+        format!("of {} held {holders:?}, waiting {waiters:?}, the victim was {victim}", pool.name())
+    }
+
+    /// A helper's part: waits for a permit of the pool, makes sure that nobody else has it, gives it back.
+    pub fn pass(&self, name: &str) -> Verdict {
+        self.pass_through(self.open(name)?.acquire())
+    }
+
+    /// The same with a permit that has just been acquired.
+    pub fn pass_through(&self, got: Result<Permit<'_>, AcquireError>) -> Verdict {
+        let permit = fine("waiting for a permit", got)?;
+        claim(self.stage, &permit)?;
+        unclaim(self.stage, &permit);
+        Ok(())
+    }
+
+    /// As [`World::pass`], where the pool or its arena may be removed meanwhile: `remade` makes it again.
+    pub fn pass_or_dead(&self, name: &str, remade: bool) -> Verdict {
+        loop {
+            let pool = if remade { remake(name) } else { Pool::open(name) };
+            let result = match &pool {
+                Ok(pool) => pool.acquire(),
+                Err(PoolError::Unknown { .. } | PoolError::Dead { .. }) if !remade => return Ok(()),
+                Err(PoolError::Dead { .. }) => continue,
+                Err(e) => return fault(Fault::Torn, format!("opening {name}: {e}")),
+            };
+            match result {
+                Err(AcquireError::Dead { .. } | AcquireError::Arena(ArenaError::Removed { .. })) if remade => {}
+                Err(AcquireError::Dead { .. } | AcquireError::Arena(ArenaError::Removed { .. })) => return Ok(()),
+                other => return self.pass_through(other),
+            }
+        }
+    }
+
+    // ---- demands ----
+
+    /// While the victim is stopped: the permit can be had at once, unless it is the victim's.
+    pub fn take_or_victim_has(&self, name: &str) -> Verdict {
+        let pool = self.open(name)?;
+        match pool.try_acquire() {
+            Ok(permit) => {
+                claim(self.stage, &permit)?;
+                unclaim(self.stage, &permit);
+                Ok(())
+            }
+            Err(AcquireError::WouldBlock) if self.victim_has(pool) => Ok(()),
+            Err(AcquireError::WouldBlock) => {
+                let what = format!("the permit is neither free nor the stopped victim's; {}", self.describe());
+                fault(Fault::Wedged, what)
+            }
+            Err(e) => fault(Fault::Torn, format!("trying while the victim is stopped: {e}")),
+        }
+    }
+
+    /// Whether the victim is among the pool's holders.
+    pub fn victim_has(&self, pool: &Pool) -> bool {
+        let victim = self.stage.word(VICTIM).load(SeqCst);
+        pool.holders().iter().any(|h| u64::from(h.who.pid) == victim)
+    }
+
+    /// While the victim is stopped: the helper that waits gets the permit, unless it is the victim's.
+    pub fn waiter_gets_it(&mut self, name: &str) -> Verdict {
+        self.let_go();
+        // Whoever comes by finishes what the stopped one began.
+        self.take_or_victim_has(name).or_else(
+            |(fault, text)| {
+                if fault == Fault::Wedged { Ok(()) } else { Err((fault, text)) }
+            },
+        )?;
+        let pool = self.open(name)?;
+        let stage = self.stage;
+        let done = || stage.word(DONE_HELPERS).load(SeqCst) > 0;
+        if stage.until(|| done() || self.victim_has(pool)) {
+            return Ok(());
+        }
+        fault(Fault::Wedged, format!("a waiter waits for the stopped victim; {}", self.describe()))
+    }
+
+    /// Every permit of the pool can be had, each once, and comes back.
+    pub fn audit(&self, name: &str, permits: u32) -> Verdict {
+        let pool = self.open(name)?;
+        if pool.permits() != permits {
+            return fault(Fault::Torn, format!("{name} has {} permits, not {permits}", pool.permits()));
+        }
+        let mut got: Vec<Permit<'_>> = Vec::new();
+        for _ in 0..permits {
+            match pool.acquire_timeout(self.stage.limit) {
+                Ok(permit) => {
+                    if permit.index() >= permits || got.iter().any(|p| p.index() == permit.index()) {
+                        return fault(Fault::Doubled, format!("permit {} of {name} twice", permit.index()));
+                    }
+                    claim(self.stage, &permit)?;
+                    got.push(permit);
+                }
+                Err(AcquireError::Timeout) => {
+                    let (kind, what) = if pool.available() > 0 {
+                        (Fault::Wedged, "a free permit is not to be had")
+                    } else {
+                        (Fault::Lost, "a permit does not come back")
+                    };
+                    let holders: Vec<_> = pool.holders().iter().map(|h| (h.index, h.who.pid, h.who.life)).collect();
+                    return fault(kind, format!("{what}: {name} has {} of {permits}, {holders:?}", got.len()));
+                }
+                Err(e) => return fault(Fault::Torn, format!("acquiring {name}: {e}")),
+            }
+        }
+        match pool.try_acquire() {
+            Err(AcquireError::WouldBlock) => {}
+            Ok(permit) => return fault(Fault::Doubled, format!("one permit too many of {name}: {}", permit.index())),
+            Err(e) => return fault(Fault::Torn, format!("trying {name}: {e}")),
+        }
+        let (holders, waiters) = (pool.holders().len(), pool.waiters().len());
+        if holders != permits as usize || waiters != 0 {
+            return fault(Fault::Torn, format!("{name} shows {holders} holders of {permits}, {waiters} waiters"));
+        }
+        for permit in got.drain(..) {
+            unclaim(self.stage, &permit);
+        }
+        if pool.available() == permits {
+            return Ok(());
+        }
+        fault(Fault::Lost, format!("{} of {permits} permits of {name} came back", pool.available()))
+    }
+
+    /// The arena has these pools and no other; every slot of it can be used.
+    pub fn full_house(&self, arena: &str, names: &[&str]) -> Verdict {
+        let handle = fine("opening the arena", Arena::open(arena))?;
+        let there: Vec<String> = Pool::list(handle).into_iter().map(|p| p.name).collect();
+        if there != names {
+            return fault(Fault::Torn, format!("arena {arena} lists {there:?} instead of {names:?}"));
+        }
+        let members = || {
+            // Sweeps the dead.
+            chappe::doctor().map_or(u32::MAX, |_| handle.capacity().members_used)
+        };
+        // The keeper, and nobody else: helpers may still be on their way out.
+        if !self.stage.until(|| members() <= 1) {
+            let who: Vec<_> = handle.members().iter().map(|m| (m.pid, m.tid, m.life)).collect();
+            return fault(Fault::Leaked, format!("members of arena {arena} remain: {who:?}"));
+        }
+        let full = |object: &str| format!("{arena}/{object}");
+        for name in names {
+            fine(&format!("removing {name}"), Pool::remove(&full(name), false))?;
+        }
+        let capacity = handle.capacity();
+        if capacity.objects_used != 0 || capacity.cells_used != 0 {
+            return fault(Fault::Leaked, format!("emptied, arena {arena} has {capacity:?}"));
+        }
+        let leaked = |what: &str, e: PoolError| (Fault::Leaked, format!("{what} of arena {arena}: {e}"));
+        Pool::create_in(handle, "all", capacity.cells + 1).map_err(|e| leaked("all cells", e))?;
+        fine("removing all cells", Pool::remove(&full("all"), false))?;
+        for i in 0..capacity.objects {
+            Pool::create_in(handle, &format!("o{i}"), 1).map_err(|e| leaked("all objects", e))?;
+        }
+        Ok(())
+    }
+
+    /// The directory holds these arenas, and no other files but locks and leases.
+    pub fn files(&self, arenas: &[&str]) -> Verdict {
+        let directory = fine("finding the directory", chappe::directory())?;
+        let mut names: Vec<String> = fine("listing the directory", std::fs::read_dir(directory))?
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name != ".lock" && !name.starts_with(".lease-"))
+            .collect();
+        names.sort();
+        if names == arenas {
+            return Ok(());
+        }
+        fault(Fault::Leaked, format!("the directory holds {names:?} instead of {arenas:?}"))
+    }
+}
+
+/// The pool of this name, with one permit, in an arena of the usual size.
+fn remake(name: &str) -> Result<Pool, PoolError> {
+    Arena::open_or_create(name.split_once('/').map_or("default", |(arena, _)| arena), &OPTIONS)?;
+    Pool::open_or_create(name, 1)
+}
+
+fn owner<'a>(stage: &'a Stage, permit: &Permit<'_>) -> &'a std::sync::atomic::AtomicU64 {
+    // Pools have single letters as names, or are alone.
+    let pool = permit.pool().name().bytes().next_back().map_or(0, |b| usize::from(b) % 8);
+    stage.word(OWNERS + 16 * pool + permit.index() as usize % 16)
+}
+
+/// Notes that this process has the permit; somebody who has it already is a fault.
+fn claim(stage: &Stage, permit: &Permit<'_>) -> Verdict {
+    match owner(stage, permit).swap(u64::from(std::process::id()), SeqCst) {
+        0 => Ok(()),
+        pid => fault(Fault::Doubled, format!("permit {} of {} is {pid}'s", permit.index(), permit.pool().name())),
+    }
+}
+
+fn unclaim(stage: &Stage, permit: &Permit<'_>) {
+    owner(stage, permit).store(0, SeqCst);
+}

@@ -1,0 +1,79 @@
+//! The house rules that a program can check.
+//!
+//! | rule | what it wants | where |
+//! |---|---|---|
+//! | ordering | every memory ordering is explained beside it | [`ordering`] |
+//! | unsafe | every `unsafe` says on what it stands | [`safety`] |
+//! | layers | arrows go down only; one room touches the outside | [`layers`] |
+//! | shape | one idea a file, a head that tells it, at most 700 lines | [`shape`] |
+//! | cited | an invariant that a comment cites is written down | [`cited`] |
+//! | documents | what a document names is there | [`documents`] |
+//! | words | nothing unfinished, nobody's own machine | [`words`] |
+//!
+//! A rule is a function from the [`House`] to findings. Each has tests in which it catches what was planted.
+
+mod cited;
+mod documents;
+mod house;
+mod layers;
+mod ordering;
+mod safety;
+mod shape;
+mod source;
+mod words;
+
+use anyhow::{Result, bail, ensure};
+use house::House;
+use std::path::Path;
+
+/// A rule that a line breaks.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The file, from the workspace's directory.
+    pub file: String,
+    /// The line, counted from 1; 0 for the file as a whole.
+    pub line: usize,
+    /// The rule's name.
+    pub rule: &'static str,
+    /// What is wrong and what is wanted.
+    pub text: String,
+}
+
+impl Finding {
+    fn new(file: &str, line: usize, rule: &'static str, text: impl Into<String>) -> Finding {
+        Finding { file: file.to_owned(), line, rule, text: text.into() }
+    }
+}
+
+type Rule = fn(&House) -> Vec<Finding>;
+
+const RULES: [Rule; 7] =
+    [ordering::check, safety::check, layers::check, shape::check, cited::check, documents::check, words::check];
+
+/// Checks the workspace and tells what it found.
+pub fn command(root: &Path) -> Result<()> {
+    let house = House::read(root)?;
+    ensure!(house.rust().count() > 1, "no Rust source under {}: is this the workspace?", root.display());
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(&house)).collect();
+    findings.sort();
+    for f in &findings {
+        eprintln!("{}:{}: {}: {}", f.file, f.line, f.rule, f.text);
+    }
+    if findings.is_empty() { Ok(()) } else { bail!("{} finding(s)", findings.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planted_file_is_found_on_disk() {
+        let dir = std::env::temp_dir().join(format!("xtask-lint-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("crates/arena/src")).unwrap();
+        std::fs::write(dir.join("crates/arena/src/lib.rs"), "//! A head.\n").unwrap();
+        std::fs::write(dir.join("crates/arena/src/new.rs"), "pub fn f() {}\n").unwrap();
+        let result = command(&dir);
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(result.unwrap_err().to_string(), "1 finding(s)");
+    }
+}

@@ -1,0 +1,79 @@
+//! Starting cargo on this workspace.
+
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The directory of the workspace.
+pub fn root() -> PathBuf {
+    let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    own.parent().map_or_else(|| own.clone(), PathBuf::from)
+}
+
+/// Where cargo puts what it builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// One call of the cargo that runs us.
+pub struct Cargo(Command);
+
+impl Cargo {
+    /// `cargo SUBCOMMAND`, in the workspace's directory.
+    pub fn new(subcommand: &str) -> Cargo {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.arg(subcommand).current_dir(root());
+        Cargo(command)
+    }
+
+    /// In another directory.
+    pub fn directory(mut self, directory: &std::path::Path) -> Cargo {
+        self.0.current_dir(directory);
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<'a>(mut self, args: impl IntoIterator<Item = impl AsRef<str> + 'a>) -> Cargo {
+        self.0.args(args.into_iter().map(|a| a.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable of its environment.
+    pub fn env(mut self, name: &str, value: &str) -> Cargo {
+        self.0.env(name, value);
+        self
+    }
+
+    /// Runs it on our terminal.
+    pub fn run(mut self) -> Result<()> {
+        let status = self.0.status().with_context(|| format!("cannot start {:?}", self.0.get_program()))?;
+        if !status.success() {
+            bail!("`{}` ended with {status}", self.shown());
+        }
+        Ok(())
+    }
+
+    /// Runs it and gives what it wrote to stdout.
+    pub fn output(mut self) -> Result<Vec<u8>> {
+        let out = self.0.stderr(Stdio::inherit()).output()?;
+        if !out.status.success() {
+            bail!("`{}` ended with {}", self.shown(), out.status);
+        }
+        Ok(out.stdout)
+    }
+
+    /// Runs it silently; what it wrote, both streams, and whether it succeeded.
+    pub fn quiet(mut self) -> Result<(bool, String)> {
+        let out = self.0.output().with_context(|| format!("cannot start {:?}", self.0.get_program()))?;
+        let text = [out.stdout, out.stderr].map(|t| String::from_utf8_lossy(&t).into_owned()).concat();
+        Ok((out.status.success(), text))
+    }
+
+    /// The line that one would type.
+    pub fn shown(&self) -> String {
+        let envs = self.0.get_envs().filter_map(|(k, v)| Some(format!("{}='{}'", k.to_str()?, v?.to_str()?)));
+        let args = self.0.get_args().map(|a| a.to_string_lossy().into_owned());
+        let words: Vec<String> = envs.chain(std::iter::once("cargo".to_owned())).chain(args).collect();
+        words.join(" ")
+    }
+}

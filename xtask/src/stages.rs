@@ -1,0 +1,178 @@
+//! What `cargo xtask test` is made of, in the order in which it is cheapest to fail.
+//!
+//! The explorer's backend is a feature of `plat`, and features unify across a build: so whatever is built with
+//! `sim` is built by a call of its own, and never together with what ships.
+//!
+//! One line a stage, with its time and how many tests it ran; at the first failure the stage's output, and what to do.
+
+use crate::lint;
+use crate::mutants;
+use crate::run::{Cargo, root};
+use anyhow::{Result, bail};
+use std::io::Write;
+use std::time::Instant;
+
+const SIM: [&str; 8] = [
+    "-p",
+    "chappe-plat",
+    "-p",
+    "chappe-arena",
+    "-p",
+    "chappe-sync",
+    "--features",
+    "chappe-plat/sim,chappe-arena/sim,chappe-sync/sim",
+];
+
+/// A call of cargo, and what to do when it fails.
+struct Stage {
+    name: &'static str,
+    call: Cargo,
+    advice: &'static str,
+    /// A run of tests: one that ran none has failed.
+    tests: bool,
+}
+
+fn first() -> Stage {
+    Stage {
+        name: "format",
+        call: Cargo::new("fmt").args(["--all", "--check"]),
+        advice: "run `cargo fmt --all`",
+        tests: false,
+    }
+}
+
+fn rest() -> Vec<Stage> {
+    let stage = |name, call, advice| Stage { name, call, advice, tests: false };
+    let tests = |name, call, advice| Stage { name, call, advice, tests: true };
+    vec![
+        stage(
+            "clippy",
+            Cargo::new("clippy").args(["--workspace", "--all-targets", "--", "-D", "warnings"]),
+            "each warning says what it wants; warnings are errors here",
+        ),
+        stage(
+            "clippy, explored build",
+            Cargo::new("clippy").args(SIM).args(["--all-targets", "--", "-D", "warnings"]),
+            "the same, in the code as the explorer sees it (feature `sim`)",
+        ),
+        stage(
+            "documentation",
+            Cargo::new("doc").args(["--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
+            "a link in a comment leads nowhere, or the markup is broken",
+        ),
+        tests(
+            "tests",
+            Cargo::new("test").args(["--workspace", "--exclude", "chappe-injector", "--exclude", "chappe-bench"]),
+            "run the failing test alone: `cargo test -p CRATE NAME -- --nocapture`",
+        ),
+        tests(
+            "crashsim",
+            Cargo::new("test").args(["--profile", "explore", "-p", "chappe-sync", "--features", "sim"]),
+            "the failure names the seed that replays it, and tells in words what happened",
+        ),
+        tests(
+            "injector",
+            Cargo::new("test").args(["--release", "-p", "chappe-injector"]),
+            "the failure names the operation and the instruction; `cargo xtask kill-sweep` tries all of them",
+        ),
+        tests(
+            "counts",
+            Cargo::new("test").args(["--release", "-p", "chappe-bench"]),
+            "something on a path that must not now makes a system call, allocates, or opens a descriptor",
+        ),
+        stage("release build", Cargo::new("build").args(["--release"]), "the command itself does not build"),
+    ]
+}
+
+/// Runs all stages; stops at the first that fails.
+pub fn test() -> Result<()> {
+    let start = Instant::now();
+    go(first())?;
+    timed("lint", || lint::command(&root()).map(|()| None), "each line names a file and the rule it breaks")?;
+    for stage in rest() {
+        go(stage)?;
+    }
+    timed(
+        "mutants",
+        mutants,
+        "a planted mistake was not found, or no longer fits the source: `cargo xtask mutants NAME`",
+    )?;
+    println!("all is well, after {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn mutants() -> Result<Option<u64>> {
+    println!();
+    println!("  {}", mutants::hunt("")?);
+    print!("{:<24}", "");
+    Ok(None)
+}
+
+fn go(stage: Stage) -> Result<()> {
+    let Stage { name, call, advice, tests } = stage;
+    timed(
+        name,
+        || {
+            let shown = call.shown();
+            let (ok, text) = call.quiet()?;
+            if !ok {
+                bail!("{text}\nthis failed: {shown}");
+            }
+            let ran = passed(&text);
+            if tests && ran == 0 {
+                bail!("{text}\nno test ran: {shown}");
+            }
+            Ok(tests.then_some(ran))
+        },
+        advice,
+    )
+}
+
+fn timed(name: &str, work: impl FnOnce() -> Result<Option<u64>>, advice: &str) -> Result<()> {
+    print!("{name:<24}");
+    // Only for the eye: a stage may take minutes.
+    let _ = std::io::stdout().flush();
+    let start = Instant::now();
+    let result = work();
+    let seconds = start.elapsed().as_secs_f64();
+    match result {
+        Ok(ran) => {
+            println!("ok {seconds:>7.1} s{}", ran.map(|n| format!("   {n} tests")).unwrap_or_default());
+            Ok(())
+        }
+        Err(e) => {
+            println!("FAILED {seconds:>3.1} s");
+            bail!("{e:#}\n{name}: {advice}");
+        }
+    }
+}
+
+/// How many tests a run of cargo says have passed.
+fn passed(text: &str) -> u64 {
+    let counts = text.lines().filter_map(|l| l.trim().strip_prefix("test result: ok. ")?.split(' ').next());
+    counts.filter_map(|n| n.parse::<u64>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_what_passed_in_all_binaries() {
+        let text = "running 2 tests\ntest result: ok. 2 passed; 0 failed\n\ntest result: ok. 40 passed; 0 failed";
+        assert_eq!(passed(text), 42);
+        assert_eq!(passed("no tests here"), 0);
+    }
+
+    #[test]
+    fn a_failing_stage_says_what_to_do() {
+        let e = timed("nothing", || bail!("it broke"), "mend it").unwrap_err().to_string();
+        assert!(e.contains("it broke") && e.contains("mend it"), "{e}");
+    }
+
+    #[test]
+    fn a_run_of_no_tests_is_a_failure() {
+        let none = Stage { name: "none", call: Cargo::new("--version"), advice: "write one", tests: true };
+        assert!(go(none).unwrap_err().to_string().contains("no test ran"));
+    }
+}
