@@ -2,6 +2,11 @@
 
 use std::io;
 
+/// What an arena's file says of its name.
+fn named(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 /// Why an arena could not be made, attached, joined or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -67,7 +72,7 @@ pub enum ArenaError {
         wanted: u32,
     },
     /// The header contradicts itself.
-    #[error("arena {path} is damaged: {what}; remove it with `chappe arena rm --force`")]
+    #[error("arena {path} is damaged: {what}; remove it with `chappe arena rm --force {}`", named(.path))]
     Damaged {
         /// The file.
         path: String,

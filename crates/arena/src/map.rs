@@ -17,6 +17,7 @@
 
 use crate::error::ArenaError;
 use crate::layout::{ABI, Cell, Geometry, Header, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION};
+use crate::member::Seat;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::dir::{Dir, File};
 use chappe_plat::futex::Scope;
@@ -181,6 +182,8 @@ impl Map {
         match Map::attach_under_lock(dir, name, hooks) {
             Ok(map) => {
                 let state = &map.header().state;
+                // AcqRel: we have the lock, so a remover that was looking died undecided.
+                let _ = state.compare_exchange(REMOVING, SERVING, Ordering::AcqRel, Ordering::Acquire);
                 if !force {
                     // E1 SeqCst: before the look at the life words below; pairs with the joiner's.
                     state.store(REMOVING, Ordering::SeqCst);
@@ -191,9 +194,15 @@ impl Map {
                         return Err(ArenaError::InUse { name: name.into(), members, first });
                     }
                 }
+                // As a member, so that a death in mid-burial is seen, and whoever sweeps buries the rest. If every slot
+                // is taken, reapers see it at their next look; the removal is not refused.
+                let seat = if force { map.join(Seat::Thread, "remove").ok() } else { None };
                 // E1 SeqCst: from here on nobody joins.
                 state.store(REMOVED, Ordering::SeqCst);
                 map.bury_all();
+                if let Some(seat) = seat {
+                    map.leave(seat);
+                }
             }
             Err(ArenaError::NotFound { .. }) if dir.inode_of(name).is_some() => {}
             Err(e @ (ArenaError::NotFound { .. } | ArenaError::Symlink { .. })) => return Err(e),

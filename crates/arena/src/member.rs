@@ -36,7 +36,7 @@
 //! generation is still what `ident` says, swept or not; after `ident`, a dead member that owns nothing.
 
 use crate::error::ArenaError;
-use crate::layout::Member;
+use crate::layout::{Member, REMOVED};
 use crate::map::Map;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::futex;
@@ -129,7 +129,7 @@ impl Map {
             step!("life word claimed, old generation not yet swept");
             // SeqCst: before the look at the arena's state, so that a remover who sees the claim sees also what it is for.
             m.kind.store(seat as u32, Ordering::SeqCst);
-            // E1: the claim is a locked operation; `is_removed` loads after it.
+            // E1 of the map's head: the claim is a locked operation; `is_removed` loads after it.
             if self.is_removed() {
                 m.life.release();
                 return Err(ArenaError::Removed { name: self.name().into() });
@@ -285,6 +285,10 @@ impl Map {
     /// Gives back what the dead generation held, then, if nobody else is at it, clears its wait bits.
     pub fn sweep(&'static self, i: u32, generation: u32) {
         (self.hooks.recover)(self, i, generation);
+        // SeqCst: the dead may have been burying the arena.
+        if self.header().state.load(Ordering::SeqCst) == REMOVED {
+            self.bury_all();
+        }
         step!("recovered, bits not yet cleared");
         let m = self.member(i);
         if self.dead(i) == Some(generation) && m.life.try_claim() != Claim::Busy {

@@ -198,6 +198,20 @@ impl Map {
         Err(ArenaError::ObjectsFull { name: self.name().into(), capacity })
     }
 
+    /// Frees the slots of removed objects that nobody waits on any more, and with them their cells. The caller holds
+    /// `admin`.
+    fn clear_dead(&self) {
+        for index in 0..self.objects_used() {
+            let o = self.object(index);
+            // Relaxed: under admin only we change heads to free or live.
+            let head = Head(o.head.load(Ordering::Relaxed));
+            if head.is_dead() && !self.anybody_waits(index) {
+                // Release: I4, nobody's bit stands on it any more.
+                o.head.store(Head::free(head.generation()).0, Ordering::Release);
+            }
+        }
+    }
+
     /// Whether any wait bit stands on the object.
     #[inline]
     pub fn anybody_waits(&self, object: u32) -> bool {
@@ -260,6 +274,7 @@ impl Map {
     /// # Errors
     /// `CellsFull`.
     pub fn claim_cells(&self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
+        self.clear_dead();
         let capacity = self.geometry().cells;
         let mut run = 0;
         for i in 0..capacity {

@@ -145,7 +145,10 @@ fn round(w: &'static Watch, late: bool, known: &mut Vec<Death>) -> bool {
         let roster = &map.header().roster;
         // Acquire: pairs with `ring_roster`; read before the look at the members, I1.
         words.push((roster, roster.load(Ordering::Acquire)));
-        if late && map.is_unlinked() && !map.is_removed() {
+        // SeqCst: whoever removed it may have died before it had told everybody.
+        if late && map.header().state.load(Ordering::SeqCst) == crate::layout::REMOVED {
+            map.bury_all();
+        } else if late && map.is_unlinked() && !map.is_removed() {
             // Two arenas of one name must not both serve: this one stops.
             // SeqCst: before the burial looks at who waits.
             map.header().state.store(crate::layout::REMOVED, Ordering::SeqCst);

@@ -416,8 +416,11 @@ impl Pool {
             // A generation that is not the slot's present one was recovered, or is being recovered.
             !word.is_free() && !word.is_orphan() && self.map.dead(word.member()).is_some()
         });
-        let recovered = gone && self.map.recover_dead() > 0;
-        self.settle() > 0 || recovered
+        if gone {
+            // Whoever else is at it: what the dead held is back when this returns.
+            self.map.recover_dead();
+        }
+        self.settle() > 0 || gone
     }
 
     /// Gives back permits that jobs kept which have ended since; tells how many. Waiters' processes do so by

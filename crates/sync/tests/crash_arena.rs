@@ -7,7 +7,7 @@ use chappe_arena::layout::Geometry;
 use chappe_arena::{ArenaError, Map};
 use chappe_crashsim::{Search, World, reached};
 use chappe_plat::Life;
-use chappe_sync::model::{self, Actor, PoolAt};
+use chappe_sync::model::{self, Actor, PoolAt, Refusal};
 use crash::{Stage, directory, searched, stopped};
 
 const SMALL: Geometry = Geometry { members: 4, objects: 2, cells: 2 };
@@ -256,4 +256,38 @@ fn recovering_twice_survives_kills() {
     // Two preemptions and the kernel's mark between them: all of it.
     Search::depth("twice_all", 3).schedules(60_000).run(twice).assert_clean();
     searched("twice", twice, &["one", "other"]);
+}
+
+/// An arena is removed by force under a holder and a waiter; whoever removes it may die at any point.
+fn forced(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1, 1]);
+    let pool = pools[0];
+    let h = world.prepare("holder");
+    let holder = stage.member(h, "holder");
+    h.before(|| stage.try_enter(&holder, pool).map(|_| ()).expect("free"));
+    // Alive, and keeps it.
+    stage.lasting(h, || ());
+    let remove = || match model::remove(&directory(), "default", true) {
+        Ok(()) => reached("removed"),
+        Err(ArenaError::NotFound { .. }) => reached("gone already"),
+        Err(e) => panic!("{e}"),
+    };
+    world.process("remover", remove);
+    world.process("again", remove).immortal();
+    let w = world.prepare("waiter").immortal();
+    let waiter = stage.member(w, "waiter");
+    stage.reaper(w.run(move || match stage.enter(&waiter, &[pool], None) {
+        Err(Refusal::Dead(_)) => reached("told"),
+        Ok(hold) => {
+            // The holder died before.
+            stage.leave(&waiter, hold);
+            reached("served");
+        }
+        Err(e) => panic!("{e:?}"),
+    }));
+}
+
+#[test]
+fn removal_by_force_tells_all_who_wait() {
+    searched("forced", forced, &["removed", "gone already", "told", "served"]);
 }

@@ -68,15 +68,31 @@ pub fn wait_unlocked(file: &OwnedFd, at: u64) -> io::Result<()> {
 
 /// The processes whose environment, as they were started with it, has `variable` with `mark` as one of its
 /// values, separated by commas; this process aside. Only those that we may look at.
+///
+/// One that is just ending counts, whoever it is: its environment is gone before its files are closed, and what it still
+/// has open another may not have yet.
 pub fn marked(variable: &str, mark: &str) -> Vec<u32> {
     let prefix = format!("{variable}=");
     let Ok(list) = std::fs::read_dir("/proc") else { return Vec::new() };
     list.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok())
         .filter(|pid| {
-            let Ok(environ) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
+            let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            if environ.is_empty() {
+                return ending(*pid);
+            }
             let mut values = environ.split(|b| *b == 0).filter_map(|v| v.strip_prefix(prefix.as_bytes()));
             values.any(|v| v.split(|b| *b == b',').any(|part| part == mark.as_bytes()))
         })
         .filter(|pid| *pid != super::process::pid())
         .collect()
+}
+
+/// Whether a process has lost its memory and not yet ended: no virtual size, no zombie, no thread of the kernel.
+fn ending(pid: u32) -> bool {
+    const KERNEL_THREAD: u64 = 0x0020_0000;
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let Some((_, rest)) = stat.rsplit_once(") ") else { return false };
+    let field: Vec<&str> = rest.split(' ').collect();
+    let number = |i: usize| field.get(i).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
+    !matches!(field[0], "Z" | "X") && number(20) == 0 && number(6) & KERNEL_THREAD == 0
 }
