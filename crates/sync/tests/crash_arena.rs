@@ -203,23 +203,14 @@ fn slots_and_sweeps_survive_kills() {
 /// Somebody dies holding; a waiter's reaper sees it, and is itself killed; another waiter's takes over.
 fn reap(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1]);
-    let pool = pools[0];
-    let h = world.prepare("holder");
-    let holder = stage.member(h, "holder");
-    h.before(|| stage.try_enter(&holder, pool).map(|_| ()).expect("free"));
+    let (h, ..) = stage.holder(world, "holder", &pools);
     // Ends with the permit in hand.
     let (inside, pid) = (stage.inside, h.pid());
     h.run(move || inside.forget(pid));
     for name in ["first", "second"] {
-        let p = world.prepare(name);
-        let me = stage.member(p, name);
-        stage.reaper(p.run(move || {
-            let hold = stage.enter(&me, &[pool], None).expect("a permit");
-            reached(name);
-            assert!(stage.leave(&me, hold));
-        }));
+        stage.customer(world, name, name, &pools);
     }
-    world.prepare("last").last().run(move || stage.settled(&[pool]));
+    world.prepare("last").last().run(move || stage.settled(&pools));
 }
 
 #[test]
@@ -232,9 +223,7 @@ fn reaping_survives_kills() {
 fn twice(world: &World) {
     let (stage, pools) = Stage::new(world, 6, &[1]);
     let pool = pools[0];
-    let h = world.prepare("holder");
-    let holder = stage.member(h, "holder");
-    h.before(|| stage.try_enter(&holder, pool).map(|_| ()).expect("free"));
+    let (h, ..) = stage.holder(world, "holder", &pools);
     let (inside, pid) = (stage.inside, h.pid());
     h.run(move || inside.forget(pid));
     for name in ["one", "other"] {
@@ -262,9 +251,7 @@ fn recovering_twice_survives_kills() {
 fn forced(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1, 1]);
     let pool = pools[0];
-    let h = world.prepare("holder");
-    let holder = stage.member(h, "holder");
-    h.before(|| stage.try_enter(&holder, pool).map(|_| ()).expect("free"));
+    let (h, ..) = stage.holder(world, "holder", &pools);
     // Alive, and keeps it.
     stage.lasting(h, || ());
     let remove = || match model::remove(&directory(), "default", true) {

@@ -11,16 +11,8 @@ use crash::{Stage, searched, stopped};
 /// One takes a permit that is free and gives it back, and another one, too; either may have to wait.
 fn pair(world: &World) {
     let (stage, pools) = Stage::new(world, 6, &[1]);
-    for (name, done) in [("left", "left done"), ("right", "right done")] {
-        let p = world.prepare(name);
-        let me = stage.member(p, name);
-        let pool = pools[0];
-        stage.reaper(p.run(move || {
-            let hold = stage.enter(&me, &[pool], None).expect("a permit");
-            assert!(stage.leave(&me, hold));
-            reached(done);
-        }));
-    }
+    stage.customer(world, "left", "left done", &pools);
+    stage.customer(world, "right", "right done", &pools);
     last(world, stage, &pools);
 }
 
@@ -37,23 +29,9 @@ fn acquire_and_release_survive_kills() {
 /// A holder, and two who wait behind it: the first may die after it was granted, or while it waits.
 fn queue(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1]);
-    let pool = pools[0];
-    let h = world.prepare("holder");
-    let holder = stage.member(h, "holder");
-    let hold = h.before(|| stage.try_enter(&holder, pool).expect("free"));
-    stage.lasting(h, move || {
-        assert!(stage.leave(&holder, hold));
-        reached("given back");
-    });
-    for (name, done) in [("first", "first served"), ("second", "second served")] {
-        let p = world.prepare(name);
-        let me = stage.member(p, name);
-        stage.reaper(p.run(move || {
-            let hold = stage.enter(&me, &[pool], None).expect("a permit");
-            reached(done);
-            assert!(stage.leave(&me, hold));
-        }));
-    }
+    stage.giver(world, "holder", &pools);
+    stage.customer(world, "first", "first served", &pools);
+    stage.customer(world, "second", "second served", &pools);
     last(world, stage, &pools);
 }
 
@@ -65,16 +43,8 @@ fn a_queue_survives_kills() {
 /// A choice of three pools, held by two others, who give back at once; one more waits for one of them alone.
 fn choice(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1, 1, 1]);
-    for (name, its) in [("holder", &pools[..1]), ("another", &pools[1..])] {
-        let h = world.prepare(name);
-        let holder = stage.member(h, name);
-        let holds: Vec<_> = h.before(|| its.iter().map(|p| stage.try_enter(&holder, *p).expect("free")).collect());
-        stage.lasting(h, move || {
-            for hold in holds {
-                assert!(stage.leave(&holder, hold));
-            }
-        });
-    }
+    stage.giver(world, "holder", &pools[..1]);
+    stage.giver(world, "another", &pools[1..]);
     let c = world.prepare("chooser");
     let chooser = stage.member(c, "chooser");
     let arms = pools.clone();
@@ -83,14 +53,7 @@ fn choice(world: &World) {
         reached("chose");
         assert!(stage.leave(&chooser, hold));
     }));
-    let s = world.prepare("single");
-    let single = stage.member(s, "single");
-    let pool = pools[0];
-    stage.reaper(s.run(move || {
-        let hold = stage.enter(&single, &[pool], None).expect("a permit");
-        reached("single served");
-        assert!(stage.leave(&single, hold));
-    }));
+    stage.customer(world, "single", "single served", &[pools[0]]);
     last(world, stage, &pools);
 }
 
@@ -102,14 +65,7 @@ fn a_choice_of_three_survives_kills() {
 /// The time may be up at any moment, also while the permit is being granted.
 fn time_out(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1, 1]);
-    let h = world.prepare("holder");
-    let holder = stage.member(h, "holder");
-    let hold = h.before(|| stage.try_enter(&holder, pools[0]).expect("free"));
-    let other = h.before(|| stage.try_enter(&holder, pools[1]).expect("free"));
-    stage.lasting(h, move || {
-        assert!(stage.leave(&holder, hold));
-        assert!(stage.leave(&holder, other));
-    });
+    stage.giver(world, "holder", &pools);
     let w = world.prepare("hasty");
     let hasty = stage.member(w, "hasty");
     let arms = pools.clone();
@@ -124,14 +80,7 @@ fn time_out(world: &World) {
             Err(e) => panic!("{e:?}"),
         }
     }));
-    let p = world.prepare("patient");
-    let patient = stage.member(p, "patient");
-    let pool = pools[0];
-    stage.reaper(p.run(move || {
-        let hold = stage.enter(&patient, &[pool], None).expect("a permit");
-        reached("patient served");
-        assert!(stage.leave(&patient, hold));
-    }));
+    stage.customer(world, "patient", "patient served", &[pools[0]]);
     last(world, stage, &pools);
 }
 
@@ -145,13 +94,7 @@ fn several(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[2]);
     let pool = pools[0];
     for name in ["a", "b", "c"] {
-        let p = world.prepare(name);
-        let me = stage.member(p, name);
-        stage.reaper(p.run(move || {
-            let hold = stage.enter(&me, &[pool], None).expect("a permit");
-            assert!(stage.leave(&me, hold));
-            reached(name);
-        }));
+        stage.customer(world, name, name, &pools);
     }
     let r = world.prepare("resizer");
     let _ = stage.member(r, "resizer");
@@ -172,10 +115,8 @@ fn resizing_survives_kills() {
 fn force(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1]);
     let pool = pools[0];
-    let h = world.prepare("holder");
-    let holder = stage.member(h, "holder");
-    let hold = h.before(|| stage.try_enter(&holder, pool).expect("free"));
-    h.run(move || reached(if stage.leave(&holder, hold) { "in time" } else { "too late" }));
+    let (h, holder, holds) = stage.holder(world, "holder", &pools);
+    h.run(move || reached(if stage.leave(&holder, holds[0]) { "in time" } else { "too late" }));
     let f = world.prepare("forcer");
     let _ = stage.member(f, "forcer");
     let inside = stage.inside;
@@ -186,13 +127,7 @@ fn force(world: &World) {
             reached("forced");
         }
     });
-    let w = world.prepare("waiter");
-    let waiter = stage.member(w, "waiter");
-    stage.reaper(w.run(move || {
-        let hold = stage.enter(&waiter, &[pool], None).expect("a permit");
-        stage.leave(&waiter, hold);
-        reached("waiter served");
-    }));
+    stage.customer(world, "waiter", "waiter served", &[pool]);
     last(world, stage, &pools);
 }
 
@@ -205,11 +140,9 @@ fn a_forced_release_survives_kills() {
 fn removal(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1]);
     let pool = pools[0];
-    let h = world.prepare("holder");
-    let holder = stage.member(h, "holder");
-    let hold = h.before(|| stage.try_enter(&holder, pool).expect("free"));
+    let (h, holder, holds) = stage.holder(world, "holder", &pools);
     stage.lasting(h, move || {
-        stage.leave(&holder, hold);
+        stage.leave(&holder, holds[0]);
     });
     let r = world.prepare("remover");
     let _ = stage.member(r, "remover");
@@ -268,13 +201,7 @@ fn lease(world: &World) {
         assert!(pool.job_ends(0));
         reached("job ended");
     }));
-    let w = world.prepare("waiter");
-    let waiter = stage.member(w, "waiter");
-    stage.reaper(w.run(move || {
-        let hold = stage.enter(&waiter, &[pool], None).expect("a permit");
-        assert!(stage.leave(&waiter, hold));
-        reached("waiter served");
-    }));
+    stage.customer(world, "waiter", "waiter served", &[pool]);
     last(world, stage, &pools);
 }
 
@@ -304,13 +231,7 @@ fn bystander(world: &World) {
         }
     });
     for name in ["left", "right"] {
-        let p = world.prepare(name).immortal();
-        let me = stage.member(p, name);
-        stage.reaper(p.run(move || {
-            let hold = stage.enter(&me, &[pool], None).expect("a permit");
-            assert!(stage.leave(&me, hold));
-            reached(name);
-        }));
+        stage.customer(world, name, name, &pools).immortal();
     }
 }
 
@@ -384,14 +305,7 @@ fn a_mixed_choice_survives_kills() {
 /// One waits here for a while, then there, then for both: a late granter of one wait must not grant to the next.
 fn wander(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1, 1]);
-    let h = world.prepare("holder");
-    let holder = stage.member(h, "holder");
-    let holds: Vec<_> = h.before(|| pools.iter().map(|p| stage.try_enter(&holder, *p).expect("free")).collect());
-    stage.lasting(h, move || {
-        for hold in holds {
-            assert!(stage.leave(&holder, hold));
-        }
-    });
+    stage.giver(world, "holder", &pools);
     let w = world.prepare("wanderer");
     let wanderer = stage.member(w, "wanderer");
     let arms = pools.clone();
@@ -409,14 +323,7 @@ fn wander(world: &World) {
             }
         }
     }));
-    let p = world.prepare("patient");
-    let patient = stage.member(p, "patient");
-    let pool = pools[0];
-    stage.reaper(p.run(move || {
-        let hold = stage.enter(&patient, &[pool], None).expect("a permit");
-        reached("patient served");
-        assert!(stage.leave(&patient, hold));
-    }));
+    stage.customer(world, "patient", "patient served", &[pools[0]]);
     last(world, stage, &pools);
 }
 

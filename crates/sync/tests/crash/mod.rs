@@ -2,7 +2,7 @@
 
 use chappe_arena::layout::Geometry;
 use chappe_arena::{Map, Watch, watch};
-use chappe_crashsim::{Process, Report, Search, Shared, World, note};
+use chappe_crashsim::{Process, Report, Search, Shared, World, note, reached};
 use chappe_plat::dir::Dir;
 use chappe_sync::model::{self, Actor, Held, PoolAt, Refusal};
 use std::cell::Cell;
@@ -76,6 +76,37 @@ impl Stage {
         let (map, inside, pid) = (self.map, self.inside, process.pid());
         process.on_death(move || inside.forget(pid));
         process.before(|| Actor::join(map, name).expect("a slot"))
+    }
+
+    /// A process that takes a permit of one of the pools, waiting if it must, gives it back, and ends; with its reaper.
+    pub fn customer(&self, world: &World, name: &'static str, served: &'static str, pools: &[PoolAt]) -> Process {
+        let p = world.prepare(name);
+        let (stage, me, pools) = (*self, self.member(p, name), pools.to_vec());
+        self.reaper(p.run(move || {
+            let hold = stage.enter(&me, &pools, None).expect("a permit");
+            reached(served);
+            assert!(stage.leave(&me, hold) || stage.inside.1.get(), "it was taken away, and not by force");
+        }))
+    }
+
+    /// A process that has a permit of each pool from the start.
+    pub fn holder(&self, world: &World, name: &'static str, pools: &[PoolAt]) -> (Process, Actor, Vec<Hold>) {
+        let p = world.prepare(name);
+        let me = self.member(p, name);
+        let holds = p.before(|| pools.iter().map(|pool| self.try_enter(&me, *pool).expect("free")).collect());
+        (p, me, holds)
+    }
+
+    /// As `holder`, and it gives all of them back, and lives on.
+    pub fn giver(&self, world: &World, name: &'static str, pools: &[PoolAt]) {
+        let (p, me, holds) = self.holder(world, name, pools);
+        let stage = *self;
+        self.lasting(p, move || {
+            for hold in holds {
+                assert!(stage.leave(&me, hold));
+            }
+            reached("given back");
+        });
     }
 
     /// A reaper in this process, with the seat it takes for itself.
