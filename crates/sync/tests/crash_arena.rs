@@ -247,6 +247,39 @@ fn recovering_twice_survives_kills() {
     searched("twice", twice, &["one", "other"]);
 }
 
+/// One recovers a dead holder, slowly; another joins in the very slot meanwhile, and takes what came back.
+fn heir(world: &World) {
+    let (stage, pools) = Stage::new(world, 3, &[1]);
+    let pool = pools[0];
+    let (h, ..) = stage.holder(world, "holder", &pools);
+    let (inside, pid) = (stage.inside, h.pid());
+    h.run(move || inside.forget(pid));
+    let r = world.prepare("recoverer");
+    stage.lasting(r, move || {
+        if stage.map.recover_dead() > 0 {
+            reached("found dead");
+        }
+    });
+    let p = world.prepare("heir");
+    let pid = p.pid();
+    p.on_death(move || inside.forget(pid));
+    stage.lasting(p, move || {
+        let me = Actor::join(stage.map, "heir").expect("a slot");
+        if let Ok(hold) = stage.try_enter(&me, pool) {
+            reached(if me.member() == 0 { "in the same slot" } else { "in another slot" });
+            assert!(stage.leave(&me, hold), "it was taken away");
+        }
+        me.leave();
+    });
+    world.prepare("last").last().run(move || stage.settled(&[pool]));
+}
+
+#[test]
+fn a_slow_recoverer_takes_nothing_from_the_next_occupant() {
+    Search::depth("heir_all", 3).schedules(60_000).run(heir).assert_clean();
+    searched("heir", heir, &["found dead", "in the same slot", "in another slot"]);
+}
+
 /// An arena is removed by force under a holder and a waiter; whoever removes it may die at any point.
 fn forced(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1, 1]);
