@@ -80,11 +80,13 @@ pub enum Command {
     },
     /// Show who holds a pool's permits since when, and who waits in which order
     ///
-    /// A leased permit is kept by a job as well as by its holder. An orphan's holder is gone, and its job goes on.
+    /// A leased permit is kept by a job as well as by its holder. An orphan's holder is gone, and its job
+    /// goes on. Since when is exact for commands and for those who had to wait; a program that took its
+    /// permit at once has it "at least" so long.
     ///
     /// JSON: {"name": TEXT, "arena": TEXT, "permits": N, "free": N,
     ///   "holders": [{"permit": TEXT, "index": N, "pid": N, "tid": N, "label": TEXT,
-    ///     "held_ms": N, "leased": BOOL, "orphan": BOOL}],
+    ///     "held_ms": N, "held_exact": BOOL, "leased": BOOL, "orphan": BOOL}],
     ///   "waiters": [{"place": N, "pid": N, "tid": N, "label": TEXT, "waiting_ms": N}]}
     #[command(verbatim_doc_comment)]
     Show {

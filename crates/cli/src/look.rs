@@ -54,7 +54,9 @@ pub fn holder_text(h: &Holder) -> String {
         (true, _) => format!("a job whose holder is gone, {}", who_text(&h.who)),
         (false, _) => who_text(&h.who),
     };
-    format!("{what} for {}", time::show(h.held))
+    // A permit that was taken without waiting is timed by those who look.
+    let bound = if h.exact { "" } else { "at least " };
+    format!("{what} for {bound}{}", time::show(h.held))
 }
 
 fn who_text(who: &Who) -> String {
@@ -149,6 +151,7 @@ struct HolderView {
     tid: u32,
     label: String,
     held_ms: u64,
+    held_exact: bool,
     leased: bool,
     orphan: bool,
 }
@@ -185,6 +188,7 @@ pub fn show(name: &str, json: bool) -> Result<String> {
                 tid: h.who.tid,
                 label: h.who.label,
                 held_ms: ms(h.held),
+                held_exact: h.exact,
                 leased: h.leased,
                 orphan: h.orphan,
             })

@@ -132,10 +132,13 @@ impl Place {
         c.args(args).current_dir(self.path());
         c.env("CHAPPE_DIR", self.arenas()).env("CHAPPE", CHAPPE).env_remove("CHAPPE_LEASE");
         c.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // SAFETY: one system call between fork and exec.
+        // SAFETY: system calls alone between fork and exec.
         unsafe {
             c.pre_exec(|| {
                 libc::setsid();
+                // Tests that are run in the background of a script are born deaf to these, and so would be what they start.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                libc::signal(libc::SIGQUIT, libc::SIG_DFL);
                 Ok(())
             });
         }
