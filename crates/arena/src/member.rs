@@ -62,6 +62,8 @@ pub struct Joined {
     pub index: u32,
     /// Which use of the slot.
     pub generation: u32,
+    /// Whether it owns the slot's twin word.
+    twin: bool,
 }
 
 /// Whether a member is there.
@@ -135,16 +137,15 @@ impl Map {
                 return Err(ArenaError::Removed { name: self.name().into() });
             }
             self.clean(i);
-            // The old occupant's twin was marked with it, or released, or it had none.
-            if m.twin.try_claim() != Claim::Busy {
-                // A reaper never calls exec itself, and a thread that exec ends is marked under its own id.
-                if process::tid() == process::pid() || seat == Seat::Reaper {
-                    m.twin.release();
-                } else {
-                    m.twin.name_process();
-                }
+            // A reaper never calls exec itself, and a thread that exec ends is marked under its own id.
+            let leads = process::tid() == process::pid() || seat == Seat::Reaper;
+            let twin = !leads && m.twin.try_claim() != Claim::Busy;
+            if twin {
+                m.twin.name_process();
+            } else if m.twin.try_claim() != Claim::Busy {
+                m.twin.release();
             }
-            let joined = self.settle(i, label);
+            let joined = self.settle(i, label, twin);
             self.ring_roster();
             return Ok(joined);
         }
@@ -171,7 +172,7 @@ impl Map {
     }
 
     /// Writes who we are into a slot whose life word we own, and so becomes its next generation.
-    fn settle(&self, i: u32, label: &str) -> Joined {
+    fn settle(&self, i: u32, label: &str, twin: bool) -> Joined {
         let m = self.member(i);
         let pid = process::pid();
         // Relaxed, these: for showing only; the store of `ident` publishes them.
@@ -194,7 +195,7 @@ impl Map {
         step!("about to become a member");
         // Release: publishes the slot's new occupant, I2.
         m.ident.store(u64::from(generation) << 32 | u64::from(process::tid()), Ordering::Release);
-        Joined { index: i, generation }
+        Joined { index: i, generation, twin }
     }
 
     /// Gives the slot up. Whatever it still owned is given back first.
@@ -204,7 +205,7 @@ impl Map {
         self.clear_bits(joined.index);
         // Release: nothing of this generation is left, I4.
         m.swept.store(joined.generation, Ordering::Release);
-        if m.twin.probe() == Life::Alive(process::pid()) {
+        if joined.twin {
             m.twin.release_as_process();
         }
         m.life.release();
@@ -251,7 +252,9 @@ impl Map {
         }
         // Relaxed: as above.
         let started = m.start_time.load(Ordering::Relaxed);
-        if process::start_time(pid).is_none_or(|s| s != started) {
+        if process::start_time(pid).is_none_or(|s| s != started) || pid == process::pid() {
+            // Our own: the thread that held the word ends with its process or with its program, and we are here. So
+            // it was an exec, and we are the new program.
             return true;
         }
         if let Ok(fd) = process::watch_exit(pid)
@@ -259,7 +262,7 @@ impl Map {
         {
             return true;
         }
-        self.inode() != 0 && pid != process::pid() && !process::maps_inode(pid, self.inode())
+        self.inode() != 0 && !process::maps_inode(pid, self.inode())
     }
 
     /// Recovers every dead member. Answers how many it found.
@@ -300,6 +303,11 @@ impl Map {
     /// With the life word ours: makes sure that nothing of the last generation is left.
     fn clean(&'static self, i: u32) {
         let m = self.member(i);
+        // The kernel marks a twin only after an exec: after any other death it still names the dead process. Whoever
+        // owned it is gone, since its life word is ours.
+        if let Life::Alive(gone) = m.twin.probe() {
+            m.twin.mark_dead(gone);
+        }
         // Relaxed: we own the life word, I1.
         let last = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
         // Relaxed: as above.

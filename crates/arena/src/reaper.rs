@@ -141,10 +141,15 @@ fn round(w: &'static Watch, late: bool, known: &mut Vec<Death>) -> bool {
     let (mut unsure, mut again) = (false, false);
     let mut found: Vec<Death> = Vec::new();
     let maps = w.maps();
+    // All rosters before any member: the first words are those that are slept on for certain.
     for map in &maps {
         let roster = &map.header().roster;
         // Acquire: pairs with `ring_roster`; read before the look at the members, I1.
         words.push((roster, roster.load(Ordering::Acquire)));
+    }
+    // Named arenas first: of a private one's members this process is the only one to die.
+    let (named, private): (Vec<&Map>, Vec<&Map>) = maps.iter().partition(|m| m.scope() == Scope::Shared);
+    for map in named.into_iter().chain(private) {
         // SeqCst: whoever removed it may have died before it had told everybody.
         if late && map.header().state.load(Ordering::SeqCst) == crate::layout::REMOVED {
             map.bury_all();

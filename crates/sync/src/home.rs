@@ -5,6 +5,7 @@
 //! before its first use.
 
 use crate::seat::leave;
+use crate::wait::State;
 use chappe_arena::layout::{Geometry, MAX_MEMBERS, MAX_OBJECTS};
 use chappe_arena::{ArenaError, Hooks, Map, Who, check_name, io_at};
 use chappe_plat::atomic::Ordering;
@@ -151,7 +152,6 @@ impl Arena {
     }
 
     fn keep(map: &'static Map) -> Arena {
-        crate::fork::prepare();
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         // Two threads may have attached at once: one mapping is enough.
         if let Some(first) =
@@ -168,6 +168,7 @@ impl Arena {
     /// # Errors
     /// `NotFound`, or what is wrong with the file or directory.
     pub fn open(name: &str) -> Result<Arena, ArenaError> {
+        crate::fork::prepare();
         check_name(name, "arena")?;
         let dir = open_directory(false).map_err(|e| match e {
             ArenaError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound && !shared_by_choice() => {
@@ -189,6 +190,7 @@ impl Arena {
     /// # Errors
     /// `Exists`, `NoSpace`, `Capacity`, or what is wrong with the directory.
     pub fn create(name: &str, options: &ArenaOptions) -> Result<Arena, ArenaError> {
+        crate::fork::prepare();
         check_name(name, "arena")?;
         let geometry = options.geometry()?;
         let dir = open_directory(true)?;
@@ -218,6 +220,7 @@ impl Arena {
     /// # Errors
     /// `NotFound`, `InUse`, or what is wrong with the file.
     pub fn remove(name: &str, force: bool) -> Result<(), ArenaError> {
+        crate::fork::prepare();
         check_name(name, "arena")?;
         let dir = open_directory(false)?;
         let arena = Arena::open(name).ok();
@@ -332,6 +335,20 @@ impl Arena {
 fn purge(map: &'static Map) {
     // The child has one thread at its first use of the arena: the one that forked.
     map.reset_locks();
+    // Nobody's wait goes on here. First of all, lest a permit that comes back is granted to one of the parent's threads:
+    // the word of a mixed choice lies in memory that the parent shares.
+    for i in 0..map.members_used() {
+        let m = map.member(i);
+        m.alias.store(0, Ordering::Relaxed); // Relaxed: nobody else runs here.
+        // Relaxed, both: as above.
+        let wait = State(m.state.load(Ordering::Relaxed)).wait();
+        m.state.store(State::idle(wait).0, Ordering::Relaxed); // Relaxed: as above.
+    }
+    for object in 0..map.objects_used() {
+        for word in 0..map.waiting_words() {
+            map.waiting(object, word).store(0, Ordering::Relaxed); // Relaxed: as above.
+        }
+    }
     for i in 0..map.members_used() {
         let m = map.member(i);
         // Relaxed, both: nobody else runs here.

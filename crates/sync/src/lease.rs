@@ -126,11 +126,16 @@ pub(crate) fn begin(map: &Map, object: u32, position: u32, held: Word) -> Result
     match lock::try_lock(&file, byte) {
         Ok(true) => {}
         Ok(false) => {
+            if held != leased {
+                cell.swap(leased, held);
+            }
             let source = std::io::Error::new(std::io::ErrorKind::WouldBlock, "this permit is leased already");
             return Err(LeaseError::Lock { path, source });
         }
         Err(source) => {
-            cell.swap(leased, held);
+            if held != leased {
+                cell.swap(leased, held);
+            }
             return Err(LeaseError::Lock { path, source });
         }
     }

@@ -242,6 +242,16 @@ impl PoolAt {
         self.map.unmake(&admin, self.place);
     }
 
+    /// Removes it unless somebody holds or waits. False: somebody does.
+    pub fn remove_idle(self, me: &Actor) -> bool {
+        let admin = self.map.admin();
+        let idle = permit::take_all(self.place, me.party(self.map));
+        if idle {
+            self.map.unmake(&admin, self.place);
+        }
+        idle
+    }
+
     /// Gives it another number of permits.
     ///
     /// # Errors

@@ -9,6 +9,9 @@
 //!   between the looks none was.
 //! - I3: permits of a shrunk pool at positions beyond its number are taken by nobody: who takes looks at the number
 //!   again after its swap, and gives back. (Races with resize: the number is stored before the surplus is looked for.)
+//! - I4: a permit of a pool that was removed is taken by nobody: who takes looks at the head again after its swap. And
+//!   who removes a pool that must not be in use takes all its permits first: whoever comes meanwhile finds none, waits,
+//!   and is told.
 //! - A death while a permit is free or held: nothing or the whole. Killed after giving back, before looking at the
 //!   wait bits: recovery drains.
 //!
@@ -53,7 +56,19 @@ pub(crate) fn take_one(o: &'static Object, place: Place, me: &Party) -> Option<T
     if !seen.is_free() || !cell.swap(seen, mine) {
         return None;
     }
+    // SeqCst: I4, after the swap.
+    if o.head.load(Ordering::SeqCst) != place.head.0 {
+        return void(place, me, cell, mine);
+    }
     Some(Taken { position: 0, word: mine })
+}
+
+/// What was taken turned out not to be ours to take: gives it back.
+#[cold]
+fn void(place: Place, me: &Party, cell: CellRef<'_>, mine: Word) -> Option<Taken> {
+    cell.swap(mine, mine.freed());
+    drain(me.map, place.index);
+    None
 }
 
 /// Takes the permit that was given back last, if it is free and nobody waits. `None` says nothing.
@@ -147,10 +162,11 @@ fn seize(place: Place, me: &Party, position: u32, cell: CellRef<'_>) -> Option<T
     if !cell.swap(seen, mine) {
         return None;
     }
-    if position > 0 && position >= permits(me.map, place.index) {
-        // I3.
-        cell.swap(mine, mine.freed());
-        return None;
+    // SeqCst: I4, after the swap.
+    let replaced = me.map.object(place.index).head.load(Ordering::SeqCst) != place.head.0;
+    if replaced || (position > 0 && position >= permits(me.map, place.index)) {
+        // I3, I4.
+        return void(place, me, cell, mine);
     }
     Some(Taken { position, word: mine })
 }
@@ -287,6 +303,30 @@ pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32
     o.permits.store(count, Ordering::SeqCst);
     drain(map, place.index);
     Ok(())
+}
+
+/// Takes every permit of a pool for `me`, if nobody has one and nobody waits; none otherwise. The caller holds `admin`.
+/// They end with the pool, or with `me`.
+pub(crate) fn take_all(place: Place, me: &Party) -> bool {
+    let mut taken = Vec::new();
+    let mut all = true;
+    for (_, cell) in cells(me.map, place.index) {
+        let seen = cell.load();
+        let mine = seen.held(me.member, me.generation);
+        if !seen.is_free() || !cell.swap(seen, mine) {
+            all = false;
+            break;
+        }
+        taken.push((cell, mine));
+    }
+    if all && oldest(me.map, place.index).is_none() {
+        return true;
+    }
+    for (cell, mine) in taken {
+        cell.swap(mine, mine.freed());
+    }
+    drain(me.map, place.index);
+    false
 }
 
 /// Takes permit `position` from whoever has it. Answers the word it had.

@@ -226,14 +226,14 @@ impl Pool {
     pub fn remove(name: &str, force: bool) -> Result<(), PoolError> {
         let pool = Pool::open(name)?;
         // As a member, so that the arena is not removed meanwhile.
-        seat(pool.map, |_| ())?;
+        let me = seat(pool.map, party)?;
         pool.map.recover_dead();
         let admin = pool.map.admin();
         if !force {
             pool.settle();
-            let holders = pool.holders();
-            let waiting = queue(pool.map, pool.place.index).len();
-            if !holders.is_empty() || waiting > 0 {
+            if !permit::take_all(pool.place, &me) {
+                let holders = pool.holders();
+                let waiting = queue(pool.map, pool.place.index).len();
                 let who = holders.first().map(|h| h.who.clone());
                 let first = who.map_or_else(|| "nobody".into(), |w| format!("pid {} `{}`", w.pid, w.label));
                 return Err(PoolError::InUse { name: pool.name(), held: holders.len(), waiting, first });

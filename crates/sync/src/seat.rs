@@ -131,6 +131,8 @@ fn seat_slow(map: &'static Map) -> Result<(), ArenaError> {
                 return Ok(());
             }
             let joined = map.join(Seat::Thread, &label())?;
+            // What an earlier program of this very process held (it called exec) nobody else can be sure of.
+            map.recover_dead();
             let dice = Cell::new((joined.generation << 8 ^ joined.index.wrapping_mul(0x9e37_79b9)) | 1);
             let seat = Rc::new(ThreadSeat {
                 map,

@@ -332,3 +332,46 @@ fn wandering_survives_kills() {
     searched("wander", wander, &["served on the way", "went on", "patient served"]);
     stopped("wander", wander);
 }
+
+/// One removes a pool unless it is in use, over and over; two others make it if it is not there, and use it: never both
+/// at once, in whichever pool of that name.
+fn idle(world: &World) {
+    // Room for a second one of its name.
+    let (stage, pools) = Stage::new(world, 8, &[1, 1]);
+    pools[1].remove();
+    let inside = world.share(std::cell::Cell::new(0u32));
+    for name in ["one", "other"] {
+        let p = world.prepare(name);
+        let me = stage.member(p, name);
+        let pid = p.pid();
+        p.on_death(move || {
+            if inside.get() == pid {
+                inside.set(0);
+            }
+        });
+        stage.lasting(p, move || {
+            let pool = PoolAt::make(stage.map, "p0", 1).expect("a slot");
+            if let Ok(held) = me.try_acquire(pool) {
+                assert_eq!(inside.replace(pid), 0, "two hold the pool of this name");
+                chappe_plat::step!("is inside");
+                inside.set(0);
+                assert!(me.release(held));
+                reached(name);
+            }
+        });
+    }
+    let r = world.prepare("remover");
+    let remover = stage.member(r, "remover");
+    stage.lasting(r, move || {
+        if let Some(pool) = PoolAt::find(stage.map, "p0") {
+            reached(if pool.remove_idle(&remover) { "removed" } else { "in use" });
+        }
+    });
+}
+
+#[test]
+fn removal_of_an_idle_pool_excludes_its_use() {
+    Search::depth("idle_all", 3).schedules(60_000).run(idle).assert_clean();
+    searched("idle", idle, &["one", "other", "removed", "in use"]);
+    stopped("idle", idle);
+}

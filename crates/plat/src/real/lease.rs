@@ -67,7 +67,7 @@ pub fn wait_unlocked(file: &OwnedFd, at: u64) -> io::Result<()> {
 }
 
 /// The processes whose environment, as they were started with it, has `variable` with `mark` as one of its
-/// values, separated by commas; this process aside. Only those that we may look at.
+/// values, separated by commas; this process may be one of them. Only those that we may look at.
 ///
 /// One that is just ending counts, whoever it is: its environment is gone before its files are closed, and what it still
 /// has open another may not have yet.
@@ -83,7 +83,6 @@ pub fn marked(variable: &str, mark: &str) -> Vec<u32> {
             let mut values = environ.split(|b| *b == 0).filter_map(|v| v.strip_prefix(prefix.as_bytes()));
             values.any(|v| v.split(|b| *b == b',').any(|part| part == mark.as_bytes()))
         })
-        .filter(|pid| *pid != super::process::pid())
         .collect()
 }
 
