@@ -18,7 +18,7 @@
 use crate::error::ArenaError;
 use crate::layout::{ABI, Cell, Geometry, Header, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION};
 use crate::member::Seat;
-use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::atomic::{AtomicU64, Ordering, fence};
 use chappe_plat::dir::{Dir, File};
 use chappe_plat::futex::Scope;
 use chappe_plat::life::LifeLock;
@@ -187,6 +187,8 @@ impl Map {
                 if !force {
                     // E1 SeqCst: before the look at the life words below; pairs with the joiner's.
                     state.store(REMOVING, Ordering::SeqCst);
+                    // SeqCst: the probes below are no more than acquires.
+                    fence(Ordering::SeqCst);
                     let (members, first) = map.living();
                     if members > 0 {
                         // Release: back in service; nothing else was changed.

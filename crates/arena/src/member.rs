@@ -38,7 +38,7 @@
 use crate::error::ArenaError;
 use crate::layout::{Member, REMOVED};
 use crate::map::Map;
-use chappe_plat::atomic::Ordering;
+use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex;
 use chappe_plat::life::Claim;
 use chappe_plat::{Life, clock, process, step};
@@ -131,6 +131,8 @@ impl Map {
             step!("life word claimed, old generation not yet swept");
             // SeqCst: before the look at the arena's state, so that a remover who sees the claim sees also what it is for.
             m.kind.store(seat as u32, Ordering::SeqCst);
+            // SeqCst: the C library's claim alone is no more than an acquire.
+            fence(Ordering::SeqCst);
             // E1 of the map's head: the claim is a locked operation; `is_removed` loads after it.
             if self.is_removed() {
                 m.life.release();
@@ -331,8 +333,9 @@ impl Map {
         }
     }
 
-    /// Marks the life word of a thread that called exec without being the leader: its twin was marked.
-    fn notice_exec(&self, i: u32) {
+    /// Marks the life word of a thread that called exec without being the leader: its twin was marked. Answers whether
+    /// there was one.
+    pub(crate) fn notice_exec(&self, i: u32) -> bool {
         let m = self.member(i);
         if m.twin.probe() == Life::Dead
             && let Life::Alive(tid) = m.life.probe()
@@ -342,8 +345,10 @@ impl Map {
             // Acquire: as in `dead`.
             if ident as u32 == tid && m.swept.load(Ordering::Acquire) != (ident >> 32) as u32 {
                 m.life.mark_dead(tid);
+                return true;
             }
         }
+        false
     }
 
     /// Tells every reaper that there is something new to watch.

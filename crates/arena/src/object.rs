@@ -96,6 +96,7 @@ impl Map {
                 return None;
             }
             if (entry >> 32) as u32 == wanted as u32
+                && (entry as u32).wrapping_sub(1) < self.geometry().objects
                 && let Some(place) = self.place_named(entry as u32 - 1, name)
             {
                 return Some(place);

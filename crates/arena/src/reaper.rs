@@ -173,6 +173,7 @@ fn round(w: &'static Watch, late: bool, known: &mut Vec<Death>) -> bool {
             unsure |= map.unconfirmed(i);
             // Died since we looked: a word that is marked already wakes nobody.
             again |= m.life.probe() == Life::Dead && map.dead(i).is_some();
+            again |= map.notice_exec(i);
         }
     }
     let fresh = found.iter().filter(|death| !known.contains(death)).count();

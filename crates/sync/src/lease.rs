@@ -33,6 +33,10 @@ use chappe_plat::{lease as lock, process, thread};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long those who are just ending are waited for, in milliseconds, before they count as a job that goes on.
+const PATIENT: u32 = 100;
 
 /// The environment variable that marks a job.
 pub const VARIABLE: &str = "CHAPPE_LEASE";
@@ -147,20 +151,27 @@ pub(crate) fn begin(map: &Map, object: u32, position: u32, held: Word) -> Result
     Ok((Lease { file, cookie }, leased))
 }
 
-/// Whether somebody has the lock or bears the mark. What cannot be looked at counts as running.
-fn runs(map: &Map, byte: u64) -> bool {
-    match open(map) {
-        Ok((file, _)) => {
-            lock::is_locked(&file, byte).unwrap_or(true) || !lock::marked(VARIABLE, &mark(map, byte)).is_empty()
+/// Whether somebody has the lock or bears the mark. What cannot be looked at counts as running. Processes that are just
+/// ending are given `tries` milliseconds to be gone; then they count, too.
+fn runs(map: &Map, byte: u64, tries: u32) -> bool {
+    let Ok((file, _)) = open(map) else { return true };
+    for _ in 0..tries {
+        let all = lock::bearers(VARIABLE, &mark(map, byte));
+        if lock::is_locked(&file, byte).unwrap_or(true) || !all.bear.is_empty() {
+            return true;
         }
-        Err(_) => true,
+        if all.ending.is_empty() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
+    true
 }
 
 /// Gives a leased permit back: free if its job is gone, else an orphan. False: it was taken away before.
 pub(crate) fn end(map: &'static Map, object: u32, position: u32, leased: Word) -> bool {
     let Some(cell) = cell_at(map, object, position) else { return false };
-    let orphan = runs(map, byte(map, object, position, leased));
+    let orphan = runs(map, byte(map, object, position, leased), PATIENT);
     let next = if orphan { leased.orphaned() } else { leased.freed() };
     if !cell.swap(leased, next) {
         return false;
@@ -175,7 +186,8 @@ pub(crate) fn end(map: &'static Map, object: u32, position: u32, leased: Word) -
 
 /// Frees an orphan whose job is gone. True if it did.
 pub(crate) fn settle(map: &Map, object: u32, position: u32, cell: CellRef<'_>, seen: Word) -> bool {
-    let freed = seen.is_orphan() && !runs(map, byte(map, object, position, seen)) && cell.swap(seen, seen.freed());
+    let freed =
+        seen.is_orphan() && !runs(map, byte(map, object, position, seen), PATIENT) && cell.swap(seen, seen.freed());
     if freed && map.anybody_waits(object) {
         drain(map, object);
     }
@@ -184,7 +196,7 @@ pub(crate) fn settle(map: &Map, object: u32, position: u32, cell: CellRef<'_>, s
 
 /// The job that keeps an orphan, as far as /proc tells.
 pub(crate) fn job(map: &Map, object: u32, position: u32, word: Word) -> Option<Who> {
-    let pid = *lock::marked(VARIABLE, &mark(map, byte(map, object, position, word))).first()?;
+    let pid = *lock::bearers(VARIABLE, &mark(map, byte(map, object, position, word))).bear.first()?;
     Some(Who::job(pid, process::start_time(pid).unwrap_or(0), process::name(pid).unwrap_or_default()))
 }
 
@@ -228,22 +240,25 @@ fn outlive(map: &'static Map, object: u32, position: u32, seen: Word) {
     let Some(cell) = cell_at(map, object, position) else { return };
     let byte = byte(map, object, position, seen);
     let Ok((file, _)) = open(map) else {
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        std::thread::sleep(Duration::from_secs(1));
         return;
     };
     while cell.load() == seen {
         if lock::wait_unlocked(&file, byte).is_err() {
-            std::thread::sleep(std::time::Duration::from_secs(1));
+            std::thread::sleep(Duration::from_secs(1));
             return;
         }
-        let marked = lock::marked(VARIABLE, &mark(map, byte));
-        if marked.is_empty() {
-            settle(map, object, position, cell, seen);
+        let all = lock::bearers(VARIABLE, &mark(map, byte));
+        let marked = [all.bear, all.ending].concat();
+        if marked.is_empty() && settle(map, object, position, cell, seen) {
             return;
         }
         let fds: Vec<OwnedFd> = marked.iter().filter_map(|pid| process::watch_exit(*pid).ok()).collect();
-        if let Some(first) = fds.first() {
-            process::poll_readable(&[first], -1);
+        match fds.first() {
+            Some(first) => {
+                process::poll_readable(&[first], -1);
+            }
+            None => std::thread::sleep(Duration::from_millis(10)),
         }
     }
 }

@@ -47,11 +47,12 @@ pub(crate) fn take_one(o: &'static Object, place: Place, me: &Party) -> Option<T
     // Acquire: the object as its maker left it; a slot used again has another head.
     // Relaxed: a hint; and no resize takes away the first permit.
     let plain = o.head.load(Ordering::Acquire) == place.head.0 && o.hint.load(Ordering::Relaxed) == 0;
+    let cell = CellRef(&o.slot);
+    // Before the look at the bits: if the swap succeeds, the permit was free when nobody waited.
+    let seen = cell.load();
     if !plain || me.map.waits_on(place.index, o) {
         return None;
     }
-    let cell = CellRef(&o.slot);
-    let seen = cell.load();
     let mine = seen.held(me.member, me.generation);
     if !seen.is_free() || !cell.swap(seen, mine) {
         return None;

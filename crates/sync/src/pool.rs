@@ -279,7 +279,8 @@ impl Pool {
         self.get(Until::Forever)
     }
 
-    /// Takes a permit if one is free and nobody waits for it. Never sleeps. Permits of the dead are recovered first.
+    /// Takes a permit if one is free and nobody waits for it. Does not wait for one (some milliseconds, at most, for the
+    /// processes of a leased job that are just ending). Permits of the dead are recovered first.
     ///
     /// # Errors
     /// `WouldBlock`; else as [`Pool::acquire`].
@@ -414,7 +415,8 @@ impl Pool {
         let gone = cells(self.map, self.place.index).any(|(_, cell)| {
             let word = cell.load();
             // A generation that is not the slot's present one was recovered, or is being recovered.
-            !word.is_free() && !word.is_orphan() && self.map.dead(word.member()).is_some()
+            let slot = word.member();
+            !word.is_free() && slot < self.map.geometry().members && self.map.dead(slot).is_some()
         });
         if gone {
             // Whoever else is at it: what the dead held is back when this returns.
@@ -427,6 +429,10 @@ impl Pool {
     /// themselves.
     pub fn settle(&self) -> usize {
         let mut all: Vec<_> = cells(self.map, self.place.index).filter(|(_, c)| c.load().is_orphan()).collect();
+        // As a member: who dies between freeing a permit and handing it on must be seen to.
+        if all.is_empty() || seat(self.map, |_| ()).is_err() {
+            return 0;
+        }
         all.retain(|(position, cell)| lease::settle(self.map, self.place.index, *position, *cell, cell.load()));
         all.len()
     }
@@ -458,6 +464,8 @@ impl Pool {
             return Err(PoolError::Dead { name: self.name() });
         }
         let not_held = || PoolError::NotHeld { name: self.name(), index, permits: self.permits() };
+        // As a member: who dies between freeing a permit and handing it on must be seen to.
+        seat(self.map, |_| ())?;
         // Who it is, before it is gone.
         let before = self.holders().into_iter().find(|h| h.index == index).ok_or_else(not_held)?;
         let word = permit::force(self.map, self.place, index).ok_or_else(not_held)?;

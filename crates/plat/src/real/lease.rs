@@ -66,24 +66,32 @@ pub fn wait_unlocked(file: &OwnedFd, at: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// What is known of a mark.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Bearers {
+    /// Processes that bear it; this one may be among them.
+    pub bear: Vec<u32>,
+    /// Processes that are just ending and may have borne it: their environment is gone before their files are closed,
+    /// and what one still has open another may not have yet. Some milliseconds later they are not there.
+    pub ending: Vec<u32>,
+}
+
 /// The processes whose environment, as they were started with it, has `variable` with `mark` as one of its
-/// values, separated by commas; this process may be one of them. Only those that we may look at.
-///
-/// One that is just ending counts, whoever it is: its environment is gone before its files are closed, and what it still
-/// has open another may not have yet.
-pub fn marked(variable: &str, mark: &str) -> Vec<u32> {
+/// values, separated by commas. Only those that we may look at.
+pub fn bearers(variable: &str, mark: &str) -> Bearers {
     let prefix = format!("{variable}=");
-    let Ok(list) = std::fs::read_dir("/proc") else { return Vec::new() };
-    list.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|pid| {
-            let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            if environ.is_empty() {
-                return ending(*pid);
-            }
-            let mut values = environ.split(|b| *b == 0).filter_map(|v| v.strip_prefix(prefix.as_bytes()));
-            values.any(|v| v.split(|b| *b == b',').any(|part| part == mark.as_bytes()))
-        })
-        .collect()
+    let mut all = Bearers::default();
+    let Ok(list) = std::fs::read_dir("/proc") else { return all };
+    for pid in list.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok()) {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut values = environ.split(|b| *b == 0).filter_map(|v| v.strip_prefix(prefix.as_bytes()));
+        if values.any(|v| v.split(|b| *b == b',').any(|part| part == mark.as_bytes())) {
+            all.bear.push(pid);
+        } else if environ.is_empty() && ending(pid) {
+            all.ending.push(pid);
+        }
+    }
+    all
 }
 
 /// Whether a process has lost its memory and not yet ended: no virtual size, no zombie, no thread of the kernel.
