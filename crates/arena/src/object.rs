@@ -225,7 +225,8 @@ impl Map {
         // SeqCst: after the caller's change of the object; pairs with the waiter's bit, which it sets before
         // it looks at the object.
         let near = o.waiting.iter().fold(0, |bits, w| bits | w.load(Ordering::SeqCst));
-        near != 0 || (self.members_used() > INLINE_MEMBERS && self.waits_far(object))
+        // SeqCst: as in `members_used`.
+        near != 0 || (self.header().members_high.load(Ordering::SeqCst) > INLINE_MEMBERS && self.waits_far(object))
     }
 
     #[cold]

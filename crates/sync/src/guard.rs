@@ -43,6 +43,7 @@ impl<'a> Permit<'a> {
     }
 
     /// Gives it back, as dropping it does.
+    #[inline(always)]
     pub fn release(self) {}
 
     /// Whether it still is ours: false once it was taken by force, and in a forked child.
@@ -81,7 +82,7 @@ impl<'a> Permit<'a> {
 }
 
 impl Drop for Permit<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if self.incarnation == here() {
             self.pool.back(self.taken);
@@ -119,6 +120,7 @@ impl OwnedPermit {
     }
 
     /// Gives it back, as dropping it does.
+    #[inline(always)]
     pub fn release(self) {}
 
     /// Whether it still is ours: false once it was taken by force, and in a forked child.

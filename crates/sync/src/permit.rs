@@ -9,9 +9,10 @@
 //!   between the looks none was.
 //! - I3: permits of a shrunk pool at positions beyond its number are taken by nobody: who takes looks at the number
 //!   again after its swap, and gives back. (Races with resize: the number is stored before the surplus is looked for.)
-//! - I4: a permit of a pool that was removed is taken by nobody: who takes looks at the head again after its swap. And
-//!   who removes a pool that must not be in use takes all its permits first: whoever comes meanwhile finds none, waits,
-//!   and is told.
+//! - I4: who takes loads the cell, then looks at the head, then swaps: so what it swaps was free while its pool was
+//!   there. Who removes a pool that must not be in use first takes all its permits, which makes such swaps fail:
+//!   whoever comes meanwhile finds none, waits, and is told. The words go on when the slot is used again. (Removal by
+//!   force may find somebody just taking: it holds a permit of a dead pool, like all its holders.)
 //! - A death while a permit is free or held: nothing or the whole. Killed after giving back, before looking at the
 //!   wait bits: recovery drains.
 //!
@@ -44,12 +45,12 @@ pub(crate) enum Refused {
 /// case, small enough to stay in registers. `None` says nothing.
 #[inline(always)]
 pub(crate) fn take_one(o: &'static Object, place: Place, me: &Party) -> Option<Taken> {
+    let cell = CellRef(&o.slot);
+    // Before all else, I4 and FIFO: if the swap succeeds, the permit was free while the pool was there and nobody waited.
+    let seen = cell.load();
     // Acquire: the object as its maker left it; a slot used again has another head.
     // Relaxed: a hint; and no resize takes away the first permit.
     let plain = o.head.load(Ordering::Acquire) == place.head.0 && o.hint.load(Ordering::Relaxed) == 0;
-    let cell = CellRef(&o.slot);
-    // Before the look at the bits: if the swap succeeds, the permit was free when nobody waited.
-    let seen = cell.load();
     if !plain || me.map.waits_on(place.index, o) {
         return None;
     }
@@ -57,19 +58,7 @@ pub(crate) fn take_one(o: &'static Object, place: Place, me: &Party) -> Option<T
     if !seen.is_free() || !cell.swap(seen, mine) {
         return None;
     }
-    // SeqCst: I4, after the swap.
-    if o.head.load(Ordering::SeqCst) != place.head.0 {
-        return void(place, me, cell, mine);
-    }
     Some(Taken { position: 0, word: mine })
-}
-
-/// What was taken turned out not to be ours to take: gives it back.
-#[cold]
-fn void(place: Place, me: &Party, cell: CellRef<'_>, mine: Word) -> Option<Taken> {
-    cell.swap(mine, mine.freed());
-    drain(me.map, place.index);
-    None
 }
 
 /// Takes the permit that was given back last, if it is free and nobody waits. `None` says nothing.
@@ -156,18 +145,19 @@ fn mix(sum: u64, word: Word) -> u64 {
 #[inline]
 fn seize(place: Place, me: &Party, position: u32, cell: CellRef<'_>) -> Option<Taken> {
     let seen = cell.load();
-    if !seen.is_free() {
+    // Acquire: I4, between the load and the swap.
+    if !seen.is_free() || me.map.object(place.index).head.load(Ordering::Acquire) != place.head.0 {
         return None;
     }
     let mine = seen.held(me.member, me.generation);
     if !cell.swap(seen, mine) {
         return None;
     }
-    // SeqCst: I4, after the swap.
-    let replaced = me.map.object(place.index).head.load(Ordering::SeqCst) != place.head.0;
-    if replaced || (position > 0 && position >= permits(me.map, place.index)) {
-        // I3, I4.
-        return void(place, me, cell, mine);
+    if position > 0 && position >= permits(me.map, place.index) {
+        // I3.
+        cell.swap(mine, mine.freed());
+        drain(me.map, place.index);
+        return None;
     }
     Some(Taken { position, word: mine })
 }
