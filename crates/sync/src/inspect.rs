@@ -76,14 +76,19 @@ pub(crate) fn holders(map: &'static Map, place: Place) -> Vec<Holder> {
             held: Duration::from_millis(ms),
             exact,
             leased: word.tag() == Tag::Leased,
-            orphan: word.is_orphan(),
+            orphan: goes_on_alone(map, word),
         });
     }
     all
 }
 
+/// Whether only a job keeps it: its holder is gone, recovered or not.
+fn goes_on_alone(map: &Map, word: Word) -> bool {
+    word.tag() == Tag::Leased && (word.is_orphan() || map.dead(word.member()).is_some())
+}
+
 pub(crate) fn who(map: &'static Map, place: Place, position: u32, word: Word) -> Who {
-    if word.is_orphan() {
+    if goes_on_alone(map, word) {
         return lease::job(map, place.index, position, word)
             .unwrap_or_else(|| Who::job(0, 0, "a job that cannot be seen".into()));
     }

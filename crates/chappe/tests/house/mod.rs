@@ -1,0 +1,111 @@
+//! A house of its own for each test: a directory of arenas, and actors, which are children that are this same program.
+
+use chappe::directory;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub const ROLE: &str = "CHAPPE_TEST_ROLE";
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A directory for arenas, removed afterwards. Tests take turns: the directory is named by the environment.
+pub struct House {
+    path: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl House {
+    pub fn new(name: &str) -> House {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = PathBuf::from(format!("/dev/shm/chappe-test-{}-{name}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        // SAFETY: tests take turns, and no other thread of this program reads the environment meanwhile.
+        unsafe { std::env::set_var("CHAPPE_DIR", &path) };
+        assert_eq!(directory().unwrap(), path);
+        House { path, _turn: turn }
+    }
+
+    pub fn actor(&self, role: &str) -> Actor {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "actor", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .env("CHAPPE_DIR", &self.path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (told, says) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        Actor { child, told: Some(told), says }
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+pub struct Actor {
+    pub child: Child,
+    told: Option<ChildStdin>,
+    says: BufReader<ChildStdout>,
+}
+
+impl Actor {
+    /// The rest of the next line that begins with `>`.
+    pub fn hear(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.says.read_line(&mut line).unwrap() > 0, "the actor ended without a word");
+            if let Some((_, text)) = line.split_once('>') {
+                return text.trim().to_owned();
+            }
+        }
+    }
+    pub fn tell(&mut self, text: &str) {
+        writeln!(self.told.as_mut().unwrap(), "{text}").unwrap();
+    }
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+    #[allow(dead_code, reason = "not every test ends its actors in peace")]
+    pub fn ended(mut self) {
+        self.told = None;
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn say(text: &str) {
+    println!(">{text}");
+}
+
+pub fn listen() -> String {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    line.trim().to_owned()
+}
+
+pub fn exec(args: &[&str]) -> std::io::Error {
+    use std::os::unix::process::CommandExt;
+    Command::new(args[0]).args(&args[1..]).stdout(Stdio::null()).exec()
+}
+
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}: still not so after 20 s");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub const LONG: Duration = Duration::from_secs(20);
