@@ -136,9 +136,11 @@ impl Place {
         unsafe {
             c.pre_exec(|| {
                 libc::setsid();
-                // Tests that are run in the background of a script are born deaf to these, and so would be what they start.
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
-                libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+                // Tests that are run by nohup, or in the background of a script, are born deaf to some signals, and so
+                // would be what they start.
+                for signal in 1..32 {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 Ok(())
             });
         }
