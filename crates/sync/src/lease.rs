@@ -156,8 +156,12 @@ pub(crate) fn begin(map: &Map, object: u32, position: u32, held: Word) -> Result
 fn runs(map: &Map, byte: u64, tries: u32) -> bool {
     let Ok((file, _)) = open(map) else { return true };
     for _ in 0..tries {
+        // The lock first: it is one system call, and looking for the mark reads all of /proc.
+        if lock::is_locked(&file, byte).unwrap_or(true) {
+            return true;
+        }
         let all = lock::bearers(VARIABLE, &mark(map, byte));
-        if lock::is_locked(&file, byte).unwrap_or(true) || !all.bear.is_empty() {
+        if !all.bear.is_empty() {
             return true;
         }
         if all.ending.is_empty() {
