@@ -11,7 +11,6 @@ mod recover;
 mod wait;
 
 pub use recover::recover;
-pub use wait::{Parties, Party};
 
 /// Wakes all who wait on a dead object.
 pub fn bury(map: &'static chappe_arena::Map, object: u32) {
