@@ -70,6 +70,15 @@ pub fn io_at(what: &str, path: &Path, source: io::Error) -> ArenaError {
 }
 
 impl Map {
+    /// Maps a file of the directory.
+    fn of_file(dir: &Dir, name: &str, file: &File, geometry: Geometry, hooks: Hooks) -> Result<Map, ArenaError> {
+        let path = dir.path().join(name);
+        let inode = file.facts().map_err(|e| io_at("look at", &path, e))?.inode;
+        let base = file.map(geometry.len()).map_err(|e| io_at("map", &path, e))?;
+        let dir = Some(dir.path().to_owned());
+        Ok(Map { base, geometry, scope: Scope::Shared, name: name.into(), dir, inode, hooks })
+    }
+
     /// Makes the named arena; it must not be there.
     ///
     /// # Errors
@@ -93,17 +102,7 @@ impl Map {
             }
             _ => io_at("create", &path, e),
         })?;
-        let facts = file.facts().map_err(|e| io_at("look at", &path, e))?;
-        let base = file.map(len).map_err(|e| io_at("map", &path, e))?;
-        let map = Map {
-            base,
-            geometry,
-            scope: Scope::Shared,
-            name: name.into(),
-            dir: Some(dir.path().to_owned()),
-            inode: facts.inode,
-            hooks,
-        };
+        let map = Map::of_file(dir, name, &file, geometry, hooks)?;
         map.initialise();
         step!("arena initialised, not yet named");
         dir.link(&file, name).map_err(|e| io_at("name", &path, e))?;
@@ -140,16 +139,7 @@ impl Map {
             return Err(ArenaError::Owner { path: shown, uid: facts.uid, me: process::uid() });
         }
         let geometry = check(&file, &shown, facts.len)?;
-        let base = file.map(geometry.len()).map_err(|e| io_at("map", &path, e))?;
-        let map = Map {
-            base,
-            geometry,
-            scope: Scope::Shared,
-            name: name.into(),
-            dir: Some(dir.path().to_owned()),
-            inode: facts.inode,
-            hooks,
-        };
+        let map = Map::of_file(dir, name, &file, geometry, hooks)?;
         // Acquire: pairs with the remover's mark.
         if map.header().state.load(Ordering::Acquire) == REMOVED {
             return Err(absent());
