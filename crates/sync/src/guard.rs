@@ -4,8 +4,9 @@ use crate::drain::cell_at;
 use crate::error::{AcquireError, LeaseError};
 use crate::lease::{self, Lease};
 use crate::permit::Taken;
-use crate::pool::{Pool, here};
+use crate::pool::Pool;
 use crate::seat::process_seat;
+use chappe_plat::process;
 use std::marker::PhantomData;
 
 /// A permit of the calling thread; given back when dropped, and when the thread ends or dies in whatever way.
@@ -48,7 +49,7 @@ impl<'a> Permit<'a> {
 
     /// Whether it still is ours: false once it was taken by force, and in a forked child.
     pub fn is_valid(&self) -> bool {
-        self.incarnation == here() && self.pool.still(self.taken)
+        process::is_incarnation(self.incarnation) && self.pool.still(self.taken)
     }
 
     /// Makes it a lease, too: it is free only when it was given back *and* the job that inherits the lease is gone.
@@ -57,7 +58,7 @@ impl<'a> Permit<'a> {
     /// # Errors
     /// `Lost` if it was taken by force; `Arena`, `Lock`.
     pub fn lease(&mut self) -> Result<Lease, LeaseError> {
-        if self.incarnation != here() {
+        if !process::is_incarnation(self.incarnation) {
             return Err(LeaseError::Lost);
         }
         let (lease, word) = lease::begin(self.pool.map, self.pool.place.index, self.taken.position, self.taken.word)?;
@@ -84,7 +85,7 @@ impl<'a> Permit<'a> {
 impl Drop for Permit<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.incarnation == here() {
+        if process::is_incarnation(self.incarnation) {
             self.pool.back(self.taken);
         }
     }
@@ -125,13 +126,13 @@ impl OwnedPermit {
 
     /// Whether it still is ours: false once it was taken by force, and in a forked child.
     pub fn is_valid(&self) -> bool {
-        self.incarnation == here() && self.pool.still(self.taken)
+        process::is_incarnation(self.incarnation) && self.pool.still(self.taken)
     }
 }
 
 impl Drop for OwnedPermit {
     fn drop(&mut self) {
-        if self.incarnation == here() {
+        if process::is_incarnation(self.incarnation) {
             self.pool.back(self.taken);
         }
     }

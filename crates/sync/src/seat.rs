@@ -89,7 +89,7 @@ pub fn at_hand<R>(map: &'static Map, then: impl FnOnce(&ThreadSeat) -> Option<R>
     // SAFETY: LAST is null or points to a seat kept by SEATS of this thread; it is set to null before a seat is
     // dropped, and `then` cannot drop it: it calls nothing that leaves an arena or ends the thread.
     let seat = unsafe { &*last };
-    if !std::ptr::eq(seat.map, map) || seat.incarnation != process::incarnation() {
+    if !std::ptr::eq(seat.map, map) || !process::is_incarnation(seat.incarnation as u32) {
         return None;
     }
     then(seat)

@@ -103,6 +103,16 @@ pub fn incarnation() -> u64 {
     incarnation_slow()
 }
 
+/// Whether this is the process whose [`incarnation`] has these low 32 bits (never 0). Makes no call.
+#[inline(always)]
+pub fn is_incarnation(low: u32) -> bool {
+    // Acquire: as in `incarnation`.
+    let page = IDENTITY.load(Ordering::Acquire);
+    // SAFETY: as in `incarnation`.
+    // Relaxed: as in `incarnation`; a wiped page reads zero, which is nobody's.
+    !page.is_null() && unsafe { (*page).load(Ordering::Relaxed) } as u32 == low
+}
+
 #[cold]
 fn incarnation_slow() -> u64 {
     // Acquire: as in `incarnation`.
