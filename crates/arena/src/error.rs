@@ -29,7 +29,7 @@ pub enum ArenaError {
     },
     /// The file is not an arena.
     #[error(
-        "{path} is not an arena (its first bytes are not chappe's); move it away, or remove it with `chappe arena rm --force`"
+        "{path} is not an arena (its first bytes are not chappe's); move it away, or remove it with `chappe arena rm --force {}`", named(.path)
     )]
     Garbage {
         /// The file.
@@ -37,7 +37,7 @@ pub enum ArenaError {
     },
     /// The file is shorter than its header says.
     #[error(
-        "arena {path} is truncated: {has} bytes where {wants} are needed; remove it with `chappe arena rm --force`"
+        "arena {path} is truncated: {has} bytes where {wants} are needed; remove it with `chappe arena rm --force {}`", named(.path)
     )]
     Truncated {
         /// The file.
