@@ -1,5 +1,6 @@
 //! What can go wrong with an arena, in words that say what to do.
 
+use crate::layout::BLOCK;
 use std::io;
 
 /// What an arena's file says of its name.
@@ -163,6 +164,19 @@ pub enum ArenaError {
         /// The arena.
         name: String,
         /// How many were asked for.
+        wanted: u32,
+        /// How many there are in all.
+        capacity: u32,
+    },
+    /// Not enough blocks in one piece.
+    #[error(
+        "arena `{name}` has no room for {} bytes of data in one piece (it has {} in all); remove some, or make an arena with more (`chappe arena create --data`)",
+        u64::from(*wanted) * BLOCK as u64, u64::from(*capacity) * BLOCK as u64
+    )]
+    BlocksFull {
+        /// The arena.
+        name: String,
+        /// How many blocks were asked for.
         wanted: u32,
         /// How many there are in all.
         capacity: u32,

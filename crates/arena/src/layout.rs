@@ -4,16 +4,27 @@
 //! whatever points inside it is an index or an offset.
 //!
 //! ```text
-//!   +--------+-----------+-----------+-------------+-----------+-----------+
-//!   | header |  members  |  objects  |  wait sets  |   cells   |   names   |
-//!   | 4 KiB  |  256 B    |  128 B    |  beyond 256 |   32 B    |   8 B     |
-//!   |        |  each     |  each     |  members    |   each    |   each    |
-//!   +--------+-----------+-----------+-------------+-----------+-----------+
+//!   +--------+---------+---------+-------------+-------+-------+--------+--------+
+//!   | header | members | objects |  wait sets  | cells | names | owners | blocks |
+//!   | 4 KiB  | 256 B   | 128 B   |  beyond 256 | 32 B  | 8 B   | 8 B    | 64 B   |
+//!   |        | each    | each    |  members    | each  | each  | a block| each   |
+//!   +--------+---------+---------+-------------+-------+-------+--------+--------+
 //! ```
 //!
-//! An object carries one cell and the wait set of the first 256 members inside it, so that a pool of
-//! one permit is 128 bytes; further cells come from the table in extents, further members' bits from
-//! the wait sets behind. Types never change places: a slot is an object for ever, a cell a cell.
+//! An object carries one word of state and the wait set of the first 256 members inside it, so that a pool of
+//! one permit, a semaphore or a mutex is 128 bytes; a pool's further cells come from the table in extents,
+//! further members' bits from the wait sets behind, the data that a named mutex guards from the blocks. A slot is an
+//! object for ever, a cell a cell, a block a block.
+//!
+//! A slot may be used again for an object of another kind while somebody still has the old one in hand. So the low
+//! three bits of an object's word tell the kinds apart, and every change is a swap of the exact word that was read:
+//!
+//! | kind | low three bits | see |
+//! |---|---|---|
+//! | pool | 0 to 3 | the owner cell |
+//! | semaphore | 4 | units |
+//! | mutex | 5 to 7 | the mutex |
+//! | condition variable | 7, by nobody | never changed |
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::life::LifeLock;
@@ -21,7 +32,7 @@ use chappe_plat::life::LifeLock;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The layout described here. Any change of any offset is another number.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -31,6 +42,8 @@ pub const MAX_MEMBERS: u32 = 4095;
 pub const MAX_OBJECTS: u32 = 1 << 20;
 /// The most permits one pool can have: a grant names the cell in sixteen bits.
 pub const MAX_PERMITS: u32 = 1 << 16;
+/// The most blocks an arena can have (4 GiB of data).
+pub const MAX_BLOCKS: u32 = 1 << 26;
 /// The longest name of an object, in bytes.
 pub const MAX_NAME: usize = 47;
 /// How many members' wait bits an object holds itself.
@@ -76,7 +89,9 @@ pub struct Header {
     pub roster: AtomicU32,
     /// No object slot below this one is free. Written under `admin` only.
     pub objects_low: AtomicU32,
-    pad0: [u32; 14],
+    /// How many blocks there are.
+    pub blocks: AtomicU32,
+    pad0: [u32; 13],
     /// Arrival order of waiters. A line of its own: every waiter writes it.
     pub ticket: AtomicU64,
     pad1: [u64; 7],
@@ -87,7 +102,7 @@ pub struct Header {
 /// One member: a thread, or for owned handles a process, attached to the arena.
 ///
 /// Who may write what: `life` and `twin` their owner and the kernel; `ident`, `kind` and what follows
-/// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`
+/// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`, `need`
 /// and `waiting_since` only the member itself, while its state is idle.
 #[repr(C)]
 pub struct Member {
@@ -118,15 +133,18 @@ pub struct Member {
     pub waiting_since: AtomicU64,
     /// What it calls itself: UTF-8, zero-padded, eight bytes a word.
     pub label: [AtomicU64; 8],
-    pad1: [u64; 5],
+    /// What it waits for, where that is more than one permit or unit: see the drainers.
+    pub need: AtomicU32,
+    pad1: u32,
+    pad2: [u64; 4],
 }
 
-/// Where one permit is: the same in an object and in the table.
+/// A word of state: an object's own, or that of a further permit in the table.
 #[repr(C)]
 pub struct Slot {
-    /// Who has it: see the owner cell.
+    /// Pools: who has the permit, see the owner cell. Others: see the table above.
     pub word: AtomicU64,
-    /// When it was taken: see the drainer's cells.
+    /// Pools: when it was taken. Condition variables: the tickets that were notified.
     pub since: AtomicU64,
 }
 
@@ -137,15 +155,15 @@ pub struct Slot {
 pub struct Object {
     /// Generation, kind and state.
     pub head: AtomicU64,
-    /// The first cell.
+    /// Its state; of a pool, the first cell.
     pub slot: Slot,
-    /// How many permits the pool has.
+    /// Pools: how many permits it has. Semaphores: 1 if waiters may be overtaken. Mutexes: bytes of data.
     pub permits: AtomicU32,
-    /// One more than the index of the first extent of further cells; 0 for none.
+    /// One more than the index of a pool's first extent of further cells, or of a mutex's first block; 0 for none.
     pub more: AtomicU32,
     /// One bit a member that waits here, for the first [`INLINE_MEMBERS`].
     pub waiting: [AtomicU64; 4],
-    /// Where a free permit was last seen. A hint.
+    /// Pools: where a free permit was last seen, a hint. Mutexes: a hash of the data's type.
     pub hint: AtomicU32,
     pad0: u32,
     /// Hash of the name.
@@ -181,7 +199,12 @@ pub struct Geometry {
     pub objects: u32,
     /// Table cells.
     pub cells: u32,
+    /// Blocks.
+    pub blocks: u32,
 }
+
+/// Bytes of a block.
+pub const BLOCK: usize = 64;
 
 impl Geometry {
     /// Words of wait set that an object has outside itself.
@@ -212,9 +235,17 @@ impl Geometry {
     pub fn names_at(&self) -> usize {
         self.cells_at() + self.cells as usize * size_of::<Cell>()
     }
+    /// Where the owners of the blocks begin.
+    pub fn owners_at(&self) -> usize {
+        self.names_at() + self.names() * 8
+    }
+    /// Where the blocks begin.
+    pub fn blocks_at(&self) -> usize {
+        (self.owners_at() + self.blocks as usize * 8).next_multiple_of(4096)
+    }
     /// Bytes in all, whole pages.
     pub fn len(&self) -> usize {
-        (self.names_at() + self.names() * 8).next_multiple_of(4096)
+        (self.blocks_at() + self.blocks as usize * BLOCK).next_multiple_of(4096)
     }
     /// Never: there is always a header.
     pub fn is_empty(&self) -> bool {
@@ -227,6 +258,24 @@ impl Geometry {
 pub enum Kind {
     /// N owned permits.
     Pool = 1,
+    /// A counter of saved wake-ups.
+    Semaphore = 2,
+    /// A robust lock around data.
+    Mutex = 3,
+    /// What one waits on with a mutex.
+    Condvar = 4,
+}
+
+impl Kind {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Pool => "pool",
+            Kind::Semaphore => "semaphore",
+            Kind::Mutex => "mutex",
+            Kind::Condvar => "condition variable",
+        }
+    }
 }
 
 /// The word [`Object::head`], taken apart.
@@ -261,6 +310,17 @@ impl Head {
     pub fn is_live(self, kind: Kind) -> bool {
         self.0 >> 16 & 0xff == Head::LIVE && self.0 >> 24 & 0xff == kind as u64
     }
+    /// What it is, or was when it was last in service.
+    #[inline]
+    pub fn kind(self) -> Option<Kind> {
+        match self.0 >> 24 & 0xff {
+            1 => Some(Kind::Pool),
+            2 => Some(Kind::Semaphore),
+            3 => Some(Kind::Mutex),
+            4 => Some(Kind::Condvar),
+            _ => None,
+        }
+    }
     /// Whether it is in service at all.
     pub fn in_service(self) -> bool {
         self.0 >> 16 & 0xff == Head::LIVE
@@ -280,7 +340,8 @@ impl Geometry {
     pub fn checked(self) -> Option<Geometry> {
         let fits = (1..=MAX_MEMBERS).contains(&self.members)
             && (1..=MAX_OBJECTS).contains(&self.objects)
-            && (1..=1 << 24).contains(&self.cells);
+            && (1..=1 << 24).contains(&self.cells)
+            && (1..=MAX_BLOCKS).contains(&self.blocks);
         fits.then_some(self)
     }
 }

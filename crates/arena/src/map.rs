@@ -16,7 +16,7 @@
 //! A mapping is never undone while the process lives: the kernel may still write a life word in it.
 
 use crate::error::ArenaError;
-use crate::layout::{ABI, Cell, Geometry, Header, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION};
+use crate::layout::{ABI, BLOCK, Cell, Geometry, Header, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION};
 use crate::member::Seat;
 use chappe_plat::atomic::{AtomicU64, Ordering, fence};
 use chappe_plat::dir::{Dir, File};
@@ -46,6 +46,8 @@ pub struct Map {
     dir: Option<PathBuf>,
     inode: u64,
     pub(crate) hooks: Hooks,
+    /// The incarnation of this process whose every thread may make units without a seat: see [`Map::cover`].
+    cover: AtomicU64,
 }
 
 // SAFETY: all that lies behind the pointer is atomics and life locks; the rest is never changed.
@@ -76,7 +78,7 @@ impl Map {
         let inode = file.facts().map_err(|e| io_at("look at", &path, e))?.inode;
         let base = file.map(geometry.len()).map_err(|e| io_at("map", &path, e))?;
         let dir = Some(dir.path().to_owned());
-        Ok(Map { base, geometry, scope: Scope::Shared, name: name.into(), dir, inode, hooks })
+        Ok(Map { base, geometry, scope: Scope::Shared, name: name.into(), dir, inode, hooks, cover: AtomicU64::new(0) })
     }
 
     /// Makes the named arena; it must not be there.
@@ -154,7 +156,8 @@ impl Map {
     pub fn private(geometry: Geometry, hooks: Hooks) -> Result<&'static Map, ArenaError> {
         let base = dir::map_private(geometry.len())
             .map_err(|e| ArenaError::Io { what: "cannot map memory for the private arena".into(), source: e })?;
-        let map = Map { base, geometry, scope: Scope::Private, name: "private".into(), dir: None, inode: 0, hooks };
+        let (name, cover) = ("private".into(), AtomicU64::new(0));
+        let map = Map { base, geometry, scope: Scope::Private, name, dir: None, inode: 0, hooks, cover };
         map.initialise();
         Ok(Box::leak(Box::new(map)))
     }
@@ -251,6 +254,7 @@ impl Map {
         h.members.store(self.geometry.members, Ordering::Relaxed); // Relaxed: as above.
         h.objects.store(self.geometry.objects, Ordering::Relaxed); // Relaxed: as above.
         h.cells.store(self.geometry.cells, Ordering::Relaxed); // Relaxed: as above.
+        h.blocks.store(self.geometry.blocks, Ordering::Relaxed); // Relaxed: as above.
         h.ticket.store(1, Ordering::Relaxed); // Relaxed: as above.
         // SAFETY: the lock lies in the mapping, which nobody else uses yet.
         unsafe { LifeLock::init(std::ptr::from_ref(&h.admin).cast_mut()) };
@@ -334,6 +338,30 @@ impl Map {
     pub(crate) fn name_place(&self, i: usize) -> &AtomicU64 {
         self.at(self.geometry.names_at() + (i & (self.geometry.names() - 1)) * 8)
     }
+    /// Who has a block.
+    pub(crate) fn block_owner(&self, i: u32) -> &AtomicU64 {
+        assert!(i < self.geometry.blocks);
+        self.at(self.geometry.owners_at() + i as usize * 8)
+    }
+    /// Where `count` blocks begin.
+    pub fn blocks(&self, first: u32, count: u32) -> *mut u8 {
+        let end = first.checked_add(count).filter(|end| *end <= self.geometry.blocks);
+        assert!(end.is_some(), "blocks {first} and {count} more");
+        // SAFETY: the geometry was checked against the mapping's length, and the blocks are within the geometry.
+        unsafe { self.base.add(self.geometry.blocks_at() + first as usize * BLOCK) }
+    }
+    /// Says that any thread of this process may act in the arena without a seat of its own from now on: a death of the
+    /// process is seen by another member of it that lives as long.
+    pub fn cover(&self, incarnation: u64) {
+        // Release: what made it so comes before.
+        self.cover.store(incarnation, Ordering::Release);
+    }
+    /// Whether [`Map::cover`] was said for this incarnation.
+    #[inline(always)]
+    pub fn is_covered(&self, incarnation: u64) -> bool {
+        // Acquire: as in `cover`.
+        self.cover.load(Ordering::Acquire) == incarnation
+    }
     /// One more than the highest member ever.
     #[inline]
     pub fn members_used(&self) -> u32 {
@@ -399,7 +427,7 @@ impl Map {
 /// Reads the first page of a file and says what is wrong with it.
 fn check(file: &File, path: &str, len: u64) -> Result<Geometry, ArenaError> {
     let path = || path.to_owned();
-    let mut page = [0u8; 64];
+    let mut page = [0u8; 80];
     let got = file
         .read_start(&mut page)
         .map_err(|e| ArenaError::Io { what: format!("cannot read {}", path()), source: e })?;
@@ -408,7 +436,7 @@ fn check(file: &File, path: &str, len: u64) -> Result<Geometry, ArenaError> {
     if got < 8 || long(0) != MAGIC {
         return Err(ArenaError::Garbage { path: path() });
     }
-    if got < 64 {
+    if got < 80 {
         return Err(ArenaError::Truncated { path: path(), has: len, wants: 4096 });
     }
     if word(8) != VERSION {
@@ -417,7 +445,7 @@ fn check(file: &File, path: &str, len: u64) -> Result<Geometry, ArenaError> {
     if word(12) != ABI {
         return Err(ArenaError::Abi { path: path(), found: word(12), wanted: ABI });
     }
-    let geometry = Geometry { members: word(40), objects: word(44), cells: word(48) };
+    let geometry = Geometry { members: word(40), objects: word(44), cells: word(48), blocks: word(72) };
     if geometry.checked().is_none() || geometry.len() as u64 != long(32) {
         return Err(ArenaError::Damaged { path: path(), what: "its header's sizes contradict each other".into() });
     }

@@ -13,6 +13,8 @@
 //! - I4: a removed object's slot is used again only when no member has a wait bit on it. A waiter sets its
 //!   bit, then looks at the head; the remover changes the head, then looks at the bits.
 //!
+//! - I5: blocks are owned as cells are, I2; those of one object are neighbours.
+//!
 //! Searching takes no lock and makes no system call.
 
 use crate::error::ArenaError;
@@ -301,18 +303,47 @@ impl Map {
     fn cell_in_use(&self, i: u32, object: u32, generation: u32) -> bool {
         // Relaxed: under admin.
         let owner = self.cell(i).owner.load(Ordering::Relaxed);
+        let own = owner == (u64::from(generation) << 32 | u64::from(object + 1));
+        self.owner_lives(owner) && (!own || self.in_chain(object, i))
+    }
+
+    fn in_chain(&self, object: u32, cell: u32) -> bool {
+        self.extents(object).any(|(first, len)| (first..first + len).contains(&cell))
+    }
+
+    /// Finds `count` neighbouring blocks that no living object uses and marks them as the object's. Answers the first.
+    /// The caller holds `admin`.
+    ///
+    /// # Errors
+    /// `BlocksFull`.
+    pub fn claim_blocks(&self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
+        self.clear_dead();
+        let capacity = self.geometry().blocks;
+        let mut run = 0;
+        for i in 0..capacity {
+            // Relaxed: under admin.
+            let owner = self.block_owner(i).load(Ordering::Relaxed);
+            run = if self.owner_lives(owner) { 0 } else { run + 1 };
+            if run == count {
+                for j in i + 1 - count..=i {
+                    let owner = u64::from(generation) << 32 | u64::from(object + 1);
+                    self.block_owner(j).store(owner, Ordering::Relaxed); // Relaxed: under admin; published by the head.
+                }
+                return Ok(i + 1 - count);
+            }
+        }
+        Err(ArenaError::BlocksFull { name: self.name().into(), wanted: count, capacity })
+    }
+
+    /// I2: whether the object that an owner word names is there, or not yet cleared. One that is being made is not.
+    fn owner_lives(&self, owner: u64) -> bool {
         let (its_generation, its_object) = ((owner >> 32) as u32, owner as u32);
         if its_object == 0 || its_object > self.geometry().objects {
             return false;
         }
         // Relaxed: under admin.
         let head = Head(self.object(its_object - 1).head.load(Ordering::Relaxed));
-        let alive = (head.in_service() || head.is_dead()) && head.generation() == its_generation;
-        alive && ((its_object - 1, its_generation) != (object, generation) || self.in_chain(object, i))
-    }
-
-    fn in_chain(&self, object: u32, cell: u32) -> bool {
-        self.extents(object).any(|(first, len)| (first..first + len).contains(&cell))
+        (head.in_service() || head.is_dead()) && head.generation() == its_generation
     }
 
     /// The runs of table cells that belong to an object: `(first, length)`.

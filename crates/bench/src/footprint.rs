@@ -39,7 +39,7 @@ fn mappings(arena: Arena) -> usize {
 
 /// How many bytes an arena for this many members and objects has.
 fn bytes(name: &str, members: u32, objects: u32) -> u64 {
-    let options = ArenaOptions { members: Some(members), objects: Some(objects), cells: Some(64) };
+    let options = ArenaOptions { members: Some(members), objects: Some(objects), cells: Some(64), data: Some(64) };
     let arena = Arena::create(name, &options).expect("an arena");
     let bytes = arena.capacity().bytes;
     Arena::remove(name, true).expect("it is ours");

@@ -62,6 +62,6 @@ fn an_uncontended_pair_and_a_choice_ask_for_none() {
         for arm in &arms {
             select.acquire(arm);
         }
-        assert_eq!(allocations(|| select.wait().unwrap().1.release()), 0, "Select, {kind}");
+        assert_eq!(allocations(|| select.wait().unwrap().permit().release()), 0, "Select, {kind}");
     }
 }

@@ -49,8 +49,9 @@ mod doctor;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
 pub use chappe_sync::{
-    AcquireError, Arena, ArenaOptions, Capacity, Holder, LEASE_VARIABLE, Lease, LeaseError, OwnedPermit, Permit, Pool,
-    PoolError, PoolInfo, Role, Select, Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory,
-    set_label, set_role, try_acquire_any,
+    AcquireError, Arena, ArenaOptions, Capacity, Chosen, Condvar, DownError, Holder, LEASE_VARIABLE, Lease, LeaseError,
+    LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit, Permit, Permits, Pool,
+    PoolError, PoolInfo, Role, Select, SelectError, Semaphore, UpError, Waiter, acquire_any, acquire_any_deadline,
+    acquire_any_timeout, directory, select, set_label, set_role, try_acquire_any,
 };
 pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, doctor, recoveries};

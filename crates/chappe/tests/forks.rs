@@ -10,7 +10,7 @@ fn a_child_of_a_busy_process_finds_no_lock_held() {
     std::fs::create_dir(&dir).unwrap();
     // SAFETY: this program has one test, and no other thread yet.
     unsafe { std::env::set_var("CHAPPE_DIR", &dir) };
-    let small = ArenaOptions { members: Some(64), objects: Some(8), cells: Some(8) };
+    let small = ArenaOptions { members: Some(64), objects: Some(8), cells: Some(8), data: Some(64) };
     Arena::create("busy", &small).unwrap();
     let pool = Pool::create("busy/p", 1).unwrap();
     let stop = AtomicBool::new(false);

@@ -114,11 +114,11 @@ fn select_keeps_its_arms_numbers() {
     let mut select = Select::new();
     let arms: Vec<_> = pools.iter().map(|p| select.acquire(p)).collect();
     select.biased(true);
-    assert_eq!(select.wait().unwrap().0, arms[0]);
+    assert_eq!(select.wait().unwrap().arm(), arms[0]);
     select.remove(arms[0]);
     let first = select.wait().unwrap();
-    assert_eq!(first.0, arms[1]);
-    assert_eq!(select.try_wait().unwrap().0, arms[2]);
+    assert_eq!(first.arm(), arms[1]);
+    assert_eq!(select.try_wait().unwrap().arm(), arms[2]);
 }
 
 #[test]

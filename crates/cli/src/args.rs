@@ -262,6 +262,9 @@ pub enum ArenaCommand {
         /// How many permits its pools can have together, beyond the first of each
         #[arg(long, value_name = "N")]
         cells: Option<u32>,
+        /// How many bytes of data its mutexes can guard together
+        #[arg(long, value_name = "BYTES")]
+        data: Option<u64>,
     },
     /// Remove an arena that is not in use, and all its pools
     ///

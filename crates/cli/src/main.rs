@@ -78,8 +78,8 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Pool(PoolCommand::Create { name, permits }) => done(change::create_pool(&name, permits), json),
         Command::Pool(PoolCommand::Resize { name, permits }) => done(change::resize_pool(&name, permits), json),
         Command::Pool(PoolCommand::Rm { name, force }) => done(change::remove_pool(&name, force), json),
-        Command::Arena(ArenaCommand::Create { name, members, objects, cells }) => {
-            done(change::create_arena(&name, &chappe::ArenaOptions { members, objects, cells }), json)
+        Command::Arena(ArenaCommand::Create { name, members, objects, cells, data }) => {
+            done(change::create_arena(&name, &chappe::ArenaOptions { members, objects, cells, data }), json)
         }
         Command::Arena(ArenaCommand::Rm { name, force }) => done(change::remove_arena(&name, force), json),
         Command::Completions { shell } => {

@@ -154,7 +154,7 @@ pub fn soak(soak: &Soak) -> std::io::Result<Outcome> {
     unsafe { std::env::set_var("CHAPPE_DIR", &arenas) };
     let stage = Stage::new(soak.limit);
     ask(&stage, "setting the stage", || {
-        let options = ArenaOptions { members: Some(128), objects: Some(6), cells: Some(12) };
+        let options = ArenaOptions { members: Some(128), objects: Some(6), cells: Some(12), data: Some(256) };
         let arena = Arena::create("default", &options).map_err(|e| (Fault::Torn, e.to_string()))?;
         for (name, permits) in POOLS {
             Pool::create_in(arena, name, permits).map_err(|e| (Fault::Torn, e.to_string()))?;

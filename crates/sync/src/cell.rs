@@ -2,7 +2,7 @@
 //!
 //! | bits | field | |
 //! |---|---|---|
-//! | 0-2 | tag | FREE, HELD, RESERVED, LEASED |
+//! | 0-2 | tag | 0 FREE, 1 HELD, 2 RESERVED, 3 LEASED (4 to 7: a word of another kind of object) |
 //! | 3-27 | version | one more each time the cell becomes free |
 //! | 28-39 | member | the holder's slot, or [`NOBODY`] |
 //! | 40-63 | aux | HELD, LEASED: the holder's generation; RESERVED: the number of the wait it is reserved for |
@@ -35,6 +35,8 @@ pub(crate) enum Tag {
     Held,
     Reserved,
     Leased,
+    /// A word of another kind of object: the slot is no pool's any more.
+    Alien,
 }
 
 /// The word, taken apart.
@@ -56,7 +58,8 @@ impl Word {
             1 => Tag::Held,
             2 => Tag::Reserved,
             3 => Tag::Leased,
-            _ => Tag::Free,
+            0 => Tag::Free,
+            _ => Tag::Alien,
         }
     }
     pub fn version(self) -> u64 {
@@ -85,11 +88,23 @@ impl Word {
     pub fn orphaned(self) -> Word {
         Word::new(3, self.version(), NOBODY, 0)
     }
+    /// Whether it is reserved for this wait of a member.
+    pub fn is_reserved(self, member: u32, wait: u32) -> bool {
+        self.tag() == Tag::Reserved && self.member() == member && self.aux() == wait
+    }
     /// Whether only a job keeps it.
     pub fn is_orphan(self) -> bool {
         self.tag() == Tag::Leased && self.member() == NOBODY
     }
     pub fn is_free(self) -> bool {
         self.0 & 7 == 0
+    }
+    /// Whether it is a cell's word, and not that of another kind of object in the same slot.
+    pub fn is_ours(self) -> bool {
+        self.tag() != Tag::Alien
+    }
+    /// Free, in a slot that was of another kind; the slot's generation stands in for the version that is lost.
+    pub fn first(generation: u32) -> Word {
+        Word::new(0, u64::from(generation) << 12, 0, 0)
     }
 }

@@ -1,6 +1,6 @@
-//! Bringing free permits and waiters together.
+//! Bringing a pool's free permits and its waiters together.
 //!
-//! Whoever makes a permit free, or sets a wait bit, drains the object afterwards; so does recovery. Any number of
+//! Whoever makes a permit free, or sets a wait bit, drains the pool afterwards; so does recovery. Any number of
 //! drainers may be at it at once, and any of them may die or stop at any step:
 //!
 //! ```text
@@ -11,6 +11,12 @@
 //!     HELD     -> next (and note since when, for those who ask)
 //! ```
 //!
+//! A waiter may need several permits at once (its record's `need`). Then the cells are reserved for it one by one as they
+//! come free, and it is granted when so many are reserved; whoever finds them all reserved grants. So the head of the queue
+//! waits until all are there, and those behind it wait as well. If it gives up, its reservations are no longer
+//! valid, and it drains; if it dies, recovery does. Two drainers may reserve one cell too many: the waiter gives back
+//! what it did not need. A waiter that needs more than the pool has (it shrank) is told so, lest it block the rest.
+//!
 //! - I1: a drain that returns has seen each cell once when it was neither free with a waiter there, nor reserved and
 //!   unresolved. What becomes free later is its maker's business.
 //! - Dying after the reservation leaves a reservation; after the grant, a granted sleeper: see the wait queue, R5.
@@ -18,11 +24,11 @@
 //! Lock-free: a compare-and-swap that fails has been overtaken by one that succeeded.
 
 use crate::cell::{Tag, Word};
-use crate::wait::{State, grant, oldest, waits_on, word_of};
+use crate::wait::{Candidate, State, TOO_MANY, grant, oldest, waits_on, word_of};
 use chappe_arena::Map;
-use chappe_arena::layout::{Head, Slot};
+use chappe_arena::layout::Slot;
 use chappe_plat::atomic::Ordering;
-use chappe_plat::{clock, futex, step};
+use chappe_plat::{clock, step};
 
 /// A permit's cell, wherever it lies.
 #[derive(Clone, Copy)]
@@ -104,13 +110,8 @@ pub(crate) fn permits(map: &Map, object: u32) -> u32 {
     map.object(object).permits.load(Ordering::SeqCst)
 }
 
-/// Grants what is free to who waits, and resolves what somebody left half-done.
+/// Grants what is free to who waits, and resolves what somebody left half-done. The object is a pool in service.
 pub(crate) fn drain(map: &Map, object: u32) {
-    // Acquire: the object as its maker left it.
-    let head = Head(map.object(object).head.load(Ordering::Acquire));
-    if !head.in_service() {
-        return;
-    }
     let count = permits(map, object);
     for (position, cell) in cells(map, object) {
         loop {
@@ -120,6 +121,7 @@ pub(crate) fn drain(map: &Map, object: u32) {
                     cell.note(seen, false);
                     break;
                 }
+                Tag::Alien => break,
                 Tag::Reserved => {
                     if resolve(map, object, position, cell, seen) {
                         break;
@@ -128,12 +130,16 @@ pub(crate) fn drain(map: &Map, object: u32) {
                 Tag::Free if position >= count => break,
                 Tag::Free => {
                     let Some(next) = oldest(map, object) else { break };
+                    if next.need > count {
+                        grant(map, next.member, next.state, object, TOO_MANY, true);
+                        continue;
+                    }
                     let reserved = seen.reserved(next.member, next.state.wait());
                     if !cell.swap(seen, reserved) {
                         continue;
                     }
                     step!("reserved, not yet granted");
-                    if grant(map, next.member, next.state, object, position, false) {
+                    if hand_over(map, object, position, next) {
                         break;
                     }
                     // I3 of the wait queue: it was granted something else, or gave up.
@@ -141,6 +147,25 @@ pub(crate) fn drain(map: &Map, object: u32) {
                 }
             }
         }
+    }
+    // None may be free for who needs more than there is.
+    while let Some(next) = oldest(map, object).filter(|next| next.need > count) {
+        grant(map, next.member, next.state, object, TOO_MANY, true);
+    }
+}
+
+/// One cell is reserved for the waiter: grants, if that is all it needs. False: the reservation is void.
+fn hand_over(map: &Map, object: u32, position: u32, to: Candidate) -> bool {
+    let all = || cells(map, object).filter(|(_, c)| c.load().is_reserved(to.member, to.state.wait())).count();
+    if to.need <= 1 {
+        return grant(map, to.member, to.state, object, position, false);
+    }
+    // SeqCst: I2 of the wait queue, as in `resolve`.
+    let still = || State(word_of(map, to.member).0.load(Ordering::SeqCst));
+    if all() >= to.need as usize {
+        grant(map, to.member, to.state, object, 0, false) || still().grant().is_some_and(|g| g.is(map, object, 0))
+    } else {
+        still().is_waiting() && still().wait() == to.state.wait()
     }
 }
 
@@ -152,14 +177,14 @@ pub(crate) fn resolve(map: &Map, object: u32, position: u32, cell: CellRef<'_>, 
         // SeqCst: I2 of the wait queue, after the cell was read.
         let state = State(word.load(Ordering::SeqCst));
         if state.wait() == seen.aux() {
+            let m = map.member(member);
+            // Acquire: E2 of the wait queue; it is this wait's while the word says so.
+            let need = m.need.load(Ordering::Acquire);
             if state.is_waiting() && waits_on(map, object, member) {
-                return grant(map, member, state, object, position, false);
+                return hand_over(map, object, position, Candidate { member, state, ticket: 0, need });
             }
-            let private = map.scope() == futex::Scope::Private;
-            if state
-                .grant()
-                .is_some_and(|g| !g.dead && g.object == object && g.permit == position && g.private == private)
-            {
+            let granted = if need > 1 { 0 } else { position };
+            if state.grant().is_some_and(|g| g.is(map, object, granted)) {
                 // Its granter may have died or been stopped before the wake.
                 crate::wait::wake_granted(map, member);
                 return cell.load() == seen;
@@ -169,4 +194,28 @@ pub(crate) fn resolve(map: &Map, object: u32, position: u32, cell: CellRef<'_>, 
     // No longer valid, and never again.
     cell.swap(seen, seen.freed());
     false
+}
+
+/// Gives back what a dead member held. Answers whether one of its permits is leased: a job may go on.
+pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> bool {
+    let mut lease = false;
+    for (position, cell) in cells(map, object) {
+        let mut seen = cell.load();
+        while seen.member() == member {
+            let done = match seen.tag() {
+                Tag::Held if seen.aux() == generation => cell.swap(seen, seen.freed()),
+                Tag::Reserved => resolve(map, object, position, cell, seen),
+                Tag::Leased if seen.aux() == generation => {
+                    lease = true;
+                    cell.swap(seen, seen.orphaned())
+                }
+                _ => true,
+            };
+            if done {
+                break;
+            }
+            seen = cell.load();
+        }
+    }
+    lease
 }

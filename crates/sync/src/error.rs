@@ -3,9 +3,9 @@
 use chappe_arena::ArenaError;
 use std::io;
 
-fn listed(names: &[String]) -> String {
+fn listed(names: &[String], what: &str) -> String {
     match names {
-        [] => "no pools exist here yet".into(),
+        [] => format!("no {what} exist here yet"),
         [one] => format!("there is only `{one}`"),
         many if many.len() <= 12 => format!("there are `{}`", many.join("`, `")),
         many => format!("there are {}, among them `{}`", many.len(), many[..12].join("`, `")),
@@ -45,6 +45,18 @@ pub enum AcquireError {
     /// A choice of nothing.
     #[error("a choice needs at least one pool")]
     NoPools,
+    /// More permits at once than the pool has.
+    #[error(
+        "pool `{pool}` has {permits} permit(s): {wanted} at once can never be had; ask for fewer, or `chappe pool resize`"
+    )]
+    TooMany {
+        /// The pool.
+        pool: String,
+        /// What was asked for.
+        wanted: u32,
+        /// What it has.
+        permits: u32,
+    },
     /// The arena cannot take another member, or is gone.
     #[error(transparent)]
     Arena(#[from] ArenaError),
@@ -58,7 +70,7 @@ pub enum AcquireError {
 #[non_exhaustive]
 pub enum PoolError {
     /// There is no pool of this name.
-    #[error("there is no pool `{name}` in arena `{arena}` ({}); `chappe pool create {name}` makes one", listed(.existing))]
+    #[error("there is no pool `{name}` in arena `{arena}` ({}); `chappe pool create {name}` makes one", listed(.existing, "pools"))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -66,6 +78,16 @@ pub enum PoolError {
         arena: String,
         /// Those that are there.
         existing: Vec<String>,
+    },
+    /// The name is that of something else.
+    #[error(
+        "`{name}` is a {is}, not a pool; all objects of an arena share one set of names: take another, or another arena"
+    )]
+    OtherKind {
+        /// What was asked for.
+        name: String,
+        /// What it is.
+        is: &'static str,
     },
     /// There is one already.
     #[error("pool `{name}` is already there, with {permits} permit(s); open it, resize it, or remove it first")]
@@ -148,4 +170,236 @@ pub enum LeaseError {
         /// The system's reason.
         source: io::Error,
     },
+}
+
+/// Why a semaphore, a mutex or a condition variable could not be opened, made or removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectError {
+    /// There is none of this name.
+    #[error("there is no {kind} `{name}` in arena `{arena}` ({}); make it first", listed(.existing, &format!("{kind}s")))]
+    Unknown {
+        /// What was looked for.
+        kind: &'static str,
+        /// What was asked for.
+        name: String,
+        /// Where.
+        arena: String,
+        /// Those that are there.
+        existing: Vec<String>,
+    },
+    /// There is one already.
+    #[error("{kind} `{name}` is already there; open it, or remove it first")]
+    Exists {
+        /// What it is.
+        kind: &'static str,
+        /// Which.
+        name: String,
+    },
+    /// The name is that of something else.
+    #[error(
+        "`{name}` is a {is}, not a {wanted}; all objects of an arena share one set of names: take another, or another arena"
+    )]
+    OtherKind {
+        /// What was asked for.
+        name: String,
+        /// What it is.
+        is: &'static str,
+        /// What it should have been.
+        wanted: &'static str,
+    },
+    /// Not the value of a semaphore.
+    #[error("a semaphore cannot have the value {value}: between 0 and {most} are possible")]
+    Value {
+        /// What was asked for.
+        value: u64,
+        /// The limit.
+        most: u32,
+    },
+    /// The data of a named mutex is of another type.
+    #[error("mutex `{name}` guards {bytes} bytes of another type than {wanted}; open it as what it was made as")]
+    OtherType {
+        /// Which.
+        name: String,
+        /// How many bytes it has.
+        bytes: usize,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// The type of a named mutex wants to lie more even than is possible.
+    #[error("a named mutex cannot guard data that is aligned to {has} bytes: at most {most} are possible")]
+    Alignment {
+        /// What it wants.
+        has: usize,
+        /// What can be had.
+        most: usize,
+    },
+    /// Somebody uses it.
+    #[error(
+        "{kind} `{name}` is in use: {how}; wait for them, or remove it all the same with --force, which ends them with an error"
+    )]
+    InUse {
+        /// What it is.
+        kind: &'static str,
+        /// Which.
+        name: String,
+        /// By whom.
+        how: String,
+    },
+    /// The arena is not there, not usable, full, or the name is not one.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+}
+
+/// Why no wake-up was consumed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DownError {
+    /// None is saved, or those that are belong to earlier waiters.
+    #[error("no wake-up is saved")]
+    WouldBlock,
+    /// The time was up before one came.
+    #[error("timed out waiting for a wake-up")]
+    Timeout,
+    /// The semaphore was removed, or its memory was damaged.
+    #[error(
+        "semaphore `{semaphore}` is dead: it was removed, or its memory was damaged; open it again if it was made anew"
+    )]
+    Dead {
+        /// Which.
+        semaphore: String,
+    },
+    /// The arena cannot take another member, or is gone.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    #[error("cannot start the thread that watches for deaths: {}", inside(.0))]
+    System(#[source] io::Error),
+}
+
+/// Why no wake-up was saved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpError {
+    /// Its value would be too great. Nothing was changed.
+    #[error("semaphore `{semaphore}` has the value {value}: {by} more would exceed {most}; nothing was changed")]
+    Overflow {
+        /// Which.
+        semaphore: String,
+        /// Its value.
+        value: u32,
+        /// What was to be added.
+        by: u32,
+        /// The limit.
+        most: u32,
+    },
+    /// The semaphore was removed, or its memory was damaged.
+    #[error(
+        "semaphore `{semaphore}` is dead: it was removed, or its memory was damaged; open it again if it was made anew"
+    )]
+    Dead {
+        /// Which.
+        semaphore: String,
+    },
+    /// The arena cannot take another member, or is gone.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+}
+
+/// Why a mutex was not locked; or that it was, and what is to be known. `G` is the guard.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError<G> {
+    /// Locked; a holder died or panicked, and the data is as it left it. Make it whole and call
+    /// [`MutexGuard::make_consistent`](crate::MutexGuard::make_consistent), or
+    /// [`MutexGuard::condemn`](crate::MutexGuard::condemn).
+    #[error(
+        "locked, but an earlier holder died in the middle of its section: look at the data, then say that it is consistent, or condemn the mutex"
+    )]
+    OwnerDied(G),
+    /// Locked, but the condition variable is gone.
+    #[error("condition variable `{condvar}` was removed while it was waited on")]
+    CondvarDead {
+        /// Which.
+        condvar: String,
+        /// The mutex is locked.
+        guard: G,
+    },
+    /// Somebody has it.
+    #[error("the mutex is locked")]
+    WouldBlock,
+    /// The time was up first.
+    #[error("timed out waiting for the mutex")]
+    Timeout,
+    /// This very thread has it.
+    #[error("mutex `{mutex}` is locked by this very thread: it would wait for itself for ever")]
+    Deadlock {
+        /// Which.
+        mutex: String,
+    },
+    /// Its data was given up.
+    #[error(
+        "mutex `{mutex}` was condemned: a holder died and its data could not be made whole; remove it and make it anew"
+    )]
+    Condemned {
+        /// Which.
+        mutex: String,
+    },
+    /// It was removed.
+    #[error("mutex `{mutex}` was removed while it was in use; open it again if it was made anew")]
+    Dead {
+        /// Which.
+        mutex: String,
+    },
+    /// The arena cannot take another member, or is gone.
+    #[error(transparent)]
+    Arena(ArenaError),
+    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    #[error("cannot start the thread that watches for deaths: {}", inside(.0))]
+    System(#[source] io::Error),
+}
+
+impl<G> std::fmt::Debug for LockError<G> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LockError({self})")
+    }
+}
+
+/// Why a choice was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectError {
+    /// No arm is ready.
+    #[error("nothing to choose is ready")]
+    WouldBlock,
+    /// The time was up before an arm was ready.
+    #[error("timed out waiting for a choice")]
+    Timeout,
+    /// An arm's object was removed, or its arena was.
+    #[error("`{name}` (arm {arm} of the choice) was removed while it was in use; open it again if it was made anew")]
+    Dead {
+        /// The arm's number.
+        arm: usize,
+        /// Its object.
+        name: String,
+    },
+    /// A choice names objects of two different named arenas.
+    #[error(
+        "one choice cannot wait in two arenas, `{first}` and `{second}`; keep what is chosen among in one arena (this process's private one may be mixed in)"
+    )]
+    TwoArenas {
+        /// The arena of an earlier arm.
+        first: String,
+        /// The arena of a later one.
+        second: String,
+    },
+    /// A choice of nothing would never end.
+    #[error("a choice of nothing would wait for ever; add an arm, or a time limit")]
+    Nothing,
+    /// The arena cannot take another member, or is gone.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    #[error("cannot start the thread that watches for deaths: {}", inside(.0))]
+    System(#[source] io::Error),
 }

@@ -1,9 +1,10 @@
 //! What a holder has in hand: permits of a thread, permits of a process.
 
+use crate::claim::Taken;
 use crate::drain::cell_at;
 use crate::error::{AcquireError, LeaseError};
 use crate::lease::{self, Lease};
-use crate::permit::Taken;
+use crate::many::Many;
 use crate::pool::Pool;
 use crate::seat::process_seat;
 use chappe_plat::process;
@@ -61,9 +62,7 @@ impl<'a> Permit<'a> {
         if !process::is_incarnation(self.incarnation) {
             return Err(LeaseError::Lost);
         }
-        let (lease, word) = lease::begin(self.pool.map, self.pool.place.index, self.taken.position, self.taken.word)?;
-        self.taken.word = word;
-        Ok(lease)
+        lease::begin(self.pool.map, self.pool.place.index, std::iter::once(&mut self.taken))
     }
 
     pub(crate) fn into_owned(self, pool: &Pool) -> Result<OwnedPermit, AcquireError> {
@@ -134,6 +133,77 @@ impl Drop for OwnedPermit {
     fn drop(&mut self) {
         if process::is_incarnation(self.incarnation) {
             self.pool.back(self.taken);
+        }
+    }
+}
+
+/// Several permits of the calling thread; all given back when dropped, and when the thread ends or dies in whatever way.
+///
+/// In a child made by fork they are void: the parent still has them.
+#[must_use = "permits that are not kept are given back at once"]
+pub struct Permits<'a> {
+    pool: &'a Pool,
+    many: Many,
+    /// The part of it that no descendant of the process has, too.
+    incarnation: u32,
+    here: PhantomData<*const ()>,
+}
+
+impl std::fmt::Debug for Permits<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Permits({:?} of {:?})", self.indices().collect::<Vec<_>>(), self.pool.name())
+    }
+}
+
+impl<'a> Permits<'a> {
+    pub(crate) fn new(pool: &'a Pool, many: Many, incarnation: u32) -> Permits<'a> {
+        Permits { pool, many, incarnation, here: PhantomData }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.many.len()
+    }
+
+    /// Whether there are none: `n` was 0.
+    pub fn is_empty(&self) -> bool {
+        self.many.len() == 0
+    }
+
+    /// Which of the pool's permits they are, counted from 0, in ascending order.
+    pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {
+        self.many.all().map(|taken| taken.position)
+    }
+
+    /// The pool they belong to.
+    pub fn pool(&self) -> &'a Pool {
+        self.pool
+    }
+
+    /// Gives them back, as dropping does.
+    pub fn release(self) {}
+
+    /// Whether all of them still are ours: false once one was taken by force, and in a forked child.
+    pub fn is_valid(&self) -> bool {
+        process::is_incarnation(self.incarnation) && self.many.all().all(|taken| self.pool.still(taken))
+    }
+
+    /// Makes all of them leases, with one file and one mark. See [`Permit::lease`].
+    ///
+    /// # Errors
+    /// As [`Permit::lease`]. Those that are leases by then stay so.
+    pub fn lease(&mut self) -> Result<Lease, LeaseError> {
+        if !process::is_incarnation(self.incarnation) {
+            return Err(LeaseError::Lost);
+        }
+        lease::begin(self.pool.map, self.pool.place.index, self.many.all_mut())
+    }
+}
+
+impl Drop for Permits<'_> {
+    fn drop(&mut self) {
+        if process::is_incarnation(self.incarnation) {
+            self.pool.back_many(&mut self.many);
         }
     }
 }

@@ -4,9 +4,10 @@
 //! for the same file. A forked child has its parent's mappings; its copy of the private arena is purged of everybody
 //! before its first use.
 
+use crate::inspect::ObjectInfo;
 use crate::seat::leave;
 use crate::wait::State;
-use chappe_arena::layout::{Geometry, MAX_MEMBERS, MAX_OBJECTS};
+use chappe_arena::layout::{BLOCK, Geometry, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS};
 use chappe_arena::{ArenaError, Hooks, Map, Who, check_name, io_at};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
@@ -29,6 +30,8 @@ pub struct ArenaOptions {
     pub objects: Option<u32>,
     /// How many permits its pools can have beyond the first of each (16384).
     pub cells: Option<u32>,
+    /// How many bytes of data its mutexes can guard together, in steps of 64 (1 MiB; at most 4 GiB).
+    pub data: Option<u64>,
 }
 
 impl ArenaOptions {
@@ -37,7 +40,14 @@ impl ArenaOptions {
             members: self.members.unwrap_or(1024),
             objects: self.objects.unwrap_or(4096),
             cells: self.cells.unwrap_or(16384),
+            blocks: 0,
         };
+        let data = self.data.unwrap_or(1 << 20);
+        let most = u64::from(MAX_BLOCKS) * BLOCK as u64;
+        if !(1..=most).contains(&data) {
+            return Err(ArenaError::Capacity { what: "bytes of data", count: data, most });
+        }
+        let g = Geometry { blocks: data.div_ceil(BLOCK as u64) as u32, ..g };
         for (what, count, most) in
             [("members", g.members, MAX_MEMBERS), ("objects", g.objects, MAX_OBJECTS), ("cells", g.cells, 1 << 24)]
         {
@@ -267,12 +277,15 @@ impl Arena {
             Some((incarnation, map)) if *incarnation == now => Arena(map),
             Some((incarnation, map)) => {
                 purge(map);
+                map.cover(now);
                 *incarnation = now;
                 Arena(map)
             }
             None => {
-                let g = Geometry { members: MAX_MEMBERS, objects: 1 << 16, cells: 1 << 18 };
+                let g = Geometry { members: MAX_MEMBERS, objects: 1 << 16, cells: 1 << 18, blocks: 1 };
                 let map = Map::private(g, HOOKS).expect("address space for the private arena");
+                // Nobody outlives the process here, so nobody need see it die.
+                map.cover(now);
                 *slot = Some((now, map));
                 Arena(map)
             }
@@ -302,6 +315,11 @@ impl Arena {
     /// Everybody attached, and the dead that are not yet recovered.
     pub fn members(&self) -> Vec<Who> {
         self.0.members()
+    }
+
+    /// What is in it, by name.
+    pub fn objects(&self) -> Vec<ObjectInfo> {
+        crate::inspect::objects(self.0)
     }
 
     /// How much of it is in use.

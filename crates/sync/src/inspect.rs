@@ -5,8 +5,8 @@
 
 use crate::cell::{Tag, Word};
 use crate::drain::{cells, permits};
-use crate::lease;
 use crate::wait::queue;
+use crate::{lease, lock, units};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{LifeState, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
@@ -56,6 +56,76 @@ pub struct PoolInfo {
     pub free: u32,
     /// How many wait.
     pub waiting: u32,
+}
+
+/// Anything in an arena, at a glance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ObjectInfo {
+    /// Its name within its arena.
+    pub name: String,
+    /// What it is, in a word: `pool`, `semaphore`, `mutex`, `condition variable`.
+    pub kind: &'static str,
+    /// How it stands.
+    pub state: ObjectState,
+    /// How many wait.
+    pub waiting: u32,
+}
+
+/// How an object stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ObjectState {
+    /// A pool.
+    Pool(PoolInfo),
+    /// A semaphore: saved wake-ups, and whether waiters may be overtaken.
+    Semaphore {
+        /// Its value.
+        value: u32,
+        /// Whether waiters may be overtaken.
+        barging: bool,
+    },
+    /// A mutex.
+    Mutex {
+        /// Who has it.
+        holder: Option<Who>,
+        /// A holder died, and nobody has said since that the data is whole.
+        torn: bool,
+        /// Nobody gets it any more.
+        condemned: bool,
+        /// Bytes of data.
+        bytes: u32,
+    },
+    /// A condition variable.
+    Condvar,
+}
+
+pub(crate) fn objects(map: &'static Map) -> Vec<ObjectInfo> {
+    let mut all: Vec<ObjectInfo> = map.objects().into_iter().filter_map(|place| look(map, place)).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
+    let o = map.object(place.index);
+    let kind = place.head.kind()?;
+    let state = match kind {
+        Kind::Pool => ObjectState::Pool(info(map, place)?),
+        Kind::Semaphore => ObjectState::Semaphore { value: units::value(o), barging: units::is_barging(o) },
+        Kind::Mutex => ObjectState::Mutex {
+            holder: lock::holder(o).map(|(member, _)| map.who(member)),
+            torn: lock::is_torn(o),
+            condemned: lock::condemned(o),
+            // Acquire: written before the object was in service.
+            bytes: o.permits.load(Ordering::Acquire),
+        },
+        Kind::Condvar => ObjectState::Condvar,
+    };
+    let name = map.name_of(o);
+    let waiting = waiters(map, place).len() as u32;
+    // Acquire: the second look, after the name was read: the slot was not used again meanwhile.
+    let same = Head(o.head.load(Ordering::Acquire)) == place.head;
+    same.then_some(ObjectInfo { name, kind: kind.name(), state, waiting })
 }
 
 fn since(at: u64) -> Duration {

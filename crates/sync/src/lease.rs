@@ -22,9 +22,11 @@
 //! was started with a cleaned environment, is not seen.
 
 use crate::cell::{Tag, Word};
-use crate::drain::{CellRef, cell_at, cells, drain};
+use crate::claim::Taken;
+use crate::drain::{CellRef, cell_at, cells};
 use crate::error::LeaseError;
 use crate::home::own_directory;
+use crate::kinds::drain;
 use chappe_arena::layout::Head;
 use chappe_arena::{ArenaError, Map, Who};
 use chappe_plat::atomic::Ordering;
@@ -112,43 +114,48 @@ fn mark(map: &Map, byte: u64) -> String {
     format!("{:x}:{byte:x}", map.id())
 }
 
-/// Makes a held permit a lease. Answers the cell's new word.
-pub(crate) fn begin(map: &Map, object: u32, position: u32, held: Word) -> Result<(Lease, Word), LeaseError> {
+/// Makes held permits of one pool a lease: one file, one mark. Their words change to the cells' new ones.
+pub(crate) fn begin<'t>(
+    map: &Map,
+    object: u32,
+    permits: impl Iterator<Item = &'t mut Taken>,
+) -> Result<Lease, LeaseError> {
     if map.directory().is_none() {
         let source = std::io::ErrorKind::Unsupported.into();
         return Err(ArenaError::Io { what: "a private pool's permit cannot be a lease".into(), source }.into());
     }
-    let cell = cell_at(map, object, position).ok_or(LeaseError::Lost)?;
     let (file, path) = open(map)?;
-    let byte = byte(map, object, position, held);
+    let mut marks = match std::env::var(VARIABLE) {
+        Ok(outer) if !outer.is_empty() => vec![outer],
+        _ => Vec::new(),
+    };
+    for taken in permits {
+        let byte = byte(map, object, taken.position, taken.word);
+        taken.word = lease_one(map, object, *taken, &file, &path, byte)?;
+        marks.push(mark(map, byte));
+    }
+    Ok(Lease { file, cookie: marks.join(",") })
+}
+
+/// Makes one of them a lease. Answers the cell's new word.
+fn lease_one(map: &Map, object: u32, taken: Taken, file: &OwnedFd, path: &str, byte: u64) -> Result<Word, LeaseError> {
+    let (held, path) = (taken.word, path.to_owned());
+    let cell = cell_at(map, object, taken.position).ok_or(LeaseError::Lost)?;
     let leased = if held.tag() == Tag::Leased { held } else { held.leased() };
     // I1.
     if held != leased && !cell.swap(held, leased) {
         return Err(LeaseError::Lost);
     }
     cell.note(leased, true);
-    match lock::try_lock(&file, byte) {
-        Ok(true) => {}
-        Ok(false) => {
-            if held != leased {
-                cell.swap(leased, held);
-            }
-            let source = std::io::Error::new(std::io::ErrorKind::WouldBlock, "this permit is leased already");
-            return Err(LeaseError::Lock { path, source });
-        }
-        Err(source) => {
-            if held != leased {
-                cell.swap(leased, held);
-            }
-            return Err(LeaseError::Lock { path, source });
-        }
-    }
-    let own = mark(map, byte);
-    let cookie = match std::env::var(VARIABLE) {
-        Ok(outer) if !outer.is_empty() => format!("{outer},{own}"),
-        _ => own,
+    let source = match lock::try_lock(file, byte) {
+        Ok(true) => return Ok(leased),
+        Ok(false) => std::io::Error::new(std::io::ErrorKind::WouldBlock, "this permit is leased already"),
+        Err(source) => source,
     };
-    Ok((Lease { file, cookie }, leased))
+    if held != leased {
+        cell.swap(leased, held);
+    }
+    Err(LeaseError::Lock { path, source })
 }
 
 /// Whether somebody has the lock or bears the mark. What cannot be looked at counts as running. Processes that are just

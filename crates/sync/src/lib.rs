@@ -5,9 +5,16 @@
 //! in `pool`, `guard` and `select`; what one process must remember of arenas and its threads is in `home` and `seat`.
 
 mod cell;
+mod claim;
+mod condvar;
+mod contend;
 mod drain;
+mod kinds;
+mod lock;
+mod many;
 mod permit;
 mod recover;
+mod units;
 mod wait;
 
 pub use recover::recover;
@@ -21,17 +28,25 @@ pub fn bury(map: &'static chappe_arena::Map, object: u32) {
 pub mod model;
 
 #[cfg(not(feature = "sim"))]
+mod choice;
+#[cfg(not(feature = "sim"))]
+mod condition;
+#[cfg(not(feature = "sim"))]
 mod error;
 #[cfg(not(feature = "sim"))]
 mod fork;
 #[cfg(not(feature = "sim"))]
 mod guard;
 #[cfg(not(feature = "sim"))]
+mod handle;
+#[cfg(not(feature = "sim"))]
 mod home;
 #[cfg(not(feature = "sim"))]
 mod inspect;
 #[cfg(not(feature = "sim"))]
 mod lease;
+#[cfg(not(feature = "sim"))]
+mod mutex;
 #[cfg(not(feature = "sim"))]
 mod patience;
 #[cfg(not(feature = "sim"))]
@@ -40,16 +55,21 @@ mod pool;
 mod seat;
 #[cfg(not(feature = "sim"))]
 mod select;
+#[cfg(not(feature = "sim"))]
+mod semaphore;
 
 #[cfg(not(feature = "sim"))]
 pub use self::{
-    error::{AcquireError, LeaseError, PoolError},
-    guard::{OwnedPermit, Permit},
+    condition::Condvar,
+    error::{AcquireError, DownError, LeaseError, LockError, ObjectError, PoolError, SelectError, UpError},
+    guard::{OwnedPermit, Permit, Permits},
     home::{Arena, ArenaOptions, Capacity, directory},
-    inspect::{Holder, PoolInfo, Waiter},
+    inspect::{Holder, ObjectInfo, ObjectState, PoolInfo, Waiter},
     lease::{Lease, VARIABLE as LEASE_VARIABLE},
+    mutex::{LockResult, Mutex, MutexGuard},
     patience::{Role, set_role},
     pool::Pool,
     seat::{reaped, set_label},
-    select::{Select, acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any},
+    select::{Chosen, Fired, Select, acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any},
+    semaphore::Semaphore,
 };

@@ -4,9 +4,16 @@
 //! neither, because a kill runs no destructor. Everything below the seats is the same source.
 
 use crate::cell::Word;
-use crate::drain::{cell_at, cells, drain, permits};
-use crate::permit::{self, Refused, Taken};
-use crate::wait::{Arm, Parties, Party, Patience, queue};
+use crate::claim::{Collected, Operation, Refused, Taken, wait_for};
+use crate::condvar::{self, Heard};
+use crate::contend::contend;
+use crate::drain::{cell_at, cells, permits};
+use crate::kinds::drain;
+use crate::lock::{self, Try};
+use crate::many::{Many, take_many, wait_many};
+use crate::permit;
+use crate::units::{self, Units};
+use crate::wait::{Arm, Grant, NUDGE, Parties, Party, Patience, queue};
 use chappe_arena::layout::{Geometry, Kind};
 use chappe_arena::{ArenaError, Hooks, Joined, Map, Place, Seat};
 use chappe_plat::dir::Dir;
@@ -25,6 +32,133 @@ pub struct PoolAt {
 }
 
 impl Arm for PoolAt {
+    fn map(&self) -> &'static Map {
+        self.map
+    }
+    fn place(&self) -> Place {
+        self.place
+    }
+}
+
+impl Operation for PoolAt {
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        let o = self.map.object(self.place.index);
+        if let Some(taken) = permit::take_one(o, self.place, me) {
+            return Ok(taken);
+        }
+        match permit::take_last(o, self.place, me) {
+            Some(taken) => Ok(taken),
+            None => permit::take(self.place, me),
+        }
+    }
+    fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
+        permit::collect(me, self.place, grant, number)
+    }
+}
+
+/// A semaphore in an arena.
+#[derive(Clone, Copy)]
+pub struct SemaphoreAt {
+    /// The arena.
+    pub map: &'static Map,
+    /// The object.
+    pub place: Place,
+}
+
+impl Arm for SemaphoreAt {
+    fn map(&self) -> &'static Map {
+        self.map
+    }
+    fn place(&self) -> Place {
+        self.place
+    }
+}
+
+impl Operation for SemaphoreAt {
+    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+        if units::take_one(self.map, self.map.object(self.place.index), self.place) {
+            return Ok(Taken::UNIT);
+        }
+        units::take(self.map, self.place).map(|()| Taken::UNIT)
+    }
+    fn collect(&self, me: &Party, grant: Grant, _number: u32) -> Collected {
+        units::collect(self.map, self.place, me, grant)
+    }
+}
+
+/// One of the things a choice chooses among.
+#[derive(Clone, Copy)]
+pub enum AnyAt {
+    /// A permit.
+    Pool(PoolAt),
+    /// A unit.
+    Semaphore(SemaphoreAt),
+}
+
+impl AnyAt {
+    fn operation(&self) -> &dyn Operation {
+        match self {
+            AnyAt::Pool(p) => p,
+            AnyAt::Semaphore(s) => s,
+        }
+    }
+}
+
+/// A mutex in an arena.
+#[derive(Clone, Copy)]
+pub struct MutexAt {
+    /// The arena.
+    pub map: &'static Map,
+    /// The object.
+    pub place: Place,
+}
+
+impl Arm for MutexAt {
+    fn map(&self) -> &'static Map {
+        self.map
+    }
+    fn place(&self) -> Place {
+        self.place
+    }
+}
+
+/// How an attempt to lock ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locking {
+    /// Locked, and whole.
+    Locked,
+    /// Locked; an earlier holder left it as it was.
+    Torn,
+    /// Not locked: somebody has it, or the time was up.
+    Busy,
+    /// Nobody gets it any more.
+    Condemned,
+    /// It was removed.
+    Dead,
+}
+
+impl From<Try> for Locking {
+    fn from(t: Try) -> Locking {
+        match t {
+            Try::Locked => Locking::Locked,
+            Try::Torn => Locking::Torn,
+            Try::Busy => Locking::Busy,
+            Try::Condemned => Locking::Condemned,
+            Try::Dead => Locking::Dead,
+        }
+    }
+}
+
+/// A condition variable in an arena.
+#[derive(Clone, Copy)]
+pub struct CondvarAt {
+    /// The arena.
+    pub map: &'static Map,
+    /// The object.
+    pub place: Place,
+}
+
+impl Arm for CondvarAt {
     fn map(&self) -> &'static Map {
         self.map
     }
@@ -54,8 +188,10 @@ pub enum Refusal {
     NoneFree,
     /// The time was up.
     TimedOut,
-    /// This arm's pool is gone.
+    /// This arm's object is gone.
     Dead(usize),
+    /// The pool has not so many permits.
+    TooMany,
 }
 
 impl From<Refused> for Refusal {
@@ -64,6 +200,7 @@ impl From<Refused> for Refusal {
             Refused::NoneFree => Refusal::NoneFree,
             Refused::TimedOut => Refusal::TimedOut,
             Refused::Dead(arm) => Refusal::Dead(arm),
+            Refused::TooMany => Refusal::TooMany,
         }
     }
 }
@@ -143,14 +280,7 @@ impl Actor {
     /// # Errors
     /// `NoneFree`, `Dead`.
     pub fn try_acquire(&self, pool: PoolAt) -> Result<Held, Refusal> {
-        let me = self.party(pool.map);
-        let taken = match permit::take_one(pool.map.object(pool.place.index), pool.place, me) {
-            Some(taken) => taken,
-            None => match permit::take_last(pool.map.object(pool.place.index), pool.place, me) {
-                Some(taken) => taken,
-                None => permit::take(pool.place, me)?,
-            },
-        };
+        let taken = pool.attempt(self.party(pool.map))?;
         Ok(Held { pool, taken })
     }
 
@@ -171,10 +301,35 @@ impl Actor {
     }
 
     fn acquire_as(&self, pools: &[PoolAt], deadline: Option<u64>, spin: bool) -> Result<(usize, Held), Refusal> {
-        for (at, pool) in pools.iter().enumerate() {
-            match self.try_acquire(*pool) {
-                Ok(held) => return Ok((at, held)),
-                Err(Refusal::Dead(_)) => return Err(Refusal::Dead(at)),
+        let arms: Vec<&PoolAt> = pools.iter().collect();
+        let (at, taken) = self.choose_as(&arms, deadline, spin)?;
+        Ok((at, Held { pool: pools[at], taken }))
+    }
+
+    /// Does one of several things, sleeping at once if none is ready, until `deadline`. Answers which, and the permit.
+    ///
+    /// # Errors
+    /// `TimedOut`, `Dead`.
+    pub fn choose(&self, arms: &[AnyAt], deadline: Option<u64>) -> Result<(usize, Option<Held>), Refusal> {
+        let operations: Vec<&dyn Operation> = arms.iter().map(AnyAt::operation).collect();
+        let (at, taken) = self.choose_as(&operations, deadline, false)?;
+        let held = match arms[at] {
+            AnyAt::Pool(pool) => Some(Held { pool, taken }),
+            AnyAt::Semaphore(_) => None,
+        };
+        Ok((at, held))
+    }
+
+    fn choose_as<A: Operation + ?Sized>(
+        &self,
+        arms: &[&A],
+        deadline: Option<u64>,
+        spin: bool,
+    ) -> Result<(usize, Taken), Refusal> {
+        for (at, arm) in arms.iter().enumerate() {
+            match arm.attempt(self.party(arm.map())) {
+                Ok(taken) => return Ok((at, taken)),
+                Err(Refused::Dead(_)) => return Err(Refusal::Dead(at)),
                 Err(_) => {}
             }
         }
@@ -182,14 +337,100 @@ impl Actor {
         let patience = Patience { budget: &budget, forever: spin, none: !spin };
         let who = match self.who.private {
             // The wait word of a wait in the private arena alone is the private one.
-            Some(p) if pools.iter().all(|a| std::ptr::eq(a.map, p.map)) => Parties { main: p, private: None },
-            Some(p) if pools.iter().all(|a| !std::ptr::eq(a.map, p.map)) => {
+            Some(p) if arms.iter().all(|a| std::ptr::eq(a.map(), p.map)) => Parties { main: p, private: None },
+            Some(p) if arms.iter().all(|a| !std::ptr::eq(a.map(), p.map)) => {
                 Parties { main: self.who.main, private: None }
             }
             _ => self.who,
         };
-        let (at, taken) = permit::wait_for(&who, pools, 0, deadline, &patience)?;
-        Ok((at, Held { pool: pools[at], taken }))
+        Ok(wait_for(&who, arms, 0, deadline, &patience)?)
+    }
+
+    /// Consumes a unit if one is there and nobody waits.
+    ///
+    /// # Errors
+    /// `NoneFree`, `Dead`.
+    pub fn try_down(&self, semaphore: SemaphoreAt) -> Result<(), Refusal> {
+        semaphore.attempt(self.party(semaphore.map))?;
+        Ok(())
+    }
+
+    /// Consumes a unit, sleeping at once if there is none, until `deadline`.
+    ///
+    /// # Errors
+    /// `TimedOut`, `Dead`.
+    pub fn down(&self, semaphore: SemaphoreAt, deadline: Option<u64>) -> Result<(), Refusal> {
+        self.choose_as(&[&semaphore], deadline, false)?;
+        Ok(())
+    }
+
+    /// Takes `n` permits of a pool at once, sleeping at once if there are too few, until `deadline`.
+    ///
+    /// # Errors
+    /// `TimedOut`, `Dead`, `TooMany`.
+    pub fn acquire_many(&self, pool: PoolAt, n: u32, deadline: Option<u64>) -> Result<Vec<Held>, Refusal> {
+        let mut many = Many::new();
+        match take_many(pool.place, self.party(pool.map), n, &mut many) {
+            Err(Refused::NoneFree) => {
+                let budget = Cell::new(0);
+                let patience = Patience { budget: &budget, forever: false, none: true };
+                let who = Parties { private: None, ..self.who };
+                wait_many(&who, &pool, n, deadline, &patience, &mut many)?;
+            }
+            other => other?,
+        }
+        Ok(many.all().map(|taken| Held { pool, taken }).collect())
+    }
+
+    fn mine(&self) -> u64 {
+        lock::held_by(self.who.main.member, self.who.main.generation)
+    }
+
+    /// Locks a mutex if it is free.
+    pub fn try_lock(&self, mutex: MutexAt) -> Locking {
+        let o = mutex.map.object(mutex.place.index);
+        if lock::take_one(mutex.map, o, mutex.place, self.mine()) {
+            return Locking::Locked;
+        }
+        lock::take(mutex.map, mutex.place, self.mine()).into()
+    }
+
+    /// Locks a mutex, sleeping at once if it is held, until `deadline`.
+    pub fn lock(&self, mutex: MutexAt, deadline: Option<u64>) -> Locking {
+        match self.try_lock(mutex) {
+            Locking::Busy => {
+                let budget = Cell::new(0);
+                let patience = Patience { budget: &budget, forever: false, none: true };
+                let who = Parties { private: None, ..self.who };
+                contend(&who, &mutex, self.mine(), deadline, &patience).into()
+            }
+            other => other,
+        }
+    }
+
+    /// Unlocks. False: it was not ours any more.
+    pub fn unlock(&self, mutex: MutexAt) -> bool {
+        lock::give(mutex.map, mutex.place.index, mutex.map.object(mutex.place.index), self.mine())
+    }
+
+    /// Says that the data is whole again, or not.
+    pub fn tear(&self, mutex: MutexAt, torn: bool) {
+        lock::tear(mutex.map.object(mutex.place.index), self.mine(), torn);
+    }
+
+    /// Gives the mutex up for ever.
+    pub fn condemn(&self, mutex: MutexAt) {
+        lock::condemn(mutex.map, mutex.place.index, mutex.map.object(mutex.place.index), self.mine());
+    }
+
+    /// Unlocks the mutex, waits for a notification, and locks again. True: notified, not timed out.
+    pub fn wait(&self, condvar: CondvarAt, mutex: MutexAt, deadline: Option<u64>) -> (bool, Locking) {
+        let budget = Cell::new(0);
+        let patience = Patience { budget: &budget, forever: false, none: true };
+        let who = Parties { private: None, ..self.who };
+        let unlock = || assert!(self.unlock(mutex));
+        let heard = condvar::wait(&who, &condvar, deadline, &patience, unlock);
+        (heard == Heard::Notified, self.lock(mutex, None))
     }
 
     /// Gives a permit back. False: it had been taken away.
@@ -214,6 +455,93 @@ impl Actor {
             Some(p) if std::ptr::eq(p.map, map) => p,
             _ => &self.who.main,
         }
+    }
+}
+
+impl SemaphoreAt {
+    /// Makes a semaphore, or finds the one of this name.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn make(map: &'static Map, name: &str, value: u32, barging: bool) -> Result<SemaphoreAt, ArenaError> {
+        let admin = map.admin();
+        if let Some(place) = map.find(name) {
+            return Ok(SemaphoreAt { map, place });
+        }
+        let place = units::make(map, &admin, name, value, barging)?;
+        Ok(SemaphoreAt { map, place })
+    }
+
+    /// Adds units. False: refused, it is dead or would overflow.
+    pub fn up(self, n: u32) -> bool {
+        units::give(self.map, self.place, self.map.object(self.place.index), n).is_ok()
+    }
+
+    /// Its value.
+    pub fn value(self) -> u32 {
+        units::value(self.map.object(self.place.index))
+    }
+
+    /// Removes it.
+    pub fn remove(self) {
+        let admin = self.map.admin();
+        self.map.unmake(&admin, self.place);
+    }
+
+    /// Who waits, in order: member slots.
+    pub fn waiters(self) -> Vec<u32> {
+        queue(self.map, self.place.index)
+    }
+}
+
+impl MutexAt {
+    /// Makes a mutex with 8 bytes of data, or finds the one of this name.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn make(map: &'static Map, name: &str) -> Result<MutexAt, ArenaError> {
+        let admin = map.admin();
+        if let Some(place) = map.find(name) {
+            return Ok(MutexAt { map, place });
+        }
+        let place = lock::make(map, &admin, name, 8, 0, |_| ())?;
+        Ok(MutexAt { map, place })
+    }
+
+    /// Who has it: its member slot.
+    pub fn holder(self) -> Option<u32> {
+        lock::holder(self.map.object(self.place.index)).map(|(member, _)| member)
+    }
+
+    /// Removes it.
+    pub fn remove(self) {
+        let admin = self.map.admin();
+        self.map.unmake(&admin, self.place);
+    }
+}
+
+impl CondvarAt {
+    /// Makes a condition variable, or finds the one of this name.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn make(map: &'static Map, name: &str) -> Result<CondvarAt, ArenaError> {
+        let admin = map.admin();
+        if let Some(place) = map.find(name) {
+            return Ok(CondvarAt { map, place });
+        }
+        let place = condvar::make(map, &admin, name)?;
+        Ok(CondvarAt { map, place })
+    }
+
+    /// Wakes the first. False: nobody waits.
+    pub fn notify_one(self) -> bool {
+        condvar::notify(self.map, self.place.index)
+    }
+
+    /// Wakes all.
+    pub fn notify_all(self) {
+        condvar::notify_all(self.map, self.place.index);
     }
 }
 
@@ -309,8 +637,22 @@ pub fn state_in_words(value: u64) -> String {
     let state = crate::wait::State(value);
     match state.grant() {
         Some(g) if g.dead => format!("granted an error in wait {}", state.wait()),
+        Some(g) if g.permit == NUDGE => format!("told to try object {} again in wait {}", g.object, state.wait()),
+        Some(g) if g.returned => {
+            format!("granted {} of object {}, gone back, wait {}", g.permit, g.object, state.wait())
+        }
         Some(g) => format!("granted permit {} of object {} in wait {}", g.permit, g.object, state.wait()),
         None if state.is_idle() => format!("idle after wait {}", state.wait()),
         None => format!("waiting, wait {}", state.wait()),
     }
+}
+
+/// A semaphore's word in words, for stories.
+pub fn units_in_words(value: u64) -> String {
+    format!("{:?}", Units(value))
+}
+
+/// A mutex's word in words, for stories.
+pub fn lock_in_words(value: u64) -> String {
+    lock::in_words(value)
 }

@@ -18,6 +18,27 @@ pub enum Role {
     Sleeper,
 }
 
+impl Role {
+    /// Does something in this role: for one call.
+    ///
+    /// ```
+    /// # use chappe_sync::{Role, Semaphore};
+    /// # let ready = Semaphore::private(1)?;
+    /// Role::Application.during(|| ready.down())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn during<R>(self, act: impl FnOnce() -> R) -> R {
+        struct Back(Role);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                ROLE.set(self.0);
+            }
+        }
+        let _back = Back(ROLE.replace(self));
+        act()
+    }
+}
+
 thread_local! {
     static ROLE: Cell<Role> = const { Cell::new(Role::TimeSharing) };
 }

@@ -19,27 +19,14 @@
 //! FIFO: a take is refused while somebody alive waits; what is free then is theirs (wait queue, I5).
 
 use crate::cell::{Tag, Word};
-use crate::drain::{CellRef, cell_at, cells, drain, permits, resolve};
-use crate::wait::{Arm, Ended, Parties, Party, Patience, arm_granted, finish, oldest, wait};
+use crate::claim::{Collected, Refused, Taken};
+use crate::drain::{CellRef, cell_at, cells, permits, resolve};
+use crate::kinds::drain;
+use crate::wait::{Grant, Party, oldest};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
-
-/// A permit that is ours.
-#[derive(Clone, Copy)]
-pub(crate) struct Taken {
-    pub position: u32,
-    pub word: Word,
-}
-
-/// Why there is none.
-#[derive(Debug)]
-pub(crate) enum Refused {
-    NoneFree,
-    TimedOut,
-    Dead(usize),
-}
 
 /// Takes the first permit, if it is the one given back last and free, and nobody waits: the whole of the commonest
 /// case, small enough to stay in registers. `None` says nothing.
@@ -184,47 +171,26 @@ fn hand_on(map: &Map, object: u32) {
     drain(map, object);
 }
 
-/// Waits for a permit of any of the pools. The caller has found none free.
-pub(crate) fn wait_for<A: Arm>(
-    who: &Parties,
-    arms: &[A],
-    first: usize,
-    deadline: Option<u64>,
-    patience: &Patience<'_>,
-) -> Result<(usize, Taken), Refused> {
-    // Relaxed: only the order among tickets of one object counts, and each is taken before its bit is set.
-    let next = |p: &Party| p.map.header().ticket.fetch_add(1, Ordering::Relaxed);
-    let tickets = (next(&who.main), who.private.as_ref().map_or(0, next));
-    loop {
-        let (grant, number) = match wait(who, arms, first, tickets, deadline, patience) {
-            Ended::Granted(grant, number) => (grant, number),
-            Ended::TimedOut => return Err(Refused::TimedOut),
-            Ended::Dead(arm) => return Err(Refused::Dead(arm)),
-        };
-        step!("granted, permit not yet taken");
-        let at = arm_granted(arms, grant);
-        let (map, place) = (arms[at].map(), arms[at].place());
-        let me = who.party(map);
-        let taken = collect(me, grant.object, grant.permit, number);
-        finish(who, number);
-        if let Some(taken) = taken {
-            // An object that was replaced under our bit may have granted us: that permit is not what we asked for.
-            // Acquire: as in `take`.
-            if map.object(place.index).head.load(Ordering::Acquire) != place.head.0 {
-                give(map, place.index, map.object(place.index), taken);
-                return Err(Refused::Dead(at));
-            }
-            // I3, for a pool that shrank while the grant was under way.
-            if taken.position < permits(map, place.index).max(1) {
-                return Ok((at, taken));
-            }
-            give(map, place.index, map.object(place.index), taken);
-        }
-        // The grant was taken away by force, or void: wait again, in the old place.
+/// Takes the permit that was granted, while the wait word still says so.
+pub(crate) fn collect(me: &Party, place: Place, grant: Grant, number: u32) -> Collected {
+    let (map, o) = (me.map, me.map.object(place.index));
+    let Some(taken) = seize_reserved(me, grant.object, grant.permit, number) else { return Collected::Void };
+    // An object that was replaced under our bit may have granted us: that permit is not what we asked for.
+    // Acquire: as in `take`.
+    if o.head.load(Ordering::Acquire) != place.head.0 {
+        give(map, place.index, o, taken);
+        return Collected::Dead;
     }
+    // I3, for a pool that shrank while the grant was under way.
+    if taken.position >= permits(map, place.index).max(1) {
+        give(map, place.index, o, taken);
+        return Collected::Void;
+    }
+    Collected::Taken(taken)
 }
 
-fn collect(me: &Party, object: u32, position: u32, number: u32) -> Option<Taken> {
+/// Takes the cell that is reserved for wait `number` of ours.
+pub(crate) fn seize_reserved(me: &Party, object: u32, position: u32, number: u32) -> Option<Taken> {
     let cell = cell_at(me.map, object, position)?;
     let seen = cell.load();
     let ours = seen.tag() == Tag::Reserved && seen.member() == me.member && seen.aux() == number;
@@ -249,8 +215,10 @@ pub(crate) fn make_pool(map: &'static Map, admin: &Admin, name: &str, count: u32
         o.hint.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         for (_, cell) in cells(map, index) {
             // The version goes on, so that no guard of an earlier pool fits.
+            let last = cell.load();
+            let fresh = if last.is_ours() { last.freed() } else { Word::first(generation) };
             // Release: whatever its last user did with the cell comes before.
-            cell.0.word.store(cell.load().freed().0, Ordering::Release);
+            cell.0.word.store(fresh.0, Ordering::Release);
         }
         Ok(())
     })

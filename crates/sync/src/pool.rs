@@ -1,16 +1,19 @@
 //! Pools as users know them.
 
 use crate::cell::{Tag, Word};
+use crate::claim::{Collected, Operation, Refused, Taken, wait_for};
 use crate::drain::{cell_at, cells, permits};
 use crate::error::{AcquireError, PoolError};
-use crate::guard::{OwnedPermit, Permit};
+use crate::guard::{OwnedPermit, Permit, Permits};
+use crate::handle::{Own, full_name, split};
 use crate::home::{Arena, ArenaOptions};
 use crate::inspect::{self, Holder, PoolInfo, Waiter};
 use crate::lease;
+use crate::many::{Many, give_all, take_many, wait_many};
 use crate::patience::{Until, patience};
-use crate::permit::{self, Refused, Taken, take};
+use crate::permit::{self, take};
 use crate::seat::{ThreadSeat, at_hand, seat, watched};
-use crate::wait::{Arm, Parties, Party, queue};
+use crate::wait::{Arm, Grant, Parties, Party, queue};
 use chappe_arena::layout::{Head, Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who, check_name};
 use chappe_plat::atomic::Ordering;
@@ -58,28 +61,13 @@ pub struct Pool {
     _own: Option<Arc<Own>>,
 }
 
-/// A private pool goes with its last handle.
-struct Own {
-    map: &'static Map,
-    place: Place,
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        // In a forked child, this makes the copy of the private arena usable first.
-        Arena::private();
-        let admin = self.map.admin();
-        self.map.unmake(&admin, self.place);
-    }
-}
-
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Pool({:?}, {} of {} free)", self.name(), self.available(), self.permits())
     }
 }
 
-impl Arm for &Pool {
+impl Arm for Pool {
     fn map(&self) -> &'static Map {
         self.map
     }
@@ -88,13 +76,19 @@ impl Arm for &Pool {
     }
 }
 
-/// `lab/gpu0` is `gpu0` in arena `lab`; without a slash the arena is `default`.
-fn split(name: &str) -> (&str, &str) {
-    name.split_once('/').unwrap_or(("default", name))
-}
-
-fn full_name(arena: &str, name: &str) -> String {
-    if arena == "default" { name.to_owned() } else { format!("{arena}/{name}") }
+impl Operation for Pool {
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        match self.take_one(me) {
+            Some(taken) => Ok(taken),
+            None => take(self.place, me),
+        }
+    }
+    fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
+        permit::collect(me, self.place, grant, number)
+    }
+    fn revive(&self) -> bool {
+        Pool::revive(self)
+    }
 }
 
 fn check_permits(permits: u32) -> Result<(), PoolError> {
@@ -115,7 +109,7 @@ impl Pool {
         let admin = map.admin();
         let place = permit::make_pool(map, &admin, "", permits)?;
         drop(admin);
-        Ok(Pool { _own: Some(Arc::new(Own { map, place })), ..Pool::at(map, place) })
+        Ok(Pool { _own: Some(Own::new(map, place)), ..Pool::at(map, place) })
     }
 
     /// Attaches a pool by name: `gpu0`, or `lab/gpu0` for one in arena `lab`.
@@ -168,13 +162,13 @@ impl Pool {
         check_name(name, "pool")?;
         check_permits(permits)?;
         let map = arena.map();
-        if or_open && let Some(pool) = Pool::found(map, name) {
+        if or_open && let Some(pool) = Pool::found(map, name)? {
             return pool.of_size(permits);
         }
         // As a member, so that the arena is not removed meanwhile.
         seat(map, |_| ())?;
         let admin = map.admin();
-        if let Some(pool) = Pool::found(map, name) {
+        if let Some(pool) = Pool::found(map, name)? {
             let has = pool.permits();
             let exists = PoolError::Exists { name: pool.name(), permits: has };
             return if or_open { pool.of_size(permits) } else { Err(exists) };
@@ -187,9 +181,15 @@ impl Pool {
         Pool { map, place, object: map.object(place.index), _own: None }
     }
 
-    fn found(map: &'static Map, name: &str) -> Option<Pool> {
-        let place = map.find(name).filter(|p| p.head.is_live(Kind::Pool))?;
-        Some(Pool::at(map, place))
+    fn found(map: &'static Map, name: &str) -> Result<Option<Pool>, PoolError> {
+        match map.find(name) {
+            Some(place) if place.head.is_live(Kind::Pool) => Ok(Some(Pool::at(map, place))),
+            Some(place) => Err(PoolError::OtherKind {
+                name: full_name(map.name(), name),
+                is: place.head.kind().map_or("something else", Kind::name),
+            }),
+            None => Ok(None),
+        }
     }
 
     fn of_size(self, wanted: u32) -> Result<Pool, PoolError> {
@@ -203,7 +203,7 @@ impl Pool {
     /// `Unknown`, which names those that are there.
     pub fn in_arena(arena: Arena, name: &str) -> Result<Pool, PoolError> {
         check_name(name, "pool")?;
-        Pool::found(arena.map(), name).ok_or_else(|| PoolError::Unknown {
+        Pool::found(arena.map(), name)?.ok_or_else(|| PoolError::Unknown {
             name: full_name(&arena.name(), name),
             arena: arena.name(),
             existing: Pool::list(arena).into_iter().map(|p| full_name(&arena.name(), &p.name)).collect(),
@@ -381,11 +381,89 @@ impl Pool {
         };
         watched(seat).map_err(AcquireError::System)?;
         let who = Parties { main: *me, private: None };
-        match permit::wait_for(&who, &[self], 0, deadline, &patience(seat)) {
+        match wait_for(&who, &[self], 0, deadline, &patience(seat)) {
             Ok((_, taken)) => Ok(taken),
             Err(Refused::Dead(_)) => Err(self.dead()),
-            Err(Refused::TimedOut | Refused::NoneFree) => Err(AcquireError::Timeout),
+            Err(_) => Err(AcquireError::Timeout),
         }
+    }
+
+    /// Takes `n` permits at one moment, or waits until so many are there. In the order of arrival: who waits for several
+    /// is not overtaken, and those behind wait until it has got all of them.
+    ///
+    /// Up to eight allocate nothing.
+    ///
+    /// # Errors
+    /// `TooMany` if the pool has fewer than `n`, or gets fewer while it waits; else as [`Pool::acquire`].
+    pub fn acquire_many(&self, n: u32) -> Result<Permits<'_>, AcquireError> {
+        self.get_many(n, Until::Forever)
+    }
+
+    /// Takes `n` permits if so many are free and nobody waits. Does not wait.
+    ///
+    /// # Errors
+    /// `WouldBlock`; else as [`Pool::acquire_many`].
+    pub fn try_acquire_many(&self, n: u32) -> Result<Permits<'_>, AcquireError> {
+        self.get_many(n, Until::Now)
+    }
+
+    /// Takes `n` permits, waiting at most for `duration`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Pool::acquire_many`].
+    pub fn acquire_many_timeout(&self, n: u32, duration: Duration) -> Result<Permits<'_>, AcquireError> {
+        self.get_many(n, Until::after(duration))
+    }
+
+    /// Takes `n` permits, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Pool::acquire_many`].
+    pub fn acquire_many_deadline(&self, n: u32, deadline: Instant) -> Result<Permits<'_>, AcquireError> {
+        self.get_many(n, Until::at(deadline))
+    }
+
+    fn get_many(&self, n: u32, until: Until) -> Result<Permits<'_>, AcquireError> {
+        let mut many = Many::new();
+        seat(self.map, |seat| self.get_many_seated(seat, n, until, &mut many))??;
+        Ok(Permits::new(self, many, here()))
+    }
+
+    fn get_many_seated(&self, seat: &ThreadSeat, n: u32, until: Until, many: &mut Many) -> Result<(), AcquireError> {
+        let me = &party(seat);
+        let refused = |e| match e {
+            Refused::Dead(_) => self.dead(),
+            Refused::TooMany => AcquireError::TooMany { pool: self.shown(), wanted: n, permits: self.permits() },
+            Refused::TimedOut => AcquireError::Timeout,
+            Refused::NoneFree => AcquireError::WouldBlock,
+        };
+        match take_many(self.place, me, n, many) {
+            Err(Refused::NoneFree) => {}
+            other => return other.map_err(refused),
+        }
+        let deadline = match until {
+            Until::Now if self.revive() => return take_many(self.place, me, n, many).map_err(refused),
+            Until::Now => return Err(AcquireError::WouldBlock),
+            Until::Forever => None,
+            Until::Time(at) => Some(at),
+        };
+        watched(seat).map_err(AcquireError::System)?;
+        let who = Parties { main: *me, private: None };
+        wait_many(&who, self, n, deadline, &patience(seat), many).map_err(refused)
+    }
+
+    pub(crate) fn back_many(&self, many: &mut Many) {
+        if many.all().any(|taken| taken.word.tag() == Tag::Leased) {
+            for taken in many.all() {
+                self.back(taken);
+            }
+        } else {
+            give_all(self.map, self.place, many);
+        }
+    }
+
+    fn shown(&self) -> String {
+        if self.map.directory().is_none() { "a private one".into() } else { self.name() }
     }
 
     #[inline]
@@ -407,7 +485,7 @@ impl Pool {
     }
 
     pub(crate) fn dead(&self) -> AcquireError {
-        AcquireError::Dead { pool: self.name() }
+        AcquireError::Dead { pool: self.shown() }
     }
 
     /// Gives back what the dead hold, and what orphans' jobs no longer need. True if that may have freed something.

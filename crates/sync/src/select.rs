@@ -1,21 +1,12 @@
-//! Choice among pools: exactly one permit, of whichever pool has one first.
-//!
-//! `altsems` of Nix (nix-semaphores-tubes, 2.3.3) as users know it. First every arm is tried, in a random rotation;
-//! if none has a permit to give, one wait stands on all of them (the wait queue's head says how), so that a choice
-//! over thousands costs one record and one bit an arm, whatever their number.
-//!
-//! Private and named pools mix: the wait word is then the one in the named arena. Two named arenas do not: no
-//! process that shares only one of them could grant.
+//! Choices as users write them: `acquire_any`, [`Select`](crate::Select) and [`select!`](crate::select!).
 
-use crate::error::AcquireError;
-
+use crate::choice::choose;
+use crate::claim::Operation;
+use crate::error::{AcquireError, DownError, SelectError};
 use crate::guard::Permit;
-use crate::patience::{Until, patience};
-use crate::permit::{self, Refused, take};
-use crate::pool::{Pool, here, party};
-use crate::seat::{seat, watched};
-use crate::wait::{Parties, Party};
-use chappe_arena::Map;
+use crate::patience::Until;
+use crate::pool::{Pool, here};
+use crate::semaphore::Semaphore;
 use std::time::{Duration, Instant};
 
 /// Takes one permit of whichever of the pools has one first; answers which pool, counted from 0. Waits in the order of
@@ -26,7 +17,7 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// `Dead` if one of them is or gets removed; `TwoArenas`, `NoPools`; else as [`Pool::acquire`].
 pub fn acquire_any<'a>(pools: &[&'a Pool]) -> Result<(usize, Permit<'a>), AcquireError> {
-    choose(pools, Until::Forever, false)
+    any(pools, Until::Forever)
 }
 
 /// Takes one permit of any of the pools if one is free. Never sleeps.
@@ -34,7 +25,7 @@ pub fn acquire_any<'a>(pools: &[&'a Pool]) -> Result<(usize, Permit<'a>), Acquir
 /// # Errors
 /// `WouldBlock`; else as [`acquire_any`].
 pub fn try_acquire_any<'a>(pools: &[&'a Pool]) -> Result<(usize, Permit<'a>), AcquireError> {
-    choose(pools, Until::Now, false)
+    any(pools, Until::Now)
 }
 
 /// As [`acquire_any`], waiting at most for `duration`.
@@ -42,7 +33,7 @@ pub fn try_acquire_any<'a>(pools: &[&'a Pool]) -> Result<(usize, Permit<'a>), Ac
 /// # Errors
 /// `Timeout`; else as [`acquire_any`].
 pub fn acquire_any_timeout<'a>(pools: &[&'a Pool], duration: Duration) -> Result<(usize, Permit<'a>), AcquireError> {
-    choose(pools, Until::after(duration), false)
+    any(pools, Until::after(duration))
 }
 
 /// As [`acquire_any`], waiting at most until `deadline`.
@@ -50,29 +41,64 @@ pub fn acquire_any_timeout<'a>(pools: &[&'a Pool], duration: Duration) -> Result
 /// # Errors
 /// `Timeout`; else as [`acquire_any`].
 pub fn acquire_any_deadline<'a>(pools: &[&'a Pool], deadline: Instant) -> Result<(usize, Permit<'a>), AcquireError> {
-    choose(pools, Until::at(deadline), false)
+    any(pools, Until::at(deadline))
 }
 
-/// A choice that is made many times: the arms are listed once.
+fn any<'a>(pools: &[&'a Pool], until: Until) -> Result<(usize, Permit<'a>), AcquireError> {
+    if pools.is_empty() {
+        return Err(AcquireError::NoPools);
+    }
+    match choose(pools, until, false) {
+        Ok((at, taken)) => Ok((at, pools[at].permit(taken, here()))),
+        Err(SelectError::Dead { arm, .. }) => Err(pools[arm].dead()),
+        Err(SelectError::WouldBlock) => Err(AcquireError::WouldBlock),
+        Err(SelectError::Timeout) => Err(AcquireError::Timeout),
+        Err(SelectError::TwoArenas { first, second }) => Err(AcquireError::TwoArenas { first, second }),
+        Err(SelectError::Nothing) => Err(AcquireError::NoPools),
+        Err(SelectError::Arena(e)) => Err(AcquireError::Arena(e)),
+        Err(SelectError::System(e)) => Err(AcquireError::System(e)),
+    }
+}
+
+/// A choice that is made many times: the arms are listed once, and making it allocates nothing.
+///
+/// An arm consumes a wake-up of a semaphore or takes a permit of a pool. Exactly one arm happens; the others are as if
+/// they had not been there. In each object the choice waits in the order of arrival. Of several arms that are ready each
+/// is as likely, unless it is [`biased`](Select::biased). The same object may occur more than once, private and named ones
+/// may be mixed; objects of two different named arenas may not.
+///
+/// [`select!`](crate::select!) is shorter where a choice is made once.
+///
+/// Paper: nix-semaphores-tubes, 2.2.3 and 2.3.3 (`altsems`).
 ///
 /// ```
-/// use chappe_sync::{Pool, Select};
-/// let (left, right) = (Pool::private(1)?, Pool::private(1)?);
+/// use chappe_sync::{Pool, Select, Semaphore};
+/// let (stop, slots) = (Semaphore::private(0)?, Pool::private(1)?);
 /// let mut select = Select::new();
-/// let l = select.acquire(&left);
-/// let r = select.acquire(&right);
-/// let held = left.acquire()?;
-/// let (which, permit) = select.wait()?;
-/// assert_eq!(which, r);
-/// # drop((held, permit)); let _ = l;
+/// let s = select.down(&stop);
+/// let p = select.acquire(&slots);
+/// let chosen = select.wait()?;
+/// assert_eq!(chosen.arm(), p);
+/// let permit = chosen.permit();
+/// stop.up()?;
+/// assert_eq!(select.wait()?.arm(), s);
+/// # drop(permit);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Select<'a> {
-    pools: Vec<&'a Pool>,
+    arms: Vec<&'a dyn Operation>,
+    /// What each arm takes permits of, if it does.
+    pools: Vec<Option<&'a Pool>>,
     numbers: Vec<usize>,
     next: usize,
     biased: bool,
+}
+
+impl std::fmt::Debug for Select<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Select of {} arms", self.arms.len())
+    }
 }
 
 impl<'a> Select<'a> {
@@ -81,17 +107,28 @@ impl<'a> Select<'a> {
         Select::default()
     }
 
-    /// Adds an arm; answers its number, which [`Select::wait`] gives back.
-    pub fn acquire(&mut self, pool: &'a Pool) -> usize {
+    fn add(&mut self, arm: &'a dyn Operation, pool: Option<&'a Pool>) -> usize {
+        self.arms.push(arm);
         self.pools.push(pool);
         self.numbers.push(self.next);
         self.next += 1;
         self.next - 1
     }
 
+    /// Adds an arm that takes a permit; answers its number.
+    pub fn acquire(&mut self, pool: &'a Pool) -> usize {
+        self.add(pool, Some(pool))
+    }
+
+    /// Adds an arm that consumes a wake-up; answers its number.
+    pub fn down(&mut self, semaphore: &'a Semaphore) -> usize {
+        self.add(semaphore, None)
+    }
+
     /// Takes an arm out. The other arms keep their numbers. An unknown number is ignored.
     pub fn remove(&mut self, arm: usize) {
         if let Ok(at) = self.numbers.binary_search(&arm) {
+            self.arms.remove(at);
             self.pools.remove(at);
             self.numbers.remove(at);
         }
@@ -106,120 +143,205 @@ impl<'a> Select<'a> {
     /// Waits for one.
     ///
     /// # Errors
-    /// As [`acquire_any`].
-    pub fn wait(&self) -> Result<(usize, Permit<'a>), AcquireError> {
+    /// `Dead` if an arm's object is or gets removed; `TwoArenas`, `Nothing`, `Arena`, `System`.
+    pub fn wait(&self) -> Result<Chosen<'a>, SelectError> {
         self.made(Until::Forever)
     }
 
     /// Takes one that is ready, without waiting.
     ///
     /// # Errors
-    /// As [`try_acquire_any`].
-    pub fn try_wait(&self) -> Result<(usize, Permit<'a>), AcquireError> {
+    /// `WouldBlock`; else as [`Select::wait`].
+    pub fn try_wait(&self) -> Result<Chosen<'a>, SelectError> {
         self.made(Until::Now)
     }
 
     /// Waits for one, at most for `duration`.
     ///
     /// # Errors
-    /// As [`acquire_any_timeout`].
-    pub fn wait_timeout(&self, duration: Duration) -> Result<(usize, Permit<'a>), AcquireError> {
+    /// `Timeout`; else as [`Select::wait`].
+    pub fn wait_timeout(&self, duration: Duration) -> Result<Chosen<'a>, SelectError> {
         self.made(Until::after(duration))
     }
 
     /// Waits for one, at most until `deadline`.
     ///
     /// # Errors
-    /// As [`acquire_any_deadline`].
-    pub fn wait_deadline(&self, deadline: Instant) -> Result<(usize, Permit<'a>), AcquireError> {
+    /// `Timeout`; else as [`Select::wait`].
+    pub fn wait_deadline(&self, deadline: Instant) -> Result<Chosen<'a>, SelectError> {
         self.made(Until::at(deadline))
     }
 
-    fn made(&self, until: Until) -> Result<(usize, Permit<'a>), AcquireError> {
-        let (at, permit) = choose(&self.pools, until, self.biased)?;
-        Ok((self.numbers[at], permit))
-    }
-}
-
-/// The named arena of a choice, if any of it is in one, and the private one, if any is there.
-fn arenas(pools: &[&Pool]) -> Result<(Option<&'static Map>, Option<&'static Map>), AcquireError> {
-    let (mut named, mut private): (Option<&'static Map>, Option<&'static Map>) = (None, None);
-    let mut last: *const Map = std::ptr::null();
-    for pool in pools {
-        if std::ptr::eq(pool.map, last) {
-            continue;
-        }
-        last = pool.map;
-        if pool.map.directory().is_none() {
-            private = Some(pool.map);
-            continue;
-        }
-        match named {
-            Some(first) if !std::ptr::eq(first, pool.map) => {
-                return Err(AcquireError::TwoArenas { first: first.name().into(), second: pool.map.name().into() });
+    fn made(&self, until: Until) -> Result<Chosen<'a>, SelectError> {
+        match choose(&self.arms, until, self.biased) {
+            Ok((at, taken)) => {
+                let permit = self.pools[at].map(|pool| pool.permit(taken, here()));
+                Ok(Chosen { arm: self.numbers[at], permit })
             }
-            _ => named = Some(pool.map),
+            Err(SelectError::Dead { arm, name }) => Err(SelectError::Dead { arm: self.numbers[arm], name }),
+            Err(e) => Err(e),
         }
     }
-    Ok((named, private))
 }
 
-fn choose<'a>(pools: &[&'a Pool], until: Until, biased: bool) -> Result<(usize, Permit<'a>), AcquireError> {
-    let (named, private) = arenas(pools)?;
-    let Some(main) = named.or(private) else { return Err(AcquireError::NoPools) };
-    let second: Option<Party> = match private {
-        Some(map) if named.is_some() => Some(seat(map, party)?),
-        _ => None,
+/// What a choice came to.
+#[derive(Debug)]
+#[must_use = "what was chosen is taken: a permit that is not kept is given back at once"]
+pub struct Chosen<'a> {
+    arm: usize,
+    permit: Option<Permit<'a>>,
+}
+
+impl<'a> Chosen<'a> {
+    /// The number of the arm, as it was given when the arm was added.
+    pub fn arm(&self) -> usize {
+        self.arm
+    }
+
+    /// The permit that was taken.
+    ///
+    /// # Panics
+    /// If the arm takes none (a `down`).
+    #[track_caller]
+    pub fn permit(self) -> Permit<'a> {
+        let arm = self.arm;
+        self.permit.unwrap_or_else(|| panic!("arm {arm} of the choice is a down: it has no permit"))
+    }
+}
+
+/// An arm of [`select!`](crate::select!) that happened, or whose object is dead.
+#[doc(hidden)]
+pub struct Fired<'a> {
+    arm: usize,
+    chosen: Option<Chosen<'a>>,
+}
+
+impl<'a> Fired<'a> {
+    /// What the macro makes of a choice: `None` for the default arm.
+    ///
+    /// # Panics
+    /// When the choice could not be made at all.
+    #[track_caller]
+    pub fn new(made: Result<Chosen<'a>, SelectError>) -> Option<Fired<'a>> {
+        match made {
+            Ok(chosen) => Some(Fired { arm: chosen.arm, chosen: Some(chosen) }),
+            Err(SelectError::Dead { arm, .. }) => Some(Fired { arm, chosen: None }),
+            Err(SelectError::WouldBlock | SelectError::Timeout) => None,
+            Err(e) => panic!("select!: {e}"),
+        }
+    }
+    /// Its number.
+    pub fn arm(&self) -> usize {
+        self.arm
+    }
+    /// The value of a `down` arm.
+    pub fn down(self, semaphore: &Semaphore) -> Result<(), DownError> {
+        self.chosen.map(|_| ()).ok_or_else(|| semaphore.dead())
+    }
+    /// The value of an `acquire` arm.
+    pub fn acquire(self, pool: &Pool) -> Result<Permit<'a>, AcquireError> {
+        self.chosen.map(Chosen::permit).ok_or_else(|| pool.dead())
+    }
+}
+
+/// Exactly one of several operations, whichever can be done first.
+///
+/// | arm | its value |
+/// |---|---|
+/// | `down(semaphore) -> r => ...` | `Result<(), DownError>`: an error only if the semaphore is dead |
+/// | `acquire(pool) -> permit => ...` | `Result<Permit, AcquireError>`: an error only if the pool is dead |
+/// | `default => ...` | none is ready |
+/// | `default(duration) => ...` | none was ready for so long |
+///
+/// The arms are as in [`Select`](crate::Select): each that is ready is as likely, or, after `biased;`, the first that is
+/// ready is taken. `break`, `continue` and `return` in an arm's expression mean the caller's.
+///
+/// # Panics
+/// If the choice cannot be made at all: objects of two named arenas, no slot in the arena. [`Select`](crate::Select) gives
+/// errors instead.
+///
+/// ```
+/// use chappe_sync::{Pool, Semaphore, select};
+/// use std::time::Duration;
+/// let (stop, slots) = (Semaphore::private(0)?, Pool::private(1)?);
+/// let got = select! {
+///     down(stop) -> r => { r?; None }
+///     acquire(slots) -> permit => Some(permit?),
+///     default(Duration::from_secs(1)) => panic!("a slot was free"),
+/// };
+/// assert!(got.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[macro_export]
+macro_rules! select {
+    (biased; $($arms:tt)*) => {{
+        let mut select = $crate::Select::new();
+        select.biased(true);
+        $crate::__select!(select [] [] $($arms)*)
+    }};
+    ($($arms:tt)*) => {{
+        let mut select = $crate::Select::new();
+        $crate::__select!(select [] [] $($arms)*)
+    }};
+}
+
+/// Collects the arms of [`select!`](crate::select!) one by one: `select [arms done] [the default] arms to do`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select {
+    ($select:ident [$($done:tt)*] [$($default:tt)*] down($on:expr) -> $r:pat => $body:block $(,)? $($rest:tt)*) => {
+        $crate::__select!(@add $select [$($done)*] [$($default)*] down Semaphore ($on) ($r) ($body) $($rest)*)
     };
-    seat(main, |seat| {
-        let who = Parties { main: party(seat), private: second };
-        let first = if biased { 0 } else { roll(&seat.dice) % pools.len() };
-        if let Some(found) = look(pools, &who, first)? {
-            return Ok(found);
+    ($select:ident [$($done:tt)*] [$($default:tt)*] down($on:expr) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!(@add $select [$($done)*] [$($default)*] down Semaphore ($on) ($r) ($body) $($($rest)*)?)
+    };
+    ($select:ident [$($done:tt)*] [$($default:tt)*] acquire($on:expr) -> $r:pat => $body:block $(,)? $($rest:tt)*) => {
+        $crate::__select!(@add $select [$($done)*] [$($default)*] acquire Pool ($on) ($r) ($body) $($rest)*)
+    };
+    ($select:ident [$($done:tt)*] [$($default:tt)*] acquire($on:expr) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!(@add $select [$($done)*] [$($default)*] acquire Pool ($on) ($r) ($body) $($($rest)*)?)
+    };
+    ($select:ident [$($done:tt)*] [] default => $body:block $(,)? $($rest:tt)*) => {
+        $crate::__select!($select [$($done)*] [now ($body)] $($rest)*)
+    };
+    ($select:ident [$($done:tt)*] [] default => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!($select [$($done)*] [now ($body)] $($($rest)*)?)
+    };
+    ($select:ident [$($done:tt)*] [] default($time:expr) => $body:block $(,)? $($rest:tt)*) => {
+        $crate::__select!($select [$($done)*] [within ($time) ($body)] $($rest)*)
+    };
+    ($select:ident [$($done:tt)*] [] default($time:expr) => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!($select [$($done)*] [within ($time) ($body)] $($($rest)*)?)
+    };
+    (@add $select:ident [$($done:tt)*] [$($default:tt)*] $verb:ident $kind:ident ($on:expr) ($r:pat) ($body:expr) $($rest:tt)*) => {{
+        let on: &$crate::$kind = &$on;
+        let arm = $select.$verb(on);
+        $crate::__select!($select [$($done)* {arm on $verb ($r) ($body)}] [$($default)*] $($rest)*)
+    }};
+    ($select:ident [$($done:tt)*] []) => {
+        match $crate::Fired::new($select.wait()) {
+            Some(fired) => $crate::__select!(@fire fired $($done)*),
+            None => unreachable!("a choice that has no default waits"),
         }
-        let deadline = match until {
-            Until::Now => {
-                // Each of them, not only the first that helps.
-                let revived = pools.iter().filter(|p| p.revive()).count() > 0;
-                let again = if revived { look(pools, &who, first)? } else { None };
-                return again.ok_or(AcquireError::WouldBlock);
-            }
-            Until::Forever => None,
-            Until::Time(at) => Some(at),
-        };
-        watched(seat).map_err(AcquireError::System)?;
-        match permit::wait_for(&who, pools, first, deadline, &patience(seat)) {
-            Ok((at, taken)) => Ok((at, pools[at].permit(taken, here()))),
-            Err(Refused::Dead(at)) => Err(pools[at].dead()),
-            Err(Refused::TimedOut | Refused::NoneFree) => Err(AcquireError::Timeout),
+    };
+    ($select:ident [$($done:tt)*] [now ($default:expr)]) => {
+        match $crate::Fired::new($select.try_wait()) {
+            Some(fired) => $crate::__select!(@fire fired $($done)*),
+            None => $default,
         }
-    })?
-}
-
-/// Tries every arm once, from `first` on.
-fn look<'a>(pools: &[&'a Pool], who: &Parties, first: usize) -> Result<Option<(usize, Permit<'a>)>, AcquireError> {
-    for k in 0..pools.len() {
-        let at = if first + k < pools.len() { first + k } else { first + k - pools.len() };
-        let pool = pools[at];
-        let me = who.party(pool.map);
-        if let Some(taken) = pool.take_one(me) {
-            return Ok(Some((at, pool.permit(taken, here()))));
+    };
+    ($select:ident [$($done:tt)*] [within ($time:expr) ($default:expr)]) => {
+        match $crate::Fired::new($select.wait_timeout($time)) {
+            Some(fired) => $crate::__select!(@fire fired $($done)*),
+            None => $default,
         }
-        match take(pool.place, me) {
-            Ok(taken) => return Ok(Some((at, pool.permit(taken, here())))),
-            Err(Refused::Dead(_)) => return Err(pool.dead()),
-            Err(_) => {}
+    };
+    (@fire $fired:ident $({$arm:ident $on:ident $verb:ident ($r:pat) ($body:expr)})*) => {
+        $(if $fired.arm() == $arm {
+            let $r = $fired.$verb($on);
+            $body
+        } else)* {
+            unreachable!("an arm that is none of the choice's")
         }
-    }
-    Ok(None)
-}
-
-/// A cheap generator (xorshift, 32 bits), one a thread: which arm is tried first need not be secret.
-fn roll(dice: &std::cell::Cell<u32>) -> usize {
-    let mut x = dice.get();
-    x ^= x << 13;
-    x ^= x >> 17;
-    x ^= x << 5;
-    dice.set(x);
-    x as usize
+    };
 }

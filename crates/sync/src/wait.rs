@@ -12,11 +12,15 @@
 //! | bits | field | set by |
 //! |---|---|---|
 //! | 0-1 | phase: IDLE, WAITING, ASLEEP, GRANTED | see below |
-//! | 2-25 | number of the wait, one more each time | the member |
+//! | 2-24 | number of the wait, one more each time | the member |
+//! | 25 | what was granted has gone back: see units | whoever takes it back |
 //! | 26 | granted by the private arena (a mixed choice) | the granter |
-//! | 27 | granted an error: the object is dead | the burier |
-//! | 28-31, 52-63 | which permit of the object | the granter |
+//! | 27 | granted an error: the object is dead, or has not so much | whoever found out |
+//! | 28-31, 52-63 | which: see below | the granter |
 //! | 32-51 | which object | the granter |
+//!
+//! *Which* is a pool's permit; a semaphore's number of the grant; [`NUDGE`] from objects whose waiters may be overtaken:
+//! nothing was granted, try again; with bit 27, 0 for a dead object and [`TOO_MANY`].
 //!
 //! ```text
 //!                     cancel: compare-and-swap by the member
@@ -33,9 +37,10 @@
 //!   before wait n+1 is published. Only the member sets them; only it, or the owner of its dead life word,
 //!   clears them. So who reads the word (WAITING n), then the bit (set), then swaps the word from WAITING n
 //!   grants to a member that waits there.
-//! - I2: a permit is granted in two steps, either of which anybody may finish or undo: the cell is reserved for
-//!   wait n of the member; the member's word goes from n to GRANTED(cell). The reservation is valid while
-//!   the word says WAITING n, ASLEEP n, or GRANTED n with this cell, and never again after that.
+//! - I2: a permit is granted in two steps, either of which anybody may finish or undo: the object's word says what
+//!   is for which member (each kind in its own way: drain, units, lock); the member's word goes from n to GRANTED. What
+//!   is meant for wait n is valid while the word says WAITING n, ASLEEP n, or GRANTED n with this, and never again
+//!   after that.
 //! - I3: of all grants to wait n one wins, since each swaps the same word. The others undo their reservation and
 //!   go on with the next waiter.
 //! - I4: whoever makes a permit free looks at the bits afterwards; whoever sets a bit looks at the permits
@@ -54,17 +59,17 @@
 //!   reuse: the number of the wait goes on across occupants.
 //!
 //! Ordering edges:
-//! - E1 (SeqCst): set bit / read cell against free cell / read bits. - E2 (release/acquire): ticket and alias
+//! - E1 (SeqCst): set bit / read cell against free cell / read bits. - E2 (release/acquire): ticket, need and alias
 //!   before the word that says WAITING. - E3: grant before wake; the futex compares the low half.
 //!
 //! Progress: lock-free, except for the sleep itself. A stopped granter holds up what it had not yet
 //! granted, as if it had not begun to release; whoever else touches the object goes on.
 //!
 //! Explored: `tests/crash_pool.rs`. Left out there: store buffers (all accesses are sequentially consistent in the
-//! explorer), wrap-around of the 24-bit wait number (16 million waits within one stopped compare-and-swap: the
+//! explorer), wrap-around of the 23-bit wait number (8 million waits within one stopped compare-and-swap: the
 //! cell's exact word is then still checked by the member before it takes).
 
-use crate::drain::drain;
+use crate::kinds;
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
 use chappe_plat::futex::{self, Scope, Wait};
@@ -76,9 +81,15 @@ const IDLE: u64 = 0;
 const WAITING: u64 = 1;
 const ASLEEP: u64 = 2;
 const GRANTED: u64 = 3;
-const WAIT_MASK: u64 = 0x00ff_ffff;
+const WAIT_MASK: u64 = 0x007f_ffff;
+const RETURNED: u64 = 1 << 25;
 const PRIVATE: u64 = 1 << 26;
 const DEAD: u64 = 1 << 27;
+
+/// Granted nothing but another try.
+pub(crate) const NUDGE: u32 = 0xffff;
+/// Granted an error: more was asked for than the object has.
+pub(crate) const TOO_MANY: u32 = 1;
 
 /// A member's wait word, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +114,10 @@ impl State {
     pub fn is_granted(self) -> bool {
         self.0 & PHASE == GRANTED
     }
+    /// The same grant, gone back.
+    pub fn returned(self) -> State {
+        State(self.0 | RETURNED)
+    }
     fn granted(self, grant: Grant) -> State {
         let private = if grant.private { PRIVATE } else { 0 };
         let dead = if grant.dead { DEAD } else { 0 };
@@ -122,6 +137,7 @@ impl State {
         self.is_granted().then_some(Grant {
             private: self.0 & PRIVATE != 0,
             dead: self.0 & DEAD != 0,
+            returned: self.0 & RETURNED != 0,
             object: (self.0 >> 32 & 0xf_ffff) as u32,
             permit: ((self.0 >> 28 & 0xf) << 12 | self.0 >> 52) as u32,
         })
@@ -133,8 +149,21 @@ impl State {
 pub(crate) struct Grant {
     pub private: bool,
     pub dead: bool,
+    /// It has gone back already: its member died before it took it.
+    pub returned: bool,
     pub object: u32,
     pub permit: u32,
+}
+
+impl Grant {
+    /// Whether it is an object's, and of which permit, unit or try.
+    pub fn is(&self, map: &Map, object: u32, permit: u32) -> bool {
+        !self.dead && self.permit == permit && self.of(map, object)
+    }
+    /// Whether it is an object's.
+    pub fn of(&self, map: &Map, object: u32) -> bool {
+        self.object == object && self.private == (map.scope() == Scope::Private)
+    }
 }
 
 /// A member that may be granted.
@@ -142,7 +171,9 @@ pub(crate) struct Grant {
 pub(crate) struct Candidate {
     pub member: u32,
     pub state: State,
-    ticket: u64,
+    pub ticket: u64,
+    /// How much it waits for; of a mutex, whether it has been overtaken enough.
+    pub need: u32,
 }
 
 /// The wait word that counts for a member, and who can sleep on it: its own, or, for a mixed choice, that of the
@@ -180,7 +211,31 @@ pub(crate) fn queue(map: &Map, object: u32) -> Vec<u32> {
     all.into_iter().map(|c| c.member).collect()
 }
 
-fn each_waiter(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
+/// How many of the object's waiters have been told to try again and have not tried yet, and who of the others came
+/// first; the dead aside.
+pub(crate) fn tried_and_oldest(map: &Map, object: u32) -> (u32, Option<Candidate>) {
+    let (mut trying, mut best) = (0, None::<Candidate>);
+    each(map, object, |c| {
+        let first = c.state.is_waiting() && best.is_none_or(|b| c.ticket < b.ticket);
+        let nudged = c.state.grant().is_some_and(|g| g.is(map, object, NUDGE));
+        if (first || nudged) && map.member(c.member).life.probe() != Life::Dead {
+            trying += u32::from(nudged);
+            best = if first { Some(c) } else { best };
+        }
+    });
+    (trying, best)
+}
+
+pub(crate) fn each_waiter(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
+    each(map, object, |c| {
+        if c.state.is_waiting() {
+            see(c);
+        }
+    });
+}
+
+/// Everybody whose bit stands on the object and who is not idle.
+pub(crate) fn each(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
     for i in 0..map.waiting_words() {
         let word = map.waiting(object, i);
         // SeqCst: E1.
@@ -194,14 +249,15 @@ fn each_waiter(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
             }
             // SeqCst: after the bit, before the second look at it, I1.
             let state = State(word_of(map, member).0.load(Ordering::SeqCst));
-            if !state.is_waiting() {
+            if state.is_idle() {
                 continue;
             }
-            // Acquire: E2.
-            let ticket = map.member(member).ticket.load(Ordering::Acquire);
+            let m = map.member(member);
+            // Acquire, both: E2.
+            let (ticket, need) = (m.ticket.load(Ordering::Acquire), m.need.load(Ordering::Acquire));
             // SeqCst: I1, the bit belongs to the wait that the word names.
             if word.load(Ordering::SeqCst) & bit != 0 {
-                see(Candidate { member, state, ticket });
+                see(Candidate { member, state, ticket, need });
             }
         }
     }
@@ -219,7 +275,7 @@ pub(crate) fn grant(map: &Map, member: u32, seen: State, object: u32, permit: u3
     let private = map.scope() == Scope::Private;
     let mut seen = seen;
     loop {
-        let granted = seen.granted(Grant { private, dead, object, permit });
+        let granted = seen.granted(Grant { private, dead, returned: false, object, permit });
         // SeqCst: I3; E3, before the wake.
         match word.compare_exchange(seen.0, granted.0, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => {
@@ -296,6 +352,8 @@ pub(crate) enum Ended {
     TimedOut,
     /// This arm's object is not, or no longer, in service.
     Dead(usize),
+    /// This arm's object has not so much as was asked for.
+    TooMany,
 }
 
 /// How a waiter spends its time before it sleeps.
@@ -311,18 +369,46 @@ pub(crate) struct Patience<'a> {
 const SPIN_MOST: u32 = 500;
 const SPIN_PROBE: u32 = 64;
 
-/// Waits on all arms until granted, until `deadline`, or until one of them is found dead.
+/// What a wait is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    /// The arm that is looked at first.
+    pub first: usize,
+    /// The arrival in the main arena, and in the private one. The caller's, so that who must wait again keeps its place.
+    pub tickets: (u64, u64),
+    /// How much of the object is needed; see the drainers.
+    pub need: u32,
+    /// When to give up.
+    pub deadline: Option<u64>,
+    /// What to do until then.
+    pub patience: &'a Patience<'a>,
+}
+
+/// A wait whose bits are set.
+pub(crate) struct Begun {
+    number: u32,
+    enlisted: usize,
+    dead: Option<usize>,
+}
+
+/// The next arrival.
+pub(crate) fn arrive(who: &Parties) -> (u64, u64) {
+    // Relaxed: only the order among tickets of one object counts, and each is taken before its bit is set.
+    let next = |p: &Party| p.map.header().ticket.fetch_add(1, Ordering::Relaxed);
+    (next(&who.main), who.private.as_ref().map_or(0, next))
+}
+
+/// Waits on all arms until granted, until the deadline, or until one of them is found dead.
 ///
-/// The tickets are the caller's, so that who must wait again keeps its place. The wait word is left GRANTED for
-/// the caller to take from and [`finish`], or IDLE; the bits are cleared.
-pub(crate) fn wait<A: Arm>(
-    who: &Parties,
-    arms: &[A],
-    first: usize,
-    tickets: (u64, u64),
-    deadline: Option<u64>,
-    patience: &Patience<'_>,
-) -> Ended {
+/// The wait word is left GRANTED for the caller to take from and [`finish`], or IDLE; the bits are cleared.
+pub(crate) fn wait<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_>) -> Ended {
+    let begun = begin(who, arms, terms);
+    rest(who, &begun, terms);
+    end(who, arms, terms.first, begun)
+}
+
+/// The first part of a wait: from its end on, this member is granted what it waits for.
+pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_>) -> Begun {
     let word = &who.main.map.member(who.main.member).state;
     // Relaxed: only we leave IDLE.
     let mut last = State(word.load(Ordering::Relaxed)).wait();
@@ -332,66 +418,81 @@ pub(crate) fn wait<A: Arm>(
         last = last.max(State(m.state.load(Ordering::Relaxed)).wait());
     }
     let number = last.wrapping_add(1) & WAIT_MASK as u32;
-    publish(who, number, tickets);
-    let mut enlisted = 0;
-    let mut dead = None;
+    for arm in arms {
+        kinds::before(arm.map(), arm.place().index);
+    }
+    publish(who, number, terms);
+    let mut begun = Begun { number, enlisted: 0, dead: None };
     for k in 0..arms.len() {
-        let at = (first + k) % arms.len();
+        let at = (terms.first + k) % arms.len();
         let (map, place) = (arms[at].map(), arms[at].place());
         let member = who.party(map).member;
         // SeqCst: E1, before our look at the cells.
         map.waiting(place.index, member as usize / 64).fetch_or(1 << (member % 64), Ordering::SeqCst);
-        enlisted = k + 1;
+        begun.enlisted = k + 1;
         // SeqCst: after the bit; pairs with the remover, who changes the head and then looks at the bits.
         if map.object(place.index).head.load(Ordering::SeqCst) != place.head.0 {
-            dead = Some(at);
+            begun.dead = Some(at);
             break;
         }
-        drain(map, place.index);
+        kinds::enlisted(map, place.index);
         // SeqCst: R4.
         if State(word.load(Ordering::SeqCst)).is_granted() {
             break;
         }
     }
-    if dead.is_none() {
-        rest(word, who.main.map.scope(), number, deadline, patience);
-    }
+    begun
+}
+
+/// The last part of a wait: decides how it ended, and clears up.
+pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], first: usize, begun: Begun) -> Ended {
+    let word = &who.main.map.member(who.main.member).state;
+    let number = begun.number;
     let ended = loop {
         // SeqCst: what was decided.
         let state = State(word.load(Ordering::SeqCst));
         if let Some(g) = state.grant() {
-            break if g.dead { Ended::Dead(arm_of(arms, g)) } else { Ended::Granted(g, number) };
+            break match (g.dead, g.permit) {
+                (false, _) => Ended::Granted(g, number),
+                (true, TOO_MANY) => Ended::TooMany,
+                (true, _) => Ended::Dead(arm_granted(arms, g)),
+            };
         }
         // SeqCst: R2, this or the grant.
         if word.compare_exchange(state.0, State::idle(number).0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            break dead.map_or(Ended::TimedOut, Ended::Dead);
+            break begun.dead.map_or(Ended::TimedOut, Ended::Dead);
         }
     };
     step!("wait decided, bits still set");
-    for k in 0..enlisted {
-        let arm = &arms[(first + k) % arms.len()];
-        let member = who.party(arm.map()).member;
+    for k in 0..begun.enlisted {
+        let arm = arms[(first + k) % arms.len()];
+        let (map, object) = (arm.map(), arm.place().index);
+        let member = who.party(map).member;
         // AcqRel: I1; a drainer that saw the bit is refused by the wait word.
-        arm.map().waiting(arm.place().index, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::AcqRel);
+        map.waiting(object, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::AcqRel);
+        kinds::left(map, object, member);
     }
-    if matches!(ended, Ended::Dead(_)) {
+    if matches!(ended, Ended::Dead(_) | Ended::TooMany) {
         finish(who, number);
     }
     ended
 }
 
-fn publish(who: &Parties, number: u32, tickets: (u64, u64)) {
+fn publish(who: &Parties, number: u32, terms: Terms<'_>) {
     let m = who.main.map.member(who.main.member);
     who.main.map.note_waiting(who.main.member);
     // Relaxed: E2, published by the store of the word below.
-    m.ticket.store(tickets.0, Ordering::Relaxed);
+    m.ticket.store(terms.tickets.0, Ordering::Relaxed);
+    // Relaxed: E2, as above.
+    m.need.store(terms.need, Ordering::Relaxed);
     // Relaxed: E2, as above.
     m.alias.store(0, Ordering::Relaxed);
     if let Some(p) = &who.private {
         let m = p.map.member(p.member);
         p.map.note_waiting(p.member);
-        // Relaxed, both: E2, published by the bit that is set later in the private arena.
-        m.ticket.store(tickets.1, Ordering::Relaxed);
+        // Relaxed, these: E2, published by the bit that is set later in the private arena.
+        m.ticket.store(terms.tickets.1, Ordering::Relaxed);
+        m.need.store(terms.need, Ordering::Relaxed); // Relaxed: as above.
         m.alias.store(&raw const who.main.map.member(who.main.member).state as u64, Ordering::Relaxed); // Relaxed: as above.
         // Relaxed: keeps the private slot's numbers ahead of every reservation made in it.
         m.state.store(State::idle(number).0, Ordering::Relaxed);
@@ -400,14 +501,9 @@ fn publish(who: &Parties, number: u32, tickets: (u64, u64)) {
     m.state.store(State::new(WAITING, number).0, Ordering::SeqCst);
 }
 
-fn arm_of<A: Arm>(arms: &[A], grant: Grant) -> usize {
-    let fits = |a: &A| a.place().index == grant.object && (a.map().scope() == Scope::Private) == grant.private;
-    arms.iter().position(fits).unwrap_or(0)
-}
-
 /// The arm that a grant belongs to.
-pub(crate) fn arm_granted<A: Arm>(arms: &[A], grant: Grant) -> usize {
-    arm_of(arms, grant)
+pub(crate) fn arm_granted<A: Arm + ?Sized>(arms: &[&A], grant: Grant) -> usize {
+    arms.iter().position(|a| grant.of(a.map(), a.place().index)).unwrap_or(0)
 }
 
 /// Says that what was granted has been taken, or could not be.
@@ -417,7 +513,14 @@ pub(crate) fn finish(who: &Parties, number: u32) {
     word.store(State::idle(number).0, Ordering::SeqCst);
 }
 
-fn rest(word: &AtomicU64, scope: Scope, number: u32, deadline: Option<u64>, patience: &Patience<'_>) {
+/// The middle part of a wait: passes the time until something was decided, or the deadline.
+pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
+    if begun.dead.is_some() {
+        return;
+    }
+    let Terms { deadline, patience, .. } = terms;
+    let (word, scope) = (&who.main.map.member(who.main.member).state, who.main.map.scope());
+    let number = begun.number;
     // SeqCst, here and below: R2 and R4, our own word after our bits.
     let waiting = || State(word.load(Ordering::SeqCst)).is_waiting();
     let due = || deadline.is_some_and(|d| clock::now() >= d);

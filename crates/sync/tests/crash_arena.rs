@@ -10,7 +10,7 @@ use chappe_plat::Life;
 use chappe_sync::model::{self, Actor, PoolAt, Refusal};
 use crash::{Stage, directory, searched, stopped};
 
-const SMALL: Geometry = Geometry { members: 4, objects: 2, cells: 2 };
+const SMALL: Geometry = Geometry { members: 4, objects: 2, cells: 2, blocks: 1 };
 
 /// As users' code does it: whoever comes first makes it.
 fn open_or_create() -> &'static Map {

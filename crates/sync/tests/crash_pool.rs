@@ -253,7 +253,7 @@ fn mixed(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1]);
     let named = pools[0];
     let c = world.prepare("chooser");
-    let small = chappe_arena::layout::Geometry { members: 4, objects: 1, cells: 1 };
+    let small = chappe_arena::layout::Geometry { members: 4, objects: 1, cells: 1, blocks: 1 };
     let (chooser, own) = c.before(|| {
         let private = chappe_sync::model::private(small).expect("memory");
         let own = PoolAt::make(private, "own", 1).expect("a pool");

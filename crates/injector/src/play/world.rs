@@ -30,7 +30,8 @@ const JOB_HAS_ENDED: usize = 8;
 const OWNERS: usize = 64;
 
 /// Capacities of every arena here: small enough to fill in a moment.
-pub const OPTIONS: ArenaOptions = ArenaOptions { members: Some(16), objects: Some(6), cells: Some(12) };
+pub const OPTIONS: ArenaOptions =
+    ArenaOptions { members: Some(16), objects: Some(6), cells: Some(12), data: Some(256) };
 
 /// A fault with its description.
 pub fn fault<T>(fault: Fault, text: impl Into<String>) -> Result<T, (Fault, String)> {

@@ -45,7 +45,7 @@ pub fn directory() -> Dir {
 impl Stage {
     /// An arena with one pool for each number of permits.
     pub fn new(world: &World, members: u32, permits: &[u32]) -> (Stage, Vec<PoolAt>) {
-        let geometry = Geometry { members, objects: permits.len() as u32, cells: 8 };
+        let geometry = Geometry { members, objects: permits.len() as u32, cells: 8, blocks: 2 };
         let map = model::create(&directory(), "default", geometry).expect("an arena");
         let stage = Stage { map, inside: world.share(Inside::default()) };
         let pools: Vec<PoolAt> =

@@ -1,0 +1,182 @@
+//! Condition variables as users know them.
+
+use crate::condvar::{self, Heard};
+use crate::error::{LockError, ObjectError};
+use crate::handle::Handle;
+use crate::mutex::{LockResult, MutexGuard};
+use crate::patience::{Until, patience};
+use crate::pool::party;
+use crate::seat::{at_hand, seat, watched};
+use crate::wait::{Arm, Parties, queue};
+use chappe_arena::layout::Kind;
+use chappe_arena::{Map, Place};
+use chappe_plat::process;
+use std::time::{Duration, Instant};
+
+/// What one waits on for the data under a [`Mutex`](crate::Mutex) to change.
+///
+/// Works between the threads of a process (private) or between processes (named), with any mutex, of the same arena or
+/// not. Waiters are woken in the order of arrival. As everywhere, look at the condition again after waking: a waiter may wake
+/// without a cause. A notification to somebody who dies before it is back is passed on to the next.
+///
+/// ```
+/// use chappe_sync::{Condvar, Mutex};
+/// let (ready, changed) = (Mutex::private(false)?, Condvar::private()?);
+/// std::thread::scope(|s| {
+///     s.spawn(|| {
+///         *ready.lock().unwrap() = true;
+///         changed.notify_one();
+///     });
+///     let mut seen = ready.lock().unwrap();
+///     while !*seen {
+///         seen = changed.wait(seen).unwrap();
+///     }
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Condvar(Handle);
+
+impl std::fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Condvar({:?})", self.name())
+    }
+}
+
+impl Arm for Condvar {
+    fn map(&self) -> &'static Map {
+        self.0.map
+    }
+    fn place(&self) -> Place {
+        self.0.place
+    }
+}
+
+impl Condvar {
+    /// Makes one for the threads of this process.
+    ///
+    /// # Errors
+    /// `Arena` when the private arena is full.
+    pub fn private() -> Result<Condvar, ObjectError> {
+        Ok(Condvar(Handle::private(&mut |map, admin, name| condvar::make(map, admin, name))?))
+    }
+
+    /// Attaches one by name.
+    ///
+    /// # Errors
+    /// `Unknown`, `OtherKind`, `Arena`.
+    pub fn open(name: &str) -> Result<Condvar, ObjectError> {
+        Ok(Condvar(Handle::open(Kind::Condvar, name)?))
+    }
+
+    /// Makes one by name, and its arena if need be.
+    ///
+    /// # Errors
+    /// `Exists`, `OtherKind`, `Arena`.
+    pub fn create(name: &str) -> Result<Condvar, ObjectError> {
+        Condvar::make(name, false)
+    }
+
+    /// Attaches one by name, or makes it.
+    ///
+    /// # Errors
+    /// `OtherKind`, `Arena`.
+    pub fn open_or_create(name: &str) -> Result<Condvar, ObjectError> {
+        Condvar::make(name, true)
+    }
+
+    fn make(name: &str, or_open: bool) -> Result<Condvar, ObjectError> {
+        let made = Handle::make(Kind::Condvar, name, or_open, &mut |map, admin, name| condvar::make(map, admin, name))?;
+        Ok(Condvar(made.0))
+    }
+
+    /// Removes one by name. One that somebody waits on is refused unless `force`: then waiters get
+    /// [`LockError::CondvarDead`].
+    ///
+    /// # Errors
+    /// `Unknown`, `InUse`, `Arena`.
+    pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
+        let handle = Handle::open(Kind::Condvar, name)?;
+        // As a member, so that the arena is not removed meanwhile.
+        seat(handle.map, |_| ())?;
+        handle.map.recover_dead();
+        let admin = handle.map.admin();
+        let waiting = queue(handle.map, handle.place.index).len();
+        if !force && waiting > 0 {
+            let how = format!("{waiting} waiting");
+            return Err(ObjectError::InUse { kind: Kind::Condvar.name(), name: handle.name(), how });
+        }
+        handle.map.unmake(&admin, handle.place);
+        Ok(())
+    }
+
+    /// Its name; empty for a private one.
+    pub fn name(&self) -> String {
+        self.0.name()
+    }
+
+    /// Unlocks the mutex, waits to be notified, and locks it again. The two first steps are one: no notification by who locks
+    /// the mutex in between is missed.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`](crate::Mutex::lock); `CondvarDead`, with the guard, if it is or gets removed.
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<'a, T> {
+        self.pass(guard, Until::Forever).0
+    }
+
+    /// As [`Condvar::wait`], waiting at most for `duration`. Answers also whether the time was up.
+    pub fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, duration: Duration) -> (LockResult<'a, T>, bool) {
+        self.pass(guard, Until::after(duration))
+    }
+
+    /// As [`Condvar::wait`], waiting at most until `deadline`. Answers also whether the time was up.
+    pub fn wait_deadline<'a, T>(&self, guard: MutexGuard<'a, T>, deadline: Instant) -> (LockResult<'a, T>, bool) {
+        self.pass(guard, Until::at(deadline))
+    }
+
+    fn pass<'a, T>(&self, guard: MutexGuard<'a, T>, until: Until) -> (LockResult<'a, T>, bool) {
+        let deadline = if let Until::Time(at) = until { Some(at) } else { None };
+        let mutex = guard.mutex();
+        let mut guard = Some(guard);
+        let waited = seat(self.0.map, |seat| {
+            watched(seat).map_err(LockError::System)?;
+            let who = Parties { main: party(seat), private: None };
+            let unlock = || drop(guard.take());
+            Ok(condvar::wait(&who, self, deadline, &patience(seat), unlock))
+        });
+        let heard = match waited {
+            Ok(Ok(heard)) => heard,
+            Ok(Err(e)) => return (Err(e), false),
+            Err(e) => return (Err(LockError::Arena(e)), false),
+        };
+        let again = match mutex.lock() {
+            Ok(guard) if heard == Heard::Dead => Err(LockError::CondvarDead { condvar: self.name(), guard }),
+            other => other,
+        };
+        (again, heard == Heard::TimedOut)
+    }
+
+    /// Wakes the waiter that came first, if there is one. Never waits.
+    pub fn notify_one(&self) {
+        self.as_member(|| {
+            condvar::notify(self.0.map, self.0.place.index);
+        });
+    }
+
+    /// Wakes all who wait now. Never waits.
+    pub fn notify_all(&self) {
+        self.as_member(|| condvar::notify_all(self.0.map, self.0.place.index));
+    }
+
+    /// Who notifies must be seen to die half-way. Without a slot it is not, and the rest is a matter of luck.
+    fn as_member(&self, act: impl FnOnce()) {
+        if self.0.is_dead() {
+            return;
+        }
+        let covered = self.0.map.is_covered(process::incarnation()) || at_hand(self.0.map, |_| Some(())).is_some();
+        if !covered {
+            let _ = seat(self.0.map, |_| ());
+        }
+        act();
+    }
+}

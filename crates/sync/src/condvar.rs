@@ -1,0 +1,110 @@
+//! Condition variables as a protocol: waiting with a mutex given up, until somebody says that there is something to see.
+//!
+//! Each waiter is a member with its bit on the object, as everywhere (see the wait queue); notifying is granting, to the
+//! oldest, or to all. There is no count: a notification that finds nobody is gone.
+//!
+//! ```text
+//!   wait:    begin (bit set) -- unlock -- rest -- end -- lock
+//!   notify:              the oldest waiter's word: WAITING -> GRANTED; wake
+//!   notify all:          `since` := the next arrival's ticket;  grant to all with an earlier one
+//! ```
+//!
+//! - I1: the bit is set before the mutex is given up: whoever locks it afterwards and notifies finds the waiter.
+//! - I2: `since` grows. Who came before it and still waits is granted by whoever drains: a notifier that dies half-way
+//!   through all of them has notified all of them, once recovery drains.
+//! - I3: a notification is not lost with its waiter: who was granted and died before it saw it has it passed on, to the
+//!   next. (A recoverer that dies may have passed it on: then two wake up for one. A waiter looks at its condition
+//!   again in any case: the user's loop allows for wake-ups without a cause.)
+//!
+//! Lock-free but for the sleep and the mutex.
+//!
+//! Explored: `tests/crash_mutex.rs`.
+
+use crate::wait::{
+    Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each_waiter, end, finish, grant, oldest, rest,
+};
+use chappe_arena::layout::Kind;
+use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::step;
+
+/// The word of every condition variable: as if reserved, of the mutex's tags, for nobody.
+const WORD: u64 = 7 | 0xfff << 28;
+
+/// How a wait for a notification ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Notified,
+    TimedOut,
+    Dead,
+}
+
+/// Waits for a notification. `unlock` gives up the mutex, once one would be heard (I1).
+pub(crate) fn wait<A: Arm>(
+    who: &Parties,
+    condvar: &A,
+    deadline: Option<u64>,
+    patience: &Patience<'_>,
+    unlock: impl FnOnce(),
+) -> Heard {
+    let terms = Terms { first: 0, tickets: arrive(who), need: 1, deadline, patience };
+    let begun = begin(who, &[condvar], terms);
+    unlock();
+    rest(who, &begun, terms);
+    match end(who, &[condvar], 0, begun) {
+        Ended::Granted(_, number) => {
+            finish(who, number);
+            Heard::Notified
+        }
+        Ended::TimedOut => Heard::TimedOut,
+        _ => Heard::Dead,
+    }
+}
+
+/// Wakes the waiter that came first. False: nobody waits.
+pub(crate) fn notify(map: &Map, object: u32) -> bool {
+    while let Some(first) = oldest(map, object) {
+        if grant(map, first.member, first.state, object, 0, false) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Wakes all who wait now.
+pub(crate) fn notify_all(map: &Map, object: u32) {
+    // SeqCst, both: I2; after the bits of those that must be woken, before the look at them.
+    let next = map.header().ticket.load(Ordering::SeqCst);
+    map.object(object).slot.since.fetch_max(next, Ordering::SeqCst);
+    step!("all notified, none woken yet");
+    crate::kinds::drain(map, object);
+}
+
+/// Wakes whom an unfinished notification of all was for. The object is a condition variable in service.
+pub(crate) fn drain(map: &Map, object: u32) {
+    // SeqCst: as in `notify_all`.
+    let before = map.object(object).slot.since.load(Ordering::SeqCst);
+    each_waiter(map, object, |c: Candidate| {
+        if c.ticket < before {
+            grant(map, c.member, c.state, object, 0, false);
+        }
+    });
+}
+
+/// I3.
+pub(crate) fn pass_on(map: &Map, object: u32) {
+    notify(map, object);
+}
+
+/// Makes one. The caller holds `admin` and has seen that the name is free.
+pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
+    map.make(admin, name, Kind::Condvar, |index, _| {
+        let o = map.object(index);
+        o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        o.slot.since.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        // Release: whatever its last user did with the slot comes before.
+        o.slot.word.store(WORD, Ordering::Release);
+        Ok(())
+    })
+}

@@ -1,0 +1,76 @@
+//! Waiting for a mutex: look for a while, sleep, try again when told, and be given it when overdue.
+//!
+//! ```text
+//!   look (SPINS times, ever more seldom) -- free --> ours
+//!     | held                                 ^
+//!     v                                      |
+//!   sleep -- told to try again --> look -----+
+//!     |                              | held: sleep again, in the old place; overdue after half a millisecond
+//!     +---- reserved for us ------------------------------------------------> ours
+//! ```
+//!
+//! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before one sleeps, and roles).
+
+use crate::lock::{self, Try};
+use crate::wait::{Arm, Ended, NUDGE, Parties, Patience, Terms, arrive, finish, wait};
+use chappe_plat::atomic::pause;
+use chappe_plat::clock;
+
+/// How long a waiter may be overtaken.
+const OVERDUE_NS: u64 = 500_000;
+/// How many times a lock that is held is looked at before one sleeps.
+const SPINS: u32 = 10;
+
+/// Waits for the mutex. The caller has found it held. `Busy`: the time was up first.
+pub(crate) fn contend<A: Arm>(
+    who: &Parties,
+    mutex: &A,
+    mine: u64,
+    deadline: Option<u64>,
+    patience: &Patience<'_>,
+) -> Try {
+    let (map, place) = (mutex.map(), mutex.place());
+    let attempt = || lock::take(map, place, mine);
+    let mut seen = look(patience, &attempt);
+    if seen != Try::Busy {
+        return seen;
+    }
+    let began = clock::now();
+    let sleep = Patience { budget: patience.budget, forever: patience.forever, none: !patience.forever };
+    let mut terms = Terms { first: 0, tickets: arrive(who), need: 0, deadline, patience: &sleep };
+    loop {
+        let (grant, number) = match wait(who, &[mutex], terms) {
+            Ended::Granted(grant, number) => (grant, number),
+            Ended::TimedOut => return Try::Busy,
+            Ended::Dead(_) | Ended::TooMany if lock::condemned(map.object(place.index)) => return Try::Condemned,
+            Ended::Dead(_) | Ended::TooMany => return Try::Dead,
+        };
+        seen = if grant.permit == NUDGE {
+            finish(who, number);
+            look(patience, &attempt)
+        } else {
+            let seen = lock::collect(map, place, who.main.member, mine, number);
+            finish(who, number);
+            seen
+        };
+        if seen != Try::Busy {
+            return seen;
+        }
+        terms.need = u32::from(clock::now().saturating_sub(began) >= OVERDUE_NS);
+    }
+}
+
+/// Looks for a while, as long as the role allows.
+fn look(patience: &Patience<'_>, attempt: &dyn Fn() -> Try) -> Try {
+    let turns = if patience.none { 0 } else { SPINS };
+    for turn in 0..turns {
+        let seen = attempt();
+        if seen != Try::Busy {
+            return seen;
+        }
+        for _ in 0..1 << turn.min(5) {
+            pause();
+        }
+    }
+    attempt()
+}

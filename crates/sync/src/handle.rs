@@ -1,0 +1,154 @@
+//! What a handle to an object of any kind is made of: where it lies, and how it is found by name.
+
+use crate::error::ObjectError;
+use crate::home::{Arena, ArenaOptions};
+use crate::seat::seat;
+use chappe_arena::layout::{Head, Kind, Object};
+use chappe_arena::{Admin, ArenaError, Map, Place, check_name};
+use chappe_plat::atomic::Ordering;
+use std::sync::Arc;
+
+/// `lab/gpu0` is `gpu0` in arena `lab`; without a slash the arena is `default`.
+pub(crate) fn split(name: &str) -> (&str, &str) {
+    name.split_once('/').unwrap_or(("default", name))
+}
+
+pub(crate) fn full_name(arena: &str, name: &str) -> String {
+    if arena == "default" { name.to_owned() } else { format!("{arena}/{name}") }
+}
+
+/// A private object goes with its last handle.
+pub(crate) struct Own {
+    map: &'static Map,
+    place: Place,
+}
+
+impl Own {
+    pub fn new(map: &'static Map, place: Place) -> Arc<Own> {
+        Arc::new(Own { map, place })
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // In a forked child, this makes the copy of the private arena usable first.
+        Arena::private();
+        let admin = self.map.admin();
+        self.map.unmake(&admin, self.place);
+    }
+}
+
+/// Where an object is.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub map: &'static Map,
+    pub place: Place,
+    pub object: &'static Object,
+    _own: Option<Arc<Own>>,
+}
+
+/// Makes an object of a kind under the arena's lock: `(map, admin, name)`.
+pub(crate) type Maker<'a> = &'a mut dyn FnMut(&'static Map, &Admin, &str) -> Result<Place, ArenaError>;
+
+impl Handle {
+    fn at(map: &'static Map, place: Place) -> Handle {
+        Handle { map, place, object: map.object(place.index), _own: None }
+    }
+
+    /// Makes one for the threads of this process.
+    pub fn private(make: Maker<'_>) -> Result<Handle, ObjectError> {
+        let map = Arena::private().map();
+        let admin = map.admin();
+        let place = make(map, &admin, "")?;
+        Ok(Handle { _own: Some(Own::new(map, place)), ..Handle::at(map, place) })
+    }
+
+    /// Attaches one by name.
+    pub fn open(kind: Kind, name: &str) -> Result<Handle, ObjectError> {
+        let (arena, object) = split(name);
+        check_name(object, kind.name())?;
+        let unknown = |existing| {
+            Err(ObjectError::Unknown { kind: kind.name(), name: name.into(), arena: arena.into(), existing })
+        };
+        let map = match Arena::open(arena) {
+            Ok(a) => a.map(),
+            Err(ArenaError::NotFound { .. }) => return unknown(Vec::new()),
+            Err(e) => return Err(e.into()),
+        };
+        match find(map, object, kind)? {
+            Some(place) => Ok(Handle::at(map, place)),
+            None => {
+                let its = |p: &Place| p.head.is_live(kind);
+                let mut there: Vec<String> = map.objects().into_iter().filter(its).map(|p| called(map, p)).collect();
+                there.sort();
+                unknown(there)
+            }
+        }
+    }
+
+    /// Makes one by name, and its arena if need be; or attaches the one that is there. Answers whether it was made.
+    pub fn make(kind: Kind, name: &str, or_open: bool, make: Maker<'_>) -> Result<(Handle, bool), ObjectError> {
+        let (arena, object) = split(name);
+        check_name(object, kind.name())?;
+        loop {
+            let map = Arena::open_or_create(arena, &ArenaOptions::default())?.map();
+            match Handle::make_in(map, kind, object, or_open, make) {
+                // It went between the two steps: the next one is another arena.
+                Err(ObjectError::Arena(ArenaError::Removed { .. })) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn make_in(
+        map: &'static Map,
+        kind: Kind,
+        name: &str,
+        or_open: bool,
+        make: Maker<'_>,
+    ) -> Result<(Handle, bool), ObjectError> {
+        if or_open && let Some(place) = find(map, name, kind)? {
+            return Ok((Handle::at(map, place), false));
+        }
+        // As a member, so that the arena is not removed meanwhile.
+        seat(map, |_| ())?;
+        let admin = map.admin();
+        match find(map, name, kind)? {
+            Some(place) if or_open => Ok((Handle::at(map, place), false)),
+            Some(place) => Err(ObjectError::Exists { kind: kind.name(), name: called(map, place) }),
+            None => Ok((Handle::at(map, make(map, &admin, name)?), true)),
+        }
+    }
+
+    /// Its name; empty for a private one.
+    pub fn name(&self) -> String {
+        if self.map.directory().is_none() {
+            return String::new();
+        }
+        called(self.map, self.place)
+    }
+
+    /// Whether it was removed.
+    pub fn is_dead(&self) -> bool {
+        // Acquire: what the remover did before.
+        Head(self.object.head.load(Ordering::Acquire)) != self.place.head
+    }
+}
+
+/// The object of this name, if it is of this kind.
+pub(crate) fn find(map: &Map, name: &str, kind: Kind) -> Result<Option<Place>, ObjectError> {
+    match map.find(name) {
+        Some(place) if place.head.is_live(kind) => Ok(Some(place)),
+        Some(place) => Err(ObjectError::OtherKind {
+            name: full_name(map.name(), name),
+            is: place.head.kind().map_or("something else", Kind::name),
+            wanted: kind.name(),
+        }),
+        None => Ok(None),
+    }
+}
+
+/// What an object is called by users.
+pub(crate) fn called(map: &Map, place: Place) -> String {
+    full_name(map.name(), &map.name_of(map.object(place.index)))
+}

@@ -1,0 +1,91 @@
+//! What is done for each kind of object, where the wait queue and recovery do not care which it is.
+
+#[cfg(not(feature = "sim"))]
+use crate::cell::Tag;
+use crate::wait::{NUDGE, State};
+use crate::{condvar, drain as pool, lock, units};
+use chappe_arena::Map;
+use chappe_arena::layout::{Head, Kind};
+use chappe_plat::atomic::Ordering;
+
+fn head(map: &Map, object: u32) -> Head {
+    // Acquire: the object as its maker left it.
+    Head(map.object(object).head.load(Ordering::Acquire))
+}
+
+/// What an object in service is.
+fn kind(map: &Map, object: u32) -> Option<Kind> {
+    Some(head(map, object)).filter(|h| h.in_service())?.kind()
+}
+
+/// Brings what an object has and who waits for it together.
+pub(crate) fn drain(map: &Map, object: u32) {
+    match kind(map, object) {
+        Some(Kind::Pool) => pool::drain(map, object),
+        Some(Kind::Semaphore) => units::drain(map, object),
+        Some(Kind::Mutex) => lock::drain(map, object),
+        Some(Kind::Condvar) => condvar::drain(map, object),
+        None => {}
+    }
+}
+
+/// Before a member publishes a wait on the object.
+pub(crate) fn before(map: &Map, object: u32) {
+    if kind(map, object) == Some(Kind::Semaphore) {
+        units::before(map, object);
+    }
+}
+
+/// A member's bit was set: whoever sets it looks afterwards.
+pub(crate) fn enlisted(map: &Map, object: u32) {
+    if kind(map, object) == Some(Kind::Mutex) {
+        lock::mark(map, object);
+    }
+    drain(map, object);
+}
+
+/// A member's wait is over, its bit is clear, and its word still says how it ended.
+pub(crate) fn left(map: &Map, object: u32, member: u32) {
+    if kind(map, object) == Some(Kind::Semaphore) {
+        units::left(map, object, member);
+    }
+}
+
+/// A dead member's word says `state`. What of that would be lost with the word goes back, or on. Idempotent.
+pub(crate) fn take_back(map: &Map, member: u32, state: State) {
+    let Some(grant) = state.grant().filter(|g| !g.dead && !g.returned && g.permit != NUDGE) else { return };
+    if !grant.of(map, grant.object) || grant.object >= map.geometry().objects {
+        return;
+    }
+    match kind(map, grant.object) {
+        Some(Kind::Semaphore) => units::take_back(map, grant.object, member),
+        Some(Kind::Condvar) => condvar::pass_on(map, grant.object),
+        // A pool's cell, and a mutex, say themselves for whom they are reserved.
+        _ => {}
+    }
+}
+
+/// What a dead member's death leaves of an object itself.
+pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> bool {
+    let head = head(map, object);
+    match head.kind() {
+        Some(Kind::Pool) if !head.is_free() => pool::recover(map, object, member, generation),
+        Some(Kind::Mutex) if !head.is_free() => {
+            lock::recover(map, object, member, generation);
+            false
+        }
+        _ => false,
+    }
+}
+
+/// Whether a member's generation holds the object, or a part of it.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> bool {
+    match kind(map, object) {
+        Some(Kind::Pool) => pool::cells(map, object)
+            .map(|(_, cell)| cell.load())
+            .any(|w| matches!(w.tag(), Tag::Held | Tag::Leased) && w.member() == member && w.aux() == generation),
+        Some(Kind::Mutex) => lock::holder(map.object(object)) == Some((member, generation)),
+        _ => false,
+    }
+}

@@ -1,0 +1,385 @@
+//! Mutexes as a protocol: one holder, who says so, and data that a death leaves as it was.
+//!
+//! nonblocking-real-time, section 3: a lock whose critical section others can survive; the choice between spinning and
+//! hand-off is that of nix-semaphores-tubes, 2.3, the other way round: here whoever comes first may overtake who sleeps,
+//! since a lock that is handed on is idle while its new holder wakes up. No one is overtaken for long: eventual fairness.
+//!
+//! | bits | field | |
+//! |---|---|---|
+//! | 0-2 | tag | 5 FREE, 6 HELD, 7 RESERVED |
+//! | 3 | WAITERS | somebody's bit may stand: whoever unlocks must look |
+//! | 4 | TORN | a holder died or panicked, and nobody has made the data whole since |
+//! | 28-39 | member | the holder, or for whom it is reserved; HELD by [`NOBODY`]: condemned, for ever |
+//! | 40-63 | aux | HELD: the holder's generation; RESERVED: the number of the wait |
+//!
+//! ```text
+//!              lock                        unlock
+//!     FREE ---------------> HELD m,g ---------------> FREE      then, if WAITERS: the oldest is told to try again,
+//!       |                     |   |                             or, if it has waited long, RESERVED for it
+//!       | overdue             |   +--- dies, panics: FREE TORN
+//!       v                     |
+//!     RESERVED m,n -- take ---+------- condemn: HELD by nobody
+//! ```
+//!
+//! - I1: the data is touched only by the holder that the word names. A holder that dies leaves TORN; who locks next is
+//!   told, and so is everybody until one of them says that the data is whole. Condemned is for ever.
+//! - I2: WAITERS is set by who has set its bit, and cleared only by the holder, which looks at the bits again afterwards and
+//!   sets it again. So a bit that stands is missed by nobody who unlocks.
+//! - I3: whoever was told to try again and finds the lock held waits again, in its old place; then its record says how
+//!   long it has waited already, and once that is too long (see `contend`) the lock is reserved for it. While a living waiter has been
+//!   told and has not tried yet, no other is told.
+//! - I4: whoever was told to try again and then does not want the lock any more drains: the next is told.
+//! - A death at each step: before the swap of `unlock`, the holder's: TORN. After it, recovery drains; told and not yet
+//!   tried, the same; reserved, the reservation is void once recovery has set the member's word to IDLE.
+//!
+//! Free and nobody waiting: one compare-and-swap from a constant each way, no system call, no allocation.
+//! Blocking is up to the holder; telling and reserving are lock-free.
+//!
+//! Explored: `tests/crash_mutex.rs`.
+
+use crate::cell::NOBODY;
+use crate::wait::{NUDGE, State, bury, grant, tried_and_oldest, waits_on, wake_granted, word_of};
+use chappe_arena::layout::{BLOCK, Kind, Object};
+use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::step;
+
+const FREE: u64 = 5;
+const HELD: u64 = 6;
+const RESERVED: u64 = 7;
+const WAITERS: u64 = 1 << 3;
+const TORN: u64 = 1 << 4;
+const FLAGS: u64 = WAITERS | TORN;
+const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
+
+/// The word of a lock that this member has, the flags aside.
+#[inline(always)]
+pub(crate) fn held_by(member: u32, generation: u32) -> u64 {
+    HELD | u64::from(member) << 28 | u64::from(generation) << 40
+}
+
+fn reserved_for(member: u32, wait: u32) -> u64 {
+    RESERVED | u64::from(member) << 28 | u64::from(wait) << 40
+}
+
+fn member_of(word: u64) -> u32 {
+    (word >> 28) as u32 & 0xfff
+}
+
+fn is_condemned(word: u64) -> bool {
+    word | WAITERS == CONDEMNED | WAITERS
+}
+
+#[inline(always)]
+fn load(o: &Object) -> u64 {
+    // SeqCst: E1 of the wait queue, after the caller's bit.
+    o.slot.word.load(Ordering::SeqCst)
+}
+
+#[inline(always)]
+fn swap(o: &Object, from: u64, to: u64) -> bool {
+    // SeqCst: E1 of the wait queue, before the caller's look at the bits.
+    o.slot.word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+}
+
+/// What an attempt came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Try {
+    /// Ours, and whole.
+    Locked,
+    /// Ours; an earlier holder left it as it was.
+    Torn,
+    /// Somebody's.
+    Busy,
+    /// Condemned.
+    Condemned,
+    /// The mutex was removed.
+    Dead,
+}
+
+/// Takes the lock if it is free, whole, and nobody waits: the commonest case. False says nothing.
+#[inline(always)]
+pub(crate) fn take_one(map: &Map, o: &Object, place: Place, mine: u64) -> bool {
+    // Acquire: after the swap. A slot that is another mutex by now was locked by mistake.
+    swap(o, FREE, mine) && (o.head.load(Ordering::Acquire) == place.head.0 || mistaken(map, place, mine))
+}
+
+#[cold]
+fn mistaken(map: &Map, place: Place, mine: u64) -> bool {
+    give(map, place.index, map.object(place.index), mine);
+    false
+}
+
+/// Takes the lock if it is free, past who waits.
+pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
+    let o = map.object(place.index);
+    loop {
+        let seen = load(o);
+        // Acquire: as in `take_one`; after the word: if the swap succeeds, the word was this mutex's.
+        if o.head.load(Ordering::Acquire) != place.head.0 {
+            return Try::Dead;
+        }
+        if is_condemned(seen) {
+            return Try::Condemned;
+        }
+        if seen & 7 != FREE {
+            return Try::Busy;
+        }
+        if swap(o, seen, mine | seen & FLAGS) {
+            settle_waiters(map, place.index, o, mine);
+            return if seen & TORN != 0 { Try::Torn } else { Try::Locked };
+        }
+    }
+}
+
+/// Takes the lock that was reserved for wait `number` of ours, while the wait word still says so.
+pub(crate) fn collect(map: &Map, place: Place, member: u32, mine: u64, number: u32) -> Try {
+    let o = map.object(place.index);
+    loop {
+        let seen = load(o);
+        if seen & !FLAGS != reserved_for(member, number) {
+            return Try::Busy;
+        }
+        if swap(o, seen, mine | seen & FLAGS) {
+            settle_waiters(map, place.index, o, mine);
+            // Acquire: the slot may have been used again before we set our bit.
+            if o.head.load(Ordering::Acquire) != place.head.0 {
+                give(map, place.index, o, mine);
+                return Try::Dead;
+            }
+            return if seen & TORN != 0 { Try::Torn } else { Try::Locked };
+        }
+    }
+}
+
+/// I2: the holder takes the flag away if nobody waits any more.
+fn settle_waiters(map: &Map, object: u32, o: &Object, mine: u64) {
+    let flag = |on: bool| loop {
+        let seen = load(o);
+        let next = if on { seen | WAITERS } else { seen & !WAITERS };
+        if seen & !FLAGS != mine || next == seen || swap(o, seen, next) {
+            return;
+        }
+    };
+    if load(o) & WAITERS != 0 && !map.waits_on(object, o) {
+        flag(false);
+        if map.waits_on(object, o) {
+            flag(true);
+        }
+    }
+}
+
+/// I2: a bit was set.
+pub(crate) fn mark(map: &Map, object: u32) {
+    let o = map.object(object);
+    let seen = load(o);
+    if seen & 7 >= FREE && seen & WAITERS == 0 {
+        // The exact word: a slot that is another kind's by now is not touched. A failure: it has changed, look again.
+        if !swap(o, seen, seen | WAITERS) {
+            mark(map, object);
+        }
+    }
+}
+
+/// Unlocks. False: the lock was not ours any more.
+#[inline(always)]
+pub(crate) fn give(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
+    swap(o, mine, FREE) || give_slow(map, object, o, mine)
+}
+
+#[cold]
+fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
+    loop {
+        let seen = load(o);
+        if seen & !FLAGS != mine {
+            return false;
+        }
+        if swap(o, seen, FREE | seen & FLAGS) {
+            if seen & WAITERS != 0 {
+                step!("unlocked, not yet handed on");
+                crate::kinds::drain(map, object);
+            }
+            return true;
+        }
+    }
+}
+
+/// Says that the data is whole again (`false`) or is not (`true`). The caller holds the lock.
+pub(crate) fn tear(o: &Object, mine: u64, torn: bool) {
+    loop {
+        let seen = load(o);
+        let next = if torn { seen | TORN } else { seen & !TORN };
+        if seen & !FLAGS != mine || swap(o, seen, next) {
+            return;
+        }
+    }
+}
+
+/// Nobody gets the lock any more. The caller holds it.
+pub(crate) fn condemn(map: &Map, object: u32, o: &Object, mine: u64) {
+    loop {
+        let seen = load(o);
+        if seen & !FLAGS != mine {
+            return;
+        }
+        if swap(o, seen, CONDEMNED | seen & WAITERS) {
+            step!("condemned, waiters not yet told");
+            crate::kinds::drain(map, object);
+            return;
+        }
+    }
+}
+
+/// Brings the lock and who waits for it together. The object is a mutex in service.
+pub(crate) fn drain(map: &Map, object: u32) {
+    let o = map.object(object);
+    loop {
+        let seen = load(o);
+        match seen & 7 {
+            HELD if is_condemned(seen) => return bury(map, object),
+            FREE => {
+                let (trying, next) = tried_and_oldest(map, object);
+                let Some(next) = next.filter(|_| trying == 0) else { return };
+                if next.need == 0 {
+                    if grant(map, next.member, next.state, object, NUDGE, false) {
+                        return;
+                    }
+                    continue;
+                }
+                let reserved = reserved_for(next.member, next.state.wait()) | seen & FLAGS;
+                if !swap(o, seen, reserved) {
+                    continue;
+                }
+                step!("reserved, not yet granted");
+                if grant(map, next.member, next.state, object, 0, false) {
+                    return;
+                }
+                release_reserved(o, reserved);
+            }
+            RESERVED => {
+                if resolve(map, object, o, seen) {
+                    return;
+                }
+            }
+            _ => return,
+        }
+    }
+}
+
+/// A reservation that is void goes; flags that were set meanwhile stay.
+fn release_reserved(o: &Object, reserved: u64) {
+    loop {
+        let seen = load(o);
+        if seen & !FLAGS != reserved & !FLAGS || swap(o, seen, FREE | seen & FLAGS) {
+            return;
+        }
+    }
+}
+
+/// Finishes or undoes a reservation. False: the word has changed, look again.
+fn resolve(map: &Map, object: u32, o: &Object, seen: u64) -> bool {
+    let (member, number) = (member_of(seen), (seen >> 40) as u32);
+    if member < map.geometry().members {
+        let (word, _) = word_of(map, member);
+        // SeqCst: I2 of the wait queue, after the object's word.
+        let state = State(word.load(Ordering::SeqCst));
+        if state.wait() == number {
+            if state.is_waiting() && waits_on(map, object, member) {
+                return grant(map, member, state, object, 0, false);
+            }
+            if state.grant().is_some_and(|g| g.is(map, object, 0)) {
+                wake_granted(map, member);
+                return load(o) & !WAITERS == seen & !WAITERS;
+            }
+        }
+    }
+    release_reserved(o, seen);
+    false
+}
+
+/// What the death of a holder leaves: a free lock, and its data as it was.
+pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
+    let o = map.object(object);
+    loop {
+        let seen = load(o);
+        let next = match seen & 7 {
+            HELD if seen & !FLAGS == held_by(member, generation) => FREE | TORN | seen & FLAGS,
+            _ => return,
+        };
+        if swap(o, seen, next) {
+            return;
+        }
+    }
+}
+
+/// Who has the lock: member and generation.
+pub(crate) fn holder(o: &Object) -> Option<(u32, u32)> {
+    let seen = load(o);
+    (seen & 7 == HELD && !is_condemned(seen)).then_some((member_of(seen), (seen >> 40) as u32))
+}
+
+/// Whether the data is as a dead holder left it.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn is_torn(o: &Object) -> bool {
+    let seen = load(o);
+    seen & TORN != 0 && !is_condemned(seen)
+}
+
+/// Whether nobody gets it any more.
+pub(crate) fn condemned(o: &Object) -> bool {
+    is_condemned(load(o))
+}
+
+/// Takes the lock of a mutex that is to be removed, unless somebody has it or waits.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn take_idle(map: &Map, place: Place, mine: u64) -> bool {
+    let o = map.object(place.index);
+    let seen = load(o);
+    if is_condemned(seen) {
+        return crate::wait::oldest(map, place.index).is_none();
+    }
+    let taken = seen & 7 == FREE && swap(o, seen, mine | seen & FLAGS);
+    if taken && crate::wait::oldest(map, place.index).is_some() {
+        give(map, place.index, o, mine);
+        return false;
+    }
+    taken
+}
+
+/// Makes a mutex with `bytes` of data. The caller holds `admin` and has seen that the name is free; `fill` writes the data.
+pub(crate) fn make(
+    map: &'static Map,
+    admin: &Admin,
+    name: &str,
+    bytes: usize,
+    hash: u32,
+    fill: impl FnOnce(*mut u8),
+) -> Result<Place, ArenaError> {
+    map.make(admin, name, Kind::Mutex, |index, generation| {
+        let o = map.object(index);
+        let blocks = u32::try_from(bytes.div_ceil(BLOCK)).unwrap_or(u32::MAX);
+        let more = if blocks > 0 { map.claim_blocks(index, generation, blocks)? + 1 } else { 0 };
+        if blocks > 0 {
+            fill(map.blocks(more - 1, blocks));
+        }
+        o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
+        o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: published by the head.
+        o.hint.store(hash, Ordering::Relaxed); // Relaxed: published by the head.
+        // Release: whatever its last user did with the slot comes before.
+        o.slot.word.store(FREE, Ordering::Release);
+        Ok(())
+    })
+}
+
+/// A word, for stories.
+#[cfg(feature = "sim")]
+pub(crate) fn in_words(word: u64) -> String {
+    let who = match word & 7 {
+        HELD if is_condemned(word) => "condemned".into(),
+        HELD => format!("held by member {}", member_of(word)),
+        RESERVED => format!("reserved for member {} in wait {}", member_of(word), word >> 40),
+        _ => "free".to_owned(),
+    };
+    let flag = |bit, what| if word & bit != 0 { what } else { "" };
+    format!("{who}{}{}", flag(WAITERS, ", waiters"), flag(TORN, ", torn"))
+}

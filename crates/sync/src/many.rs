@@ -1,0 +1,166 @@
+//! Several permits of one pool at once: all of them, or none.
+//!
+//! Who needs n permits waits with `need = n` in its record; the drainer's head says how they are set aside for it. So
+//! the head of the queue gets them all at one moment, and whoever is behind it waits until then (no overtaking, no
+//! starvation of large requests, no two half-served requests that block each other).
+//!
+//! - I1: who gave up, or was granted too few because some were taken away by force, drains: what was set aside goes on.
+//! - Killed while taking what was granted: what it has goes back with its death, the rest is void.
+
+use crate::claim::{Refused, Taken};
+use crate::drain::{CellRef, cells, permits};
+use crate::kinds::drain;
+use crate::permit::{give, seize_reserved};
+use crate::wait::{Arm, Ended, Parties, Party, Patience, Terms, arrive, finish, oldest, wait};
+use chappe_arena::{Map, Place};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::step;
+
+/// How many are kept without asking for memory.
+const FEW: usize = 8;
+
+/// Permits that are ours. Up to [`FEW`] allocate nothing.
+pub(crate) struct Many {
+    few: [Taken; FEW],
+    len: usize,
+    more: Vec<Taken>,
+}
+
+impl Many {
+    /// None yet.
+    pub fn new() -> Many {
+        Many { few: [Taken::UNIT; FEW], len: 0, more: Vec::new() }
+    }
+    fn push(&mut self, one: Taken) {
+        if self.len < FEW {
+            self.few[self.len] = one;
+        } else {
+            self.more.push(one);
+        }
+        self.len += 1;
+    }
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = Taken> + '_ {
+        self.few[..self.len.min(FEW)].iter().chain(&self.more).copied()
+    }
+    /// All of them, to be changed.
+    #[cfg(not(feature = "sim"))]
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Taken> {
+        self.few[..self.len.min(FEW)].iter_mut().chain(&mut self.more)
+    }
+    fn clear(&mut self) {
+        self.len = 0;
+        self.more.clear();
+    }
+}
+
+/// Takes `need` free permits if so many are free and nobody waits.
+///
+/// It takes nothing before it has seen that there are enough. If others are faster then, it gives back what it had.
+pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) -> Result<(), Refused> {
+    let map = me.map;
+    let o = map.object(place.index);
+    // Acquire: the object as its maker left it; a slot used again has another head.
+    if o.head.load(Ordering::Acquire) != place.head.0 {
+        return Err(Refused::Dead(0));
+    }
+    let count = permits(map, place.index);
+    if need > count {
+        return Err(Refused::TooMany);
+    }
+    if map.anybody_waits(place.index) && oldest(map, place.index).is_some() {
+        return Err(Refused::NoneFree);
+    }
+    let free = |(_, c): &(u32, CellRef<'_>)| c.load().is_free();
+    if cells(map, place.index).take(count as usize).filter(free).count() < need as usize {
+        return Err(Refused::NoneFree);
+    }
+    let mut left = need;
+    for (position, cell) in cells(map, place.index).take(count as usize) {
+        let seen = cell.load();
+        let mine = seen.held(me.member, me.generation);
+        // Acquire: as above; between the load and the swap, as in `permit`.
+        if left > 0 && seen.is_free() && o.head.load(Ordering::Acquire) == place.head.0 && cell.swap(seen, mine) {
+            left -= 1;
+            into.push(Taken { position, word: mine });
+        }
+    }
+    if left == 0 && permits(map, place.index) >= count {
+        return Ok(());
+    }
+    give_all(map, place, into);
+    Err(Refused::NoneFree)
+}
+
+/// Waits for `need` permits. The caller has found too few.
+pub(crate) fn wait_many<A: Arm + ?Sized>(
+    who: &Parties,
+    pool: &A,
+    need: u32,
+    deadline: Option<u64>,
+    patience: &Patience<'_>,
+    into: &mut Many,
+) -> Result<(), Refused> {
+    let (map, place) = (pool.map(), pool.place());
+    let terms = Terms { first: 0, tickets: arrive(who), need, deadline, patience };
+    loop {
+        let ended = wait(who, &[pool], terms);
+        let Ended::Granted(_, number) = ended else {
+            // I1.
+            drain(map, place.index);
+            return Err(match ended {
+                Ended::TooMany => Refused::TooMany,
+                Ended::Dead(arm) => Refused::Dead(arm),
+                _ => Refused::TimedOut,
+            });
+        };
+        step!("granted several, none yet taken");
+        let done = collect(who.party(map), place, need, number, into);
+        finish(who, number);
+        // I1; and what was set aside beyond the need.
+        drain(map, place.index);
+        match done {
+            Some(true) => return Ok(()),
+            Some(false) => {}
+            None => return Err(Refused::Dead(0)),
+        }
+    }
+}
+
+/// Takes what is set aside. True: all that is needed. False: too few, and nothing was kept. `None`: not our pool's.
+fn collect(me: &Party, place: Place, need: u32, number: u32, into: &mut Many) -> Option<bool> {
+    let (map, o) = (me.map, me.map.object(place.index));
+    let aside = |(_, c): &(u32, CellRef<'_>)| c.load().is_reserved(me.member, number);
+    // Acquire: the slot may have been used again before we set our bit.
+    if o.head.load(Ordering::Acquire) != place.head.0 {
+        return None;
+    }
+    let count = permits(map, place.index);
+    if cells(map, place.index).take(count as usize).filter(aside).count() < need as usize {
+        return Some(false);
+    }
+    for (position, _) in cells(map, place.index).take(count as usize).filter(aside) {
+        if into.len() < need as usize
+            && let Some(taken) = seize_reserved(me, place.index, position, number)
+        {
+            into.push(taken);
+        }
+    }
+    if into.len() == need as usize {
+        return Some(true);
+    }
+    give_all(map, place, into);
+    Some(false)
+}
+
+/// Gives all of them back.
+pub(crate) fn give_all(map: &Map, place: Place, many: &mut Many) {
+    for one in many.all() {
+        give(map, place.index, map.object(place.index), one);
+    }
+    many.clear();
+}

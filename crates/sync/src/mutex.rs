@@ -1,0 +1,407 @@
+//! Mutexes as users know them: robust locks around data.
+
+use crate::contend::contend;
+use crate::error::{LockError, ObjectError};
+use crate::handle::{Handle, called};
+use crate::home::Arena;
+use crate::lock::{self, Try};
+use crate::patience::{Until, patience};
+use crate::pool::party;
+use crate::seat::{ThreadSeat, at_hand, seat, watched};
+use crate::wait::{Arm, Parties, queue};
+use bytemuck::Pod;
+use chappe_arena::layout::{BLOCK, Kind};
+use chappe_arena::{Map, Place};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::process;
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+/// A lock around data, between threads (private) or processes (named), that outlives its holders.
+///
+/// Whoever locks it after a holder died gets [`LockError::OwnerDied`] with the guard, and the data as that holder left it;
+/// so does everybody until one of them calls [`MutexGuard::make_consistent`], or [`MutexGuard::condemn`], after which
+/// nobody gets it any more. A holder that panics counts as dead.
+///
+/// Fairness: eventual. Newcomers may overtake waiters for half a millisecond; then the lock is handed to the waiter.
+/// Not recursive: locking it again in the same thread is [`LockError::Deadlock`].
+///
+/// Cost: one compare-and-swap each way while nobody waits; no system call, no allocation (after the thread's first
+/// use of the arena). A named mutex has 128 bytes and its data, in steps of 64.
+///
+/// In a forked child a guard of the parent is void: dropping it does nothing, using it panics.
+///
+/// Paper: nonblocking-real-time, section 3; the death words of evidence in the members' records.
+///
+/// ```
+/// let count = chappe_sync::Mutex::private(0)?;
+/// *count.lock().unwrap() += 1;
+/// assert_eq!(*count.lock().unwrap(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Mutex<T> {
+    handle: Handle,
+    data: NonNull<T>,
+    _own: Option<Box<UnsafeCell<T>>>,
+}
+
+// SAFETY: the data is reached only through a guard, of which there is one at a time.
+unsafe impl<T: Send> Send for Mutex<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Mutex<T> {}
+
+impl<T> std::fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mutex({:?})", self.name())
+    }
+}
+
+impl<T> Arm for Mutex<T> {
+    fn map(&self) -> &'static Map {
+        self.handle.map
+    }
+    fn place(&self) -> Place {
+        self.handle.place
+    }
+}
+
+/// What locking answers.
+pub type LockResult<'a, T> = Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>>;
+
+/// What the data is, for those that attach it: size, alignment, and the type's name without the modules it is in.
+fn hash_of<T>() -> u32 {
+    let name = std::any::type_name::<T>();
+    let mut plain = String::with_capacity(name.len());
+    for part in name.split("::") {
+        let kept = plain.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len();
+        plain.truncate(kept);
+        plain.push_str(part);
+    }
+    chappe_arena::hash(&format!("{plain} {} {}", size_of::<T>(), align_of::<T>())) as u32
+}
+
+impl<T> Mutex<T> {
+    /// Makes a mutex for the threads of this process.
+    ///
+    /// # Errors
+    /// `Arena` when the private arena is full.
+    pub fn private(value: T) -> Result<Mutex<T>, ObjectError> {
+        let handle = Handle::private(&mut |map, admin, name| lock::make(map, admin, name, 0, 0, |_| ()))?;
+        let own = Box::new(UnsafeCell::new(value));
+        let data = NonNull::from(&*own).cast();
+        Ok(Mutex { handle, data, _own: Some(own) })
+    }
+
+    /// Its name; empty for a private one.
+    pub fn name(&self) -> String {
+        self.handle.name()
+    }
+
+    /// Locks it; waits until it is free. A handled signal does not end the wait.
+    ///
+    /// # Errors
+    /// `OwnerDied`, with the guard; `Condemned`, `Dead`, `Deadlock`; `Arena` if the thread cannot become a member;
+    /// `System`.
+    #[inline(always)]
+    pub fn lock(&self) -> LockResult<'_, T> {
+        self.get(Until::Forever)
+    }
+
+    /// Locks it if it is free. Never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock`; else as [`Mutex::lock`].
+    #[inline(always)]
+    pub fn try_lock(&self) -> LockResult<'_, T> {
+        self.get(Until::Now)
+    }
+
+    /// Locks it, waiting at most for `duration`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Mutex::lock`].
+    pub fn lock_timeout(&self, duration: Duration) -> LockResult<'_, T> {
+        self.get(Until::after(duration))
+    }
+
+    /// Locks it, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Mutex::lock`].
+    pub fn lock_deadline(&self, deadline: Instant) -> LockResult<'_, T> {
+        self.get(Until::at(deadline))
+    }
+
+    /// Whether it was condemned.
+    pub fn is_condemned(&self) -> bool {
+        lock::condemned(self.handle.object)
+    }
+
+    #[inline(always)]
+    fn get(&self, until: Until) -> LockResult<'_, T> {
+        let h = &self.handle;
+        let one = at_hand(h.map, |seat| {
+            let mine = mine(seat);
+            lock::take_one(h.map, h.object, h.place, mine).then_some((mine, seat.incarnation as u32))
+        });
+        match one {
+            Some((mine, incarnation)) => Ok(MutexGuard::new(self, mine, incarnation)),
+            None => self.get_slow(until),
+        }
+    }
+
+    #[inline(never)]
+    fn get_slow(&self, until: Until) -> LockResult<'_, T> {
+        let (how, mine, incarnation) = seat(self.handle.map, |seat| {
+            let how = self.take(seat, until)?;
+            Ok((how, mine(seat), seat.incarnation as u32))
+        })
+        .map_err(LockError::Arena)??;
+        let guard = || MutexGuard::new(self, mine, incarnation);
+        match how {
+            Try::Locked => Ok(guard()),
+            Try::Torn => Err(LockError::OwnerDied(guard())),
+            Try::Condemned => Err(LockError::Condemned { mutex: self.shown() }),
+            Try::Dead => Err(LockError::Dead { mutex: self.shown() }),
+            Try::Busy if matches!(until, Until::Now) => Err(LockError::WouldBlock),
+            Try::Busy => Err(LockError::Timeout),
+        }
+    }
+
+    fn take<G>(&self, seat: &ThreadSeat, until: Until) -> Result<Try, LockError<G>> {
+        let (map, place) = (self.handle.map, self.handle.place);
+        let mine = mine(seat);
+        let attempt = || lock::take(map, place, mine);
+        let mut seen = attempt();
+        if seen != Try::Busy {
+            return Ok(seen);
+        }
+        if lock::holder(self.handle.object) == Some((seat.joined.index, seat.joined.generation)) {
+            return Err(LockError::Deadlock { mutex: self.shown() });
+        }
+        let deadline = match until {
+            Until::Now => {
+                let gone = lock::holder(self.handle.object).is_some_and(|(member, _)| map.dead(member).is_some());
+                if gone {
+                    map.recover_dead();
+                    seen = attempt();
+                }
+                return Ok(seen);
+            }
+            Until::Forever => None,
+            Until::Time(at) => Some(at),
+        };
+        watched(seat).map_err(LockError::System)?;
+        let who = Parties { main: party(seat), private: None };
+        Ok(contend(&who, self, mine, deadline, &patience(seat)))
+    }
+
+    fn shown(&self) -> String {
+        if self.handle.map.directory().is_none() {
+            "a private one".into()
+        } else {
+            called(self.handle.map, self.handle.place)
+        }
+    }
+}
+
+#[inline(always)]
+fn mine(seat: &ThreadSeat) -> u64 {
+    lock::held_by(seat.joined.index, seat.joined.generation)
+}
+
+impl<T: Pod> Mutex<T> {
+    /// Attaches a named mutex.
+    ///
+    /// # Errors
+    /// `Unknown`, `OtherKind`; `OtherType` if its data is not a `T` (size, alignment, name without modules); `Arena`.
+    pub fn open(name: &str) -> Result<Mutex<T>, ObjectError> {
+        Mutex::named(Handle::open(Kind::Mutex, name)?)
+    }
+
+    /// Makes a named mutex, and its arena if need be.
+    ///
+    /// # Errors
+    /// `Exists`, `OtherKind`, `Arena`.
+    pub fn create(name: &str, value: T) -> Result<Mutex<T>, ObjectError> {
+        Mutex::make(name, value, false)
+    }
+
+    /// Attaches a named mutex, or makes it with this value.
+    ///
+    /// # Errors
+    /// As [`Mutex::open`] and [`Mutex::create`].
+    pub fn open_or_create(name: &str, value: T) -> Result<Mutex<T>, ObjectError> {
+        Mutex::make(name, value, true)
+    }
+
+    fn make(name: &str, value: T, or_open: bool) -> Result<Mutex<T>, ObjectError> {
+        if align_of::<T>() > BLOCK {
+            return Err(ObjectError::Alignment { has: align_of::<T>(), most: BLOCK });
+        }
+        let bytes = bytemuck::bytes_of(&value);
+        let made = Handle::make(Kind::Mutex, name, or_open, &mut |map, admin, name| {
+            lock::make(map, admin, name, bytes.len(), hash_of::<T>(), |place| {
+                // SAFETY: the place has room for so many bytes, and is nobody's yet.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
+            })
+        })?;
+        Mutex::named(made.0)
+    }
+
+    fn named(handle: Handle) -> Result<Mutex<T>, ObjectError> {
+        let o = handle.object;
+        // Acquire, all: written before the object was in service.
+        let (bytes, more) = (o.permits.load(Ordering::Acquire) as usize, o.more.load(Ordering::Acquire));
+        if bytes != size_of::<T>() || o.hint.load(Ordering::Acquire) != hash_of::<T>() {
+            let wanted = format!("{} ({} bytes)", std::any::type_name::<T>(), size_of::<T>());
+            return Err(ObjectError::OtherType { name: handle.name(), bytes, wanted });
+        }
+        let data = match bytes {
+            0 => NonNull::dangling(),
+            _ => NonNull::new(handle.map.blocks(more - 1, bytes.div_ceil(BLOCK) as u32).cast())
+                .unwrap_or(NonNull::dangling()),
+        };
+        Ok(Mutex { handle, data, _own: None })
+    }
+}
+
+impl Mutex<()> {
+    /// Removes a mutex by name, whatever its data. One that is locked or awaited is refused unless `force`: then its
+    /// holder's guard ends without effect, and waiters get [`LockError::Dead`].
+    ///
+    /// # Errors
+    /// `Unknown`, `InUse`, `Arena`.
+    pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
+        let handle = Handle::open(Kind::Mutex, name)?;
+        // As a member, so that the arena is not removed meanwhile.
+        let word = seat(handle.map, mine)?;
+        handle.map.recover_dead();
+        let admin = handle.map.admin();
+        if !force && !lock::take_idle(handle.map, handle.place, word) {
+            let waiting = queue(handle.map, handle.place.index).len();
+            let holder = lock::holder(handle.object).map(|(member, _)| handle.map.who(member));
+            let who = holder.map_or_else(|| "nobody".into(), |w| format!("pid {} `{}`", w.pid, w.label));
+            let how = format!("locked by {who}, {waiting} waiting");
+            return Err(ObjectError::InUse { kind: Kind::Mutex.name(), name: handle.name(), how });
+        }
+        handle.map.unmake(&admin, handle.place);
+        Ok(())
+    }
+
+    /// The names of the mutexes of an arena.
+    pub fn list(arena: Arena) -> Vec<String> {
+        let map = arena.map();
+        map.objects().into_iter().filter(|p| p.head.is_live(Kind::Mutex)).map(|p| called(map, p)).collect()
+    }
+}
+
+/// The data of a locked mutex; unlocked when dropped, and when the thread ends or dies in whatever way.
+///
+/// It belongs to the thread that locked it:
+///
+/// ```compile_fail
+/// fn must_be_send<T: Send>(_: T) {}
+/// let m = chappe_sync::Mutex::private(0).unwrap();
+/// must_be_send(m.lock().unwrap());
+/// ```
+#[must_use = "a guard that is not kept unlocks at once"]
+pub struct MutexGuard<'a, T> {
+    mutex: &'a Mutex<T>,
+    word: u64,
+    /// The part of it that no descendant of the process has, too.
+    incarnation: u32,
+    /// It was locked by a destructor that runs because of a panic: that panic is none of this section's.
+    panicking: bool,
+    here: PhantomData<*const ()>,
+}
+
+// SAFETY: a shared guard gives out shared references to the data only.
+unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
+
+impl<'a, T> MutexGuard<'a, T> {
+    #[inline(always)]
+    fn new(mutex: &'a Mutex<T>, word: u64, incarnation: u32) -> MutexGuard<'a, T> {
+        MutexGuard { mutex, word, incarnation, panicking: std::thread::panicking(), here: PhantomData }
+    }
+
+    #[inline(always)]
+    fn is_ours(&self) -> bool {
+        process::is_incarnation(self.incarnation)
+    }
+
+    /// Says that the data is whole again: the next who locks it is not told of the death.
+    pub fn make_consistent(this: &mut Self) {
+        if this.is_ours() {
+            lock::tear(this.mutex.handle.object, this.word, false);
+        }
+    }
+
+    /// Gives the mutex up for ever: who waits and whoever comes later gets [`LockError::Condemned`].
+    pub fn condemn(this: Self) {
+        if this.is_ours() && !this.mutex.handle.is_dead() {
+            let h = &this.mutex.handle;
+            lock::condemn(h.map, h.place.index, h.object, this.word);
+        }
+    }
+
+    pub(crate) fn mutex(&self) -> &'a Mutex<T> {
+        self.mutex
+    }
+
+    #[cold]
+    fn void(&self) -> ! {
+        panic!(
+            "a guard of mutex {} is used after fork: the parent has the lock; lock it again in the child",
+            self.mutex.shown()
+        )
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        if !self.is_ours() {
+            self.void();
+        }
+        // SAFETY: I1 of the lock: the word names this thread until the guard is dropped, so nobody else has a reference.
+        // The data was written when the mutex was made, and is a T (private), or plain (named).
+        unsafe { self.mutex.data.as_ref() }
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        if !self.is_ours() {
+            self.void();
+        }
+        // SAFETY: as in `deref`; `&mut self` makes it the only reference.
+        unsafe { &mut *self.mutex.data.as_ptr() }
+    }
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let h = &self.mutex.handle;
+        // Of a mutex that was removed by force, nothing is to be unlocked: the slot may be another's.
+        if !self.is_ours() || h.is_dead() {
+            return;
+        }
+        if std::thread::panicking() && !self.panicking {
+            lock::tear(h.object, self.word, true);
+        }
+        lock::give(h.map, h.place.index, h.object, self.word);
+    }
+}

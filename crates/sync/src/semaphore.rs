@@ -1,0 +1,319 @@
+//! Semaphores as users know them.
+
+use crate::claim::{Collected, Operation, Refused, Taken, wait_for};
+use crate::error::{DownError, ObjectError, UpError};
+use crate::handle::{Handle, called};
+use crate::inspect::{self, Waiter};
+use crate::patience::{Until, patience};
+use crate::pool::party;
+use crate::seat::{at_hand, process_seat, seat, watched};
+use crate::units::{self, Unwanted};
+use crate::wait::{Arm, Grant, Parties, Party, queue};
+use chappe_arena::layout::Kind;
+use chappe_arena::{Map, Place};
+use chappe_plat::process;
+use std::time::{Duration, Instant};
+
+/// Dijkstra's counter of saved wake-ups.
+///
+/// `up` saves a wake-up, or hands it to the waiter that came first (strong, FIFO semantics); `down` consumes one, or
+/// waits. Anybody may `up`: a unit has no owner, so nothing returns when somebody dies. A wake-up that was handed to somebody
+/// who died before it was back from `down` goes to the next. For permits that return at a death there is
+/// [`Pool`](crate::Pool).
+///
+/// A semaphore made as *barging* lets newcomers overtake waiters that are just waking up: more throughput where units go to
+/// and fro between busy threads, and no promise about order.
+///
+/// `up` never waits, and may be called in a signal handler: in one of a private semaphore always; of a named one in
+/// threads that have used its arena before, and in all once [`Semaphore::prepare_handlers`] was called.
+///
+/// Cost: one compare-and-swap for each `down` that finds a unit and each `up` that finds nobody waiting; no system call,
+/// no allocation. A semaphore has 128 bytes. In a forked child, a private one is a copy. A handle is cheap to clone.
+///
+/// Paper: nix-semaphores-tubes, sections 2.1 to 2.3.
+///
+/// ```
+/// let ready = chappe_sync::Semaphore::private(0)?;
+/// std::thread::scope(|s| {
+///     s.spawn(|| ready.up());
+///     ready.down()
+/// })?;
+/// assert!(ready.try_down().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Semaphore(Handle);
+
+impl std::fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Semaphore({:?}, {})", self.name(), self.value())
+    }
+}
+
+impl Arm for Semaphore {
+    fn map(&self) -> &'static Map {
+        self.0.map
+    }
+    fn place(&self) -> Place {
+        self.0.place
+    }
+}
+
+impl Operation for Semaphore {
+    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+        if units::take_one(self.0.map, self.0.object, self.0.place) {
+            return Ok(Taken::UNIT);
+        }
+        units::take(self.0.map, self.0.place).map(|()| Taken::UNIT)
+    }
+    fn collect(&self, me: &Party, grant: Grant, _number: u32) -> Collected {
+        units::collect(self.0.map, self.0.place, me, grant)
+    }
+    fn revive(&self) -> bool {
+        let haunted = units::haunted(self.0.map, self.0.place.index);
+        if haunted {
+            self.0.map.recover_dead();
+        }
+        haunted
+    }
+}
+
+fn check(value: u32) -> Result<(), ObjectError> {
+    if value <= Semaphore::MAX { Ok(()) } else { Err(ObjectError::Value { value: value.into(), most: Semaphore::MAX }) }
+}
+
+impl Semaphore {
+    /// The greatest value.
+    pub const MAX: u32 = units::MAX;
+
+    /// Makes a semaphore for the threads of this process, with `value` saved wake-ups.
+    ///
+    /// # Errors
+    /// `Value`, or `Arena` when the private arena is full.
+    pub fn private(value: u32) -> Result<Semaphore, ObjectError> {
+        Semaphore::private_as(value, false)
+    }
+
+    /// As [`Semaphore::private`]; waiters may be overtaken.
+    ///
+    /// # Errors
+    /// As [`Semaphore::private`].
+    pub fn private_barging(value: u32) -> Result<Semaphore, ObjectError> {
+        Semaphore::private_as(value, true)
+    }
+
+    fn private_as(value: u32, barge: bool) -> Result<Semaphore, ObjectError> {
+        check(value)?;
+        Ok(Semaphore(Handle::private(&mut |map, admin, name| units::make(map, admin, name, value, barge))?))
+    }
+
+    /// Attaches a semaphore by name: `ready`, or `lab/ready` for one in arena `lab`.
+    ///
+    /// # Errors
+    /// `Unknown`, which names those that are there; `OtherKind`; `Arena`.
+    pub fn open(name: &str) -> Result<Semaphore, ObjectError> {
+        Ok(Semaphore(Handle::open(Kind::Semaphore, name)?))
+    }
+
+    /// Makes a semaphore by name, and its arena if need be.
+    ///
+    /// # Errors
+    /// `Exists`, `OtherKind`, `Value`, `Arena`.
+    pub fn create(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
+        Semaphore::make(name, value, false, false)
+    }
+
+    /// As [`Semaphore::create`]; waiters may be overtaken.
+    ///
+    /// # Errors
+    /// As [`Semaphore::create`].
+    pub fn create_barging(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
+        Semaphore::make(name, value, true, false)
+    }
+
+    /// Attaches a semaphore by name, or makes it with this value.
+    ///
+    /// # Errors
+    /// `OtherKind`, `Value`, `Arena`.
+    pub fn open_or_create(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
+        Semaphore::make(name, value, false, true)
+    }
+
+    fn make(name: &str, value: u32, barge: bool, or_open: bool) -> Result<Semaphore, ObjectError> {
+        check(value)?;
+        let made = Handle::make(Kind::Semaphore, name, or_open, &mut |map, admin, name| {
+            units::make(map, admin, name, value, barge)
+        })?;
+        Ok(Semaphore(made.0))
+    }
+
+    /// Removes a semaphore by name. One that somebody waits on is refused unless `force`: then waiters get
+    /// [`DownError::Dead`].
+    ///
+    /// # Errors
+    /// `Unknown`, `InUse`, `Arena`.
+    pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
+        let handle = Handle::open(Kind::Semaphore, name)?;
+        // As a member, so that the arena is not removed meanwhile.
+        seat(handle.map, |_| ())?;
+        handle.map.recover_dead();
+        let admin = handle.map.admin();
+        let waiting = queue(handle.map, handle.place.index);
+        if !force && let Some(first) = waiting.first() {
+            let who = handle.map.who(*first);
+            return Err(ObjectError::InUse {
+                kind: Kind::Semaphore.name(),
+                name: handle.name(),
+                how: format!("{} waiting, first pid {} `{}`", waiting.len(), who.pid, who.label),
+            });
+        }
+        handle.map.unmake(&admin, handle.place);
+        Ok(())
+    }
+
+    /// Its name; empty for a private one.
+    pub fn name(&self) -> String {
+        self.0.name()
+    }
+
+    /// How many wake-ups are saved at this moment. A look, not a promise.
+    pub fn value(&self) -> u32 {
+        units::value(self.0.object)
+    }
+
+    /// Whether waiters may be overtaken.
+    pub fn is_barging(&self) -> bool {
+        units::is_barging(self.0.object)
+    }
+
+    /// Consumes a saved wake-up; waits for one in the order of arrival. A handled signal does not end the wait.
+    ///
+    /// # Errors
+    /// `Dead` if it is or gets removed; `Arena` if the thread cannot become a member; `System`.
+    #[inline(always)]
+    pub fn down(&self) -> Result<(), DownError> {
+        if units::take_one(self.0.map, self.0.object, self.0.place) { Ok(()) } else { self.down_slow(Until::Forever) }
+    }
+
+    /// Consumes a saved wake-up if there is one and nobody waits for it. Never enters the kernel (where a waiter died, what
+    /// it had been handed is recovered first, and its next holder woken).
+    ///
+    /// # Errors
+    /// `WouldBlock`, `Dead`.
+    #[inline(always)]
+    pub fn try_down(&self) -> Result<(), DownError> {
+        if units::take_one(self.0.map, self.0.object, self.0.place) { Ok(()) } else { self.down_slow(Until::Now) }
+    }
+
+    /// Consumes a saved wake-up, waiting at most for `duration`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Semaphore::down`].
+    pub fn down_timeout(&self, duration: Duration) -> Result<(), DownError> {
+        if units::take_one(self.0.map, self.0.object, self.0.place) {
+            return Ok(());
+        }
+        self.down_slow(Until::after(duration))
+    }
+
+    /// Consumes a saved wake-up, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Semaphore::down`].
+    pub fn down_deadline(&self, deadline: Instant) -> Result<(), DownError> {
+        if units::take_one(self.0.map, self.0.object, self.0.place) {
+            return Ok(());
+        }
+        self.down_slow(Until::at(deadline))
+    }
+
+    #[inline(never)]
+    fn down_slow(&self, until: Until) -> Result<(), DownError> {
+        let take = || match units::take(self.0.map, self.0.place) {
+            Ok(()) => Ok(true),
+            Err(Refused::Dead(_)) => Err(self.dead()),
+            Err(_) => Ok(false),
+        };
+        if take()? {
+            return Ok(());
+        }
+        let deadline = match until {
+            Until::Now if self.revive() && take()? => return Ok(()),
+            Until::Now => return Err(DownError::WouldBlock),
+            Until::Forever => None,
+            Until::Time(at) => Some(at),
+        };
+        seat(self.0.map, |seat| {
+            watched(seat).map_err(DownError::System)?;
+            let who = Parties { main: party(seat), private: None };
+            match wait_for(&who, &[self], 0, deadline, &patience(seat)) {
+                Ok(_) => Ok(()),
+                Err(Refused::Dead(_)) => Err(self.dead()),
+                Err(_) => Err(DownError::Timeout),
+            }
+        })?
+    }
+
+    /// Saves a wake-up, or hands it to the waiter that came first. Never waits.
+    ///
+    /// Once it has taken effect it does not touch the semaphore any more: whoever was woken may remove it.
+    ///
+    /// # Errors
+    /// `Overflow` if its value is [`Semaphore::MAX`] already: nothing is changed. `Dead`; `Arena` if this is the
+    /// thread's first use of a full arena.
+    #[inline(always)]
+    pub fn up(&self) -> Result<(), UpError> {
+        self.up_many(1)
+    }
+
+    /// As `n` times [`Semaphore::up`], at once.
+    ///
+    /// # Errors
+    /// As [`Semaphore::up`]: all of them, or none.
+    #[inline(always)]
+    pub fn up_many(&self, n: u32) -> Result<(), UpError> {
+        // Who makes units must be seen to die before it has handed them on: as a member itself, or through one.
+        let seen = self.0.map.is_covered(process::incarnation()) || at_hand(self.0.map, |_| Some(())).is_some();
+        if !seen {
+            seat(self.0.map, |_| ())?;
+        }
+        match units::give(self.0.map, self.0.place, self.0.object, n) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(self.refused(e, n)),
+        }
+    }
+
+    #[cold]
+    fn refused(&self, why: Unwanted, by: u32) -> UpError {
+        match why {
+            Unwanted::Overflow(value) => UpError::Overflow { semaphore: self.shown(), value, by, most: Semaphore::MAX },
+            Unwanted::Dead => UpError::Dead { semaphore: self.shown() },
+        }
+    }
+
+    /// Makes ready for `up` in signal handlers of any thread of this process, also of threads that have not used the
+    /// semaphore's arena before. Once a process; again in a forked child. Private semaphores need it not.
+    ///
+    /// It starts a thread that sleeps, and takes one member slot of the arena.
+    ///
+    /// # Errors
+    /// `Arena`.
+    pub fn prepare_handlers(&self) -> Result<(), ObjectError> {
+        process_seat(self.0.map)?;
+        self.0.map.cover(process::incarnation());
+        Ok(())
+    }
+
+    /// Who waits, in the order in which they will be served.
+    pub fn waiters(&self) -> Vec<Waiter> {
+        inspect::waiters(self.0.map, self.0.place)
+    }
+
+    fn shown(&self) -> String {
+        if self.0.map.directory().is_none() { "a private one".into() } else { called(self.0.map, self.0.place) }
+    }
+
+    pub(crate) fn dead(&self) -> DownError {
+        DownError::Dead { semaphore: self.shown() }
+    }
+}

@@ -1,0 +1,427 @@
+//! Semaphores as a protocol: saved wake-ups, and how one gets from the count to a waiter.
+//!
+//! The semaphores of Nix (nix-semaphores-tubes, 2.2 and 2.3): a count, strong semantics, `down` and `up` out of the kernel
+//! while nobody waits. Where Nix locks the structure in user space and in the kernel, here is one word and the wait
+//! queue. Two things differ from a pool's cells. A unit has no owner, so nothing returns with a death; and it is in
+//! no cell, so that a unit on its way to a waiter must be somewhere: it is named in the word itself.
+//!
+//! | bits | field | |
+//! |---|---|---|
+//! | 0-2 | 4 | a semaphore's word |
+//! | 3-34 | count | saved wake-ups |
+//! | 35 | back | the unit on its way goes from the member to the count, not to the member |
+//! | 36-47 | member | whose it is; [`NOBODY`]: no unit is on its way |
+//! | 48-63 | seq | one more with each unit sent on its way, and with each wait |
+//!
+//! ```text
+//!   down: count - 1 ------------------------------------- one compare-and-swap, if nobody waits
+//!   up:   count + 1 ------------------------------------- one, then a look at the wait bits
+//!
+//!   hand-off, by whoever drains:             a dead member's grant:
+//!     count - 1, to m, seq s                   back from m, seq s'
+//!     m's word: WAITING n -> GRANTED s         m's word: GRANTED -> RETURNED
+//!     to nobody   (or m gave up: count + 1)    count + 1, to nobody;  m's word: IDLE
+//! ```
+//!
+//! Invariants:
+//! - I1: a unit is in the count, on its way (at most one), or in the word of a member that says GRANTED by this semaphore
+//!   and not RETURNED. `up` adds one; a member that goes from GRANTED to IDLE has taken one. Nothing else does.
+//! - I2: "to m, s" ends with no unit in the count only while m's word says GRANTED s; m does not leave GRANTED s before
+//!   its semaphore's word no longer says "to m". So whoever finds the two together knows, and who finds m's word
+//!   otherwise knows as well: it never was granted, and the unit goes back into the count.
+//! - I3: before m publishes a wait on this semaphore, it ends what is on its way to it and changes seq. So while m is in
+//!   such a wait n, each "to m" was made for wait n. Who grants reads the word, then m's word and bit, then the word
+//!   again: what was on its way then was for the wait that it saw; whoever finds it void sees n decided, and then a
+//!   grant to n fails.
+//! - I4: a member's word is RETURNED only while "back from m" stands, or after; "back" ends after RETURNED. A recoverer
+//!   reads the word, then m's word, then swaps the word: a late one fails, since seq has changed.
+//! - I5: the count never exceeds [`MAX`] by `up`. A unit that comes back may exceed it by one (the field has room).
+//! - I6: strong: a `down` that began after a waiter's bit was set takes nothing before it. (One that had read the word
+//!   before may still take: it came first.)
+//!
+//! Barging: waiters may be overtaken, for throughput. A unit is not sent; the oldest waiter is told to try again
+//! ([`NUDGE`]), as many at once as there are units. Who was told and dies, or finds nothing, has lost nothing:
+//! recovery looks again, and who finds nothing waits on in its old place.
+//!
+//! `up` never waits: a compare-and-swap that fails was overtaken by one that succeeded. It keeps no record, so a
+//! signal handler may call it, also in the middle of any operation of the same thread on the same semaphore.
+//! After its swap it touches only the slot, which is never anything but an object: what it finds to do there is right for
+//! whatever lives there by then. So the semaphore may be removed by whom it has woken.
+//!
+//! Death at each step: before the swap of `up`, nothing; after it, recovery drains. A unit on its way is ended by
+//! whoever comes next: a later `up` or `down`, a waiter, recovery. Stopped: the others go on; what the stopped
+//! one had sent on its way reaches its member as soon as anybody touches the semaphore.
+//!
+//! A word that is none (a wild write) makes the semaphore dead for ever, and tells all who wait (nix-semaphores-tubes,
+//! 2.4, "dead semaphores").
+//!
+//! Left open: a single thread of a living process that ends without unwinding in the middle of a *mixed* choice, after a
+//! private semaphore had granted to it, takes that unit along if another process recovers it: only its own could.
+//!
+//! Explored: `tests/crash_semaphore.rs`. Left out there: wrap-around of seq (65,536 grants and waits within one stopped
+//! compare-and-swap, with the same count).
+
+use crate::cell::NOBODY;
+use crate::claim::{Collected, Refused, Taken};
+use crate::wait::{Grant, NUDGE, Party, State, bury, grant, oldest, tried_and_oldest, waits_on, wake_granted, word_of};
+use chappe_arena::layout::{Kind, Object};
+use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::step;
+
+/// The greatest value.
+pub const MAX: u32 = i32::MAX as u32;
+
+const TAG: u64 = 4;
+const ONE: u64 = 1 << 3;
+const BACK: u64 = 1 << 35;
+const MEMBER: u64 = 0xfff << 36;
+const SEQ: u64 = 1 << 48;
+
+/// The word, taken apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Units(pub u64);
+
+impl std::fmt::Debug for Units {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let way = match (self.member(), self.0 & BACK) {
+            (NOBODY, _) => "none under way".into(),
+            (m, 0) => format!("one under way to {m}"),
+            (m, _) => format!("one under way back from {m}"),
+        };
+        write!(f, "{} units, {way}, seq {}", self.count(), self.seq())
+    }
+}
+
+impl Units {
+    fn new(count: u32, seq: u32) -> Units {
+        Units(TAG | u64::from(count) << 3 | MEMBER | u64::from(seq & 0xffff) << 48)
+    }
+    pub fn count(self) -> u32 {
+        (self.0 >> 3) as u32
+    }
+    fn member(self) -> u32 {
+        (self.0 >> 36) as u32 & 0xfff
+    }
+    fn seq(self) -> u32 {
+        (self.0 >> 48) as u32
+    }
+    fn under_way(self) -> bool {
+        self.0 & MEMBER != MEMBER
+    }
+    fn is_whole(self, map: &Map) -> bool {
+        self.0 & 7 == TAG && (!self.under_way() || self.member() < map.geometry().members)
+    }
+    fn stamped(self) -> Units {
+        Units(self.0.wrapping_add(SEQ))
+    }
+    fn to(self, member: u32) -> Units {
+        Units(((self.0 - ONE) & !(MEMBER | BACK) | u64::from(member) << 36).wrapping_add(SEQ))
+    }
+    fn back_from(self, member: u32) -> Units {
+        Units((self.0 & !MEMBER | BACK | u64::from(member) << 36).wrapping_add(SEQ))
+    }
+    /// The unit has arrived where it was sent, or is in the count.
+    fn arrived(self, in_count: bool) -> Units {
+        Units((self.0 & !BACK | MEMBER) + if in_count { ONE } else { 0 })
+    }
+}
+
+/// Reads the word.
+#[inline(always)]
+fn load(o: &Object) -> Units {
+    // SeqCst: E1 of the wait queue, after the caller's bit.
+    Units(o.slot.word.load(Ordering::SeqCst))
+}
+
+/// Swaps the exact word.
+#[inline(always)]
+fn swap(o: &Object, from: Units, to: Units) -> bool {
+    // SeqCst: E1 of the wait queue, before the caller's look at the bits.
+    o.slot.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+}
+
+/// Whether waiters may be overtaken.
+fn barging(o: &Object) -> bool {
+    // Relaxed: written before the object was in service, never changed.
+    o.permits.load(Ordering::Relaxed) == 1
+}
+
+/// How many units there are, the one under way aside.
+pub(crate) fn value(o: &Object) -> u32 {
+    load(o).count()
+}
+
+/// Whether the semaphore's waiters may be overtaken.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn is_barging(o: &Object) -> bool {
+    barging(o)
+}
+
+/// Takes a unit if one is there and nobody waits: the commonest case. False says nothing.
+#[inline(always)]
+pub(crate) fn take_one(map: &Map, o: &Object, place: Place) -> bool {
+    // Before all else: if the swap succeeds, nothing has changed since.
+    let seen = load(o);
+    // Acquire: the object as its maker left it; a slot used again has another head.
+    seen.count() > 0
+        && seen.0 & 7 == TAG
+        && o.head.load(Ordering::Acquire) == place.head.0
+        && !map.waits_on(place.index, o)
+        && swap(o, seen, Units(seen.0 - ONE))
+}
+
+/// Takes a unit if there is one and, in a strong semaphore, nobody waits for it. Never enters the kernel: whoever makes
+/// a unit hands it on.
+pub(crate) fn take(map: &Map, place: Place) -> Result<(), Refused> {
+    let o = map.object(place.index);
+    loop {
+        let seen = load(o);
+        // Acquire: as in `take_one`.
+        if o.head.load(Ordering::Acquire) != place.head.0 {
+            return Err(Refused::Dead(0));
+        }
+        if !seen.is_whole(map) {
+            break_off(map, place.index);
+            return Err(Refused::Dead(0));
+        }
+        if seen.count() == 0 || (!barging(o) && map.waits_on(place.index, o) && oldest(map, place.index).is_some()) {
+            return Err(Refused::NoneFree);
+        }
+        if swap(o, seen, Units(seen.0 - ONE)) {
+            return Ok(());
+        }
+    }
+}
+
+/// Why units were not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unwanted {
+    /// It would have more than [`MAX`]; it has so many.
+    Overflow(u32),
+    /// It is dead.
+    Dead,
+}
+
+/// Adds `n` units, and hands on what it can.
+#[inline(always)]
+pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Unwanted> {
+    loop {
+        // Before the head: if the swap succeeds, it was this semaphore's word.
+        let seen = load(o);
+        // Acquire: as in `take_one`.
+        if o.head.load(Ordering::Acquire) != place.head.0 || seen.0 & 7 != TAG {
+            return refuse(map, place, seen);
+        }
+        if n > MAX.saturating_sub(seen.count()) {
+            return Err(Unwanted::Overflow(seen.count()));
+        }
+        if swap(o, seen, Units(seen.0 + u64::from(n) * ONE)) {
+            if map.waits_on(place.index, o) {
+                hand_on(map, place.index);
+            }
+            return Ok(());
+        }
+    }
+}
+
+#[cold]
+fn refuse(map: &Map, place: Place, seen: Units) -> Result<(), Unwanted> {
+    // Acquire: as in `take_one`.
+    if map.object(place.index).head.load(Ordering::Acquire) == place.head.0 && !seen.is_whole(map) {
+        break_off(map, place.index);
+    }
+    Err(Unwanted::Dead)
+}
+
+#[cold]
+fn hand_on(map: &Map, object: u32) {
+    step!("added, not yet handed on");
+    crate::kinds::drain(map, object);
+}
+
+/// Brings units and waiters together. The object is a semaphore in service.
+pub(crate) fn drain(map: &Map, object: u32) {
+    let o = map.object(object);
+    loop {
+        let seen = load(o);
+        if !seen.is_whole(map) {
+            // The slot may be another kind's by now: then its word is that kind's.
+            return break_off(map, object);
+        }
+        if seen.under_way() {
+            conclude(map, object, o, seen);
+            continue;
+        }
+        if seen.count() == 0 {
+            return;
+        }
+        if barging(o) {
+            return nudge(map, object, o);
+        }
+        let Some(next) = oldest(map, object) else { return };
+        let sent = seen.to(next.member);
+        if !swap(o, seen, sent) {
+            continue;
+        }
+        step!("unit sent, not yet granted");
+        grant(map, next.member, next.state, object, sent.seq(), false);
+        conclude(map, object, o, sent);
+    }
+}
+
+/// Tells as many of the oldest waiters to try again as there are units.
+fn nudge(map: &Map, object: u32, o: &Object) {
+    loop {
+        let (trying, next) = tried_and_oldest(map, object);
+        let Some(next) = next else { return };
+        // After the look at the waiters: whoever took meanwhile looks, or was seen.
+        if trying >= load(o).count() {
+            return;
+        }
+        grant(map, next.member, next.state, object, NUDGE, false);
+    }
+}
+
+/// Ends what is under way. Whatever several do of one word happens once.
+fn conclude(map: &Map, object: u32, o: &Object, seen: Units) {
+    let member = seen.member();
+    let (word, _) = word_of(map, member);
+    let its = |state: State| state.grant().filter(|g| !g.dead && g.of(map, object));
+    // SeqCst: I2 to I4, after the object's word.
+    let mut state = State(word.load(Ordering::SeqCst));
+    if seen.0 & BACK != 0 {
+        if its(state).is_some_and(|g| !g.returned) && load(o) == seen {
+            // SeqCst: I4, before the word goes on. A failure: somebody else did it.
+            let _ = word.compare_exchange(state.0, state.returned().0, Ordering::SeqCst, Ordering::SeqCst);
+            // SeqCst: as above.
+            state = State(word.load(Ordering::SeqCst));
+        }
+        let returned = its(state).is_some_and(|g| g.returned);
+        swap(o, seen, seen.arrived(returned));
+        return;
+    }
+    let mine = |state: State| its(state).is_some_and(|g| g.permit == seen.seq());
+    // I3: a member that waits for something else by now has no bit here; the second look at the word.
+    if state.is_waiting() && waits_on(map, object, member) && load(o) == seen {
+        grant(map, member, state, object, seen.seq(), false);
+        // SeqCst: what was decided.
+        state = State(word.load(Ordering::SeqCst));
+    }
+    if mine(state) {
+        // Its granter may have died or been stopped before the wake.
+        wake_granted(map, member);
+    }
+    swap(o, seen, seen.arrived(!mine(state)));
+}
+
+/// I3: before a member publishes a wait on this semaphore.
+pub(crate) fn before(map: &Map, object: u32) {
+    let o = map.object(object);
+    loop {
+        let seen = load(o);
+        if !seen.is_whole(map) {
+            return;
+        }
+        if seen.under_way() {
+            conclude(map, object, o, seen);
+        } else if swap(o, seen, seen.stamped()) {
+            return;
+        }
+    }
+}
+
+/// I2: before a member leaves GRANTED, and when it gave up: what is under way to it is ended, and goes on.
+pub(crate) fn left(map: &Map, object: u32, member: u32) {
+    let o = map.object(object);
+    loop {
+        let seen = load(o);
+        if !seen.is_whole(map) || !seen.under_way() || seen.member() != member {
+            return;
+        }
+        conclude(map, object, o, seen);
+        drain(map, object);
+    }
+}
+
+/// Gives back what a member was granted and has not taken: because it died, or because it no longer wants it. Answers
+/// once its word says RETURNED, or nothing of this semaphore any more.
+pub(crate) fn take_back(map: &Map, object: u32, member: u32) {
+    let o = map.object(object);
+    loop {
+        let seen = load(o);
+        if !seen.is_whole(map) {
+            return break_off(map, object);
+        }
+        if seen.under_way() {
+            conclude(map, object, o, seen);
+            continue;
+        }
+        let (word, _) = word_of(map, member);
+        // SeqCst: I4, after the word.
+        let state = State(word.load(Ordering::SeqCst));
+        let here = |g: &Grant| !g.dead && !g.returned && g.permit != NUDGE && g.of(map, object);
+        if state.grant().is_none_or(|g| !here(&g)) {
+            return;
+        }
+        let back = seen.back_from(member);
+        if swap(o, seen, back) {
+            step!("unit on its way back");
+            conclude(map, object, o, back);
+        }
+    }
+}
+
+/// Marks the semaphore dead: its word is none.
+#[cold]
+fn break_off(map: &Map, object: u32) {
+    let o = map.object(object);
+    // Acquire: as in `take_one`.
+    let head = chappe_arena::layout::Head(o.head.load(Ordering::Acquire));
+    let bad = load(o);
+    if !head.is_live(Kind::Semaphore) || bad.is_whole(map) {
+        return;
+    }
+    // SeqCst: before the look at the bits in `bury`; pairs with the waiter's second look. A failure means that somebody
+    // else did it.
+    if o.head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+        step!("object dead, waiters not yet told");
+        bury(map, object);
+    }
+}
+
+/// Makes a semaphore. The caller holds `admin` and has seen that the name is free.
+pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, value: u32, barge: bool) -> Result<Place, ArenaError> {
+    map.make(admin, name, Kind::Semaphore, |index, generation| {
+        let o = map.object(index);
+        o.permits.store(u32::from(barge), Ordering::Relaxed); // Relaxed: published by the head.
+        o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        let last = load(o);
+        // Further on than whatever its last users have seen.
+        let seq = if last.0 & 7 == TAG { last.seq() + 1 } else { generation };
+        // Release: whatever its last user did with the slot comes before.
+        o.slot.word.store(Units::new(value, seq).0, Ordering::Release);
+        Ok(())
+    })
+}
+
+/// What became of a grant, while the wait word still says so.
+pub(crate) fn collect(map: &Map, place: Place, me: &Party, grant: Grant) -> Collected {
+    if grant.permit == NUDGE {
+        return Collected::Nudged;
+    }
+    // Acquire: as in `take_one`. Another object's, in the same slot: it is not ours to keep.
+    if map.object(place.index).head.load(Ordering::Acquire) != place.head.0 {
+        take_back(map, place.index, me.member);
+        return Collected::Dead;
+    }
+    Collected::Taken(Taken::UNIT)
+}
+
+/// Whether one of those who wait is dead, and may have been granted a unit.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn haunted(map: &Map, object: u32) -> bool {
+    let mut haunted = false;
+    crate::wait::each(map, object, |c| haunted |= map.dead(c.member).is_some());
+    haunted
+}
