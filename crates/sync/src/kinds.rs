@@ -53,7 +53,7 @@ pub(crate) fn left(map: &Map, object: u32, member: u32) {
 
 /// A dead member's word says `state`. What of that would be lost with the word goes back, or on. Idempotent.
 pub(crate) fn take_back(map: &Map, member: u32, state: State) {
-    let Some(grant) = state.grant().filter(|g| !g.dead && !g.returned && g.permit != NUDGE) else { return };
+    let Some(grant) = state.grant().filter(|g| !g.dead && g.permit != NUDGE) else { return };
     if !grant.of(map, grant.object) || grant.object >= map.geometry().objects {
         return;
     }

@@ -482,6 +482,11 @@ impl SemaphoreAt {
         units::value(self.map.object(self.place.index))
     }
 
+    /// All the units there are: saved, under way, or granted and not yet taken. For onlookers, between two steps.
+    pub fn units(self) -> u32 {
+        units::all(self.map, self.place.index)
+    }
+
     /// Removes it.
     pub fn remove(self) {
         let admin = self.map.admin();

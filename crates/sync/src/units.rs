@@ -33,8 +33,8 @@
 //!   such a wait n, each "to m" was made for wait n. Who grants reads the word, then m's word and bit, then the word
 //!   again: what was on its way then was for the wait that it saw; whoever finds it void sees n decided, and then a
 //!   grant to n fails.
-//! - I4: a member's word is RETURNED only while "back from m" stands, or after; "back" ends after RETURNED. A recoverer
-//!   reads the word, then m's word, then swaps the word: a late one fails, since seq has changed.
+//! - I4: a member's word is RETURNED only while "back from m" stands, or after; "back" ends after RETURNED, and RETURNED
+//!   after "back". A recoverer reads the word, then m's word, then swaps the word: a late one fails, since seq has changed.
 //! - I5: the count never exceeds [`MAX`] by `up`. A unit that comes back may exceed it by one (the field has room).
 //! - I6: strong: a `down` that began after a waiter's bit was set takes nothing before it. (One that had read the word
 //!   before may still take: it came first.)
@@ -345,7 +345,7 @@ pub(crate) fn left(map: &Map, object: u32, member: u32) {
 }
 
 /// Gives back what a member was granted and has not taken: because it died, or because it no longer wants it. Answers
-/// once its word says RETURNED, or nothing of this semaphore any more.
+/// once its word says RETURNED and the unit is in the count, or nothing of this semaphore any more.
 pub(crate) fn take_back(map: &Map, object: u32, member: u32) {
     let o = map.object(object);
     loop {
@@ -424,4 +424,23 @@ pub(crate) fn haunted(map: &Map, object: u32) -> bool {
     let mut haunted = false;
     crate::wait::each(map, object, |c| haunted |= map.dead(c.member).is_some());
     haunted
+}
+
+/// I1, for onlookers between two steps: all the units there are.
+#[cfg(feature = "sim")]
+pub(crate) fn all(map: &Map, object: u32) -> u32 {
+    let seen = load(map.object(object));
+    let of = |member: u32| {
+        // SeqCst: for onlookers.
+        let state = State(word_of(map, member).0.load(Ordering::SeqCst));
+        state.grant().filter(|g| !g.dead && !g.returned && g.permit != NUDGE && g.of(map, object))
+    };
+    let granted = (0..map.members_used()).filter(|m| of(*m).is_some()).count() as u32;
+    let way = match (seen.under_way(), seen.0 & BACK != 0) {
+        (false, _) => 0,
+        // It is the member's by now, or not yet.
+        (true, false) => u32::from(of(seen.member()).is_none_or(|g| g.permit != seen.seq())),
+        (true, true) => u32::from(of(seen.member()).is_none()),
+    };
+    seen.count() + granted + way
 }

@@ -162,7 +162,7 @@ fn removal_without_force_and_joining_exclude_each_other() {
 
 /// Fewer slots than comers: slots of the dead are used again, and their next generation is another owner.
 fn slots(world: &World) {
-    let (stage, pools) = Stage::new(world, 3, &[2]);
+    let (stage, pools) = Stage::new(world, 3, &[2], 0);
     let pool = pools[0];
     for name in ["a", "b"] {
         let p = world.prepare(name);
@@ -202,7 +202,7 @@ fn slots_and_sweeps_survive_kills() {
 
 /// Somebody dies holding; a waiter's reaper sees it, and is itself killed; another waiter's takes over.
 fn reap(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let (stage, pools) = Stage::new(world, 8, &[1], 0);
     let (h, ..) = stage.holder(world, "holder", &pools);
     // Ends with the permit in hand.
     let (inside, pid) = (stage.inside, h.pid());
@@ -221,7 +221,7 @@ fn reaping_survives_kills() {
 
 /// Two recover the same dead holder, and each takes what came back: one after the other.
 fn twice(world: &World) {
-    let (stage, pools) = Stage::new(world, 6, &[1]);
+    let (stage, pools) = Stage::new(world, 6, &[1], 0);
     let pool = pools[0];
     let (h, ..) = stage.holder(world, "holder", &pools);
     let (inside, pid) = (stage.inside, h.pid());
@@ -249,7 +249,7 @@ fn recovering_twice_survives_kills() {
 
 /// One recovers a dead holder, slowly; another joins in the very slot meanwhile, and takes what came back.
 fn heir(world: &World) {
-    let (stage, pools) = Stage::new(world, 3, &[1]);
+    let (stage, pools) = Stage::new(world, 3, &[1], 0);
     let pool = pools[0];
     let (h, ..) = stage.holder(world, "holder", &pools);
     let (inside, pid) = (stage.inside, h.pid());
@@ -282,7 +282,7 @@ fn a_slow_recoverer_takes_nothing_from_the_next_occupant() {
 
 /// An arena is removed by force under a holder and a waiter; whoever removes it may die at any point.
 fn forced(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[1, 1]);
+    let (stage, pools) = Stage::new(world, 8, &[1, 1], 0);
     let pool = pools[0];
     let (h, ..) = stage.holder(world, "holder", &pools);
     // Alive, and keeps it.

@@ -10,7 +10,7 @@ use crash::{Stage, searched, stopped};
 
 /// One takes a permit that is free and gives it back, and another one, too; either may have to wait.
 fn pair(world: &World) {
-    let (stage, pools) = Stage::new(world, 6, &[1]);
+    let (stage, pools) = Stage::new(world, 6, &[1], 0);
     stage.customer(world, "left", "left done", &pools);
     stage.customer(world, "right", "right done", &pools);
     last(world, stage, &pools);
@@ -28,7 +28,7 @@ fn acquire_and_release_survive_kills() {
 
 /// A holder, and two who wait behind it: the first may die after it was granted, or while it waits.
 fn queue(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let (stage, pools) = Stage::new(world, 8, &[1], 0);
     stage.giver(world, "holder", &pools);
     stage.customer(world, "first", "first served", &pools);
     stage.customer(world, "second", "second served", &pools);
@@ -42,7 +42,7 @@ fn a_queue_survives_kills() {
 
 /// A choice of three pools, held by two others, who give back at once; one more waits for one of them alone.
 fn choice(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[1, 1, 1]);
+    let (stage, pools) = Stage::new(world, 8, &[1, 1, 1], 0);
     stage.giver(world, "holder", &pools[..1]);
     stage.giver(world, "another", &pools[1..]);
     let c = world.prepare("chooser");
@@ -64,7 +64,7 @@ fn a_choice_of_three_survives_kills() {
 
 /// The time may be up at any moment, also while the permit is being granted.
 fn time_out(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[1, 1]);
+    let (stage, pools) = Stage::new(world, 8, &[1, 1], 0);
     stage.giver(world, "holder", &pools);
     let w = world.prepare("hasty");
     let hasty = stage.member(w, "hasty");
@@ -91,7 +91,7 @@ fn a_time_out_survives_kills() {
 
 /// Three permits, and four who want them; the pool grows and shrinks meanwhile.
 fn several(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[2]);
+    let (stage, pools) = Stage::new(world, 8, &[2], 0);
     let pool = pools[0];
     for name in ["a", "b", "c"] {
         stage.customer(world, name, name, &pools);
@@ -113,7 +113,7 @@ fn resizing_survives_kills() {
 
 /// A permit is taken away by force while its holder gives it back and another waits.
 fn force(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let (stage, pools) = Stage::new(world, 8, &[1], 0);
     let pool = pools[0];
     let (h, holder, holds) = stage.holder(world, "holder", &pools);
     h.run(move || reached(if stage.leave(&holder, holds[0]) { "in time" } else { "too late" }));
@@ -122,7 +122,8 @@ fn force(world: &World) {
     let inside = stage.inside;
     f.run(move || {
         // What it takes is nobody's from the moment on; the holder may not know.
-        inside.expect_force(0);
+        inside.who[0][0].set(0);
+        inside.force.set(true);
         if pool.force(0) {
             reached("forced");
         }
@@ -138,7 +139,7 @@ fn a_forced_release_survives_kills() {
 
 /// The pool is removed under its holder and its waiters, and made anew.
 fn removal(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let (stage, pools) = Stage::new(world, 8, &[1], 0);
     let pool = pools[0];
     let (h, holder, holds) = stage.holder(world, "holder", &pools);
     stage.lasting(h, move || {
@@ -179,7 +180,7 @@ fn removal_survives_kills() {
 
 /// A leased permit outlives its holder until its job ends.
 fn lease(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let (stage, pools) = Stage::new(world, 8, &[1], 0);
     let pool = pools[0];
     let h = world.prepare("supervisor");
     let holder = stage.member(h, "supervisor");
@@ -220,7 +221,7 @@ fn stops_that_are_resumed_lose_nothing() {
 
 /// A stopped bystander: it wants nothing that the others need to get on, and never goes on.
 fn bystander(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[2]);
+    let (stage, pools) = Stage::new(world, 8, &[2], 0);
     let pool = pools[0];
     let s = world.prepare("stopped");
     let me = stage.member(s, "stopped");
@@ -250,7 +251,7 @@ fn nobody_waits_for_a_stopped_bystander() {
 /// A choice between a pool of the chooser's own process and a named one; a thread of its own gives back the one,
 /// another process the other.
 fn mixed(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[1]);
+    let (stage, pools) = Stage::new(world, 8, &[1], 0);
     let named = pools[0];
     let c = world.prepare("chooser");
     let small = chappe_arena::layout::Geometry { members: 4, objects: 1, cells: 1, blocks: 1 };
@@ -304,7 +305,7 @@ fn a_mixed_choice_survives_kills() {
 
 /// One waits here for a while, then there, then for both: a late granter of one wait must not grant to the next.
 fn wander(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[1, 1]);
+    let (stage, pools) = Stage::new(world, 8, &[1, 1], 0);
     stage.giver(world, "holder", &pools);
     let w = world.prepare("wanderer");
     let wanderer = stage.member(w, "wanderer");
@@ -315,7 +316,7 @@ fn wander(world: &World) {
             match stage.enter(&wanderer, which, soon()) {
                 Ok(hold) => {
                     reached("served on the way");
-                    assert!(which.iter().any(|p| p.place.index as usize == hold.pool()), "served what it did not want");
+                    assert!(which.iter().any(|p| p.place.index as usize == hold.pool), "served what it did not want");
                     assert!(stage.leave(&wanderer, hold));
                 }
                 Err(Refusal::TimedOut) => reached("went on"),
@@ -337,7 +338,7 @@ fn wandering_survives_kills() {
 /// at once, in whichever pool of that name.
 fn idle(world: &World) {
     // Room for a second one of its name.
-    let (stage, pools) = Stage::new(world, 8, &[1, 1]);
+    let (stage, pools) = Stage::new(world, 8, &[1, 1], 0);
     pools[1].remove();
     let inside = world.share(std::cell::Cell::new(0u32));
     for name in ["one", "other"] {

@@ -13,7 +13,11 @@ pub const POOLS: usize = 3;
 
 /// Who believes to be inside each permit of each pool: process numbers, 0 for nobody.
 #[derive(Default)]
-pub struct Inside([[Cell<u32>; PERMITS]; POOLS], Cell<bool>);
+pub struct Inside {
+    pub who: [[Cell<u32>; PERMITS]; POOLS],
+    /// A holder may lose its permit by force without knowing.
+    pub force: Cell<bool>,
+}
 
 #[derive(Clone, Copy)]
 pub struct Stage {
@@ -25,15 +29,9 @@ pub struct Stage {
 #[derive(Clone, Copy)]
 pub struct Hold {
     held: Held,
-    pool: usize,
-    pid: u32,
-}
-
-impl Hold {
     /// Which pool it is of.
-    pub fn pool(&self) -> usize {
-        self.pool
-    }
+    pub pool: usize,
+    pid: u32,
 }
 
 pub fn directory() -> Dir {
@@ -43,9 +41,9 @@ pub fn directory() -> Dir {
 }
 
 impl Stage {
-    /// An arena with one pool for each number of permits.
-    pub fn new(world: &World, members: u32, permits: &[u32]) -> (Stage, Vec<PoolAt>) {
-        let geometry = Geometry { members, objects: permits.len() as u32, cells: 8, blocks: 2 };
+    /// An arena with one pool for each number of permits, and room for `more` objects.
+    pub fn new(world: &World, members: u32, permits: &[u32], more: u32) -> (Stage, Vec<PoolAt>) {
+        let geometry = Geometry { members, objects: permits.len() as u32 + more, cells: 8, blocks: 2 };
         let map = model::create(&directory(), "default", geometry).expect("an arena");
         let stage = Stage { map, inside: world.share(Inside::default()) };
         let pools: Vec<PoolAt> =
@@ -85,7 +83,7 @@ impl Stage {
         self.reaper(p.run(move || {
             let hold = stage.enter(&me, &pools, None).expect("a permit");
             reached(served);
-            assert!(stage.leave(&me, hold) || stage.inside.1.get(), "it was taken away, and not by force");
+            assert!(stage.leave(&me, hold) || stage.inside.force.get(), "it was taken away, and not by force");
         }))
     }
 
@@ -164,7 +162,7 @@ impl Inside {
     fn enter(&self, pool: PoolAt, held: Held) -> Hold {
         let pid = chappe_plat::process::pid();
         let at = pool.place.index as usize;
-        let there = self.0[at][held.index() as usize].replace(pid);
+        let there = self.who[at][held.index() as usize].replace(pid);
         assert_eq!(there, 0, "permit {} of pool {at} has two holders", held.index());
         note(&format!("has permit {} of pool {at}", held.index()));
         // Time enough for somebody else to come in.
@@ -173,19 +171,13 @@ impl Inside {
     }
 
     fn leave(&self, hold: Hold) {
-        let there = self.0[hold.pool][hold.held.index() as usize].replace(0);
-        assert!(there == hold.pid || self.1.get(), "somebody else was inside");
-    }
-
-    /// The holder of permit `index` of the first pool may lose it from now on without knowing.
-    pub fn expect_force(&self, index: usize) {
-        self.0[0][index].set(0);
-        self.1.set(true);
+        let there = self.who[hold.pool][hold.held.index() as usize].replace(0);
+        assert!(there == hold.pid || self.force.get(), "somebody else was inside");
     }
 
     /// What a dead process believed is of no interest.
     pub fn forget(&self, pid: u32) {
-        for cell in self.0.iter().flatten().filter(|c| c.get() == pid) {
+        for cell in self.who.iter().flatten().filter(|c| c.get() == pid) {
             cell.set(0);
         }
     }

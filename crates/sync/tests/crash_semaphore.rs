@@ -1,0 +1,509 @@
+//! Semaphores, explored: kill and stop at every operation of up, down (saved, blocked, timed), choice, removal. What must
+//! hold after every step: no unit comes from nowhere; at the end: none is gone but with who may have taken it, and nobody
+//! sleeps while one is there.
+
+mod crash;
+
+use chappe_crashsim::{Fate, Process, Shared, World, reached};
+use chappe_sync::model::{self, Actor, AnyAt, PoolAt, Refusal, SemaphoreAt};
+use crash::{Stage, searched, stopped};
+use std::cell::Cell;
+
+/// What has happened to the units of one semaphore, as an onlooker sees it.
+#[derive(Default)]
+struct Books {
+    /// How many there were after the last step.
+    there: Cell<u32>,
+    /// Steps that added `lot`, and steps that took one.
+    added: Cell<u32>,
+    taken: Cell<u32>,
+    /// What those who did not die know of.
+    ups: Cell<u32>,
+    downs: Cell<u32>,
+    /// What those who died may have done.
+    perhaps_up: Cell<u32>,
+    perhaps_down: Cell<u32>,
+}
+
+/// A semaphore whose units are counted after every step, and all of whose ups add the same lot.
+#[derive(Clone, Copy)]
+struct Counted {
+    semaphore: SemaphoreAt,
+    books: Shared<Books>,
+    lot: u32,
+}
+
+fn more(cell: &Cell<u32>) {
+    cell.set(cell.get() + 1);
+}
+
+impl Counted {
+    fn new(world: &World, stage: &Stage, name: &str, value: u32, lot: u32, barging: bool) -> Counted {
+        let semaphore = SemaphoreAt::make(stage.map, name, value, barging).expect("a semaphore");
+        Counted::of(world, semaphore, name, lot)
+    }
+
+    fn of(world: &World, semaphore: SemaphoreAt, name: &str, lot: u32) -> Counted {
+        let o = semaphore.map.object(semaphore.place.index);
+        world.name_with(&o.slot.word, format!("word of {name}"), model::units_in_words);
+        world.name(&o.waiting[0], format!("waiters of {name}"));
+        world.name(&o.head, format!("head of {name}"));
+        let books = world.share(Books::default());
+        books.there.set(semaphore.units());
+        world.invariant(move || {
+            let (before, now) = (books.there.replace(semaphore.units()), semaphore.units());
+            match now {
+                n if n == before => {}
+                n if n == before + lot => more(&books.added),
+                n if n + 1 == before => more(&books.taken),
+                _ => panic!("the units went from {before} to {now} in one step"),
+            }
+        });
+        Counted { semaphore, books, lot }
+    }
+
+    fn up(&self) {
+        assert!(self.semaphore.up(self.lot), "refused");
+        more(&self.books.ups);
+    }
+
+    fn down(&self, me: &Actor, deadline: Option<u64>) -> Result<(), Refusal> {
+        let got = me.down(self.semaphore, deadline);
+        if got.is_ok() {
+            more(&self.books.downs);
+        }
+        got
+    }
+
+    /// A member that will down: if it dies with its wait not over, it has taken nothing.
+    fn downer(&self, stage: &Stage, p: Process, name: &'static str) -> Actor {
+        let me = stage.member(p, name);
+        let (map, books) = (stage.map, self.books);
+        let word = &map.member(me.member()).state;
+        p.on_death(move || {
+            let idle = model::state_in_words(word.load(chappe_plat::atomic::Ordering::SeqCst)).starts_with("idle");
+            if idle {
+                more(&books.perhaps_down);
+            }
+        });
+        me
+    }
+
+    /// A process that ups so many times, and lives on.
+    fn upper(&self, stage: &Stage, world: &World, name: &'static str, times: u32) -> Process {
+        let p = world.prepare(name);
+        let _ = stage.member(p, name);
+        let all = *self;
+        p.on_death(move || more(&all.books.perhaps_up));
+        stage.lasting(p, move || {
+            for _ in 0..times {
+                all.up();
+            }
+            reached("raised");
+        })
+    }
+
+    /// As `upper`; if it is killed, another adds what it may not have added: nobody who waits is left without.
+    fn sure_upper(&self, stage: &Stage, world: &World, name: &'static str, times: u32) {
+        let done = world.share(Cell::new(false));
+        let p = world.prepare(name);
+        let _ = stage.member(p, name);
+        let all = *self;
+        p.on_death(move || more(&all.books.perhaps_up));
+        stage.lasting(p, move || {
+            for _ in 0..times {
+                all.up();
+            }
+            done.set(true);
+            reached("raised");
+        });
+        let reserve = world.prepare("reserve").immortal();
+        let _ = stage.member(reserve, "reserve");
+        reserve.run(move || {
+            while !done.get() && p.fate() == Fate::Alive {
+                chappe_plat::atomic::pause();
+            }
+            if !done.get() {
+                for _ in 0..times {
+                    all.up();
+                }
+            }
+        });
+    }
+
+    /// A process that downs once, and ends; with its reaper.
+    fn customer(&self, stage: &Stage, world: &World, name: &'static str, served: &'static str) -> Process {
+        let p = world.prepare(name);
+        let me = self.downer(stage, p, name);
+        let all = *self;
+        stage.reaper(p.run(move || {
+            all.down(&me, None).expect("a unit");
+            reached(served);
+        }))
+    }
+
+    /// At the end, everything of the dead recovered: the books balance, but for what the dead may have done.
+    fn settled(&self, stage: &Stage) {
+        stage.map.recover_dead();
+        let (b, s) = (&self.books, self.semaphore);
+        let within = |what: &str, n: u32, sure: u32, perhaps: u32| {
+            assert!((sure..=sure + perhaps).contains(&n), "{what}: {n}, known are {sure}, {perhaps} more at most");
+        };
+        within("units added", b.added.get(), b.ups.get(), b.perhaps_up.get());
+        within("units taken", b.taken.get(), b.downs.get(), b.perhaps_down.get());
+        assert_eq!(s.value(), s.units(), "one is still under way, or granted to nobody");
+        assert!(!s.map.anybody_waits(s.place.index), "somebody's wait bit still stands");
+        let me = Actor::join(stage.map, "last").expect("a slot for the last");
+        for i in 0..s.value() {
+            assert_eq!(me.try_down(s), Ok(()), "unit {i}");
+        }
+        assert_eq!(me.try_down(s), Err(Refusal::NoneFree));
+        me.leave();
+    }
+}
+
+fn last(world: &World, stage: Stage, all: &[Counted]) {
+    let all = all.to_vec();
+    world.prepare("last").last().run(move || all.iter().for_each(|s| s.settled(&stage)));
+}
+
+/// Nobody but the dead can have left somebody asleep: as many units as customers, so all are served, or fewer if
+/// uppers died.
+fn enough(world: &World, all: &[Counted]) {
+    let all = all.to_vec();
+    world.may_wait(move || all.iter().all(|s| s.semaphore.units() == 0 && s.books.perhaps_up.get() > 0));
+}
+
+/// One unit is there, two are added by two; three want one each.
+fn pairs(world: &World, barging: bool) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 1, 1, barging);
+    s.upper(&stage, world, "one", 1);
+    s.upper(&stage, world, "other", 1);
+    for (name, served) in [("a", "a served"), ("b", "b served"), ("c", "c served")] {
+        s.customer(&stage, world, name, served);
+    }
+    enough(world, &[s]);
+    last(world, stage, &[s]);
+}
+
+fn strong_pairs(world: &World) {
+    pairs(world, false);
+}
+
+fn barging_pairs(world: &World) {
+    pairs(world, true);
+}
+
+const SERVED: [&str; 4] = ["raised", "a served", "b served", "c served"];
+
+#[test]
+fn up_and_down_survive_kills() {
+    searched("units", strong_pairs, &SERVED);
+}
+
+#[test]
+fn barging_up_and_down_survive_kills() {
+    searched("barging", barging_pairs, &SERVED);
+}
+
+/// Two are added at once, for two who wait.
+fn lot(world: &World, barging: bool) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 2, barging);
+    s.upper(&stage, world, "upper", 1);
+    s.customer(&stage, world, "a", "a served");
+    s.customer(&stage, world, "b", "b served");
+    enough(world, &[s]);
+    last(world, stage, &[s]);
+}
+
+fn strong_lot(world: &World) {
+    lot(world, false);
+}
+
+fn barging_lot(world: &World) {
+    lot(world, true);
+}
+
+#[test]
+fn up_many_survives_kills() {
+    searched("lot", strong_lot, &["raised", "a served", "b served"]);
+    searched("barging_lot", barging_lot, &["raised", "a served", "b served"]);
+}
+
+/// The time may be up at any moment, also while the unit is on its way; then the next gets it.
+fn time_out(world: &World, barging: bool) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, barging);
+    s.sure_upper(&stage, world, "upper", 2);
+    let p = world.prepare("hasty");
+    let me = s.downer(&stage, p, "hasty");
+    stage.reaper(stage.lasting(p, move || {
+        let soon = || Some(chappe_plat::clock::now() + 1000);
+        for _ in 0..2 {
+            match s.down(&me, soon()) {
+                Ok(()) => {
+                    reached("in time");
+                    s.up();
+                }
+                Err(Refusal::TimedOut) => reached("too late"),
+                Err(e) => panic!("{e:?}"),
+            }
+        }
+    }));
+    p.on_death(move || more(&s.books.perhaps_up));
+    // What it took along if it died.
+    s.sure_upper(&stage, world, "another upper", 1);
+    s.customer(&stage, world, "patient", "patient served");
+    s.customer(&stage, world, "other", "other served");
+    last(world, stage, &[s]);
+}
+
+fn strong_time_out(world: &World) {
+    time_out(world, false);
+}
+
+fn barging_time_out(world: &World) {
+    time_out(world, true);
+}
+
+const TIMED: [&str; 5] = ["raised", "in time", "too late", "patient served", "other served"];
+
+#[test]
+fn a_time_out_survives_kills() {
+    searched("sem_time_out", strong_time_out, &TIMED);
+}
+
+#[test]
+fn a_barging_time_out_survives_kills() {
+    searched("barging_time_out", barging_time_out, &TIMED);
+}
+
+/// A choice of two semaphores (one of them twice) and a pool, each of which somebody makes ready; others want the same.
+fn choice(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1], 2);
+    let pool = pools[0];
+    let a = Counted::new(world, &stage, "left", 0, 1, false);
+    let b = Counted::new(world, &stage, "right", 0, 1, false);
+    a.upper(&stage, world, "raiser of left", 1);
+    b.upper(&stage, world, "raiser of right", 1);
+    stage.giver(world, "holder", &pools);
+    let c = world.prepare("chooser");
+    let me = b.downer(&stage, c, "chooser");
+    let (map, books, member) = (stage.map, a.books, me.member());
+    c.on_death(move || {
+        let word = &map.member(member).state;
+        if model::state_in_words(word.load(chappe_plat::atomic::Ordering::SeqCst)).starts_with("idle") {
+            more(&books.perhaps_down);
+        }
+    });
+    let (left, right) = (AnyAt::Semaphore(a.semaphore), AnyAt::Semaphore(b.semaphore));
+    stage.reaper(stage.lasting(c, move || {
+        let arms = [left, right, left, AnyAt::Pool(pool)];
+        for _ in 0..2 {
+            match me.choose(&arms, None).expect("one of them") {
+                (0 | 2, None) => {
+                    more(&a.books.downs);
+                    reached("chose left");
+                }
+                (1, None) => {
+                    more(&b.books.downs);
+                    reached("chose right");
+                }
+                (3, Some(held)) => {
+                    reached("chose the pool");
+                    assert!(me.release(held));
+                }
+                other => panic!("arm {}", other.0),
+            }
+        }
+    }));
+    a.customer(&stage, world, "single", "single served");
+    stage.customer(world, "pool's customer", "pool's customer served", &pools);
+    // Three ready things for three: left may have gone to the chooser twice, or right stays.
+    world.may_wait(move || a.semaphore.units() == 0);
+    world.prepare("last").last().run(move || {
+        a.settled(&stage);
+        b.settled(&stage);
+        stage.settled(&pools);
+    });
+}
+
+#[test]
+fn a_choice_of_semaphores_and_a_pool_survives_kills() {
+    searched("sem_choice", choice, &["chose left", "chose right", "chose the pool", "single served"]);
+}
+
+/// A private semaphore and a named one in one choice; the private one is raised by a sibling.
+fn mixed(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let named = Counted::new(world, &stage, "named", 0, 1, false);
+    let c = world.prepare("chooser");
+    let me = named.downer(&stage, c, "chooser");
+    let small = chappe_arena::layout::Geometry { members: 4, objects: 1, cells: 1, blocks: 1 };
+    let (me, own) = c.before(|| {
+        let private = model::private(small).expect("memory");
+        let own = SemaphoreAt::make(private, "own", 0, false).expect("a semaphore");
+        (me.join_private(private).expect("a slot"), own)
+    });
+    c.thread("sibling", move || {
+        assert!(own.up(1));
+    });
+    stage.reaper(stage.lasting(c, move || {
+        let arms = [AnyAt::Semaphore(own), AnyAt::Semaphore(named.semaphore)];
+        for _ in 0..2 {
+            match me.choose(&arms, None).expect("one of them").0 {
+                0 => reached("its own"),
+                _ => {
+                    more(&named.books.downs);
+                    reached("the named");
+                }
+            }
+        }
+        assert_eq!(own.units(), 0);
+    }));
+    named.upper(&stage, world, "upper", 1);
+    enough(world, &[named]);
+    last(world, stage, &[named]);
+}
+
+#[test]
+fn a_mixed_choice_survives_kills() {
+    searched("sem_mixed", mixed, &["its own", "the named"]);
+}
+
+/// One waits for one semaphore, then for the other, then for both, while units of its earlier waits are on their way.
+fn wander(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 2);
+    let a = Counted::new(world, &stage, "left", 0, 1, false);
+    let b = Counted::new(world, &stage, "right", 0, 1, false);
+    a.upper(&stage, world, "raiser of left", 4).immortal();
+    b.upper(&stage, world, "raiser of right", 1).immortal();
+    let w = world.prepare("wanderer");
+    let me = b.downer(&stage, w, "wanderer");
+    let (map, books, member) = (stage.map, a.books, me.member());
+    w.on_death(move || {
+        let word = &map.member(member).state;
+        if model::state_in_words(word.load(chappe_plat::atomic::Ordering::SeqCst)).starts_with("idle") {
+            more(&books.perhaps_down);
+        }
+    });
+    let arms = [AnyAt::Semaphore(a.semaphore), AnyAt::Semaphore(b.semaphore)];
+    stage.reaper(stage.lasting(w, move || {
+        let soon = || Some(chappe_plat::clock::now() + 1000);
+        for (which, offset) in [(&arms[..1], 0), (&arms[1..], 1), (&arms[..], 0), (&arms[..1], 0)] {
+            match me.choose(which, soon()) {
+                Ok((at, None)) => {
+                    more(if at + offset == 0 { &a.books.downs } else { &b.books.downs });
+                    reached("served on the way");
+                }
+                Err(Refusal::TimedOut) => reached("went on"),
+                other => panic!("{:?}", other.map(|o| o.0)),
+            }
+        }
+    }));
+    a.customer(&stage, world, "patient", "patient served");
+    last(world, stage, &[a, b]);
+}
+
+#[test]
+fn wandering_survives_kills() {
+    searched("sem_wander", wander, &["served on the way", "went on", "patient served"]);
+}
+
+/// The first of two waiters is served first, if it lives.
+fn order(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    let first = world.prepare("first");
+    let me = s.downer(&stage, first, "first");
+    let early = world.share(Cell::new(false));
+    stage.reaper(stage.lasting(first, move || {
+        s.down(&me, None).expect("a unit");
+        early.set(true);
+        reached("first served");
+    }));
+    let second = world.prepare("second");
+    let me = s.downer(&stage, second, "second");
+    stage.reaper(stage.lasting(second, move || {
+        while s.semaphore.waiters().is_empty() && first.fate() == Fate::Alive && !early.get() {
+            chappe_plat::atomic::pause();
+        }
+        s.down(&me, None).expect("a unit");
+        let still = first.fate() == Fate::Alive;
+        // What it was granted before it was served here it may not have seen yet.
+        assert!(early.get() || !still || s.semaphore.waiters().is_empty(), "the second was served before the first");
+        reached("second served");
+    }));
+    s.upper(&stage, world, "upper", 2);
+    enough(world, &[s]);
+    last(world, stage, &[s]);
+}
+
+#[test]
+fn hand_off_is_fifo() {
+    searched("sem_order", order, &["first served", "second served"]);
+}
+
+/// The semaphore is removed under its waiters by whom it has woken, and its slot used again, for whatever.
+fn removal(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
+    world.name_with(&stage.map.object(0).slot.word, "word of s", model::units_in_words);
+    let u = world.prepare("upper");
+    let _ = stage.member(u, "upper");
+    stage.lasting(u, move || {
+        // Removed or not: it must not disturb what comes after.
+        s.up(1);
+        reached("raised");
+    });
+    for (name, kind) in [("a", 0), ("b", 1)] {
+        let p = world.prepare(name);
+        let me = stage.member(p, name);
+        stage.reaper(stage.lasting(p, move || match me.down(s, None) {
+            Ok(()) => {
+                reached("woken");
+                s.remove();
+                let made = match kind {
+                    0 => PoolAt::make(stage.map, "again", 1).is_ok(),
+                    _ => SemaphoreAt::make(stage.map, "again", 0, false).is_ok(),
+                };
+                if made {
+                    reached("made anew");
+                }
+            }
+            Err(Refusal::Dead(_)) => reached("told"),
+            Err(e) => panic!("{e:?}"),
+        }));
+    }
+    world.may_wait(move || u.fate() != Fate::Alive || s.units() == 0);
+    world.prepare("last").last().run(move || {
+        stage.map.recover_dead();
+        let me = Actor::join(stage.map, "last").expect("a slot for the last");
+        if let Some(pool) = PoolAt::find(stage.map, "again") {
+            let held = me.try_acquire(pool).expect("a fresh pool has its permit");
+            assert_eq!(me.try_acquire(pool).map(|_| ()), Err(Refusal::NoneFree));
+            assert!(me.release(held));
+        } else if let Some(place) = stage.map.find("again") {
+            let fresh = SemaphoreAt { map: stage.map, place };
+            assert_eq!((fresh.value(), fresh.units()), (0, 0), "a fresh semaphore has what it was made with");
+        }
+        me.leave();
+    });
+}
+
+#[test]
+fn post_then_destroy_survives_kills() {
+    searched("sem_removal", removal, &["raised", "woken", "told", "made anew"]);
+    stopped("sem_removal", removal);
+}
+
+#[test]
+fn stops_that_are_resumed_lose_nothing() {
+    stopped("units", strong_pairs);
+    stopped("barging", barging_pairs);
+    stopped("sem_time_out", strong_time_out);
+    stopped("sem_choice", choice);
+    stopped("sem_wander", wander);
+}
