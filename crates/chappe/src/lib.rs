@@ -48,6 +48,7 @@
 mod doctor;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
+pub use chappe_sync::plan9;
 pub use chappe_sync::{
     AcquireError, Arena, ArenaOptions, Capacity, Chosen, Condvar, DownError, Holder, LEASE_VARIABLE, Lease, LeaseError,
     LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit, Permit, Permits, Pool,

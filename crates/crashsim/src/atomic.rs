@@ -54,7 +54,7 @@ macro_rules! word {
                 turn();
                 let v = self.0.load(SeqCst);
                 saw(self.at(), 20, Touch::Read, Location::caller(), |n| {
-                    format!("{}: reads {}", n.of(self.at()), n.show(self.at(), v.into()))
+                    format!("{}: reads {}", n.of(self.at()), n.show(self.at(), v as u64))
                 });
                 v
             }
@@ -90,7 +90,7 @@ macro_rules! word {
                 let r = self.0.compare_exchange(current, new, SeqCst, SeqCst);
                 let (code, how) = if r.is_ok() { (21, Touch::Write) } else { (22, Touch::Read) };
                 saw(self.at(), code, how, Location::caller(), |n| {
-                    let show = |v: $int| n.show(self.at(), v.into());
+                    let show = |v: $int| n.show(self.at(), v as u64);
                     let (name, from, to) = (n.of(self.at()), show(current), show(new));
                     match r {
                         Ok(_) => format!("{name}: compare_exchange {from} -> {to}"),
@@ -172,7 +172,7 @@ macro_rules! word {
                 let new = f(old);
                 self.0.store(new, SeqCst);
                 saw(self.at(), 23, Touch::Write, at, |n| {
-                    let show = |v: $int| n.show(self.at(), v.into());
+                    let show = |v: $int| n.show(self.at(), v as u64);
                     format!("{}: {what} {} -> {}", n.of(self.at()), show(old), show(new))
                 });
                 old
@@ -193,6 +193,7 @@ macro_rules! word {
     };
 }
 
+word!(AtomicI32, AtomicI32, i32, "A 32-bit word with a sign; [`unsigned`] is what a futex watches.");
 word!(AtomicU32, AtomicU32, u32, "A 32-bit word, which a futex can watch.");
 word!(AtomicU64, AtomicU64, u64, "A 64-bit word.");
 
@@ -205,6 +206,13 @@ pub fn fence(_order: Ordering) {}
 pub fn low_half(word: &AtomicU64) -> &AtomicU32 {
     // SAFETY: an AtomicU64 is eight aligned bytes; on a little-endian machine the first four are its low half,
     // aligned for an AtomicU32, and live as long. Only one thread of the system touches them.
+    unsafe { &*std::ptr::from_ref(word).cast::<AtomicU32>() }
+}
+
+/// A word with a sign, as a futex sees it: its bits.
+#[inline]
+pub fn unsigned(word: &AtomicI32) -> &AtomicU32 {
+    // SAFETY: both are four aligned bytes of which every pattern is valid. Only one thread of the system touches them.
     unsafe { &*std::ptr::from_ref(word).cast::<AtomicU32>() }
 }
 
@@ -221,6 +229,7 @@ pub fn pause() {
 }
 
 const _: () = {
+    assert!(size_of::<AtomicI32>() == 4 && align_of::<AtomicI32>() == 4);
     assert!(size_of::<AtomicU32>() == 4 && align_of::<AtomicU32>() == 4);
     assert!(size_of::<AtomicU64>() == 8 && align_of::<AtomicU64>() == 8);
 };

@@ -3,6 +3,7 @@
 //! `wait` says who waits and who is granted, `drain` brings free permits and waiters together, `permit` takes
 //! and gives back, `recover` does what a dead member no longer can, `lease` keeps a permit for a job. What users call is
 //! in `pool`, `guard` and `select`; what one process must remember of arenas and its threads is in `home` and `seat`.
+//! `plan9` stands apart: semaphores on plain words, which need no arena and remember nobody.
 
 mod cell;
 mod claim;
@@ -13,6 +14,7 @@ mod kinds;
 mod lock;
 mod many;
 mod permit;
+pub mod plan9;
 mod recover;
 mod units;
 mod wait;

@@ -4,7 +4,7 @@
 
 mod crash;
 
-use chappe_crashsim::{Fate, Process, Shared, World, reached};
+use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_sync::model::{self, Actor, AnyAt, PoolAt, Refusal, SemaphoreAt};
 use crash::{Stage, searched, stopped};
 use std::cell::Cell;
@@ -131,6 +131,17 @@ impl Counted {
         });
     }
 
+    /// A process that downs once, and lives on: its death would make up for what is forgotten.
+    fn lasting_customer(&self, stage: &Stage, world: &World, name: &'static str, served: &'static str) {
+        let p = world.prepare(name);
+        let me = self.downer(stage, p, name);
+        let all = *self;
+        stage.reaper(stage.lasting(p, move || {
+            all.down(&me, None).expect("a unit");
+            reached(served);
+        }));
+    }
+
     /// A process that downs once, and ends; with its reaper.
     fn customer(&self, stage: &Stage, world: &World, name: &'static str, served: &'static str) -> Process {
         let p = world.prepare(name);
@@ -212,8 +223,8 @@ fn lot(world: &World, barging: bool) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 2, barging);
     s.upper(&stage, world, "upper", 1);
-    s.customer(&stage, world, "a", "a served");
-    s.customer(&stage, world, "b", "b served");
+    s.lasting_customer(&stage, world, "a", "a served");
+    s.lasting_customer(&stage, world, "b", "b served");
     enough(world, &[s]);
     last(world, stage, &[s]);
 }
@@ -506,4 +517,33 @@ fn stops_that_are_resumed_lose_nothing() {
     stopped("sem_time_out", strong_time_out);
     stopped("sem_choice", choice);
     stopped("sem_wander", wander);
+}
+
+/// One gives up and waits again at once, while two raise and another waits: what was on its way to the earlier wait.
+fn again(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    s.upper(&stage, world, "one", 1);
+    s.upper(&stage, world, "other", 1);
+    let p = world.prepare("hasty");
+    let me = s.downer(&stage, p, "hasty");
+    stage.lasting(p, move || {
+        if s.down(&me, Some(chappe_plat::clock::now() + 1000)).is_err() {
+            reached("again");
+            let _ = s.down(&me, Some(chappe_plat::clock::now() + 1000));
+        }
+    });
+    let q = world.prepare("patient");
+    let me = s.downer(&stage, q, "patient");
+    stage.lasting(q, move || {
+        let _ = s.down(&me, Some(chappe_plat::clock::now() + 5000));
+    });
+    last(world, stage, &[s]);
+}
+
+#[test]
+fn waiting_again_at_once_gets_no_unit_twice() {
+    for changes in [6, 8] {
+        Search::priorities(&format!("sem_again_{changes}"), changes).schedules(60_000).run(again).assert_clean();
+    }
 }

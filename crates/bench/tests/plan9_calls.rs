@@ -1,0 +1,125 @@
+//! How many system calls Plan 9's words make: a release always one, everything else none until somebody waits.
+//!
+//! The operations run in a forked process whose system calls the kernel turns into signals (a filter, SIGSYS): the
+//! handler counts them, and the call itself does not happen. The end of the process and of the handler pass.
+
+use chappe::plan9::{Lock, Usem, semacquire, semrelease};
+use chappe_bench::process::{Child, shared};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+const OTHER: usize = 0;
+const FUTEX: usize = 1;
+
+/// What a forked process counts, and whether it came to its end.
+type Counts = [AtomicU32; 3];
+
+/// Where the handler counts.
+static COUNTS: AtomicPtr<Counts> = AtomicPtr::new(std::ptr::null_mut());
+
+extern "C" fn caught(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo; of SIGSYS its second word behind the call's address is the number.
+    let number = unsafe { info.cast::<u8>().add(24).cast::<u32>().read() };
+    let which = if i64::from(number) == libc::SYS_futex { FUTEX } else { OTHER };
+    // SAFETY: it points to memory that is never unmapped, since before the filter.
+    let counts = unsafe { &*COUNTS.load(Ordering::SeqCst) };
+    counts[which].fetch_add(1, Ordering::SeqCst);
+}
+
+/// From here on this process's system calls are counted instead of made.
+fn intercept() {
+    let rule = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
+    let filter = [
+        // The number of the call.
+        rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_exit_group as u32, 1, 0),
+        rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_rt_sigreturn as u32, 0, 1),
+        rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
+        rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_TRAP, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: the program and the action are valid for the calls; the handler touches atomics only.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = caught as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGSYS, &action, std::ptr::null_mut()), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+}
+
+/// Futex calls, and others, of a thousand runs of the operation.
+fn calls(mut operation: impl FnMut()) -> (u32, u32) {
+    let counts = shared::<Counts>();
+    let child = Child::fork(|| {
+        COUNTS.store(std::ptr::from_ref(counts).cast_mut(), Ordering::SeqCst);
+        intercept();
+        (0..1000).for_each(|_| operation());
+        counts[2].store(1, Ordering::SeqCst);
+    });
+    let status = child.end();
+    let [other, futex, done] = [0, 1, 2].map(|i| counts[i].load(Ordering::SeqCst));
+    assert_eq!((status, done), (0, 1), "the process ended in the middle");
+    (futex, other)
+}
+
+#[test]
+fn the_filter_counts() {
+    let asks = || {
+        // SAFETY: takes nothing, cannot fail.
+        unsafe { libc::getppid() };
+    };
+    assert_eq!(calls(asks), (0, 1000));
+    assert_eq!(calls(|| ()), (0, 0));
+}
+
+#[test]
+fn a_bare_release_makes_one_and_an_acquire_none() {
+    let word = AtomicI32::new(0);
+    let pair = || {
+        semrelease(&word, 1).unwrap();
+        assert!(semacquire(&word, true).unwrap());
+    };
+    assert_eq!(calls(pair), (1000, 0));
+    // Whatever the value and the count.
+    let many = || {
+        semrelease(&word, 1000).unwrap();
+        semrelease(&word, 0).unwrap();
+    };
+    assert_eq!(calls(many), (2000, 0));
+}
+
+#[test]
+fn what_does_not_block_makes_none() {
+    let (word, usem, lock) = (AtomicI32::new(0), Usem::new(0), Lock::new());
+    lock.lock();
+    assert_eq!(calls(|| assert!(!semacquire(&word, false).unwrap())), (0, 0));
+    assert_eq!(calls(|| assert!(!usem.try_acquire())), (0, 0));
+    assert_eq!(calls(|| assert!(!lock.canlock())), (0, 0));
+    // Nor does what is refused.
+    assert_eq!(calls(|| assert!(semrelease(&word, -1).is_err())), (0, 0));
+    word.store(-1, Ordering::SeqCst);
+    assert_eq!(calls(|| assert!(semrelease(&word, 1).is_err() && semacquire(&word, true).is_err())), (0, 0));
+}
+
+#[test]
+fn an_uncontended_pair_makes_none() {
+    let (usem, lock) = (Usem::new(1), Lock::new());
+    let take_and_give = || {
+        usem.acquire().unwrap();
+        usem.release().unwrap();
+    };
+    assert_eq!(calls(take_and_give), (0, 0));
+    let try_and_give = || {
+        assert!(usem.try_acquire());
+        usem.release().unwrap();
+    };
+    assert_eq!(calls(try_and_give), (0, 0));
+    let lock_and_unlock = || {
+        lock.lock();
+        lock.unlock();
+        assert!(lock.canlock());
+        lock.unlock();
+    };
+    assert_eq!(calls(lock_and_unlock), (0, 0));
+}
