@@ -38,8 +38,10 @@ pub(crate) fn before(map: &Map, object: u32) {
 
 /// A member's bit was set: whoever sets it looks afterwards.
 pub(crate) fn enlisted(map: &Map, object: u32) {
-    if kind(map, object) == Some(Kind::Mutex) {
-        lock::mark(map, object);
+    match kind(map, object) {
+        Some(Kind::Mutex) => lock::mark(map, object),
+        Some(Kind::Semaphore) => units::mark(map, object),
+        _ => {}
     }
     drain(map, object);
 }

@@ -76,7 +76,7 @@ impl Arm for SemaphoreAt {
 
 impl Operation for SemaphoreAt {
     fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
-        if units::take_one(self.map, self.map.object(self.place.index), self.place) {
+        if units::take_one(self.map.object(self.place.index), self.place).is_some() {
             return Ok(Taken::UNIT);
         }
         units::take(self.map, self.place).map(|()| Taken::UNIT)
@@ -474,12 +474,18 @@ impl SemaphoreAt {
 
     /// Adds units. False: refused, it is dead or would overflow.
     pub fn up(self, n: u32) -> bool {
-        units::give(self.map, self.place, self.map.object(self.place.index), n).is_ok()
+        let o = self.map.object(self.place.index);
+        units::give_one(o, self.place, n).is_some() || units::give(self.map, self.place, o, n).is_ok()
     }
 
     /// Its value.
     pub fn value(self) -> u32 {
         units::value(self.map.object(self.place.index))
+    }
+
+    /// Whether nobody takes past who waits: the moment of arrival.
+    pub fn is_awaited(self) -> bool {
+        units::is_awaited(self.map.object(self.place.index))
     }
 
     /// All the units there are: saved, under way, or granted and not yet taken. For onlookers, between two steps.
