@@ -223,8 +223,14 @@ fn lot(world: &World, barging: bool) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 2, barging);
     s.upper(&stage, world, "upper", 1);
-    s.lasting_customer(&stage, world, "a", "a served");
-    s.lasting_customer(&stage, world, "b", "b served");
+    for (name, served) in [("a", "a served"), ("b", "b served")] {
+        // Those who may be overtaken live on: nobody's end tells the other.
+        if barging {
+            s.lasting_customer(&stage, world, name, served);
+        } else {
+            s.customer(&stage, world, name, served);
+        }
+    }
     enough(world, &[s]);
     last(world, stage, &[s]);
 }
@@ -543,7 +549,36 @@ fn again(world: &World) {
 
 #[test]
 fn waiting_again_at_once_gets_no_unit_twice() {
-    for changes in [6, 8] {
-        Search::priorities(&format!("sem_again_{changes}"), changes).schedules(60_000).run(again).assert_clean();
+    for changes in [5, 7] {
+        Search::priorities(&format!("sem_again_{changes}"), changes).schedules(200_000).run(again).assert_clean();
+    }
+}
+
+/// One gives up and ends, and leaves WAITERS behind; whoever takes it away meets one who has just begun to wait.
+fn late(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    let p = world.prepare("hasty");
+    let me = s.downer(&stage, p, "hasty");
+    p.run(move || {
+        // It may have been given one before it gave up: then that is the other's.
+        if s.down(&me, Some(chappe_plat::clock::now() + 1000)).is_ok() {
+            s.up();
+        }
+    });
+    s.lasting_customer(&stage, world, "patient", "patient served");
+    s.upper(&stage, world, "upper", 1);
+    last(world, stage, &[s]);
+}
+
+#[test]
+fn who_begins_to_wait_while_another_leaves_is_not_missed() {
+    for changes in [4, 6] {
+        let name = format!("sem_late_{changes}");
+        Search::priorities(&name, changes)
+            .schedules(60_000)
+            .run(late)
+            .assert_clean()
+            .assert_reached(&["patient served"]);
     }
 }
