@@ -4,6 +4,7 @@
 //! choice through [`Operation`].
 
 use crate::cell::Word;
+use crate::kinds::drain;
 use crate::wait::{Arm, Ended, Grant, Parties, Party, Patience, Terms, arm_granted, arrive, finish, wait};
 use chappe_plat::step;
 
@@ -63,7 +64,8 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
 ) -> Result<(usize, Taken), Refused> {
     let terms = Terms { first, tickets: arrive(who), need: 1, deadline, patience };
     loop {
-        let (grant, number) = match wait(who, arms, terms) {
+        let (ended, begun) = wait(who, arms, terms);
+        let (grant, number) = match ended {
             Ended::Granted(grant, number) => (grant, number),
             Ended::TimedOut => return Err(Refused::TimedOut),
             Ended::Dead(arm) => return Err(Refused::Dead(arm)),
@@ -73,14 +75,18 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
         let at = arm_granted(arms, grant);
         let me = who.party(arms[at].map());
         let collected = arms[at].collect(me, grant, number);
-        finish(who, number);
+        finish(who, arms, &begun);
         match collected {
             Collected::Taken(taken) => return Ok((at, taken)),
             Collected::Dead => return Err(Refused::Dead(at)),
             Collected::Void => {}
             Collected::Nudged => match arms[at].attempt(me) {
                 Ok(taken) => return Ok((at, taken)),
-                Err(Refused::Dead(_)) => return Err(Refused::Dead(at)),
+                Err(Refused::Dead(_)) => {
+                    // What told us was another object, in the same slot: it must tell somebody else.
+                    drain(arms[at].map(), arms[at].place().index);
+                    return Err(Refused::Dead(at));
+                }
                 Err(_) => {}
             },
         }

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 ///
 /// Works between the threads of a process (private) or between processes (named), with any mutex, of the same arena or
 /// not. Waiters are woken in the order of arrival. As everywhere, look at the condition again after waking: a waiter may wake
-/// without a cause. A notification to somebody who dies before it is back is passed on to the next.
+/// without a cause. A notification to somebody who dies before it has heard of it is passed on to the next; one who dies
+/// later, while it waits for the mutex, has been woken.
 ///
 /// ```
 /// use chappe_sync::{Condvar, Mutex};
@@ -159,7 +160,7 @@ impl Condvar {
     /// Wakes the waiter that came first, if there is one. Never waits.
     pub fn notify_one(&self) {
         self.as_member(|| {
-            condvar::notify(self.0.map, self.0.place.index);
+            condvar::notify(self.0.map, self.0.place);
         });
     }
 

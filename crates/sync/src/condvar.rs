@@ -21,9 +21,10 @@
 //! Explored: `tests/crash_mutex.rs`.
 
 use crate::wait::{
-    Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each_waiter, end, finish, grant, oldest, rest,
+    Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each_waiter, end, finish, grant, is_still, next,
+    rest,
 };
-use chappe_arena::layout::Kind;
+use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
@@ -51,10 +52,16 @@ pub(crate) fn wait<A: Arm>(
     let begun = begin(who, &[condvar], terms);
     unlock();
     rest(who, &begun, terms);
-    match end(who, &[condvar], 0, begun) {
-        Ended::Granted(_, number) => {
-            finish(who, number);
-            Heard::Notified
+    match end(who, &[condvar], &begun) {
+        Ended::Granted(..) => {
+            let (map, place) = (condvar.map(), condvar.place());
+            let dead = !is_still(map, place.index, place.head);
+            if dead {
+                // It was another's, in the same slot.
+                pass_on(map, place.index);
+            }
+            finish(who, &[condvar], &begun);
+            if dead { Heard::Dead } else { Heard::Notified }
         }
         Ended::TimedOut => Heard::TimedOut,
         _ => Heard::Dead,
@@ -62,9 +69,9 @@ pub(crate) fn wait<A: Arm>(
 }
 
 /// Wakes the waiter that came first. False: nobody waits.
-pub(crate) fn notify(map: &Map, object: u32) -> bool {
-    while let Some(first) = oldest(map, object) {
-        if grant(map, first.member, first.state, object, 0, false) {
+pub(crate) fn notify(map: &Map, place: Place) -> bool {
+    while let Some(first) = next(map, place.index, place.head) {
+        if grant(map, first.member, first.state, place.index, 0, false) {
             return true;
         }
     }
@@ -81,19 +88,23 @@ pub(crate) fn notify_all(map: &Map, object: u32) {
 }
 
 /// Wakes whom an unfinished notification of all was for. The object is a condition variable in service.
-pub(crate) fn drain(map: &Map, object: u32) {
+pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     // SeqCst: as in `notify_all`.
     let before = map.object(object).slot.since.load(Ordering::SeqCst);
     each_waiter(map, object, |c: Candidate| {
-        if c.ticket < before {
+        if c.ticket < before && is_still(map, object, head) {
             grant(map, c.member, c.state, object, 0, false);
         }
     });
 }
 
-/// I3.
+/// I3: a notification by whatever condition variable is in the slot goes to the next.
 pub(crate) fn pass_on(map: &Map, object: u32) {
-    notify(map, object);
+    // Acquire: the object as its maker left it.
+    let head = Head(map.object(object).head.load(Ordering::Acquire));
+    if head.is_live(Kind::Condvar) {
+        notify(map, Place { index: object, head });
+    }
 }
 
 /// Makes one. The caller holds `admin` and has seen that the name is free.

@@ -11,6 +11,7 @@
 //!
 //! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before one sleeps, and roles).
 
+use crate::kinds::drain;
 use crate::lock::{self, Try};
 use crate::wait::{Arm, Ended, NUDGE, Parties, Patience, Terms, arrive, finish, wait};
 use chappe_plat::atomic::pause;
@@ -39,18 +40,24 @@ pub(crate) fn contend<A: Arm>(
     let sleep = Patience { budget: patience.budget, forever: patience.forever, none: !patience.forever };
     let mut terms = Terms { first: 0, tickets: arrive(who), need: 0, deadline, patience: &sleep };
     loop {
-        let (grant, number) = match wait(who, &[mutex], terms) {
+        let (ended, begun) = wait(who, &[mutex], terms);
+        let (grant, number) = match ended {
             Ended::Granted(grant, number) => (grant, number),
             Ended::TimedOut => return Try::Busy,
             Ended::Dead(_) | Ended::TooMany if lock::condemned(map.object(place.index)) => return Try::Condemned,
             Ended::Dead(_) | Ended::TooMany => return Try::Dead,
         };
         seen = if grant.permit == NUDGE {
-            finish(who, number);
-            look(patience, &attempt)
+            finish(who, &[mutex], &begun);
+            let seen = look(patience, &attempt);
+            if matches!(seen, Try::Dead | Try::Condemned) {
+                // What told us may have been another object, in the same slot: it must tell somebody else.
+                drain(map, place.index);
+            }
+            seen
         } else {
             let seen = lock::collect(map, place, who.main.member, mine, number);
-            finish(who, number);
+            finish(who, &[mutex], &begun);
             seen
         };
         if seen != Try::Busy {

@@ -24,9 +24,9 @@
 //! Lock-free: a compare-and-swap that fails has been overtaken by one that succeeded.
 
 use crate::cell::{Tag, Word};
-use crate::wait::{Candidate, State, TOO_MANY, grant, oldest, waits_on, word_of};
+use crate::wait::{Candidate, State, TOO_MANY, grant, is_still, next, waits_on, word_of};
 use chappe_arena::Map;
-use chappe_arena::layout::Slot;
+use chappe_arena::layout::{Head, Slot};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, step};
 
@@ -72,11 +72,13 @@ impl CellRef<'_> {
     /// Layout: `version:25 | exact:1 | milliseconds:38`. For showing only, so not explored.
     pub fn note(&self, word: Word, exact: bool) {
         // Relaxed, both: for showing only.
-        if cfg!(feature = "sim") || (!exact && self.0.since.load(Ordering::Relaxed) >> 39 == word.version()) {
+        let there = self.0.since.load(Ordering::Relaxed);
+        if cfg!(feature = "sim") || (!exact && there >> 39 == word.version()) {
             return;
         }
         let stamp = word.version() << 39 | u64::from(exact) << 38 | milliseconds();
-        self.0.since.store(stamp, Ordering::Relaxed); // Relaxed: as above.
+        // By a swap: in a slot that is another kind's by now it is not ours to write.
+        let _ = self.0.since.compare_exchange(there, stamp, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.
     }
 
     /// For how many milliseconds it has been held, and whether that is exact or a lower bound.
@@ -111,7 +113,7 @@ pub(crate) fn permits(map: &Map, object: u32) -> u32 {
 }
 
 /// Grants what is free to who waits, and resolves what somebody left half-done. The object is a pool in service.
-pub(crate) fn drain(map: &Map, object: u32) {
+pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     let count = permits(map, object);
     for (position, cell) in cells(map, object) {
         loop {
@@ -123,15 +125,14 @@ pub(crate) fn drain(map: &Map, object: u32) {
                 }
                 Tag::Alien => break,
                 Tag::Reserved => {
-                    if resolve(map, object, position, cell, seen) {
+                    if resolve(map, object, head, position, cell, seen) {
                         break;
                     }
                 }
                 Tag::Free if position >= count => break,
                 Tag::Free => {
-                    let Some(next) = oldest(map, object) else { break };
-                    if next.need > count {
-                        grant(map, next.member, next.state, object, TOO_MANY, true);
+                    let Some(next) = next(map, object, head) else { break };
+                    if too_many(map, object, next) {
                         continue;
                     }
                     let reserved = seen.reserved(next.member, next.state.wait());
@@ -139,7 +140,7 @@ pub(crate) fn drain(map: &Map, object: u32) {
                         continue;
                     }
                     step!("reserved, not yet granted");
-                    if hand_over(map, object, position, next) {
+                    if hand_over(map, object, head, position, next) {
                         break;
                     }
                     // I3 of the wait queue: it was granted something else, or gave up.
@@ -149,13 +150,25 @@ pub(crate) fn drain(map: &Map, object: u32) {
         }
     }
     // None may be free for who needs more than there is.
-    while let Some(next) = oldest(map, object).filter(|next| next.need > count) {
-        grant(map, next.member, next.state, object, TOO_MANY, true);
+    while next(map, object, head).is_some_and(|next| too_many(map, object, next)) {}
+}
+
+/// Tells a waiter that needs more than the pool has. False: it does not.
+fn too_many(map: &Map, object: u32, who: Candidate) -> bool {
+    // After the look at the waiter: it may have come because there are more by now.
+    let beyond = who.need > permits(map, object);
+    if beyond {
+        grant(map, who.member, who.state, object, TOO_MANY, true);
     }
+    beyond
 }
 
 /// One cell is reserved for the waiter: grants, if that is all it needs. False: the reservation is void.
-fn hand_over(map: &Map, object: u32, position: u32, to: Candidate) -> bool {
+fn hand_over(map: &Map, object: u32, head: Head, position: u32, to: Candidate) -> bool {
+    // A cell of the table may be another pool's by now.
+    if !is_still(map, object, head) {
+        return false;
+    }
     let all = || cells(map, object).filter(|(_, c)| c.load().is_reserved(to.member, to.state.wait())).count();
     if to.need <= 1 {
         return grant(map, to.member, to.state, object, position, false);
@@ -170,7 +183,7 @@ fn hand_over(map: &Map, object: u32, position: u32, to: Candidate) -> bool {
 }
 
 /// Finishes or undoes a reservation. False: the cell has changed, look again.
-pub(crate) fn resolve(map: &Map, object: u32, position: u32, cell: CellRef<'_>, seen: Word) -> bool {
+pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: CellRef<'_>, seen: Word) -> bool {
     let member = seen.member();
     if member < map.geometry().members {
         let (word, _) = word_of(map, member);
@@ -180,8 +193,12 @@ pub(crate) fn resolve(map: &Map, object: u32, position: u32, cell: CellRef<'_>, 
             let m = map.member(member);
             // Acquire: E2 of the wait queue; it is this wait's while the word says so.
             let need = m.need.load(Ordering::Acquire);
+            if !is_still(map, object, head) {
+                // A cell of the table may be another pool's by now.
+                return true;
+            }
             if state.is_waiting() && waits_on(map, object, member) {
-                return hand_over(map, object, position, Candidate { member, state, ticket: 0, need });
+                return hand_over(map, object, head, position, Candidate { member, state, ticket: 0, need });
             }
             let granted = if need > 1 { 0 } else { position };
             if state.grant().is_some_and(|g| g.is(map, object, granted)) {
@@ -197,14 +214,14 @@ pub(crate) fn resolve(map: &Map, object: u32, position: u32, cell: CellRef<'_>, 
 }
 
 /// Gives back what a dead member held. Answers whether one of its permits is leased: a job may go on.
-pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> bool {
+pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) -> bool {
     let mut lease = false;
     for (position, cell) in cells(map, object) {
         let mut seen = cell.load();
         while seen.member() == member {
             let done = match seen.tag() {
                 Tag::Held if seen.aux() == generation => cell.swap(seen, seen.freed()),
-                Tag::Reserved => resolve(map, object, position, cell, seen),
+                Tag::Reserved => resolve(map, object, head, position, cell, seen),
                 Tag::Leased if seen.aux() == generation => {
                     lease = true;
                     cell.swap(seen, seen.orphaned())

@@ -20,11 +20,12 @@ fn kind(map: &Map, object: u32) -> Option<Kind> {
 
 /// Brings what an object has and who waits for it together.
 pub(crate) fn drain(map: &Map, object: u32) {
-    match kind(map, object) {
-        Some(Kind::Pool) => pool::drain(map, object),
-        Some(Kind::Semaphore) => units::drain(map, object),
-        Some(Kind::Mutex) => lock::drain(map, object),
-        Some(Kind::Condvar) => condvar::drain(map, object),
+    let head = head(map, object);
+    match head.kind().filter(|_| head.in_service()) {
+        Some(Kind::Pool) => pool::drain(map, object, head),
+        Some(Kind::Semaphore) => units::drain(map, object, head),
+        Some(Kind::Mutex) => lock::drain(map, object, head),
+        Some(Kind::Condvar) => condvar::drain(map, object, head),
         None => {}
     }
 }
@@ -46,7 +47,7 @@ pub(crate) fn enlisted(map: &Map, object: u32) {
     drain(map, object);
 }
 
-/// A member's wait is over, its bit is clear, and its word still says how it ended.
+/// A member's wait is over; its bit still stands, and its word says how it ended.
 pub(crate) fn left(map: &Map, object: u32, member: u32) {
     if kind(map, object) == Some(Kind::Semaphore) {
         units::left(map, object, member);
@@ -71,7 +72,7 @@ pub(crate) fn take_back(map: &Map, member: u32, state: State) {
 pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> bool {
     let head = head(map, object);
     match head.kind() {
-        Some(Kind::Pool) if !head.is_free() => pool::recover(map, object, member, generation),
+        Some(Kind::Pool) if !head.is_free() => pool::recover(map, object, head, member, generation),
         Some(Kind::Mutex) if !head.is_free() => {
             lock::recover(map, object, member, generation);
             false

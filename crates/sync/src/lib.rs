@@ -19,11 +19,17 @@ mod recover;
 mod units;
 mod wait;
 
+use chappe_arena::layout::Head;
+use chappe_plat::atomic::Ordering;
 pub use recover::recover;
 
 /// Wakes all who wait on a dead object.
 pub fn bury(map: &'static chappe_arena::Map, object: u32) {
-    wait::bury(map, object);
+    // Acquire: the object as its remover left it.
+    let head = Head(map.object(object).head.load(Ordering::Acquire));
+    if head.is_dead() {
+        wait::bury(map, object, head);
+    }
 }
 
 #[cfg(feature = "sim")]

@@ -38,8 +38,8 @@
 //! Explored: `tests/crash_mutex.rs`.
 
 use crate::cell::NOBODY;
-use crate::wait::{NUDGE, State, bury, grant, tried_and_oldest, waits_on, wake_granted, word_of};
-use chappe_arena::layout::{BLOCK, Kind, Object};
+use crate::wait::{NUDGE, State, bury, grant, tried_and_next, waits_on, wake_granted, word_of};
+use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
@@ -115,7 +115,7 @@ pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
     let o = map.object(place.index);
     loop {
         let seen = load(o);
-        // Acquire: as in `take_one`; after the word: if the swap succeeds, the word was this mutex's.
+        // Acquire: as in `take_one`.
         if o.head.load(Ordering::Acquire) != place.head.0 {
             return Try::Dead;
         }
@@ -126,6 +126,11 @@ pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
             return Try::Busy;
         }
         if swap(o, seen, mine | seen & FLAGS) {
+            // Acquire: again. FREE is the same word in every mutex that ever was in the slot.
+            if o.head.load(Ordering::Acquire) != place.head.0 {
+                give(map, place.index, o, mine);
+                return Try::Dead;
+            }
             settle_waiters(map, place.index, o, mine);
             return if seen & TORN != 0 { Try::Torn } else { Try::Locked };
         }
@@ -231,14 +236,14 @@ pub(crate) fn condemn(map: &Map, object: u32, o: &Object, mine: u64) {
 }
 
 /// Brings the lock and who waits for it together. The object is a mutex in service.
-pub(crate) fn drain(map: &Map, object: u32) {
+pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     let o = map.object(object);
     loop {
         let seen = load(o);
         match seen & 7 {
-            HELD if is_condemned(seen) => return bury(map, object),
+            HELD if is_condemned(seen) => return bury(map, object, head),
             FREE => {
-                let (trying, next) = tried_and_oldest(map, object);
+                let (trying, next) = tried_and_next(map, object, head);
                 let Some(next) = next.filter(|_| trying == 0) else { return };
                 if next.need == 0 {
                     if grant(map, next.member, next.state, object, NUDGE, false) {
@@ -292,6 +297,10 @@ fn resolve(map: &Map, object: u32, o: &Object, seen: u64) -> bool {
                 return load(o) & !WAITERS == seen & !WAITERS;
             }
         }
+    }
+    if member == NOBODY {
+        // No mutex's word: the slot is another kind's by now.
+        return true;
     }
     release_reserved(o, seen);
     false

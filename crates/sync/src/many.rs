@@ -108,7 +108,7 @@ pub(crate) fn wait_many<A: Arm + ?Sized>(
     let (map, place) = (pool.map(), pool.place());
     let terms = Terms { first: 0, tickets: arrive(who), need, deadline, patience };
     loop {
-        let ended = wait(who, &[pool], terms);
+        let (ended, begun) = wait(who, &[pool], terms);
         let Ended::Granted(_, number) = ended else {
             // I1.
             drain(map, place.index);
@@ -120,7 +120,7 @@ pub(crate) fn wait_many<A: Arm + ?Sized>(
         };
         step!("granted several, none yet taken");
         let done = collect(who.party(map), place, need, number, into);
-        finish(who, number);
+        finish(who, &[pool], &begun);
         // I1; and what was set aside beyond the need.
         drain(map, place.index);
         match done {

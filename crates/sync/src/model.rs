@@ -547,7 +547,7 @@ impl CondvarAt {
 
     /// Wakes the first. False: nobody waits.
     pub fn notify_one(self) -> bool {
-        condvar::notify(self.map, self.place.index)
+        condvar::notify(self.map, self.place)
     }
 
     /// Wakes all.

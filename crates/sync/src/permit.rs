@@ -101,7 +101,7 @@ fn take_any(place: Place, me: &Party) -> Result<Taken, Refused> {
             let seen = cell.load();
             // Whoever was stopped while granting or withdrawing it holds up nobody.
             if seen.tag() == Tag::Reserved
-                && !resolve(me.map, place.index, position, cell, seen)
+                && !resolve(me.map, place.index, place.head, position, cell, seen)
                 && let Some(taken) = seize(place, me, position, cell)
             {
                 return Ok(taken);
@@ -156,9 +156,10 @@ pub(crate) fn give(map: &Map, object: u32, o: &Object, taken: Taken) -> bool {
     if !cell.is_some_and(|c| c.swap(taken.word, taken.word.freed())) {
         return false;
     }
-    // Relaxed, both: a hint, written only where it changes.
-    if o.hint.load(Ordering::Relaxed) != taken.position {
-        o.hint.store(taken.position, Ordering::Relaxed); // Relaxed: as above.
+    // Relaxed: a hint, written only where it changes; by a swap, since the slot may be another kind's by now.
+    let hint = o.hint.load(Ordering::Relaxed);
+    if hint != taken.position {
+        let _ = o.hint.compare_exchange(hint, taken.position, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.
     }
     if map.waits_on(object, o) {
         hand_on(map, object);

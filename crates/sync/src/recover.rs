@@ -49,8 +49,9 @@ pub fn recover(map: &'static Map, member: u32, generation: u32) {
     step!("cells given back, not yet handed on");
     for object in 0..map.objects_used() {
         // Acquire: the object as its maker left it.
-        if Head(map.object(object).head.load(Ordering::Acquire)).is_dead() {
-            bury(map, object);
+        let head = Head(map.object(object).head.load(Ordering::Acquire));
+        if head.is_dead() {
+            bury(map, object, head);
         } else {
             kinds::drain(map, object);
         }

@@ -69,8 +69,10 @@
 
 use crate::cell::NOBODY;
 use crate::claim::{Collected, Refused, Taken};
-use crate::wait::{Grant, NUDGE, Party, State, bury, grant, oldest, tried_and_oldest, waits_on, wake_granted, word_of};
-use chappe_arena::layout::{Kind, Object};
+use crate::wait::{
+    Grant, NUDGE, Party, State, bury, grant, next, oldest, tried_and_next, waits_on, wake_granted, word_of,
+};
+use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
@@ -288,7 +290,7 @@ fn hand_on(map: &Map, object: u32) {
 }
 
 /// Brings units and waiters together. The object is a semaphore in service.
-pub(crate) fn drain(map: &Map, object: u32) {
+pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     let o = map.object(object);
     loop {
         let seen = load(o);
@@ -309,9 +311,9 @@ pub(crate) fn drain(map: &Map, object: u32) {
             return;
         }
         if barging(o) {
-            return nudge(map, object, o);
+            return nudge(map, object, head, o);
         }
-        let Some(next) = oldest(map, object) else { return };
+        let Some(next) = next(map, object, head) else { return };
         let sent = seen.to(next.member);
         if !swap(o, seen, sent) {
             continue;
@@ -323,14 +325,13 @@ pub(crate) fn drain(map: &Map, object: u32) {
 }
 
 /// Tells as many of the oldest waiters to try again as there are units.
-fn nudge(map: &Map, object: u32, o: &Object) {
+fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
     loop {
-        let (trying, next) = tried_and_oldest(map, object);
-        let Some(next) = next else { return };
-        // After the look at the waiters: whoever took meanwhile looks, or was seen.
-        if trying >= load(o).count() {
-            return;
-        }
+        // Before the look at who is trying: each of them will look after this, so there is somebody for each of these
+        // units. Who adds more looks itself.
+        let count = load(o).count();
+        let (trying, next) = tried_and_next(map, object, head);
+        let Some(next) = next.filter(|_| trying < count) else { return };
         grant(map, next.member, next.state, object, NUDGE, false);
     }
 }
@@ -402,7 +403,7 @@ pub(crate) fn left(map: &Map, object: u32, member: u32) {
             return;
         }
         conclude(map, object, o, seen);
-        drain(map, object);
+        crate::kinds::drain(map, object);
     }
 }
 
@@ -439,7 +440,7 @@ pub(crate) fn take_back(map: &Map, object: u32, member: u32) {
 fn break_off(map: &Map, object: u32) {
     let o = map.object(object);
     // Acquire: as in `take_from`.
-    let head = chappe_arena::layout::Head(o.head.load(Ordering::Acquire));
+    let head = Head(o.head.load(Ordering::Acquire));
     let bad = load(o);
     if !head.is_live(Kind::Semaphore) || bad.is_whole(map) {
         return;
@@ -448,7 +449,7 @@ fn break_off(map: &Map, object: u32) {
     // else did it.
     if o.head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
         step!("object dead, waiters not yet told");
-        bury(map, object);
+        bury(map, object, head.dead());
     }
 }
 

@@ -48,7 +48,10 @@
 //!   of any dead member drains every object.
 //! - I5: FIFO per object. While a bit stands, nobody takes a permit directly; the drainer grants to the
 //!   smallest ticket. The ticket is taken before any bit is set.
-//! - I6: a member whose word is GRANTED takes or gives back what was granted, also when its time is up.
+//! - I6: a member whose word is GRANTED takes or gives back what was granted, also when its time is up. Only then is its
+//!   word IDLE, and only then are its bits cleared.
+//! - I7: a slot is used again, for whatever, only when no bit stands on it (objects, I4). Who grants has seen the bit, and
+//!   then that the slot still is its object's: so what it grants is the object's that the member waits for.
 //!
 //! Races, by name:
 //! - R1 bit against fast take: I4. - R2 grant against time-out or cancel: one swap decides. - R3 two granters,
@@ -70,6 +73,7 @@
 //! cell's exact word is then still checked by the member before it takes).
 
 use crate::kinds;
+use chappe_arena::layout::Head;
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
 use chappe_plat::futex::{self, Scope, Wait};
@@ -203,6 +207,19 @@ pub(crate) fn oldest(map: &Map, object: u32) -> Option<Candidate> {
     best
 }
 
+/// The waiter of the object that arrived first, to be granted something: only if the object still is the one with this
+/// head. A wait that was seen, bit and all, before that look is on this object, since a slot is used again only without
+/// bits; so a grant to exactly this wait is for no other's.
+pub(crate) fn next(map: &Map, object: u32, head: Head) -> Option<Candidate> {
+    oldest(map, object).filter(|_| is_still(map, object, head))
+}
+
+/// Whether the slot is still that object's.
+pub(crate) fn is_still(map: &Map, object: u32, head: Head) -> bool {
+    // SeqCst: after the look at the bits.
+    map.object(object).head.load(Ordering::SeqCst) == head.0
+}
+
 /// Everybody who waits on the object, by arrival.
 pub(crate) fn queue(map: &Map, object: u32) -> Vec<u32> {
     let mut all = Vec::new();
@@ -213,7 +230,7 @@ pub(crate) fn queue(map: &Map, object: u32) -> Vec<u32> {
 
 /// How many of the object's waiters have been told to try again and have not tried yet, and who of the others came
 /// first; the dead aside.
-pub(crate) fn tried_and_oldest(map: &Map, object: u32) -> (u32, Option<Candidate>) {
+pub(crate) fn tried_and_next(map: &Map, object: u32, head: Head) -> (u32, Option<Candidate>) {
     let (mut trying, mut best) = (0, None::<Candidate>);
     each(map, object, |c| {
         let first = c.state.is_waiting() && best.is_none_or(|b| c.ticket < b.ticket);
@@ -223,7 +240,7 @@ pub(crate) fn tried_and_oldest(map: &Map, object: u32) -> (u32, Option<Candidate
             best = if first { Some(c) } else { best };
         }
     });
-    (trying, best)
+    (trying, best.filter(|_| is_still(map, object, head)))
 }
 
 pub(crate) fn each_waiter(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
@@ -301,10 +318,12 @@ pub(crate) fn wake_granted(map: &Map, member: u32) {
     }
 }
 
-/// Tells everybody who waits on a dead object so. Idempotent.
-pub(crate) fn bury(map: &Map, object: u32) {
+/// Tells everybody who waits on a dead object so, as long as its head is this. Idempotent.
+pub(crate) fn bury(map: &Map, object: u32, head: Head) {
     each_waiter(map, object, |c| {
-        grant(map, c.member, c.state, object, 0, true);
+        if is_still(map, object, head) {
+            grant(map, c.member, c.state, object, 0, true);
+        }
     });
 }
 
@@ -387,6 +406,7 @@ pub(crate) struct Terms<'a> {
 /// A wait whose bits are set.
 pub(crate) struct Begun {
     number: u32,
+    first: usize,
     enlisted: usize,
     dead: Option<usize>,
 }
@@ -400,11 +420,11 @@ pub(crate) fn arrive(who: &Parties) -> (u64, u64) {
 
 /// Waits on all arms until granted, until the deadline, or until one of them is found dead.
 ///
-/// The wait word is left GRANTED for the caller to take from and [`finish`], or IDLE; the bits are cleared.
-pub(crate) fn wait<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_>) -> Ended {
+/// If it was granted, the wait word says so, and the bits stand, until the caller has taken it and said [`finish`].
+pub(crate) fn wait<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_>) -> (Ended, Begun) {
     let begun = begin(who, arms, terms);
     rest(who, &begun, terms);
-    end(who, arms, terms.first, begun)
+    (end(who, arms, &begun), begun)
 }
 
 /// The first part of a wait: from its end on, this member is granted what it waits for.
@@ -422,7 +442,7 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
         kinds::before(arm.map(), arm.place().index);
     }
     publish(who, number, terms);
-    let mut begun = Begun { number, enlisted: 0, dead: None };
+    let mut begun = Begun { number, first: terms.first, enlisted: 0, dead: None };
     for k in 0..arms.len() {
         let at = (terms.first + k) % arms.len();
         let (map, place) = (arms[at].map(), arms[at].place());
@@ -444,8 +464,8 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
     begun
 }
 
-/// The last part of a wait: decides how it ended, and clears up.
-pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], first: usize, begun: Begun) -> Ended {
+/// The last part of a wait: decides how it ended. If it ended without a grant, everything is cleared up.
+pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) -> Ended {
     let word = &who.main.map.member(who.main.member).state;
     let number = begun.number;
     let ended = loop {
@@ -464,18 +484,33 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], first: usize, beg
         }
     };
     step!("wait decided, bits still set");
-    for k in 0..begun.enlisted {
-        let arm = arms[(first + k) % arms.len()];
-        let (map, object) = (arm.map(), arm.place().index);
-        let member = who.party(map).member;
-        // AcqRel: I1; a drainer that saw the bit is refused by the wait word.
-        map.waiting(object, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::AcqRel);
-        kinds::left(map, object, member);
+    for arm in enlisted(arms, begun) {
+        kinds::left(arm.map(), arm.place().index, who.party(arm.map()).member);
     }
-    if matches!(ended, Ended::Dead(_) | Ended::TooMany) {
-        finish(who, number);
+    if !matches!(ended, Ended::Granted(..)) {
+        finish(who, arms, begun);
     }
     ended
+}
+
+/// The arms whose bits were set.
+fn enlisted<'a, A: Arm + ?Sized>(arms: &'a [&A], begun: &Begun) -> impl Iterator<Item = &'a A> {
+    let (first, len) = (begun.first, arms.len());
+    (0..begun.enlisted).map(move |k| arms[(first + k) % len])
+}
+
+/// Says that what was granted has been taken, or could not be; and clears the bits. In this order: while the word says
+/// GRANTED its object's bit stands, and so the slot is no other's.
+pub(crate) fn finish<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) {
+    let word = &who.main.map.member(who.main.member).state;
+    // SeqCst: after the cell was taken; helpers see the reservation valid until then, I2.
+    word.store(State::idle(begun.number).0, Ordering::SeqCst);
+    step!("idle, bits still set");
+    for arm in enlisted(arms, begun) {
+        let member = who.party(arm.map()).member;
+        // AcqRel: I1; a drainer that saw the bit is refused by the wait word.
+        arm.map().waiting(arm.place().index, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::AcqRel);
+    }
 }
 
 fn publish(who: &Parties, number: u32, terms: Terms<'_>) {
@@ -504,13 +539,6 @@ fn publish(who: &Parties, number: u32, terms: Terms<'_>) {
 /// The arm that a grant belongs to.
 pub(crate) fn arm_granted<A: Arm + ?Sized>(arms: &[&A], grant: Grant) -> usize {
     arms.iter().position(|a| grant.of(a.map(), a.place().index)).unwrap_or(0)
-}
-
-/// Says that what was granted has been taken, or could not be.
-pub(crate) fn finish(who: &Parties, number: u32) {
-    let word = &who.main.map.member(who.main.member).state;
-    // SeqCst: after the cell was taken; helpers see the reservation valid until then, I2.
-    word.store(State::idle(number).0, Ordering::SeqCst);
 }
 
 /// The middle part of a wait: passes the time until something was decided, or the deadline.
