@@ -4,7 +4,6 @@
 //! choice through [`Operation`].
 
 use crate::cell::Word;
-use crate::kinds::drain;
 use crate::wait::{Arm, Ended, Grant, Parties, Party, Patience, Terms, arm_granted, arrive, finish, wait};
 use chappe_plat::step;
 
@@ -37,8 +36,6 @@ pub(crate) enum Collected {
     Void,
     /// Nothing was granted but another try.
     Nudged,
-    /// It was another object's, in the same slot; ours is gone.
-    Dead,
 }
 
 /// One of the things a choice chooses among.
@@ -78,15 +75,10 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
         finish(who, arms, &begun);
         match collected {
             Collected::Taken(taken) => return Ok((at, taken)),
-            Collected::Dead => return Err(Refused::Dead(at)),
             Collected::Void => {}
             Collected::Nudged => match arms[at].attempt(me) {
                 Ok(taken) => return Ok((at, taken)),
-                Err(Refused::Dead(_)) => {
-                    // What told us was another object, in the same slot: it must tell somebody else.
-                    drain(arms[at].map(), arms[at].place().index);
-                    return Err(Refused::Dead(at));
-                }
+                Err(Refused::Dead(_)) => return Err(Refused::Dead(at)),
                 Err(_) => {}
             },
         }

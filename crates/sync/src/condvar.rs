@@ -54,14 +54,8 @@ pub(crate) fn wait<A: Arm>(
     rest(who, &begun, terms);
     match end(who, &[condvar], &begun) {
         Ended::Granted(..) => {
-            let (map, place) = (condvar.map(), condvar.place());
-            let dead = !is_still(map, place.index, place.head);
-            if dead {
-                // It was another's, in the same slot.
-                pass_on(map, place.index);
-            }
             finish(who, &[condvar], &begun);
-            if dead { Heard::Dead } else { Heard::Notified }
+            Heard::Notified
         }
         Ended::TimedOut => Heard::TimedOut,
         _ => Heard::Dead,

@@ -11,7 +11,6 @@
 //!
 //! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before one sleeps, and roles).
 
-use crate::kinds::drain;
 use crate::lock::{self, Try};
 use crate::wait::{Arm, Ended, NUDGE, Parties, Patience, Terms, arrive, finish, wait};
 use chappe_plat::atomic::pause;
@@ -49,12 +48,7 @@ pub(crate) fn contend<A: Arm>(
         };
         seen = if grant.permit == NUDGE {
             finish(who, &[mutex], &begun);
-            let seen = look(patience, &attempt);
-            if matches!(seen, Try::Dead | Try::Condemned) {
-                // What told us may have been another object, in the same slot: it must tell somebody else.
-                drain(map, place.index);
-            }
-            seen
+            look(patience, &attempt)
         } else {
             let seen = lock::collect(map, place, who.main.member, mine, number);
             finish(who, &[mutex], &begun);

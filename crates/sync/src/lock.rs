@@ -147,11 +147,6 @@ pub(crate) fn collect(map: &Map, place: Place, member: u32, mine: u64, number: u
         }
         if swap(o, seen, mine | seen & FLAGS) {
             settle_waiters(map, place.index, o, mine);
-            // Acquire: the slot may have been used again before we set our bit.
-            if o.head.load(Ordering::Acquire) != place.head.0 {
-                give(map, place.index, o, mine);
-                return Try::Dead;
-            }
             return if seen & TORN != 0 { Try::Torn } else { Try::Locked };
         }
     }

@@ -123,25 +123,19 @@ pub(crate) fn wait_many<A: Arm + ?Sized>(
         finish(who, &[pool], &begun);
         // I1; and what was set aside beyond the need.
         drain(map, place.index);
-        match done {
-            Some(true) => return Ok(()),
-            Some(false) => {}
-            None => return Err(Refused::Dead(0)),
+        if done {
+            return Ok(());
         }
     }
 }
 
-/// Takes what is set aside. True: all that is needed. False: too few, and nothing was kept. `None`: not our pool's.
-fn collect(me: &Party, place: Place, need: u32, number: u32, into: &mut Many) -> Option<bool> {
-    let (map, o) = (me.map, me.map.object(place.index));
+/// Takes what is set aside. True: all that is needed. False: too few, and nothing was kept.
+fn collect(me: &Party, place: Place, need: u32, number: u32, into: &mut Many) -> bool {
+    let map = me.map;
     let aside = |(_, c): &(u32, CellRef<'_>)| c.load().is_reserved(me.member, number);
-    // Acquire: the slot may have been used again before we set our bit.
-    if o.head.load(Ordering::Acquire) != place.head.0 {
-        return None;
-    }
     let count = permits(map, place.index);
     if cells(map, place.index).take(count as usize).filter(aside).count() < need as usize {
-        return Some(false);
+        return false;
     }
     for (position, _) in cells(map, place.index).take(count as usize).filter(aside) {
         if into.len() < need as usize
@@ -151,10 +145,10 @@ fn collect(me: &Party, place: Place, need: u32, number: u32, into: &mut Many) ->
         }
     }
     if into.len() == need as usize {
-        return Some(true);
+        return true;
     }
     give_all(map, place, into);
-    Some(false)
+    false
 }
 
 /// Gives all of them back.

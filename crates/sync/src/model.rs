@@ -81,8 +81,8 @@ impl Operation for SemaphoreAt {
         }
         units::take(self.map, self.place).map(|()| Taken::UNIT)
     }
-    fn collect(&self, me: &Party, grant: Grant, _number: u32) -> Collected {
-        units::collect(self.map, self.place, me, grant)
+    fn collect(&self, _me: &Party, grant: Grant, _number: u32) -> Collected {
+        units::collect(grant)
     }
 }
 

@@ -176,12 +176,6 @@ fn hand_on(map: &Map, object: u32) {
 pub(crate) fn collect(me: &Party, place: Place, grant: Grant, number: u32) -> Collected {
     let (map, o) = (me.map, me.map.object(place.index));
     let Some(taken) = seize_reserved(me, grant.object, grant.permit, number) else { return Collected::Void };
-    // An object that was replaced under our bit may have granted us: that permit is not what we asked for.
-    // Acquire: as in `take`.
-    if o.head.load(Ordering::Acquire) != place.head.0 {
-        give(map, place.index, o, taken);
-        return Collected::Dead;
-    }
     // I3, for a pool that shrank while the grant was under way.
     if taken.position >= permits(map, place.index).max(1) {
         give(map, place.index, o, taken);

@@ -289,25 +289,28 @@ macro_rules! select {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
-    ($select:ident [$($done:tt)*] [$($default:tt)*] down($on:expr) -> $r:pat => $body:block $(,)? $($rest:tt)*) => {
+    ($select:ident [$($done:tt)*] [$($default:tt)*] , $($rest:tt)*) => {
+        $crate::__select!($select [$($done)*] [$($default)*] $($rest)*)
+    };
+    ($select:ident [$($done:tt)*] [$($default:tt)*] down($on:expr) -> $r:pat => $body:block $($rest:tt)*) => {
         $crate::__select!(@add $select [$($done)*] [$($default)*] down Semaphore ($on) ($r) ($body) $($rest)*)
     };
     ($select:ident [$($done:tt)*] [$($default:tt)*] down($on:expr) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
         $crate::__select!(@add $select [$($done)*] [$($default)*] down Semaphore ($on) ($r) ($body) $($($rest)*)?)
     };
-    ($select:ident [$($done:tt)*] [$($default:tt)*] acquire($on:expr) -> $r:pat => $body:block $(,)? $($rest:tt)*) => {
+    ($select:ident [$($done:tt)*] [$($default:tt)*] acquire($on:expr) -> $r:pat => $body:block $($rest:tt)*) => {
         $crate::__select!(@add $select [$($done)*] [$($default)*] acquire Pool ($on) ($r) ($body) $($rest)*)
     };
     ($select:ident [$($done:tt)*] [$($default:tt)*] acquire($on:expr) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
         $crate::__select!(@add $select [$($done)*] [$($default)*] acquire Pool ($on) ($r) ($body) $($($rest)*)?)
     };
-    ($select:ident [$($done:tt)*] [] default => $body:block $(,)? $($rest:tt)*) => {
+    ($select:ident [$($done:tt)*] [] default => $body:block $($rest:tt)*) => {
         $crate::__select!($select [$($done)*] [now ($body)] $($rest)*)
     };
     ($select:ident [$($done:tt)*] [] default => $body:expr $(, $($rest:tt)*)?) => {
         $crate::__select!($select [$($done)*] [now ($body)] $($($rest)*)?)
     };
-    ($select:ident [$($done:tt)*] [] default($time:expr) => $body:block $(,)? $($rest:tt)*) => {
+    ($select:ident [$($done:tt)*] [] default($time:expr) => $body:block $($rest:tt)*) => {
         $crate::__select!($select [$($done)*] [within ($time) ($body)] $($rest)*)
     };
     ($select:ident [$($done:tt)*] [] default($time:expr) => $body:expr $(, $($rest:tt)*)?) => {

@@ -67,8 +67,8 @@ impl Operation for Semaphore {
         }
         units::take(self.0.map, self.0.place).map(|()| Taken::UNIT)
     }
-    fn collect(&self, me: &Party, grant: Grant, _number: u32) -> Collected {
-        units::collect(self.0.map, self.0.place, me, grant)
+    fn collect(&self, _me: &Party, grant: Grant, _number: u32) -> Collected {
+        units::collect(grant)
     }
     fn revive(&self) -> bool {
         let haunted = units::haunted(self.0.map, self.0.place.index);

@@ -69,9 +69,7 @@
 
 use crate::cell::NOBODY;
 use crate::claim::{Collected, Refused, Taken};
-use crate::wait::{
-    Grant, NUDGE, Party, State, bury, grant, next, oldest, tried_and_next, waits_on, wake_granted, word_of,
-};
+use crate::wait::{Grant, NUDGE, State, bury, grant, next, oldest, tried_and_next, waits_on, wake_granted, word_of};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -86,6 +84,8 @@ const ONE: u64 = 1 << 4;
 const BACK: u64 = 1 << 36;
 const MEMBER: u64 = 0xfff << 37;
 const SEQ: u64 = 1 << 49;
+// A grant names its number where others say NUDGE.
+const _: () = assert!(u64::MAX / SEQ < NUDGE as u64);
 
 /// The word, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -137,10 +137,10 @@ impl Units {
     fn unmarked(self) -> Units {
         Units(self.0 & !WAITERS)
     }
-    /// A semaphore's word, and nobody waits.
+    /// A semaphore's word, nobody waits, and nothing is under way.
     #[inline(always)]
     fn is_plain(self) -> bool {
-        self.0 & (7 | WAITERS) == TAG
+        self.0 & (7 | WAITERS | MEMBER) == TAG | MEMBER
     }
     fn to(self, member: u32) -> Units {
         Units(((self.0 - ONE) & !(MEMBER | BACK) | u64::from(member) << 37).wrapping_add(SEQ))
@@ -329,7 +329,8 @@ fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
     loop {
         // Before the look at who is trying: each of them will look after this, so there is somebody for each of these
         // units. Who adds more looks itself.
-        let count = load(o).count();
+        let seen = load(o);
+        let count = if seen.is_whole(map) { seen.count() } else { 0 };
         let (trying, next) = tried_and_next(map, object, head);
         let Some(next) = next.filter(|_| trying < count) else { return };
         grant(map, next.member, next.state, object, NUDGE, false);
@@ -469,16 +470,8 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, value: u32, bar
 }
 
 /// What became of a grant, while the wait word still says so.
-pub(crate) fn collect(map: &Map, place: Place, me: &Party, grant: Grant) -> Collected {
-    if grant.permit == NUDGE {
-        return Collected::Nudged;
-    }
-    // Acquire: as in `take_from`. Another object's, in the same slot: it is not ours to keep.
-    if map.object(place.index).head.load(Ordering::Acquire) != place.head.0 {
-        take_back(map, place.index, me.member);
-        return Collected::Dead;
-    }
-    Collected::Taken(Taken::UNIT)
+pub(crate) fn collect(grant: Grant) -> Collected {
+    if grant.permit == NUDGE { Collected::Nudged } else { Collected::Taken(Taken::UNIT) }
 }
 
 /// Whether one of those who wait is dead, and may have been granted a unit.

@@ -472,10 +472,12 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
         // SeqCst: what was decided.
         let state = State(word.load(Ordering::SeqCst));
         if let Some(g) = state.grant() {
+            let at = arm_granted(arms, g);
             break match (g.dead, g.permit) {
-                (false, _) => Ended::Granted(g, number),
                 (true, TOO_MANY) => Ended::TooMany,
-                (true, _) => Ended::Dead(arm_granted(arms, g)),
+                (true, _) => Ended::Dead(at),
+                (false, _) if is_still(arms[at].map(), g.object, arms[at].place().head) => Ended::Granted(g, number),
+                (false, _) => return refuse(who, arms, at, state, begun),
             };
         }
         // SeqCst: R2, this or the grant.
@@ -491,6 +493,20 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
         finish(who, arms, begun);
     }
     ended
+}
+
+/// What was granted is another object's, which came into the slot before our bit: it goes back there.
+#[cold]
+fn refuse<A: Arm + ?Sized>(who: &Parties, arms: &[&A], at: usize, state: State, begun: &Begun) -> Ended {
+    let (map, object) = (arms[at].map(), arms[at].place().index);
+    kinds::take_back(map, who.party(map).member, state);
+    for arm in enlisted(arms, begun) {
+        kinds::left(arm.map(), arm.place().index, who.party(arm.map()).member);
+    }
+    finish(who, arms, begun);
+    // Now whatever was reserved for us, or told us to try again, goes to the next.
+    kinds::drain(map, object);
+    Ended::Dead(at)
 }
 
 /// The arms whose bits were set.
