@@ -355,18 +355,27 @@ fn purge(map: &'static Map) {
     map.reset_locks();
     // Nobody's wait goes on here. First of all, lest a permit that comes back is granted to one of the parent's threads:
     // the word of a mixed choice lies in memory that the parent shares.
+    let idle = |i: u32, state: State| {
+        map.member(i).state.store(State::idle(state.wait()).0, Ordering::Relaxed); // Relaxed: nobody else runs here.
+    };
+    let states = |of: fn(State) -> bool| {
+        let load = move |i: u32| (i, State(map.member(i).state.load(Ordering::Relaxed))); // Relaxed: as above.
+        (0..map.members_used()).map(load).filter(move |(_, state)| of(*state))
+    };
     for i in 0..map.members_used() {
-        let m = map.member(i);
-        m.alias.store(0, Ordering::Relaxed); // Relaxed: nobody else runs here.
-        // Relaxed, both: as above.
-        let wait = State(m.state.load(Ordering::Relaxed)).wait();
-        m.state.store(State::idle(wait).0, Ordering::Relaxed); // Relaxed: as above.
+        map.member(i).alias.store(0, Ordering::Relaxed); // Relaxed: as above.
     }
+    states(State::is_waiting).for_each(|(i, state)| idle(i, state));
     for object in 0..map.objects_used() {
         for word in 0..map.waiting_words() {
             map.waiting(object, word).store(0, Ordering::Relaxed); // Relaxed: as above.
         }
     }
+    // What one of them was granted and had not taken is there for others.
+    states(State::is_granted).for_each(|(i, state)| {
+        crate::kinds::take_back(map, i, state);
+        idle(i, state);
+    });
     for i in 0..map.members_used() {
         let m = map.member(i);
         // Relaxed, both: nobody else runs here.
