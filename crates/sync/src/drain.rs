@@ -24,7 +24,7 @@
 //! Lock-free: a compare-and-swap that fails has been overtaken by one that succeeded.
 
 use crate::cell::{Tag, Word};
-use crate::wait::{Candidate, State, TOO_MANY, grant, is_still, next, waits_on, word_of};
+use crate::wait::{Candidate, State, TOO_MANY, each_waiter, grant, is_still, next, waits_on, word_of};
 use chappe_arena::Map;
 use chappe_arena::layout::{Head, Slot};
 use chappe_plat::atomic::Ordering;
@@ -149,8 +149,12 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
             }
         }
     }
-    // None may be free for who needs more than there is.
-    while next(map, object, head).is_some_and(|next| too_many(map, object, next)) {}
+    // None may be free for who needs more than there is, and it need not be the first.
+    each_waiter(map, object, |c| {
+        if c.need > count && is_still(map, object, head) {
+            too_many(map, object, c);
+        }
+    });
 }
 
 /// Tells a waiter that needs more than the pool has. False: it does not.
@@ -173,13 +177,13 @@ fn hand_over(map: &Map, object: u32, head: Head, position: u32, to: Candidate) -
     if to.need <= 1 {
         return grant(map, to.member, to.state, object, position, false);
     }
-    // SeqCst: I2 of the wait queue, as in `resolve`.
-    let still = || State(word_of(map, to.member).0.load(Ordering::SeqCst));
-    if all() >= to.need as usize {
-        grant(map, to.member, to.state, object, 0, false) || still().grant().is_some_and(|g| g.is(map, object, 0))
-    } else {
-        still().is_waiting() && still().wait() == to.state.wait()
+    if all() >= to.need as usize && grant(map, to.member, to.state, object, 0, false) {
+        return true;
     }
+    // It still waits for the rest, or somebody else saw the rest come and granted all of them, this one included.
+    // SeqCst: I2 of the wait queue, as in `resolve`.
+    let now = State(word_of(map, to.member).0.load(Ordering::SeqCst));
+    now.wait() == to.state.wait() && (now.is_waiting() || now.grant().is_some_and(|g| g.is(map, object, 0)))
 }
 
 /// Finishes or undoes a reservation. False: the cell has changed, look again.

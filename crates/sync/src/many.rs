@@ -72,7 +72,8 @@ pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) ->
     if need > count {
         return Err(Refused::TooMany);
     }
-    if map.anybody_waits(place.index) && oldest(map, place.index).is_some() {
+    // Who needs none takes nothing from who waits.
+    if need > 0 && map.anybody_waits(place.index) && oldest(map, place.index).is_some() {
         return Err(Refused::NoneFree);
     }
     let free = |(_, c): &(u32, CellRef<'_>)| c.load().is_free();
