@@ -126,7 +126,7 @@ pub enum ArenaError {
     },
     /// The file system of the directory is full.
     #[error(
-        "no room for arena `{name}`: {bytes} bytes needed in {dir}; free some space there, or make it smaller (--members, --objects, --cells)"
+        "no room for arena `{name}`: {bytes} bytes needed in {dir}; free some space there, or make it smaller (--members, --objects, --cells, --data)"
     )]
     NoSpace {
         /// The arena.

@@ -2,7 +2,7 @@
 
 use chappe_arena::ArenaError;
 use chappe_plat::{futex, process};
-use chappe_sync::{Arena, Capacity, Pool, directory};
+use chappe_sync::{Arena, Capacity, ObjectState, Pool, directory};
 
 /// Something noteworthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,13 +114,24 @@ fn examine(name: String) -> ArenaHealth {
             });
         }
     }
+    for object in arena.objects() {
+        let what = match object.state {
+            ObjectState::Mutex { condemned: true, .. } => "is condemned: nobody gets it any more; remove it",
+            ObjectState::Mutex { torn: true, .. } => {
+                "was left by a holder that died, and nobody has made its data whole since"
+            }
+            _ => continue,
+        };
+        findings.push(Finding { what: format!("mutex `{}` {what}", object.name), done: None });
+    }
     let c = arena.capacity();
     for (what, used, all) in [
-        ("member slots", c.members_used, c.members),
-        ("object slots", c.objects_used, c.objects),
-        ("cells", c.cells_used, c.cells),
+        ("member slots", c.members_used.into(), c.members.into()),
+        ("object slots", c.objects_used.into(), c.objects.into()),
+        ("cells", c.cells_used.into(), c.cells.into()),
+        ("bytes of data", c.data_used, c.data),
     ] {
-        if u64::from(used) * 10 >= u64::from(all) * 9 {
+        if used * 10 >= all * 9 {
             findings.push(Finding { what: format!("{used} of {all} {what} are in use"), done: None });
         }
     }

@@ -1,31 +1,30 @@
-//! `chappe acquire`: a permit of whichever pool has one first, and a job under it.
+//! `chappe acquire`: a permit of whichever pool has one first, or several of one pool, and a job under it.
 //!
-//! The permit belongs to chappe and is leased before the job starts, so that it is free only when chappe has given it
+//! What was taken belongs to chappe and is leased before the job starts, so that it is free only when chappe has given it
 //! back or died *and* the job, with what it left running, has ended. In this order at the end: the terminal goes back,
 //! those who lost the lease are looked after, our copy of the lease is closed, the permit is given back, and chappe ends
 //! as its job did.
 
 use crate::Failure;
 use crate::args::Acquire;
-use crate::change::permits;
 use crate::job::{Start, wants_own_group};
-use crate::line::{Line, held_by, named};
-use crate::look::{Name, arena_of};
+use crate::look::{Name, arena_of, ms};
 use crate::supervise::{Ended, Watch};
+use crate::take;
 use crate::terminal::Terminal;
-use crate::{keep, signals, tell, time};
-use anyhow::{Result, anyhow};
-use chappe::{AcquireError, LEASE_VARIABLE, Permit, Pool, PoolError};
+use crate::{keep, signals, tell};
+use anyhow::anyhow;
+use chappe::LEASE_VARIABLE;
 use serde_json::json;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Status when the time was up.
-const TIMED_OUT: u8 = 124;
+pub const TIMED_OUT: u8 = 124;
 /// Status when chappe itself failed.
-const FAILED: u8 = 125;
+pub const FAILED: u8 = 125;
 /// Status when the command cannot be run.
 const CANNOT_RUN: u8 = 126;
 /// Status when there is no such command.
@@ -38,27 +37,33 @@ const NOT_FOUND: u8 = 127;
 pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     let failed = |why| Failure { status: FAILED, why };
     chappe::set_label(&label(&a.command));
-    let pools = a.pools.iter().map(|name| open(name, a.create)).collect::<Result<Vec<_>>>().map_err(failed)?;
+    let pools = take::pools(a).map_err(failed)?;
     let began = Instant::now();
-    let (index, mut permit) = wait(a, &pools)?;
+    let (index, mut held) = take::wait(a, &pools)?;
     let waited = began.elapsed();
 
     let pool = &pools[index];
-    let name = Name::of(pool).permit(permit.index());
-    let lease = permit.lease().map_err(|e| failed(e.into()))?;
+    let indices = held.indices();
+    let called = Name::of(pool);
+    let names: Vec<String> = indices.iter().map(|i| called.permit(*i)).collect();
+    let (name, permit_index) = (&names[0], indices[0]);
+    let lease = held.lease().map_err(|e| failed(e.into()))?;
     if json {
         let event = json!({
-            "event": "acquired", "permit": name, "pool": pool.name(), "index": index, "permit_index": permit.index(),
-            "waited_ms": ms(waited),
+            "event": "acquired", "permit": name, "permits": names, "pool": pool.name(), "index": index,
+            "permit_index": permit_index, "waited_ms": ms(waited),
         });
         tell(event);
     }
 
-    let command = filled_in(&a.command, &name, index);
+    let command = filled_in(&a.command, name, index);
     let environment = [
         ("CHAPPE_PERMIT", name.clone()),
+        ("CHAPPE_PERMITS", names.join(" ")),
+        ("CHAPPE_COUNT", names.len().to_string()),
         ("CHAPPE_INDEX", index.to_string()),
-        ("CHAPPE_PERMIT_INDEX", permit.index().to_string()),
+        ("CHAPPE_PERMIT_INDEX", permit_index.to_string()),
+        ("CHAPPE_PERMIT_INDEXES", indices.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")),
         (LEASE_VARIABLE, lease.cookie().to_owned()),
     ];
     let terminal = Terminal::find();
@@ -81,20 +86,23 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
         say(json, &e.to_string());
     }
     drop(lease);
-    let taken_away = !permit.is_valid();
-    drop(permit);
+    let lost: Vec<String> = held.lost().into_iter().map(|i| called.permit(i)).collect();
+    drop(held);
     if json {
         let (status, signal) = match ended {
             Ended::Exited(status) => (Some(status), None),
             Ended::Killed(signal) => (None, Some(signal)),
         };
         let event = json!({
-            "event": "ended", "permit": name, "status": status, "signal": signal,
-            "held_ms": ms(held_from.elapsed()), "left_running": survivors.len(), "taken_away": taken_away,
+            "event": "ended", "permit": name, "permits": names, "status": status, "signal": signal,
+            "held_ms": ms(held_from.elapsed()), "left_running": survivors.len(), "taken_away": !lost.is_empty(),
+            "lost": lost,
         });
         tell(event);
-    } else if taken_away {
-        say(false, &format!("permit {name} was taken away while the command ran"));
+    } else if let Some((last, first)) = lost.split_last() {
+        let (s, and) = if first.is_empty() { (" ", String::new()) } else { ("s ", first.join(", ") + " and ") };
+        let were = if first.is_empty() { "was" } else { "were" };
+        say(false, &format!("permit{s}{and}{last} {were} taken away while the command ran"));
     }
     match ended {
         Ended::Exited(status) => Ok(status),
@@ -115,57 +123,10 @@ fn say(json: bool, text: &str) {
     }
 }
 
-fn ms(d: Duration) -> u64 {
-    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// What listings call us: the command.
 fn label(command: &[OsString]) -> String {
     let words: Vec<_> = command.iter().map(|w| w.to_string_lossy()).collect();
     words.join(" ")
-}
-
-fn open(name: &str, create: Option<Option<u64>>) -> Result<Pool> {
-    match create {
-        None => Ok(Pool::open(name)?),
-        Some(Some(n)) => Ok(Pool::open_or_create(name, permits(n)?)?),
-        Some(None) => loop {
-            match Pool::open(name) {
-                Err(PoolError::Unknown { .. }) => {}
-                other => return Ok(other?),
-            }
-            match Pool::create(name, 1) {
-                // Somebody was faster.
-                Err(PoolError::Exists { .. }) => {}
-                other => return Ok(other?),
-            }
-        },
-    }
-}
-
-fn wait<'a>(a: &Acquire, pools: &'a [Pool]) -> Result<(usize, Permit<'a>), Failure> {
-    let arms: Vec<&Pool> = pools.iter().collect();
-    let got = match (chappe::try_acquire_any(&arms), a.timeout) {
-        (Err(AcquireError::WouldBlock), None) if !a.nonblock => {
-            let _line = Line::show(pools);
-            chappe::acquire_any(&arms)
-        }
-        (Err(AcquireError::WouldBlock), Some(patience)) => {
-            let _line = Line::show(pools);
-            chappe::acquire_any_timeout(&arms, patience)
-        }
-        (got, _) => got,
-    };
-    got.map_err(|e| match (e, a.timeout) {
-        (AcquireError::WouldBlock, _) => {
-            Failure { status: TIMED_OUT, why: anyhow!("no permit of {} is free; {}", named(pools), held_by(pools)) }
-        }
-        (AcquireError::Timeout, Some(patience)) => Failure {
-            status: TIMED_OUT,
-            why: anyhow!("timed out after {} waiting for {}; {}", time::show(patience), named(pools), held_by(pools)),
-        },
-        (e, _) => Failure { status: FAILED, why: e.into() },
-    })
 }
 
 /// `{}` becomes the permit's name and `{#}` the pool's position, anywhere in any word.

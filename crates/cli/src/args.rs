@@ -7,10 +7,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Pools of permits for the processes of one machine, that lose nothing when a process is killed.
+/// Pools of permits and semaphores for the processes of one machine, that lose nothing when a process is killed.
 ///
 /// A pool has N permits; whoever acquires one has it until it ends, however it ends. `chappe acquire` runs a command
-/// under a permit of whichever of some pools has one first. There is no daemon: pools live in an arena, a file in
+/// under a permit of whichever of some pools has one first. There is no daemon: all this lives in an arena, a file in
 /// /dev/shm/chappe-UID (or in $CHAPPE_DIR). `gpu0` is the pool gpu0 of arena `default`, `lab/gpu0` that of arena `lab`.
 #[derive(Parser, Debug)]
 #[command(name = "chappe", version, after_long_help = ROOT_END, max_term_width = 100)]
@@ -29,7 +29,9 @@ Examples:
       sh -c 'echo \"I hold $CHAPPE_PERMIT\"; sleep 1'
   chappe pool create licences --permits 4
   chappe acquire licences --timeout 5m -- make sign
+  chappe acquire -n 4 --create=8 cpu -- make -j4
   chappe show licences
+  chappe sem create ready; chappe sem down ready
 
 Environment:
   CHAPPE_DIR       where arenas lie instead of /dev/shm/chappe-UID: a
@@ -39,15 +41,18 @@ Environment:
 
 Exit status:
   0 done; 1 not done, stderr says why; 2 wrong usage. `chappe acquire`
-  has its own. With --json, what chappe says on stderr is JSON, too:
-  {\"error\": TEXT}.";
+  has its own; `chappe sem down` has 124 for a wait that was in vain.
+  With --json, what chappe says on stderr is JSON, too:
+  {\"error\": TEXT}, and the status if it is not 1: {\"error\": TEXT,
+  \"status\": N}.";
 
 /// A command.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Run a command under a permit of one of some pools
+    /// Run a command under a permit of one of some pools, or under several of one pool
     ///
-    /// Takes a permit of whichever of the pools has one first, waiting in the order of arrival, runs the command, and
+    /// Takes a permit of whichever of the pools has one first (with -n, so many of the only pool, all at one moment),
+    /// waiting in the order of arrival, runs the command, and
     /// gives the permit back however the command or chappe itself ends. Two commands never run under one permit, even
     /// if chappe is killed with -9 while its command goes on: the permit is free only when the command, and what it
     /// left running, has ended, too.
@@ -70,33 +75,65 @@ pub enum Command {
         #[arg(long)]
         force: bool,
     },
-    /// List pools: of one arena, or of all
+    /// List what there is: in one arena, or in all
     ///
-    /// JSON: [{"name": TEXT, "arena": TEXT, "permits": N, "free": N, "held": N, "waiting": N}]
-    #[command(visible_alias = "list")]
+    /// JSON: [OBJECT], where OBJECT is one of
+    ///   {"name": TEXT, "arena": TEXT, "kind": "pool", "permits": N, "free": N,
+    ///     "held": N, "waiting": N}
+    ///   {"name": TEXT, "arena": TEXT, "kind": "semaphore", "value": N,
+    ///     "barging": BOOL, "waiting": N}
+    ///   {"name": TEXT, "arena": TEXT, "kind": "mutex", "holder": WHO or null,
+    ///     "torn": BOOL, "condemned": BOOL, "bytes": N, "waiting": N}
+    ///   {"name": TEXT, "arena": TEXT, "kind": "condition variable", "waiting": N}
+    /// and WHO is {"pid": N, "tid": N, "label": TEXT}
+    #[command(visible_alias = "list", verbatim_doc_comment)]
     Ls {
         /// The arena
         arena: Option<String>,
     },
-    /// Show who holds a pool's permits since when, and who waits in which order
+    /// Show how an object stands: who has it since when, and who waits in which order
     ///
-    /// A leased permit is kept by a job as well as by its holder. An orphan's holder is gone, and its job
+    /// Of a pool: its permits' holders. A leased permit is kept by a job as well as by its holder. An orphan's holder is gone, and its job
     /// goes on. Since when is exact for commands and for those who had to wait; a program that took its
-    /// permit at once has it "at least" so long.
+    /// permit at once has it "at least" so long. One that is set aside nobody has: it is for the
+    /// first in line, who waits for several.
     ///
-    /// JSON: {"name": TEXT, "arena": TEXT, "permits": N, "free": N,
+    /// Of a semaphore: its value. Of a mutex: who has it; that a holder died, and nobody has
+    /// said since that its data is whole; that it is condemned, and nobody gets it any more.
+    ///
+    /// JSON: what `ls` says of it, and
+    ///   "waiters": [{"place": N, "pid": N, "tid": N, "label": TEXT, "waiting_ms": N}],
+    ///   of a pool also
     ///   "holders": [{"permit": TEXT, "index": N, "pid": N, "tid": N, "label": TEXT,
-    ///     "held_ms": N, "held_exact": BOOL, "leased": BOOL, "orphan": BOOL}],
-    ///   "waiters": [{"place": N, "pid": N, "tid": N, "label": TEXT, "waiting_ms": N}]}
+    ///     "held_ms": N, "held_exact": BOOL, "leased": BOOL, "orphan": BOOL, "set_aside": BOOL}]
     #[command(verbatim_doc_comment)]
     Show {
-        /// The pool
+        /// The object
         name: String,
     },
+    /// Remove an object of any kind that is not in use
+    ///
+    /// Mutexes and condition variables are made by programs; this removes those, too.
+    ///
+    /// JSON: {"removed": TEXT, "kind": TEXT}
+    Rm {
+        /// The object
+        name: String,
+        /// Also one in use: who waits gets an error, and what is held there protects nothing any more
+        #[arg(long)]
+        force: bool,
+    },
+    /// Make, use or remove a semaphore: a counter of wake-ups that whoever comes first consumes
+    ///
+    /// `up` saves a wake-up, or hands it to the waiter that came first; `down` consumes one, or waits. Anybody may do
+    /// either: a wake-up has no owner, and nothing returns when somebody dies. For permits that do there is `chappe
+    /// acquire`.
+    #[command(subcommand, visible_alias = "semaphore")]
+    Sem(SemCommand),
     /// Make, resize or remove a pool
     #[command(subcommand)]
     Pool(PoolCommand),
-    /// Make or remove an arena: a region of memory that pools live in
+    /// Make or remove an arena: a region of memory that all objects live in
     #[command(subcommand)]
     Arena(ArenaCommand),
     /// Look for what is wrong, and put right what can be
@@ -107,7 +144,7 @@ pub enum Command {
     /// JSON: {"directory": TEXT,
     ///   "arenas": [{"name": TEXT, "error": TEXT or null, "findings": [FINDING],
     ///     "capacity": {"members": N, "members_used": N, "objects": N, "objects_used": N,
-    ///       "cells": N, "cells_used": N} or null}],
+    ///       "cells": N, "cells_used": N, "data": N, "data_used": N} or null}],
     ///   "kernel": [FINDING]}
     /// where FINDING is {"what": TEXT, "done": TEXT or null}
     #[command(verbatim_doc_comment)]
@@ -135,16 +172,22 @@ pub enum Command {
 /// `chappe acquire`.
 #[derive(clap::Args, Debug)]
 pub struct Acquire {
-    /// The pools to choose from, all in one arena
+    /// The pools to choose from, all in one arena; with -n of several permits, only one
     #[arg(required = true, value_name = "POOL")]
     pub pools: Vec<String>,
+    /// Take so many permits of the pool at once
+    ///
+    /// All at one moment, or none: who waits for several is not overtaken, and those behind wait until it has got them,
+    /// or has given up.
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
     /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds), then exit with 124
     #[arg(long, value_name = "DURATION", value_parser = parse, conflicts_with = "nonblock")]
     pub timeout: Option<Duration>,
-    /// Do not wait: exit with 124 if no permit is free
-    #[arg(long, short)]
+    /// Do not wait: exit with 124 if too few permits are free
+    #[arg(long)]
     pub nonblock: bool,
-    /// Make pools that are not there, with this many permits (1)
+    /// Make pools that are not there, with this many permits (as many as are taken at once)
     ///
     /// With a number, a pool that is there with another number of permits is an error.
     #[arg(long, value_name = "PERMITS", num_args = 0..=1, require_equals = true)]
@@ -161,18 +204,22 @@ pub struct Acquire {
 
 const ACQUIRE_END: &str = "\
 What the command gets in its environment:
-  CHAPPE_PERMIT        the permit: POOL, or POOL:NUMBER if its pool has
-                       several; no two running commands have the same
-  CHAPPE_INDEX         which of the pools it came from, from 0, in the
-                       order given
-  CHAPPE_PERMIT_INDEX  the permit's number in its pool, from 0
-  CHAPPE_LEASE         the lease's mark. One open file is inherited, too:
-                       whoever has either keeps the permit taken
+  CHAPPE_PERMIT          the permit: POOL, or POOL:NUMBER if its pool has
+                         several; no two running commands have the same.
+                         With -n, the first
+  CHAPPE_PERMITS         all of them, with a space between
+  CHAPPE_COUNT           how many there are
+  CHAPPE_INDEX           which of the pools it came from, from 0, in the
+                         order given
+  CHAPPE_PERMIT_INDEX    the (first) permit's number in its pool, from 0
+  CHAPPE_PERMIT_INDEXES  all the numbers, with a space between
+  CHAPPE_LEASE           the lease's mark. One open file is inherited,
+                         too: whoever has either keeps all permits taken
 
 Exit status, as env(1) and timeout(1) have it:
   the command's own; if a signal killed it, chappe dies of the same one
        (128+n in the shell)
-  124  timed out, or --nonblock and none free
+  124  timed out, or --nonblock and too few free
   125  chappe failed
   126  the command was found but cannot be run
   127  the command was not found
@@ -198,11 +245,11 @@ What stays running:
 
 With --json:
   chappe's own messages are JSON on stderr, one object a line:
-  {\"event\": \"acquired\", \"permit\": TEXT, \"pool\": TEXT, \"index\": N,
-    \"permit_index\": N, \"waited_ms\": N}
-  {\"event\": \"ended\", \"permit\": TEXT, \"status\": N or null,
-    \"signal\": N or null, \"held_ms\": N, \"left_running\": N,
-    \"taken_away\": BOOL}
+  {\"event\": \"acquired\", \"permit\": TEXT, \"permits\": [TEXT],
+    \"pool\": TEXT, \"index\": N, \"permit_index\": N, \"waited_ms\": N}
+  {\"event\": \"ended\", \"permit\": TEXT, \"permits\": [TEXT],
+    \"status\": N or null, \"signal\": N or null, \"held_ms\": N,
+    \"left_running\": N, \"taken_away\": BOOL, \"lost\": [TEXT]}
   {\"error\": TEXT, \"status\": N or null}";
 
 /// `chappe pool`.
@@ -242,6 +289,71 @@ pub enum PoolCommand {
     },
 }
 
+/// `chappe sem`.
+#[derive(Subcommand, Debug)]
+pub enum SemCommand {
+    /// Make a semaphore
+    ///
+    /// JSON: {"name": TEXT, "value": N, "barging": BOOL}
+    Create {
+        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be
+        name: String,
+        /// How many wake-ups are saved in it from the beginning
+        #[arg(long, short, value_name = "N", default_value_t = 0)]
+        value: u64,
+        /// Let newcomers overtake waiters that are just waking up: more throughput, and no promise about order
+        #[arg(long)]
+        barging: bool,
+    },
+    /// Save wake-ups, or hand them to those who wait, in the order of arrival
+    ///
+    /// Never waits. If the value would become too great, nothing is changed.
+    ///
+    /// JSON: {"name": TEXT, "added": N, "value": N}, where value is what it had a moment later
+    #[command(visible_alias = "post")]
+    Up {
+        /// The semaphore
+        name: String,
+        /// How many
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        count: u32,
+    },
+    /// Consume a wake-up, waiting for one in the order of arrival
+    ///
+    /// Exit status 124 if none came in time; 1 if the semaphore is not there, or is removed meanwhile. A signal ends
+    /// the wait as usual; what comes later goes to the next.
+    ///
+    /// JSON: {"name": TEXT, "value": N, "waited_ms": N}, where value is what is left
+    #[command(visible_alias = "wait")]
+    Down {
+        /// The semaphore
+        name: String,
+        /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds), then exit with 124
+        #[arg(long, value_name = "DURATION", value_parser = parse, conflicts_with = "nonblock")]
+        timeout: Option<Duration>,
+        /// Do not wait: exit with 124 if there is nothing to consume
+        #[arg(long)]
+        nonblock: bool,
+    },
+    /// Print how many wake-ups are saved at this moment
+    ///
+    /// JSON: {"name": TEXT, "value": N}
+    Value {
+        /// The semaphore
+        name: String,
+    },
+    /// Remove a semaphore that nobody waits on
+    ///
+    /// JSON: {"removed": TEXT}
+    Rm {
+        /// The semaphore
+        name: String,
+        /// Also one that somebody waits on, who gets an error
+        #[arg(long)]
+        force: bool,
+    },
+}
+
 /// `chappe arena`.
 #[derive(Subcommand, Debug)]
 pub enum ArenaCommand {
@@ -249,14 +361,14 @@ pub enum ArenaCommand {
     ///
     /// What is left out gets a default that suits hundreds of processes.
     ///
-    /// JSON: {"name": TEXT, "path": TEXT, "members": N, "objects": N, "cells": N}
+    /// JSON: {"name": TEXT, "path": TEXT, "members": N, "objects": N, "cells": N, "data": N}
     Create {
         /// Its name
         name: String,
         /// How many threads can use it at once
         #[arg(long, value_name = "N")]
         members: Option<u32>,
-        /// How many pools it can have
+        /// How many objects it can have
         #[arg(long, value_name = "N")]
         objects: Option<u32>,
         /// How many permits its pools can have together, beyond the first of each
@@ -266,7 +378,7 @@ pub enum ArenaCommand {
         #[arg(long, value_name = "BYTES")]
         data: Option<u64>,
     },
-    /// Remove an arena that is not in use, and all its pools
+    /// Remove an arena that is not in use, and all that is in it
     ///
     /// JSON: {"removed": TEXT}
     Rm {

@@ -1,8 +1,8 @@
-//! Making, resizing and removing pools and arenas, and taking permits away. Each answers what was done.
+//! Making, resizing and removing pools and arenas, removing objects of any kind, and taking permits away. Each answers what was done.
 
-use crate::look::{Name, holder_text};
+use crate::look::{self, Name, holder_text, who_text};
 use anyhow::{Result, anyhow, bail};
-use chappe::{Arena, ArenaOptions, Pool, PoolError};
+use chappe::{Arena, ArenaOptions, Condvar, Mutex, ObjectState, Pool, PoolError, Semaphore};
 use serde_json::{Value, json};
 
 /// Permits as the library counts them.
@@ -30,6 +30,19 @@ pub fn remove_pool(name: &str, force: bool) -> Result<Value> {
     Ok(json!({ "removed": name }))
 }
 
+/// `chappe rm`.
+pub fn remove(name: &str, force: bool) -> Result<Value> {
+    let (_, info) = look::find(name)?;
+    match info.state {
+        ObjectState::Pool(_) => Pool::remove(name, force)?,
+        ObjectState::Semaphore { .. } => Semaphore::remove(name, force)?,
+        ObjectState::Mutex { .. } => Mutex::<()>::remove(name, force)?,
+        ObjectState::Condvar => Condvar::remove(name, force)?,
+        _ => bail!("this chappe does not know how to remove a {}", info.kind),
+    }
+    Ok(json!({ "removed": name, "kind": info.kind }))
+}
+
 /// `chappe arena create`.
 pub fn create_arena(name: &str, options: &ArenaOptions) -> Result<Value> {
     let arena = Arena::create(name, options)?;
@@ -37,6 +50,7 @@ pub fn create_arena(name: &str, options: &ArenaOptions) -> Result<Value> {
     let path = arena.path().map(|p| p.display().to_string());
     Ok(json!({
         "name": arena.name(), "path": path, "members": has.members, "objects": has.objects, "cells": has.cells,
+        "data": has.data,
     }))
 }
 
@@ -59,12 +73,15 @@ pub fn release(name: &str, index: Option<u32>, force: bool) -> Result<Value> {
             )
         }
     };
-    crate::look::recover(&pool);
+    look::recover(&pool);
     let permit = Name::of(&pool).permit(index);
     if !force {
         let Some(h) = pool.holders().into_iter().find(|h| h.index == index) else {
             return Err(PoolError::NotHeld { name: pool.name(), index, permits: pool.permits() }.into());
         };
+        if h.set_aside {
+            bail!("permit {permit} is set aside for {}, who waits for it", who_text(&h.who));
+        }
         bail!(
             "permit {permit} is held by {}; it comes back when that ends. To take it away all the same: \
              `chappe release {permit} --force`",

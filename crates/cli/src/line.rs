@@ -1,12 +1,12 @@
-//! The line that says what chappe waits for: who has it, and our place in the queue.
+//! The line that says what chappe waits for: our place in the queue, and who has it.
 //!
 //! Only where stderr is a terminal and we are in its foreground. It is rewritten in place and erased when the wait is
 //! over, also when a signal ends it: the thread that writes the line holds the signals back until it has erased it.
 
-use crate::look::holder_text;
+use crate::look::{holder_text, permits_text};
 use crate::signals::{Set, heeded};
 use crate::terminal;
-use chappe::Pool;
+use chappe::{Pool, Semaphore, Waiter};
 use std::io::{IsTerminal, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -21,19 +21,18 @@ pub struct Line {
 }
 
 impl Line {
-    /// Begins to show it, if there is a terminal. Without it nothing is lost, so nothing of it is an error.
-    pub fn show(pools: &[Pool]) -> Option<Line> {
+    /// Begins to show what `text` says, if there is a terminal. Without it nothing is lost, so nothing of it is an error.
+    pub fn show(text: impl Fn() -> String + Send + 'static) -> Option<Line> {
         if !std::io::stderr().is_terminal() {
             return None;
         }
         let (stop, stopped) = UnixStream::pair().ok()?;
         let held_back = Set::of(&heeded(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT]));
         let came = held_back.descriptor().ok()?;
-        let pools = pools.to_vec();
         let before = Set::blocked_now();
         held_back.block();
         let thread = std::thread::Builder::new().name("chappe-line".into());
-        let thread = thread.spawn(move || write_until(&pools, &stopped, &came, held_back)).ok();
+        let thread = thread.spawn(move || write_until(&text, &stopped, &came, held_back)).ok();
         Some(Line { stop: Some(stop), thread, before })
     }
 }
@@ -49,7 +48,7 @@ impl Drop for Line {
     }
 }
 
-fn write_until(pools: &[Pool], stop: &UnixStream, came: &OwnedFd, held_back: Set) {
+fn write_until(text: &dyn Fn() -> String, stop: &UnixStream, came: &OwnedFd, held_back: Set) {
     Set::of(&[libc::SIGTTOU]).block();
     let mut shown = false;
     // A wait that is over at once is not worth a line.
@@ -65,7 +64,7 @@ fn write_until(pools: &[Pool], stop: &UnixStream, came: &OwnedFd, held_back: Set
             return;
         }
         if terminal::may_write(2) {
-            put(&format!("\r{}\x1b[K", fit(&text(pools), terminal::columns(2) - 1)));
+            put(&format!("\r{}\x1b[K", fit(&text(), terminal::columns(2) - 1)));
             shown = true;
         }
         pause = Duration::from_millis(500);
@@ -87,11 +86,26 @@ fn put(text: &str) {
 }
 
 /// "chappe: waiting for gpu0 or gpu1, 2nd in line; held by pid 4242 `make` for 3m12s, ..."
-fn text(pools: &[Pool]) -> String {
+pub fn for_pools(pools: &[Pool], n: u32) -> String {
+    let queues = pools.iter().map(Pool::waiters);
+    format!("chappe: waiting for {}{}; {}", wanted(pools, n), place(queues), held_by(pools))
+}
+
+/// "chappe: waiting for semaphore ready, 2nd in line".
+pub fn for_semaphore(sem: &Semaphore) -> String {
+    format!("chappe: waiting for semaphore {}{}", sem.name(), place(std::iter::once(sem.waiters())))
+}
+
+/// ", 2nd in line": the best of our places.
+fn place(queues: impl Iterator<Item = Vec<Waiter>>) -> String {
     let me = std::process::id();
-    let place = pools.iter().filter_map(|p| p.waiters().iter().position(|w| w.who.pid == me)).min();
-    let place = place.map_or_else(String::new, |p| format!(", {} in line", ordinal(p + 1)));
-    format!("chappe: waiting for {}{place}; {}", named(pools), held_by(pools))
+    let place = queues.filter_map(|q| q.iter().position(|w| w.who.pid == me)).min();
+    place.map_or_else(String::new, |p| format!(", {} in line", ordinal(p + 1)))
+}
+
+/// "gpu0 or gpu1", "4 permits of cpu".
+pub fn wanted(pools: &[Pool], n: u32) -> String {
+    if n == 1 { named(pools) } else { format!("{} of {}", permits_text(n), named(pools)) }
 }
 
 /// "gpu0, gpu1 or gpu2".
@@ -107,7 +121,8 @@ pub fn named(pools: &[Pool]) -> String {
 /// "held by pid 4242 `make` for 3m12s, pid 4243 `make` for 2s and 2 more".
 pub fn held_by(pools: &[Pool]) -> String {
     const MOST: usize = 4;
-    let all: Vec<String> = pools.iter().flat_map(Pool::holders).map(|h| holder_text(&h)).collect();
+    let all: Vec<String> =
+        pools.iter().flat_map(Pool::holders).filter(|h| !h.set_aside).map(|h| holder_text(&h)).collect();
     match all.len() {
         0 => "a permit is coming back".into(),
         n if n <= MOST => format!("held by {}", all.join(", ")),

@@ -1,10 +1,9 @@
-//! Showing pools and arenas, to people and to programs.
+//! What things are called and how they stand, in words and as programs are told.
 
-use crate::{tell, time};
+use crate::time;
 use anyhow::Result;
-use chappe::{Arena, Finding, Holder, LifeState, Pool, Waiter, Who};
+use chappe::{Arena, ArenaError, Holder, LifeState, ObjectError, ObjectInfo, ObjectState, Pool, PoolError, Who};
 use serde::Serialize;
-use std::fmt::Write;
 use std::time::Duration;
 
 /// What a pool's permits are called.
@@ -35,16 +34,48 @@ pub fn recover(pool: &Pool) {
 
 /// The arena of a named pool, unless it is gone.
 pub fn arena_of(pool: &Pool) -> Option<Arena> {
-    Arena::open(&split(&pool.name()).0).ok()
+    Arena::open(split(&pool.name()).0).ok()
 }
 
-fn split(name: &str) -> (String, String) {
-    let (arena, pool) = name.split_once('/').unwrap_or(("default", name));
-    (arena.into(), pool.into())
+/// `lab/gpu0` is `gpu0` in arena `lab`.
+pub fn split(name: &str) -> (&str, &str) {
+    name.split_once('/').unwrap_or(("default", name))
 }
 
-fn ms(d: Duration) -> u64 {
+/// An object of any kind, as it stands once the dead are recovered, and its arena.
+///
+/// # Errors
+/// That it is not there, with the names of those that are.
+pub fn find(name: &str) -> Result<(Arena, ObjectInfo), ObjectError> {
+    match Pool::open(name) {
+        Ok(pool) => recover(&pool),
+        Err(PoolError::Arena(ArenaError::Name { name, what, why })) => {
+            let what = if what == "pool" { "object" } else { what };
+            return Err(ArenaError::Name { name, what, why }.into());
+        }
+        // It is of another kind, or not there: see below.
+        Err(_) => {}
+    }
+    let (arena, object) = split(name);
+    let arena = match Arena::open(arena) {
+        Err(ArenaError::NotFound { .. }) => {
+            let (name, arena) = (name.into(), arena.into());
+            return Err(ObjectError::Unknown { kind: "object", name, arena, existing: Vec::new() });
+        }
+        other => other?,
+    };
+    arena.map().recover_dead();
+    Ok((arena, arena.object(object)?))
+}
+
+/// A time as programs are told.
+pub fn ms(d: Duration) -> u64 {
     u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// "1 permit", "2 permits".
+pub fn permits_text(n: u32) -> String {
+    format!("{n} permit{}", if n == 1 { "" } else { "s" })
 }
 
 /// "pid 4242 `make -j8` for 3m12s".
@@ -59,247 +90,74 @@ pub fn holder_text(h: &Holder) -> String {
     format!("{what} for {bound}{}", time::show(h.held))
 }
 
-fn who_text(who: &Who) -> String {
+/// "pid 4242 `make -j8`".
+pub fn who_text(who: &Who) -> String {
     let dead = if who.life == LifeState::Dead { " (dead)" } else { "" };
     format!("pid {} `{}`{dead}", who.pid, who.label.replace(char::is_control, " "))
 }
 
+/// "3 permits, 2 free, 1 held"; "value 3, barging"; "locked by pid 4242 `make`, 16 bytes".
+pub fn state_text(state: &ObjectState) -> String {
+    match state {
+        ObjectState::Pool(p) => format!("{}, {} free, {} held", permits_text(p.permits), p.free, p.held),
+        ObjectState::Semaphore { value, barging } => {
+            format!("value {value}{}", if *barging { ", barging" } else { "" })
+        }
+        ObjectState::Mutex { condemned: true, bytes, .. } => format!("condemned, {bytes} bytes"),
+        ObjectState::Mutex { holder, torn, bytes, .. } => {
+            let lock = holder.as_ref().map_or_else(|| "free".into(), |who| format!("locked by {}", who_text(who)));
+            format!("{lock}{}, {bytes} bytes", if *torn { ", a holder died" } else { "" })
+        }
+        _ => String::new(),
+    }
+}
+
+/// An object, as programs are told.
 #[derive(Serialize)]
-struct PoolRow {
+pub struct Row {
     name: String,
     arena: String,
-    permits: u32,
-    free: u32,
-    held: u32,
+    kind: &'static str,
+    #[serde(flatten)]
+    state: StateView,
     waiting: u32,
 }
 
-/// `chappe ls`. Status 1 if an arena could not be looked at.
-pub fn list(only: Option<&str>, json: bool) -> Result<(String, u8)> {
-    let names = match only {
-        Some(one) => vec![one.to_owned()],
-        None => Arena::list()?,
-    };
-    let mut rows = Vec::new();
-    let mut status = 0;
-    for name in names {
-        let arena = match Arena::open(&name) {
-            Ok(a) => a,
-            Err(e) if only.is_some() => return Err(e.into()),
-            Err(e) => {
-                if json {
-                    tell(serde_json::json!({ "error": e.to_string() }));
-                } else {
-                    tell(format_args!("chappe: {e}"));
-                }
-                status = 1;
-                continue;
-            }
-        };
-        rows.extend(rows_of(arena));
-    }
-    Ok((if json { serde_json::to_string(&rows)? + "\n" } else { table(&rows) }, status))
-}
-
-fn rows_of(arena: Arena) -> Vec<PoolRow> {
-    arena.map().recover_dead();
-    let in_it = Pool::list(arena);
-    for pool in in_it.iter().filter(|p| p.held > 0).filter_map(|p| Pool::in_arena(arena, &p.name).ok()) {
-        pool.settle();
-    }
-    let name_of = |pool: &str| if arena.name() == "default" { pool.into() } else { format!("{}/{pool}", arena.name()) };
-    Pool::list(arena)
-        .into_iter()
-        .map(|p| PoolRow {
-            name: name_of(&p.name),
-            arena: arena.name(),
-            permits: p.permits,
-            free: p.free,
-            held: p.held,
-            waiting: p.waiting,
-        })
-        .collect()
-}
-
-fn table(rows: &[PoolRow]) -> String {
-    let wide = rows.iter().map(|r| r.name.len()).max().unwrap_or(0).max(4);
-    let mut text = String::new();
-    if !rows.is_empty() {
-        let _ = writeln!(text, "{:wide$}  PERMITS  FREE  HELD  WAITING", "POOL");
-    }
-    for r in rows {
-        let _ = writeln!(text, "{:wide$}  {:>7}  {:>4}  {:>4}  {:>7}", r.name, r.permits, r.free, r.held, r.waiting);
-    }
-    text
+#[derive(Serialize)]
+#[serde(untagged)]
+enum StateView {
+    Pool { permits: u32, free: u32, held: u32 },
+    Semaphore { value: u32, barging: bool },
+    Mutex { holder: Option<WhoView>, torn: bool, condemned: bool, bytes: u32 },
+    Plain {},
 }
 
 #[derive(Serialize)]
-struct PoolView {
-    name: String,
-    arena: String,
-    permits: u32,
-    free: u32,
-    holders: Vec<HolderView>,
-    waiters: Vec<WaiterView>,
-}
-
-#[derive(Serialize)]
-struct HolderView {
-    permit: String,
-    index: u32,
+struct WhoView {
     pid: u32,
     tid: u32,
     label: String,
-    held_ms: u64,
-    held_exact: bool,
-    leased: bool,
-    orphan: bool,
 }
 
-#[derive(Serialize)]
-struct WaiterView {
-    place: usize,
-    pid: u32,
-    tid: u32,
-    label: String,
-    waiting_ms: u64,
+/// What an object is called by users.
+pub fn called(arena: Arena, info: &ObjectInfo) -> String {
+    if arena.name() == "default" { info.name.clone() } else { format!("{}/{}", arena.name(), info.name) }
 }
 
-/// `chappe show`.
-pub fn show(name: &str, json: bool) -> Result<String> {
-    let pool = Pool::open(name)?;
-    recover(&pool);
-    let (holders, waiters) = (pool.holders(), pool.waiters());
-    if !json {
-        return Ok(show_text(&pool, &holders, &waiters));
-    }
-    let names = Name::of(&pool);
-    let view = PoolView {
-        arena: split(&pool.name()).0,
-        name: pool.name(),
-        permits: pool.permits(),
-        free: pool.available(),
-        holders: holders
-            .into_iter()
-            .map(|h| HolderView {
-                permit: names.permit(h.index),
-                index: h.index,
-                pid: h.who.pid,
-                tid: h.who.tid,
-                label: h.who.label,
-                held_ms: ms(h.held),
-                held_exact: h.exact,
-                leased: h.leased,
-                orphan: h.orphan,
-            })
-            .collect(),
-        waiters: (1..)
-            .zip(waiters)
-            .map(|(place, w)| WaiterView {
-                place,
-                pid: w.who.pid,
-                tid: w.who.tid,
-                label: w.who.label,
-                waiting_ms: ms(w.waiting),
-            })
-            .collect(),
-    };
-    Ok(serde_json::to_string(&view)? + "\n")
-}
-
-fn show_text(pool: &Pool, holders: &[Holder], waiters: &[Waiter]) -> String {
-    let names = Name::of(pool);
-    let plural = if pool.permits() == 1 { "" } else { "s" };
-    let mut text = format!(
-        "{}: {} permit{plural}, {} free, {} waiting\n",
-        pool.name(),
-        pool.permits(),
-        pool.available(),
-        waiters.len()
-    );
-    for h in holders {
-        let kind = match (h.orphan, h.leased) {
-            (true, _) => ", orphan",
-            (_, true) => ", leased",
-            _ => "",
+impl Row {
+    /// An object of an arena.
+    pub fn of(arena: Arena, info: &ObjectInfo) -> Row {
+        let state = match &info.state {
+            ObjectState::Pool(p) => StateView::Pool { permits: p.permits, free: p.free, held: p.held },
+            ObjectState::Semaphore { value, barging } => StateView::Semaphore { value: *value, barging: *barging },
+            ObjectState::Mutex { holder, torn, condemned, bytes } => StateView::Mutex {
+                holder: holder.clone().map(|w| WhoView { pid: w.pid, tid: w.tid, label: w.label }),
+                torn: *torn,
+                condemned: *condemned,
+                bytes: *bytes,
+            },
+            _ => StateView::Plain {},
         };
-        let _ =
-            writeln!(text, "  {}  held by {}, since {}{kind}", names.permit(h.index), holder_text(h), time::at(h.held));
-    }
-    for (place, w) in (1..).zip(waiters) {
-        let _ = writeln!(text, "  {place}. in line: {} for {}", who_text(&w.who), time::show(w.waiting));
-    }
-    text
-}
-
-#[derive(Serialize)]
-struct FindingView<'a> {
-    what: &'a str,
-    done: Option<&'a str>,
-}
-
-fn findings(all: &[Finding]) -> Vec<FindingView<'_>> {
-    all.iter().map(|f| FindingView { what: &f.what, done: f.done.as_deref() }).collect()
-}
-
-/// `chappe doctor`. Status 1 if an arena cannot be used.
-pub fn doctor(json: bool) -> Result<(String, u8)> {
-    let found = chappe::doctor()?;
-    let status = u8::from(found.arenas.iter().any(|a| a.error.is_some()));
-    if json {
-        let arenas: Vec<_> = found
-            .arenas
-            .iter()
-            .map(|a| {
-                let capacity = a.capacity.as_ref().map(|c| {
-                    serde_json::json!({
-                        "members": c.members, "members_used": c.members_used,
-                        "objects": c.objects, "objects_used": c.objects_used,
-                        "cells": c.cells, "cells_used": c.cells_used,
-                    })
-                });
-                let error = a.error.as_ref().map(ToString::to_string);
-                serde_json::json!({
-                    "name": a.name, "error": error, "findings": findings(&a.findings), "capacity": capacity,
-                })
-            })
-            .collect();
-        let all = serde_json::json!({
-            "directory": found.directory, "arenas": arenas, "kernel": findings(&found.kernel),
-        });
-        return Ok((format!("{all}\n"), status));
-    }
-    let mut text = format!("arenas in {}: {}\n", found.directory, found.arenas.len());
-    for a in &found.arenas {
-        match (&a.error, &a.capacity) {
-            (Some(e), _) => {
-                let _ = writeln!(text, "  {}: cannot be used: {e}", a.name);
-            }
-            (None, Some(c)) => {
-                let _ = writeln!(
-                    text,
-                    "  {}: {} of {} members, {} of {} objects, {} of {} cells in use",
-                    a.name, c.members_used, c.members, c.objects_used, c.objects, c.cells_used, c.cells
-                );
-            }
-            (None, None) => {}
-        }
-        finding_lines(&mut text, "    ", &a.findings);
-    }
-    if found.kernel.is_empty() {
-        text.push_str("kernel: has all that chappe can use\n");
-    } else {
-        text.push_str("kernel:\n");
-        finding_lines(&mut text, "  ", &found.kernel);
-    }
-    Ok((text, status))
-}
-
-fn finding_lines(text: &mut String, indent: &str, all: &[Finding]) {
-    for f in all {
-        let _ = match &f.done {
-            Some(done) => writeln!(text, "{indent}{}; {done}", f.what),
-            None => writeln!(text, "{indent}{}", f.what),
-        };
+        Row { name: called(arena, info), arena: arena.name(), kind: info.kind, state, waiting: info.waiting }
     }
 }

@@ -1,19 +1,24 @@
 //! The command `chappe`: pools of permits for shell users.
 //!
 //! [`args`] says what can be written, [`acquire`] is the main job: it takes a permit, starts the job ([`job`]), stays
-//! with it ([`supervise`]) and sees what it leaves behind ([`keep`]). [`look`] shows, [`change`] makes and removes.
+//! with it ([`supervise`]) and sees what it leaves behind ([`keep`]). [`list`] shows, [`change`] makes and removes, [`sem`]
+//! does all of that for semaphores.
 
 mod acquire;
 mod args;
 mod change;
 mod family;
+mod health;
 mod job;
 mod keep;
 mod line;
+mod list;
 mod look;
 mod man;
+mod sem;
 mod signals;
 mod supervise;
+mod take;
 mod terminal;
 mod time;
 
@@ -44,17 +49,16 @@ fn main() -> ExitCode {
         }
     };
     let json = cli.json;
-    let acquiring = matches!(cli.command, Command::Acquire(_));
     match run(cli, file_size) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
             let text = failure.why.to_string();
             if !json {
                 tell(format_args!("chappe: {text}"));
-            } else if acquiring {
-                tell(json!({ "error": text, "status": failure.status }));
-            } else {
+            } else if failure.status == 1 {
                 tell(json!({ "error": text }));
+            } else {
+                tell(json!({ "error": text, "status": failure.status }));
             }
             ExitCode::from(failure.status)
         }
@@ -71,10 +75,12 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
     let json = cli.json;
     match cli.command {
         Command::Acquire(a) => return acquire::run(&a, json, file_size),
-        Command::Doctor => return print(look::doctor(json)),
-        Command::Ls { arena } => return print(look::list(arena.as_deref(), json)),
-        Command::Show { name } => return print(look::show(&name, json).map(|text| (text, 0))),
+        Command::Doctor => return print(health::doctor(json)),
+        Command::Ls { arena } => return print(list::list(arena.as_deref(), json)),
+        Command::Show { name } => return print(list::show(&name, json).map(|text| (text, 0))),
         Command::Release { name, index, force } => done(change::release(&name, index, force), json),
+        Command::Rm { name, force } => done(change::remove(&name, force), json),
+        Command::Sem(command) => return sem::run(&command, json),
         Command::Pool(PoolCommand::Create { name, permits }) => done(change::create_pool(&name, permits), json),
         Command::Pool(PoolCommand::Resize { name, permits }) => done(change::resize_pool(&name, permits), json),
         Command::Pool(PoolCommand::Rm { name, force }) => done(change::remove_pool(&name, force), json),

@@ -12,6 +12,24 @@ fn listed(names: &[String], what: &str) -> String {
     }
 }
 
+fn plural(kind: &str) -> &'static str {
+    match kind {
+        "semaphore" => "semaphores",
+        "mutex" => "mutexes",
+        "condition variable" => "condition variables",
+        _ => "objects",
+    }
+}
+
+/// How one comes to be there.
+fn made(kind: &str, name: &str) -> String {
+    match kind {
+        "semaphore" => format!("`chappe sem create {name}` makes one"),
+        "mutex" | "condition variable" => "programs make them: make it first".into(),
+        _ => format!("`chappe pool create {name}` and `chappe sem create {name}` make one"),
+    }
+}
+
 fn inside(source: &io::Error) -> String {
     source.to_string()
 }
@@ -177,7 +195,7 @@ pub enum LeaseError {
 #[non_exhaustive]
 pub enum ObjectError {
     /// There is none of this name.
-    #[error("there is no {kind} `{name}` in arena `{arena}` ({}); make it first", listed(.existing, &format!("{kind}s")))]
+    #[error("there is no {kind} `{name}` in arena `{arena}` ({}); {}", listed(.existing, plural(.kind)), made(.kind, .name))]
     Unknown {
         /// What was looked for.
         kind: &'static str,

@@ -188,6 +188,11 @@ impl<'a> Permits<'a> {
         process::is_incarnation(self.incarnation) && self.many.all().all(|taken| self.pool.still(taken))
     }
 
+    /// Those of them that were taken away by force.
+    pub fn lost(&self) -> impl Iterator<Item = u32> + '_ {
+        self.many.all().filter(|taken| !self.pool.still(*taken)).map(|taken| taken.position)
+    }
+
     /// Makes all of them leases, with one file and one mark. See [`Permit::lease`].
     ///
     /// # Errors

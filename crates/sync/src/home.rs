@@ -4,11 +4,13 @@
 //! for the same file. A forked child has its parent's mappings; its copy of the private arena is purged of everybody
 //! before its first use.
 
-use crate::inspect::ObjectInfo;
+use crate::error::ObjectError;
+use crate::handle::full_name;
+use crate::inspect::{self, ObjectInfo, Waiter};
 use crate::seat::leave;
 use crate::wait::State;
 use chappe_arena::layout::{BLOCK, Geometry, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS};
-use chappe_arena::{ArenaError, Hooks, Map, Who, check_name, io_at};
+use chappe_arena::{ArenaError, Hooks, Map, Place, Who, check_name, io_at};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
 use chappe_plat::process;
@@ -75,6 +77,10 @@ pub struct Capacity {
     pub cells: u32,
     /// Table cells of living objects.
     pub cells_used: u32,
+    /// Bytes of data that mutexes can guard.
+    pub data: u64,
+    /// Bytes of living mutexes' data, in steps of 64.
+    pub data_used: u64,
     /// Bytes of shared memory in all.
     pub bytes: u64,
 }
@@ -319,7 +325,34 @@ impl Arena {
 
     /// What is in it, by name.
     pub fn objects(&self) -> Vec<ObjectInfo> {
-        crate::inspect::objects(self.0)
+        inspect::objects(self.0)
+    }
+
+    /// One of the things in it, by its name there.
+    ///
+    /// # Errors
+    /// `Unknown`, which names those that are there; `Arena` if it is no name.
+    pub fn object(&self, name: &str) -> Result<ObjectInfo, ObjectError> {
+        inspect::look(self.0, self.find(name)?).ok_or_else(|| self.unknown(name))
+    }
+
+    /// Who waits on one of them, in the order in which they will be served.
+    ///
+    /// # Errors
+    /// As [`Arena::object`].
+    pub fn waiters(&self, name: &str) -> Result<Vec<Waiter>, ObjectError> {
+        Ok(inspect::waiters(self.0, self.find(name)?))
+    }
+
+    fn find(&self, name: &str) -> Result<Place, ObjectError> {
+        check_name(name, "object")?;
+        self.0.find(name).ok_or_else(|| self.unknown(name))
+    }
+
+    fn unknown(&self, name: &str) -> ObjectError {
+        let full = |name: &str| full_name(self.0.name(), name);
+        let existing = self.objects().iter().map(|o| full(&o.name)).collect();
+        ObjectError::Unknown { kind: "object", name: full(name), arena: self.name(), existing }
     }
 
     /// How much of it is in use.
@@ -333,6 +366,11 @@ impl Arena {
             objects_used: objects.len() as u32,
             cells: g.cells,
             cells_used: objects.iter().flat_map(|p| self.0.extents(p.index)).map(|(_, len)| len).sum(),
+            data: u64::from(g.blocks) * BLOCK as u64,
+            data_used: objects
+                .iter()
+                .map(|p| u64::from(inspect::bytes(self.0, *p)).next_multiple_of(BLOCK as u64))
+                .sum(),
             bytes: g.len() as u64,
         }
     }

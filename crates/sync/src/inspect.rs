@@ -30,6 +30,8 @@ pub struct Holder {
     pub leased: bool,
     /// Its holder is gone, and its job goes on.
     pub orphan: bool,
+    /// Nobody has it yet: it is set aside for the first in line, who waits for several or is just waking up.
+    pub set_aside: bool,
 }
 
 /// One who waits for a permit.
@@ -106,7 +108,7 @@ pub(crate) fn objects(map: &'static Map) -> Vec<ObjectInfo> {
     all
 }
 
-fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
+pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
     let o = map.object(place.index);
     let kind = place.head.kind()?;
     let state = match kind {
@@ -116,8 +118,7 @@ fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
             holder: lock::holder(o).map(|(member, _)| map.who(member)),
             torn: lock::is_torn(o),
             condemned: lock::condemned(o),
-            // Acquire: written before the object was in service.
-            bytes: o.permits.load(Ordering::Acquire),
+            bytes: bytes(map, place),
         },
         Kind::Condvar => ObjectState::Condvar,
     };
@@ -126,6 +127,12 @@ fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
     // Acquire: the second look, after the name was read: the slot was not used again meanwhile.
     let same = Head(o.head.load(Ordering::Acquire)) == place.head;
     same.then_some(ObjectInfo { name, kind: kind.name(), state, waiting })
+}
+
+/// How many bytes of data a mutex guards in the arena; anything else has none.
+pub(crate) fn bytes(map: &Map, place: Place) -> u32 {
+    // Acquire: written before the object was in service.
+    if place.head.is_live(Kind::Mutex) { map.object(place.index).permits.load(Ordering::Acquire) } else { 0 }
 }
 
 fn since(at: u64) -> Duration {
@@ -147,6 +154,7 @@ pub(crate) fn holders(map: &'static Map, place: Place) -> Vec<Holder> {
             exact,
             leased: word.tag() == Tag::Leased,
             orphan: goes_on_alone(map, word),
+            set_aside: word.tag() == Tag::Reserved,
         });
     }
     all

@@ -181,8 +181,22 @@ fn runs(map: &Map, byte: u64, tries: u32) -> bool {
 
 /// Gives a leased permit back: free if its job is gone, else an orphan. False: it was taken away before.
 pub(crate) fn end(map: &'static Map, object: u32, position: u32, leased: Word) -> bool {
-    let Some(cell) = cell_at(map, object, position) else { return false };
     let orphan = runs(map, byte(map, object, position, leased), PATIENT);
+    end_as(map, object, position, leased, orphan)
+}
+
+/// As [`end`], for permits that became leases together: one file and one mark are theirs, so what keeps one keeps all. To
+/// look for each by itself would read all of /proc as often. Those of them that are no leases are left alone.
+pub(crate) fn end_all(map: &'static Map, object: u32, all: impl Iterator<Item = Taken>) {
+    let mut orphan = None;
+    for Taken { position, word } in all.filter(|taken| taken.word.tag() == Tag::Leased) {
+        let orphan = *orphan.get_or_insert_with(|| runs(map, byte(map, object, position, word), PATIENT));
+        end_as(map, object, position, word, orphan);
+    }
+}
+
+fn end_as(map: &'static Map, object: u32, position: u32, leased: Word, orphan: bool) -> bool {
+    let Some(cell) = cell_at(map, object, position) else { return false };
     let next = if orphan { leased.orphaned() } else { leased.freed() };
     if !cell.swap(leased, next) {
         return false;

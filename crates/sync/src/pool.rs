@@ -454,7 +454,8 @@ impl Pool {
 
     pub(crate) fn back_many(&self, many: &mut Many) {
         if many.all().any(|taken| taken.word.tag() == Tag::Leased) {
-            for taken in many.all() {
+            lease::end_all(self.map, self.place.index, many.all());
+            for taken in many.all().filter(|taken| taken.word.tag() != Tag::Leased) {
                 self.back(taken);
             }
         } else {

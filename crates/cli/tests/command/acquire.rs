@@ -1,7 +1,7 @@
 //! Taking a permit and running a command under it.
 
 use crate::place::{Place, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::os::unix::process::CommandExt;
 
@@ -74,7 +74,7 @@ fn permits_of_one_pool_have_names_of_their_own() {
         names.insert(here.read(&format!("n{i}")));
     }
     assert_eq!(names, (0..4).map(|i| format!("slots:{i}")).collect());
-    assert_eq!(here.fails(124, &["acquire", "-n", "slots", "--", "true"]).matches("held by pid").count(), 1);
+    assert_eq!(here.fails(124, &["acquire", "--nonblock", "slots", "--", "true"]).matches("held by pid").count(), 1);
     here.go("x");
     for a in all {
         assert_eq!(a.end().status, Some(0));
@@ -187,10 +187,12 @@ fn json_tells_what_happened() {
     let (pool, permit) = (events[0]["pool"].as_str().unwrap(), events[0]["permit"].as_str().unwrap());
     assert_eq!(permit, format!("{pool}:{}", events[0]["permit_index"]));
     assert_eq!(events[0]["index"], u64::from(pool == "b"));
+    assert_eq!(events[0]["permits"], json!([permit]));
     assert!(events[0]["waited_ms"].is_u64());
     assert_eq!(events[1]["event"], "ended");
     assert_eq!((&events[1]["status"], &events[1]["signal"]), (&5.into(), &Value::Null));
     assert_eq!((&events[1]["left_running"], &events[1]["taken_away"]), (&0.into(), &false.into()));
+    assert_eq!((&events[1]["permits"], &events[1]["lost"]), (&json!([permit]), &json!([])));
     let error: Value = serde_json::from_str(&here.fails(125, &["--json", "acquire", "c", "--", "true"])).unwrap();
     assert_eq!(error["status"], 125);
     assert!(error["error"].as_str().unwrap().contains("chappe pool create c"));

@@ -25,16 +25,15 @@ fn an_unknown_pool_names_those_that_are_there_and_the_command_that_makes_one() {
     says(&here.fails(125, &["acquire", "gpu9", "--", "true"]), &parts);
     says(&here.fails(125, &["acquire", "gpu9", "--", "true"]), &["no pools exist here yet"]);
     here.ok(&["pool", "create", "gpu0"]);
-    says(&here.fails(1, &["show", "gpu9"]), &["there is only `gpu0`"]);
+    says(&here.fails(1, &["release", "gpu9"]), &["there is only `gpu0`"]);
     here.ok(&["pool", "create", "gpu1"]);
-    for args in [&["show", "gpu9"][..], &["pool", "rm", "gpu9"], &["pool", "resize", "gpu9", "2"], &["release", "gpu9"]]
-    {
+    for args in [&["pool", "rm", "gpu9"][..], &["pool", "resize", "gpu9", "2"], &["release", "gpu9"]] {
         says(&here.fails(1, args), &parts);
         says(&here.fails(1, args), &["there are `gpu0`, `gpu1`"]);
     }
-    says(&here.fails(1, &["show", "lab/x"]), &["no pool `lab/x`", "`chappe pool create lab/x` makes one"]);
+    says(&here.fails(1, &["pool", "rm", "lab/x"]), &["no pool `lab/x`", "`chappe pool create lab/x` makes one"]);
     here.ok(&["pool", "create", "lab/y"]);
-    says(&here.fails(1, &["show", "lab/x"]), &["there is only `lab/y`"]);
+    says(&here.fails(1, &["pool", "rm", "lab/x"]), &["there is only `lab/y`"]);
     says(&here.fails(1, &["ls", "nowhere"]), &["no arena `nowhere`", "`chappe arena create nowhere` makes one"]);
     says(&here.fails(1, &["arena", "rm", "nowhere"]), &["no arena `nowhere`"]);
 }
@@ -193,7 +192,7 @@ fn removed_while_in_use() {
         says(&ran.err, &["pool `p` was removed while it was in use"]);
         assert!(crate::place::runs(job), "its job goes on");
         let gone = here.fails(1, &["show", "p"]);
-        says(&gone, &["no pool `p`"]);
+        says(&gone, &["no object `p`"]);
         here.ok(&["acquire", "--create", "p", "--", "true"]);
         here.go("a");
         assert_eq!(holder.end().status, Some(0));
@@ -223,7 +222,8 @@ fn a_full_file_system_is_an_error_and_no_crash() {
         let ran = Place::spawn(&mut full).end();
         assert_eq!(ran.status, Some(125), "{ran:?}");
         says(&ran.err, &parts);
-        let mut small = here.command(&["arena", "create", "default", "--members=4", "--objects=4", "--cells=4"]);
+        let mut small =
+            here.command(&["arena", "create", "default", "--members=4", "--objects=4", "--cells=4", "--data=64"]);
         on_a_small_tmpfs(&mut small, &here);
         assert_eq!(Place::spawn(&mut small).end().status, Some(0));
     }

@@ -19,7 +19,7 @@ fn a_killed_supervisors_job_keeps_the_permit_until_it_ends() {
     assert!(runs(job), "the job goes on");
     assert_eq!(orphan["leased"], true);
     assert!(here.ok(&["show", "p"]).contains("a job whose holder is gone"));
-    assert!(here.fails(124, &["acquire", "-n", "p", "--", "true"]).contains("a job whose holder is gone"));
+    assert!(here.fails(124, &["acquire", "--nonblock", "p", "--", "true"]).contains("a job whose holder is gone"));
     assert!(here.ok(&["doctor"]).contains("is kept by a job whose holder is gone"));
     assert!(!here.file("next").exists());
     here.wait_for_waiters("p", 1);

@@ -11,21 +11,24 @@ fn every_command_speaks_json() {
     assert_eq!(here.json(&["pool", "resize", "gpu", "3"]), json!({"name": "gpu", "permits": 3}));
     let made = here.json(&["arena", "create", "lab", "--members", "8", "--objects", "16", "--cells", "32"]);
     let path = here.arenas().join("lab").display().to_string();
-    assert_eq!(made, json!({"name": "lab", "path": path, "members": 8, "objects": 16, "cells": 32}));
+    assert_eq!(made, json!({"name": "lab", "path": path, "members": 8, "objects": 16, "cells": 32, "data": 1 << 20}));
+    let made = here.json(&["arena", "create", "tiny", "--data", "65"]);
+    assert_eq!(made["data"], 128, "in steps of 64");
+    here.ok(&["arena", "rm", "tiny"]);
     assert_eq!(here.json(&["pool", "create", "lab/x"]), json!({"name": "lab/x", "permits": 1}));
     let (a, _) = here.holder("a", &["gpu"]);
     assert_eq!(
         here.json(&["ls"]),
         json!([
-            {"name": "gpu", "arena": "default", "permits": 3, "free": 2, "held": 1, "waiting": 0},
-            {"name": "lab/x", "arena": "lab", "permits": 1, "free": 1, "held": 0, "waiting": 0},
+            {"name": "gpu", "arena": "default", "kind": "pool", "permits": 3, "free": 2, "held": 1, "waiting": 0},
+            {"name": "lab/x", "arena": "lab", "kind": "pool", "permits": 1, "free": 1, "held": 0, "waiting": 0},
         ])
     );
     assert_eq!(here.json(&["ls", "lab"]).as_array().unwrap().len(), 1);
     let shown = here.json(&["show", "gpu"]);
     assert_eq!(
-        (&shown["name"], &shown["arena"], &shown["permits"], &shown["free"]),
-        (&"gpu".into(), &"default".into(), &3.into(), &2.into())
+        (&shown["name"], &shown["arena"], &shown["kind"], &shown["permits"], &shown["free"]),
+        (&"gpu".into(), &"default".into(), &"pool".into(), &3.into(), &2.into())
     );
     let holder = &shown["holders"][0];
     assert_eq!((&holder["pid"], &holder["tid"]), (&a.pid().into(), &a.pid().into()));
@@ -37,7 +40,9 @@ fn every_command_speaks_json() {
     assert_eq!(health["directory"], here.arenas().display().to_string());
     assert_eq!(health["arenas"][0]["name"], "default");
     assert_eq!(health["arenas"][0]["error"], Value::Null);
-    assert_eq!(health["arenas"][0]["capacity"]["objects_used"], 1);
+    let capacity = &health["arenas"][0]["capacity"];
+    assert_eq!((&capacity["objects_used"], &capacity["data"]), (&1.into(), &(1 << 20).into()));
+    assert_eq!(capacity["data_used"], 0);
     assert!(health["kernel"].is_array());
     let index = holder["index"].to_string();
     let taken = here.json(&["release", "gpu", &index, "--force"]);
@@ -48,7 +53,7 @@ fn every_command_speaks_json() {
     assert_eq!(here.json(&["arena", "rm", "lab"]), json!({"removed": "lab"}));
     assert_eq!(here.json(&["ls"]), json!([]));
     let error: Value = serde_json::from_str(&here.fails(1, &["--json", "show", "gone"])).unwrap();
-    assert!(error["error"].as_str().unwrap().contains("no pool `gone`"));
+    assert!(error["error"].as_str().unwrap().contains("no object `gone`"));
 }
 
 #[test]
@@ -59,9 +64,9 @@ fn people_get_a_table() {
     here.ok(&["pool", "create", "b"]);
     assert_eq!(
         here.ok(&["ls"]),
-        "POOL         PERMITS  FREE  HELD  WAITING\n\
-         a-long-name       12    12     0        0\n\
-         b                  1     1     0        0\n"
+        "NAME         KIND  WAITING  STATE\n\
+         a-long-name  pool        0  12 permits, 12 free, 0 held\n\
+         b            pool        0  1 permit, 1 free, 0 held\n"
     );
     assert_eq!(here.ok(&["show", "b"]), "b: 1 permit, 1 free, 0 waiting\n");
     let (_a, _) = here.holder("a", &["b"]);
@@ -100,7 +105,15 @@ fn the_manual_and_the_completions_are_made() {
         assert!(page.contains(word) || page.contains(&word.replace('_', "\\_")), "{word}: {page}");
     }
     here.ok(&["man", "pages"]);
-    for page in ["chappe.1", "chappe-acquire.1", "chappe-show.1", "chappe-pool-create.1", "chappe-doctor.1"] {
+    for page in [
+        "chappe.1",
+        "chappe-acquire.1",
+        "chappe-show.1",
+        "chappe-pool-create.1",
+        "chappe-sem-down.1",
+        "chappe-rm.1",
+        "chappe-doctor.1",
+    ] {
         assert!(here.read_now(&format!("pages/{page}")).contains(".TH"), "{page}");
     }
     assert!(here.read_now("pages/chappe-acquire.1").contains("CHAPPE_PERMIT"));
@@ -113,9 +126,14 @@ fn the_manual_and_the_completions_are_made() {
     ] {
         assert!(here.ok(&["completions", shell]).contains(word), "{shell}");
     }
-    for command in
-        [&["--help"][..], &["acquire", "--help"], &["show", "--help"], &["doctor", "--help"], &["pool", "--help"]]
-    {
+    for command in [
+        &["--help"][..],
+        &["acquire", "--help"],
+        &["show", "--help"],
+        &["doctor", "--help"],
+        &["pool", "--help"],
+        &["sem", "down", "--help"],
+    ] {
         assert!(here.ok(command).contains("Usage:"), "{command:?}");
     }
     assert!(here.ok(&["acquire", "--help"]).contains("126  the command was found but cannot be run"));

@@ -277,14 +277,37 @@ fn who_waits_sees_who_has_it_and_the_place_in_line() {
 #[test]
 fn a_wait_that_ctrl_c_ends_leaves_no_line() {
     let here = Place::new();
-    let (a, _) = here.holder("a", &["--create", "p"]);
-    let mut screen = Screen::run(&here, "set -m; trap : INT; $CHAPPE acquire --create p -- true; echo ended $?");
-    screen.expect("1st in line");
-    screen.press("\x03");
-    let before = screen.expect("ended 130");
-    assert!(before.contains("\r\x1b[K"), "the line is erased: {before:?}");
-    screen.end();
-    here.wait_for_waiters("p", 0);
+    let (a, _) = here.holder("a", &["--create=2", "p"]);
+    here.ok(&["sem", "create", "s"]);
+    for (command, object, line) in [
+        ("acquire -n 2 p -- true", "p", "chappe: waiting for 2 permits of p, 1st in line; held by pid"),
+        ("sem down s", "s", "chappe: waiting for semaphore s, 1st in line"),
+    ] {
+        let mut screen = Screen::run(&here, &format!("set -m; trap : INT; $CHAPPE {command}; echo ended $?"));
+        screen.expect(line);
+        screen.press("\x03");
+        let before = screen.expect("ended 130");
+        assert!(before.contains("\r\x1b[K"), "the line is erased: {before:?}");
+        screen.end();
+        here.wait_for_waiters(object, 0);
+    }
     here.go("a");
     a.end();
+}
+
+#[test]
+fn who_waits_for_a_semaphore_sees_the_place_in_line() {
+    let here = Place::new();
+    here.ok(&["sem", "create", "s"]);
+    let first = Place::spawn(&mut here.command(&["sem", "down", "s"]));
+    here.wait_for_waiters("s", 1);
+    let mut screen = Screen::run(&here, "$CHAPPE sem down s; echo ended $?");
+    screen.expect("chappe: waiting for semaphore s, 2nd in line");
+    here.ok(&["sem", "up", "s"]);
+    assert_eq!(first.end().status, Some(0));
+    screen.expect("waiting for semaphore s, 1st in line");
+    here.ok(&["sem", "up", "s"]);
+    let before = screen.expect("ended 0");
+    assert!(before.contains("\r\x1b[K"), "the line is erased: {before:?}");
+    screen.end();
 }

@@ -1,0 +1,164 @@
+//! `chappe ls` and `chappe show`, to people and to programs.
+
+use crate::look::{Name, Row, called, find, holder_text, ms, permits_text, state_text, who_text};
+use crate::{tell, time};
+use anyhow::Result;
+use chappe::{Arena, Holder, ObjectInfo, ObjectState, Pool, Waiter};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// `chappe ls`. Status 1 if an arena could not be looked at.
+pub fn list(only: Option<&str>, json: bool) -> Result<(String, u8)> {
+    let names = match only {
+        Some(one) => vec![one.to_owned()],
+        None => Arena::list()?,
+    };
+    let mut all = Vec::new();
+    let mut status = 0;
+    for name in names {
+        match Arena::open(&name) {
+            Ok(arena) => all.extend(objects(arena).into_iter().map(|info| (arena, info))),
+            Err(e) if only.is_some() => return Err(e.into()),
+            Err(e) => {
+                if json {
+                    tell(serde_json::json!({ "error": e.to_string() }));
+                } else {
+                    tell(format_args!("chappe: {e}"));
+                }
+                status = 1;
+            }
+        }
+    }
+    if json {
+        let rows: Vec<Row> = all.iter().map(|(arena, info)| Row::of(*arena, info)).collect();
+        return Ok((serde_json::to_string(&rows)? + "\n", status));
+    }
+    Ok((table(&all), status))
+}
+
+fn objects(arena: Arena) -> Vec<ObjectInfo> {
+    arena.map().recover_dead();
+    let held = |info: &ObjectInfo| matches!(&info.state, ObjectState::Pool(p) if p.held > 0);
+    let pool = |info: ObjectInfo| Pool::in_arena(arena, &info.name).ok();
+    for pool in arena.objects().into_iter().filter(held).filter_map(pool) {
+        pool.settle();
+    }
+    arena.objects()
+}
+
+fn table(all: &[(Arena, ObjectInfo)]) -> String {
+    let rows: Vec<(String, &ObjectInfo)> = all.iter().map(|(arena, info)| (called(*arena, info), info)).collect();
+    let wide = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(4);
+    let kind = rows.iter().map(|(_, info)| info.kind.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    if !rows.is_empty() {
+        let _ = writeln!(text, "{:wide$}  {:kind$}  WAITING  STATE", "NAME", "KIND");
+    }
+    for (name, info) in rows {
+        let line = format!("{name:wide$}  {:kind$}  {:>7}  {}", info.kind, info.waiting, state_text(&info.state));
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct View {
+    #[serde(flatten)]
+    row: Row,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holders: Option<Vec<HolderView>>,
+    waiters: Vec<WaiterView>,
+}
+
+#[derive(Serialize)]
+struct HolderView {
+    permit: String,
+    index: u32,
+    pid: u32,
+    tid: u32,
+    label: String,
+    held_ms: u64,
+    held_exact: bool,
+    leased: bool,
+    orphan: bool,
+    set_aside: bool,
+}
+
+#[derive(Serialize)]
+struct WaiterView {
+    place: usize,
+    pid: u32,
+    tid: u32,
+    label: String,
+    waiting_ms: u64,
+}
+
+/// `chappe show`.
+pub fn show(name: &str, json: bool) -> Result<String> {
+    let (arena, info) = find(name)?;
+    let pool = if let ObjectState::Pool(_) = info.state { Some(Pool::in_arena(arena, &info.name)?) } else { None };
+    let waiters = arena.waiters(&info.name)?;
+    if !json {
+        return Ok(show_text(&called(arena, &info), &info, pool.as_ref(), &waiters));
+    }
+    let holders = pool.map(|pool| {
+        let names = Name::of(&pool);
+        pool.holders().into_iter().map(|h| HolderView::of(h, &names)).collect()
+    });
+    let waiters = (1..).zip(waiters).map(|(place, w)| WaiterView::of(place, w)).collect();
+    let view = View { row: Row::of(arena, &info), holders, waiters };
+    Ok(serde_json::to_string(&view)? + "\n")
+}
+
+impl HolderView {
+    fn of(h: Holder, names: &Name) -> HolderView {
+        HolderView {
+            permit: names.permit(h.index),
+            index: h.index,
+            pid: h.who.pid,
+            tid: h.who.tid,
+            label: h.who.label,
+            held_ms: ms(h.held),
+            held_exact: h.exact,
+            leased: h.leased,
+            orphan: h.orphan,
+            set_aside: h.set_aside,
+        }
+    }
+}
+
+impl WaiterView {
+    fn of(place: usize, w: Waiter) -> WaiterView {
+        let waiting_ms = ms(w.waiting);
+        WaiterView { place, pid: w.who.pid, tid: w.who.tid, label: w.who.label, waiting_ms }
+    }
+}
+
+fn show_text(name: &str, info: &ObjectInfo, pool: Option<&Pool>, waiters: &[Waiter]) -> String {
+    let mut text = match &info.state {
+        ObjectState::Pool(p) => format!("{name}: {}, {} free", permits_text(p.permits), p.free),
+        ObjectState::Condvar => format!("{name}: {}", info.kind),
+        other => format!("{name}: {}, {}", info.kind, state_text(other)),
+    };
+    let _ = writeln!(text, ", {} waiting", waiters.len());
+    if let Some(pool) = pool {
+        let names = Name::of(pool);
+        for h in pool.holders() {
+            if h.set_aside {
+                let _ = writeln!(text, "  {}  set aside for {}", names.permit(h.index), who_text(&h.who));
+                continue;
+            }
+            let kind = match (h.orphan, h.leased) {
+                (true, _) => ", orphan",
+                (_, true) => ", leased",
+                _ => "",
+            };
+            let (permit, who, since) = (names.permit(h.index), holder_text(&h), time::at(h.held));
+            let _ = writeln!(text, "  {permit}  held by {who}, since {since}{kind}");
+        }
+    }
+    for (place, w) in (1..).zip(waiters) {
+        let _ = writeln!(text, "  {place}. in line: {} for {}", who_text(&w.who), time::show(w.waiting));
+    }
+    text
+}

@@ -1,0 +1,154 @@
+//! Taking what a job is to run under: one permit of whichever of some pools has one first, or several of one pool.
+
+use crate::Failure;
+use crate::acquire::{FAILED, TIMED_OUT};
+use crate::args::Acquire;
+use crate::change::permits;
+use crate::line::{self, Line, held_by, named};
+use crate::look::permits_text;
+use crate::time;
+use anyhow::{Result, anyhow, bail};
+use chappe::{AcquireError, Lease, LeaseError, Permit, Permits, Pool, PoolError};
+use std::time::Duration;
+
+/// What was taken.
+pub enum Held<'a> {
+    /// A permit of one of the pools.
+    One(Permit<'a>),
+    /// Several of the only pool.
+    Many(Permits<'a>),
+}
+
+impl Held<'_> {
+    /// Which of the pool's permits, in ascending order.
+    pub fn indices(&self) -> Vec<u32> {
+        match self {
+            Held::One(permit) => vec![permit.index()],
+            Held::Many(permits) => permits.indices().collect(),
+        }
+    }
+
+    /// Those that were taken away by force.
+    pub fn lost(&self) -> Vec<u32> {
+        match self {
+            Held::One(permit) => if permit.is_valid() { None } else { Some(permit.index()) }.into_iter().collect(),
+            Held::Many(permits) => permits.lost().collect(),
+        }
+    }
+
+    /// One lease on all of it.
+    ///
+    /// # Errors
+    /// As [`Permit::lease`].
+    pub fn lease(&mut self) -> Result<Lease, LeaseError> {
+        match self {
+            Held::One(permit) => permit.lease(),
+            Held::Many(permits) => permits.lease(),
+        }
+    }
+}
+
+/// The pools to take from, made if that was asked for.
+///
+/// # Errors
+/// That what is asked for makes no sense; else the library's.
+pub fn pools(a: &Acquire) -> Result<Vec<Pool>> {
+    let n = a.count;
+    if n > 1 && a.pools.len() > 1 {
+        bail!(
+            "-n {n} needs all {n} permits from one pool, and {} are named ({}): a choice takes one permit of one pool, and \
+             jobs that each had some of several pools would wait for each other for ever; name one pool with enough \
+             permits, or leave -n out",
+            a.pools.len(),
+            a.pools.join(", ")
+        );
+    }
+    if let Some(Some(most)) = a.create
+        && n > 1
+        && most < n.into()
+    {
+        bail!("--create={most} makes a pool that never has {n} permits at once; make it larger, or ask for fewer");
+    }
+    a.pools.iter().map(|name| open(name, a.create, n)).collect()
+}
+
+fn open(name: &str, create: Option<Option<u64>>, n: u32) -> Result<Pool> {
+    match create {
+        None => Ok(Pool::open(name)?),
+        Some(Some(n)) => Ok(Pool::open_or_create(name, permits(n)?)?),
+        Some(None) => loop {
+            match Pool::open(name) {
+                Err(PoolError::Unknown { .. }) => {}
+                other => return Ok(other?),
+            }
+            match Pool::create(name, n) {
+                // Somebody was faster.
+                Err(PoolError::Exists { .. }) => {}
+                other => return Ok(other?),
+            }
+        },
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Until {
+    Now,
+    Forever,
+    Over(Duration),
+}
+
+fn take(pools: &[Pool], n: u32, until: Until) -> Result<(usize, Held<'_>), AcquireError> {
+    if let ([pool], 2..) = (pools, n) {
+        let all = match until {
+            Until::Now => pool.try_acquire_many(n),
+            Until::Forever => pool.acquire_many(n),
+            Until::Over(patience) => pool.acquire_many_timeout(n, patience),
+        };
+        return Ok((0, Held::Many(all?)));
+    }
+    let arms: Vec<&Pool> = pools.iter().collect();
+    let (at, permit) = match until {
+        Until::Now => chappe::try_acquire_any(&arms),
+        Until::Forever => chappe::acquire_any(&arms),
+        Until::Over(patience) => chappe::acquire_any_timeout(&arms, patience),
+    }?;
+    Ok((at, Held::One(permit)))
+}
+
+/// Takes it, waiting as long as was asked for. Answers also of which pool.
+///
+/// # Errors
+/// With the status that says which kind of failure it is; says what is waited for, and who has it.
+pub fn wait<'a>(a: &Acquire, pools: &'a [Pool]) -> Result<(usize, Held<'a>), Failure> {
+    let n = a.count;
+    let until = match a.timeout {
+        _ if a.nonblock => Until::Now,
+        Some(patience) => Until::Over(patience),
+        None => Until::Forever,
+    };
+    let got = match (take(pools, n, Until::Now), until) {
+        (Err(AcquireError::WouldBlock), Until::Forever | Until::Over(_)) => {
+            let all = pools.to_vec();
+            let _line = Line::show(move || line::for_pools(&all, n));
+            take(pools, n, until)
+        }
+        (got, _) => got,
+    };
+    let timed_out = |why| Failure { status: TIMED_OUT, why };
+    got.map_err(|e| match (e, until) {
+        (AcquireError::WouldBlock, _) if n > 1 => {
+            let what = permits_text(n);
+            timed_out(anyhow!("there are no {what} of {} to be had now; {}", named(pools), held_by(pools)))
+        }
+        (AcquireError::WouldBlock, _) => {
+            timed_out(anyhow!("no permit of {} is free; {}", named(pools), held_by(pools)))
+        }
+        (AcquireError::Timeout, Until::Over(patience)) => timed_out(anyhow!(
+            "timed out after {} waiting for {}; {}",
+            time::show(patience),
+            line::wanted(pools, n),
+            held_by(pools)
+        )),
+        (e, _) => Failure { status: FAILED, why: e.into() },
+    })
+}
