@@ -3,7 +3,8 @@
 //! ```text
 //! cargo xtask test                       what must hold before a change goes in; the README's second command
 //! cargo xtask lint                       the house rules alone
-//! cargo xtask bench pool                 pools beside their peers, one run
+//! cargo xtask bench pool [--quick]       pools beside their peers, one run
+//! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
 //! cargo xtask crashsim [--schedules N]   a long exploration
 //! cargo xtask mutants [NAME]             planted mistakes: the explorer must find each
 //! cargo xtask kill-sweep [ARG...]        SIGKILL at every instruction of every operation
@@ -23,7 +24,7 @@ use run::{Cargo, root, target};
 use std::process::ExitCode;
 
 const USAGE: &str =
-    "usage: cargo xtask test | lint | bench pool | crashsim [--schedules N] | mutants | kill-sweep | soak | man";
+    "usage: cargo xtask test | lint | bench pool|sync | crashsim [--schedules N] | mutants | kill-sweep | soak | man";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -41,8 +42,8 @@ fn dispatch(args: &[&str]) -> Result<()> {
     match args {
         ["test"] => stages::test(),
         ["lint"] => lint::command(&root()),
-        ["bench", "pool", rest @ ..] => {
-            Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", "pool"]).args(rest).run()
+        ["bench", what @ ("pool" | "sync"), rest @ ..] => {
+            Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
         }
         ["crashsim"] => crashsim(1_000_000),
         ["crashsim", "--schedules", n] => crashsim(n.parse().with_context(|| format!("`{n}` is not a number"))?),

@@ -18,10 +18,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const WIDTHS: [usize; 4] = [1, 4, 16, 64];
 const MANY: u32 = 2_000;
-const MOST: usize = 64;
+/// As many arms as the widest choice has.
+pub const MOST: usize = 64;
 
-/// The pools' own place among k arms, or the word's: any, and the same for all.
-fn place(k: usize) -> usize {
+/// The one that counts, among k arms or words: any place, and the same for all.
+pub fn place(k: usize) -> usize {
     k * 2 / 3
 }
 
@@ -65,7 +66,8 @@ fn ready(kinds: &[(&str, Vec<Pool>)], rounds: u32) {
     }
 }
 
-fn waitv(course: Course, k: usize, scope: Scope) -> f64 {
+/// A round trip in which the left side waits by `futex_waitv` on k words.
+pub fn waitv(course: Course, k: usize, scope: Scope) -> f64 {
     let words = shared::<[AtomicU32; MOST]>();
     let turn = &words[place(k)];
     duel(

@@ -5,8 +5,9 @@
 //! one kill each.
 
 use crate::house::House;
-use crate::peers::{FileLock, Lock, RobustMutex, SysV};
+use crate::peers::{FileLock, Flavour, Lock, PthreadMutex, SysV};
 use crate::process::{Child, now, shared};
+use crate::raw::Scope;
 use crate::table::{Aim, Table, nanoseconds};
 use chappe::Pool;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,7 +109,8 @@ fn locked(lock: &(impl Lock + 'static)) -> Holding<'_> {
 /// When a process gets stuck.
 pub fn measure(house: &House, kills: u32) -> Vec<Aim> {
     let pool = Pool::create("killed", 1).expect("a named pool");
-    let (mutex, undo, file) = (RobustMutex::new(), SysV::new(1), FileLock::new(house.path()));
+    let mutex = PthreadMutex::new(Flavour::Robust, Scope::Shared);
+    let (undo, file) = (SysV::new(1, true), FileLock::new(house.path()));
     let contestants: [(&str, Holding<'_>); 4] = [
         ("robust pthread mutex", locked(&mutex)),
         (

@@ -97,7 +97,8 @@ pub fn duel(course: Course, left: impl FnOnce(&dyn Fn()) + Send, right: impl FnO
     }
 }
 
-fn futex(course: Course, scope: Scope) -> f64 {
+/// The least: words and futexes, both sides asleep.
+pub fn futex(course: Course, scope: Scope) -> f64 {
     let turn = shared::<AtomicU32>();
     duel(
         course,
@@ -133,7 +134,8 @@ pub fn await_turn(turn: &AtomicU32, ours: u32, scope: Scope) {
     }
 }
 
-fn flag(course: Course) -> f64 {
+/// The least for sides that spin: a cache line there and back.
+pub fn flag(course: Course) -> f64 {
     let turn = shared::<AtomicU32>();
     // Release: pairs with the load in `raw::spin`.
     let say = |value| turn.store(value, Ordering::Release);
@@ -156,12 +158,12 @@ fn flag(course: Course) -> f64 {
     )
 }
 
-fn semaphores(course: Course) -> f64 {
-    let (there, back) = (Semaphore::new(0), Semaphore::new(0));
-    let (there, back) = (&there, &back);
+/// Two semaphores, one for each way.
+pub fn semaphores(course: Course, there: &impl Lock, back: &impl Lock, role: Role) -> f64 {
     duel(
         course,
         |start| {
+            set_role(role);
             start();
             for _ in 0..course.trips {
                 there.unlock();
@@ -169,6 +171,7 @@ fn semaphores(course: Course) -> f64 {
             }
         },
         |start| {
+            set_role(role);
             start();
             for _ in 0..course.trips {
                 there.lock();
@@ -237,6 +240,8 @@ pub fn measure(_house: &House, rounds: u32) -> Vec<Aim> {
     let mut aims = Vec::new();
     let (private, named) = (ring(None), ring(Some("handoff")));
     let (private, named) = (&private[..], &named[..]);
+    let posix = [Semaphore::new(0, Scope::Shared), Semaphore::new(0, Scope::Shared)];
+    let [there, back] = &posix;
     for (place, on, trips) in [("same processor", (0, 0), 1_000), ("two processors", (0, 1), 500)] {
         if on.1 >= processors() {
             println!("\n{place}: this machine has one");
@@ -252,7 +257,7 @@ pub fn measure(_house: &House, rounds: u32) -> Vec<Aim> {
                 Case::new("pool", move || pool(course, pools, Role::Sleeper)),
             ];
             if sides == Sides::Processes {
-                cases.push(Case::new("sem_t", move || semaphores(course)));
+                cases.push(Case::new("sem_t", move || semaphores(course, there, back, Role::Sleeper)));
             }
             let table = Table::measure(format!("round trip asleep, {who}, {place}"), rounds * 2, cases);
             print!("{}", table.report());

@@ -1,10 +1,15 @@
 //! A directory for arenas that nobody else uses, gone afterwards.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Where this run's arenas lie.
+/// The environment names one at a time.
+static ONLY: Mutex<()> = Mutex::new(());
+
+/// Where this run's arenas lie. Whoever makes another in this process waits until this one is gone.
 pub struct House {
     path: PathBuf,
+    _only: MutexGuard<'static, ()>,
 }
 
 impl House {
@@ -13,11 +18,12 @@ impl House {
     /// # Panics
     /// When /dev/shm refuses a directory.
     pub fn new(name: &str) -> House {
+        let only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
         let path = PathBuf::from(format!("/dev/shm/chappe-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).expect("cannot make a directory in /dev/shm");
         // SAFETY: the caller promises that no other thread reads the environment meanwhile.
         unsafe { std::env::set_var("CHAPPE_DIR", &path) };
-        House { path }
+        House { path, _only: only }
     }
 
     /// The directory.

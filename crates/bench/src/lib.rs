@@ -11,10 +11,13 @@
 //! | choice, ready and blocked | [`choice`] |
 //! | from SIGKILL to the next holder | [`death`] |
 //! | what ten thousand pools take | [`footprint`] |
+//! | semaphores, mutexes, choice over them, Plan 9's tables | [`sync`] |
 
 pub mod choice;
+pub mod contend;
 pub mod death;
 pub mod footprint;
+pub mod guarded;
 pub mod handoff;
 pub mod house;
 pub mod machine;
@@ -22,4 +25,9 @@ pub mod pair;
 pub mod peers;
 pub mod process;
 pub mod raw;
+pub mod silence;
+pub mod spin;
+pub mod sync;
 pub mod table;
+pub mod ticks;
+pub mod turns;

@@ -1,20 +1,21 @@
-//! `chappe-bench pool`: all tables about pools, and the aims beside what was reached.
+//! `chappe-bench pool`: all tables about pools, and the aims beside what was reached. `chappe-bench sync`: all about
+//! semaphores, mutexes, choice over them, and Plan 9's.
 //!
-//! About two minutes on two processors. `chappe-bench pool --quick` makes a fifth of the rounds.
+//! Each about two minutes on two processors. `--quick` makes a fifth of the rounds.
 
 use chappe_bench::house::House;
 use chappe_bench::table::Aim;
-use chappe_bench::{choice, death, footprint, handoff, machine, pair};
+use chappe_bench::{choice, death, footprint, handoff, machine, pair, sync};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let rounds = match args[..] {
-        ["pool"] => 25,
-        ["pool", "--quick"] => 5,
+    let (what, rounds) = match args[..] {
+        [what @ ("pool" | "sync")] => (what, 25),
+        [what @ ("pool" | "sync"), "--quick"] => (what, 5),
         _ => {
-            eprintln!("usage: chappe-bench pool [--quick]");
+            eprintln!("usage: chappe-bench pool|sync [--quick]");
             return ExitCode::from(2);
         }
     };
@@ -27,11 +28,15 @@ fn main() -> ExitCode {
     let house = House::new("bench");
     println!("{}", machine::facts());
     let mut aims = Vec::new();
-    aims.extend(pair::measure(&house, rounds));
-    aims.extend(handoff::measure(&house, rounds));
-    aims.extend(choice::measure(&house, rounds));
-    aims.extend(death::measure(&house, rounds * 12));
-    aims.extend(footprint::measure());
+    if what == "sync" {
+        aims.extend(sync::measure(&house, rounds));
+    } else {
+        aims.extend(pair::measure(&house, rounds));
+        aims.extend(handoff::measure(&house, rounds));
+        aims.extend(choice::measure(&house, rounds));
+        aims.extend(death::measure(&house, rounds * 12));
+        aims.extend(footprint::measure());
+    }
     println!("{}", machine::load());
     println!("\n{}", Aim::report(&aims));
     ExitCode::SUCCESS

@@ -4,8 +4,9 @@
 //! baseline), `sem_t` (returns nothing at a death), a System V semaphore with undo, flock(2).
 
 use crate::house::House;
-use crate::peers::{FileLock, Lock, RobustMutex, Semaphore, SysV, flock};
+use crate::peers::{FileLock, Flavour, Lock, PthreadMutex, Semaphore, SysV, flock};
 use crate::process::pin;
+use crate::raw::Scope;
 use crate::table::{Aim, Case, Table, times};
 use chappe::{Pool, acquire_any};
 
@@ -15,7 +16,8 @@ const MANY: u32 = 10_000;
 const FEW: u32 = 500;
 const MORE: u32 = 8;
 
-fn guarded<'a, L: Lock>(name: &str, count: u32, lock: &'a L) -> Case<'a> {
+/// A lock and unlock.
+pub fn guarded<'a, L: Lock>(name: &str, count: u32, lock: &'a L) -> Case<'a> {
     Case::repeat(name, count, || {
         lock.lock();
         lock.unlock();
@@ -29,8 +31,8 @@ fn guarded<'a, L: Lock>(name: &str, count: u32, lock: &'a L) -> Case<'a> {
 pub fn measure(house: &House, rounds: u32) -> Vec<Aim> {
     let private = SIZES.map(|n| Pool::private(n).expect("a private pool"));
     let named = SIZES.map(|n| Pool::create(&format!("pair{n}"), n).expect("a named pool"));
-    let (mutex, file) = (RobustMutex::new(), FileLock::new(house.path()));
-    let (semaphore, undo) = (Semaphore::new(1), SysV::new(1));
+    let (mutex, file) = (PthreadMutex::new(Flavour::Robust, Scope::Shared), FileLock::new(house.path()));
+    let (semaphore, undo) = (Semaphore::new(1, Scope::Shared), SysV::new(1, true));
     let fd = file.descriptor();
     let table = std::thread::scope(|s| {
         let measured = s.spawn(|| {

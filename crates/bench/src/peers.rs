@@ -1,72 +1,120 @@
 //! The peers: what a program would use instead, each used as its manual says.
 
 use crate::process::{Zeroable, shared};
+use crate::raw::Scope;
 use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// A lock between processes that a death frees.
-pub trait Lock {
+/// What one holds at a time, or some do.
+pub trait Lock: Sync {
     /// Takes it.
     fn lock(&self);
     /// Gives it back.
     fn unlock(&self);
 }
 
-struct InPage<T>(UnsafeCell<T>);
+/// An object of the C library, or any other that all zeroes make, in a page that forked children share; and beside it,
+/// in the same cache line, a number that it guards.
+pub struct InPage<T> {
+    object: UnsafeCell<T>,
+    number: UnsafeCell<u64>,
+}
 
-// SAFETY: T is a process-shared object of the C library, touched only through its calls.
+impl<T> InPage<T> {
+    /// The object, for the calls that change it.
+    pub fn object(&self) -> *mut T {
+        self.object.get()
+    }
+
+    /// The number, for whoever holds the object.
+    pub fn number(&self) -> *mut u64 {
+        self.number.get()
+    }
+}
+
+// SAFETY: T is an object made for use by several at once, touched only through its calls; the number by its holder.
 unsafe impl<T> Sync for InPage<T> {}
 // SAFETY: as above; it is initialised before it is used.
 unsafe impl<T> Zeroable for InPage<T> {}
 
-/// A robust, process-shared pthread mutex: one holder; says that its owner died.
-pub struct RobustMutex(&'static InPage<libc::pthread_mutex_t>);
+/// What a pthread mutex does beside locking.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// Nothing.
+    Normal,
+    /// Says that its owner died.
+    Robust,
+    /// Lends the owner the priority of who waits.
+    Inheriting,
+}
 
-impl RobustMutex {
+/// A pthread mutex: one holder.
+pub struct PthreadMutex(&'static InPage<libc::pthread_mutex_t>);
+
+impl PthreadMutex {
     /// Makes one.
-    #[expect(clippy::new_without_default, reason = "it takes a page that is never given back")]
-    pub fn new() -> RobustMutex {
+    pub fn new(flavour: Flavour, scope: Scope) -> PthreadMutex {
         let place = shared::<InPage<libc::pthread_mutex_t>>();
         // SAFETY: nobody else uses the page yet; the attribute lives across the calls.
         unsafe {
             let mut attr: libc::pthread_mutexattr_t = std::mem::zeroed();
             libc::pthread_mutexattr_init(&mut attr);
-            libc::pthread_mutexattr_setpshared(&mut attr, libc::PTHREAD_PROCESS_SHARED);
-            libc::pthread_mutexattr_setrobust(&mut attr, libc::PTHREAD_MUTEX_ROBUST);
-            assert_eq!(libc::pthread_mutex_init(place.0.get(), &attr), 0);
+            if scope == Scope::Shared {
+                libc::pthread_mutexattr_setpshared(&mut attr, libc::PTHREAD_PROCESS_SHARED);
+            }
+            match flavour {
+                Flavour::Normal => {}
+                Flavour::Robust => {
+                    libc::pthread_mutexattr_setrobust(&mut attr, libc::PTHREAD_MUTEX_ROBUST);
+                }
+                Flavour::Inheriting => {
+                    libc::pthread_mutexattr_setprotocol(&mut attr, libc::PTHREAD_PRIO_INHERIT);
+                }
+            }
+            assert_eq!(libc::pthread_mutex_init(place.object(), &attr), 0);
         }
-        RobustMutex(place)
+        PthreadMutex(place)
+    }
+
+    /// The page that it is in.
+    pub fn place(&self) -> &'static InPage<libc::pthread_mutex_t> {
+        self.0
     }
 }
 
-impl Lock for RobustMutex {
+impl Lock for PthreadMutex {
     #[inline]
     fn lock(&self) {
         // SAFETY: `new` initialised it.
-        if unsafe { libc::pthread_mutex_lock(self.0.0.get()) } == libc::EOWNERDEAD {
+        if unsafe { libc::pthread_mutex_lock(self.0.object()) } == libc::EOWNERDEAD {
             // SAFETY: it was just given to us in the inconsistent state.
-            unsafe { libc::pthread_mutex_consistent(self.0.0.get()) };
+            unsafe { libc::pthread_mutex_consistent(self.0.object()) };
         }
     }
     #[inline]
     fn unlock(&self) {
         // SAFETY: we hold it.
-        unsafe { libc::pthread_mutex_unlock(self.0.0.get()) };
+        unsafe { libc::pthread_mutex_unlock(self.0.object()) };
     }
 }
 
-/// A process-shared POSIX semaphore: N permits; a death returns nothing.
+/// A POSIX semaphore: N permits; a death returns nothing.
 pub struct Semaphore(&'static InPage<libc::sem_t>);
 
 impl Semaphore {
     /// Makes one.
-    pub fn new(count: u32) -> Semaphore {
+    pub fn new(count: u32, scope: Scope) -> Semaphore {
         let place = shared::<InPage<libc::sem_t>>();
         // SAFETY: nobody else uses the page yet.
-        assert_eq!(unsafe { libc::sem_init(place.0.get(), 1, count) }, 0);
+        assert_eq!(unsafe { libc::sem_init(place.object(), (scope == Scope::Shared).into(), count) }, 0);
         Semaphore(place)
+    }
+
+    /// The page that it is in.
+    pub fn place(&self) -> &'static InPage<libc::sem_t> {
+        self.0
     }
 }
 
@@ -74,34 +122,37 @@ impl Lock for Semaphore {
     #[inline]
     fn lock(&self) {
         // SAFETY: `new` initialised it. A signal ends the wait early: again.
-        while unsafe { libc::sem_wait(self.0.0.get()) } != 0 {}
+        while unsafe { libc::sem_wait(self.0.object()) } != 0 {}
     }
     #[inline]
     fn unlock(&self) {
         // SAFETY: as above.
-        unsafe { libc::sem_post(self.0.0.get()) };
+        unsafe { libc::sem_post(self.0.object()) };
     }
 }
 
-/// A System V semaphore with SEM_UNDO: N permits that return at death.
-pub struct SysV(i32);
+/// A System V semaphore: N permits, that return at death if asked to (SEM_UNDO).
+pub struct SysV {
+    id: i32,
+    flags: i16,
+}
 
 impl SysV {
     /// Makes one.
-    pub fn new(count: u32) -> SysV {
+    pub fn new(count: u32, undo: bool) -> SysV {
         // SAFETY: plain system calls.
         let id = unsafe { libc::semget(libc::IPC_PRIVATE, 1, 0o600) };
         assert!(id >= 0, "no System V semaphore: {}", io::Error::last_os_error());
         // SAFETY: SETVAL takes a number.
         assert_eq!(unsafe { libc::semctl(id, 0, libc::SETVAL, count) }, 0);
-        SysV(id)
+        SysV { id, flags: if undo { libc::SEM_UNDO as i16 } else { 0 } }
     }
 
     #[inline]
     fn change(&self, by: i16) {
-        let mut one = libc::sembuf { sem_num: 0, sem_op: by, sem_flg: libc::SEM_UNDO as i16 };
+        let mut one = libc::sembuf { sem_num: 0, sem_op: by, sem_flg: self.flags };
         // SAFETY: one operation is given.
-        while unsafe { libc::semop(self.0, &mut one, 1) } != 0 {
+        while unsafe { libc::semop(self.id, &mut one, 1) } != 0 {
             assert_eq!(io::Error::last_os_error().kind(), io::ErrorKind::Interrupted);
         }
     }
@@ -121,7 +172,7 @@ impl Lock for SysV {
 impl Drop for SysV {
     fn drop(&mut self) {
         // SAFETY: takes numbers; ours alone.
-        unsafe { libc::semctl(self.0, 0, libc::IPC_RMID) };
+        unsafe { libc::semctl(self.id, 0, libc::IPC_RMID) };
     }
 }
 

@@ -96,6 +96,21 @@ impl Table {
         Row { name: String::new(), samples: pairs.map(|(a, b)| a / b).collect() }.quantile(0.5)
     }
 
+    /// For people: fewer quantiles, and what else is known.
+    pub fn report_with(&self, columns: &[Column]) -> String {
+        let mut text = format!("\n{:<48}{:>9}{:>9}{:>8}{:>8}", self.title, "min", "median", "ratio", "of min");
+        columns.iter().for_each(|c| text += &format!("{:>9}", c.head));
+        text.push('\n');
+        for (at, row) in self.rows.iter().enumerate() {
+            let (least, median) = (row.quantile(0.0), row.quantile(0.5));
+            let _ = write!(text, "  {:<46}{:>9}{:>9}", row.name, nanoseconds(least), nanoseconds(median));
+            let _ = write!(text, "{:>8.2}{:>8.2}", self.ratio(&row.name), least / self.rows[0].quantile(0.0));
+            columns.iter().for_each(|c| text += &format!("{:>9}", c.cells[at]));
+            text.push('\n');
+        }
+        text
+    }
+
     /// For people.
     pub fn report(&self) -> String {
         let mut text = format!(
@@ -111,6 +126,19 @@ impl Table {
             let _ = writeln!(text, "{:>8.2}{least:>8.2}", self.ratio(&row.name));
         }
         text
+    }
+}
+
+/// Something else that is known of each row.
+pub struct Column {
+    head: &'static str,
+    cells: Vec<String>,
+}
+
+impl Column {
+    /// A cell for each row, in the rows' order.
+    pub fn new(head: &'static str, cells: Vec<String>) -> Column {
+        Column { head, cells }
     }
 }
 
@@ -141,8 +169,9 @@ impl Aim {
     /// All of them, for people.
     pub fn report(aims: &[Aim]) -> String {
         let mut text = String::from("aims\n");
+        let width = aims.iter().map(|a| a.what.len()).fold(70, usize::max);
         for a in aims {
-            let _ = writeln!(text, "  {:<70}{:>10}  {}", a.what, a.reached, if a.met { "met" } else { "MISSED" });
+            let _ = writeln!(text, "  {:<width$}{:>10}  {}", a.what, a.reached, if a.met { "met" } else { "MISSED" });
         }
         text
     }
@@ -170,6 +199,14 @@ mod tests {
         let aims = [Aim::at_most("pair", 0.8, 0.9, times), Aim::at_most("pair", 0.8, 0.7, times)];
         let text = Aim::report(&aims);
         assert!(text.contains("0.90x  MISSED") && text.contains("0.70x  met"), "{text}");
+    }
+
+    #[test]
+    fn what_else_is_known_stands_in_its_row() {
+        let table = Table::of("t", vec![("a".into(), vec![1.0]), ("b".into(), vec![3.0])]);
+        let text = table.report_with(&[Column::new("worst", vec!["7 us".into(), "9 us".into()])]);
+        let last: Vec<&str> = text.lines().last().unwrap().split_ascii_whitespace().collect();
+        assert_eq!(last, ["b", "3.0", "ns", "3.0", "ns", "3.00", "3.00", "9", "us"], "{text}");
     }
 
     #[test]

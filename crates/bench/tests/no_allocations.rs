@@ -1,8 +1,8 @@
-//! An uncontended acquire and release allocates nothing.
+//! Uncontended operations allocate nothing, and neither does waiting.
 //!
 //! The allocator of this program counts, for each thread, what it is asked for. A control shows that it does.
 
-use chappe::{Pool, Select, acquire_any};
+use chappe::{Condvar, Mutex, Pool, Role, Select, Semaphore, acquire_any, set_role};
 use chappe_bench::house::House;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -63,5 +63,101 @@ fn an_uncontended_pair_and_a_choice_ask_for_none() {
             select.acquire(arm);
         }
         assert_eq!(allocations(|| select.wait().unwrap().permit().release()), 0, "Select, {kind}");
+    }
+}
+
+#[test]
+fn semaphores_mutexes_and_several_permits_ask_for_none() {
+    let _house = House::new("allocations-sync");
+    for private in [true, false] {
+        let kind = if private { "private" } else { "named" };
+        let semaphore = |n| if private { Semaphore::private(n) } else { Semaphore::create(&format!("s{n}"), n) };
+        let (one, zero) = (semaphore(1).unwrap(), semaphore(0).unwrap());
+        let down_and_up = || {
+            one.down().unwrap();
+            assert!(one.try_down().is_err());
+            one.up().unwrap();
+        };
+        assert_eq!(allocations(down_and_up), 0, "semaphore, {kind}");
+        let mutex = if private { Mutex::private(0) } else { Mutex::create("m", 0) }.unwrap();
+        assert_eq!(allocations(|| *mutex.lock().unwrap() += 1), 0, "mutex, {kind}");
+        let condvar = if private { Condvar::private() } else { Condvar::create("c") }.unwrap();
+        assert_eq!(allocations(|| condvar.notify_all()), 0, "condition variable, {kind}");
+        let pool = if private { Pool::private(64) } else { Pool::create("p", 64) }.unwrap();
+        for n in [1, 4, 8] {
+            assert_eq!(allocations(|| pool.acquire_many(n).unwrap().release()), 0, "{n} permits, {kind}");
+        }
+        let mut select = Select::new();
+        select.down(&zero);
+        let (down, acquire) = (select.down(&one), select.acquire(&pool));
+        let choose = || {
+            let chosen = select.wait().unwrap();
+            if chosen.arm() == down {
+                one.up().unwrap();
+            } else {
+                assert_eq!(chosen.arm(), acquire);
+                chosen.permit().release();
+            }
+        };
+        assert_eq!(allocations(choose), 0, "Select, {kind}");
+        one.down().unwrap();
+        let _all = pool.acquire_many(64).unwrap();
+        assert_eq!(allocations(|| assert!(select.try_wait().is_err())), 0, "Select, none ready, {kind}");
+    }
+}
+
+#[test]
+fn waiting_asks_for_none() {
+    let _house = House::new("allocations-waiting");
+    for private in [true, false] {
+        let kind = if private { "private" } else { "named" };
+        let semaphore = |name| if private { Semaphore::private(0) } else { Semaphore::create(name, 0) };
+        let (there, back) = (semaphore("there").unwrap(), semaphore("back").unwrap());
+        let (turn, turned) = if private {
+            (Mutex::private(0u64).unwrap(), Condvar::private().unwrap())
+        } else {
+            (Mutex::create("turn", 0u64).unwrap(), Condvar::create("turned").unwrap())
+        };
+        // Ten runs to get used to it, and a thousand, of each of three.
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for _ in 0..2 * 1010 {
+                    there.down().unwrap();
+                    back.up().unwrap();
+                }
+                for n in 0..1010 {
+                    let mut seen = turn.lock().unwrap();
+                    while *seen != 2 * n + 1 {
+                        seen = turned.wait(seen).unwrap();
+                    }
+                    *seen += 1;
+                    turned.notify_one();
+                }
+            });
+            // At once, so that it does wait.
+            set_role(Role::Sleeper);
+            let there_and_back = || {
+                there.up().unwrap();
+                back.down().unwrap();
+            };
+            assert_eq!(allocations(there_and_back), 0, "down, {kind}");
+            let mut select = Select::new();
+            select.down(&back);
+            let choose = || {
+                there.up().unwrap();
+                assert_eq!(select.wait().unwrap().arm(), 0);
+            };
+            assert_eq!(allocations(choose), 0, "Select, {kind}");
+            let take_turns = || {
+                let mut seen = turn.lock().unwrap();
+                *seen += 1;
+                let next = *seen + 1;
+                turned.notify_one();
+                while *seen != next {
+                    seen = turned.wait(seen).unwrap();
+                }
+            };
+            assert_eq!(allocations(take_turns), 0, "condition variable, {kind}");
+        });
     }
 }

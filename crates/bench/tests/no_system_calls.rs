@@ -1,76 +1,11 @@
-//! An uncontended acquire and release makes no system call.
+//! Uncontended operations make no system call, and those that do not wait make none even when others do.
 //!
-//! The operation runs a thousand times in a forked process from which the kernel refuses every system call but the
-//! end: a filter (seccomp) raises SIGSYS, whose handler notes which call it was. A control shows that the filter bites.
+//! A control shows that the filter bites.
 
-use chappe::{Pool, acquire_any};
+use chappe::{Condvar, DownError, LockError, Mutex, Pool, Select, SelectError, Semaphore, acquire_any, select};
 use chappe_bench::house::House;
-use chappe_bench::process::{Child, shared};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-const NONE: u32 = 0;
-const BEGUN: u32 = 1;
-const DONE: u32 = 2;
-const CAUGHT: u32 = 1000;
-
-static NOTE: Mutex<Option<&'static AtomicU32>> = Mutex::new(None);
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-extern "C" fn caught(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo; of SIGSYS its second word behind the call's address is the number.
-    let number = unsafe { info.cast::<u8>().add(24).cast::<u32>().read() };
-    // Nobody else in this process uses the lock.
-    if let Ok(note) = NOTE.try_lock()
-        && let Some(note) = *note
-    {
-        note.store(CAUGHT + number, Ordering::SeqCst);
-    }
-    // SAFETY: takes a number, does not return; the filter lets it pass.
-    unsafe { libc::_exit(0) };
-}
-
-/// From here on this process may end, and nothing else.
-fn forbid() {
-    let rule = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
-    let filter = [
-        // The number of the call.
-        rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_exit_group as u32, 0, 1),
-        rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
-        rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_TRAP, 0, 0),
-    ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-    // SAFETY: the program and the action are valid for the calls; the handler touches an atomic and ends the process.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = caught as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        assert_eq!(libc::sigaction(libc::SIGSYS, &action, std::ptr::null_mut()), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
-    }
-}
-
-/// The first system call that a thousand runs of the operation make, after ten to get used to it.
-fn system_call(mut operation: impl FnMut()) -> Option<u32> {
-    let note = shared::<AtomicU32>();
-    *NOTE.lock().unwrap() = Some(note);
-    let child = Child::fork(|| {
-        (0..10).for_each(|_| operation());
-        forbid();
-        note.store(BEGUN, Ordering::SeqCst);
-        (0..1000).for_each(|_| operation());
-        note.store(DONE, Ordering::SeqCst);
-    });
-    let status = child.end();
-    match note.load(Ordering::SeqCst) {
-        DONE => None,
-        n if n >= CAUGHT => Some(n - CAUGHT),
-        NONE => panic!("the process ended before it was told to be silent: status {status:#x}"),
-        _ => panic!("the process ended in the middle: status {status:#x}"),
-    }
-}
+use chappe_bench::silence::{system_call, system_call_after};
+use std::time::Duration;
 
 fn pools(kind: &str) -> Vec<(String, Pool)> {
     let pool = |n: u32| if kind == "private" { Pool::private(n) } else { Pool::create(&format!("{kind}{n}"), n) };
@@ -79,7 +14,7 @@ fn pools(kind: &str) -> Vec<(String, Pool)> {
 
 #[test]
 fn the_filter_bites() {
-    let _turn = ONE_AT_A_TIME.lock();
+    let _house = House::new("calls-filter");
     let asks = || {
         // SAFETY: takes nothing, cannot fail.
         unsafe { libc::getppid() };
@@ -90,14 +25,13 @@ fn the_filter_bites() {
     let pool = Pool::private(1).unwrap();
     let wait = || {
         let _held = pool.acquire().unwrap();
-        assert!(pool.acquire_timeout(std::time::Duration::from_millis(1)).is_err());
+        assert!(pool.acquire_timeout(Duration::from_millis(1)).is_err());
     };
     assert!(system_call(wait).is_some());
 }
 
 #[test]
 fn an_uncontended_pair_makes_none() {
-    let _turn = ONE_AT_A_TIME.lock();
     let _house = House::new("calls");
     for (name, pool) in pools("private").iter().chain(&pools("named")) {
         assert_eq!(system_call(|| pool.acquire().unwrap().release()), None, "{name}");
@@ -107,7 +41,6 @@ fn an_uncontended_pair_makes_none() {
 
 #[test]
 fn a_choice_with_one_ready_makes_none() {
-    let _turn = ONE_AT_A_TIME.lock();
     let _house = House::new("calls-choice");
     for kind in ["private", "named"] {
         let make = |n| if kind == "private" { Pool::private(1) } else { Pool::create(&format!("arm{n}"), 1) };
@@ -120,5 +53,188 @@ fn a_choice_with_one_ready_makes_none() {
             drop((permit, held));
         };
         assert_eq!(system_call(choose), None, "{kind}");
+    }
+}
+
+const KINDS: [&str; 2] = ["private", "named"];
+
+fn semaphore(kind: &str, name: &str, value: u32, barging: bool) -> Semaphore {
+    let made = match (kind, barging) {
+        ("private", false) => Semaphore::private(value),
+        ("private", true) => Semaphore::private_barging(value),
+        (_, false) => Semaphore::create(name, value),
+        (_, true) => Semaphore::create_barging(name, value),
+    };
+    made.unwrap()
+}
+
+fn mutex(kind: &str, name: &str) -> Mutex<u64> {
+    if kind == "private" { Mutex::private(0) } else { Mutex::create(name, 0) }.unwrap()
+}
+
+fn pool(kind: &str, name: &str, permits: u32) -> Pool {
+    if kind == "private" { Pool::private(permits) } else { Pool::create(name, permits) }.unwrap()
+}
+
+#[test]
+fn an_uncontended_down_and_up_makes_none() {
+    let _house = House::new("calls-semaphore");
+    for kind in KINDS {
+        for barging in [false, true] {
+            let what = format!("{kind}, barging {barging}");
+            let s = semaphore(kind, &format!("s-{barging}"), 1, barging);
+            let pair = || {
+                s.down().unwrap();
+                s.up().unwrap();
+            };
+            assert_eq!(system_call(pair), None, "{what}");
+            let by_trying = || {
+                s.try_down().unwrap();
+                assert!(matches!(s.try_down(), Err(DownError::WouldBlock)));
+                s.up().unwrap();
+            };
+            assert_eq!(system_call(by_trying), None, "try_down, {what}");
+            let many = || {
+                s.up_many(3).unwrap();
+                (0..3).for_each(|_| s.down_timeout(Duration::from_secs(1)).unwrap());
+            };
+            assert_eq!(system_call(many), None, "up_many, {what}");
+        }
+    }
+}
+
+#[test]
+fn an_uncontended_lock_and_unlock_makes_none() {
+    let _house = House::new("calls-mutex");
+    for kind in KINDS {
+        let m = mutex(kind, "m");
+        assert_eq!(system_call(|| *m.lock().unwrap() += 1), None, "{kind}");
+        assert_eq!(system_call(|| *m.try_lock().unwrap() += 1), None, "try_lock, {kind}");
+        let c = if kind == "private" { Condvar::private() } else { Condvar::create("c") }.unwrap();
+        let notify = || {
+            c.notify_one();
+            c.notify_all();
+        };
+        assert_eq!(system_call(notify), None, "notifying nobody, {kind}");
+    }
+}
+
+#[test]
+fn several_free_permits_at_once_make_none() {
+    let _house = House::new("calls-many");
+    for kind in KINDS {
+        let p = pool(kind, "p", 64);
+        for n in [1, 4, 8, 64] {
+            assert_eq!(system_call(|| p.acquire_many(n).unwrap().release()), None, "{n}, {kind}");
+            assert_eq!(system_call(|| p.try_acquire_many(n).unwrap().release()), None, "try, {n}, {kind}");
+        }
+    }
+}
+
+#[test]
+fn a_choice_over_semaphores_and_pools_with_one_ready_makes_none() {
+    let _house = House::new("calls-select");
+    for kind in KINDS {
+        let (s, never, p) = (semaphore(kind, "s", 0, false), semaphore(kind, "never", 0, false), pool(kind, "p", 1));
+        let mut choice = Select::new();
+        let (_, down, acquire) = (choice.down(&never), choice.down(&s), choice.acquire(&p));
+        let choose = || {
+            let permit = choice.wait().unwrap();
+            assert_eq!(permit.arm(), acquire);
+            let permit = permit.permit();
+            assert!(matches!(choice.try_wait(), Err(SelectError::WouldBlock)));
+            s.up().unwrap();
+            assert_eq!(choice.wait().unwrap().arm(), down);
+            drop(permit);
+        };
+        assert_eq!(system_call(choose), None, "Select, {kind}");
+        let by_macro = || {
+            s.up().unwrap();
+            select! {
+                biased;
+                down(s) -> r => r.unwrap(),
+                acquire(p) -> permit => panic!("{permit:?} was second"),
+            }
+            select! {
+                down(s) -> r => panic!("{r:?} of nothing"),
+                down(never) -> r => panic!("{r:?} of nothing"),
+                default => (),
+            }
+        };
+        assert_eq!(system_call(by_macro), None, "select!, {kind}");
+    }
+}
+
+/// Lives as long as its process, with the threads that use it.
+fn kept<T>(object: T) -> &'static T {
+    Box::leak(Box::new(object))
+}
+
+/// Starts a thread that never ends, and waits until it has come where it should.
+fn other(work: impl FnOnce() + Send + 'static, there: impl Fn() -> bool) {
+    std::thread::spawn(move || {
+        work();
+        loop {
+            std::thread::park();
+        }
+    });
+    while !there() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // So that it sleeps by now; what holds must hold if it does not, too.
+    std::thread::sleep(Duration::from_millis(10));
+}
+
+#[test]
+fn trying_makes_none_while_others_wait() {
+    let _house = House::new("calls-waiters");
+    for kind in KINDS {
+        for barging in [false, true] {
+            let prepare = || {
+                let s = kept(semaphore(kind, &format!("s-{barging}"), 0, barging));
+                other(|| s.down().unwrap(), || !s.waiters().is_empty());
+                s
+            };
+            let none = system_call_after(prepare, |s| assert!(matches!(s.try_down(), Err(DownError::WouldBlock))));
+            assert_eq!(none, None, "semaphore, {kind}, barging {barging}");
+        }
+        let prepare = || {
+            let m = kept(mutex(kind, "m"));
+            other(|| std::mem::forget(m.lock().unwrap()), || m.try_lock().is_err());
+            other(|| drop(m.lock().unwrap()), || true);
+            m
+        };
+        let none = system_call_after(prepare, |m| assert!(matches!(m.try_lock(), Err(LockError::WouldBlock))));
+        assert_eq!(none, None, "mutex, {kind}");
+        let prepare = || {
+            let p = kept(pool(kind, "p", 2));
+            other(|| std::mem::forget(p.acquire().unwrap()), || p.available() == 1);
+            other(|| std::mem::forget(p.acquire_many(2).unwrap()), || !p.waiters().is_empty());
+            p
+        };
+        // One is free, but somebody waits for two.
+        let none = system_call_after(prepare, |p| {
+            assert!(p.try_acquire_many(1).is_err() && p.try_acquire_many(2).is_err() && p.try_acquire().is_err());
+        });
+        assert_eq!(none, None, "permits, {kind}");
+        let prepare = || {
+            let (s, p) = (kept(semaphore(kind, "s", 0, false)), kept(pool(kind, "q", 1)));
+            other(|| s.down().unwrap(), || !s.waiters().is_empty());
+            other(|| std::mem::forget(p.acquire().unwrap()), || p.available() == 0);
+            other(|| drop(p.acquire()), || !p.waiters().is_empty());
+            let mut choice = Select::new();
+            choice.down(s);
+            choice.acquire(p);
+            (s, p, choice)
+        };
+        let none = system_call_after(prepare, |(s, p, choice)| {
+            assert!(matches!(choice.try_wait(), Err(SelectError::WouldBlock)));
+            select! {
+                down(s) -> r => panic!("{r:?} of nothing"),
+                acquire(p) -> permit => panic!("{permit:?} of nothing"),
+                default => (),
+            }
+        });
+        assert_eq!(none, None, "choice, {kind}");
     }
 }

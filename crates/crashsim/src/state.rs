@@ -10,7 +10,7 @@ use crate::story::{Names, Story};
 use crate::trace::Trace;
 
 /// A wait of at least this long counts as a backstop: nothing should depend on its coming to an end.
-pub(crate) const BACKSTOP_NS: u64 = 1_000_000_000;
+pub(crate) const BACKSTOP_NS: u64 = 900_000_000;
 /// When the virtual clock begins.
 pub(crate) const EPOCH_NS: u64 = 1_000_000_000_000;
 

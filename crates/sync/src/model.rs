@@ -554,6 +554,12 @@ impl CondvarAt {
     pub fn notify_all(self) {
         condvar::notify_all(self.map, self.place.index);
     }
+
+    /// Removes it.
+    pub fn remove(self) {
+        let admin = self.map.admin();
+        self.map.unmake(&admin, self.place);
+    }
 }
 
 impl PoolAt {

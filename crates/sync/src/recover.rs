@@ -32,12 +32,8 @@ pub fn recover(map: &'static Map, member: u32, generation: u32) {
             break;
         }
         kinds::take_back(map, member, state);
-        // SeqCst: what that left, or a grant that got in first: look again. Else I2 of the wait queue.
-        if m.state.load(Ordering::SeqCst) == state.0
-            && m.state
-                .compare_exchange(state.0, State::idle(state.wait()).0, Ordering::SeqCst, Ordering::SeqCst)
-                .is_ok()
-        {
+        // SeqCst: I2 of the wait queue; or that changed it, or a grant got in first: look again.
+        if m.state.compare_exchange(state.0, State::idle(state.wait()).0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             break;
         }
     }

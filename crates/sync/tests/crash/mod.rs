@@ -1,9 +1,14 @@
 //! The stage on which pools are explored: an arena, its members, who is inside, and what must hold at the end.
 
+#![allow(dead_code, reason = "each suite uses a part of it")]
+
 use chappe_arena::layout::Geometry;
 use chappe_arena::{Map, Watch, watch};
 use chappe_crashsim::{Process, Report, Search, Shared, World, note, reached};
+use chappe_plat::atomic::AtomicU32;
+use chappe_plat::clock;
 use chappe_plat::dir::Dir;
+use chappe_plat::futex::{self, Scope, Wait};
 use chappe_sync::model::{self, Actor, Held, PoolAt, Refusal};
 use std::cell::Cell;
 use std::path::Path;
@@ -128,6 +133,13 @@ impl Stage {
         Ok(self.inside.enter(pools[pool], held))
     }
 
+    /// Takes several permits at once and notes them.
+    pub fn enter_many(&self, me: &Actor, pool: PoolAt, n: u32, deadline: Option<u64>) -> Result<Vec<Hold>, Refusal> {
+        let all = me.acquire_many(pool, n, deadline)?;
+        assert_eq!(all.len(), n as usize);
+        Ok(all.into_iter().map(|held| self.inside.enter(pool, held)).collect())
+    }
+
     /// Takes a permit if one is free.
     pub fn try_enter(&self, me: &Actor, pool: PoolAt) -> Result<Hold, Refusal> {
         Ok(self.inside.enter(pool, me.try_acquire(pool)?))
@@ -183,14 +195,25 @@ impl Inside {
     }
 }
 
+/// Sleeps for so many nanoseconds of the world's clock.
+pub fn sleep(ns: u64) {
+    let word = AtomicU32::new(0);
+    while futex::wait(&word, 0, Some(clock::now() + ns), Scope::Private) != Wait::TimedOut {}
+}
+
 /// Several searches of one world: a kill at each step (and two), the schedules around a kill, random ones.
 pub fn searched(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
+    searched_in(10_000, name, world, outcomes);
+}
+
+/// As [`searched`], each search but the first with at most so many schedules.
+pub fn searched_in(schedules: u64, name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
     let all: [Report; 5] = [
         Search::sweep(&format!("{name}_sweep")).kills(1).run(&world),
-        Search::sweep(&format!("{name}_sweep2")).kills(2).schedules(10_000).run(&world),
-        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(10_000).run(&world),
-        Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(10_000).run(&world),
-        Search::uniform(&format!("{name}_dice")).kills(2).schedules(5_000).run(&world),
+        Search::sweep(&format!("{name}_sweep2")).kills(2).schedules(schedules).run(&world),
+        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(schedules).run(&world),
+        Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(schedules).run(&world),
+        Search::uniform(&format!("{name}_dice")).kills(2).schedules(schedules / 2).run(&world),
     ];
     for report in &all {
         report.assert_clean();
@@ -202,10 +225,15 @@ pub fn searched(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
 
 /// Somebody is stopped anywhere, and goes on when nobody else can: who does not need his permit is not held up.
 pub fn stopped(name: &str, world: impl Fn(&World) + Sync) {
+    stopped_in(4_000, name, world);
+}
+
+/// As [`stopped`], with at most so many schedules of several.
+pub fn stopped_in(schedules: u64, name: &str, world: impl Fn(&World) + Sync) {
     for search in [
         Search::sweep(&format!("{name}_stop_sweep")).stops(1).resume(),
-        Search::sweep(&format!("{name}_stop_kill")).stops(1).kills(1).resume().schedules(4_000),
-        Search::priorities(&format!("{name}_stop_pct"), 4).stops(1).kills(1).resume().schedules(3_000),
+        Search::sweep(&format!("{name}_stop_kill")).stops(1).kills(1).resume().schedules(schedules),
+        Search::priorities(&format!("{name}_stop_pct"), 4).stops(1).kills(1).resume().schedules(schedules * 3 / 4),
     ] {
         let report = search.run(&world);
         report.assert_clean();

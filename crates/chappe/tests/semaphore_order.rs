@@ -1,0 +1,225 @@
+//! The order in which a strong semaphore serves, and the faults of the papers' own code that concern it, by name.
+
+use chappe::{DownError, Role, Select, Semaphore, set_role};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < LONG, "{what}: still not so");
+        std::thread::yield_now();
+    }
+}
+
+fn work(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn who_came_first_is_served_first_although_others_time_out_and_turn_away() {
+    let (main, away) = (Semaphore::private(0).unwrap(), Semaphore::private(0).unwrap());
+    for round in 0..30 {
+        let (tell, heard) = channel();
+        std::thread::scope(|s| {
+            let mut stay = Vec::new();
+            let mut turned = 0;
+            for number in 0..12usize {
+                let how = (number + round) % 4;
+                let (main, away, tell) = (&main, &away, tell.clone());
+                s.spawn(move || {
+                    set_role([Role::TimeSharing, Role::Sleeper][number % 2]);
+                    let served = match how {
+                        // Its time is up before anything comes.
+                        0 => main.down_timeout(Duration::from_micros(500)).is_ok(),
+                        // It chooses something else.
+                        1 => {
+                            let mut either = Select::new();
+                            let mine = either.down(main);
+                            either.down(away);
+                            either.wait().unwrap().arm() == mine
+                        }
+                        2 => main.down_timeout(LONG).is_ok(),
+                        _ => main.down().is_ok(),
+                    };
+                    tell.send((number, served)).unwrap();
+                });
+                match how {
+                    0 => assert_eq!(heard.recv().unwrap(), (number, false)),
+                    1 => turned += 1,
+                    _ => stay.push(number),
+                }
+                until("all of them wait", || main.waiters().len() == stay.len() + turned);
+            }
+            away.up_many(turned as u32).unwrap();
+            for _ in 0..turned {
+                assert!(!heard.recv().unwrap().1);
+            }
+            assert_eq!(main.waiters().len(), stay.len());
+            for number in stay {
+                main.up().unwrap();
+                assert_eq!(heard.recv().unwrap(), (number, true));
+            }
+        });
+        assert_eq!((main.value(), away.value()), (0, 0));
+    }
+}
+
+#[test]
+fn units_that_meet_time_outs_are_served_in_order_and_none_is_lost() {
+    const WAITERS: usize = 6;
+    let semaphore = Semaphore::private(0).unwrap();
+    for round in 0..150usize {
+        let (tell, heard) = channel();
+        let (ended, due) = (AtomicUsize::new(0), Instant::now() + Duration::from_millis(2));
+        std::thread::scope(|s| {
+            for number in 0..WAITERS {
+                let (semaphore, tell, ended) = (&semaphore, tell.clone(), &ended);
+                // The times of some are up while units come.
+                let limit = due + Duration::from_micros(((round * 7 + number * 13) % 11 * 20) as u64);
+                s.spawn(move || {
+                    let got = semaphore.down_deadline(limit).is_ok();
+                    ended.fetch_add(1, Ordering::SeqCst);
+                    tell.send((number, got)).unwrap();
+                });
+                // Arrivals are one after the other.
+                until("it came", || semaphore.waiters().len() + ended.load(Ordering::SeqCst) > number);
+            }
+            while Instant::now() < due {
+                std::hint::spin_loop();
+            }
+            let (mut ups, mut served, mut heard_of, mut last) = (0, 0, 0, None);
+            while heard_of < WAITERS {
+                semaphore.up().unwrap();
+                ups += 1;
+                // Until this one has gone to somebody, or nobody is left.
+                while heard_of < WAITERS {
+                    let (number, got) = heard.recv().unwrap();
+                    heard_of += 1;
+                    if got {
+                        assert!(last < Some(number), "{number} was served after {last:?}");
+                        (last, served) = (Some(number), served + 1);
+                        break;
+                    }
+                }
+            }
+            assert_eq!(semaphore.value(), ups - served);
+        });
+        while semaphore.try_down().is_ok() {}
+    }
+}
+
+/// Three threads, of which one holds for 100 us and two for 5 us. Who gives up comes back to the end of the queue: each
+/// gets as many turns as the others. (A semaphore that lets the quick ones barge gives them many times as many.)
+#[test]
+fn strong_semantics_give_each_thread_its_turn() {
+    const ROUNDS: u32 = 500;
+    let semaphore = Semaphore::private(1).unwrap();
+    let counts: [AtomicU32; 3] = Default::default();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for me in 0..3 {
+            let (semaphore, counts, stop) = (&semaphore, &counts, &stop);
+            s.spawn(move || {
+                let hold = Duration::from_micros(if me == 0 { 100 } else { 5 });
+                while !stop.load(Ordering::SeqCst) {
+                    semaphore.down().unwrap();
+                    // What is counted does not depend on who is kept from running: both others are in the queue.
+                    until("both others wait", || semaphore.waiters().len() == 2 || stop.load(Ordering::SeqCst));
+                    let turns = counts[me].fetch_add(1, Ordering::SeqCst) + 1;
+                    work(hold);
+                    if turns == ROUNDS {
+                        stop.store(true, Ordering::SeqCst);
+                    }
+                    semaphore.up().unwrap();
+                }
+            });
+        }
+    });
+    let all: Vec<u32> = counts.iter().map(|c| c.load(Ordering::SeqCst)).collect();
+    let (least, most) = (all.iter().min().unwrap(), all.iter().max().unwrap());
+    assert!(most - least <= 2, "{all:?}");
+    assert_eq!(semaphore.value(), 1);
+}
+
+/// Nix's `semalt` overwrote its own loop bound: of four empty semaphores it queued on one.
+#[test]
+fn fault_1_every_arm_of_a_choice_counts() {
+    let all: Vec<_> = (0..4).map(|_| Semaphore::private(0).unwrap()).collect();
+    for biased in [false, true] {
+        for which in 0..4 {
+            std::thread::scope(|s| {
+                let chooser = s.spawn(|| {
+                    let mut select = Select::new();
+                    let arms: Vec<usize> = all.iter().map(|one| select.down(one)).collect();
+                    let chosen = select.biased(biased).wait().unwrap().arm();
+                    arms.iter().position(|arm| *arm == chosen).unwrap()
+                });
+                until("it waits on all four", || all.iter().all(|one| one.waiters().len() == 1));
+                all[which].up().unwrap();
+                assert_eq!(chooser.join().unwrap(), which);
+            });
+            assert!(all.iter().all(|one| one.value() == 0 && one.waiters().is_empty()));
+        }
+    }
+}
+
+/// Nix's `downsem(s, nonblocking)` that lost a race said that it had succeeded.
+#[test]
+fn fault_2_a_nonblocking_down_that_succeeds_has_a_permit() {
+    const UNITS: u32 = 3;
+    for barging in [false, true] {
+        let semaphore = if barging { Semaphore::private_barging(UNITS) } else { Semaphore::private(UNITS) }.unwrap();
+        let (inside, most, tries) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|s| {
+            for _ in 0..6 {
+                s.spawn(|| {
+                    while tries.load(Ordering::SeqCst) < 60_000 {
+                        match semaphore.try_down() {
+                            Ok(()) => {
+                                most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                                tries.fetch_add(1, Ordering::SeqCst);
+                                inside.fetch_sub(1, Ordering::SeqCst);
+                                semaphore.up().unwrap();
+                            }
+                            Err(DownError::WouldBlock) => std::thread::yield_now(),
+                            Err(e) => panic!("{e}"),
+                        }
+                    }
+                });
+            }
+        });
+        assert!(most.load(Ordering::SeqCst) <= UNITS, "{most:?} had one of {UNITS} units");
+        assert_eq!(semaphore.value(), UNITS);
+    }
+}
+
+/// Nix swapped the last entry of its queue to the head when it woke the first.
+#[test]
+fn fault_3_wake_ups_are_fifo() {
+    const WAITERS: usize = 16;
+    let semaphore = Semaphore::private(0).unwrap();
+    let (tell, heard) = channel();
+    std::thread::scope(|s| {
+        for number in 0..WAITERS {
+            let (semaphore, tell) = (&semaphore, tell.clone());
+            s.spawn(move || {
+                semaphore.down().unwrap();
+                tell.send(number).unwrap();
+            });
+            until("it waits", || semaphore.waiters().len() == number + 1);
+        }
+        for number in 0..WAITERS {
+            // Nobody comes between.
+            assert!(matches!(semaphore.try_down(), Err(DownError::WouldBlock)));
+            semaphore.up().unwrap();
+            assert_eq!(heard.recv().unwrap(), number);
+        }
+    });
+}

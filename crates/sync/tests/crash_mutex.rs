@@ -1,0 +1,457 @@
+//! Mutexes, explored: kill and stop at every operation of lock (free, blocked, timed, overdue), unlock, condemn, removal. What
+//! must hold: one holder; who finds the data as a dead holder left it is told, and nobody else; nobody sleeps while the lock
+//! is free; nobody is overtaken for ever; at the end no bit and no flag stands.
+
+mod crash;
+
+use chappe_crashsim::{Fate, Process, Shared, World, reached};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::{clock, step};
+use chappe_sync::model::{self, Actor, Locking, MutexAt, PoolAt, Refusal, SemaphoreAt};
+use crash::{Stage, searched_in, sleep, stopped_in};
+use std::cell::Cell;
+
+/// Of each search.
+const SCHEDULES: u64 = 3_000;
+
+/// What the mutex guards: two numbers that differ only while somebody is at them.
+#[derive(Default)]
+struct Data {
+    left: Cell<u32>,
+    right: Cell<u32>,
+    /// Who is inside: a process number.
+    inside: Cell<u32>,
+    /// How many have gone with the lock in their hands, by death or otherwise.
+    gone: Cell<u32>,
+    /// What those who did not die know of having done.
+    done: Cell<u32>,
+    /// How many of the gone have done half of it.
+    half: Cell<u32>,
+    /// The lock was seen reserved.
+    reserved: Cell<bool>,
+}
+
+#[derive(Clone, Copy)]
+struct Guarded {
+    mutex: MutexAt,
+    data: Shared<Data>,
+}
+
+fn word(mutex: MutexAt) -> String {
+    model::lock_in_words(mutex.map.object(mutex.place.index).slot.word.load(Ordering::SeqCst))
+}
+
+impl Guarded {
+    fn new(world: &World, stage: &Stage, name: &str) -> Guarded {
+        let mutex = MutexAt::make(stage.map, name).expect("a mutex");
+        let o = mutex.map.object(mutex.place.index);
+        world.name_with(&o.slot.word, format!("word of {name}"), model::lock_in_words);
+        world.name(&o.waiting[0], format!("waiters of {name}"));
+        world.name(&o.head, format!("head of {name}"));
+        let all = Guarded { mutex, data: world.share(Data::default()) };
+        world.invariant(move || {
+            if !all.data.reserved.get() && word(mutex).starts_with("reserved") {
+                all.data.reserved.set(true);
+                reached("reserved");
+            }
+        });
+        all
+    }
+
+    /// A member that may die inside.
+    fn member(&self, stage: &Stage, p: Process, name: &'static str) -> Actor {
+        let (me, data, pid) = (stage.member(p, name), self.data, p.pid());
+        p.on_death(move || data.abandoned(pid));
+        me
+    }
+
+    /// Comes in, unless it was refused: whoever is told that the data is torn repairs it first.
+    fn enter(&self, me: &Actor, how: Locking) -> bool {
+        let d = &self.data;
+        if !matches!(how, Locking::Locked | Locking::Torn) {
+            return false;
+        }
+        let pid = chappe_plat::process::pid();
+        assert_eq!(d.inside.replace(pid), 0, "two are inside");
+        assert_eq!(self.mutex.holder(), Some(me.member()));
+        if how == Locking::Torn {
+            assert!(d.gone.get() > 0, "nobody died, and the data is torn");
+            reached(if d.left.get() == d.right.get() { "told for nothing" } else { "told, and torn" });
+            step!("repairs");
+            d.right.set(d.left.get());
+            me.tear(self.mutex, false);
+        }
+        assert_eq!(d.left.get(), d.right.get(), "not told");
+        true
+    }
+
+    /// Does something with the data, and unlocks.
+    fn work(&self, me: &Actor) {
+        let d = &self.data;
+        d.left.set(d.left.get() + 1);
+        step!("is inside");
+        d.right.set(d.right.get() + 1);
+        d.done.set(d.done.get() + 1);
+        step!("has done it");
+        d.inside.set(0);
+        assert!(me.unlock(self.mutex), "somebody took the lock away");
+    }
+
+    /// A process that locks, does something, unlocks, so many times, and lives on; with its reaper.
+    fn customer(&self, stage: &Stage, world: &World, name: &'static str, times: u32) -> Process {
+        let p = world.prepare(name);
+        let (me, all) = (self.member(stage, p, name), *self);
+        stage.reaper(stage.lasting(p, move || {
+            for _ in 0..times {
+                assert!(all.enter(&me, me.lock(all.mutex, None)), "refused");
+                all.work(&me);
+            }
+            reached(name);
+        }))
+    }
+
+    /// A process that is inside from the start, comes out, and lives on.
+    fn holder(&self, stage: &Stage, world: &World) -> Process {
+        let p = world.prepare("holder");
+        let (me, all) = (self.member(stage, p, "holder"), *self);
+        p.before(|| assert!(all.enter(&me, me.try_lock(all.mutex))));
+        stage.lasting(p, move || {
+            all.work(&me);
+            reached("holder");
+        })
+    }
+
+    /// At the end: free, as torn as it must be, and nothing forgotten.
+    fn settled(&self, stage: &Stage) {
+        stage.map.recover_dead();
+        let me = Actor::join(stage.map, "last").expect("a slot for the last");
+        let d = &self.data;
+        assert!(!self.mutex.map.anybody_waits(self.mutex.place.index), "somebody's wait bit still stands");
+        let how = me.try_lock(self.mutex);
+        if how == Locking::Condemned {
+            assert!(word(self.mutex).starts_with("condemned"));
+        } else {
+            assert!(self.enter(&me, how), "{how:?}");
+            assert!((d.done.get()..=d.done.get() + d.half.get()).contains(&d.left.get()), "somebody's work is lost");
+            d.inside.set(0);
+            assert!(me.unlock(self.mutex));
+            assert_eq!(word(self.mutex), "free", "a flag still stands");
+        }
+        me.leave();
+    }
+}
+
+impl Data {
+    fn abandoned(&self, pid: u32) {
+        if self.inside.get() == pid {
+            self.inside.set(0);
+            self.half.set(self.half.get() + u32::from(self.left.get() != self.right.get()));
+        }
+        // Whether it had the lock already, or still, only it knew.
+        self.gone.set(self.gone.get() + 1);
+    }
+}
+
+fn last(world: &World, stage: Stage, all: &[Guarded]) {
+    let all = all.to_vec();
+    world.prepare("last").last().run(move || all.iter().for_each(|m| m.settled(&stage)));
+}
+
+/// Three who want it, one of them twice.
+fn trio(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let m = Guarded::new(world, &stage, "m");
+    m.customer(&stage, world, "a", 2);
+    m.customer(&stage, world, "b", 1);
+    m.customer(&stage, world, "c", 1);
+    last(world, stage, &[m]);
+}
+
+#[test]
+fn lock_and_unlock_survive_kills() {
+    searched_in(SCHEDULES, "trio", trio, &["a", "b", "c", "told, and torn", "told for nothing"]);
+}
+
+/// A holder, and two who wait behind it.
+fn queue(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let m = Guarded::new(world, &stage, "m");
+    m.holder(&stage, world);
+    m.customer(&stage, world, "first", 1);
+    m.customer(&stage, world, "second", 1);
+    last(world, stage, &[m]);
+}
+
+#[test]
+fn a_queue_survives_kills() {
+    searched_in(SCHEDULES, "mutex_queue", queue, &["holder", "first", "second", "told, and torn", "told for nothing"]);
+}
+
+/// The time may be up at any moment, also while the lock is being handed on.
+fn time_out(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let m = Guarded::new(world, &stage, "m");
+    m.holder(&stage, world);
+    let p = world.prepare("hasty");
+    let me = m.member(&stage, p, "hasty");
+    stage.reaper(stage.lasting(p, move || {
+        for _ in 0..2 {
+            if m.enter(&me, me.lock(m.mutex, Some(clock::now() + 1000))) {
+                reached("in time");
+                m.work(&me);
+            } else {
+                reached("too late");
+            }
+        }
+    }));
+    m.customer(&stage, world, "patient", 1);
+    last(world, stage, &[m]);
+}
+
+#[test]
+fn a_time_out_survives_kills() {
+    searched_in(SCHEDULES, "mutex_time_out", time_out, &["holder", "in time", "too late", "patient"]);
+}
+
+/// One keeps the lock for long and takes it again at once, until two others, who are overtaken each time, have had it: the one
+/// with a deadline may go before it is given the lock.
+fn overdue(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let m = Guarded::new(world, &stage, "m");
+    let served = world.share(Cell::new(0));
+    let mut others = Vec::new();
+    for (name, patience) in [("patient", None), ("hasty", Some(2_700_000))] {
+        let p = world.prepare(name);
+        let me = m.member(&stage, p, name);
+        p.on_death(move || served.set(served.get() + 1));
+        others.push(stage.reaper(stage.lasting(p, move || {
+            if m.enter(&me, me.lock(m.mutex, patience.map(|ns| clock::now() + ns))) {
+                m.work(&me);
+                reached(name);
+            } else {
+                reached("too late");
+            }
+            served.set(served.get() + 1);
+        })));
+    }
+    let p = world.prepare("greedy");
+    let me = m.member(&stage, p, "greedy");
+    stage.reaper(stage.lasting(p, move || {
+        while served.get() < 2 {
+            assert!(m.enter(&me, me.lock(m.mutex, None)));
+            sleep(600_000);
+            m.work(&me);
+        }
+    }));
+    last(world, stage, &[m]);
+}
+
+#[test]
+fn who_is_overdue_is_given_the_lock() {
+    searched_in(SCHEDULES, "overdue", overdue, &["patient", "hasty", "too late", "reserved", "told, and torn"]);
+    stopped_in(SCHEDULES / 2, "overdue", overdue);
+}
+
+/// The holder gives it up for ever while others wait, or come.
+fn condemn(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let m = Guarded::new(world, &stage, "m");
+    let p = world.prepare("holder");
+    let me = m.member(&stage, p, "holder");
+    p.before(|| assert!(m.enter(&me, me.try_lock(m.mutex))));
+    stage.lasting(p, move || {
+        m.data.left.set(7);
+        m.data.half.set(7);
+        m.data.inside.set(0);
+        me.condemn(m.mutex);
+        assert_eq!(me.try_lock(m.mutex), Locking::Condemned);
+    });
+    for name in ["first", "second"] {
+        let p = world.prepare(name);
+        let me = m.member(&stage, p, name);
+        stage.reaper(stage.lasting(p, move || match me.lock(m.mutex, None) {
+            Locking::Condemned => reached("told that it is condemned"),
+            how => {
+                assert!(m.enter(&me, how), "{how:?}");
+                m.work(&me);
+                reached("its holder died");
+            }
+        }));
+    }
+    last(world, stage, &[m]);
+}
+
+#[test]
+fn condemning_survives_kills() {
+    searched_in(SCHEDULES, "condemn", condemn, &["told that it is condemned", "its holder died"]);
+    stopped_in(SCHEDULES / 2, "condemn", condemn);
+}
+
+/// A holder that leaves the arena without unlocking is as good as dead.
+fn leaver(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let m = Guarded::new(world, &stage, "m");
+    let p = world.prepare("leaver");
+    let me = m.member(&stage, p, "leaver");
+    p.before(|| assert!(m.enter(&me, me.try_lock(m.mutex))));
+    let pid = p.pid();
+    stage.reaper(stage.lasting(p, move || {
+        m.data.left.set(7);
+        m.data.half.set(6);
+        m.data.abandoned(pid);
+        me.leave();
+        // Its slot is somebody else's from now on.
+        let again = Actor::join(stage.map, "again").expect("a slot");
+        assert!(m.enter(&again, again.lock(m.mutex, None)));
+        m.work(&again);
+        reached("came again");
+    }));
+    m.customer(&stage, world, "other", 1);
+    last(world, stage, &[m]);
+}
+
+#[test]
+fn leaving_with_the_lock_survives_kills() {
+    searched_in(SCHEDULES, "leaver", leaver, &["came again", "other", "told, and torn"]);
+}
+
+#[test]
+fn stops_that_are_resumed_lose_nothing() {
+    stopped_in(SCHEDULES / 2, "trio", trio);
+    stopped_in(SCHEDULES / 2, "mutex_queue", queue);
+    stopped_in(SCHEDULES / 2, "mutex_time_out", time_out);
+}
+
+/// The mutex is removed under its holder and who waits, and its slot used again, as whatever.
+fn removal(world: &World, make: fn(Stage) -> bool) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let m = MutexAt::make(stage.map, "m").expect("a mutex");
+    let o = stage.map.object(m.place.index);
+    world.name_with(&o.slot.word, "word of m", model::lock_in_words);
+    world.name(&o.head, "head of m");
+    world.name(&o.waiting[0], "waiters of m");
+    // As a guard does it.
+    let unlock = move |me: &Actor| {
+        if o.head.load(Ordering::SeqCst) == m.place.head.0 {
+            me.unlock(m);
+        }
+    };
+    let r = world.prepare("remover");
+    let remover = stage.member(r, "remover");
+    r.before(|| assert_eq!(remover.try_lock(m), Locking::Locked));
+    stage.lasting(r, move || {
+        step!("is inside");
+        unlock(&remover);
+        m.remove();
+        if make(stage) {
+            reached("made anew");
+        }
+    });
+    for name in ["first", "second"] {
+        let p = world.prepare(name);
+        let me = stage.member(p, name);
+        stage.reaper(stage.lasting(p, move || match me.lock(m, None) {
+            Locking::Locked | Locking::Torn => {
+                reached("served before");
+                unlock(&me);
+            }
+            Locking::Dead => reached("told that it is dead"),
+            other => panic!("{other:?}"),
+        }));
+    }
+    world.prepare("last").last().run(move || {
+        stage.map.recover_dead();
+        let me = Actor::join(stage.map, "last").expect("a slot for the last");
+        let Some(place) = stage.map.find("again") else { return };
+        let map = stage.map;
+        assert!(!map.anybody_waits(place.index), "somebody's wait bit still stands");
+        if let Some(pool) = PoolAt::find(map, "again") {
+            let held = me.try_acquire(pool).expect("a fresh pool has its permit");
+            assert_eq!(me.try_acquire(pool).map(|_| ()), Err(Refusal::NoneFree));
+            assert!(me.release(held));
+        } else if place.head.is_live(chappe_arena::layout::Kind::Mutex) {
+            let again = MutexAt { map, place };
+            // Torn: one who took the wrong one by mistake died before it had given it back.
+            assert!(matches!(me.try_lock(again), Locking::Locked | Locking::Torn), "a fresh mutex: {}", word(again));
+            assert!(me.unlock(again));
+        } else {
+            let fresh = SemaphoreAt { map, place };
+            assert_eq!((fresh.value(), fresh.units()), (0, 0), "a fresh semaphore has what it was made with");
+        }
+        me.leave();
+    });
+}
+
+fn removal_to_pool(world: &World) {
+    removal(world, |stage| PoolAt::make(stage.map, "again", 1).is_ok());
+}
+
+fn removal_to_semaphore(world: &World) {
+    removal(world, |stage| SemaphoreAt::make(stage.map, "again", 0, false).is_ok());
+}
+
+fn removal_to_mutex(world: &World) {
+    removal(world, |stage| MutexAt::make(stage.map, "again").is_ok());
+}
+
+const REMOVED: [&str; 3] = ["made anew", "served before", "told that it is dead"];
+
+#[test]
+fn removal_survives_kills() {
+    searched_in(SCHEDULES, "mutex_to_pool", removal_to_pool, &REMOVED);
+    searched_in(SCHEDULES, "mutex_to_semaphore", removal_to_semaphore, &REMOVED);
+    searched_in(SCHEDULES, "mutex_to_mutex", removal_to_mutex, &REMOVED);
+    stopped_in(SCHEDULES / 2, "mutex_to_mutex", removal_to_mutex);
+}
+
+/// One comes so late that another mutex is in the slot by now: it must not take away what is meant for that one's waiter.
+fn late(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let m = MutexAt::make(stage.map, "m").expect("a mutex");
+    let o = stage.map.object(m.place.index);
+    world.name_with(&o.slot.word, "word of the slot", model::lock_in_words);
+    world.name(&o.waiting[0], "waiters of the slot");
+    let r = world.prepare("remover");
+    let remover = stage.member(r, "remover");
+    r.before(|| assert_eq!(remover.try_lock(m), Locking::Locked));
+    let anew = world.share(Cell::new(None::<MutexAt>));
+    let over = world.share(Cell::new(false));
+    stage.reaper(stage.lasting(r, move || {
+        m.remove();
+        if let Ok(again) = MutexAt::make(stage.map, "again") {
+            // One that comes late may have it by mistake for a moment, and die.
+            assert!(matches!(remover.lock(again, None), Locking::Locked | Locking::Torn));
+            anew.set(Some(again));
+            step!("has the new one");
+            assert!(remover.unlock(again));
+        }
+        over.set(true);
+    }));
+    let p = world.prepare("late");
+    let me = stage.member(p, "late");
+    stage.reaper(stage.lasting(p, move || {
+        match me.lock(m, None) {
+            Locking::Dead => reached("late"),
+            // The remover died before it came to that.
+            Locking::Torn => assert!(me.unlock(m)),
+            other => panic!("{other:?}"),
+        }
+    }));
+    let p = world.prepare("waiter");
+    let me = stage.member(p, "waiter");
+    stage.reaper(stage.lasting(p, move || {
+        while !over.get() && r.fate() == Fate::Alive && anew.get().is_none() {
+            chappe_plat::atomic::pause();
+        }
+        let Some(again) = anew.get() else { return };
+        assert!(matches!(me.lock(again, None), Locking::Locked | Locking::Torn));
+        assert!(me.unlock(again));
+        reached("waiter served");
+    }));
+}
+
+#[test]
+fn who_comes_late_takes_nothing_along() {
+    searched_in(SCHEDULES, "late", late, &["late", "waiter served"]);
+    stopped_in(SCHEDULES / 2, "late", late);
+}
