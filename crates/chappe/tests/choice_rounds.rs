@@ -149,7 +149,7 @@ fn actor() {
     });
     // What is this process's own is all there; what is shared, its parent looks at.
     Things::new(things.semaphores[RANGES[1].clone()].to_vec(), things.pools[PERMITS.len()..].to_vec())
-        .all_there(&[0..3]);
+        .all_there(std::slice::from_ref(&(0..3)));
     say(&made.to_string());
 }
 

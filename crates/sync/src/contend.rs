@@ -48,6 +48,7 @@ pub(crate) fn contend<A: Arm>(
         };
         seen = if grant.permit == NUDGE {
             finish(who, &[mutex], &begun);
+            lock::untell(map.object(place.index));
             look(patience, &attempt)
         } else {
             let seen = lock::collect(map, place, who.main.member, mine, number);

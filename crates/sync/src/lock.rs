@@ -9,6 +9,7 @@
 //! | 0-2 | tag | 5 FREE, 6 HELD, 7 RESERVED |
 //! | 3 | WAITERS | somebody's bit may stand: whoever unlocks must look |
 //! | 4 | TORN | a holder died or panicked, and nobody has made the data whole since |
+//! | 5 | TOLD | somebody was told to try again, and has not yet: who unlocks need not look |
 //! | 28-39 | member | the holder, or for whom it is reserved; HELD by [`NOBODY`]: condemned, for ever |
 //! | 40-63 | aux | HELD: the holder's generation; RESERVED: the number of the wait |
 //!
@@ -31,6 +32,10 @@
 //! - I4: whoever was told to try again and then does not want the lock any more drains: the next is told.
 //! - A death at each step: before the swap of `unlock`, the holder's: TORN. After it, recovery drains; told and not yet
 //!   tried, the same; reserved, the reservation is void once recovery has set the member's word to IDLE.
+//! - I5: TOLD is set after somebody was told, and taken away again if that one has tried meanwhile, with another look; it
+//!   takes it away itself before it tries. Recovery takes it away, and looks. So TOLD without anybody who will try is
+//!   left only by one who was stopped between two instructions, until it goes on.
+//! - I6: a lock is reserved for a waiter that is overdue at most every [`HANDS_ON_NS`]: while it is handed on it is idle.
 //!
 //! Free and nobody waiting: one compare-and-swap from a constant each way, no system call, no allocation.
 //! Blocking is up to the holder; telling and reserving are lock-free.
@@ -42,14 +47,17 @@ use crate::wait::{NUDGE, State, bury, grant, tried_and_next, waits_on, wake_gran
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::step;
+use chappe_plat::{clock, step};
 
 const FREE: u64 = 5;
 const HELD: u64 = 6;
 const RESERVED: u64 = 7;
 const WAITERS: u64 = 1 << 3;
 const TORN: u64 = 1 << 4;
-const FLAGS: u64 = WAITERS | TORN;
+const TOLD: u64 = 1 << 5;
+const FLAGS: u64 = WAITERS | TORN | TOLD;
+/// How seldom a lock is reserved for somebody.
+const HANDS_ON_NS: u64 = 500_000;
 const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
 
 /// The word of a lock that this member has, the flags aside.
@@ -67,7 +75,7 @@ fn member_of(word: u64) -> u32 {
 }
 
 fn is_condemned(word: u64) -> bool {
-    word | WAITERS == CONDEMNED | WAITERS
+    word & !(WAITERS | TOLD) == CONDEMNED
 }
 
 #[inline(always)]
@@ -195,7 +203,7 @@ fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
             return false;
         }
         if swap(o, seen, FREE | seen & FLAGS) {
-            if seen & WAITERS != 0 {
+            if seen & WAITERS != 0 && seen & TOLD == 0 {
                 step!("unlocked, not yet handed on");
                 crate::kinds::drain(map, object);
             }
@@ -222,7 +230,7 @@ pub(crate) fn condemn(map: &Map, object: u32, o: &Object, mine: u64) {
         if seen & !FLAGS != mine {
             return;
         }
-        if swap(o, seen, CONDEMNED | seen & WAITERS) {
+        if swap(o, seen, CONDEMNED | seen & (WAITERS | TOLD)) {
             step!("condemned, waiters not yet told");
             crate::kinds::drain(map, object);
             return;
@@ -240,9 +248,11 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
             FREE => {
                 let (trying, next) = tried_and_next(map, object, head);
                 let Some(next) = next.filter(|_| trying == 0) else { return };
-                if next.need == 0 {
+                if next.need == 0 || !may_reserve(o) {
                     if grant(map, next.member, next.state, object, NUDGE, false) {
-                        return;
+                        if tell(map, object, head, o) {
+                            return;
+                        }
                     }
                     continue;
                 }
@@ -264,6 +274,40 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
             _ => return,
         }
     }
+}
+
+/// I5: somebody was told. False: it has tried meanwhile, and who unlocked in between may not have looked: look again.
+fn tell(map: &Map, object: u32, head: Head, o: &Object) -> bool {
+    let seen = load(o);
+    // A failure: who has changed it looks, or sees that nobody was told.
+    if seen & 7 < FREE || seen & (WAITERS | TOLD) != WAITERS || !swap(o, seen, seen | TOLD) {
+        return true;
+    }
+    step!("said that one was told");
+    let still = tried_and_next(map, object, head).0 > 0;
+    if !still {
+        untell(o);
+    }
+    still
+}
+
+/// I5: who was told is about to try.
+pub(crate) fn untell(o: &Object) {
+    loop {
+        let seen = load(o);
+        if seen & 7 < FREE || seen & TOLD == 0 || swap(o, seen, seen & !TOLD) {
+            return;
+        }
+    }
+}
+
+/// I6. The time is kept beside the word.
+fn may_reserve(o: &Object) -> bool {
+    let now = clock::now();
+    // Relaxed, both: whoever is faster reserves.
+    let last = o.slot.since.load(Ordering::Relaxed);
+    now.saturating_sub(last) >= HANDS_ON_NS
+        && o.slot.since.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() // Relaxed: as above.
 }
 
 /// A reservation that is void goes; flags that were set meanwhile stay.
@@ -289,7 +333,7 @@ fn resolve(map: &Map, object: u32, o: &Object, seen: u64) -> bool {
             }
             if state.grant().is_some_and(|g| g.is(map, object, 0)) {
                 wake_granted(map, member);
-                return load(o) & !WAITERS == seen & !WAITERS;
+                return load(o) & !FLAGS == seen & !FLAGS;
             }
         }
     }
@@ -304,6 +348,8 @@ fn resolve(map: &Map, object: u32, o: &Object, seen: u64) -> bool {
 /// What the death of a holder leaves: a free lock, and its data as it was.
 pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
     let o = map.object(object);
+    // I5: it may have said that somebody was told, or may have been told.
+    untell(o);
     loop {
         let seen = load(o);
         let next = match seen & 7 {
@@ -369,6 +415,7 @@ pub(crate) fn make(
         o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
         o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: published by the head.
         o.hint.store(hash, Ordering::Relaxed); // Relaxed: published by the head.
+        o.slot.since.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         // Release: whatever its last user did with the slot comes before.
         o.slot.word.store(FREE, Ordering::Release);
         Ok(())
