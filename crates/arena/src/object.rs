@@ -14,6 +14,7 @@
 //!   bit, then looks at the head; the remover changes the head, then looks at the bits.
 //!
 //! - I5: blocks are owned as cells are, I2; those of one object are neighbours.
+//! - I6: nor while it is pinned: somebody may still have the data of a mutex that was removed under it by force.
 //!
 //! Searching takes no lock and makes no system call.
 
@@ -186,7 +187,7 @@ impl Map {
             let o = self.object(index);
             // Relaxed: under admin only we change heads to free or live.
             let head = Head(o.head.load(Ordering::Relaxed));
-            if head.is_dead() && !self.anybody_waits(index) {
+            if self.is_done_with(index, head) {
                 // Release: I4, nobody's bit stands on it any more.
                 o.head.store(Head::free(head.generation()).0, Ordering::Release);
             } else if !head.is_free() {
@@ -208,11 +209,17 @@ impl Map {
             let o = self.object(index);
             // Relaxed: under admin only we change heads to free or live.
             let head = Head(o.head.load(Ordering::Relaxed));
-            if head.is_dead() && !self.anybody_waits(index) {
+            if self.is_done_with(index, head) {
                 // Release: I4, nobody's bit stands on it any more.
                 o.head.store(Head::free(head.generation()).0, Ordering::Release);
             }
         }
+    }
+
+    /// I4, I6: whether a slot may be used again. The caller holds `admin`.
+    fn is_done_with(&self, index: u32, head: Head) -> bool {
+        // Acquire: what its last user did with the data comes before.
+        head.is_dead() && !self.anybody_waits(index) && self.object(index).pinned.load(Ordering::Acquire) == 0
     }
 
     /// Whether any wait bit stands on the object.
@@ -254,6 +261,9 @@ impl Map {
 
     /// I3.
     fn entry_counts(&self, entry: u64) -> bool {
+        if (entry as u32).wrapping_sub(1) >= self.geometry().objects {
+            return false;
+        }
         let o = self.object(entry as u32 - 1);
         // Relaxed, both: under admin.
         Head(o.head.load(Ordering::Relaxed)).in_service()

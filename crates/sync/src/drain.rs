@@ -173,7 +173,9 @@ fn hand_over(map: &Map, object: u32, head: Head, position: u32, to: Candidate) -
     if !is_still(map, object, head) {
         return false;
     }
-    let all = || cells(map, object).filter(|(_, c)| c.load().is_reserved(to.member, to.state.wait())).count();
+    let count = || permits(map, object) as usize;
+    let all =
+        || cells(map, object).take(count()).filter(|(_, c)| c.load().is_reserved(to.member, to.state.wait())).count();
     if to.need <= 1 {
         return grant(map, to.member, to.state, object, position, false);
     }

@@ -115,7 +115,7 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
         Kind::Pool => ObjectState::Pool(info(map, place)?),
         Kind::Semaphore => ObjectState::Semaphore { value: units::value(o), barging: units::is_barging(o) },
         Kind::Mutex => ObjectState::Mutex {
-            holder: lock::holder(o).map(|(member, _)| map.who(member)),
+            holder: lock::holder(map, o).map(|(member, _)| map.who(member)),
             torn: lock::is_torn(o),
             condemned: lock::condemned(o),
             bytes: bytes(map, place),

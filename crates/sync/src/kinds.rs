@@ -61,7 +61,7 @@ pub(crate) fn take_back(map: &Map, member: u32, state: State) {
         return;
     }
     match kind(map, grant.object) {
-        Some(Kind::Semaphore) => units::take_back(map, grant.object, member),
+        Some(Kind::Semaphore) => units::take_back(map, grant.object, member, state),
         Some(Kind::Condvar) => condvar::pass_on(map, grant.object),
         // A pool's cell, and a mutex, say themselves for whom they are reserved.
         _ => {}
@@ -88,7 +88,18 @@ pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> b
         Some(Kind::Pool) => pool::cells(map, object)
             .map(|(_, cell)| cell.load())
             .any(|w| matches!(w.tag(), Tag::Held | Tag::Leased) && w.member() == member && w.aux() == generation),
-        Some(Kind::Mutex) => lock::holder(map.object(object)) == Some((member, generation)),
+        Some(Kind::Mutex) => lock::holder(map, map.object(object)) == Some((member, generation)),
         _ => false,
+    }
+}
+
+/// A thread ends, or leaves, in good order, and has not unlocked what it holds: its guards were leaked, and so perhaps
+/// references to the data: nobody else may have it.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn abandon(map: &Map, member: u32, generation: u32) {
+    for object in 0..map.objects_used() {
+        if kind(map, object) == Some(Kind::Mutex) {
+            lock::abandon(map, object, lock::held_by(member, generation));
+        }
     }
 }

@@ -30,6 +30,9 @@
 //!   long it has waited already, and once that is too long (see `contend`) the lock is reserved for it. While a living waiter has been
 //!   told and has not tried yet, no other is told.
 //! - I4: whoever was told to try again and then does not want the lock any more drains: the next is told.
+//! - I7: the data is nobody else's while a guard or what was borrowed from it may be used in its process: a thread that
+//!   ends in good order and has leaked its guard leaves the mutex condemned; a mutex that is removed by force keeps its slot
+//!   and its data until the holder gives it up or dies.
 //! - A death at each step: before the swap of `unlock`, the holder's: TORN. After it, recovery drains; told and not yet
 //!   tried, the same; reserved, the reservation is void once recovery has set the member's word to IDLE.
 //! - I5: TOLD is set after somebody was told, and taken away again if that one has tried meanwhile, with another look; it
@@ -249,10 +252,8 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                 let (trying, next) = tried_and_next(map, object, head);
                 let Some(next) = next.filter(|_| trying == 0) else { return };
                 if next.need == 0 || !may_reserve(o) {
-                    if grant(map, next.member, next.state, object, NUDGE, false) {
-                        if tell(map, object, head, o) {
-                            return;
-                        }
+                    if grant(map, next.member, next.state, object, NUDGE, false) && tell(map, object, head, o) {
+                        return;
                     }
                     continue;
                 }
@@ -357,15 +358,21 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
             _ => return,
         };
         if swap(o, seen, next) {
+            // Acquire: as in `take_one`.
+            if Head(o.head.load(Ordering::Acquire)).is_dead() {
+                // Release: who had its data is gone.
+                o.pinned.store(0, Ordering::Release);
+            }
             return;
         }
     }
 }
 
 /// Who has the lock: member and generation.
-pub(crate) fn holder(o: &Object) -> Option<(u32, u32)> {
+pub(crate) fn holder(map: &Map, o: &Object) -> Option<(u32, u32)> {
     let seen = load(o);
-    (seen & 7 == HELD && !is_condemned(seen)).then_some((member_of(seen), (seen >> 40) as u32))
+    let held = seen & 7 == HELD && member_of(seen) < map.geometry().members;
+    held.then_some((member_of(seen), (seen >> 40) as u32))
 }
 
 /// Whether the data is as a dead holder left it.
@@ -378,6 +385,44 @@ pub(crate) fn is_torn(o: &Object) -> bool {
 /// Whether nobody gets it any more.
 pub(crate) fn condemned(o: &Object) -> bool {
     is_condemned(load(o))
+}
+
+/// Takes the mutex out of service under whoever has it: that one keeps the data, and with it the slot, until it gives
+/// it up or dies. The caller holds `admin`.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn remove(map: &'static Map, admin: &Admin, place: Place) {
+    let o = map.object(place.index);
+    // SeqCst: before the head says dead. Who locks it after that gives it back without a look at the data.
+    o.pinned.store(1, Ordering::SeqCst);
+    map.unmake(admin, place);
+    if holder(map, o).is_none() {
+        // Release: nobody has it.
+        o.pinned.store(0, Ordering::Release);
+    }
+}
+
+/// Gives up a mutex that was removed meanwhile.
+#[cfg(not(feature = "sim"))]
+#[cold]
+pub(crate) fn give_dead(o: &Object, place: Place, mine: u64) {
+    // Acquire: as in `take_one`.
+    let ours = o.head.load(Ordering::Acquire) == place.head.dead().0;
+    let seen = load(o);
+    if ours && seen & !FLAGS == mine && swap(o, seen, FREE) {
+        // Release: what was done with the data comes before.
+        o.pinned.store(0, Ordering::Release);
+    }
+}
+
+/// A guard was leaked, and its thread ends: nobody may have the lock, nor the slot.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn abandon(map: &Map, object: u32, mine: u64) {
+    let o = map.object(object);
+    if load(o) & !FLAGS == mine {
+        // SeqCst: before the word says that nobody has it.
+        o.pinned.store(1, Ordering::SeqCst);
+        condemn(map, object, o, mine);
+    }
 }
 
 /// Takes the lock of a mutex that is to be removed, unless somebody has it or waits.
@@ -416,6 +461,7 @@ pub(crate) fn make(
         o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: published by the head.
         o.hint.store(hash, Ordering::Relaxed); // Relaxed: published by the head.
         o.slot.since.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        o.pinned.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         // Release: whatever its last user did with the slot comes before.
         o.slot.word.store(FREE, Ordering::Release);
         Ok(())

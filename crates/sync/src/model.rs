@@ -521,7 +521,7 @@ impl MutexAt {
 
     /// Who has it: its member slot.
     pub fn holder(self) -> Option<u32> {
-        lock::holder(self.map.object(self.place.index)).map(|(member, _)| member)
+        lock::holder(self.map, self.map.object(self.place.index)).map(|(member, _)| member)
     }
 
     /// Removes it.

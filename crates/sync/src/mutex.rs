@@ -22,9 +22,10 @@ use std::time::{Duration, Instant};
 
 /// A lock around data, between threads (private) or processes (named), that outlives its holders.
 ///
-/// Whoever locks it after a holder died gets [`LockError::OwnerDied`] with the guard, and the data as that holder left it;
+/// Whoever locks it after a holder's process died gets [`LockError::OwnerDied`] with the guard, and the data as that holder left it;
 /// so does everybody until one of them calls [`MutexGuard::make_consistent`], or [`MutexGuard::condemn`], after which
-/// nobody gets it any more. A holder that panics counts as dead.
+/// nobody gets it any more. A holder that panics counts as dead. A thread that ends and has leaked its guard
+/// ([`std::mem::forget`]) leaves the mutex condemned: what it borrowed of the data may still be in use.
 ///
 /// Fairness: eventual. Newcomers may overtake waiters for half a millisecond; then the lock is handed to the waiter.
 /// Not recursive: locking it again in the same thread is [`LockError::Deadlock`].
@@ -179,12 +180,12 @@ impl<T> Mutex<T> {
         if seen != Try::Busy {
             return Ok(seen);
         }
-        if lock::holder(self.handle.object) == Some((seat.joined.index, seat.joined.generation)) {
+        if lock::holder(map, self.handle.object) == Some((seat.joined.index, seat.joined.generation)) {
             return Err(LockError::Deadlock { mutex: self.shown() });
         }
         let deadline = match until {
             Until::Now => {
-                let gone = lock::holder(self.handle.object).is_some_and(|(member, _)| map.dead(member).is_some());
+                let gone = lock::holder(map, self.handle.object).is_some_and(|(member, _)| map.dead(member).is_some());
                 if gone {
                     map.recover_dead();
                     seen = attempt();
@@ -260,6 +261,11 @@ impl<T: Pod> Mutex<T> {
             let wanted = format!("{} ({} bytes)", std::any::type_name::<T>(), size_of::<T>());
             return Err(ObjectError::OtherType { name: handle.name(), bytes, wanted });
         }
+        if handle.is_dead() || (bytes > 0 && more == 0) {
+            // It went while we looked.
+            let (name, arena) = (handle.name(), handle.map.name().to_owned());
+            return Err(ObjectError::Unknown { kind: Kind::Mutex.name(), name, arena, existing: Vec::new() });
+        }
         let data = match bytes {
             0 => NonNull::dangling(),
             _ => NonNull::new(handle.map.blocks(more - 1, bytes.div_ceil(BLOCK) as u32).cast())
@@ -283,12 +289,12 @@ impl Mutex<()> {
         let admin = handle.map.admin();
         if !force && !lock::take_idle(handle.map, handle.place, word) {
             let waiting = queue(handle.map, handle.place.index).len();
-            let holder = lock::holder(handle.object).map(|(member, _)| handle.map.who(member));
+            let holder = lock::holder(handle.map, handle.object).map(|(member, _)| handle.map.who(member));
             let who = holder.map_or_else(|| "nobody".into(), |w| format!("pid {} `{}`", w.pid, w.label));
             let how = format!("locked by {who}, {waiting} waiting");
             return Err(ObjectError::InUse { kind: Kind::Mutex.name(), name: handle.name(), how });
         }
-        handle.map.unmake(&admin, handle.place);
+        lock::remove(handle.map, &admin, handle.place);
         Ok(())
     }
 
@@ -395,9 +401,11 @@ impl<T> Drop for MutexGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         let h = &self.mutex.handle;
-        // Of a mutex that was removed by force, nothing is to be unlocked: the slot may be another's.
-        if !self.is_ours() || h.is_dead() {
+        if !self.is_ours() {
             return;
+        }
+        if h.is_dead() {
+            return lock::give_dead(h.object, h.place, self.word);
         }
         if std::thread::panicking() && !self.panicking {
             lock::tear(h.object, self.word, true);

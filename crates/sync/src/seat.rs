@@ -49,6 +49,7 @@ impl ThreadSeat {
     /// Leaves, unless this is a child's copy of its parent's seat. Always answers false: keep it no longer.
     fn leave(&self) -> bool {
         if self.incarnation == process::incarnation() {
+            crate::kinds::abandon(self.map, self.joined.index, self.joined.generation);
             self.map.leave(self.joined);
         }
         false
@@ -73,10 +74,19 @@ thread_local! {
 
 /// Leaves an arena with those of the calling thread's seats that `which` admits.
 pub(crate) fn leave(map: &'static Map, which: impl Fn(&ThreadSeat) -> bool) {
+    // First: a signal handler may ask in between.
+    LAST.set(std::ptr::null());
     let _ = SEATS.try_with(|s| {
         s.0.borrow_mut().retain(|seat| !std::ptr::eq(seat.map, map) || !which(seat) || seat.leave());
     });
-    LAST.set(std::ptr::null());
+}
+
+/// Whether the calling thread has a seat in an arena, or is just busy with its seats: then it has joined something, and
+/// this is a signal handler. Never joins.
+pub fn is_seated(map: &'static Map) -> bool {
+    let now = process::incarnation();
+    let fits = |seat: &Rc<ThreadSeat>| std::ptr::eq(seat.map, map) && seat.incarnation == now;
+    SEATS.try_with(|s| s.0.try_borrow().map_or(true, |seats| seats.iter().any(fits))).unwrap_or(true)
 }
 
 /// The calling thread's seat in an arena, if it has one and it was the last one asked for. A few loads.
@@ -100,18 +110,19 @@ pub fn at_hand<R>(map: &'static Map, then: impl FnOnce(&ThreadSeat) -> Option<R>
 /// # Errors
 /// As [`Map::join`].
 pub fn seat<R>(map: &'static Map, then: impl FnOnce(&ThreadSeat) -> R) -> Result<R, ArenaError> {
-    let last = LAST.get();
+    // Once: a signal handler may change it.
+    let mut last = LAST.get();
     let fits = |last: &ThreadSeat| std::ptr::eq(last.map, map) && last.incarnation == process::incarnation();
     // SAFETY: as in `at_hand`.
     if last.is_null() || !fits(unsafe { &*last }) {
-        seat_slow(map)?;
+        last = seat_slow(map)?;
     }
     // SAFETY: as in `at_hand`; not null after seat_slow.
-    Ok(then(unsafe { &*LAST.get() }))
+    Ok(then(unsafe { &*last }))
 }
 
 #[cold]
-fn seat_slow(map: &'static Map) -> Result<(), ArenaError> {
+fn seat_slow(map: &'static Map) -> Result<*const ThreadSeat, ArenaError> {
     let now = process::incarnation();
     if map.directory().is_none() {
         // Purges the copy after a fork.
@@ -128,7 +139,7 @@ fn seat_slow(map: &'static Map) -> Result<(), ArenaError> {
             seats.retain(|seat| seat.incarnation == now);
             if let Some(seat) = seats.iter().find(|s| std::ptr::eq(s.map, map)) {
                 LAST.set(Rc::as_ptr(seat));
-                return Ok(());
+                return Ok(Rc::as_ptr(seat));
             }
             let joined = map.join(Seat::Thread, &label())?;
             // What an earlier program of this very process held (it called exec) nobody else can be sure of.
@@ -142,9 +153,10 @@ fn seat_slow(map: &'static Map) -> Result<(), ArenaError> {
                 spin: Cell::new(0),
                 watched: Cell::new(false),
             });
-            LAST.set(Rc::as_ptr(&seat));
+            let last = Rc::as_ptr(&seat);
+            LAST.set(last);
             seats.push(seat);
-            Ok(())
+            Ok(last)
         })
         .map_err(|_| ended())?
 }

@@ -3,10 +3,11 @@
 use crate::claim::{Collected, Operation, Refused, Taken, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, called};
+use crate::home::Arena;
 use crate::inspect::{self, Waiter};
 use crate::patience::{Until, patience};
 use crate::pool::party;
-use crate::seat::{at_hand, process_seat, seat, watched};
+use crate::seat::{is_seated, process_seat, seat, watched};
 use crate::units::{self, Units, Unwanted};
 use crate::wait::{Arm, Grant, Parties, Party, queue};
 use chappe_arena::layout::{Kind, Object};
@@ -269,6 +270,10 @@ impl Semaphore {
 
     #[inline(never)]
     fn down_slow(&self, until: Until) -> Result<(), DownError> {
+        if self.0.map.directory().is_none() && !self.0.map.is_covered(process::incarnation()) {
+            // A forked child's copy: the parent's waiters are none here.
+            Arena::private();
+        }
         let take = || match units::take(self.0.map, self.0.place) {
             Ok(()) => Ok(true),
             Err(Refused::Dead(_)) => Err(self.dead()),
@@ -328,7 +333,7 @@ impl Semaphore {
     fn up_slow(&self, n: u32) -> Result<(), UpError> {
         // Who hands on must be seen to die half-way: as a member itself, or through one.
         let h = &self.0;
-        if !h.map.is_covered(process::incarnation()) && at_hand(h.map, |_| Some(())).is_none() {
+        if !h.map.is_covered(process::incarnation()) && !is_seated(h.map) {
             seat(h.map, |_| ())?;
         }
         units::give(h.map, h.place, h.object, n).map_err(|e| self.refused(e, n))

@@ -208,7 +208,12 @@ pub(crate) fn take(map: &Map, place: Place) -> Result<(), Refused> {
     loop {
         let seen = load(o);
         // Acquire: as in `take_from`.
-        if o.head.load(Ordering::Acquire) != place.head.0 {
+        let head = Head(o.head.load(Ordering::Acquire));
+        if head != place.head {
+            if head == place.head.dead() {
+                // Who found it broken may have died before it had told everybody.
+                bury(map, place.index, head);
+            }
             return Err(Refused::Dead(0));
         }
         if !seen.is_whole(map) {
@@ -410,7 +415,7 @@ pub(crate) fn left(map: &Map, object: u32, member: u32) {
 
 /// Gives back what a member was granted and has not taken: because it died, or because it no longer wants it. Answers
 /// once its word says RETURNED and the unit is in the count, or nothing of this semaphore any more.
-pub(crate) fn take_back(map: &Map, object: u32, member: u32) {
+pub(crate) fn take_back(map: &Map, object: u32, member: u32, granted: State) {
     let o = map.object(object);
     loop {
         let seen = load(o);
@@ -422,10 +427,9 @@ pub(crate) fn take_back(map: &Map, object: u32, member: u32) {
             continue;
         }
         let (word, _) = word_of(map, member);
-        // SeqCst: I4, after the word.
-        let state = State(word.load(Ordering::SeqCst));
-        let here = |g: &Grant| !g.dead && !g.returned && g.permit != NUDGE && g.of(map, object);
-        if state.grant().is_none_or(|g| !here(&g)) {
+        // SeqCst: I4, after the word. The exact word: a later occupant of the slot was granted in another wait.
+        let same = word.load(Ordering::SeqCst) == granted.0;
+        if !same || granted.grant().is_none_or(|g| g.returned) {
             return;
         }
         let back = seen.back_from(member);
@@ -461,8 +465,8 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, value: u32, bar
         o.permits.store(u32::from(barge), Ordering::Relaxed); // Relaxed: published by the head.
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         let last = load(o);
-        // Further on than whatever its last users have seen.
-        let seq = if last.0 & 7 == TAG { last.seq() + 1 } else { generation };
+        // Further on than whatever its last users have seen; far from it, if another kind was in the slot meanwhile.
+        let seq = if last.0 & 7 == TAG { last.seq() + 1 } else { generation.wrapping_mul(0x2545) };
         // Release: whatever its last user did with the slot comes before.
         o.slot.word.store(Units::new(value, seq).0, Ordering::Release);
         Ok(())

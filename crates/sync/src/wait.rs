@@ -476,7 +476,9 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
             break match (g.dead, g.permit) {
                 (true, TOO_MANY) => Ended::TooMany,
                 (true, _) => Ended::Dead(at),
-                (false, _) if is_still(arms[at].map(), g.object, arms[at].place().head) => Ended::Granted(g, number),
+                (false, _) if is_still(arms[at].map(), arms[at].place().index, arms[at].place().head) => {
+                    Ended::Granted(g, number)
+                }
                 (false, _) => return refuse(who, arms, at, state, begun),
             };
         }

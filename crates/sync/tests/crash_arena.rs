@@ -1,6 +1,5 @@
 //! Arenas, explored: create, attach, remove, join, leave and reap, with a kill or a stop at every operation.
 
-#[expect(dead_code, reason = "another stage uses it")]
 mod crash;
 
 use chappe_arena::layout::Geometry;
