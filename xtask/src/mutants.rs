@@ -1,4 +1,4 @@
-//! Known mistakes, planted one at a time in a copy of the protocols: the explorer must find each.
+//! Known mistakes, planted one at a time in a copy of the protocols: the explorer, or loom, must find each.
 //!
 //! A mutant is a file in `crates/sync/mutants`: a sentence that says what is wrong, the test that must fail, and one or
 //! more changes: the source file, a piece of it as it is, and the same as it must not be.
@@ -14,8 +14,9 @@
 //! ---- end
 //! ```
 //!
-//! A piece that no longer occurs exactly once is an error: mutants are kept up with the source. One that does not
-//! compile, or whose test fails without a schedule to replay, has not been caught.
+//! A suite whose name begins with `loom_` is built for loom, the others for the explorer. A piece that no longer occurs
+//! exactly once is an error: mutants are kept up with the source. One that does not compile, or whose test fails without
+//! a schedule to replay or the word of loom that it found it, has not been caught.
 
 use crate::run::{Cargo, root, target};
 use anyhow::{Context, Result, bail, ensure};
@@ -120,9 +121,14 @@ fn caught(mutant: &Mutant, tree: &Path) -> Result<bool> {
         fs::write(&path, edit.plant(&text)?)?;
         sound.push((path, text));
     }
+    let (feature, found) = if mutant.suite.starts_with("loom_") {
+        ("loom", "found by loom")
+    } else {
+        ("sim", "replay with CRASHSIM_REPLAY")
+    };
     let run = Cargo::new("test")
         .directory(tree)
-        .args(["--profile", "explore", "-p", "chappe-sync", "--features", "sim"])
+        .args(["--profile", "explore", "-p", "chappe-sync", "--features", feature])
         .args(["--test", mutant.suite.as_str(), mutant.test.as_str()])
         .env("CARGO_TARGET_DIR", &target().join("mutants/build").display().to_string())
         .quiet();
@@ -131,7 +137,7 @@ fn caught(mutant: &Mutant, tree: &Path) -> Result<bool> {
     }
     let (passed, text) = run?;
     ensure!(!text.contains("running 0 tests"), "no test is called `{}`", mutant.test);
-    if !passed && !text.contains("replay with CRASHSIM_REPLAY") {
+    if !passed && !text.contains(found) {
         bail!("its test failed for another reason:\n{text}");
     }
     Ok(!passed)

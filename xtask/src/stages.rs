@@ -1,7 +1,7 @@
 //! What `cargo xtask test` is made of, in the order in which it is cheapest to fail.
 //!
-//! The explorer's backend is a feature of `plat`, and features unify across a build: so whatever is built with
-//! `sim` is built by a call of its own, and never together with what ships.
+//! The explorer's backend is a feature of `plat`, and so is loom's, and features unify across a build: so whatever is built
+//! with `sim` or `loom` is built by a call of its own, and never together with what ships.
 //!
 //! One line a stage, with its time and how many tests it ran; at the first failure the stage's output, and what to do.
 
@@ -22,6 +22,8 @@ const SIM: [&str; 8] = [
     "--features",
     "chappe-plat/sim,chappe-arena/sim,chappe-sync/sim",
 ];
+
+const LOOM: [&str; 6] = ["-p", "chappe-plat", "-p", "chappe-sync", "--features", "chappe-plat/loom,chappe-sync/loom"];
 
 /// A call of cargo, and what to do when it fails.
 struct Stage {
@@ -56,6 +58,11 @@ fn rest() -> Vec<Stage> {
             "the same, in the code as the explorer sees it (feature `sim`)",
         ),
         stage(
+            "clippy, loom's build",
+            Cargo::new("clippy").args(LOOM).args(["--lib", "--test", "loom_*", "--", "-D", "warnings"]),
+            "the same, in the code as loom sees it (feature `loom`)",
+        ),
+        stage(
             "documentation",
             Cargo::new("doc").args(["--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
             "a link in a comment leads nowhere, or the markup is broken",
@@ -69,6 +76,11 @@ fn rest() -> Vec<Stage> {
             "crashsim",
             Cargo::new("test").args(["--profile", "explore", "-p", "chappe-sync", "--features", "sim"]),
             "the failure names the seed that replays it, and tells in words what happened",
+        ),
+        tests(
+            "loom",
+            Cargo::new("test").args(["--profile", "explore"]).args(LOOM).args(["--test", "loom_*"]),
+            "loom's word on the first line that says `found by loom`; LOOM_LOG=trace tells each step of that test alone",
         ),
         tests(
             "injector",

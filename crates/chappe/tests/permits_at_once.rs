@@ -8,7 +8,7 @@ use house::{House, LONG, ROLE, eventually, exec, listen, say};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What children do; nothing when it is run as a test.
 #[test]
@@ -47,7 +47,7 @@ fn actor() {
 
 const THREADS: usize = 4;
 /// Never waited for when all is well.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_millis(2500);
 
 #[derive(Clone, Copy, Debug)]
 enum Order {
@@ -169,19 +169,23 @@ fn drive(pool: &Pool, model: &mut Model, threads: &[Thread], steps: &[(usize, Or
             Order::Resize(n) => {
                 prop_assert_eq!(threads[*thread].answer()?, Answer::Done);
                 model.permits = n;
+                // Whoever waits in vain is told at once, at whatever place.
+                let (vain, queue): (Vec<_>, _) = model.queue.iter().partition(|(_, need)| *need > n);
+                model.queue = queue.into();
+                for (t, _) in vain {
+                    prop_assert_eq!(threads[t].answer()?, Answer::Refused("too many"));
+                }
             }
         }
-        // The head is served, or told that it waits in vain; those behind it may see the pool grow again before they are.
-        while let Some((t, n)) = model.queue.front().copied().filter(|(_, n)| *n <= model.free() || *n > model.permits)
-        {
+        while let Some((t, n)) = model.queue.front().copied().filter(|(_, n)| *n <= model.free()) {
             model.queue.pop_front();
-            if n > model.permits {
-                prop_assert_eq!(threads[t].answer()?, Answer::Refused("too many"));
-            } else {
-                model.take(t, &threads[t].took()?, n)?;
-            }
+            model.take(t, &threads[t].took()?, n)?;
         }
-        eventually("as many wait as should", || pool.waiters().len() == model.queue.len());
+        let start = Instant::now();
+        while pool.waiters().len() != model.queue.len() {
+            prop_assert!(start.elapsed() < PATIENCE, "{} wait, not {:?}", pool.waiters().len(), model.queue);
+            std::thread::yield_now();
+        }
         prop_assert_eq!(pool.permits(), model.permits);
         // While somebody waits for several, those that are there are set aside for him.
         if model.queue.is_empty() {
@@ -192,7 +196,7 @@ fn drive(pool: &Pool, model: &mut Model, threads: &[Thread], steps: &[(usize, Or
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 250, max_shrink_iters: 6, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn answers_as_the_model_does(
@@ -300,6 +304,36 @@ fn more_than_there_are_is_refused_and_so_is_who_waits_when_the_pool_shrinks() {
     assert_eq!(pool.available(), 2);
     let none = pool.acquire_many(0).unwrap();
     assert!(none.is_empty() && none.indices().next().is_none());
+}
+
+/// What was set aside for the head beyond the number that is left does not count: it would be granted too few, and passed
+/// while it comes back to its place.
+#[test]
+fn the_head_keeps_its_place_when_the_pool_shrinks() {
+    for _ in 0..50 {
+        let pool = Pool::private(7).unwrap();
+        let mut held: Vec<_> = (0..5).map(|_| pool.acquire().unwrap()).collect();
+        let (tell, served) = channel();
+        std::thread::scope(|s| {
+            for number in 0..2 {
+                let (pool, tell) = (&pool, tell.clone());
+                s.spawn(move || {
+                    let many = pool.acquire_many(4).unwrap();
+                    tell.send(number).unwrap();
+                    drop(many);
+                });
+                eventually("it waits", || pool.waiters().len() == number + 1);
+                if number == 0 {
+                    pool.resize(4).unwrap();
+                }
+            }
+            while !held.is_empty() {
+                drop(held.remove(0));
+            }
+            assert_eq!((served.recv().unwrap(), served.recv().unwrap()), (0, 1));
+        });
+        assert_eq!(pool.available(), 4);
+    }
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod house;
 
 use chappe::{Arena, Role, Select, Semaphore, set_role};
 use house::House;
-use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ struct Targets {
     errno_lost: AtomicU32,
 }
 
-const ROUNDS: u32 = 1500;
+const ROUNDS: u32 = 16_000;
 
 static TARGETS: AtomicPtr<Targets> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -66,24 +65,36 @@ fn aim(all: Vec<Semaphore>) -> &'static Targets {
     targets
 }
 
-/// Sends signals to the thread until told to stop: now both at once, now one by one, at all sorts of moments.
-fn hammer(thread: libc::pthread_t, targets: &Targets, done: impl Fn() -> bool) {
-    let mut round = 0u32;
-    while !done() {
-        let before = targets.runs.load(Ordering::SeqCst);
-        for signal in [libc::SIGUSR1, libc::SIGUSR2] {
-            if round % 4 != 1 || signal == libc::SIGUSR1 {
-                // SAFETY: the thread was not joined yet.
-                assert_eq!(unsafe { libc::pthread_kill(thread, signal) }, 0);
+/// Timers that send both signals to the calling thread, at all sorts of moments, until dropped.
+struct Storm([libc::timer_t; 2]);
+
+impl Storm {
+    fn new() -> Storm {
+        let timer = |signal: i32, every: i64| {
+            // SAFETY: both structures are plain data, for which zero is valid; the calls read them, and fill in the timer.
+            unsafe {
+                let mut event: libc::sigevent = std::mem::zeroed();
+                event.sigev_notify = libc::SIGEV_THREAD_ID;
+                event.sigev_notify_thread_id = libc::gettid();
+                event.sigev_signo = signal;
+                let mut timer: libc::timer_t = std::ptr::null_mut();
+                assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer), 0);
+                let interval = libc::timespec { tv_sec: 0, tv_nsec: every };
+                let times = libc::itimerspec { it_interval: interval, it_value: interval };
+                assert_eq!(libc::timer_settime(timer, 0, &times, std::ptr::null_mut()), 0);
+                timer
             }
+        };
+        Storm([timer(libc::SIGUSR1, 29_000), timer(libc::SIGUSR2, 43_000)])
+    }
+}
+
+impl Drop for Storm {
+    fn drop(&mut self) {
+        for timer in self.0 {
+            // SAFETY: a timer of ours, deleted once.
+            assert_eq!(unsafe { libc::timer_delete(timer) }, 0);
         }
-        while targets.runs.load(Ordering::SeqCst) == before && !done() {
-            std::thread::yield_now();
-        }
-        for _ in 0..round % 97 * 4 {
-            std::hint::spin_loop();
-        }
-        round += 1;
     }
 }
 
@@ -93,6 +104,7 @@ fn taken(select: &Select<'_>, limit: Duration) -> u32 {
 
 fn raised_while_everything_goes_on(all: Vec<Semaphore>, rounds: u32) {
     let targets = aim(all);
+    let before: u32 = targets.all.iter().map(Semaphore::value).sum();
     let (stop, given, consumed) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|s| {
         // Somebody who waits for what the handlers and the worker add.
@@ -107,39 +119,38 @@ fn raised_while_everything_goes_on(all: Vec<Semaphore>, rounds: u32) {
         let worker = std::thread::spawn({
             let all = targets.all.clone();
             move || {
+                let _storm = Storm::new();
                 let (mut given, mut consumed) = (0, 0);
                 let mut any = Select::new();
                 all.iter().for_each(|one| _ = any.down(one));
-                for round in 0..rounds {
+                let mut round = 0u32;
+                while round < rounds || targets.runs.load(Ordering::SeqCst) < rounds / 4 {
+                    round += 1;
                     set_role([Role::TimeSharing, Role::Sleeper][round as usize / 64 % 2]);
                     let one = &all[round as usize % all.len()];
-                    match round % 7 {
-                        0 => {
-                            // The handlers go on: one of them will raise it.
-                            one.down().unwrap();
-                            consumed += 1;
-                        }
-                        1 => {
+                    let brief = Duration::from_micros(20);
+                    // Few of them sleep: a signal that comes between two instructions is what is wanted.
+                    match round % 40 {
+                        // The handlers go on: one of them will raise it.
+                        0 => consumed += u32::from(one.down().is_ok()),
+                        1 => consumed += u32::from(any.wait().is_ok()),
+                        2 => consumed += u32::from(one.down_timeout(brief).is_ok()),
+                        3 => consumed += taken(&any, brief),
+                        n if n % 4 == 0 => {
                             one.up().unwrap();
                             given += 1;
                         }
-                        2 => {
+                        n if n % 4 == 1 => {
                             one.up_many(2).unwrap();
                             given += 2;
                         }
-                        3 => consumed += u32::from(one.down_timeout(Duration::from_micros(50)).is_ok()),
-                        4 => consumed += u32::from(one.try_down().is_ok()),
-                        5 => {
-                            let _ = any.wait().unwrap();
-                            consumed += 1;
-                        }
-                        _ => consumed += taken(&any, Duration::from_micros(20)),
+                        n if n % 4 == 2 => consumed += u32::from(one.try_down().is_ok()),
+                        _ => consumed += u32::from(any.try_wait().is_ok()),
                     }
                 }
                 (given, consumed)
             }
         });
-        hammer(worker.as_pthread_t(), targets, || worker.is_finished());
         let (more, less) = worker.join().unwrap();
         stop.store(true, Ordering::SeqCst);
         given.fetch_add(more, Ordering::SeqCst);
@@ -147,9 +158,8 @@ fn raised_while_everything_goes_on(all: Vec<Semaphore>, rounds: u32) {
     });
     let there: u32 = targets.all.iter().map(Semaphore::value).sum();
     let of = |count: &AtomicU32| count.load(Ordering::SeqCst);
-    assert_eq!(there + of(&consumed), of(&given) + of(&targets.added));
+    assert_eq!(there + of(&consumed), before + of(&given) + of(&targets.added));
     assert_eq!((of(&targets.refused), of(&targets.errno_lost), of(&targets.depth)), (0, 0, 0));
-    assert!(of(&targets.runs) > rounds / 100);
     assert!(targets.all.iter().all(|one| one.waiters().is_empty()));
 }
 
@@ -179,14 +189,14 @@ fn a_handler_is_interrupted_by_another() {
     let _turn = House::new("handlers-nested");
     let targets = aim(vec![Semaphore::private(0).unwrap(), Semaphore::private_barging(0).unwrap()]);
     let worker = std::thread::spawn(move || {
+        let _storm = Storm::new();
         let mut given = 0;
-        while targets.deepest.load(Ordering::SeqCst) < 2 || targets.runs.load(Ordering::SeqCst) < 10_000 {
+        while targets.deepest.load(Ordering::SeqCst) < 2 || targets.runs.load(Ordering::SeqCst) < 4_000 {
             targets.all[given as usize % 2].up().unwrap();
             given += 1;
         }
         given
     });
-    hammer(worker.as_pthread_t(), targets, || worker.is_finished());
     let given: u32 = worker.join().unwrap();
     let there: u32 = targets.all.iter().map(Semaphore::value).sum();
     assert_eq!(there, given + targets.added.load(Ordering::SeqCst));
@@ -214,15 +224,17 @@ fn a_handler_may_raise_in_a_thread_that_has_never_used_the_arena() {
         while semaphore.waiters().is_empty() {
             std::thread::yield_now();
         }
-        let members = Arena::open("default").unwrap().members().len();
+        let members = || Arena::open("default").unwrap().members().len();
+        let before = members();
         let stranger = std::thread::spawn(move || {
-            while targets.runs.load(Ordering::SeqCst) < 10_000 {
+            let storm = Storm::new();
+            while targets.runs.load(Ordering::SeqCst) < 4_000 {
                 std::hint::spin_loop();
             }
+            drop(storm);
+            members()
         });
-        hammer(stranger.as_pthread_t(), targets, || stranger.is_finished());
-        assert_eq!(Arena::open("default").unwrap().members().len(), members, "the stranger has not joined");
-        stranger.join().unwrap();
+        assert_eq!(stranger.join().unwrap(), before, "the stranger has joined");
         stop.store(true, Ordering::SeqCst);
         consumed = consumer.join().unwrap();
     });

@@ -170,27 +170,28 @@ fn settle(all: &[Semaphore; BOTH], model: &Model) {
 fn run(all: &[Semaphore; BOTH], values: [u32; BOTH], steps: &[Step]) -> TestCaseResult {
     let mut model = Model { value: values, queue: Default::default() };
     std::thread::scope(|scope| {
-        let threads: Vec<Thread> = (0..THREADS)
+        let (threads, handles): (Vec<Thread>, Vec<_>) = (0..THREADS)
             .map(|number| {
                 let (tell, told) = channel();
                 let (say, heard) = channel();
-                scope.spawn(move || {
+                let handle = scope.spawn(move || {
                     set_role([Role::TimeSharing, Role::Sleeper][number % 2]);
                     while let Ok(order) = told.recv() {
                         let _ = say.send(obey(order, all));
                     }
                 });
-                Thread { tell, heard }
+                (Thread { tell, heard }, handle)
             })
-            .collect();
+            .unzip();
         let result = drive(all, &mut model, &threads, steps);
-        // Whatever came of it: nobody is left asleep.
-        for one in all {
-            while !one.waiters().is_empty() {
+        drop(threads);
+        // Whatever came of it: nobody is left asleep. Who was told to try again in vain is not seen for a moment.
+        while !handles.iter().all(|h| h.is_finished()) {
+            for one in all.iter().filter(|one| !one.waiters().is_empty()) {
                 one.up().unwrap();
             }
+            std::thread::yield_now();
         }
-        drop(threads);
         result
     })
 }

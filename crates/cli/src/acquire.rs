@@ -14,7 +14,7 @@ use crate::take;
 use crate::terminal::Terminal;
 use crate::{keep, signals, tell};
 use anyhow::anyhow;
-use chappe::LEASE_VARIABLE;
+use chappe::{Arena, LEASE_VARIABLE};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io;
@@ -58,13 +58,13 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
 
     let command = filled_in(&a.command, name, index);
     let environment = [
-        ("CHAPPE_PERMIT", name.clone()),
-        ("CHAPPE_PERMITS", names.join(" ")),
-        ("CHAPPE_COUNT", names.len().to_string()),
-        ("CHAPPE_INDEX", index.to_string()),
-        ("CHAPPE_PERMIT_INDEX", permit_index.to_string()),
-        ("CHAPPE_PERMIT_INDEXES", indices.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")),
-        (LEASE_VARIABLE, lease.cookie().to_owned()),
+        ("CHAPPE_PERMIT", name.clone().into()),
+        ("CHAPPE_PERMITS", names.join(" ").into()),
+        ("CHAPPE_COUNT", names.len().to_string().into()),
+        ("CHAPPE_INDEX", index.to_string().into()),
+        ("CHAPPE_PERMIT_INDEX", permit_index.to_string().into()),
+        ("CHAPPE_PERMIT_INDEXES", indices.iter().map(u32::to_string).collect::<Vec<_>>().join(" ").into()),
+        (LEASE_VARIABLE, lease.cookie().into()),
     ];
     let terminal = Terminal::find();
     let own_group = wants_own_group(&terminal);
@@ -72,7 +72,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     let start = Start {
         command: &command,
         environment: &environment,
-        lease: lease.as_fd(),
+        inherits: &[lease.as_fd()],
         mask: watch.before,
         file_size,
         own_group,
@@ -89,10 +89,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     let lost: Vec<String> = held.lost().into_iter().map(|i| called.permit(i)).collect();
     drop(held);
     if json {
-        let (status, signal) = match ended {
-            Ended::Exited(status) => (Some(status), None),
-            Ended::Killed(signal) => (None, Some(signal)),
-        };
+        let (status, signal) = ended.parts();
         let event = json!({
             "event": "ended", "permit": name, "permits": names, "status": status, "signal": signal,
             "held_ms": ms(held_from.elapsed()), "left_running": survivors.len(), "taken_away": !lost.is_empty(),
@@ -104,10 +101,15 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
         let were = if first.is_empty() { "was" } else { "were" };
         say(false, &format!("permit{s}{and}{last} {were} taken away while the command ran"));
     }
+    Ok(as_it_did(ended, arena_of(pool)))
+}
+
+/// Answers the job's status, or ends as the job did by its signal.
+pub fn as_it_did(ended: Ended, arena: Option<Arena>) -> u8 {
     match ended {
-        Ended::Exited(status) => Ok(status),
+        Ended::Exited(status) => status,
         Ended::Killed(signal) => {
-            if let Some(arena) = arena_of(pool) {
+            if let Some(arena) = arena {
                 arena.leave();
             }
             signals::die_by(signal)
@@ -115,7 +117,8 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     }
 }
 
-fn say(json: bool, text: &str) {
+/// Says something on stderr, as JSON if that is wanted.
+pub fn say(json: bool, text: &str) {
     if json {
         tell(json!({ "error": text, "status": null }));
     } else {
@@ -124,7 +127,7 @@ fn say(json: bool, text: &str) {
 }
 
 /// What listings call us: the command.
-fn label(command: &[OsString]) -> String {
+pub fn label(command: &[OsString]) -> String {
     let words: Vec<_> = command.iter().map(|w| w.to_string_lossy()).collect();
     words.join(" ")
 }
@@ -154,7 +157,8 @@ fn filled_in(command: &[OsString], permit: &str, index: usize) -> Vec<OsString> 
     command.iter().map(fill).collect()
 }
 
-fn not_started(command: &OsString, e: &io::Error) -> Failure {
+/// Why a command was not started, with the status that says so.
+pub fn not_started(command: &OsString, e: &io::Error) -> Failure {
     let status = match (e.kind(), e.raw_os_error()) {
         (io::ErrorKind::NotFound, _) => NOT_FOUND,
         // The fork failed.

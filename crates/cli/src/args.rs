@@ -31,6 +31,7 @@ Examples:
   chappe acquire licences --timeout 5m -- make sign
   chappe acquire -n 4 --create=8 cpu -- make -j4
   chappe show licences
+  chappe jobserver --permits 8 -- make -j
   chappe sem create ready; chappe sem down ready
 
 Environment:
@@ -41,9 +42,9 @@ Environment:
 
 Exit status:
   0 done; 1 not done, stderr says why; 2 wrong usage. `chappe acquire`
-  has its own; `chappe sem down` has 124 for a wait that was in vain.
-  With --json, what chappe says on stderr is JSON, too:
-  {\"error\": TEXT}, and the status if it is not 1: {\"error\": TEXT,
+  and `chappe jobserver` have their own; `chappe sem down` has 124 for a
+  wait that was in vain. With --json, what chappe says on stderr is JSON,
+  too: {\"error\": TEXT}, and the status if it is not 1: {\"error\": TEXT,
   \"status\": N}.";
 
 /// A command.
@@ -58,6 +59,14 @@ pub enum Command {
     /// left running, has ended, too.
     #[command(after_long_help = ACQUIRE_END)]
     Acquire(Acquire),
+    /// Run a build whose processes share job slots, by GNU make's fifo protocol
+    ///
+    /// Runs the command with MAKEFLAGS such that it and all that it starts, make, cargo, rustc, ninja, gcc -flto=jobserver,
+    /// run as many jobs at once as there are slots, all together. A slot comes back when the client that had it is killed:
+    /// a sub-make, a rustc. With --pool the slots are a pool's permits, shared with other builds and with `chappe
+    /// acquire`; a slot is taken when somebody here wants it, and only then.
+    #[command(after_long_help = JOBSERVER_END)]
+    Jobserver(Jobserver),
     /// Take a permit away from whoever has it
     ///
     /// Permits come back by themselves. This is for a holder that lives and is stuck: its permit goes to the next in
@@ -138,14 +147,14 @@ pub enum Command {
     Arena(ArenaCommand),
     /// Look for what is wrong, and put right what can be
     ///
-    /// Recovers what the dead held, and says which arenas cannot be used and what this
-    /// kernel lacks. Exit status 1 if an arena cannot be used.
+    /// Recovers what the dead held, removes what killed job servers left, and says which
+    /// arenas cannot be used and what this kernel lacks. Exit status 1 if an arena cannot be used.
     ///
     /// JSON: {"directory": TEXT,
     ///   "arenas": [{"name": TEXT, "error": TEXT or null, "findings": [FINDING],
     ///     "capacity": {"members": N, "members_used": N, "objects": N, "objects_used": N,
     ///       "cells": N, "cells_used": N, "data": N, "data_used": N} or null}],
-    ///   "kernel": [FINDING]}
+    ///   "kernel": [FINDING], "job_servers_removed": [PATH]}
     /// where FINDING is {"what": TEXT, "done": TEXT or null}
     #[command(verbatim_doc_comment)]
     Doctor,
@@ -250,6 +259,82 @@ With --json:
   {\"event\": \"ended\", \"permit\": TEXT, \"permits\": [TEXT],
     \"status\": N or null, \"signal\": N or null, \"held_ms\": N,
     \"left_running\": N, \"taken_away\": BOOL, \"lost\": [TEXT]}
+  {\"error\": TEXT, \"status\": N or null}";
+
+/// `chappe jobserver`.
+#[derive(clap::Args, Debug)]
+pub struct Jobserver {
+    /// How many jobs may run at once; with --pool, how many permits the pool must have
+    #[arg(long, short, value_name = "N", required_unless_present = "pool")]
+    pub permits: Option<u64>,
+    /// Share the permits of this pool
+    #[arg(long, value_name = "NAME")]
+    pub pool: Option<String>,
+    /// Make the pool if it is not there, with --permits permits
+    #[arg(long, requires = "pool", requires = "permits")]
+    pub create: bool,
+    /// Wait at most this long for the first slot (500ms, 30s, 5m, 1h, or seconds), then exit with 124
+    #[arg(long, value_name = "DURATION", value_parser = parse, conflicts_with = "nonblock")]
+    pub timeout: Option<Duration>,
+    /// Do not wait for the first slot: exit with 124 if none is free
+    #[arg(long)]
+    pub nonblock: bool,
+    /// After a SIGTERM, SIGINT or SIGHUP was passed on: KILL the command when this time is over (`never`: do not)
+    #[arg(long, value_name = "DURATION", value_parser = parse_grace, default_value = "10s")]
+    pub grace: Grace,
+    /// The command to run and its arguments
+    ///
+    /// If it is make, a `-j` among them is left out: with it make would not use the job server.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+const JOBSERVER_END: &str = "\
+Examples:
+  chappe jobserver --permits 8 -- make -j
+  chappe pool create cpu --permits 8
+  chappe jobserver --pool cpu -- make -C one &
+  chappe jobserver --pool cpu -- cargo build &
+  chappe acquire cpu -- ./measure
+  chappe show cpu
+
+What the command gets in its environment:
+  MAKEFLAGS            what was there and is not about jobs, with
+                       -jN --jobserver-auth=fifo:PATH
+  CARGO_MAKEFLAGS      the same, if it was there
+  CHAPPE_LEASE         with --pool: the mark of the first slot's lease
+
+Who takes part:
+  GNU make 4.4 or later, cargo, rustc, ninja 1.13 or later (without -j),
+  gcc 13 or later with -flto=jobserver, and whatever else knows
+  `fifo:`. GNU make before 4.4 stops at it; if it is the command itself,
+  chappe says so. The command has one slot from the beginning, as the
+  protocol has it; it waits for that one before it starts.
+
+When something is killed:
+  a client   what it took and did not give back goes to others as soon as
+             the jobs that it had started have ended, too. Clients that
+             opened the fifo in the same instant count as one. One that
+             hands its slot on to another process and ends (`head -c1
+             <$fifo`) counts as dead.
+  chappe     the build goes on. Nobody hands slots from one client to
+             another any more, so it may run fewer jobs at once. With
+             --pool, the slots that were in use come back when the whole
+             job has ended.
+  make       ends the command, as ever; what it left running keeps its
+             slots, with --pool, until it has ended.
+
+Exit status, signals, what stays running:
+  as `chappe acquire --help` says.
+
+With --json:
+  chappe's own messages are JSON on stderr, one object a line:
+  {\"event\": \"serving\", \"pool\": TEXT or null, \"permits\": N,
+    \"fifo\": TEXT, \"waited_ms\": N}
+  {\"event\": \"recovered\", \"tokens\": N}
+  {\"event\": \"ended\", \"status\": N or null, \"signal\": N or null,
+    \"held_ms\": N, \"left_running\": N, \"taken_away\": BOOL,
+    \"clients\": N, \"most_at_once\": N, \"recovered\": N}
   {\"error\": TEXT, \"status\": N or null}";
 
 /// `chappe pool`.

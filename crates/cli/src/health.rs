@@ -19,6 +19,7 @@ fn findings(all: &[Finding]) -> Vec<FindingView<'_>> {
 pub fn doctor(json: bool) -> Result<(String, u8)> {
     let found = chappe::doctor()?;
     let status = u8::from(found.arenas.iter().any(|a| a.error.is_some()));
+    let job_servers = crate::jobserver::clean_up();
     if json {
         let arenas: Vec<_> = found
             .arenas
@@ -40,6 +41,7 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
             .collect();
         let all = serde_json::json!({
             "directory": found.directory, "arenas": arenas, "kernel": findings(&found.kernel),
+            "job_servers_removed": job_servers,
         });
         return Ok((format!("{all}\n"), status));
     }
@@ -67,6 +69,9 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
             (None, None) => {}
         }
         finding_lines(&mut text, "    ", &a.findings);
+    }
+    for path in job_servers {
+        let _ = writeln!(text, "{}: left by a killed `chappe jobserver`; removed", path.display());
     }
     if found.kernel.is_empty() {
         text.push_str("kernel: has all that chappe can use\n");

@@ -40,9 +40,9 @@ pub struct Start<'a> {
     /// The command and its arguments.
     pub command: &'a [OsString],
     /// What its environment has beyond chappe's own.
-    pub environment: &'a [(&'a str, String)],
-    /// The lease's open file.
-    pub lease: BorrowedFd<'a>,
+    pub environment: &'a [(&'a str, OsString)],
+    /// What it inherits beside stdin, stdout and stderr: the lease's open file.
+    pub inherits: &'a [BorrowedFd<'a>],
     /// The signals that are to be blocked in it.
     pub mask: Set,
     /// Whether SIGXFSZ is to have its default action again.
@@ -61,7 +61,7 @@ impl Start<'_> {
         let tty = if own_group { terminal.ours() } else { None };
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).envs(self.environment.iter().map(|(k, v)| (k, v)));
-        let lease = self.lease.as_raw_fd();
+        let inherits: Vec<RawFd> = self.inherits.iter().map(AsRawFd::as_raw_fd).collect();
         // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
         unsafe {
             command.pre_exec(move || {
@@ -72,7 +72,7 @@ impl Start<'_> {
                     signals::default(libc::SIGXFSZ);
                 }
                 mask.set();
-                inheritable(lease)
+                inherits.iter().try_for_each(|fd| inheritable(*fd))
             });
         }
         match command.spawn() {

@@ -29,11 +29,19 @@ pub fn look_after(survivors: &[Process], lease: &Lease, mask: Set) -> Result<()>
     let mark = lease.cookie().rsplit(',').next().unwrap_or_default();
     let lost: Vec<String> =
         survivors.iter().filter(|p| !family::bears(p.pid, mark)).map(|p| p.pid.to_string()).collect();
+    stay_for(&lost, lease, mask)
+}
+
+/// Starts the process that keeps a lease as long as these run.
+///
+/// # Errors
+/// Says that it could not be done.
+pub fn stay_for(lost: &[String], lease: &Lease, mask: Set) -> Result<()> {
     if lost.is_empty() {
         return Ok(());
     }
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("chappe").arg("keep").args(&lost).env("CHAPPE_LEASE", lease.cookie()).current_dir("/");
+    command.arg0("chappe").arg("keep").args(lost).env("CHAPPE_LEASE", lease.cookie()).current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let file = lease.as_fd().as_raw_fd();
     // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.

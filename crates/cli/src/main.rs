@@ -1,8 +1,8 @@
 //! The command `chappe`: pools of permits for shell users.
 //!
 //! [`args`] says what can be written, [`acquire`] is the main job: it takes a permit, starts the job ([`job`]), stays
-//! with it ([`supervise`]) and sees what it leaves behind ([`keep`]). [`list`] shows, [`change`] makes and removes, [`sem`]
-//! does all of that for semaphores.
+//! with it ([`supervise`]) and sees what it leaves behind ([`keep`]). [`jobserver`] gives a build's processes permits one
+//! by one. [`list`] shows, [`change`] makes and removes, [`sem`] does all of that for semaphores.
 
 mod acquire;
 mod args;
@@ -10,6 +10,7 @@ mod change;
 mod family;
 mod health;
 mod job;
+mod jobserver;
 mod keep;
 mod line;
 mod list;
@@ -65,16 +66,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// `acquire` fails as env(1) does, also when it is misspelt.
+/// What runs a command fails as env(1) does, also when it is misspelt.
 fn wrong_usage() -> u8 {
     let word = std::env::args_os().skip(1).find(|a| !a.to_string_lossy().starts_with('-'));
-    if word.is_some_and(|w| w == "acquire") { 125 } else { 2 }
+    if word.is_some_and(|w| w == "acquire" || w == "jobserver") { 125 } else { 2 }
 }
 
 fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
     let json = cli.json;
     match cli.command {
         Command::Acquire(a) => return acquire::run(&a, json, file_size),
+        Command::Jobserver(a) => return jobserver::run(&a, json, file_size),
         Command::Doctor => return print(health::doctor(json)),
         Command::Ls { arena } => return print(list::list(arena.as_deref(), json)),
         Command::Show { name } => return print(list::show(&name, json).map(|text| (text, 0))),

@@ -25,6 +25,16 @@ pub enum Ended {
     Killed(i32),
 }
 
+impl Ended {
+    /// The status or the signal.
+    pub fn parts(self) -> (Option<u8>, Option<i32>) {
+        match self {
+            Ended::Exited(status) => (Some(status), None),
+            Ended::Killed(signal) => (None, Some(signal)),
+        }
+    }
+}
+
 /// The signals of one supervision, blocked.
 pub struct Watch {
     set: Set,

@@ -72,7 +72,11 @@ pub fn pools(a: &Acquire) -> Result<Vec<Pool>> {
     a.pools.iter().map(|name| open(name, a.create, n)).collect()
 }
 
-fn open(name: &str, create: Option<Option<u64>>, n: u32) -> Result<Pool> {
+/// Attaches a pool, or makes it as `--create` has it.
+///
+/// # Errors
+/// The pool's.
+pub fn open(name: &str, create: Option<Option<u64>>, n: u32) -> Result<Pool> {
     match create {
         None => Ok(Pool::open(name)?),
         Some(Some(n)) => Ok(Pool::open_or_create(name, permits(n)?)?),

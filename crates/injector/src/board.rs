@@ -10,6 +10,7 @@
 //! | `cue`, `answer` | director, keeper | a cue's number; the keeper answers with the same number |
 //! | `notes` | each survivor its own | its verdict; read after it has exited |
 //! | `backstops` | survivors | how often the backstop fired in them, added up at their ends |
+//! | `told` | survivors | how often they were told that a holder had died with a mutex locked |
 //! | `words` | the play | whatever it needs; the controls keep their broken structures here |
 //!
 //! Orderings: every access is sequentially consistent. Nothing here is measured.
@@ -50,6 +51,8 @@ pub struct Board {
     answer: AtomicU64,
     /// How often the backstop fired in the survivors.
     pub backstops: AtomicU64,
+    /// How often survivors locked a mutex, and were told of its holder's death.
+    pub told: AtomicU64,
     /// The play's own.
     pub words: [AtomicU64; WORDS],
     notes: [Note; NOTES],
@@ -141,7 +144,7 @@ impl Stage {
         for note in &b.notes {
             note.fault.store(0, SeqCst);
         }
-        for word in [&b.cue, &b.answer, &b.backstops].into_iter().chain(&b.words) {
+        for word in [&b.cue, &b.answer, &b.backstops, &b.told].into_iter().chain(&b.words) {
             word.store(0, SeqCst);
         }
     }

@@ -7,7 +7,7 @@ use crate::sweep::Tally;
 /// The head of the table.
 pub fn head() -> String {
     format!(
-        "{:<26}{:<16}{:>8}{:>7}{:>7}{:>7}{:>5}{:>8}{:>5}{:>7}{:>10}{:>8}",
+        "{:<30}{:<16}{:>8}{:>7}{:>7}{:>7}{:>5}{:>8}{:>5}{:>7}{:>10}{:>7}{:>8}",
         "operation",
         "scene",
         "instr.",
@@ -19,6 +19,7 @@ pub fn head() -> String {
         "torn",
         "leaked",
         "backstops",
+        "told",
         "seconds"
     )
 }
@@ -26,7 +27,7 @@ pub fn head() -> String {
 /// One line of the table, and what was found below it.
 pub fn row(t: &Tally) -> String {
     let mut text = format!(
-        "{:<26}{:<16}{:>8}{:>7}{:>7}{:>7}{:>5}{:>8}{:>5}{:>7}{:>10}{:>8.1}",
+        "{:<30}{:<16}{:>8}{:>7}{:>7}{:>7}{:>5}{:>8}{:>5}{:>7}{:>10}{:>7}{:>8.1}",
         t.name,
         t.scene,
         t.instructions,
@@ -38,6 +39,7 @@ pub fn row(t: &Tally) -> String {
         t.torn,
         t.leaked,
         t.backstops,
+        t.told,
         t.took.as_secs_f64()
     );
     for finding in &t.findings {
@@ -51,7 +53,7 @@ pub fn json(t: &Tally) -> String {
     let findings: Vec<String> = t.findings.iter().map(|f| quote(f)).collect();
     format!(
         "{{\"operation\":{},\"scene\":{},\"instructions\":{},\"trials\":{},\"kills\":{},\"wedged\":{},\"lost\":{},\
-         \"doubled\":{},\"torn\":{},\"leaked\":{},\"backstops\":{},\"seconds\":{:.3},\"findings\":[{}]}}",
+         \"doubled\":{},\"torn\":{},\"leaked\":{},\"backstops\":{},\"told\":{},\"seconds\":{:.3},\"findings\":[{}]}}",
         quote(&t.name),
         quote(&t.scene),
         t.instructions,
@@ -63,6 +65,7 @@ pub fn json(t: &Tally) -> String {
         t.torn,
         t.leaked,
         t.backstops,
+        t.told,
         t.took.as_secs_f64(),
         findings.join(",")
     )

@@ -69,6 +69,8 @@ pub struct Tally {
     pub leaked: u64,
     /// Times the backstop fired.
     pub backstops: u64,
+    /// Times a survivor that locked a mutex was told of its holder's death: no fault, but what saves it from torn data.
+    pub told: u64,
     /// How long it took.
     pub took: Duration,
     /// The system refuses ptrace: nothing was tried.
@@ -93,6 +95,7 @@ impl Tally {
         self.trials += 1;
         self.kills += u64::from(trial.reached);
         self.backstops += trial.backstops;
+        self.told += trial.told;
         self.refused |= trial.refused;
         for verdict in [&trial.before, &trial.verdict] {
             if let Err((fault, text)) = verdict {
@@ -124,6 +127,7 @@ impl Tally {
         self.torn += other.torn;
         self.leaked += other.leaked;
         self.backstops += other.backstops;
+        self.told += other.told;
         self.took += other.took;
         self.refused |= other.refused;
     }

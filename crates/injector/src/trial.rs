@@ -97,6 +97,8 @@ pub struct Trial {
     pub before: Verdict,
     /// How often the backstop fired in the survivors.
     pub backstops: u64,
+    /// How often survivors were told that a holder had died with a mutex locked.
+    pub told: u64,
     /// The instructions run, in order. Recorded for [`Point::End`] only.
     pub path: Vec<Mark>,
     /// How often the victim slept.
@@ -177,6 +179,7 @@ pub fn run(play: &dyn Play, stage: &Stage, point: Point, spare: bool, reader: &m
         verdict: Ok(()),
         before: Ok(()),
         backstops: 0,
+        told: 0,
         path: Vec::new(),
         sleeps: 0,
         reached: false,
@@ -230,6 +233,7 @@ pub fn run(play: &dyn Play, stage: &Stage, point: Point, spare: bool, reader: &m
     drop(keeper);
     stage.word(OVER).store(1, SeqCst);
     reap_orphans(stage.limit);
+    trial.told = stage.board().told.load(SeqCst);
     trial.backstops = stage.board().backstops.load(SeqCst);
     trial.reached |= stage.word(KILLED).load(SeqCst) != 0;
     trial

@@ -3,7 +3,8 @@
 //! Atomics, futex words, the clock, memory mapping, directories of arenas, life words, processes and
 //! threads. Everything that the protocols above do to shared memory or to the kernel goes through
 //! here, so that one source ships and is explored: with the feature `sim` the same names are served
-//! by crashsim, where each call is a step at which the explorer may switch, kill or stop.
+//! by crashsim, where each call is a step at which the explorer may switch, kill or stop; and with `loom`, where a load
+//! may answer what the word held before.
 //!
 //! Nothing here knows what a semaphore or a pool is.
 
@@ -12,7 +13,7 @@ compile_error!("chappe's wait words put the futex half of a 64-bit word at its l
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("chappe needs 64-bit Linux");
 
-#[cfg(not(feature = "sim"))]
+#[cfg(not(any(feature = "sim", feature = "loom")))]
 #[path = "real/mod.rs"]
 mod backend;
 
@@ -20,8 +21,14 @@ mod backend;
 #[path = "sim/mod.rs"]
 mod backend;
 
+#[cfg(all(feature = "loom", not(feature = "sim")))]
+#[path = "loom/mod.rs"]
+mod backend;
+
 mod word;
 
+#[cfg(all(feature = "loom", not(feature = "sim")))]
+pub use backend::explore;
 #[cfg(not(feature = "sim"))]
 pub use backend::lease;
 pub use backend::{atomic, clock, dir, futex, life, process, thread};

@@ -15,14 +15,15 @@
 //! - I3: a notification is not lost with its waiter: who was granted and died before it saw it has it passed on, to the
 //!   next. (A recoverer that dies may have passed it on: then two wake up for one. A waiter looks at its condition
 //!   again in any case: the user's loop allows for wake-ups without a cause.)
+//! - I4: a notifier that is stopped before the wake holds up nobody whom a later one would have woken.
 //!
 //! Lock-free but for the sleep and the mutex.
 //!
-//! Explored: `tests/crash_mutex.rs`.
+//! Explored: `tests/crash_condvar.rs`.
 
 use crate::wait::{
-    Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each_waiter, end, finish, grant, is_still, next,
-    rest,
+    Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, is_still, next, rest, tell,
+    wake_told,
 };
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -31,6 +32,9 @@ use chappe_plat::step;
 
 /// The word of every condition variable: as if reserved, of the mutex's tags, for nobody.
 const WORD: u64 = 7 | 0xfff << 28;
+
+/// What a waiter is granted.
+const NOTIFIED: u32 = 0;
 
 /// How a wait for a notification ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +69,20 @@ pub(crate) fn wait<A: Arm>(
 /// Wakes the waiter that came first. False: nobody waits.
 pub(crate) fn notify(map: &Map, place: Place) -> bool {
     while let Some(first) = next(map, place.index, place.head) {
-        if grant(map, first.member, first.state, place.index, 0, false) {
+        if tell(map, first.member, first.state, place.index, NOTIFIED) {
             return true;
         }
     }
+    // I4.
+    each(map, place.index, |c| wake_notified(map, place.index, c));
     false
+}
+
+/// I4: its notifier may have been stopped before the wake.
+fn wake_notified(map: &Map, object: u32, told: Candidate) {
+    if told.state.grant().is_some_and(|g| !g.dead && g.of(map, object)) {
+        wake_told(map, told.member, told.state);
+    }
 }
 
 /// Wakes all who wait now.
@@ -85,9 +98,11 @@ pub(crate) fn notify_all(map: &Map, object: u32) {
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     // SeqCst: as in `notify_all`.
     let before = map.object(object).slot.since.load(Ordering::SeqCst);
-    each_waiter(map, object, |c: Candidate| {
-        if c.ticket < before && is_still(map, object, head) {
-            grant(map, c.member, c.state, object, 0, false);
+    each(map, object, |c| {
+        if !c.state.is_waiting() {
+            wake_notified(map, object, c);
+        } else if c.ticket < before && is_still(map, object, head) {
+            tell(map, c.member, c.state, object, NOTIFIED);
         }
     });
 }

@@ -12,7 +12,7 @@
 //! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before one sleeps, and roles).
 
 use crate::lock::{self, Try};
-use crate::wait::{Arm, Ended, NUDGE, Parties, Patience, Terms, arrive, finish, wait};
+use crate::wait::{Arm, Ended, Parties, Patience, Terms, arrive, finish, wait};
 use chappe_plat::atomic::pause;
 use chappe_plat::clock;
 
@@ -46,7 +46,7 @@ pub(crate) fn contend<A: Arm>(
             Ended::Dead(_) | Ended::TooMany if lock::condemned(map.object(place.index)) => return Try::Condemned,
             Ended::Dead(_) | Ended::TooMany => return Try::Dead,
         };
-        seen = if grant.permit == NUDGE {
+        seen = if grant.is_nudge() {
             finish(who, &[mutex], &begun);
             lock::untell(map.object(place.index));
             look(patience, &attempt)

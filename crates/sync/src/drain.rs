@@ -14,7 +14,8 @@
 //! A waiter may need several permits at once (its record's `need`). Then the cells are reserved for it one by one as they
 //! come free, and it is granted when so many are reserved; whoever finds them all reserved grants. So the head of the queue
 //! waits until all are there, and those behind it wait as well. If it gives up, its reservations are no longer
-//! valid, and it drains; if it dies, recovery does. Two drainers may reserve one cell too many: the waiter gives back
+//! valid, and it drains; if it dies, recovery does. Who arrived first may set its bit late, when cells are reserved for
+//! who came after it: it takes them over, lest both be half-served for ever. Two drainers may reserve one cell too many: the waiter gives back
 //! what it did not need. A waiter that needs more than the pool has (it shrank) is told so, lest it block the rest.
 //!
 //! - I1: a drain that returns has seen each cell once when it was neither free with a waiter there, nor reserved and
@@ -73,7 +74,8 @@ impl CellRef<'_> {
     pub fn note(&self, word: Word, exact: bool) {
         // Relaxed, both: for showing only.
         let there = self.0.since.load(Ordering::Relaxed);
-        if cfg!(feature = "sim") || (!exact && there >> 39 == word.version()) {
+        let explored = cfg!(any(feature = "sim", feature = "loom"));
+        if explored || (!exact && there >> 39 == word.version()) {
             return;
         }
         let stamp = word.version() << 39 | u64::from(exact) << 38 | milliseconds();
@@ -176,16 +178,24 @@ fn hand_over(map: &Map, object: u32, head: Head, position: u32, to: Candidate) -
     let count = || permits(map, object) as usize;
     let all =
         || cells(map, object).take(count()).filter(|(_, c)| c.load().is_reserved(to.member, to.state.wait())).count();
-    if to.need <= 1 {
-        return grant(map, to.member, to.state, object, position, false);
-    }
-    if all() >= to.need as usize && grant(map, to.member, to.state, object, 0, false) {
+    let several = to.need > 1;
+    let what = if several { 0 } else { position };
+    if (!several || all() >= to.need as usize) && grant(map, to.member, to.state, object, what, false) {
         return true;
     }
-    // It still waits for the rest, or somebody else saw the rest come and granted all of them, this one included.
     // SeqCst: I2 of the wait queue, as in `resolve`.
     let now = State(word_of(map, to.member).0.load(Ordering::SeqCst));
-    now.wait() == to.state.wait() && (now.is_waiting() || now.grant().is_some_and(|g| g.is(map, object, 0)))
+    if now.wait() != to.state.wait() {
+        return false;
+    }
+    // Somebody else granted this very permit, or saw the rest come and granted all of them, this one included.
+    if now.grant().is_some_and(|g| g.is(map, object, what)) {
+        // Its granter may have died or been stopped before the wake.
+        crate::wait::wake_granted(map, to.member);
+        return true;
+    }
+    // It still waits for the rest.
+    several && now.is_waiting()
 }
 
 /// Finishes or undoes a reservation. False: the cell has changed, look again.
@@ -204,6 +214,11 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
                 return true;
             }
             if state.is_waiting() && waits_on(map, object, member) {
+                if need > 1 && next(map, object, head).is_some_and(|first| first.member != member) {
+                    // Who arrived first, and was seen late, needs it for all of its own.
+                    cell.swap(seen, seen.freed());
+                    return false;
+                }
                 return hand_over(map, object, head, position, Candidate { member, state, ticket: 0, need });
             }
             let granted = if need > 1 { 0 } else { position };

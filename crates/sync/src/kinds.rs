@@ -2,7 +2,7 @@
 
 #[cfg(not(feature = "sim"))]
 use crate::cell::Tag;
-use crate::wait::{NUDGE, State};
+use crate::wait::State;
 use crate::{condvar, drain as pool, lock, units};
 use chappe_arena::Map;
 use chappe_arena::layout::{Head, Kind};
@@ -54,9 +54,16 @@ pub(crate) fn left(map: &Map, object: u32, member: u32) {
     }
 }
 
+/// Who was told to try again will not.
+pub(crate) fn untold(map: &Map, object: u32) {
+    if kind(map, object) == Some(Kind::Mutex) {
+        lock::untell(map.object(object));
+    }
+}
+
 /// A dead member's word says `state`. What of that would be lost with the word goes back, or on. Idempotent.
 pub(crate) fn take_back(map: &Map, member: u32, state: State) {
-    let Some(grant) = state.grant().filter(|g| !g.dead && g.permit != NUDGE) else { return };
+    let Some(grant) = state.grant().filter(|g| !g.dead && !g.is_nudge()) else { return };
     if !grant.of(map, grant.object) || grant.object >= map.geometry().objects {
         return;
     }

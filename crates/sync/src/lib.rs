@@ -32,7 +32,7 @@ pub fn bury(map: &'static chappe_arena::Map, object: u32) {
     }
 }
 
-#[cfg(feature = "sim")]
+#[cfg(any(feature = "sim", feature = "loom"))]
 pub mod model;
 
 #[cfg(not(feature = "sim"))]

@@ -46,7 +46,7 @@
 //! Explored: `tests/crash_mutex.rs`.
 
 use crate::cell::NOBODY;
-use crate::wait::{NUDGE, State, bury, grant, tried_and_next, waits_on, wake_granted, word_of};
+use crate::wait::{NUDGE, State, bury, grant, tell, tried_and_next, waits_on, wake_granted, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -252,7 +252,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                 let (trying, next) = tried_and_next(map, object, head);
                 let Some(next) = next.filter(|_| trying == 0) else { return };
                 if next.need == 0 || !may_reserve(o) {
-                    if grant(map, next.member, next.state, object, NUDGE, false) && tell(map, object, head, o) {
+                    if tell(map, next.member, next.state, object, NUDGE) && note_told(map, object, head, o) {
                         return;
                     }
                     continue;
@@ -264,6 +264,12 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                 step!("reserved, not yet granted");
                 if grant(map, next.member, next.state, object, 0, false) {
                     return;
+                }
+                // SeqCst: I2 of the wait queue, as in `resolve`.
+                let now = State(word_of(map, next.member).0.load(Ordering::SeqCst));
+                if now.wait() == next.state.wait() && now.grant().is_some_and(|g| g.is(map, object, 0)) {
+                    // Somebody else granted this very reservation, and may have died or been stopped before the wake.
+                    return wake_granted(map, next.member);
                 }
                 release_reserved(o, reserved);
             }
@@ -278,7 +284,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
 }
 
 /// I5: somebody was told. False: it has tried meanwhile, and who unlocked in between may not have looked: look again.
-fn tell(map: &Map, object: u32, head: Head, o: &Object) -> bool {
+fn note_told(map: &Map, object: u32, head: Head, o: &Object) -> bool {
     let seen = load(o);
     // A failure: who has changed it looks, or sees that nobody was told.
     if seen & 7 < FREE || seen & (WAITERS | TOLD) != WAITERS || !swap(o, seen, seen | TOLD) {
@@ -469,7 +475,7 @@ pub(crate) fn make(
 }
 
 /// A word, for stories.
-#[cfg(feature = "sim")]
+#[cfg(any(feature = "sim", feature = "loom"))]
 pub(crate) fn in_words(word: u64) -> String {
     let who = match word & 7 {
         HELD if is_condemned(word) => "condemned".into(),

@@ -6,6 +6,8 @@
 //!
 //! - I1: who gave up, or was granted too few because some were taken away by force, drains: what was set aside goes on.
 //! - Killed while taking what was granted: what it has goes back with its death, the rest is void.
+//!
+//! Explored: `tests/crash_many.rs`.
 
 use crate::claim::{Refused, Taken};
 use crate::drain::{CellRef, cells, permits};

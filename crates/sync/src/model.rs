@@ -13,7 +13,7 @@ use crate::lock::{self, Try};
 use crate::many::{Many, take_many, wait_many};
 use crate::permit;
 use crate::units::{self, Units};
-use crate::wait::{Arm, Grant, NUDGE, Parties, Party, Patience, queue};
+use crate::wait::{Arm, Grant, Parties, Party, Patience, queue};
 use chappe_arena::layout::{Geometry, Kind};
 use chappe_arena::{ArenaError, Hooks, Joined, Map, Place, Seat};
 use chappe_plat::dir::Dir;
@@ -654,7 +654,7 @@ pub fn state_in_words(value: u64) -> String {
     let state = crate::wait::State(value);
     match state.grant() {
         Some(g) if g.dead => format!("granted an error in wait {}", state.wait()),
-        Some(g) if g.permit == NUDGE => format!("told to try object {} again in wait {}", g.object, state.wait()),
+        Some(g) if g.is_nudge() => format!("told to try object {} again in wait {}", g.object, state.wait()),
         Some(g) if g.returned => {
             format!("granted {} of object {}, gone back, wait {}", g.permit, g.object, state.wait())
         }

@@ -69,7 +69,9 @@
 
 use crate::cell::NOBODY;
 use crate::claim::{Collected, Refused, Taken};
-use crate::wait::{Grant, NUDGE, State, bury, grant, next, oldest, tried_and_next, waits_on, wake_granted, word_of};
+use crate::wait::{
+    Grant, NUDGE, State, bury, grant, next, oldest, tell, tried_and_next, waits_on, wake_granted, word_of,
+};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -338,7 +340,7 @@ fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
         let count = if seen.is_whole(map) { seen.count() } else { 0 };
         let (trying, next) = tried_and_next(map, object, head);
         let Some(next) = next.filter(|_| trying < count) else { return };
-        grant(map, next.member, next.state, object, NUDGE, false);
+        tell(map, next.member, next.state, object, NUDGE);
     }
 }
 
@@ -475,7 +477,7 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, value: u32, bar
 
 /// What became of a grant, while the wait word still says so.
 pub(crate) fn collect(grant: Grant) -> Collected {
-    if grant.permit == NUDGE { Collected::Nudged } else { Collected::Taken(Taken::UNIT) }
+    if grant.is_nudge() { Collected::Nudged } else { Collected::Taken(Taken::UNIT) }
 }
 
 /// Whether one of those who wait is dead, and may have been granted a unit.
@@ -487,19 +489,19 @@ pub(crate) fn haunted(map: &Map, object: u32) -> bool {
 }
 
 /// I7, for onlookers.
-#[cfg(feature = "sim")]
+#[cfg(any(feature = "sim", feature = "loom"))]
 pub(crate) fn is_awaited(o: &Object) -> bool {
     load(o).0 & WAITERS != 0
 }
 
 /// I1, for onlookers between two steps: all the units there are.
-#[cfg(feature = "sim")]
+#[cfg(any(feature = "sim", feature = "loom"))]
 pub(crate) fn all(map: &Map, object: u32) -> u32 {
     let seen = load(map.object(object));
     let of = |member: u32| {
         // SeqCst: for onlookers.
         let state = State(word_of(map, member).0.load(Ordering::SeqCst));
-        state.grant().filter(|g| !g.dead && !g.returned && g.permit != NUDGE && g.of(map, object))
+        state.grant().filter(|g| !g.dead && !g.returned && !g.is_nudge() && g.of(map, object))
     };
     let granted = (0..map.members_used()).filter(|m| of(*m).is_some()).count() as u32;
     let way = match (seen.under_way(), seen.0 & BACK != 0) {

@@ -20,7 +20,9 @@
 //! | 32-51 | which object | the granter |
 //!
 //! *Which* is a pool's permit; a semaphore's number of the grant; [`NUDGE`] from objects whose waiters may be overtaken:
-//! nothing was granted, try again; with bit 27, 0 for a dead object and [`TOO_MANY`].
+//! nothing was granted, try again; 0 from a condition variable; with bit 27, 0 for a dead object and [`TOO_MANY`]. Of a
+//! nudge and a notification no object's word knows: they have the bit [`WOKEN`] once the waiter needs no wake any more, so
+//! that whoever comes by after a granter that was stopped before the wake makes up for it, and wakes nobody twice.
 //!
 //! ```text
 //!                     cancel: compare-and-swap by the member
@@ -91,7 +93,9 @@ const PRIVATE: u64 = 1 << 26;
 const DEAD: u64 = 1 << 27;
 
 /// Granted nothing but another try.
-pub(crate) const NUDGE: u32 = 0xffff;
+pub(crate) const NUDGE: u32 = 0xfffe;
+/// Of nudges and notifications: the waiter was awake, or has been woken.
+const WOKEN: u32 = 1;
 /// Granted an error: more was asked for than the object has.
 pub(crate) const TOO_MANY: u32 = 1;
 
@@ -168,6 +172,10 @@ impl Grant {
     pub fn of(&self, map: &Map, object: u32) -> bool {
         self.object == object && self.private == (map.scope() == Scope::Private)
     }
+    /// Whether it is nothing but another try.
+    pub fn is_nudge(&self) -> bool {
+        !self.dead && self.permit | WOKEN == NUDGE | WOKEN
+    }
 }
 
 /// A member that may be granted.
@@ -234,10 +242,13 @@ pub(crate) fn tried_and_next(map: &Map, object: u32, head: Head) -> (u32, Option
     let (mut trying, mut best) = (0, None::<Candidate>);
     each(map, object, |c| {
         let first = c.state.is_waiting() && best.is_none_or(|b| c.ticket < b.ticket);
-        let nudged = c.state.grant().is_some_and(|g| g.is(map, object, NUDGE));
+        let nudged = c.state.grant().is_some_and(|g| g.is_nudge() && g.of(map, object));
         if (first || nudged) && map.member(c.member).life.probe() != Life::Dead {
             trying += u32::from(nudged);
             best = if first { Some(c) } else { best };
+            if nudged {
+                wake_told(map, c.member, c.state);
+            }
         }
     });
     (trying, best.filter(|_| is_still(map, object, head)))
@@ -288,23 +299,67 @@ pub(crate) fn waits_on(map: &Map, object: u32, member: u32) -> bool {
 
 /// Swaps a member's word from the wait that was seen to the grant, and wakes it if it sleeps.
 pub(crate) fn grant(map: &Map, member: u32, seen: State, object: u32, permit: u32, dead: bool) -> bool {
+    decide(map, member, seen, |_| Grant { private: is_private(map), dead, returned: false, object, permit }).is_some()
+}
+
+/// The same for what no object's word knows of: a nudge, a notification.
+pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) -> bool {
+    let said = |asleep: bool| Grant {
+        private: is_private(map),
+        dead: false,
+        returned: false,
+        object,
+        permit: what | if asleep { 0 } else { WOKEN },
+    };
+    let told = decide(map, member, seen, said);
+    if let Some(told) = told {
+        woken(map, member, told);
+    }
+    told.is_some()
+}
+
+/// Wakes whom somebody has told, who may have been stopped before the wake. The word is what was seen.
+pub(crate) fn wake_told(map: &Map, member: u32, seen: State) {
+    if seen.grant().is_some_and(|g| g.permit & WOKEN == 0) {
+        let (word, scope) = word_of(map, member);
+        futex::wake(low_half(word), 1, scope);
+        woken(map, member, seen);
+    }
+}
+
+/// Says that it needs no wake any more, unless that is said, or it has gone on.
+fn woken(map: &Map, member: u32, told: State) {
+    if let Some(g) = told.grant().filter(|g| g.permit & WOKEN == 0) {
+        let awake = told.granted(Grant { permit: g.permit | WOKEN, ..g });
+        // SeqCst: after the wake. A failure: it has gone on, or another has said so.
+        let _ = word_of(map, member).0.compare_exchange(told.0, awake.0, Ordering::SeqCst, Ordering::SeqCst);
+    }
+}
+
+fn is_private(map: &Map) -> bool {
+    map.scope() == Scope::Private
+}
+
+/// Swaps the word of a member in the wait that was seen; `to` is asked what to grant, asleep or not. Wakes it if it sleeps,
+/// and answers what its word says now.
+fn decide(map: &Map, member: u32, seen: State, to: impl Fn(bool) -> Grant) -> Option<State> {
     let (word, scope) = word_of(map, member);
-    let private = map.scope() == Scope::Private;
     let mut seen = seen;
     loop {
-        let granted = seen.granted(Grant { private, dead, returned: false, object, permit });
+        let asleep = seen.0 & PHASE == ASLEEP;
+        let granted = seen.granted(to(asleep));
         // SeqCst: I3; E3, before the wake.
         match word.compare_exchange(seen.0, granted.0, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => {
                 step!("granted, not yet woken");
-                if seen.0 & PHASE == ASLEEP {
+                if asleep {
                     futex::wake(low_half(word), 1, scope);
                 }
-                return true;
+                return Some(granted);
             }
             // It fell asleep, or was about to, in the same wait: try once more.
             Err(now) if State(now).is_waiting() && State(now).wait() == seen.wait() => seen = State(now),
-            Err(_) => return false,
+            Err(_) => return None,
         }
     }
 }
@@ -507,6 +562,7 @@ fn refuse<A: Arm + ?Sized>(who: &Parties, arms: &[&A], at: usize, state: State, 
     }
     finish(who, arms, begun);
     // Now whatever was reserved for us, or told us to try again, goes to the next.
+    kinds::untold(map, object);
     kinds::drain(map, object);
     Ended::Dead(at)
 }

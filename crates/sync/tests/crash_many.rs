@@ -235,3 +235,18 @@ fn order(world: &World) {
 fn nobody_overtakes_the_first() {
     searched_in(SCHEDULES, "many_order", order, &["two", "one", "came second"]);
 }
+
+/// Two that need both permits: who arrived first may be seen last, when one permit is set aside for the other.
+fn crossed(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[2], 0);
+    giver(&stage, world, pools[0], 2);
+    many(&stage, world, "two", pools[0], 2);
+    many(&stage, world, "two more", pools[0], 2);
+    last(world, stage, &pools);
+}
+
+#[test]
+fn two_half_served_do_not_block_each_other() {
+    searched_in(SCHEDULES, "many_crossed", crossed, &["given back", "two", "two more"]);
+    stopped_in(SCHEDULES / 2, "many_crossed", crossed);
+}

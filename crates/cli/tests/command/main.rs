@@ -3,6 +3,8 @@
 mod acquire;
 mod bad_input;
 mod crowd;
+mod jobserver;
+mod jobserver_make;
 mod lease;
 mod look;
 mod many;

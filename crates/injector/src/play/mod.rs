@@ -13,9 +13,16 @@
 //! The keeper's demand after the death is the same everywhere: every helper gets what it came for, every permit can be had
 //! exactly once, the names are those that should be there, nothing is out of use.
 
+mod conditions;
+mod house;
+mod ledger;
 mod lives;
+mod mutexes;
 mod objects;
 mod permits;
+mod semaphores;
+mod several;
+mod words;
 mod world;
 
 use std::path::{Path, PathBuf};
@@ -66,7 +73,7 @@ pub trait Operation {
     /// The scenes in which it is tried.
     fn scenes(&self) -> &'static [Scene];
 
-    /// Whether the victim has the permit from before on: helpers come after it has.
+    /// Whether the victim comes first: helpers come after it has the permit, or, where it sleeps, behind it.
     fn victim_holds(&self) -> bool {
         false
     }
@@ -96,6 +103,16 @@ pub trait Operation {
     fn others(&self, w: &mut World) -> Verdict {
         w.take_or_victim_has("p")
     }
+
+    /// The keeper, when the victim sleeps, and all helpers of the scene have come to wait.
+    fn asleep(&self, w: &mut World) -> Verdict {
+        w.let_go();
+        Ok(())
+    }
+
+    /// The keeper, again and again until all helpers are through: gives what the dead victim has used up, which nobody
+    /// but the survivors can replace.
+    fn provide(&self, _w: &World) {}
 
     /// The keeper, right after the victim's death.
     fn bereaved(&self, _w: &mut World) -> Verdict {
@@ -139,7 +156,11 @@ impl Case {
 
 /// Every operation in each of its scenes; their arenas lie in `home`.
 pub fn all(home: &Path) -> Vec<Case> {
-    let operations = || permits::all().into_iter().chain(objects::all()).chain(lives::all());
+    let operations = || {
+        let old = permits::all().into_iter().chain(objects::all()).chain(lives::all());
+        let new = semaphores::all().into_iter().chain(mutexes::all()).chain(conditions::all());
+        old.chain(several::all()).chain(new).chain(words::all())
+    };
     let scenes: Vec<&'static [Scene]> = operations().map(|o| o.scenes()).collect();
     let mut cases = Vec::new();
     for (at, list) in scenes.into_iter().enumerate() {
@@ -243,11 +264,14 @@ impl Case {
             let mut cue = stage.ready();
             while cue != Cue::Dead {
                 match cue {
-                    Cue::Asleep if self.scene.waits() && self.operation.victim_sleeps() => {
-                        w.call(SECOND);
-                        let all = self.scene.helpers() + 1;
+                    Cue::Asleep if self.operation.victim_sleeps() => {
+                        let all = if self.scene.waits() { self.scene.helpers() + 1 } else { 0 };
+                        if self.scene.waits() {
+                            w.call(world::FIRST);
+                            w.call(SECOND);
+                        }
                         if stage.until(|| w.waiting() >= all || stage.urged(cue)) && !stage.urged(cue) {
-                            w.let_go();
+                            self.operation.asleep(w)?;
                         }
                     }
                     Cue::Stopped if self.scene == Scene::Met => self.have_it_met(stage),
@@ -256,6 +280,7 @@ impl Case {
                 }
                 cue = stage.acted(cue);
             }
+            stage.word(world::WOKEN).store(stage.word(world::LET_GO).load(SeqCst), SeqCst);
             self.operation.bereaved(w)?;
             w.let_go();
         }
@@ -264,7 +289,14 @@ impl Case {
         }
         let helpers = self.scene.helpers();
         let done = || stage.word(DONE_HELPERS).load(SeqCst) as usize;
-        if !stage.until(|| done() == helpers) {
+        let through = stage.until(|| {
+            let through = done() == helpers;
+            if !through {
+                self.operation.provide(w);
+            }
+            through
+        });
+        if !through {
             return Err((Fault::Wedged, format!("{} of {helpers} helpers get on; {}", done(), w.describe())));
         }
         self.operation.check(w)

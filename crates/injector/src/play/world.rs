@@ -1,11 +1,13 @@
 //! What keeper and helpers do: hold, pass on, count, and look for what is out of use.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use chappe::{AcquireError, Arena, ArenaError, ArenaOptions, Permit, Pool, PoolError};
 
 use super::Scene;
 use crate::board::{DONE, Fault, Stage, Verdict, within};
+use crate::step;
 use crate::trial::OVER;
 
 /// Words of the board. The first helper may come.
@@ -26,12 +28,20 @@ pub const CHILD: usize = 6;
 const JOB_MAY_END: usize = 7;
 /// The job has ended.
 const JOB_HAS_ENDED: usize = 8;
+/// The keeper has let go.
+pub const LET_GO: usize = 9;
+/// The keeper had let go before the victim died.
+pub const WOKEN: usize = 14;
+/// The process of helper `i` that is about to sleep outside any arena: word `SLEEPERS + i`.
+pub const SLEEPERS: usize = 10;
 /// Who has permit `i` of pool `j`: word `OWNERS + 16 * j + i`.
 const OWNERS: usize = 64;
 
 /// Capacities of every arena here: small enough to fill in a moment.
 pub const OPTIONS: ArenaOptions =
-    ArenaOptions { members: Some(16), objects: Some(6), cells: Some(12), data: Some(256) };
+    ArenaOptions { members: Some(16), objects: Some(6), cells: Some(12), data: Some(DATA) };
+/// Bytes for the data of mutexes.
+pub const DATA: u64 = 256;
 
 /// A fault with its description.
 pub fn fault<T>(fault: Fault, text: impl Into<String>) -> Result<T, (Fault, String)> {
@@ -43,19 +53,29 @@ pub fn fine<T, E: std::fmt::Display>(what: &str, result: Result<T, E>) -> Result
     result.map_err(|e| (Fault::Torn, format!("{what}: {e}")))
 }
 
+/// Whose waiters the keeper counts.
+enum Queue {
+    Nobodys,
+    Pool(&'static Pool),
+    /// Any kind of object of arena `default`.
+    Object(&'static str),
+    /// Helpers and victim, as far as the kernel has them asleep: helpers' processes are in [`SLEEPERS`].
+    Sleepers,
+}
+
 /// One survivor's (or the victim's) hold on the play.
 pub struct World<'a> {
     stage: &'a Stage,
     scene: Scene,
-    held: Vec<Permit<'static>>,
-    /// The pool whose queue is counted.
-    queue: Option<&'static Pool>,
+    /// What ends the keeper's hold on what others wait for.
+    owed: Vec<Box<dyn FnOnce()>>,
+    queue: Queue,
 }
 
 impl<'a> World<'a> {
     /// With nothing in hand.
     pub fn new(stage: &'a Stage, scene: Scene) -> World<'a> {
-        World { stage, scene, held: Vec::new(), queue: None }
+        World { stage, scene, owed: Vec::new(), queue: Queue::Nobodys }
     }
 
     /// The board.
@@ -91,11 +111,37 @@ impl<'a> World<'a> {
 
     /// The victim has the permit: helpers may come, and it begins once they wait.
     pub fn holding(&self, pool: &Pool) {
+        self.holding_while(|| pool.waiters().len());
+    }
+
+    /// The same with anything that can be had; `waiting` counts who wants it.
+    pub fn holding_while(&self, waiting: impl Fn() -> usize) {
         if self.scene.waits() {
             self.call(FIRST);
             self.call(SECOND);
             let all = self.scene.helpers();
-            assert!(self.stage.until(|| pool.waiters().len() == all), "helpers do not come to wait");
+            assert!(self.stage.until(|| waiting() == all), "helpers do not come to wait");
+        }
+    }
+
+    /// Whether the keeper had let go before the victim died.
+    pub fn was_woken(&self) -> bool {
+        self.stage.word(WOKEN).load(SeqCst) != 0
+    }
+
+    /// How many helpers are through.
+    pub fn done_helpers(&self) -> usize {
+        self.stage.word(DONE_HELPERS).load(SeqCst) as usize
+    }
+
+    /// The victim has been recovered, nobody gets on, and that for a while: it may have used up what others wait for.
+    /// That others are slow is no mistake: what the keeper then gives is counted.
+    pub fn is_stuck(&self, without: impl Fn() -> bool) -> bool {
+        let stuck = || self.waiting() > 0 && without() && self.is_recovered();
+        let before = self.done_helpers();
+        stuck() && {
+            std::thread::sleep(Duration::from_millis(2));
+            stuck() && self.done_helpers() == before
         }
     }
 
@@ -141,7 +187,7 @@ impl<'a> World<'a> {
         let arena = fine("making the arena", Arena::open_or_create(arena, &OPTIONS))?;
         let pool = fine(&format!("making {name}"), Pool::create_in(arena, object, permits))?;
         let pool: &'static Pool = Box::leak(Box::new(pool));
-        self.queue = Some(pool);
+        self.queue = Queue::Pool(pool);
         Ok(pool)
     }
 
@@ -149,25 +195,62 @@ impl<'a> World<'a> {
     pub fn hold(&mut self, pool: &'static Pool) -> Verdict {
         let permit = fine("taking a free permit", pool.try_acquire())?;
         claim(self.stage, &permit)?;
-        self.held.push(permit);
+        let stage = *self.stage;
+        self.owe(move || unclaim(&stage, &permit));
         Ok(())
     }
 
-    /// The keeper gives back what it holds.
+    /// The keeper does this when the victim sleeps or is dead: those that wait get on by it.
+    pub fn owe(&mut self, act: impl FnOnce() + 'static) {
+        self.owed.push(Box::new(act));
+    }
+
+    /// The keeper gives back what it holds, and does what it owes.
     pub fn let_go(&mut self) {
-        for permit in self.held.drain(..) {
-            unclaim(self.stage, &permit);
-        }
+        self.call(LET_GO);
+        self.owed.drain(..).for_each(|act| act());
+    }
+
+    /// The keeper counts who waits for this object of arena `default`.
+    pub fn count_waiters_of(&mut self, name: &'static str) {
+        self.queue = Queue::Object(name);
+    }
+
+    /// The keeper counts which helpers sleep.
+    pub fn count_sleepers(&mut self) {
+        self.queue = Queue::Sleepers;
     }
 
     /// How many wait where the keeper looks.
     pub fn waiting(&self) -> usize {
-        self.queue.map_or(0, |pool| pool.waiters().len())
+        match &self.queue {
+            Queue::Nobodys => 0,
+            Queue::Pool(pool) => pool.waiters().len(),
+            Queue::Object(name) => waiters_of(name),
+            Queue::Sleepers => (SLEEPERS..SLEEPERS + self.scene.helpers())
+                .chain([VICTIM])
+                .filter(|word| {
+                    let pid = self.stage.word(*word).load(SeqCst) as i32;
+                    // More than once: on its way there it may have waited for a page of memory.
+                    pid != 0 && (0..3).all(|_| step::state(pid) == Some(b'S'))
+                })
+                .count(),
+        }
+    }
+
+    /// Whether the dead victim is no member any more: survivors have seen to what it left.
+    pub fn is_recovered(&self) -> bool {
+        let victim = self.stage.word(VICTIM).load(SeqCst);
+        Arena::open("default").is_ok_and(|arena| arena.members().iter().all(|m| u64::from(m.pid) != victim))
     }
 
     /// Who holds and who waits, for findings.
     pub fn describe(&self) -> String {
-        let Some(pool) = self.queue else { return String::new() };
+        let Queue::Pool(pool) = self.queue else {
+            let all = Arena::open("default").map_or(Vec::new(), |arena| arena.objects());
+            let states: Vec<_> = all.iter().map(|o| (&o.name, &o.state, o.waiting)).collect();
+            return format!("{states:?}");
+        };
         let holders: Vec<_> = pool.holders().iter().map(|h| (h.index, h.who.pid, h.who.life)).collect();
         let waiters: Vec<_> = pool.waiters().iter().map(|h| (h.who.pid, h.who.life)).collect();
         let victim = self.stage.word(VICTIM).load(SeqCst);
@@ -294,54 +377,6 @@ impl<'a> World<'a> {
         }
         fault(Fault::Lost, format!("{} of {permits} permits of {name} came back", pool.available()))
     }
-
-    /// The arena has these pools and no other; every slot of it can be used.
-    pub fn full_house(&self, arena: &str, names: &[&str]) -> Verdict {
-        let handle = fine("opening the arena", Arena::open(arena))?;
-        let there: Vec<String> = Pool::list(handle).into_iter().map(|p| p.name).collect();
-        if there != names {
-            return fault(Fault::Torn, format!("arena {arena} lists {there:?} instead of {names:?}"));
-        }
-        let members = || {
-            // Sweeps the dead.
-            chappe::doctor().map_or(u32::MAX, |_| handle.capacity().members_used)
-        };
-        // The keeper, and nobody else: helpers may still be on their way out.
-        if !self.stage.until(|| members() <= 1) {
-            let who: Vec<_> = handle.members().iter().map(|m| (m.pid, m.tid, m.life)).collect();
-            return fault(Fault::Leaked, format!("members of arena {arena} remain: {who:?}"));
-        }
-        let full = |object: &str| format!("{arena}/{object}");
-        for name in names {
-            fine(&format!("removing {name}"), Pool::remove(&full(name), false))?;
-        }
-        let capacity = handle.capacity();
-        if capacity.objects_used != 0 || capacity.cells_used != 0 {
-            return fault(Fault::Leaked, format!("emptied, arena {arena} has {capacity:?}"));
-        }
-        let leaked = |what: &str, e: PoolError| (Fault::Leaked, format!("{what} of arena {arena}: {e}"));
-        Pool::create_in(handle, "all", capacity.cells + 1).map_err(|e| leaked("all cells", e))?;
-        fine("removing all cells", Pool::remove(&full("all"), false))?;
-        for i in 0..capacity.objects {
-            Pool::create_in(handle, &format!("o{i}"), 1).map_err(|e| leaked("all objects", e))?;
-        }
-        Ok(())
-    }
-
-    /// The directory holds these arenas, and no other files but locks and leases.
-    pub fn files(&self, arenas: &[&str]) -> Verdict {
-        let directory = fine("finding the directory", chappe::directory())?;
-        let mut names: Vec<String> = fine("listing the directory", std::fs::read_dir(directory))?
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| name != ".lock" && !name.starts_with(".lease-"))
-            .collect();
-        names.sort();
-        if names == arenas {
-            return Ok(());
-        }
-        fault(Fault::Leaked, format!("the directory holds {names:?} instead of {arenas:?}"))
-    }
 }
 
 /// The pool of this name, with one permit, in an arena of the usual size.
@@ -350,20 +385,36 @@ fn remake(name: &str) -> Result<Pool, PoolError> {
     Pool::open_or_create(name, 1)
 }
 
-fn owner<'a>(stage: &'a Stage, permit: &Permit<'_>) -> &'a std::sync::atomic::AtomicU64 {
+/// How many wait for an object of arena `default`.
+pub fn waiters_of(name: &str) -> usize {
+    let all = Arena::open("default").map_or(Vec::new(), |arena| arena.objects());
+    all.iter().find(|o| o.name == name).map_or(0, |o| o.waiting as usize)
+}
+
+fn owner<'a>(stage: &'a Stage, pool: &Pool, index: u32) -> &'a std::sync::atomic::AtomicU64 {
     // Pools have single letters as names, or are alone.
-    let pool = permit.pool().name().bytes().next_back().map_or(0, |b| usize::from(b) % 8);
-    stage.word(OWNERS + 16 * pool + permit.index() as usize % 16)
+    let pool = pool.name().bytes().next_back().map_or(0, |b| usize::from(b) % 8);
+    stage.word(OWNERS + 16 * pool + index as usize % 16)
 }
 
 /// Notes that this process has the permit; somebody who has it already is a fault.
 fn claim(stage: &Stage, permit: &Permit<'_>) -> Verdict {
-    match owner(stage, permit).swap(u64::from(std::process::id()), SeqCst) {
-        0 => Ok(()),
-        pid => fault(Fault::Doubled, format!("permit {} of {} is {pid}'s", permit.index(), permit.pool().name())),
-    }
+    claim_index(stage, permit.pool(), permit.index())
 }
 
 fn unclaim(stage: &Stage, permit: &Permit<'_>) {
-    owner(stage, permit).store(0, SeqCst);
+    unclaim_index(stage, permit.pool(), permit.index());
+}
+
+/// As for a permit, for one of several that came together.
+pub fn claim_index(stage: &Stage, pool: &Pool, index: u32) -> Verdict {
+    match owner(stage, pool, index).swap(u64::from(std::process::id()), SeqCst) {
+        0 => Ok(()),
+        pid => fault(Fault::Doubled, format!("permit {index} of {} is {pid}'s", pool.name())),
+    }
+}
+
+/// This process is about to give it back.
+pub fn unclaim_index(stage: &Stage, pool: &Pool, index: u32) {
+    owner(stage, pool, index).store(0, SeqCst);
 }

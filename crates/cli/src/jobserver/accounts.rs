@@ -1,0 +1,333 @@
+//! The accounts: which tokens are in which fifo, and with whose client.
+//!
+//! ```text
+//!              a client opens it               nobody has it open, and whoever had it is dead
+//!   NEXT ----------------------------> BUSY ------------------------------------------------> FREE -> NEXT
+//!    (the name stands for it)            |  nobody has it open, tokens are out,                ^
+//!                                        +- and whoever had it lives ------------------> AWAY -+
+//! ```
+//!
+//! - I1: what we put into a fifo less what we took out (`given`) is what is in it and what its clients have. Nobody else
+//!   has any: what is `given` and not in it when its clients are dead is lost, and comes back.
+//! - I2: a lost token comes back when the job it was for has ended, too: a killed make's compilers go on, as orphans.
+//!   As many tokens stay away as there are orphans that were not there when the client was last seen alive. A daemon
+//!   that was born at that time keeps one until it ends or the job does: late, but never too early.
+//! - I3: what is in a fifo and was not given was written by somebody who did not read it there. It may have been read
+//!   from another: by one who closed that (AWAY), or who has both open, because the name moved on between a make's two
+//!   opens, for reading and for writing. Then it is now given here, and no longer there. Else it is taken out.
+//! - I4: a token is offered only when it is known who has the fifo open: else one who closes it at once and lives on
+//!   would pass for dead.
+//! - R1: two clients that open the name before it stands for another fifo share one. Then it comes back when both are
+//!   dead. The same holds for clients that their children share the descriptor with.
+//! - R2: a client may have resolved the name and not yet opened the fifo, however long. So no fifo is ever closed or
+//!   removed while we serve: it is used again, and a late one comes to wherever it is by then.
+//! - R3: one that was opened and whose descriptor is not in its process's table yet is not seen. So a fifo is judged
+//!   only after it was closed by somebody.
+
+use super::fifo::{Fifo, News};
+use super::scan::{Id, Seen};
+use std::collections::HashSet;
+use std::io;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// What a fifo is for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// For the next client.
+    Next,
+    /// Clients have it.
+    Busy,
+    /// Nobody has it open; who had it lives, and has tokens.
+    Away,
+    /// For nobody.
+    Free,
+}
+
+/// One fifo's account.
+pub struct Account {
+    /// The fifo.
+    pub fifo: Fifo,
+    /// What it is for now.
+    pub state: State,
+    /// How many tokens are in it or with its clients.
+    pub given: i64,
+    /// How many were in it when it was last looked at.
+    pub bytes: i64,
+    /// How often it was opened, and how often closed, at least.
+    pub opens: u64,
+    /// See `opens`.
+    pub closes: u64,
+    /// Up to which of its `closes` it was judged.
+    judged: u64,
+    /// Somebody in the job may not be looked at, and may have it.
+    pub dark: bool,
+    /// Who has been seen to have it.
+    clients: HashSet<Id>,
+    /// Since it was opened last.
+    known: bool,
+    /// Orphans that were there when its clients were last alive.
+    before: Rc<HashSet<Id>>,
+    /// When it was last offered a token, or changed.
+    touched: Instant,
+}
+
+impl Account {
+    /// Whether /proc is to be asked about it.
+    pub fn is_unclear(&self) -> bool {
+        self.state == State::Busy && !self.dark && (self.judged != self.closes || !self.known)
+    }
+
+    /// I4.
+    fn is_known(&self) -> bool {
+        self.known || self.dark
+    }
+
+    fn put(&mut self, now: Instant) -> bool {
+        let done = self.fifo.put();
+        self.given += i64::from(done);
+        self.bytes += i64::from(done);
+        self.touched = now;
+        done
+    }
+
+    fn take(&mut self) -> bool {
+        let done = self.fifo.take();
+        self.given -= i64::from(done);
+        self.bytes -= i64::from(done);
+        done
+    }
+
+    /// Takes out all that is in it.
+    pub fn withdraw(&mut self) {
+        while self.given > 0 && self.take() {}
+        self.bytes = 0;
+    }
+
+    fn end(&mut self) -> i64 {
+        self.state = State::Free;
+        self.clients.clear();
+        std::mem::take(&mut self.given)
+    }
+}
+
+/// Tokens of dead clients, some of whose jobs go on.
+#[derive(Debug)]
+pub struct Mourned {
+    lost: i64,
+    before: Rc<HashSet<Id>>,
+}
+
+/// All accounts.
+pub struct Accounts {
+    /// One a fifo.
+    pub all: Vec<Account>,
+    /// Lost tokens that cannot come back yet.
+    pub mourned: Vec<Mourned>,
+    /// When there was news last.
+    pub heard: Instant,
+    /// How many clients there were.
+    pub clients: u64,
+    /// How many tokens came back from the dead.
+    pub recovered: u64,
+    /// How many slots were in use at once.
+    pub most: u64,
+}
+
+impl Default for Accounts {
+    fn default() -> Accounts {
+        let heard = Instant::now();
+        Accounts { all: Vec::new(), mourned: Vec::new(), heard, clients: 0, recovered: 0, most: 1 }
+    }
+}
+
+impl Accounts {
+    /// Takes note of what happened to the fifos. `orphans`: those known now.
+    pub fn hear(&mut self, news: &[News], orphans: &Rc<HashSet<Id>>) {
+        for n in news {
+            for a in self.all.iter_mut().filter(|a| n.watch == -1 || a.fifo.watch == n.watch) {
+                if n.opened || n.watch == -1 && a.state == State::Next {
+                    a.opens += 1;
+                    self.heard = Instant::now();
+                    a.known = false;
+                    if a.state != State::Busy {
+                        a.state = State::Busy;
+                        a.before = orphans.clone();
+                        self.clients += 1;
+                    }
+                }
+                if n.closed || n.watch == -1 {
+                    a.closes += 1;
+                    self.heard = Instant::now();
+                }
+            }
+        }
+    }
+
+    /// A fifo for the next client: one that is free, or one that `make` makes.
+    pub fn next(&mut self, make: impl FnOnce() -> io::Result<Fifo>) -> Option<&mut Account> {
+        let at = match self.all.iter().position(|a| a.state == State::Free) {
+            Some(at) => at,
+            None => {
+                self.all.push(Account {
+                    fifo: make().ok()?,
+                    state: State::Free,
+                    given: 0,
+                    bytes: 0,
+                    opens: 0,
+                    closes: 0,
+                    judged: 0,
+                    dark: false,
+                    clients: HashSet::new(),
+                    known: false,
+                    before: Rc::default(),
+                    touched: Instant::now(),
+                });
+                self.all.len() - 1
+            }
+        };
+        Some(&mut self.all[at])
+    }
+
+    /// Looks into every fifo. True if clients took or gave.
+    pub fn count(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        for a in &mut self.all {
+            let bytes = a.fifo.bytes();
+            if bytes != a.bytes {
+                if bytes < a.bytes {
+                    self.heard = now;
+                }
+                moved = true;
+                a.touched = now;
+                a.bytes = bytes;
+            }
+        }
+        for at in 0..self.all.len() {
+            while self.all[at].bytes > self.all[at].given && self.settle(at) {}
+        }
+        let out: i64 = self.all.iter().map(|a| a.given - a.bytes).sum();
+        self.most = self.most.max(1 + u64::try_from(out).unwrap_or(0));
+        moved
+    }
+
+    /// I3, for one token too many. False: it is not known yet whose it is.
+    fn settle(&mut self, at: usize) -> bool {
+        let clients = &self.all[at].clients;
+        let is_payer = |a: &Account| match a.state {
+            State::Away => a.given > 0,
+            _ => a.given > a.bytes && a.clients.iter().any(|c| clients.contains(c)),
+        };
+        if let Some(payer) = self.all.iter().position(is_payer) {
+            self.all[at].given += 1;
+            self.all[payer].given -= 1;
+            if self.all[payer].state == State::Away && self.all[payer].given == 0 {
+                self.all[payer].end();
+            }
+            return true;
+        }
+        if self.all.iter().any(|a| a.state == State::Busy && !a.known && a.given != a.bytes) {
+            return false;
+        }
+        let taken = self.all[at].fifo.take();
+        self.all[at].bytes -= i64::from(taken);
+        taken
+    }
+
+    /// Draws the conclusions from what was seen. `before`: the opens and closes of each when the look began. Answers how
+    /// many tokens came back from the dead.
+    pub fn judge(&mut self, seen: &Seen, before: &[(u64, u64)]) -> i64 {
+        let orphans = Rc::new(seen.orphans.clone());
+        for (a, (opens, closes)) in self.all.iter_mut().zip(before) {
+            if !matches!(a.state, State::Busy | State::Away) {
+                continue;
+            }
+            let holders = seen.holders(a.fifo.inode);
+            a.dark = holders.is_none();
+            let Some(holders) = holders else { continue };
+            let had = a.state == State::Busy && !holders.is_empty();
+            if had {
+                // A child that has its parent's and did not call exec yet is no client.
+                let has = |pid| holders.iter().any(|h| h.pid == pid);
+                a.clients.extend(holders.iter().filter(|h| !seen.parent(h).is_some_and(has)));
+                a.before = orphans.clone();
+            }
+            // R3: also when it was opened while we looked.
+            let closed = a.state == State::Away || a.judged != *closes;
+            let opened = a.opens != *opens;
+            a.known |= had && !opened;
+            if had || !closed || opened {
+                a.judged = if opened { a.judged } else { *closes };
+                continue;
+            }
+            a.judged = *closes;
+            a.withdraw();
+            if a.given > 0 && a.clients.iter().any(|c| seen.lives(c)) {
+                a.state = State::Away;
+                a.before = orphans.clone();
+                continue;
+            }
+            let before = a.before.clone();
+            let lost = a.end();
+            if lost > 0 {
+                self.mourned.push(Mourned { lost, before });
+            }
+        }
+        // I2.
+        let mut back = 0;
+        self.mourned.retain_mut(|m| {
+            let alive = orphans.iter().filter(|o| !m.before.contains(o)).count();
+            let stay = m.lost.min(i64::try_from(alive).unwrap_or(i64::MAX));
+            back += m.lost - stay;
+            m.lost = stay;
+            stay > 0
+        });
+        self.recovered += u64::try_from(back).unwrap_or(0);
+        back
+    }
+
+    /// How many tokens are in fifos, with clients, or lost and not yet back.
+    pub fn given(&self) -> i64 {
+        self.all.iter().map(|a| a.given).sum::<i64>() + self.mourned.iter().map(|m| m.lost).sum::<i64>()
+    }
+
+    /// How many tokens are in fifos.
+    pub fn offered(&self) -> i64 {
+        self.all.iter().map(|a| a.bytes).sum()
+    }
+
+    /// Since when nobody took or gave any, where some are offered.
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.all.iter().filter(|a| a.state == State::Busy).map(|a| a.touched).max()
+    }
+
+    fn busy(&mut self) -> impl Iterator<Item = &mut Account> {
+        self.all.iter_mut().filter(|a| a.state == State::Busy)
+    }
+
+    /// Offers one more token to whoever is offered fewest. False: there is nobody.
+    pub fn offer(&mut self, now: Instant) -> bool {
+        self.busy().filter(|a| a.is_known()).min_by_key(|a| (a.bytes, a.touched)).is_some_and(|a| a.put(now))
+    }
+
+    /// Takes one out of where there are most.
+    pub fn withdraw_one(&mut self) -> bool {
+        self.busy().max_by_key(|a| a.bytes).is_some_and(Account::take)
+    }
+
+    /// Takes one from where there are several to where there is none. True if it did.
+    pub fn level(&mut self, now: Instant) -> bool {
+        // To whom it could not be offered it would not go, but back.
+        let none = self.busy().any(|a| a.is_known() && a.bytes == 0);
+        let from = self.busy().max_by_key(|a| a.bytes).filter(|a| none && a.bytes > 1);
+        from.is_some_and(Account::take) && self.offer(now)
+    }
+
+    /// Takes one that was offered for `pace` to no avail to the next. True if it did.
+    pub fn turn(&mut self, now: Instant, pace: std::time::Duration) -> bool {
+        let from = self.busy().filter(|a| a.bytes > 0).min_by_key(|a| a.touched);
+        let Some(from) = from.filter(|a| a.touched + pace <= now) else { return false };
+        from.touched = now;
+        from.take() && self.offer(now)
+    }
+}

@@ -1,0 +1,339 @@
+//! The job server's directory: the fifos, the name that clients open, and what keeps them when chappe is killed.
+//!
+//! ```text
+//!   chappe-jobserver-PID-N/   jobs -> jobs-7      the name in MAKEFLAGS; one rename away from another fifo
+//!                             jobs-0 ... jobs-7   one for each client that is there, one for the next
+//!                             alive               locked as long as chappe or anything of the job has the socket
+//! ```
+//!
+//! A fifo's content is gone when nobody has it open; to open one for reading alone, as make does, waits for a writer;
+//! a write to one without readers kills. So every fifo is held open both ways, by us, and by the job: the job
+//! inherits one end of a socket, and in that socket's queue lies a copy of every descriptor. Nobody ever takes it out;
+//! it lives as long as the job has the socket, also when we are dead. The copy of `alive` lies there, too, so that its
+//! lock tells whether the directory is still needed.
+//!
+//! What was left behind after a kill is removed by the next job server of the same user, and by `chappe doctor`.
+
+use anyhow::{Result, anyhow, bail};
+use std::ffi::CString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, symlink};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// What the fifos' names begin with.
+pub const PREFIX: &str = "jobs-";
+const DIRECTORY: &str = "chappe-jobserver-";
+
+/// One fifo, as we have it open.
+pub struct Fifo {
+    file: File,
+    /// What it is called: the number behind [`PREFIX`].
+    pub number: usize,
+    /// How the news of it are marked.
+    pub watch: i32,
+    /// Which file it is.
+    pub inode: (u64, u64),
+}
+
+impl Fifo {
+    /// How many bytes are in it.
+    pub fn bytes(&self) -> i64 {
+        let mut n: libc::c_int = 0;
+        // SAFETY: the descriptor is open, and the place of the type that FIONREAD fills in.
+        unsafe { libc::ioctl(self.file.as_raw_fd(), libc::FIONREAD, &mut n) };
+        n.into()
+    }
+
+    /// Puts a token in. False: it is full of what others wrote.
+    pub fn put(&self) -> bool {
+        (&self.file).write(b"+").is_ok_and(|n| n == 1)
+    }
+
+    /// Takes a token out, if one is there.
+    pub fn take(&self) -> bool {
+        (&self.file).read(&mut [0]).is_ok_and(|n| n == 1)
+    }
+}
+
+/// What happened to a fifo.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Which: its `watch`. -1: there was too much; it may have been anything, to any.
+    pub watch: i32,
+    /// Somebody opened it.
+    pub opened: bool,
+    /// Somebody closed it.
+    pub closed: bool,
+}
+
+/// The directory, for as long as this lives.
+pub struct Place {
+    path: PathBuf,
+    /// Where the copies go in.
+    queue: UnixStream,
+    /// What the job inherits.
+    heir: UnixStream,
+    notify: File,
+    fifos: usize,
+}
+
+impl Place {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// Where it was tried, and the system's.
+    pub fn make() -> Result<Place> {
+        clean_up();
+        let path = directory()?;
+        let failed = |e: io::Error| anyhow!("cannot make a job server in {}: {e}", path.display());
+        let (queue, heir) = UnixStream::pair().map_err(failed)?;
+        queue.set_nonblocking(true).map_err(failed)?;
+        let alive = open(&path.join("alive"), libc::O_CREAT).map_err(failed)?;
+        if !lock(&alive).map_err(failed)? {
+            bail!("{} is somebody else's", path.display());
+        }
+        // SAFETY: takes a number; the descriptor it returns is ours.
+        let notify = unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) };
+        if notify < 0 {
+            let e = io::Error::last_os_error();
+            bail!("cannot watch fifos: {e}; /proc/sys/fs/inotify/max_user_instances says how many may do so");
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let notify = unsafe { File::from_raw_fd(notify) };
+        let place = Place { queue, heir, notify, fifos: 0, path };
+        place.keep(alive.as_fd()).map_err(|e| anyhow!("cannot pass on descriptors: {e}"))?;
+        Ok(place)
+    }
+
+    /// The name that clients open.
+    pub fn name(&self) -> PathBuf {
+        self.path.join("jobs")
+    }
+
+    /// The descriptor that the job must inherit.
+    pub fn heir(&self) -> BorrowedFd<'_> {
+        self.heir.as_fd()
+    }
+
+    /// Is readable when there is news.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.notify.as_fd()
+    }
+
+    /// One more fifo.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn fifo(&mut self) -> io::Result<Fifo> {
+        let number = self.fifos;
+        let path = self.path.join(format!("{PREFIX}{number}"));
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        // SAFETY: a C string.
+        if unsafe { libc::mkfifo(name.as_ptr(), 0o600) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.fifos += 1;
+        let file = open(&path, libc::O_NONBLOCK)?;
+        let m = file.metadata()?;
+        // What cannot be kept (a thousand are) is lost only to a job whose chappe was killed.
+        let _ = self.keep(file.as_fd());
+        let of = libc::IN_OPEN | libc::IN_CLOSE | libc::IN_ACCESS | libc::IN_MODIFY;
+        // SAFETY: a C string and an open descriptor.
+        let watch = unsafe { libc::inotify_add_watch(self.notify.as_raw_fd(), name.as_ptr(), of) };
+        if watch < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Fifo { file, number, watch, inode: (m.dev(), m.ino()) })
+    }
+
+    /// Has the name stand for this fifo.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn show(&self, fifo: &Fifo) -> io::Result<()> {
+        let new = self.path.join("jobs.new");
+        symlink(format!("{PREFIX}{}", fifo.number), &new)?;
+        fs::rename(new, self.name())
+    }
+
+    /// What happened since the last call.
+    pub fn news(&self) -> Vec<News> {
+        let mut all = Vec::new();
+        let mut buffer = [0; 4096];
+        while let Ok(len) = (&self.notify).read(&mut buffer)
+            && len > 0
+        {
+            let mut rest = &buffer[..len];
+            // A file that is watched by its own name has no name in its news.
+            while let Some((event, more)) = rest.split_at_checked(16) {
+                let word = |at: usize| u32::from_ne_bytes([event[at], event[at + 1], event[at + 2], event[at + 3]]);
+                let mask = word(4);
+                all.push(News {
+                    watch: word(0) as i32,
+                    opened: mask & libc::IN_OPEN != 0,
+                    closed: mask & libc::IN_CLOSE != 0,
+                });
+                rest = more.get(word(12) as usize..).unwrap_or_default();
+            }
+        }
+        all
+    }
+
+    /// Puts a copy of a descriptor where the job keeps it.
+    fn keep(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        const LEN: u32 = size_of::<RawFd>() as u32;
+        // Aligned as a header of control data must be.
+        let mut control = [0_u64; 8];
+        let mut byte = [0_u8];
+        let mut data = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+        // SAFETY: an all-zero msghdr is a valid value. The control buffer has room for one header and one descriptor,
+        // so CMSG_FIRSTHDR is not null and CMSG_DATA is within it.
+        let sent = unsafe {
+            let mut message: libc::msghdr = MaybeUninit::zeroed().assume_init();
+            message.msg_iov = &mut data;
+            message.msg_iovlen = 1;
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = libc::CMSG_SPACE(LEN) as _;
+            let header = libc::CMSG_FIRSTHDR(&message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(LEN) as _;
+            libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(fd.as_raw_fd());
+            libc::sendmsg(self.queue.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+fn open(path: &Path, flags: i32) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags | libc::O_NOFOLLOW).open(path)
+}
+
+/// Where directories of job servers may lie: the first that will do is used.
+fn bases() -> Vec<PathBuf> {
+    let mut all = vec![std::env::temp_dir(), "/tmp".into(), "/dev/shm".into()];
+    all.dedup();
+    all
+}
+
+/// Clients split MAKEFLAGS at blanks, and make expands it.
+fn is_plain(path: &Path) -> bool {
+    path.is_absolute()
+        && path.as_os_str().as_bytes().iter().all(|b| b.is_ascii_alphanumeric() || b"/._+-,@%~".contains(b))
+}
+
+fn directory() -> Result<PathBuf> {
+    let mut why = anyhow!("no directory for temporary files has a name without blanks");
+    for base in bases().into_iter().filter(|b| is_plain(b)) {
+        for n in 0.. {
+            let path = base.join(format!("{DIRECTORY}{}-{n}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(path),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => {
+                    why = anyhow!("cannot make a directory in {}: {e}", base.display());
+                    break;
+                }
+            }
+        }
+    }
+    Err(why)
+}
+
+/// Takes the file for this open file and its copies. False: another has it.
+fn lock(file: &File) -> io::Result<bool> {
+    super::lock::try_lock(file.as_fd(), 0)
+}
+
+fn remove(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        // If it is not there any more, so much the better.
+        let _ = fs::remove_file(entry.path());
+    }
+    let _ = fs::remove_dir(path);
+}
+
+/// Removes directories whose chappe and whose job are gone; tells which.
+pub fn clean_up() -> Vec<PathBuf> {
+    let mut gone = Vec::new();
+    for base in bases() {
+        for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(rest) = name.to_str().and_then(|n| n.strip_prefix(DIRECTORY)) else { continue };
+            let Ok(m) = fs::symlink_metadata(entry.path()) else { continue };
+            // SAFETY: takes nothing, cannot fail.
+            let me = unsafe { libc::geteuid() };
+            let maker = rest.split('-').next().and_then(|pid| pid.parse::<u32>().ok());
+            // One whose maker lives may not have its lock yet.
+            let Some(maker) = maker.filter(|_| m.is_dir() && m.uid() == me) else { continue };
+            if fs::exists(format!("/proc/{maker}")).unwrap_or(true) {
+                continue;
+            }
+            let locked = match open(&entry.path().join("alive"), 0) {
+                Ok(alive) => !lock(&alive).unwrap_or(false),
+                Err(e) => e.kind() != io::ErrorKind::NotFound,
+            };
+            if !locked {
+                remove(&entry.path());
+                gone.push(entry.path());
+            }
+        }
+    }
+    gone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fifo_is_kept_by_whoever_has_the_other_end() {
+        let mut place = Place::make().unwrap();
+        let fifo = place.fifo().unwrap();
+        place.show(&fifo).unwrap();
+        assert!(fifo.put() && fifo.put() && fifo.take());
+        assert_eq!(fifo.bytes(), 1);
+        let heir = place.heir().try_clone_to_owned().unwrap();
+        let path = place.name();
+        drop(fifo);
+        // As if by SIGKILL: the directory stays.
+        let place = std::mem::ManuallyDrop::new(place);
+        let mut byte = [0];
+        // It has a writer, or this would wait for one.
+        assert_eq!(File::open(&path).unwrap().read(&mut byte).unwrap(), 1);
+        drop(heir);
+        remove(&place.path);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn news_tell_who_came_and_went() {
+        let mut place = Place::make().unwrap();
+        let fifo = place.fifo().unwrap();
+        place.show(&fifo).unwrap();
+        assert_eq!(place.news(), []);
+        drop(open(&fs::canonicalize(place.name()).unwrap(), 0).unwrap());
+        let all = place.news();
+        assert!(all.iter().all(|n| n.watch == fifo.watch));
+        assert_eq!((all.iter().filter(|n| n.opened).count(), all.iter().filter(|n| n.closed).count()), (1, 1));
+    }
+
+    #[test]
+    fn only_plain_paths_are_taken() {
+        assert!(is_plain(Path::new("/tmp/a-b_c.d")));
+        for bad in ["/tmp/a b", "relative", "/tmp/$x", "/tmp/a#b", "/tmp/\u{e4}"] {
+            assert!(!is_plain(Path::new(bad)), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Who has which fifo open, and who has lost its parent: one look at /proc that misses nobody.
+//!
+//! The processes are listed again and again, and those that were not looked at yet are looked at, until a listing has
+//! none. Then the look is complete, although processes were born and died meanwhile:
+//!
+//! - A descriptor comes by fork alone (the name stands for another fifo by then). Who was there at the beginning of the
+//!   last listing was looked at before it; who was born during it has what its parents had. So if no one who was looked
+//!   at has a fifo, nobody has.
+//! - A child whose parent died is an orphan wherever it stands by now; one that was born during the last listing
+//!   descends from one that was looked at and counted.
+//!
+//! A process counts as dead once its memory is gone: the files go next, then its children get another parent. So the
+//! child of such a one is an orphan, too. What may not be looked at and descends from us has everything.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// A process, and not another one that has its number later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id {
+    /// Its number.
+    pub pid: i32,
+    start: u64,
+}
+
+/// A file.
+pub type Inode = (u64, u64);
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    holders: HashMap<Inode, Vec<Id>>,
+    /// With their parents.
+    living: HashMap<Id, i32>,
+    /// Those in the job whose parents have died, itself aside.
+    pub orphans: HashSet<Id>,
+    /// Somebody in the job may not be looked at.
+    opaque: bool,
+}
+
+struct Entry {
+    parent: i32,
+    start: u64,
+    lives: bool,
+    dark: bool,
+}
+
+impl Seen {
+    /// Who has this fifo open. `None`: that cannot be told.
+    pub fn holders(&self, of: Inode) -> Option<&[Id]> {
+        match self.holders.get(&of) {
+            None if self.opaque => None,
+            found => Some(found.map_or(&[], Vec::as_slice)),
+        }
+    }
+
+    /// Whether the process lives.
+    pub fn lives(&self, id: &Id) -> bool {
+        self.living.contains_key(id)
+    }
+
+    /// The process's parent, if it lives.
+    pub fn parent(&self, id: &Id) -> Option<i32> {
+        self.living.get(id).copied()
+    }
+}
+
+/// How often the processes are listed at most.
+const ROUNDS: usize = 200;
+
+/// Looks. `me` is this process, `job` the job's first process; `name` is what the names of the fifos begin with.
+/// `None`: too much was going on.
+pub fn look(me: i32, job: i32, name: &str) -> Option<Seen> {
+    let mut all: HashMap<i32, Entry> = HashMap::new();
+    let mut seen = Seen::default();
+    let slash = format!("/{name}");
+    for _ in 0..ROUNDS {
+        let mut news = false;
+        for pid in fs::read_dir("/proc").ok()?.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok()) {
+            if pid == me || all.contains_key(&pid) {
+                continue;
+            }
+            news = true;
+            let Some(mut entry) = fs::read(format!("/proc/{pid}/stat")).ok().and_then(|s| parse(&s)) else { continue };
+            if entry.lives {
+                let id = Id { pid, start: entry.start };
+                seen.living.insert(id, entry.parent);
+                entry.dark = !files(pid, &slash, |inode| seen.holders.entry(inode).or_default().push(id));
+            }
+            all.insert(pid, entry);
+        }
+        if !news {
+            judge(&all, me, job, &mut seen);
+            return Some(seen);
+        }
+    }
+    None
+}
+
+fn judge(all: &HashMap<i32, Entry>, me: i32, job: i32, seen: &mut Seen) {
+    for (pid, e) in all.iter().filter(|(_, e)| e.lives) {
+        let ours = e.parent == me || descends(all, me, e.parent);
+        seen.opaque |= ours && e.dark;
+        let orphan = match all.get(&e.parent) {
+            _ if e.parent == me => *pid != job,
+            Some(parent) => ours && !parent.lives,
+            // It ended before its turn. Kernel threads and the first process have none.
+            None => e.parent > 0,
+        };
+        if orphan {
+            seen.orphans.insert(Id { pid: *pid, start: e.start });
+        }
+    }
+}
+
+fn descends(all: &HashMap<i32, Entry>, from: i32, mut pid: i32) -> bool {
+    // The numbers were read at different times: they may even go round.
+    for _ in 0..all.len() {
+        match all.get(&pid) {
+            Some(e) if e.parent == from => return true,
+            Some(e) => pid = e.parent,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// `pid (name) state parent ...`, where the name may have anything in it.
+fn parse(stat: &[u8]) -> Option<Entry> {
+    let after = stat.iter().rposition(|b| *b == b')')?;
+    let fields: Vec<&str> = std::str::from_utf8(stat.get(after + 2..)?).ok()?.split(' ').collect();
+    let state = *fields.first()?;
+    let lives = !matches!(state, "Z" | "X") && *fields.get(20)? != "0";
+    Some(Entry { parent: fields.get(1)?.parse().ok()?, start: fields.get(19)?.parse().ok()?, lives, dark: false })
+}
+
+/// Calls `with` for each open file whose name has `slash` in it. False: the process may not be looked at.
+fn files(pid: i32, slash: &str, mut with: impl FnMut(Inode)) -> bool {
+    let list = match fs::read_dir(format!("/proc/{pid}/fd")) {
+        Ok(list) => list,
+        // Gone.
+        Err(e) => return e.kind() != std::io::ErrorKind::PermissionDenied,
+    };
+    for path in list.filter_map(|e| Some(e.ok()?.path())) {
+        // The name first: to ask for more may wait for a file system that is far away.
+        let named = fs::read_link(&path).is_ok_and(|to| to.to_string_lossy().contains(slash));
+        if named && let Ok(m) = fs::metadata(&path) {
+            with((m.dev(), m.ino()));
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    fn entry(parent: i32, lives: bool) -> Entry {
+        Entry { parent, start: 1, lives, dark: false }
+    }
+
+    #[test]
+    fn orphans_are_those_without_a_living_parent() {
+        let all = HashMap::from([
+            (1, entry(0, true)),
+            (10, entry(1, true)),
+            (20, entry(10, true)), // the job
+            (21, entry(20, true)),
+            (22, entry(20, false)), // just ending
+            (23, entry(22, true)),
+            (24, entry(10, true)), // reparented
+            (25, entry(24, true)),
+            (30, entry(1, true)), // another's
+            (31, entry(30, false)),
+            (32, entry(31, true)), // another's orphan
+            (33, entry(99, true)), // its parent ended before its turn
+        ]);
+        let mut seen = Seen::default();
+        judge(&all, 10, 20, &mut seen);
+        let mut pids: Vec<i32> = seen.orphans.iter().map(|o| o.pid).collect();
+        pids.sort_unstable();
+        assert_eq!(pids, [23, 24, 33]);
+    }
+
+    #[test]
+    fn a_process_that_has_the_file_is_found_by_its_inode() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("jobs-1");
+        let mut sleeper = std::process::Command::new("sleep");
+        let file = File::create(&path).unwrap();
+        let child = sleeper.arg("100").stdin(file.try_clone().unwrap()).spawn().unwrap();
+        let m = file.metadata().unwrap();
+        let seen = look(std::process::id() as i32, 0, "jobs-").unwrap();
+        let pids: Vec<i32> = seen.holders((m.dev(), m.ino())).unwrap().iter().map(|h| h.pid).collect();
+        let mut child = child;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(pids.contains(&(child.id() as i32)), "{pids:?}");
+        assert!(seen.holders((0, 0)).is_some_and(<[Id]>::is_empty));
+    }
+}

@@ -1,0 +1,233 @@
+//! The permits behind the tokens.
+//!
+//! A token is put into a fifo only when a permit is behind it, and the permit is given back only when the token is
+//! with us again. The permits of a pool that others use, too, are leased, so that a killed chappe's tokens, which go on
+//! among the job's processes, stay taken until the job has ended. The job inherits the first permit's lease, one open
+//! file; a later permit's byte is locked for that same open file, so that the job has it, too, although it was started
+//! before. Each step of that may be the last one:
+//!
+//! | chappe is killed                | the permit                                                             |
+//! |---------------------------------|------------------------------------------------------------------------|
+//! | before the permit is a lease    | comes back, as any                                                     |
+//! | between lease and lock          | is an orphan without a job, and comes back. It is behind no token yet  |
+//! | after the lock                  | is the job's, and comes back when that has ended                       |
+//! | after the unlock, when it goes  | comes back. It is behind no token any more                             |
+//!
+//! The mark in the environment names the first permit alone. So a descendant that closed the file and lives on when
+//! everybody who has it is gone does not keep the others.
+//!
+//! A permit belongs to the thread that took it, so each has one; the one that waits in line is the next one's. The
+//! permits of a pool of our own need neither: nobody else is there to have them, and the pool dies with us.
+
+use super::lock;
+use anyhow::{Error, anyhow, bail};
+use chappe::{Lease, OwnedPermit, Permit, Pool};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// The first permit's lease, which the others join.
+#[derive(Default)]
+pub struct First {
+    /// As long as it is ours.
+    pub lease: Option<Lease>,
+    /// No more may join.
+    closed: bool,
+    /// How many joined.
+    joined: usize,
+}
+
+impl First {
+    /// To be joined; `None` for a pool of our own.
+    pub fn shared(lease: Option<Lease>) -> SharedFirst {
+        Arc::new(Mutex::new(First { lease, ..First::default() }))
+    }
+}
+
+/// As each thread has it.
+pub type SharedFirst = Arc<Mutex<First>>;
+
+/// Nobody panics with it in hand, and if so it is as good as before.
+pub fn open(first: &SharedFirst) -> MutexGuard<'_, First> {
+    first.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One permit: of a pool of our own, or of a shared one. It is given back when this is dropped.
+pub enum Token {
+    Own { _permit: OwnedPermit },
+    Leased(Keeper),
+}
+
+/// The thread that has a permit. It gives it back when this is dropped.
+pub struct Keeper {
+    back: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.back.take());
+    }
+}
+
+impl Keeper {
+    /// Gives it back, and waits until that is done.
+    fn end(mut self) {
+        drop(self.back.take());
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic in a way that matters here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where permits come from.
+pub struct Tokens {
+    pool: Pool,
+    first: SharedFirst,
+    most: usize,
+    shared: bool,
+    came: Receiver<Result<Sender<()>, Error>>,
+    tell: Sender<Result<Sender<()>, Error>>,
+    wake: Arc<UnixStream>,
+    asking: Option<JoinHandle<()>>,
+    /// How many came in all.
+    arrived: usize,
+    /// Those that we have.
+    pub all: Vec<Token>,
+}
+
+impl Tokens {
+    /// Up to `most` of `pool`, beyond the first. `wake` gets a byte when one came.
+    pub fn new(pool: Pool, first: SharedFirst, most: usize, wake: UnixStream) -> Tokens {
+        let shared = open(&first).lease.is_some();
+        let (tell, came) = channel();
+        Tokens {
+            pool,
+            first,
+            most,
+            shared,
+            came,
+            tell,
+            wake: Arc::new(wake),
+            asking: None,
+            arrived: 0,
+            all: Vec::new(),
+        }
+    }
+
+    /// Whether others use the pool, too.
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Whether another one may be asked for.
+    pub fn may_ask(&self) -> bool {
+        self.asking.is_none() && self.all.len() < self.most
+    }
+
+    /// Asks for one more.
+    ///
+    /// # Errors
+    /// The pool's, or the system's.
+    pub fn ask(&mut self) -> Result<(), Error> {
+        if !self.shared {
+            self.all.push(Token::Own { _permit: self.pool.try_acquire_owned()? });
+            return Ok(());
+        }
+        let (pool, first, tell, wake) = (self.pool.clone(), self.first.clone(), self.tell.clone(), self.wake.clone());
+        let thread = Builder::new().name("chappe-token".into()).stack_size(256 << 10);
+        let thread = thread.spawn(move || keep(&pool, &first, &tell, &wake));
+        self.asking = Some(thread.map_err(|e| anyhow!("cannot start a thread: {e}"))?);
+        Ok(())
+    }
+
+    /// Takes note of one that came. True if one did.
+    ///
+    /// # Errors
+    /// The pool's.
+    pub fn come(&mut self) -> Result<bool, Error> {
+        let Ok(got) = self.came.try_recv() else { return Ok(false) };
+        self.add(got?);
+        Ok(true)
+    }
+
+    fn add(&mut self, back: Sender<()>) {
+        self.arrived += 1;
+        self.all.push(Token::Leased(Keeper { back: Some(back), thread: self.asking.take() }));
+    }
+
+    /// Gives one back.
+    pub fn give_back(&mut self) {
+        self.all.pop();
+    }
+
+    /// Gives back all but so many, and waits until that is done. The others go with the process.
+    pub fn end(mut self, but: usize) {
+        let joined = {
+            let mut first = open(&self.first);
+            first.closed = true;
+            first.joined
+        };
+        // One that has joined and is not here yet is on its way; one that has not will not.
+        while self.arrived < joined
+            && let Ok(Ok(back)) = self.came.recv()
+        {
+            self.add(back);
+        }
+        let keepers = self.all.drain(but.min(self.all.len())..).filter_map(|token| match token {
+            Token::Leased(keeper) => Some(keeper),
+            Token::Own { .. } => None,
+        });
+        keepers.for_each(Keeper::end);
+        std::mem::forget(self.all);
+    }
+
+    /// Whether somebody else waits for a permit.
+    pub fn others_wait(&self) -> bool {
+        let me = std::process::id();
+        self.shared && self.pool.waiters().iter().any(|w| w.who.pid != me)
+    }
+}
+
+/// Takes a permit, and has it until nobody wants it any more.
+fn keep(pool: &Pool, first: &SharedFirst, tell: &Sender<Result<Sender<()>, Error>>, wake: &UnixStream) {
+    let got = pool.acquire().map_err(Error::from).and_then(|mut permit| {
+        let byte = extend(&mut permit, first)?;
+        Ok((permit, byte))
+    });
+    let (back, wanted) = channel();
+    let (answer, held) = match got {
+        Ok(held) => (Ok(back), Some(held)),
+        Err(e) => (Err(e), None),
+    };
+    let heard = tell.send(answer).is_ok();
+    // If the server does not listen any more, it needs no waking.
+    let _ = (&*wake).write(b"!");
+    let Some((permit, byte)) = held else { return };
+    if heard {
+        // Ends when the other side is dropped.
+        let _ = wanted.recv();
+    }
+    if let Some(lease) = &open(first).lease {
+        lock::unlock(lease.as_fd(), byte);
+    }
+    drop(permit);
+}
+
+/// Makes the permit a lease of the job that has the first one's. Answers its byte.
+fn extend(permit: &mut Permit<'_>, first: &SharedFirst) -> Result<i64, Error> {
+    let own = permit.lease()?;
+    let mark = own.cookie().rsplit([',', ':']).next().unwrap_or_default();
+    let byte = i64::from_str_radix(mark, 16).map_err(|_| anyhow!("a lease without a byte: {}", own.cookie()))?;
+    drop(own);
+    let mut first = open(first);
+    let lease = first.lease.as_ref().filter(|_| !first.closed).ok_or_else(|| anyhow!("the job has ended"))?;
+    if !lock::try_lock(lease.as_fd(), byte)? {
+        bail!("a permit is leased to somebody else");
+    }
+    first.joined += 1;
+    Ok(byte)
+}

@@ -1,0 +1,239 @@
+//! Condition variables: a notification reaches somebody, one to all reaches all or none.
+
+use std::mem::forget;
+
+use chappe::{Condvar, LockError, ObjectError};
+
+use super::Scene::{Alone, Met, Stopped, Waiters};
+use super::mutexes::{self, check, enter};
+use super::world::{FIRST, SECOND, World, fault, fine};
+use super::{Operation, Scene};
+use crate::board::{Fault, Verdict};
+
+/// All of them.
+pub fn all() -> Vec<Box<dyn Operation>> {
+    vec![
+        Box::new(Wait),
+        Box::new(Notify { all: false }),
+        Box::new(Notify { all: true }),
+        Box::new(Create),
+        Box::new(Remove),
+    ]
+}
+
+const HOUSES: [&str; 3] = ["m", "p", "v"];
+
+fn open() -> Result<&'static Condvar, (Fault, String)> {
+    Ok(Box::leak(Box::new(fine("opening the condition variable", Condvar::open("v"))?)))
+}
+
+/// `v` beside mutex `m`; the keeper counts who waits for `v`.
+fn build(w: &mut World) -> Verdict {
+    mutexes::build(w)?;
+    fine("making the condition variable", Condvar::create("v"))?;
+    w.count_waiters_of("v");
+    Ok(())
+}
+
+/// A survivor waits for one notification.
+fn wait(w: &World) -> Verdict {
+    let (mutex, condvar) = (mutexes::open()?, open()?);
+    let guard = enter(w.stage(), mutex.lock())?;
+    enter(w.stage(), condvar.wait(guard)).map(drop)
+}
+
+/// The dead victim may have heard what was for others.
+fn provide(w: &World) {
+    if w.is_stuck(|| true)
+        && w.may_provide(2)
+        && let Ok(condvar) = open()
+    {
+        condvar.notify_one();
+    }
+}
+
+/// Killed before it was notified, it takes nothing from those that wait with it; killed later, it may have heard one.
+struct Wait;
+
+impl Operation for Wait {
+    fn name(&self) -> &'static str {
+        "condvar wait"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w)?;
+        let (condvar, waits) = (open()?, w.scene().waits());
+        w.owe(move || {
+            condvar.notify_one();
+            if waits {
+                condvar.notify_one();
+            }
+        });
+        Ok(())
+    }
+    fn perform(&self, w: &World) {
+        let (mutex, condvar) = (mutexes::warm(w), open().expect("the keeper has made it"));
+        let guard = mutex.lock().expect("it is free, or soon is");
+        w.stage().begin();
+        let got = condvar.wait(guard);
+        w.stage().end(got.is_ok());
+        forget(got);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        wait(w)
+    }
+    fn bereaved(&self, w: &mut World) -> Verdict {
+        if w.scene() == Waiters && !w.was_woken() {
+            // Both wait before either is notified: nobody else has heard anything.
+            w.call(FIRST);
+            w.call(SECOND);
+            if !w.stage().until(|| w.waiting() == 2) {
+                return fault(Fault::Wedged, format!("helpers do not come to wait: {}", w.describe()));
+            }
+        }
+        Ok(())
+    }
+    fn provide(&self, w: &World) {
+        provide(w);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let most = u64::from(w.was_woken());
+        if w.provided() > most {
+            return fault(Fault::Lost, format!("{} notifications were lost, at most {most} can be", w.provided()));
+        }
+        check(w, if w.was_done() { &[1] } else { &[0, 1] }, &HOUSES)
+    }
+}
+
+struct Notify {
+    all: bool,
+}
+
+impl Operation for Notify {
+    fn name(&self) -> &'static str {
+        if self.all { "notify_all" } else { "notify_one" }
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w)
+    }
+    fn perform(&self, w: &World) {
+        mutexes::warm(w);
+        let condvar = open().expect("the keeper has made it");
+        w.stage().begin();
+        if self.all {
+            condvar.notify_all();
+        } else {
+            condvar.notify_one();
+        }
+        w.stage().end(true);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        wait(w)
+    }
+    fn meet(&self, _w: &World) -> Verdict {
+        open()?.notify_all();
+        Ok(())
+    }
+    fn others(&self, _w: &mut World) -> Verdict {
+        open()?.notify_all();
+        Ok(())
+    }
+    fn bereaved(&self, w: &mut World) -> Verdict {
+        let helpers = if w.scene() == Waiters { 2 } else { 0 };
+        let heard = if self.all { helpers } else { helpers.min(1) };
+        if w.was_done() && !w.stage().until(|| w.done_helpers() >= heard) {
+            return fault(Fault::Lost, format!("{heard} should have heard: {}", w.describe()));
+        }
+        if self.all && helpers == 2 && !w.stage().until(|| w.is_recovered() && w.waiting() != 1) {
+            return fault(Fault::Torn, format!("one of two has heard what was for all: {}", w.describe()));
+        }
+        Ok(())
+    }
+    fn provide(&self, w: &World) {
+        provide(w);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w, &[0], &HOUSES)
+    }
+}
+
+struct Create;
+
+impl Operation for Create {
+    fn name(&self) -> &'static str {
+        "create condvar"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        mutexes::build(w).map(drop)
+    }
+    fn perform(&self, w: &World) {
+        mutexes::warm(w);
+        w.stage().begin();
+        let made = Condvar::create("v");
+        w.stage().end(made.is_ok());
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        match Condvar::open("v") {
+            Ok(_) => {}
+            Err(ObjectError::Unknown { .. }) if !w.was_done() => {
+                fine("making it anew", Condvar::create("v"))?;
+            }
+            Err(e) => return fault(Fault::Torn, format!("after its creation: {e}")),
+        }
+        check(w, &[0], &HOUSES)
+    }
+}
+
+/// With waiters it is by force.
+struct Remove;
+
+impl Operation for Remove {
+    fn name(&self) -> &'static str {
+        "remove condvar"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w)
+    }
+    fn perform(&self, w: &World) {
+        mutexes::warm(w);
+        w.stage().begin();
+        let gone = Condvar::remove("v", w.scene() == Waiters);
+        w.stage().end(gone.is_ok());
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        let (mutex, condvar) = (mutexes::open()?, open()?);
+        let guard = enter(w.stage(), mutex.lock())?;
+        match condvar.wait(guard) {
+            Err(LockError::CondvarDead { .. }) => Ok(()),
+            other => {
+                drop(enter(w.stage(), other)?);
+                fault(Fault::Torn, "notified by nobody")
+            }
+        }
+    }
+    fn bereaved(&self, w: &mut World) -> Verdict {
+        match Condvar::open("v") {
+            Ok(_) if w.was_done() => fault(Fault::Torn, "removed, it is still there"),
+            Ok(_) => fine("removing it all the same", Condvar::remove("v", w.scene() == Waiters)),
+            Err(ObjectError::Unknown { .. }) => Ok(()),
+            Err(e) => fault(Fault::Torn, format!("after its removal: {e}")),
+        }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w, &[0], &["m", "p"])
+    }
+}

@@ -1,0 +1,80 @@
+//! An arena after everything: what is listed is what should be, and every slot of it can be used.
+
+use chappe::{Arena, Condvar, Mutex, ObjectState, Pool, Semaphore};
+
+use super::world::{DATA, World, fault, fine};
+use crate::board::{Fault, Verdict};
+
+impl World<'_> {
+    /// The arena has these objects and no other; every slot of it can be used.
+    pub fn full_house(&self, arena: &str, names: &[&str]) -> Verdict {
+        let handle = fine("opening the arena", Arena::open(arena))?;
+        let all = handle.objects();
+        let there: Vec<&str> = all.iter().map(|o| o.name.as_str()).collect();
+        if there != names {
+            return fault(Fault::Torn, format!("arena {arena} lists {there:?} instead of {names:?}"));
+        }
+        let members = || {
+            // Sweeps the dead.
+            chappe::doctor().map_or(u32::MAX, |_| handle.capacity().members_used)
+        };
+        // The keeper, and nobody else: helpers may still be on their way out.
+        if !self.stage().until(|| members() <= 1) {
+            let who: Vec<_> = handle.members().iter().map(|m| (m.pid, m.tid, m.life)).collect();
+            return fault(Fault::Leaked, format!("members of arena {arena} remain: {who:?}"));
+        }
+        let full = |object: &str| format!("{arena}/{object}");
+        for object in &all {
+            remove(&full(&object.name), &object.state)?;
+        }
+        let capacity = handle.capacity();
+        if capacity.objects_used != 0 || capacity.cells_used != 0 {
+            return fault(Fault::Leaked, format!("emptied, arena {arena} has {capacity:?}"));
+        }
+        // A slot that a reaper has just claimed is no longer listed while it is being swept: what stays out of use is leaked.
+        let room = |what: &str, make: &dyn Fn() -> Result<(), String>| {
+            let mut got = Ok(());
+            self.stage().until(|| {
+                got = make();
+                got.is_ok()
+            });
+            got.map_err(|e| (Fault::Leaked, format!("{what} of arena {arena}: {e}")))
+        };
+        let pool = |name: &str, permits| Pool::create_in(handle, name, permits).map(drop).map_err(|e| e.to_string());
+        room("all cells", &|| pool("all", capacity.cells + 1))?;
+        fine("removing all cells", Pool::remove(&full("all"), false))?;
+        for i in 0..capacity.objects {
+            room("all objects", &|| pool(&format!("o{i}"), 1))?;
+        }
+        fine("removing an object", Pool::remove(&full("o0"), false))?;
+        let data = || Mutex::create(&full("data"), [0u64; DATA as usize / 8]).map(drop).map_err(|e| e.to_string());
+        room("all data", &data)
+    }
+
+    /// The directory holds these arenas, and no other files but locks and leases.
+    pub fn files(&self, arenas: &[&str]) -> Verdict {
+        let directory = fine("finding the directory", chappe::directory())?;
+        let mut names: Vec<String> = fine("listing the directory", std::fs::read_dir(directory))?
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name != ".lock" && !name.starts_with(".lease-"))
+            .collect();
+        names.sort();
+        if names == arenas {
+            return Ok(());
+        }
+        fault(Fault::Leaked, format!("the directory holds {names:?} instead of {arenas:?}"))
+    }
+}
+
+/// Removes an object that nobody uses.
+fn remove(name: &str, state: &ObjectState) -> Verdict {
+    let what = format!("removing {name}");
+    match state {
+        ObjectState::Pool(_) => fine(&what, Pool::remove(name, false)),
+        ObjectState::Semaphore { .. } => fine(&what, Semaphore::remove(name, false)),
+        ObjectState::Mutex { .. } => fine(&what, Mutex::remove(name, false)),
+        ObjectState::Condvar => fine(&what, Condvar::remove(name, false)),
+        other => fault(Fault::Torn, format!("{name} is {other:?}, which nobody made")),
+    }
+}

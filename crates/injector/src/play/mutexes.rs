@@ -1,0 +1,547 @@
+//! Mutexes: what a holder leaves half done is never seen by anybody who was not told.
+
+use std::hint::black_box;
+use std::mem::forget;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use chappe::{Arena, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectState};
+
+use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
+use super::world::{OPTIONS, VICTIM, World, fault, fine, waiters_of};
+use super::{Operation, Scene};
+use crate::board::{Fault, Stage, Verdict};
+
+/// All of them.
+pub fn all() -> Vec<Box<dyn Operation>> {
+    vec![
+        Box::new(Lock),
+        Box::new(TryLock),
+        Box::new(TimedOut),
+        Box::new(Unlock),
+        Box::new(Section),
+        Box::new(Heal),
+        Box::new(Condemn),
+        Box::new(Create),
+        Box::new(Open),
+        Box::new(Remove),
+    ]
+}
+
+/// Two counts that are equal whenever nobody is in the middle of a section.
+pub type Data = [u64; 2];
+
+/// How many survivors were told that the mutex is condemned.
+const CONDEMNED: usize = 17;
+
+/// The keeper makes mutex `m`, and will count its waiters; beside it pool `p`, by which the victim joins the arena.
+pub fn build(w: &mut World) -> Result<&'static Mutex<Data>, (Fault, String)> {
+    w.make("p", 1)?;
+    fine("making the mutex", Mutex::create("m", [0u64, 0]))?;
+    w.count_waiters_of("m");
+    open()
+}
+
+/// Opens it for the life of this process.
+pub fn open() -> Result<&'static Mutex<Data>, (Fault, String)> {
+    Ok(Box::leak(Box::new(fine("opening the mutex", Mutex::open("m"))?)))
+}
+
+/// Joins the arena, and leaves the mutex as it is.
+pub fn warm(w: &World) -> &'static Mutex<Data> {
+    drop(w.open("p").expect("the keeper has made it").try_acquire());
+    open().expect("the keeper has made it")
+}
+
+/// A survivor has locked it: the counts are equal, or it was told that they may not be, and makes them so.
+pub fn enter<'a>(stage: &Stage, got: LockResult<'a, Data>) -> Result<MutexGuard<'a, Data>, (Fault, String)> {
+    match got {
+        Ok(guard) if guard[0] == guard[1] => Ok(guard),
+        Ok(guard) => fault(Fault::Torn, format!("nobody was told that the counts are {:?}", *guard)),
+        Err(LockError::OwnerDied(mut guard)) => {
+            stage.board().told.fetch_add(1, SeqCst);
+            guard[1] = guard[0];
+            MutexGuard::make_consistent(&mut guard);
+            Ok(guard)
+        }
+        Err(e) => fault(Fault::Torn, format!("locking: {e}")),
+    }
+}
+
+/// One section: both counts, one after the other.
+#[inline(never)]
+fn count(data: &mut Data) {
+    for one in data {
+        *black_box(one) += 1;
+    }
+}
+
+/// A survivor's section.
+fn pass(w: &World) -> Verdict {
+    let mutex = open()?;
+    count(&mut *enter(w.stage(), mutex.lock())?);
+    Ok(())
+}
+
+/// The keeper has it locked until it lets go.
+fn hold(w: &mut World, mutex: &'static Mutex<Data>) -> Verdict {
+    let guard = enter(w.stage(), mutex.try_lock())?;
+    w.owe(move || drop(guard));
+    Ok(())
+}
+
+/// While the victim is stopped: the mutex can be locked at once, unless the victim has it.
+fn lock_or_victim_has(w: &World) -> Verdict {
+    match open()?.try_lock() {
+        Err(LockError::WouldBlock) if victim_has(w) => Ok(()),
+        Err(LockError::WouldBlock) => {
+            fault(Fault::Wedged, format!("it is neither free nor the stopped victim's: {}", w.describe()))
+        }
+        // A living holder that was stopped in its section has it; so this is whole.
+        other => enter(w.stage(), other).map(drop),
+    }
+}
+
+fn victim_has(w: &World) -> bool {
+    let victim = w.stage().word(VICTIM).load(SeqCst);
+    let all = Arena::open("default").map_or(Vec::new(), |arena| arena.objects());
+    all.iter().any(|o| matches!(&o.state, ObjectState::Mutex { holder: Some(who), .. } if u64::from(who.pid) == victim))
+}
+
+/// While the victim is stopped: the helper that waits gets the mutex, unless it is the victim's.
+fn waiter_gets_it(w: &mut World) -> Verdict {
+    w.let_go();
+    // Whoever comes by finishes what the stopped one began.
+    if let Ok(guard) = open()?.try_lock() {
+        drop(guard);
+    }
+    if w.stage().until(|| w.done_helpers() > 0 || victim_has(w)) {
+        return Ok(());
+    }
+    fault(Fault::Wedged, format!("a waiter waits for the stopped victim: {}", w.describe()))
+}
+
+/// Survivors were told of this many deaths; the mutex is whole and free, and nothing is out of use.
+pub fn check(w: &World, told: &[u64], houses: &[&str]) -> Verdict {
+    let limit = w.stage().limit;
+    count(&mut *enter(w.stage(), open()?.lock_timeout(limit))?);
+    let now = w.stage().board().told.load(SeqCst);
+    if !told.contains(&now) {
+        return fault(Fault::Torn, format!("{now} survivors were told of a death, where {told:?} should be"));
+    }
+    w.audit("p", 1)?;
+    w.full_house("default", houses)
+}
+
+const HOUSES: [&str; 2] = ["m", "p"];
+
+struct Lock;
+
+impl Operation for Lock {
+    fn name(&self) -> &'static str {
+        "lock"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let mutex = build(w)?;
+        if w.scene().waits() { hold(w, mutex) } else { Ok(()) }
+    }
+    fn perform(&self, w: &World) {
+        let mutex = warm(w);
+        w.stage().begin();
+        let got = mutex.lock();
+        w.stage().end(got.is_ok());
+        forget(got);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { lock_or_victim_has(w) }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let told: &[u64] = match (w.was_done(), w.scene().waits() && !w.was_woken()) {
+            (true, _) => &[1],
+            // The keeper had it when the victim died.
+            (false, true) => &[0],
+            (false, false) => &[0, 1],
+        };
+        check(w, told, &HOUSES)
+    }
+}
+
+struct TryLock;
+
+impl Operation for TryLock {
+    fn name(&self) -> &'static str {
+        "try_lock"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let mutex = build(w)?;
+        if w.scene().waits() { hold(w, mutex) } else { Ok(()) }
+    }
+    fn perform(&self, w: &World) {
+        let mutex = warm(w);
+        w.stage().begin();
+        let got = mutex.try_lock();
+        w.stage().end(matches!((&got, w.scene()), (Err(LockError::WouldBlock), Waiters | Met) | (Ok(_), _)));
+        forget(got);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        lock_or_victim_has(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w, if w.scene().waits() { &[0] } else { &[0, 1] }, &HOUSES)
+    }
+}
+
+struct TimedOut;
+
+impl Operation for TimedOut {
+    fn name(&self) -> &'static str {
+        "lock, timed out"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let mutex = build(w)?;
+        hold(w, mutex)
+    }
+    fn perform(&self, w: &World) {
+        let mutex = warm(w);
+        // Starts what a first wait starts.
+        drop(mutex.lock_timeout(Duration::from_micros(1)));
+        w.stage().begin();
+        let got = mutex.lock_timeout(Duration::from_millis(1));
+        w.stage().end(matches!(got, Err(LockError::Timeout)));
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w, &[0], &HOUSES)
+    }
+}
+
+/// The counts are whole when it begins: who locks it is told of the death, or the lock was free.
+struct Unlock;
+
+impl Operation for Unlock {
+    fn name(&self) -> &'static str {
+        "unlock"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w).map(drop)
+    }
+    fn perform(&self, w: &World) {
+        let mutex = warm(w);
+        let guard = mutex.lock();
+        w.holding_while(|| waiters_of("m"));
+        w.stage().begin();
+        let had = guard.is_ok();
+        drop(guard);
+        w.stage().end(had);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { lock_or_victim_has(w) }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w, if w.was_done() { &[0] } else { &[0, 1] }, &HOUSES)
+    }
+}
+
+/// `a += 1; b += 1` under the lock.
+struct Section;
+
+impl Operation for Section {
+    fn name(&self) -> &'static str {
+        "lock, a += 1, b += 1, unlock"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let mutex = build(w)?;
+        if w.scene().waits() { hold(w, mutex) } else { Ok(()) }
+    }
+    fn perform(&self, w: &World) {
+        let mutex = warm(w);
+        w.stage().begin();
+        let mut got = mutex.lock();
+        if let Ok(guard) = &mut got {
+            count(guard);
+        }
+        let had = got.is_ok();
+        drop(got);
+        w.stage().end(had);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        lock_or_victim_has(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w, if w.was_done() { &[0] } else { &[0, 1] }, &HOUSES)
+    }
+}
+
+/// An earlier holder has died between the two counts; the victim makes them equal, and says so.
+struct Heal;
+
+impl Operation for Heal {
+    fn name(&self) -> &'static str {
+        "lock torn, make_consistent"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Met]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w)?;
+        let mut holder = crate::trial::Child::fork(|| {
+            let mut guard = enter(w.stage(), open().expect("it is there").try_lock()).expect("it is free");
+            guard[0] += 1;
+            forget(guard);
+        });
+        // Dropping it would kill it before it holds.
+        if !w.stage().until(|| holder.ended().is_some()) || holder.ended() != Some(0) {
+            return fault(Fault::Torn, "the holder to be recovered did not lock");
+        }
+        Ok(())
+    }
+    fn perform(&self, w: &World) {
+        let mutex = warm(w);
+        w.stage().begin();
+        let got = mutex.lock();
+        let was_told = matches!(got, Err(LockError::OwnerDied(_)));
+        if let Err(LockError::OwnerDied(mut guard)) = got {
+            guard[1] = guard[0];
+            MutexGuard::make_consistent(&mut guard);
+        }
+        // Met: whoever came meanwhile may have made it whole.
+        w.stage().end(was_told || w.scene() == Met);
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        pass(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let told: &[u64] = match (w.scene(), w.was_done()) {
+            (Alone, true) => &[0],
+            (Alone, false) => &[0, 1],
+            // The helper before the victim, and once more after its death.
+            _ => &[0, 1, 2],
+        };
+        check(w, told, &HOUSES)
+    }
+}
+
+struct Condemn;
+
+impl Operation for Condemn {
+    fn name(&self) -> &'static str {
+        "condemn"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w).map(drop)
+    }
+    fn perform(&self, w: &World) {
+        let mutex = warm(w);
+        let guard = mutex.lock().expect("it is free");
+        w.holding_while(|| waiters_of("m"));
+        w.stage().begin();
+        MutexGuard::condemn(guard);
+        w.stage().end(true);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        match open()?.lock() {
+            Err(LockError::Condemned { .. }) => {
+                w.stage().word(CONDEMNED).fetch_add(1, SeqCst);
+                Ok(())
+            }
+            other => enter(w.stage(), other).map(drop),
+        }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let mutex = open()?;
+        // Sees to the victim, if it was alone.
+        let got = mutex.lock_timeout(w.stage().limit);
+        let condemned = match got {
+            Err(LockError::Condemned { .. }) => true,
+            other => {
+                drop(enter(w.stage(), other)?);
+                false
+            }
+        };
+        let seen = w.stage().word(CONDEMNED).load(SeqCst) as usize;
+        let told = w.stage().board().told.load(SeqCst);
+        let wanted = if condemned { (w.done_helpers(), 0) } else { (0, 1) };
+        if (seen, told) != wanted || condemned != mutex.is_condemned() || w.was_done() && !condemned {
+            let text = format!("condemned: {condemned}; {seen} saw that, {told} were told of the death");
+            return fault(Fault::Torn, text);
+        }
+        w.audit("p", 1)?;
+        w.full_house("default", &HOUSES)
+    }
+}
+
+struct Create;
+
+impl Operation for Create {
+    fn name(&self) -> &'static str {
+        "create mutex"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let pool = w.make("p", 1)?;
+        if w.scene().waits() { w.hold(pool) } else { Ok(()) }
+    }
+    fn perform(&self, w: &World) {
+        drop(w.open("p").expect("the keeper has made it").try_acquire());
+        w.stage().begin();
+        let made = Mutex::create("m", [7u64, 7]);
+        w.stage().end(made.is_ok());
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        let mutex = fine("making it too", Mutex::open_or_create("m", [7u64, 7]))?;
+        count(&mut *enter(w.stage(), mutex.lock())?);
+        Ok(())
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        match Mutex::<Data>::open("m") {
+            Ok(_) => {}
+            Err(ObjectError::Unknown { .. }) if !w.was_done() => {
+                fine("making it anew", Mutex::create("m", [7u64, 7]))?;
+            }
+            Err(e) => return fault(Fault::Torn, format!("after its creation: {e}")),
+        }
+        let data = *enter(w.stage(), open()?.try_lock())?;
+        let most = if w.scene() == Met { 8 } else { 7 };
+        if !(7..=most).contains(&data[0]) {
+            return fault(Fault::Torn, format!("a fresh mutex has {data:?}"));
+        }
+        check(w, &[0], &HOUSES)
+    }
+}
+
+struct Open;
+
+impl Operation for Open {
+    fn name(&self) -> &'static str {
+        "open mutex"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let mutex = build(w)?;
+        if w.scene().waits() { hold(w, mutex) } else { Ok(()) }
+    }
+    fn perform(&self, w: &World) {
+        w.stage().begin();
+        let opened = Mutex::<Data>::open("m");
+        w.stage().end(opened.is_ok());
+        forget(opened);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w, &[0], &HOUSES)
+    }
+}
+
+/// With waiters it is by force, and the keeper has it locked.
+struct Remove;
+
+impl Operation for Remove {
+    fn name(&self) -> &'static str {
+        "remove mutex"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let mutex = build(w)?;
+        if w.scene().waits() { hold(w, mutex) } else { Ok(()) }
+    }
+    fn perform(&self, w: &World) {
+        warm(w);
+        w.stage().begin();
+        let gone = Mutex::remove("m", w.scene() == Waiters);
+        // Met: whoever came meanwhile may hold it.
+        w.stage().end(gone.is_ok() || w.scene() == Met);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        match open()?.lock() {
+            Err(LockError::Dead { .. }) => Ok(()),
+            other => enter(w.stage(), other).map(drop),
+        }
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        loop {
+            let mutex = fine("making it again", Mutex::open_or_create("m", [0u64, 0]))?;
+            match mutex.lock() {
+                Err(LockError::Dead { .. }) => {}
+                other => return enter(w.stage(), other).map(drop),
+            }
+        }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        match Mutex::<Data>::open("m") {
+            Ok(_) if w.was_done() && w.scene() != Met => return fault(Fault::Torn, "removed, it is still there"),
+            Ok(_) => {}
+            Err(ObjectError::Unknown { .. }) => {
+                // Of whatever size the arena was made.
+                fine("opening the arena", Arena::open_or_create("default", &OPTIONS))?;
+                fine("making it anew", Mutex::create("m", [0u64, 0]))?;
+            }
+            Err(e) => return fault(Fault::Torn, format!("after its removal: {e}")),
+        }
+        // Who removes it without force locks it first: killed then, it leaves a death to be told of.
+        check(w, &[0, 1], &HOUSES)
+    }
+}

@@ -1,0 +1,446 @@
+//! Semaphores: nothing returns with a death, and nothing may vanish with one. See the ledger.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use chappe::{DownError, ObjectError, Select, Semaphore};
+
+use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
+use super::ledger::weigh;
+use super::world::{World, fault, fine};
+use super::{Operation, Scene};
+use crate::board::{Fault, Verdict};
+
+/// All of them.
+pub fn all() -> Vec<Box<dyn Operation>> {
+    vec![
+        Box::new(Down { barging: false }),
+        Box::new(Down { barging: true }),
+        Box::new(TryDown),
+        Box::new(TimedOut),
+        Box::new(Up { n: 1, barging: false, joined: true }),
+        Box::new(Up { n: 1, barging: true, joined: true }),
+        Box::new(Up { n: 2, barging: false, joined: true }),
+        Box::new(Up { n: 1, barging: false, joined: false }),
+        Box::new(Choice),
+        Box::new(Create),
+        Box::new(Remove),
+    ]
+}
+
+/// A semaphore `s`, beside pool `p` by which the victim joins the arena.
+fn build(w: &mut World, value: u32, barging: bool) -> Verdict {
+    w.make("p", 1)?;
+    w.make_semaphore("s", value, barging)
+}
+
+/// Joins the arena, and leaves the semaphore as it is.
+fn warm(w: &World) -> &'static Semaphore {
+    drop(w.open("p").expect("the keeper has made it").try_acquire());
+    w.semaphore("s").expect("the keeper has made it")
+}
+
+/// The keeper ups once when it lets go.
+fn owe_one(w: &mut World) -> Verdict {
+    let (stage, scene, semaphore) = (*w.stage(), w.scene(), w.semaphore("s")?);
+    w.owe(move || {
+        World::new(&stage, scene).note_given("s", 1);
+        // A refusal leaves those that wait where they are, which is found.
+        let _ = semaphore.up();
+    });
+    Ok(())
+}
+
+fn houses(w: &World) -> Verdict {
+    w.audit("p", 1)?;
+    w.full_house("default", &["p", "s"])
+}
+
+struct Down {
+    barging: bool,
+}
+
+impl Operation for Down {
+    fn name(&self) -> &'static str {
+        if self.barging { "down, barging" } else { "down" }
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        if self.barging { &[Alone, Waiters, Stopped] } else { &[Alone, Waiters, Met, Stopped, StoppedWaiter] }
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let value = match w.scene() {
+            Waiters | StoppedWaiter => 0,
+            Stopped => 2,
+            Alone | Met => 1,
+        };
+        build(w, value, self.barging)?;
+        if w.scene().waits() { owe_one(w) } else { Ok(()) }
+    }
+    fn perform(&self, w: &World) {
+        let s = warm(w);
+        w.stage().begin();
+        let got = s.down();
+        w.stage().end(got.is_ok());
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        w.pass_unit("s")
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        w.pass_unit("s")
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if w.scene() == StoppedWaiter {
+            w.let_go();
+            if w.stage().until(|| w.done_helpers() > 0) {
+                return Ok(());
+            }
+            return fault(Fault::Wedged, format!("who came first waits for the stopped one; {}", w.describe()));
+        }
+        if w.try_unit("s")? { Ok(()) } else { fault(Fault::Wedged, "of two units the stopped one keeps both away") }
+    }
+    fn provide(&self, w: &World) {
+        w.provide_unit("s", 1);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let allowed: &[i64] = match (w.was_done(), w.scene().waits() && !w.was_woken()) {
+            (true, _) => &[-1],
+            // There was nothing to take before it died.
+            (false, true) => &[0],
+            (false, false) => &[-1, 0],
+        };
+        w.balance("s", allowed)?;
+        houses(w)
+    }
+}
+
+struct TryDown;
+
+impl Operation for TryDown {
+    fn name(&self) -> &'static str {
+        "try_down"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let value = match w.scene() {
+            Waiters | StoppedWaiter => 0,
+            Stopped => 2,
+            Alone | Met => 1,
+        };
+        build(w, value, false)?;
+        if w.scene().waits() { owe_one(w) } else { Ok(()) }
+    }
+    fn perform(&self, w: &World) {
+        let s = warm(w);
+        w.stage().begin();
+        let got = s.try_down();
+        w.stage().end(matches!((got, w.scene()), (Err(DownError::WouldBlock), Waiters) | (Ok(()), _)));
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        w.pass_unit("s")
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        w.pass_unit("s")
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if w.try_unit("s")? { Ok(()) } else { fault(Fault::Wedged, "of two units the stopped one keeps both away") }
+    }
+    fn provide(&self, w: &World) {
+        w.provide_unit("s", u64::from(w.scene() == Met));
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let allowed: &[i64] = match (w.scene(), w.was_done()) {
+            (Waiters, _) => &[0],
+            (_, true) => &[-1],
+            (_, false) => &[-1, 0],
+        };
+        w.balance("s", allowed)?;
+        houses(w)
+    }
+}
+
+struct TimedOut;
+
+impl Operation for TimedOut {
+    fn name(&self) -> &'static str {
+        "down, timed out"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w, 0, false)?;
+        owe_one(w)
+    }
+    fn perform(&self, w: &World) {
+        let s = warm(w);
+        // Starts what a first wait starts.
+        let _ = s.down_timeout(Duration::from_micros(1));
+        w.stage().begin();
+        let got = s.down_timeout(Duration::from_millis(1));
+        w.stage().end(matches!(got, Err(DownError::Timeout)));
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        w.pass_unit("s")
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        w.balance("s", &[0])?;
+        houses(w)
+    }
+}
+
+/// All the units are added, or none. Helpers use up one each.
+struct Up {
+    n: u32,
+    barging: bool,
+    /// The victim is a member of the arena before it begins.
+    joined: bool,
+}
+
+impl Operation for Up {
+    fn name(&self) -> &'static str {
+        match (self.n, self.barging, self.joined) {
+            (_, _, false) => "up, first use",
+            (_, true, _) => "up, barging",
+            (1, ..) => "up",
+            _ => "up_many(2)",
+        }
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        match (self.n, self.barging, self.joined) {
+            (_, _, false) => &[Waiters],
+            (_, true, _) => &[Alone, Waiters, Stopped],
+            (1, ..) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
+            _ => &[Alone, Waiters, StoppedWaiter],
+        }
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w, 0, self.barging)
+    }
+    fn perform(&self, w: &World) {
+        let s = if self.joined { warm(w) } else { w.semaphore("s").expect("the keeper has made it") };
+        w.stage().begin();
+        let done = s.up_many(self.n);
+        w.stage().end(done.is_ok());
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        w.take_unit("s")
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        w.give_unit("s")
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.give_unit("s")?;
+        if w.scene() == StoppedWaiter {
+            if w.stage().until(|| w.done_helpers() > 0) {
+                return Ok(());
+            }
+            return fault(Fault::Wedged, format!("who waits gets no unit past the stopped one; {}", w.describe()));
+        }
+        if w.try_unit("s")? { Ok(()) } else { fault(Fault::Wedged, "what was just added is not to be had") }
+    }
+    fn provide(&self, w: &World) {
+        if !self.joined {
+            // A victim that died before it had told anybody that it is a member is swept when somebody looks: it has nothing.
+            // A failure leaves it there, which is found.
+            let _ = chappe::doctor();
+        }
+        w.provide_unit("s", 2);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let all = i64::from(self.n);
+        let least = if w.was_done() { all } else { 0 };
+        w.balance("s", &[least, all])?;
+        houses(w)
+    }
+}
+
+/// Two semaphores and a pool; exactly one arm happens.
+struct Choice;
+
+const DOWNS: [&str; 2] = ["a", "b"];
+/// The arm that the victim's choice took, counted from 1.
+const ARM: usize = 16;
+
+fn choose<R>(w: &World, then: impl FnOnce(&Select) -> R) -> R {
+    let [a, b] = DOWNS.map(|name| w.semaphore(name).expect("the keeper has made it"));
+    let mut select = Select::new();
+    select.down(a);
+    select.down(b);
+    select.acquire(w.open("p").expect("the keeper has made it"));
+    then(&select)
+}
+
+impl Operation for Choice {
+    fn name(&self) -> &'static str {
+        "choice of 2 downs and a pool"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let pool = w.make("p", 1)?;
+        let value = u32::from(!w.scene().waits());
+        for name in DOWNS {
+            w.make_semaphore(name, value, false)?;
+        }
+        if w.scene().waits() {
+            w.hold(pool)?;
+            let (stage, scene, b) = (*w.stage(), w.scene(), w.semaphore("b")?);
+            w.owe(move || {
+                World::new(&stage, scene).note_given("b", 1);
+                // As in `owe_one`.
+                let _ = b.up();
+            });
+        }
+        Ok(())
+    }
+    fn perform(&self, w: &World) {
+        drop(w.open("p").expect("the keeper has made it").try_acquire());
+        choose(w, |select| {
+            w.stage().begin();
+            let got = select.wait();
+            if let Ok(chosen) = &got {
+                w.stage().word(ARM).store(chosen.arm() as u64 + 1, SeqCst);
+            }
+            w.stage().end(got.is_ok());
+            std::mem::forget(got);
+        });
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        choose(w, |select| {
+            let chosen = fine("choosing", select.wait())?;
+            match DOWNS.get(chosen.arm()) {
+                Some(name) => {
+                    w.note_taken(name);
+                    w.give_unit(name)
+                }
+                None => w.pass_through(Ok(chosen.permit())),
+            }
+        })
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        self.wait(w, 0)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        let mut gone = 0;
+        for name in DOWNS {
+            gone += u32::from(!w.try_unit(name)?);
+        }
+        w.take_or_victim_has("p")?;
+        gone += u32::from(w.victim_has(w.open("p")?));
+        if gone > 1 { fault(Fault::Doubled, format!("a choice took {gone} arms")) } else { Ok(()) }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let taken = w.stage().word(ARM).load(SeqCst);
+        let mut all = 0;
+        for (arm, name) in (1..).zip(DOWNS) {
+            let one = w.difference(name)?;
+            all += one;
+            match taken {
+                0 => weigh(name, one, &[-1, 0])?,
+                _ => weigh(name, one, &[-i64::from(taken == arm)])?,
+            }
+        }
+        weigh("both", all, &[-1, 0])?;
+        w.audit("p", 1)?;
+        w.full_house("default", &["a", "b", "p"])
+    }
+}
+
+struct Create;
+
+impl Operation for Create {
+    fn name(&self) -> &'static str {
+        "create semaphore"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let pool = w.make("p", 1)?;
+        if w.scene().waits() { w.hold(pool) } else { Ok(()) }
+    }
+    fn perform(&self, w: &World) {
+        drop(w.open("p").expect("the keeper has made it").try_acquire());
+        w.stage().begin();
+        let made = Semaphore::create("s", 3);
+        w.stage().end(made.is_ok());
+    }
+    fn meet(&self, _w: &World) -> Verdict {
+        let s = fine("making it too", Semaphore::open_or_create("s", 3))?;
+        fine("taking of it", s.down())?;
+        fine("adding to it", s.up())
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        match Semaphore::open("s") {
+            Ok(_) => {}
+            Err(ObjectError::Unknown { .. }) if !w.was_done() => {
+                fine("making it anew", Semaphore::create("s", 3))?;
+            }
+            Err(e) => return fault(Fault::Torn, format!("after its creation: {e}")),
+        }
+        w.note_given("s", 3);
+        w.balance("s", &[0])?;
+        houses(w)
+    }
+}
+
+/// With waiters it is by force.
+struct Remove;
+
+impl Operation for Remove {
+    fn name(&self) -> &'static str {
+        "remove semaphore"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w, 0, false)
+    }
+    fn perform(&self, w: &World) {
+        warm(w);
+        w.stage().begin();
+        let gone = Semaphore::remove("s", w.scene() == Waiters);
+        w.stage().end(gone.is_ok());
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        match w.semaphore("s")?.down() {
+            Err(DownError::Dead { .. }) => Ok(()),
+            other => fault(Fault::Torn, format!("waiting for what is removed and never given: {other:?}")),
+        }
+    }
+    fn meet(&self, _w: &World) -> Verdict {
+        loop {
+            let s = fine("making it again", Semaphore::open_or_create("s", 0))?;
+            if s.up().is_ok() {
+                return Ok(());
+            }
+        }
+    }
+    fn bereaved(&self, w: &mut World) -> Verdict {
+        match Semaphore::open("s") {
+            Ok(_) if w.was_done() && w.scene() != Met => fault(Fault::Torn, "removed, it is still there"),
+            Ok(_) if w.scene() == Waiters => fine("removing it all the same", Semaphore::remove("s", true)),
+            Ok(_) | Err(ObjectError::Unknown { .. }) => Ok(()),
+            Err(e) => fault(Fault::Torn, format!("after its removal: {e}")),
+        }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let s = fine("making it again", Semaphore::open_or_create("s", 0))?;
+        if s.value() > u32::from(w.scene() == Met) {
+            return fault(Fault::Torn, format!("made again, its value is {}", s.value()));
+        }
+        w.note_given("s", s.value());
+        w.balance("s", &[0])?;
+        houses(w)
+    }
+}

@@ -1,0 +1,188 @@
+//! Several permits of one pool at once.
+
+use std::mem::forget;
+use std::time::Duration;
+
+use chappe::{AcquireError, Permits};
+
+use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
+use super::world::{FIRST, SECOND, World, claim_index, fault, fine, unclaim_index};
+use super::{Operation, Scene};
+use crate::board::{Fault, Verdict};
+
+/// All of them.
+pub fn all() -> Vec<Box<dyn Operation>> {
+    vec![Box::new(Acquire), Box::new(Release), Box::new(TimedOut)]
+}
+
+/// How many permits there are.
+const ALL: u32 = 3;
+
+/// Joins the arena, and leaves the pool as it is.
+fn warm(w: &World) -> &'static chappe::Pool {
+    let pool = w.open("p").expect("the keeper has made it");
+    drop(pool.try_acquire());
+    pool
+}
+
+/// Makes sure that nobody else has them, and gives them back.
+fn pass(w: &World, got: Result<Permits<'_>, AcquireError>) -> Verdict {
+    let permits = fine("waiting for two permits", got)?;
+    for index in permits.indices() {
+        claim_index(w.stage(), permits.pool(), index)?;
+    }
+    permits.indices().for_each(|index| unclaim_index(w.stage(), permits.pool(), index));
+    if permits.len() == 2 { Ok(()) } else { fault(Fault::Torn, format!("two wanted, {permits:?} got")) }
+}
+
+fn pass_two(w: &World) -> Verdict {
+    pass(w, w.open("p")?.acquire_many(2))
+}
+
+/// The stopped one has two of three at most.
+fn one_is_left(w: &World) -> Verdict {
+    match w.open("p")?.try_acquire() {
+        Err(AcquireError::WouldBlock) => {
+            fault(Fault::Wedged, format!("who wants two of three keeps all away: {}", w.describe()))
+        }
+        got => w.pass_through(got),
+    }
+}
+
+fn check(w: &World) -> Verdict {
+    w.audit("p", ALL)?;
+    w.full_house("default", &["p"])
+}
+
+struct Acquire;
+
+impl Operation for Acquire {
+    fn name(&self) -> &'static str {
+        "acquire_many(2) of 3"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let pool = w.make("p", ALL)?;
+        if w.scene().waits() {
+            for _ in 0..ALL {
+                w.hold(pool)?;
+            }
+        }
+        Ok(())
+    }
+    fn perform(&self, w: &World) {
+        let pool = warm(w);
+        w.stage().begin();
+        let got = pool.acquire_many(2);
+        w.stage().end(got.is_ok());
+        forget(got);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass_two(w)
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        pass_two(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if w.scene() != StoppedWaiter {
+            return one_is_left(w);
+        }
+        w.let_go();
+        if w.stage().until(|| w.done_helpers() > 0) {
+            return Ok(());
+        }
+        fault(Fault::Wedged, format!("who came first waits for the stopped one: {}", w.describe()))
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w)
+    }
+}
+
+struct Release;
+
+impl Operation for Release {
+    fn name(&self) -> &'static str {
+        "release 2 of 3"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", ALL).map(drop)
+    }
+    fn perform(&self, w: &World) {
+        let pool = warm(w);
+        let permits = pool.acquire_many(2).expect("they are free");
+        w.holding(pool);
+        w.stage().begin();
+        drop(permits);
+        w.stage().end(true);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass_two(w)
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        pass_two(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        one_is_left(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w)
+    }
+}
+
+/// The keeper has one of three, so the victim at the head never gets the three that it wants. Those behind it want one each.
+struct TimedOut;
+
+impl Operation for TimedOut {
+    fn name(&self) -> &'static str {
+        "acquire_many, timed out"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let pool = w.make("p", ALL)?;
+        w.hold(pool)
+    }
+    fn perform(&self, w: &World) {
+        let pool = warm(w);
+        // Starts what a first wait starts.
+        drop(pool.acquire_many_timeout(ALL, Duration::from_micros(1)));
+        // Long enough for helpers to come behind it; if they do not, less was tried.
+        let time = Duration::from_millis(if w.scene().waits() { 10 } else { 1 });
+        w.stage().begin();
+        let got = pool.acquire_many_timeout(ALL, time);
+        w.stage().end(matches!(got, Err(AcquireError::Timeout)));
+    }
+    fn asleep(&self, _w: &mut World) -> Verdict {
+        Ok(())
+    }
+    fn bereaved(&self, w: &mut World) -> Verdict {
+        w.call(FIRST);
+        w.call(SECOND);
+        let all = if w.scene() == Waiters { 2 } else { 0 };
+        if w.stage().until(|| w.done_helpers() == all) {
+            return Ok(());
+        }
+        fault(Fault::Wedged, format!("those behind wait for what the head no longer wants: {}", w.describe()))
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w)
+    }
+}

@@ -1,0 +1,22 @@
+//! loom in place of the processor: the same words, but a load may answer what was there before.
+//!
+//! Everything else is the system itself, called while a model sets up its scene. See [`explore`] for what is modelled.
+
+pub mod atomic;
+pub mod clock;
+pub mod explore;
+pub mod futex;
+
+#[path = "../real/dir.rs"]
+pub mod dir;
+#[path = "../real/lease.rs"]
+pub mod lease;
+#[path = "../real/life.rs"]
+pub mod life;
+#[path = "../real/process.rs"]
+pub mod process;
+#[path = "../real/thread.rs"]
+pub mod thread;
+
+#[inline(always)]
+pub(crate) fn step_point(_what: &'static str) {}
