@@ -57,6 +57,14 @@ impl Mutant {
         let [name, why, suite, test] = [name, why.trim(), suite, test].map(str::to_owned);
         Ok(Mutant { name, why, suite, test, edits })
     }
+
+    /// Whether all it changes is there, once.
+    fn fits(&self, tree: &Path) -> Result<()> {
+        for edit in &self.edits {
+            edit.plant(&fs::read_to_string(tree.join(&edit.file)).with_context(|| edit.file.clone())?)?;
+        }
+        Ok(())
+    }
 }
 
 impl Edit {
@@ -94,6 +102,9 @@ pub fn hunt(filter: &str) -> Result<String> {
     mutants.sort_by(|a, b| a.name.cmp(&b.name));
     let tree = target().join("mutants/tree");
     copy_house(&tree)?;
+    let stale: Vec<String> =
+        mutants.iter().filter_map(|m| m.fits(&tree).err().map(|e| format!("{}: {e:#}", m.name))).collect();
+    ensure!(stale.is_empty(), "{}", stale.join("\n"));
     let mut escaped = Vec::new();
     for mutant in &mutants {
         let start = Instant::now();

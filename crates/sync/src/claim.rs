@@ -5,7 +5,7 @@
 
 use crate::cell::Word;
 use crate::wait::{Arm, Ended, Grant, Parties, Party, Patience, Terms, arm_granted, arrive, finish, wait};
-use chappe_plat::step;
+use chappe_plat::{clock, step};
 
 /// What is ours: a pool's permit and its cell's word; of a semaphore, nothing more is to be known.
 #[derive(Clone, Copy)]
@@ -79,8 +79,16 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
             Collected::Nudged => match arms[at].attempt(me) {
                 Ok(taken) => return Ok((at, taken)),
                 Err(Refused::Dead(_)) => return Err(Refused::Dead(at)),
+                // One that is told again and again, and comes too late, gives up all the same.
+                Err(_) if deadline.is_some_and(|d| clock::now() >= d) => return last_look(who, arms),
                 Err(_) => {}
             },
         }
     }
+}
+
+/// The time is up: what is there now, without a wait.
+fn last_look<A: Operation + ?Sized>(who: &Parties, arms: &[&A]) -> Result<(usize, Taken), Refused> {
+    let found = arms.iter().enumerate().find_map(|(at, arm)| Some((at, arm.attempt(who.party(arm.map())).ok()?)));
+    found.ok_or(Refused::TimedOut)
 }

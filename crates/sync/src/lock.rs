@@ -41,7 +41,8 @@
 //! - I6: a lock is reserved for a waiter that is overdue at most every [`HANDS_ON_NS`]: while it is handed on it is idle.
 //!
 //! Free and nobody waiting: one compare-and-swap from a constant each way, no system call, no allocation.
-//! Blocking is up to the holder; telling and reserving are lock-free.
+//! Blocking is up to the holder; telling and reserving are lock-free. A waiter that was told and woken, and is stopped
+//! before it tries, holds up those behind it (not those who come and find the lock free) until it goes on or dies.
 //!
 //! Explored: `tests/crash_mutex.rs`.
 

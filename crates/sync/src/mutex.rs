@@ -14,7 +14,6 @@ use chappe_arena::layout::{BLOCK, Kind};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::process;
-use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -46,7 +45,8 @@ use std::time::{Duration, Instant};
 pub struct Mutex<T> {
     handle: Handle,
     data: NonNull<T>,
-    _own: Option<Box<UnsafeCell<T>>>,
+    /// Whether the data is on this process's heap.
+    own: bool,
 }
 
 // SAFETY: the data is reached only through a guard, of which there is one at a time.
@@ -57,6 +57,15 @@ unsafe impl<T: Send> Sync for Mutex<T> {}
 impl<T> std::fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Mutex({:?})", self.name())
+    }
+}
+
+impl<T> Drop for Mutex<T> {
+    fn drop(&mut self) {
+        if self.own {
+            // SAFETY: leaked by `private`, and dropped once. What a guard has borrowed does not outlive the mutex.
+            drop(unsafe { Box::from_raw(self.data.as_ptr()) });
+        }
     }
 }
 
@@ -91,9 +100,9 @@ impl<T> Mutex<T> {
     /// `Arena` when the private arena is full.
     pub fn private(value: T) -> Result<Mutex<T>, ObjectError> {
         let handle = Handle::private(&mut |map, admin, name| lock::make(map, admin, name, 0, 0, |_| ()))?;
-        let own = Box::new(UnsafeCell::new(value));
-        let data = NonNull::from(&*own).cast();
-        Ok(Mutex { handle, data, _own: Some(own) })
+        // Its own from here on: what is borrowed of it must outlive moves of the mutex.
+        let data = NonNull::from(Box::leak(Box::new(value)));
+        Ok(Mutex { handle, data, own: true })
     }
 
     /// Its name; empty for a private one.
@@ -271,7 +280,7 @@ impl<T: Pod> Mutex<T> {
             _ => NonNull::new(handle.map.blocks(more - 1, bytes.div_ceil(BLOCK) as u32).cast())
                 .unwrap_or(NonNull::dangling()),
         };
-        Ok(Mutex { handle, data, _own: None })
+        Ok(Mutex { handle, data, own: false })
     }
 }
 

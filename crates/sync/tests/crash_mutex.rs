@@ -184,6 +184,8 @@ fn queue(world: &World) {
 
 #[test]
 fn a_queue_survives_kills() {
+    // Who says late that one was told: all live, and many steps must meet.
+    Search::priorities("mutex_told_late", 4).schedules(20_000).run(queue).assert_clean();
     searched_in(SCHEDULES, "mutex_queue", queue, &["holder", "first", "second", "told, and torn", "told for nothing"]);
 }
 
