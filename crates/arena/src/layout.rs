@@ -165,8 +165,8 @@ pub struct Object {
     pub waiting: [AtomicU64; 4],
     /// Pools: where a free permit was last seen, a hint. Mutexes: a hash of the data's type.
     pub hint: AtomicU32,
-    /// Not 0: of a removed mutex, somebody still has the data. Its slot is not used again.
-    pub pinned: AtomicU32,
+    /// Zero.
+    pub pad0: AtomicU32,
     /// Hash of the name.
     pub hash: AtomicU64,
     /// Length byte and name, eight bytes a word.

@@ -33,6 +33,8 @@ pub struct Hooks {
     pub recover: fn(&'static Map, u32, u32),
     /// Wakes all who wait on an object that is dead. Idempotent.
     pub bury: fn(&'static Map, u32),
+    /// Whether somebody still uses what is in the slot of an object that was removed.
+    pub used: fn(&Map, u32) -> bool,
     /// Looks after permits whose holder is gone and whose job may go on; called by each reaper's round.
     pub leases: fn(&'static Map),
 }

@@ -215,6 +215,10 @@ impl Map {
 
     /// If the last generation of slot `i` is dead and not yet swept: which it is.
     pub fn dead(&self, i: u32) -> Option<u32> {
+        if i >= self.geometry().members {
+            // No word of ours names it.
+            return None;
+        }
         let m = self.member(i);
         // Acquire: read before the life word, I2.
         let ident = m.ident.load(Ordering::Acquire);
@@ -361,6 +365,9 @@ impl Map {
 
     /// Who sits in slot `i`.
     pub fn who(&self, i: u32) -> Who {
+        if i >= self.geometry().members {
+            return Who::job(0, 0, "nobody: the word that names it is damaged".into());
+        }
         let m = self.member(i);
         // Acquire: publishes the rest.
         let ident = m.ident.load(Ordering::Acquire);

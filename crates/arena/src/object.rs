@@ -14,7 +14,7 @@
 //!   bit, then looks at the head; the remover changes the head, then looks at the bits.
 //!
 //! - I5: blocks are owned as cells are, I2; those of one object are neighbours.
-//! - I6: nor while it is pinned: somebody may still have the data of a mutex that was removed under it by force.
+//! - I6: nor while it is used: somebody may still have the data of a mutex that was removed under it by force.
 //!
 //! Searching takes no lock and makes no system call.
 
@@ -182,6 +182,8 @@ impl Map {
     fn free_slot(&'static self) -> Result<u32, ArenaError> {
         let h = self.header();
         let capacity = self.geometry().objects;
+        // The first that was removed and cannot be used yet: nobody says when it can.
+        let mut later = None;
         // Relaxed: under admin.
         for index in h.objects_low.load(Ordering::Relaxed)..capacity {
             let o = self.object(index);
@@ -191,10 +193,11 @@ impl Map {
                 // Release: I4, nobody's bit stands on it any more.
                 o.head.store(Head::free(head.generation()).0, Ordering::Release);
             } else if !head.is_free() {
+                later = later.or(head.is_dead().then_some(index));
                 continue;
             }
             // Relaxed: a lower bound that only admin moves.
-            h.objects_low.store(index, Ordering::Relaxed);
+            h.objects_low.store(later.unwrap_or(index), Ordering::Relaxed);
             // Release: the slot counts before its object can be seen.
             h.objects_high.fetch_max(index + 1, Ordering::Release);
             return Ok(index);
@@ -218,8 +221,7 @@ impl Map {
 
     /// I4, I6: whether a slot may be used again. The caller holds `admin`.
     fn is_done_with(&self, index: u32, head: Head) -> bool {
-        // Acquire: what its last user did with the data comes before.
-        head.is_dead() && !self.anybody_waits(index) && self.object(index).pinned.load(Ordering::Acquire) == 0
+        head.is_dead() && !self.anybody_waits(index) && !(self.hooks.used)(self, index)
     }
 
     /// Whether any wait bit stands on the object.
@@ -273,12 +275,12 @@ impl Map {
     /// Takes an object out of service. The caller holds `admin`.
     pub fn unmake(&'static self, _admin: &Admin, place: Place) {
         let o = self.object(place.index);
+        // Relaxed: under admin. First: who dies in between has made a search longer, no more.
+        self.header().objects_low.fetch_min(place.index, Ordering::Relaxed);
         // SeqCst: I4, before the look at the bits in `bury`.
         if o.head.compare_exchange(place.head.0, place.head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             step!("object dead, waiters not yet told");
             (self.hooks.bury)(self, place.index);
-            // Relaxed: under admin.
-            self.header().objects_low.fetch_min(place.index, Ordering::Relaxed);
         }
     }
 

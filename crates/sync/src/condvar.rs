@@ -122,7 +122,8 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str) -> Result<Place
         let o = map.object(index);
         o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
-        o.slot.since.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        // No later than any ticket; and not what a pool may have had there: see `CellRef::note`.
+        o.slot.since.store(1, Ordering::Relaxed); // Relaxed: published by the head.
         // Release: whatever its last user did with the slot comes before.
         o.slot.word.store(WORD, Ordering::Release);
         Ok(())

@@ -72,10 +72,11 @@ impl CellRef<'_> {
     ///
     /// Layout: `version:25 | exact:1 | milliseconds:38`. For showing only, so not explored.
     pub fn note(&self, word: Word, exact: bool) {
-        // Relaxed, both: for showing only.
-        let there = self.0.since.load(Ordering::Relaxed);
+        // Acquire: before the second look at the cell.
+        let there = self.0.since.load(Ordering::Acquire);
         let explored = cfg!(any(feature = "sim", feature = "loom"));
-        if explored || (!exact && there >> 39 == word.version()) {
+        // After `there` was read the cell was still this pool's, or nothing is noted.
+        if explored || (!exact && there >> 39 == word.version()) || self.load() != word {
             return;
         }
         let stamp = word.version() << 39 | u64::from(exact) << 38 | milliseconds();

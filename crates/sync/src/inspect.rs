@@ -143,8 +143,12 @@ pub(crate) fn holders(map: &'static Map, place: Place) -> Vec<Holder> {
     let mut all = Vec::new();
     for (index, cell) in cells(map, place.index) {
         let word = cell.load();
-        if word.tag() == Tag::Free {
+        if matches!(word.tag(), Tag::Free | Tag::Alien) {
             continue;
+        }
+        // Acquire: the cell was read before: it is this pool's.
+        if Head(map.object(place.index).head.load(Ordering::Acquire)) != place.head {
+            return Vec::new();
         }
         let (ms, exact) = cell.held_for(word);
         all.push(Holder {

@@ -91,13 +91,20 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> b
 /// Whether a member's generation holds the object, or a part of it.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> bool {
-    match kind(map, object) {
-        Some(Kind::Pool) => pool::cells(map, object)
+    let head = head(map, object);
+    match head.kind() {
+        Some(Kind::Pool) if head.in_service() => pool::cells(map, object)
             .map(|(_, cell)| cell.load())
             .any(|w| matches!(w.tag(), Tag::Held | Tag::Leased) && w.member() == member && w.aux() == generation),
-        Some(Kind::Mutex) => lock::holder(map, map.object(object)) == Some((member, generation)),
+        // One that was removed under him, too.
+        Some(Kind::Mutex) if !head.is_free() => lock::holder(map, map.object(object)) == Some((member, generation)),
         _ => false,
     }
+}
+
+/// Whether somebody still has what is in the slot of a removed object.
+pub(crate) fn used(map: &Map, object: u32) -> bool {
+    head(map, object).kind() == Some(Kind::Mutex) && lock::is_had(map.object(object))
 }
 
 /// A thread ends, or leaves, in good order, and has not unlocked what it holds: its guards were leaked, and so perhaps
@@ -105,7 +112,8 @@ pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> b
 #[cfg(not(feature = "sim"))]
 pub(crate) fn abandon(map: &Map, member: u32, generation: u32) {
     for object in 0..map.objects_used() {
-        if kind(map, object) == Some(Kind::Mutex) {
+        let head = head(map, object);
+        if !head.is_free() && head.kind() == Some(Kind::Mutex) {
             lock::abandon(map, object, lock::held_by(member, generation));
         }
     }

@@ -32,6 +32,11 @@ pub fn bury(map: &'static chappe_arena::Map, object: u32) {
     }
 }
 
+/// Whether somebody still has what is in the slot of a removed object.
+pub fn used(map: &chappe_arena::Map, object: u32) -> bool {
+    kinds::used(map, object)
+}
+
 #[cfg(any(feature = "sim", feature = "loom"))]
 pub mod model;
 

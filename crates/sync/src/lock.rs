@@ -32,17 +32,20 @@
 //! - I4: whoever was told to try again and then does not want the lock any more drains: the next is told.
 //! - I7: the data is nobody else's while a guard or what was borrowed from it may be used in its process: a thread that
 //!   ends in good order and has leaked its guard leaves the mutex condemned; a mutex that is removed by force keeps its slot
-//!   and its data until the holder gives it up or dies.
+//!   and its data until the holder gives it up or dies: while the word says HELD, the slot is not used again (condemned
+//!   and not abandoned, nobody has it). Who locks one that was just removed has it in the same way; its word says so
+//!   before its bit is cleared.
 //! - A death at each step: before the swap of `unlock`, the holder's: TORN. After it, recovery drains; told and not yet
 //!   tried, the same; reserved, the reservation is void once recovery has set the member's word to IDLE.
 //! - I5: TOLD is set after somebody was told, and taken away again if that one has tried meanwhile, with another look; it
 //!   takes it away itself before it tries. Recovery takes it away, and looks. So TOLD without anybody who will try is
-//!   left only by one who was stopped between two instructions, until it goes on.
-//! - I6: a lock is reserved for a waiter that is overdue at most every [`HANDS_ON_NS`]: while it is handed on it is idle.
+//!   left only by one who was stopped, and then I6 goes past it.
+//! - I6: at most every [`HANDS_ON_NS`] a lock is reserved for a waiter that is overdue (while it is handed on it is idle), and
+//!   whoever unlocks looks in spite of TOLD and of one that was told: that one may be stopped for ever.
 //!
 //! Free and nobody waiting: one compare-and-swap from a constant each way, no system call, no allocation.
-//! Blocking is up to the holder; telling and reserving are lock-free. A waiter that was told and woken, and is stopped
-//! before it tries, holds up those behind it (not those who come and find the lock free) until it goes on or dies.
+//! Blocking is up to the holder; telling and reserving are lock-free. A waiter that was told, and is stopped before it
+//! tries, holds up those behind it until the lock is given up next after half a millisecond (I6).
 //!
 //! Explored: `tests/crash_mutex.rs`.
 
@@ -63,6 +66,8 @@ const FLAGS: u64 = WAITERS | TORN | TOLD;
 /// How seldom a lock is reserved for somebody.
 const HANDS_ON_NS: u64 = 500_000;
 const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
+/// Condemned, and what was borrowed of the data may still be in use.
+const ABANDONED: u64 = 1 << 40;
 
 /// The word of a lock that this member has, the flags aside.
 #[inline(always)]
@@ -79,7 +84,7 @@ fn member_of(word: u64) -> u32 {
 }
 
 fn is_condemned(word: u64) -> bool {
-    word & !(WAITERS | TOLD) == CONDEMNED
+    word & !(WAITERS | TOLD | ABANDONED) == CONDEMNED
 }
 
 #[inline(always)]
@@ -207,7 +212,7 @@ fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
             return false;
         }
         if swap(o, seen, FREE | seen & FLAGS) {
-            if seen & WAITERS != 0 && seen & TOLD == 0 {
+            if seen & WAITERS != 0 && (seen & TOLD == 0 || is_long_ago(o, clock::coarse())) {
                 step!("unlocked, not yet handed on");
                 crate::kinds::drain(map, object);
             }
@@ -229,12 +234,16 @@ pub(crate) fn tear(o: &Object, mine: u64, torn: bool) {
 
 /// Nobody gets the lock any more. The caller holds it.
 pub(crate) fn condemn(map: &Map, object: u32, o: &Object, mine: u64) {
+    condemn_as(map, object, o, mine, CONDEMNED);
+}
+
+fn condemn_as(map: &Map, object: u32, o: &Object, mine: u64, condemned: u64) {
     loop {
         let seen = load(o);
         if seen & !FLAGS != mine {
             return;
         }
-        if swap(o, seen, CONDEMNED | seen & (WAITERS | TOLD)) {
+        if swap(o, seen, condemned | seen & (WAITERS | TOLD)) {
             step!("condemned, waiters not yet told");
             crate::kinds::drain(map, object);
             return;
@@ -251,8 +260,12 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
             HELD if is_condemned(seen) => return bury(map, object, head),
             FREE => {
                 let (trying, next) = tried_and_next(map, object, head);
-                let Some(next) = next.filter(|_| trying == 0) else { return };
-                if next.need == 0 || !may_reserve(o) {
+                let Some(next) = next else { return };
+                let turn = (trying > 0 || next.need > 0) && may_reserve(o);
+                if trying > 0 && !turn {
+                    return;
+                }
+                if next.need == 0 || !turn {
                     if tell(map, next.member, next.state, object, NUDGE) && note_told(map, object, head, o) {
                         return;
                     }
@@ -312,10 +325,14 @@ pub(crate) fn untell(o: &Object) {
 /// I6. The time is kept beside the word.
 fn may_reserve(o: &Object) -> bool {
     let now = clock::now();
-    // Relaxed, both: whoever is faster reserves.
+    // Relaxed, these: whoever is faster reserves.
     let last = o.slot.since.load(Ordering::Relaxed);
-    now.saturating_sub(last) >= HANDS_ON_NS
-        && o.slot.since.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() // Relaxed: as above.
+    is_long_ago(o, now) && o.slot.since.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() // Relaxed: as above.
+}
+
+fn is_long_ago(o: &Object, now: u64) -> bool {
+    // Relaxed: as above.
+    now.saturating_sub(o.slot.since.load(Ordering::Relaxed)) >= HANDS_ON_NS
 }
 
 /// A reservation that is void goes; flags that were set meanwhile stay.
@@ -361,18 +378,27 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
     loop {
         let seen = load(o);
         let next = match seen & 7 {
-            HELD if seen & !FLAGS == held_by(member, generation) => FREE | TORN | seen & FLAGS,
+            // I2: it may have died when it had taken WAITERS away, and had not yet looked again.
+            HELD if seen & !FLAGS == held_by(member, generation) => FREE | TORN | WAITERS | seen & FLAGS,
             _ => return,
         };
         if swap(o, seen, next) {
-            // Acquire: as in `take_one`.
-            if Head(o.head.load(Ordering::Acquire)).is_dead() {
-                // Release: who had its data is gone.
-                o.pinned.store(0, Ordering::Release);
-            }
             return;
         }
     }
+}
+
+/// I7: whether somebody may still have the data.
+pub(crate) fn is_had(o: &Object) -> bool {
+    let seen = load(o);
+    seen & 7 == HELD && seen & !(WAITERS | TOLD) != CONDEMNED
+}
+
+/// Whose turn it is: who has the lock, or for whom it is reserved.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn turn(map: &Map, o: &Object) -> Option<u32> {
+    let seen = load(o);
+    (seen & 7 >= HELD && member_of(seen) < map.geometry().members).then_some(member_of(seen))
 }
 
 /// Who has the lock: member and generation.
@@ -394,41 +420,12 @@ pub(crate) fn condemned(o: &Object) -> bool {
     is_condemned(load(o))
 }
 
-/// Takes the mutex out of service under whoever has it: that one keeps the data, and with it the slot, until it gives
-/// it up or dies. The caller holds `admin`.
-#[cfg(not(feature = "sim"))]
-pub(crate) fn remove(map: &'static Map, admin: &Admin, place: Place) {
-    let o = map.object(place.index);
-    // SeqCst: before the head says dead. Who locks it after that gives it back without a look at the data.
-    o.pinned.store(1, Ordering::SeqCst);
-    map.unmake(admin, place);
-    if holder(map, o).is_none() {
-        // Release: nobody has it.
-        o.pinned.store(0, Ordering::Release);
-    }
-}
-
-/// Gives up a mutex that was removed meanwhile.
-#[cfg(not(feature = "sim"))]
-#[cold]
-pub(crate) fn give_dead(o: &Object, place: Place, mine: u64) {
-    // Acquire: as in `take_one`.
-    let ours = o.head.load(Ordering::Acquire) == place.head.dead().0;
-    let seen = load(o);
-    if ours && seen & !FLAGS == mine && swap(o, seen, FREE) {
-        // Release: what was done with the data comes before.
-        o.pinned.store(0, Ordering::Release);
-    }
-}
-
 /// A guard was leaked, and its thread ends: nobody may have the lock, nor the slot.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn abandon(map: &Map, object: u32, mine: u64) {
     let o = map.object(object);
     if load(o) & !FLAGS == mine {
-        // SeqCst: before the word says that nobody has it.
-        o.pinned.store(1, Ordering::SeqCst);
-        condemn(map, object, o, mine);
+        condemn_as(map, object, o, mine, CONDEMNED | ABANDONED);
     }
 }
 
@@ -467,8 +464,8 @@ pub(crate) fn make(
         o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
         o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: published by the head.
         o.hint.store(hash, Ordering::Relaxed); // Relaxed: published by the head.
-        o.slot.since.store(0, Ordering::Relaxed); // Relaxed: published by the head.
-        o.pinned.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        // Not what a pool may have had there: see `CellRef::note`.
+        o.slot.since.store(clock::now(), Ordering::Relaxed); // Relaxed: published by the head.
         // Release: whatever its last user did with the slot comes before.
         o.slot.word.store(FREE, Ordering::Release);
         Ok(())

@@ -20,7 +20,7 @@ use chappe_plat::dir::Dir;
 use std::cell::Cell;
 
 /// What the arena calls back. Leases are locks of the system and not explored.
-pub const HOOKS: Hooks = Hooks { recover: crate::recover, bury: crate::bury, leases: |_| {} };
+pub const HOOKS: Hooks = Hooks { recover: crate::recover, bury: crate::bury, used: crate::used, leases: |_| {} };
 
 /// A pool in an arena.
 #[derive(Clone, Copy)]
@@ -672,4 +672,9 @@ pub fn units_in_words(value: u64) -> String {
 /// A mutex's word in words, for stories.
 pub fn lock_in_words(value: u64) -> String {
     lock::in_words(value)
+}
+
+/// Says that somebody may wait for a mutex, as one that has given up leaves it.
+pub fn mark(mutex: MutexAt) {
+    lock::mark(mutex.map, mutex.place.index);
 }

@@ -185,7 +185,7 @@ impl<T> Mutex<T> {
         let (map, place) = (self.handle.map, self.handle.place);
         let mine = mine(seat);
         let attempt = || lock::take(map, place, mine);
-        let mut seen = attempt();
+        let seen = attempt();
         if seen != Try::Busy {
             return Ok(seen);
         }
@@ -194,12 +194,12 @@ impl<T> Mutex<T> {
         }
         let deadline = match until {
             Until::Now => {
-                let gone = lock::holder(map, self.handle.object).is_some_and(|(member, _)| map.dead(member).is_some());
-                if gone {
+                if lock::turn(map, self.handle.object).is_some_and(|member| map.dead(member).is_some()) {
                     map.recover_dead();
-                    seen = attempt();
                 }
-                return Ok(seen);
+                // Reserved for one who has given up, or who was not told: it goes on.
+                crate::kinds::drain(map, place.index);
+                return Ok(attempt());
             }
             Until::Forever => None,
             Until::Time(at) => Some(at),
@@ -303,7 +303,11 @@ impl Mutex<()> {
             let how = format!("locked by {who}, {waiting} waiting");
             return Err(ObjectError::InUse { kind: Kind::Mutex.name(), name: handle.name(), how });
         }
-        lock::remove(handle.map, &admin, handle.place);
+        handle.map.unmake(&admin, handle.place);
+        if !force {
+            // Taken above, so that nobody could come meanwhile.
+            lock::give(handle.map, handle.place.index, handle.object, word);
+        }
         Ok(())
     }
 
@@ -412,9 +416,6 @@ impl<T> Drop for MutexGuard<'_, T> {
         let h = &self.mutex.handle;
         if !self.is_ours() {
             return;
-        }
-        if h.is_dead() {
-            return lock::give_dead(h.object, h.place, self.word);
         }
         if std::thread::panicking() && !self.panicking {
             lock::tear(h.object, self.word, true);

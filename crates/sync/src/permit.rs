@@ -175,7 +175,7 @@ fn hand_on(map: &Map, object: u32) {
 /// Takes the permit that was granted, while the wait word still says so.
 pub(crate) fn collect(me: &Party, place: Place, grant: Grant, number: u32) -> Collected {
     let (map, o) = (me.map, me.map.object(place.index));
-    let Some(taken) = seize_reserved(me, grant.object, grant.permit, number) else { return Collected::Void };
+    let Some(taken) = seize_reserved(me, place.index, grant.permit, number) else { return Collected::Void };
     // I3, for a pool that shrank while the grant was under way.
     if taken.position >= permits(map, place.index).max(1) {
         give(map, place.index, o, taken);

@@ -104,7 +104,8 @@ fn flag(world: &World) {
     }));
     let since = &stage.map.object(c.place.index).slot.since;
     // It died before it came to that.
-    world.may_wait(move || p.fate() == Fate::Killed && since.load(Ordering::SeqCst) == 0);
+    let fresh = since.load(Ordering::SeqCst);
+    world.may_wait(move || p.fate() == Fate::Killed && since.load(Ordering::SeqCst) == fresh);
     world.prepare("last").last().run(move || settled(&stage, m, &[c]));
 }
 

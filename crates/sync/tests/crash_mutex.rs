@@ -172,6 +172,43 @@ fn lock_and_unlock_survive_kills() {
     searched_in(SCHEDULES, "trio", trio, &["a", "b", "c", "told, and torn", "told for nothing"]);
 }
 
+/// WAITERS stands after one has given up; who locks next takes that away and dies, while two have begun to wait.
+fn flag(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let m = Guarded::new(world, &stage, "m");
+    let o = stage.map.object(m.mutex.place.index);
+    let p = world.prepare("hasty");
+    let me = m.member(&stage, p, "hasty");
+    p.before(|| model::mark(m.mutex));
+    stage.lasting(p, move || {
+        assert!(m.enter(&me, me.try_lock(m.mutex)));
+        m.work(&me);
+    });
+    let held = move || m.mutex.holder().is_some();
+    for name in ["first", "second"] {
+        let q = world.prepare(name).immortal();
+        let me = m.member(&stage, q, name);
+        stage.reaper(stage.lasting(q, move || {
+            while !held() && m.data.done.get() == 0 && p.fate() == Fate::Alive {
+                chappe_plat::atomic::pause();
+            }
+            assert!(m.enter(&me, me.lock(m.mutex, None)));
+            m.work(&me);
+            reached(name);
+        }));
+    }
+    world.name(&o.waiting[0], "waiters of m");
+    last(world, stage, &[m]);
+}
+
+#[test]
+fn the_flag_of_the_dead_stands() {
+    for changes in [3, 4] {
+        let name = format!("mutex_flag_{changes}");
+        Search::priorities(&name, changes).kills(1).schedules(100_000).run(flag).assert_clean();
+    }
+}
+
 /// A holder, and two who wait behind it.
 fn queue(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
@@ -334,9 +371,7 @@ fn removal(world: &World, make: fn(Stage) -> bool) {
     world.name(&o.waiting[0], "waiters of m");
     // As a guard does it.
     let unlock = move |me: &Actor| {
-        if o.head.load(Ordering::SeqCst) == m.place.head.0 {
-            me.unlock(m);
-        }
+        me.unlock(m);
     };
     let r = world.prepare("remover");
     let remover = stage.member(r, "remover");
@@ -429,6 +464,8 @@ fn late(world: &World) {
             chappe_plat::atomic::pause();
         }
         m.remove();
+        // Until then its slot is kept for him.
+        assert!(remover.unlock(m));
         if let Ok(again) = MutexAt::make(stage.map, "again") {
             // One that comes late may have it by mistake for a moment, and die.
             assert!(matches!(remover.lock(again, None), Locking::Locked | Locking::Torn));
