@@ -1,0 +1,135 @@
+//! Slots of removed objects: used again as soon as nobody has anything of them, and not before. What a guard or a leaked
+//! reference may still see is nobody else's.
+
+#[allow(dead_code, reason = "not every program uses all of it")]
+mod house;
+
+use chappe::{Arena, ArenaOptions, Condvar, LockError, Mutex, MutexGuard, Pool, Semaphore};
+use house::House;
+
+/// Nothing of the two may lie in one place.
+fn apart(one: &u64, other: &u64) {
+    assert!(!std::ptr::eq(one, other), "two have the same data");
+}
+
+fn small() -> Arena {
+    let options = ArenaOptions { objects: Some(8), members: Some(16), ..Default::default() };
+    Arena::create("small", &options).unwrap()
+}
+
+#[test]
+fn leaving_the_arena_with_a_guard_condemns_its_mutex() {
+    let _house = House::new("slots-leave");
+    let mutex = Mutex::create("m", 1u64).unwrap();
+    let guard = mutex.lock().unwrap();
+    Arena::open("default").unwrap().leave();
+    assert!(matches!(mutex.lock(), Err(LockError::Condemned { .. })));
+    assert_eq!(*guard, 1);
+}
+
+#[test]
+fn removed_under_a_guard_its_data_is_its_own() {
+    let _house = House::new("slots-guard");
+    let mutex = Mutex::create("m", 1u64).unwrap();
+    let mut guard = mutex.lock().unwrap();
+    Mutex::<()>::remove("m", true).unwrap();
+    let next = Mutex::create("m", 2u64).unwrap();
+    let mut other = next.lock().unwrap();
+    apart(&guard, &other);
+    (*guard, *other) = (3, 4);
+    assert_eq!((*guard, *other), (3, 4));
+    drop(guard);
+    assert!(matches!(mutex.lock(), Err(LockError::Dead { .. })));
+}
+
+#[test]
+fn removed_under_a_guard_that_outlives_the_membership() {
+    let _house = House::new("slots-gone");
+    let mutex = Mutex::create("m", 1u64).unwrap();
+    let guard = mutex.lock().unwrap();
+    Mutex::<()>::remove("m", true).unwrap();
+    Arena::open("default").unwrap().leave();
+    let next = Mutex::create("n", 2u64).unwrap();
+    apart(&guard, &next.lock().unwrap());
+}
+
+#[test]
+fn what_a_thread_has_leaked_is_nobody_elses() {
+    let _house = House::new("slots-leaked");
+    for force in [true, false] {
+        let leaked: &'static u64 = std::thread::spawn(move || {
+            let mutex: &'static Mutex<u64> = Box::leak(Box::new(Mutex::create("m", 5u64).unwrap()));
+            let guard: &'static MutexGuard<'static, u64> = Box::leak(Box::new(mutex.lock().unwrap()));
+            if force {
+                Mutex::<()>::remove("m", true).unwrap();
+            }
+            &**guard
+        })
+        .join()
+        .unwrap();
+        if !force {
+            Mutex::<()>::remove("m", false).unwrap();
+        }
+        let all: Vec<_> = (0..4).map(|i| Mutex::create(&format!("n{i}"), 0u64).unwrap()).collect();
+        for one in &all {
+            let mut guard = one.lock().unwrap();
+            apart(leaked, &guard);
+            *guard = 7;
+        }
+        assert_eq!(*leaked, 5);
+        (0..4).for_each(|i| Mutex::<()>::remove(&format!("n{i}"), false).unwrap());
+    }
+}
+
+#[test]
+fn making_and_removing_goes_on_for_ever() {
+    let _house = House::new("slots-rounds");
+    let arena = small();
+    for round in 0..200 {
+        let mutex = Mutex::create("small/m", [round; 64]).unwrap();
+        drop(mutex.lock().unwrap());
+        let semaphore = Semaphore::create("small/s", 0).unwrap();
+        Condvar::create("small/c").unwrap();
+        // Removed under a waiter, and at once another one made, before that one is out.
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                assert!(semaphore.down().is_err());
+                arena.leave();
+            });
+            while semaphore.waiters().is_empty() {
+                std::thread::yield_now();
+            }
+            Semaphore::remove("small/s", true).unwrap();
+            Pool::create("small/p", 1).unwrap();
+        });
+        // Now by force, now not; now locked, now not.
+        let guard = (round % 4 == 0).then(|| mutex.lock().unwrap());
+        Mutex::<()>::remove("small/m", round % 2 == 0).unwrap();
+        drop(guard);
+        Condvar::remove("small/c", false).unwrap();
+        Pool::remove("small/p", false).unwrap();
+    }
+    assert_eq!(arena.capacity().objects_used, 0);
+    let all: Vec<_> = (0..8).map(|i| Semaphore::create(&format!("small/s{i}"), 0)).collect();
+    assert!(all.iter().all(Result::is_ok), "a slot is lost");
+}
+
+#[test]
+fn a_handle_of_a_removed_pool_sees_no_holders() {
+    let _house = House::new("slots-pool");
+    let pool = Pool::create("p", 1).unwrap();
+    Pool::remove("p", false).unwrap();
+    for make in [
+        || drop(Semaphore::create("o", 0).unwrap()),
+        || drop(Condvar::create("o").unwrap()),
+        || drop(Mutex::create("o", 0u64).unwrap()),
+    ] {
+        make();
+        assert!(pool.holders().is_empty());
+        assert!(
+            Semaphore::remove("o", false).is_ok()
+                || Condvar::remove("o", false).is_ok()
+                || Mutex::<()>::remove("o", false).is_ok()
+        );
+    }
+}
