@@ -22,8 +22,8 @@
 //! Explored: `tests/crash_condvar.rs`.
 
 use crate::wait::{
-    Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, is_still, next, rest, tell,
-    wake_told,
+    Arm, Candidate, Ended, Parties, Patience, State, Terms, arrive, begin, each, end, finish, is_still, next, rest,
+    tell, wake_told, word_of,
 };
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -101,8 +101,10 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     each(map, object, |c| {
         if !c.state.is_waiting() {
             wake_notified(map, object, c);
-        } else if c.ticket < before && is_still(map, object, head) {
-            tell(map, c.member, c.state, object, NOTIFIED);
+        } else if c.ticket < before && is_still(map, object, head) && !tell(map, c.member, c.state, object, NOTIFIED) {
+            // SeqCst: after the failure: somebody else has told it, perhaps.
+            let state = State(word_of(map, c.member).0.load(Ordering::SeqCst));
+            wake_notified(map, object, Candidate { state, ..c });
         }
     });
 }

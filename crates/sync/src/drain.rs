@@ -134,7 +134,13 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                 }
                 Tag::Free if position >= count => break,
                 Tag::Free => {
-                    let Some(next) = next(map, object, head) else { break };
+                    let Some(next) = next(map, object, head) else {
+                        // Unless somebody else has granted it meanwhile, and was stopped before the wake.
+                        if cell.load() == seen {
+                            break;
+                        }
+                        continue;
+                    };
                     if too_many(map, object, next) {
                         continue;
                     }

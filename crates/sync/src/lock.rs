@@ -472,6 +472,13 @@ pub(crate) fn make(
     })
 }
 
+/// Whether it is a member's turn, for onlookers.
+#[cfg(any(feature = "sim", feature = "loom"))]
+pub(crate) fn is_reserved(o: &Object, member: u32) -> bool {
+    let seen = load(o);
+    seen & 7 == RESERVED && member_of(seen) == member
+}
+
 /// A word, for stories.
 #[cfg(any(feature = "sim", feature = "loom"))]
 pub(crate) fn in_words(word: u64) -> String {

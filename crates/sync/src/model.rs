@@ -678,3 +678,8 @@ pub fn lock_in_words(value: u64) -> String {
 pub fn mark(mutex: MutexAt) {
     lock::mark(mutex.map, mutex.place.index);
 }
+
+/// Whether a mutex is reserved for a member.
+pub fn is_reserved(mutex: MutexAt, member: u32) -> bool {
+    lock::is_reserved(mutex.map.object(mutex.place.index), member)
+}

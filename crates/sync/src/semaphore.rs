@@ -303,6 +303,10 @@ impl Semaphore {
     ///
     /// Once it has taken effect it does not touch the semaphore any more: whoever was woken may remove it.
     ///
+    /// A signal handler may call it: of a private semaphore always, of a named one in threads that have used its arena
+    /// before (see [`Semaphore::prepare_handlers`]). In a forked child, only after the child has used one object of that arena
+    /// outside of a handler.
+    ///
     /// # Errors
     /// `Overflow` if its value is [`Semaphore::MAX`] already: nothing is changed. `Dead`; `Arena` if this is the
     /// thread's first use of a full arena.

@@ -327,7 +327,13 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
         if barging(o) {
             return nudge(map, object, head, o);
         }
-        let Some(next) = next(map, object, head) else { return };
+        let Some(next) = next(map, object, head) else {
+            // Unless somebody else has sent it to the one who was there: that one may not have been woken.
+            if load(o) == seen {
+                return;
+            }
+            continue;
+        };
         let sent = seen.to(next.member);
         if !swap(o, seen, sent) {
             continue;

@@ -582,3 +582,41 @@ fn who_begins_to_wait_while_another_leaves_is_not_missed() {
             .assert_reached(&["patient served"]);
     }
 }
+
+/// A unit on its way from one who dies to one who gives up: it is there, and whoever only tries gets it.
+fn under_way(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
+    let o = stage.map.object(s.place.index);
+    world.name_with(&o.slot.word, "word of s", model::units_in_words);
+    let gone = world.share(Cell::new(false));
+    let h = world.prepare("hasty").immortal();
+    let me = stage.member(h, "hasty");
+    stage.lasting(h, move || {
+        gone.set(me.down(s, Some(chappe_plat::clock::now() + 1000)) == Err(Refusal::TimedOut));
+    });
+    let u = world.prepare("upper");
+    stage.member(u, "upper");
+    stage.lasting(u, move || assert!(s.up(1)));
+    let t = world.prepare("poller");
+    let poller = stage.member(t, "poller");
+    t.last().run(move || {
+        if gone.get() && s.units() == 1 && !stage.map.anybody_waits(s.place.index) {
+            reached("a unit is there, nobody waits");
+            assert_eq!(poller.try_down(s), Ok(()), "it says that none is there");
+        }
+    });
+    world.may_wait(|| true);
+}
+
+#[test]
+fn a_unit_on_its_way_to_nobody_is_there() {
+    for changes in [2, 3] {
+        Search::priorities(&format!("sem_under_way_{changes}"), changes)
+            .kills(1)
+            .schedules(20_000)
+            .run(under_way)
+            .assert_clean()
+            .assert_reached(&["a unit is there, nobody waits"]);
+    }
+}

@@ -10,13 +10,13 @@ use chappe_sync::model::{self, Actor, CondvarAt, Locking, MutexAt, SemaphoreAt};
 use crash::Stage;
 use std::cell::Cell;
 
-/// Of each search.
+/// Of each search but those in depth.
 const SCHEDULES: u64 = 3_000;
 
 fn explored(name: &str, world: impl Fn(&World) + Sync) {
     let all = [
         Search::sweep(&format!("{name}_sweep")).stops(1),
-        Search::depth(&format!("{name}_depth"), 2).stops(1).schedules(SCHEDULES),
+        Search::depth(&format!("{name}_depth"), 2).stops(1).schedules(20_000),
         Search::priorities(&format!("{name}_pct"), 4).stops(1).schedules(SCHEDULES),
     ]
     .map(|search| search.run(&world));
@@ -135,4 +135,126 @@ fn unlocker(world: &World) {
 #[test]
 fn a_stopped_unlocker_holds_up_nobody() {
     explored("stopped_unlocker", unlocker);
+}
+
+/// Two raise at once, and one of them is stopped; one waits, wherever it was when they came.
+fn raised_at_once(world: &World, barging: bool) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = SemaphoreAt::make(stage.map, "s", 0, barging).expect("a semaphore");
+    let v = world.prepare("first");
+    stage.member(v, "first");
+    stage.lasting(v, move || assert!(s.up(1)));
+    let k = world.prepare("second").immortal();
+    stage.member(k, "second");
+    stage.lasting(k, move || {
+        assert!(s.up(1));
+        if v.fate() == Fate::Stopped {
+            reached("past a stopped one");
+        }
+    });
+    let w = world.prepare("waiter").immortal();
+    let me = stage.member(w, "waiter");
+    stage.reaper(stage.lasting(w, move || {
+        me.down(s, None).expect("a unit");
+        reached("got on");
+    }));
+}
+
+#[test]
+fn of_two_who_raise_at_once_one_may_be_stopped() {
+    explored("stopped_strong", |world| raised_at_once(world, false));
+    explored("stopped_barging", |world| raised_at_once(world, true));
+}
+
+/// Two notify at once, and one of them is stopped: of those that waited before the other began, it wakes as many as it must.
+fn notified_at_once(world: &World, all: [bool; 2]) {
+    let (stage, _) = Stage::new(world, 8, &[], 2);
+    let m = MutexAt::make(stage.map, "m").expect("a mutex");
+    let c = CondvarAt::make(stage.map, "c").expect("a condition variable");
+    let notify = move |all: bool| if all { c.notify_all() } else { _ = c.notify_one() };
+    let v = world.prepare("first");
+    stage.member(v, "first");
+    stage.lasting(v, move || notify(all[0]));
+    let names = if all[1] { &["one", "other"][..] } else { &["one"][..] };
+    let (waiting, meant) = (world.share(Cell::new(0)), world.share(Cell::new(false)));
+    for name in names {
+        let w = world.prepare(name).immortal();
+        let me = stage.member(w, name);
+        stage.reaper(stage.lasting(w, move || {
+            assert_eq!(me.lock(m, None), Locking::Locked);
+            waiting.set(waiting.get() + 1);
+            assert!(me.wait(c, m, None).0);
+            assert!(me.unlock(m));
+            reached("got on");
+        }));
+    }
+    let k = world.prepare("second").immortal();
+    let me = stage.member(k, "second");
+    stage.reaper(stage.lasting(k, move || {
+        assert_eq!(me.lock(m, None), Locking::Locked);
+        meant.set(waiting.get() == names.len());
+        assert!(me.unlock(m));
+        notify(all[1]);
+        if v.fate() == Fate::Stopped {
+            reached("past a stopped one");
+        }
+    }));
+    // Who was not there yet is not meant.
+    world.may_wait(move || !meant.get());
+}
+
+#[test]
+fn of_two_who_notify_at_once_one_may_be_stopped() {
+    for (name, all) in [("11", [false, false]), ("1a", [false, true]), ("a1", [true, false]), ("aa", [true, true])] {
+        explored(&format!("stopped_{name}"), |world| notified_at_once(world, all));
+    }
+}
+
+/// The oldest waiter is stopped, told or not: the one behind it gets on when the lock is given up after a while.
+fn told_and_stopped(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let m = MutexAt::make(stage.map, "m").expect("a mutex");
+    let h = world.prepare("holder").immortal();
+    let holder = stage.member(h, "holder");
+    h.before(|| assert_eq!(holder.try_lock(m), Locking::Locked));
+    let over = world.share(Cell::new(false));
+    let v = world.prepare("first");
+    let first = stage.member(v, "first");
+    stage.lasting(v, move || {
+        assert_eq!(first.lock(m, None), Locking::Locked);
+        assert!(first.unlock(m));
+    });
+    let w = world.prepare("waiter").immortal();
+    let waiter = stage.member(w, "waiter");
+    stage.reaper(stage.lasting(w, move || {
+        assert_eq!(waiter.lock(m, None), Locking::Locked);
+        assert!(waiter.unlock(m));
+        over.set(true);
+        reached("got on");
+    }));
+    let o = stage.map.object(m.place.index);
+    let came = world.share(Cell::new(false));
+    stage.lasting(h, move || {
+        assert!(holder.unlock(m));
+        // Comes back now and then, until the waiter has been served, but not for ever.
+        for _ in 0..3 {
+            crash::sleep(10_000_000);
+            if !over.get() && holder.try_lock(m) == Locking::Locked {
+                let waits = o.waiting[0].load(Ordering::SeqCst) & 1 << waiter.member() != 0;
+                let past = v.fate() == Fate::Stopped && waits;
+                assert!(holder.unlock(m));
+                if past {
+                    came.set(true);
+                    reached("past a stopped one");
+                }
+            }
+        }
+    });
+    // Nobody came by after that; or the lock is reserved for the stopped one.
+    world.may_wait(move || !came.get() || model::is_reserved(m, first.member()));
+}
+
+#[test]
+fn a_stopped_waiter_holds_up_nobody() {
+    explored("stopped_waiter", told_and_stopped);
 }

@@ -35,7 +35,7 @@
 //! |---|---|---|
 //! | `acquire` | below 0, before it has taken of `k` | `u` is 1 too low for good: one permit is found on `k`, by those who wait for it, and no longer by `try_acquire`; a pair may enter the kernel |
 //! | | when it has taken | one permit less |
-//! | `release` | between `u` and `k` | that permit is lost, and a waiter with it: it sleeps until another release |
+//! | `release` | between `u` and `k` | that permit is lost, and with it a waiter: it sleeps until a release finds `u` below 0 again, and then another may in its place |
 //!
 //! Explored: `tests/crash_plan9.rs`; left out: what the words' own head names.
 
