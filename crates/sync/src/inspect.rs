@@ -5,7 +5,7 @@
 
 use crate::cell::{Tag, Word};
 use crate::drain::{cells, permits};
-use crate::wait::queue;
+use crate::wait::{queue, waits_on};
 use crate::{lease, lock, units};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{LifeState, Map, Place, Who};
@@ -185,7 +185,8 @@ pub(crate) fn waiters(map: &'static Map, place: Place) -> Vec<Waiter> {
             let at = map.member(member).waiting_since.load(Ordering::Relaxed);
             Waiter { who: map.who(member), waiting: since(at) }
         })
-        .filter(|w| w.who.life == LifeState::Alive)
+        // A dead one's bit is cleared before it is said to be swept.
+        .filter(|w| w.who.life == LifeState::Alive && waits_on(map, place.index, w.who.member))
         .collect()
 }
 

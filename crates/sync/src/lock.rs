@@ -45,7 +45,8 @@
 //!
 //! Free and nobody waiting: one compare-and-swap from a constant each way, no system call, no allocation.
 //! Blocking is up to the holder; telling and reserving are lock-free. A waiter that was told, and is stopped before it
-//! tries, holds up those behind it until the lock is given up next after half a millisecond (I6).
+//! tries, holds up those behind it until the lock is given up next after half a millisecond (I6); one that is overdue may be
+//! given the lock in its sleep, and then has it.
 //!
 //! Explored: `tests/crash_mutex.rs`.
 

@@ -208,6 +208,8 @@ pub(crate) fn make_pool(map: &'static Map, admin: &Admin, name: &str, count: u32
         o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
         o.permits.store(count, Ordering::Relaxed); // Relaxed: published by the head.
         o.hint.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        // Not what a condition variable may have had there: see `CellRef::note`.
+        o.slot.since.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         for (_, cell) in cells(map, index) {
             // The version goes on, so that no guard of an earlier pool fits.
             let last = cell.load();

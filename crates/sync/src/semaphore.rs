@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 /// and fro between busy threads, and no promise about order.
 ///
 /// `up` never waits, and may be called in a signal handler: in one of a private semaphore always; of a named one in
-/// threads that have used its arena before, and in all once [`Semaphore::prepare_handlers`] was called.
+/// threads that have used its arena before, and in all once [`Semaphore::prepare_handlers`] was called. In a forked child,
+/// only once that has used an object of the same arena outside of a handler.
 ///
 /// Cost: one compare-and-swap for each `down` that finds a unit and each `up` that finds nobody waiting; no system call,
 /// no allocation. A semaphore has 128 bytes. In a forked child, a private one is a copy. A handle is cheap to clone.
@@ -303,9 +304,7 @@ impl Semaphore {
     ///
     /// Once it has taken effect it does not touch the semaphore any more: whoever was woken may remove it.
     ///
-    /// A signal handler may call it: of a private semaphore always, of a named one in threads that have used its arena
-    /// before (see [`Semaphore::prepare_handlers`]). In a forked child, only after the child has used one object of that arena
-    /// outside of a handler.
+    /// A signal handler may call it; see above for when.
     ///
     /// # Errors
     /// `Overflow` if its value is [`Semaphore::MAX`] already: nothing is changed. `Dead`; `Arena` if this is the
