@@ -42,7 +42,7 @@ pub fn run() -> ExitCode {
         ["acquire", words @ ..] => {
             return ExitCode::from(cast::supervise_without_a_lease(words) as u8);
         }
-        ["control"] => Ok(try_controls()),
+        ["control"] => try_controls(),
         ["sweep", rest @ ..] => sweep_all(rest),
         ["soak", rest @ ..] => run_soak(rest),
         _ => Err(String::new()),
@@ -61,19 +61,20 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-fn try_controls() -> usize {
+fn try_controls() -> Result<usize, String> {
     let mut missed = false;
+    let home = Home::enter()?;
     say(&report::head());
-    for control in control::all() {
+    for control in control::all(&home.0) {
         let (tally, seen) = control.try_out();
         say(&report::row(&tally));
         if tally.refused {
-            return refused();
+            return Ok(refused());
         }
         say(if seen { "    as it must be" } else { "    NOT AS IT MUST BE: this injector proves nothing" });
         missed |= !seen;
     }
-    usize::from(missed)
+    Ok(usize::from(missed))
 }
 
 fn refused() -> usize {
@@ -96,9 +97,7 @@ fn sweep_all(args: &[&str]) -> Result<usize, String> {
             other => return Err(format!("`{other}` is not known here")),
         }
     }
-    let home = Home::make().map_err(|e| e.to_string())?;
-    // SAFETY: this process has one thread.
-    unsafe { std::env::set_var("CHAPPE_DIR", &home.0) };
+    let home = Home::enter()?;
     let cases = play::all(&home.0);
     let all = plan.stride == 1;
     let chosen: Vec<_> = cases
@@ -116,7 +115,7 @@ fn sweep_all(args: &[&str]) -> Result<usize, String> {
     let mut total = chappe_injector::Tally { name: "in all".to_owned(), ..Default::default() };
     for case in chosen {
         let times = if all { 200 } else { 10 };
-        let plan = if case.long() { Plan::share(plan.stride.max(20)) } else { plan };
+        let plan = if case.thin() { Plan::share(plan.stride.max(20)) } else { plan };
         let tally = if case.led() { sweep(case, plan) } else { repeat(case, times, plan.limit) };
         say(&if json { report::json(&tally) } else { report::row(&tally) });
         if tally.refused {
@@ -164,6 +163,14 @@ struct Home(PathBuf);
 const PREFIX: &str = "chappe-injector-";
 
 impl Home {
+    /// Makes it, and has everybody who is forked from here keep arenas there.
+    fn enter() -> Result<Home, String> {
+        let home = Home::make().map_err(|e| e.to_string())?;
+        // SAFETY: this process has one thread.
+        unsafe { std::env::set_var("CHAPPE_DIR", &home.0) };
+        Ok(home)
+    }
+
     fn make() -> std::io::Result<Home> {
         for entry in std::fs::read_dir("/dev/shm")?.flatten() {
             let name = entry.file_name();

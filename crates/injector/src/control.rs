@@ -8,55 +8,51 @@
 //! | one atomic add, killed and stopped | nothing | add once more |
 //!
 //! What they keep lies on the board's own words. They are models of mistakes: nothing else may use them.
+//! With them go the mistakes made with chappe's own objects ([`play::mistakes`]), which the plays' own checks must see.
 
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
 use crate::board::{Cue, Fault, Stage, Verdict};
+use crate::play;
 use crate::sweep::{Plan, Tally, sweep};
 use crate::trial::{Pause, Play};
 
-/// A control, and what must be found in it.
+/// A control, and what must be found in it: one kind of fault and no other, or nothing.
 pub struct Control {
     play: Box<dyn Play>,
-    must: Must,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Must {
-    BeClean,
-    Wedge,
-    Tear,
+    must: Option<Fault>,
 }
 
 impl Control {
     /// Sweeps it whole. The second is whether the injector saw what there is to see, and nothing else.
     pub fn try_out(&self) -> (Tally, bool) {
         // Who is wedged here stays so: there is no point in waiting long. Who is not is never waited for.
-        let limit = Duration::from_millis(if self.must == Must::BeClean { 20_000 } else { 500 });
+        let limit = Duration::from_millis(if self.must == Some(Fault::Wedged) { 500 } else { 20_000 });
         let t = sweep(&*self.play, Plan { limit, ..Plan::all() });
-        let others = t.lost + t.doubled + t.leaked;
         let seen = match self.must {
-            Must::BeClean => t.clean(),
-            Must::Wedge => t.wedged > 0 && t.torn == 0 && others == 0,
-            Must::Tear => t.torn > 0 && t.wedged == 0 && others == 0,
+            None => t.clean(),
+            Some(fault) => t.of(fault) > 0 && t.of(fault) == t.faults(),
         };
         (t, seen)
     }
 }
 
-/// All controls.
-pub fn all() -> Vec<Control> {
+/// All controls; the arenas of those that need some lie in `home`.
+pub fn all(home: &Path) -> Vec<Control> {
     let control = |play: Box<dyn Play>, must| Control { play, must };
-    vec![
-        control(Box::new(Ring { pop: false }), Must::Wedge),
-        control(Box::new(Ring { pop: true }), Must::Wedge),
-        control(Box::new(Mutex { stopped: false }), Must::Tear),
-        control(Box::new(Mutex { stopped: true }), Must::Wedge),
-        control(Box::new(Single { stopped: false }), Must::BeClean),
-        control(Box::new(Single { stopped: true }), Must::BeClean),
-    ]
+    let own = [
+        control(Box::new(Ring { pop: false }), Some(Fault::Wedged)),
+        control(Box::new(Ring { pop: true }), Some(Fault::Wedged)),
+        control(Box::new(Mutex { stopped: false }), Some(Fault::Torn)),
+        control(Box::new(Mutex { stopped: true }), Some(Fault::Wedged)),
+        control(Box::new(Single { stopped: false }), None),
+        control(Box::new(Single { stopped: true }), None),
+    ];
+    let mistakes = play::mistakes(home).into_iter().map(|(case, fault)| control(Box::new(case), Some(fault)));
+    own.into_iter().chain(mistakes).collect()
 }
 
 const CELLS: u64 = 4;

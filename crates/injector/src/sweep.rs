@@ -1,8 +1,8 @@
 //! All points of one operation: chosen, tried, counted.
 //!
 //! A first trial lets the operation run to its end, one instruction at a time, and records the path. Then comes one
-//! trial per point. A full sweep takes every instruction; a share takes every `stride`-th, and always those beside an
-//! atomic instruction or a system call: that is where shared state changes hands.
+//! trial per point. A full sweep takes every instruction; a share takes every `stride`-th, and always an atomic
+//! instruction or a system call and what comes after it: that is where shared state changes hands.
 //!
 //! A point is an address and the so-manieth time that the victim comes there. How often a loop turns varies a little
 //! between runs (digits of a process id, spinning): a victim that never comes to its point dies at the operation's end,
@@ -16,9 +16,7 @@ use crate::board::{Fault, Stage};
 use crate::step::{Kind, Reader};
 use crate::trial::{Mark, Play, Point, Trial, run};
 
-/// Instructions before and after an atomic one that every share includes.
-const AROUND: u64 = 1;
-/// A sweep that finds this many wedges has made its point: each costs a watchdog.
+/// A sweep that finds this many wedges or leaks has made its point: each costs a watchdog.
 const ENOUGH: u64 = 4;
 
 /// Which points, and how.
@@ -90,6 +88,17 @@ impl Tally {
         self.wedged + self.torn + self.lost + self.doubled + self.leaked
     }
 
+    /// Trials with a fault of this kind.
+    pub fn of(&self, fault: Fault) -> u64 {
+        match fault {
+            Fault::Wedged => self.wedged,
+            Fault::Torn => self.torn,
+            Fault::Lost => self.lost,
+            Fault::Doubled => self.doubled,
+            Fault::Leaked => self.leaked,
+        }
+    }
+
     /// Counts one trial.
     pub fn count(&mut self, trial: &Trial, whence: &str) {
         self.trials += 1;
@@ -154,7 +163,7 @@ pub fn sweep(play: &dyn Play, plan: Plan) -> Tally {
 
     let sleeps = (1..=whole.sleeps).map(|n| (Point::Asleep(n), format!("in sleep {n}")));
     for (turn, (point, whence)) in points(&whole.path, plan).chain(sleeps).enumerate() {
-        if broken || tally.wedged >= ENOUGH {
+        if broken || tally.wedged + tally.leaked >= ENOUGH {
             tally.note("the rest was not tried".to_owned());
             break;
         }
@@ -171,7 +180,7 @@ pub fn repeat(play: &dyn Play, times: u64, limit: Duration) -> Tally {
     let stage = Stage::new(limit);
     let mut tally = Tally { name: play.name(), scene: play.scene(), ..Tally::default() };
     for turn in 1..=times {
-        if tally.wedged >= ENOUGH {
+        if tally.wedged + tally.leaked >= ENOUGH {
             break;
         }
         let trial = run(play, &stage, Point::End, false, &mut Reader::default());
@@ -213,7 +222,8 @@ fn choose(path: &[Mark], stride: u64) -> BTreeSet<u64> {
     let mut chosen: BTreeSet<u64> = (0..count).step_by(stride.max(1) as usize).collect();
     for (at, mark) in (0u64..).zip(path) {
         if matches!(mark.kind, Kind::Atomic | Kind::Call) {
-            chosen.extend(at.saturating_sub(AROUND)..(at + AROUND + 1).min(count));
+            // Before it has happened, and after.
+            chosen.extend(at..(at + 2).min(count));
         }
     }
     chosen
@@ -235,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn a_share_keeps_the_neighbours_of_each_atomic_instruction() {
-        assert_eq!(choose(&path(50), 100), [0, 49, 50, 51].into());
+    fn a_share_kills_before_and_after_each_atomic_instruction() {
+        assert_eq!(choose(&path(50), 100), [0, 50, 51].into());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Condition variables: a notification reaches somebody, one to all reaches all or none.
 
 use std::mem::forget;
+use std::time::Duration;
 
 use chappe::{Condvar, LockError, ObjectError};
 
-use super::Scene::{Alone, Met, Stopped, Waiters};
+use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::mutexes::{self, check, enter};
 use super::world::{FIRST, SECOND, World, fault, fine};
 use super::{Operation, Scene};
@@ -14,6 +15,7 @@ use crate::board::{Fault, Verdict};
 pub fn all() -> Vec<Box<dyn Operation>> {
     vec![
         Box::new(Wait),
+        Box::new(TimedOut),
         Box::new(Notify { all: false }),
         Box::new(Notify { all: true }),
         Box::new(Create),
@@ -110,6 +112,49 @@ impl Operation for Wait {
     }
 }
 
+/// It gives up before anybody notifies: both who wait with it hear what is said afterwards, whether it has left or died.
+struct TimedOut;
+
+impl Operation for TimedOut {
+    fn name(&self) -> &'static str {
+        "condvar wait, timed out"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w)?;
+        let (condvar, helpers) = (open()?, w.helpers());
+        w.owe(move || (0..helpers).for_each(|_| condvar.notify_one()));
+        Ok(())
+    }
+    fn perform(&self, w: &World) {
+        let (mutex, condvar) = (mutexes::warm(w), open().expect("the keeper has made it"));
+        let pause = |ms| match mutex.lock() {
+            Ok(guard) => condvar.wait_timeout(guard, Duration::from_millis(ms)),
+            other => (other, false),
+        };
+        // Starts what a first wait starts.
+        drop(pause(1));
+        w.stage().begin();
+        let got = pause(1);
+        w.stage().end(matches!(got, (Ok(_), true)));
+        forget(got);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        wait(w)
+    }
+    fn provide(&self, w: &World) {
+        provide(w);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        if w.provided() > 0 {
+            return fault(Fault::Lost, format!("{} notifications were lost, none may be", w.provided()));
+        }
+        check(w, if w.was_done() { &[1] } else { &[0, 1] }, &HOUSES)
+    }
+}
+
 struct Notify {
     all: bool,
 }
@@ -119,7 +164,7 @@ impl Operation for Notify {
         if self.all { "notify_all" } else { "notify_one" }
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)
@@ -142,9 +187,12 @@ impl Operation for Notify {
         open()?.notify_all();
         Ok(())
     }
-    fn others(&self, _w: &mut World) -> Verdict {
+    fn others(&self, w: &mut World) -> Verdict {
         open()?.notify_all();
-        Ok(())
+        if w.scene() != StoppedWaiter || w.stage().until(|| w.done_helpers() > 0) {
+            return Ok(());
+        }
+        fault(Fault::Wedged, format!("who was notified waits for the stopped one: {}", w.describe()))
     }
     fn bereaved(&self, w: &mut World) -> Verdict {
         let helpers = if w.scene() == Waiters { 2 } else { 0 };
@@ -152,7 +200,9 @@ impl Operation for Notify {
         if w.was_done() && !w.stage().until(|| w.done_helpers() >= heard) {
             return fault(Fault::Lost, format!("{heard} should have heard: {}", w.describe()));
         }
-        if self.all && helpers == 2 && !w.stage().until(|| w.is_recovered() && w.waiting() != 1) {
+        // Once both are through, nobody may be left who looks after the dead.
+        let settled = || w.done_helpers() == helpers || w.is_recovered() && w.waiting() != 1;
+        if self.all && helpers == 2 && !w.stage().until(settled) {
             return fault(Fault::Torn, format!("one of two has heard what was for all: {}", w.describe()));
         }
         Ok(())

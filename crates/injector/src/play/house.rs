@@ -23,14 +23,6 @@ impl World<'_> {
             let who: Vec<_> = handle.members().iter().map(|m| (m.pid, m.tid, m.life)).collect();
             return fault(Fault::Leaked, format!("members of arena {arena} remain: {who:?}"));
         }
-        let full = |object: &str| format!("{arena}/{object}");
-        for object in &all {
-            remove(&full(&object.name), &object.state)?;
-        }
-        let capacity = handle.capacity();
-        if capacity.objects_used != 0 || capacity.cells_used != 0 {
-            return fault(Fault::Leaked, format!("emptied, arena {arena} has {capacity:?}"));
-        }
         // A slot that a reaper has just claimed is no longer listed while it is being swept: what stays out of use is leaked.
         let room = |what: &str, make: &dyn Fn() -> Result<(), String>| {
             let mut got = Ok(());
@@ -41,6 +33,19 @@ impl World<'_> {
             got.map_err(|e| (Fault::Leaked, format!("{what} of arena {arena}: {e}")))
         };
         let pool = |name: &str, permits| Pool::create_in(handle, name, permits).map(drop).map_err(|e| e.to_string());
+        let full = |object: &str| format!("{arena}/{object}");
+        let capacity = handle.capacity();
+        // The slots that are free by now, before any removal makes whoever searches look at them anew.
+        for i in all.len()..capacity.objects as usize {
+            room("all further objects", &|| pool(&format!("f{i}"), 1))?;
+        }
+        for object in &handle.objects() {
+            remove(&full(&object.name), &object.state)?;
+        }
+        let capacity = handle.capacity();
+        if capacity.objects_used != 0 || capacity.cells_used != 0 {
+            return fault(Fault::Leaked, format!("emptied, arena {arena} has {capacity:?}"));
+        }
         room("all cells", &|| pool("all", capacity.cells + 1))?;
         fine("removing all cells", Pool::remove(&full("all"), false))?;
         for i in 0..capacity.objects {

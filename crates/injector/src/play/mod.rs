@@ -17,6 +17,7 @@ mod conditions;
 mod house;
 mod ledger;
 mod lives;
+mod mistakes;
 mod mutexes;
 mod objects;
 mod permits;
@@ -134,6 +135,12 @@ pub trait Operation {
     fn long(&self) -> bool {
         false
     }
+
+    /// Whether a full sweep, too, takes a share of it in this scene: what happens there happens in a scene or an operation
+    /// that is swept whole, instruction for instruction.
+    fn retold(&self, _scene: Scene) -> bool {
+        false
+    }
 }
 
 /// An operation in a scene.
@@ -147,6 +154,11 @@ impl Case {
     /// Whether it is too long for a share.
     pub fn long(&self) -> bool {
         self.operation.long()
+    }
+
+    /// Whether a full sweep takes a share of it: every 20th instruction, and where shared state changes hands.
+    pub fn thin(&self) -> bool {
+        self.operation.long() || self.operation.retold(self.scene)
     }
 
     fn world<'a>(&self, stage: &'a Stage) -> World<'a> {
@@ -170,6 +182,12 @@ pub fn all(home: &Path) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Operations that are wrong on purpose, and what must be found in each; their arenas lie in `home`.
+pub fn mistakes(home: &Path) -> Vec<(Case, Fault)> {
+    let case = |operation| Case { operation, scene: Scene::Alone, home: home.to_owned() };
+    mistakes::all().into_iter().map(|(operation, fault)| (case(operation), fault)).collect()
 }
 
 impl Play for Case {

@@ -25,6 +25,7 @@ pub fn all() -> Vec<Box<dyn Operation>> {
         Box::new(Create),
         Box::new(Open),
         Box::new(Remove),
+        Box::new(Orphan),
     ]
 }
 
@@ -435,6 +436,10 @@ impl Operation for Create {
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met]
     }
+    fn retold(&self, scene: Scene) -> bool {
+        // What others do meanwhile is in the arena's part: see `create pool`.
+        scene != Alone
+    }
     fn build(&self, w: &mut World) -> Verdict {
         let pool = w.make("p", 1)?;
         if w.scene().waits() { w.hold(pool) } else { Ok(()) }
@@ -476,6 +481,10 @@ impl Operation for Open {
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters]
     }
+    fn retold(&self, scene: Scene) -> bool {
+        // It changes nothing that those who wait look at.
+        scene != Alone
+    }
     fn build(&self, w: &mut World) -> Verdict {
         let mutex = build(w)?;
         if w.scene().waits() { hold(w, mutex) } else { Ok(()) }
@@ -503,6 +512,10 @@ impl Operation for Remove {
     }
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met]
+    }
+    fn retold(&self, scene: Scene) -> bool {
+        // The other comes before or after, by the arena's lock: see `remove pool`.
+        scene == Met
     }
     fn build(&self, w: &mut World) -> Verdict {
         let mutex = build(w)?;
@@ -543,5 +556,38 @@ impl Operation for Remove {
         }
         // Who removes it without force locks it first: killed then, it leaves a death to be told of.
         check(w, &[0, 1], &HOUSES)
+    }
+}
+
+/// The mutex was removed by force under its holder, which unlocks it now: its slot and its data come back, not before.
+struct Orphan;
+
+impl Operation for Orphan {
+    fn name(&self) -> &'static str {
+        "unlock, removed"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Stopped]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w).map(drop)
+    }
+    fn perform(&self, w: &World) {
+        let mutex = warm(w);
+        let guard = mutex.lock().expect("it is free");
+        Mutex::remove("m", true).expect("by force");
+        w.stage().begin();
+        drop(guard);
+        w.stage().end(true);
+    }
+    fn others(&self, _w: &mut World) -> Verdict {
+        // Another of the same name, which is none of the stopped one's business.
+        let mutex = fine("making it again", Mutex::create("m", [0u64, 0]))?;
+        drop(fine("locking it", mutex.try_lock().map_err(|e| e.to_string()))?);
+        fine("removing it", Mutex::remove("m", false))
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        w.audit("p", 1)?;
+        w.full_house("default", &["p"])
     }
 }

@@ -21,6 +21,7 @@ pub fn all() -> Vec<Box<dyn Operation>> {
         Box::new(Up { n: 1, barging: false, joined: true }),
         Box::new(Up { n: 1, barging: true, joined: true }),
         Box::new(Up { n: 2, barging: false, joined: true }),
+        Box::new(Up { n: 2, barging: true, joined: true }),
         Box::new(Up { n: 1, barging: false, joined: false }),
         Box::new(Choice),
         Box::new(Create),
@@ -29,13 +30,13 @@ pub fn all() -> Vec<Box<dyn Operation>> {
 }
 
 /// A semaphore `s`, beside pool `p` by which the victim joins the arena.
-fn build(w: &mut World, value: u32, barging: bool) -> Verdict {
+pub fn build(w: &mut World, value: u32, barging: bool) -> Verdict {
     w.make("p", 1)?;
     w.make_semaphore("s", value, barging)
 }
 
 /// Joins the arena, and leaves the semaphore as it is.
-fn warm(w: &World) -> &'static Semaphore {
+pub fn warm(w: &World) -> &'static Semaphore {
     drop(w.open("p").expect("the keeper has made it").try_acquire());
     w.semaphore("s").expect("the keeper has made it")
 }
@@ -65,7 +66,7 @@ impl Operation for Down {
         if self.barging { "down, barging" } else { "down" }
     }
     fn scenes(&self) -> &'static [Scene] {
-        if self.barging { &[Alone, Waiters, Stopped] } else { &[Alone, Waiters, Met, Stopped, StoppedWaiter] }
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
     }
     fn victim_sleeps(&self) -> bool {
         true
@@ -205,18 +206,22 @@ impl Operation for Up {
     fn name(&self) -> &'static str {
         match (self.n, self.barging, self.joined) {
             (_, _, false) => "up, first use",
-            (_, true, _) => "up, barging",
+            (1, true, _) => "up, barging",
             (1, ..) => "up",
+            (_, true, _) => "up_many(2), barging",
             _ => "up_many(2)",
         }
     }
     fn scenes(&self) -> &'static [Scene] {
         match (self.n, self.barging, self.joined) {
             (_, _, false) => &[Waiters],
-            (_, true, _) => &[Alone, Waiters, Stopped],
             (1, ..) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
             _ => &[Alone, Waiters, StoppedWaiter],
         }
+    }
+    fn retold(&self, _scene: Scene) -> bool {
+        // But for the end it is `attach, join, acquire`; the end is the other `up`.
+        !self.joined
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w, 0, self.barging)
@@ -280,7 +285,7 @@ impl Operation for Choice {
         "choice of 2 downs and a pool"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
     }
     fn victim_sleeps(&self) -> bool {
         true
@@ -330,6 +335,14 @@ impl Operation for Choice {
         self.wait(w, 0)
     }
     fn others(&self, w: &mut World) -> Verdict {
+        if w.scene() == StoppedWaiter {
+            // Two of its arms can happen then, and the stopped one takes one at most.
+            w.let_go();
+            if w.stage().until(|| w.done_helpers() > 0) {
+                return Ok(());
+            }
+            return fault(Fault::Wedged, format!("who came first waits for the stopped one; {}", w.describe()));
+        }
         let mut gone = 0;
         for name in DOWNS {
             gone += u32::from(!w.try_unit(name)?);
@@ -363,6 +376,10 @@ impl Operation for Create {
     }
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met]
+    }
+    fn retold(&self, scene: Scene) -> bool {
+        // What others do meanwhile is in the arena's part: see `create pool`.
+        scene != Alone
     }
     fn build(&self, w: &mut World) -> Verdict {
         let pool = w.make("p", 1)?;
@@ -403,8 +420,16 @@ impl Operation for Remove {
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met]
     }
+    fn retold(&self, scene: Scene) -> bool {
+        // The other comes before or after, by the arena's lock: see `remove pool`.
+        scene == Met
+    }
     fn build(&self, w: &mut World) -> Verdict {
-        build(w, 0, false)
+        // First, so that its slot is not the last that was taken.
+        w.make_semaphore("s", 0, false)?;
+        w.make("p", 1)?;
+        w.count_waiters_of("s");
+        Ok(())
     }
     fn perform(&self, w: &World) {
         warm(w);

@@ -1,18 +1,19 @@
 //! Several permits of one pool at once.
 
 use std::mem::forget;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use chappe::{AcquireError, Permits};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
-use super::world::{FIRST, SECOND, World, claim_index, fault, fine, unclaim_index};
+use super::world::{FIRST, SECOND, VICTIM, World, claim_index, fault, fine, unclaim_index};
 use super::{Operation, Scene};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Operation>> {
-    vec![Box::new(Acquire), Box::new(Release), Box::new(TimedOut)]
+    vec![Box::new(Take), Box::new(GiveBack), Box::new(TimedOut)]
 }
 
 /// How many permits there are.
@@ -54,9 +55,9 @@ fn check(w: &World) -> Verdict {
     w.full_house("default", &["p"])
 }
 
-struct Acquire;
+struct Take;
 
-impl Operation for Acquire {
+impl Operation for Take {
     fn name(&self) -> &'static str {
         "acquire_many(2) of 3"
     }
@@ -103,14 +104,14 @@ impl Operation for Acquire {
     }
 }
 
-struct Release;
+struct GiveBack;
 
-impl Operation for Release {
+impl Operation for GiveBack {
     fn name(&self) -> &'static str {
         "release 2 of 3"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
     }
     fn victim_holds(&self) -> bool {
         true
@@ -133,7 +134,19 @@ impl Operation for Release {
         pass_two(w)
     }
     fn others(&self, w: &mut World) -> Verdict {
-        one_is_left(w)
+        if w.scene() != StoppedWaiter {
+            return one_is_left(w);
+        }
+        let (pool, victim) = (w.open("p")?, w.stage().word(VICTIM).load(SeqCst));
+        // Whoever comes by finishes what the stopped one began. Somebody waits: nothing is to be had.
+        if let Ok(permit) = pool.try_acquire() {
+            drop(permit);
+        }
+        let held = || pool.holders().iter().filter(|h| u64::from(h.who.pid) == victim).count();
+        if w.stage().until(|| w.done_helpers() > 0 || held() == 2) {
+            return Ok(());
+        }
+        fault(Fault::Wedged, format!("who waits for two does not get what the stopped one gave: {}", w.describe()))
     }
     fn check(&self, w: &mut World) -> Verdict {
         check(w)

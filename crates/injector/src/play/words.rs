@@ -1,9 +1,13 @@
-//! Plan 9's semaphores: a word of the board, no arena, no queue of ours. Nothing returns with a death, and a wake-up may die
-//! with who was woken; the next release gets everybody on.
+//! Plan 9's semaphores: words of the board, no arena, no queue of ours. Nothing returns with a death.
+//!
+//! What they promise all the same: an operation has happened or has not; who waits for what is there gets it, at the
+//! second look if the wake-up has died. What they say they lose (a `Usem`'s release half-way under waiters, a lock whose
+//! holder dies) is not played, or is a control (see `mistakes`).
 
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::time::Duration;
 
-use chappe::plan9::{semacquire, semrelease};
+use chappe::plan9::{Lock, Usem, semacquire, semrelease};
 
 use super::Scene::{Alone, Stopped, Waiters};
 use super::ledger::weigh;
@@ -13,66 +17,120 @@ use crate::board::{Fault, Stage, Verdict};
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Operation>> {
-    vec![Box::new(Acquire), Box::new(Release)]
+    let downs = [Kind::Word, Kind::Usem].map(|kind| Box::new(Down { kind }) as Box<dyn Operation>);
+    let ups = [Kind::Word, Kind::Usem].map(|kind| Box::new(Up { kind }) as Box<dyn Operation>);
+    downs.into_iter().chain(ups).chain([Box::new(Locking) as Box<dyn Operation>]).collect()
 }
 
-/// The word of the board in which the semaphore lies.
+/// The word of the board in which the structure lies.
 const WORD: usize = 18;
 /// What the ledger calls it.
 const NAME: &str = "w";
+
+/// A plain word, or the two words with which one stays out of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Word,
+    Usem,
+}
 
 fn word(stage: &Stage) -> &'static AtomicI32 {
     // SAFETY: half of a word of the board, which is never unmapped; while a trial runs it is used in no other way.
     unsafe { &*stage.word(WORD).as_ptr().cast::<AtomicI32>() }
 }
 
-fn give(w: &World) -> Verdict {
-    w.note_given(NAME, 1);
-    fine("releasing", semrelease(word(w.stage()), 1)).map(drop)
+fn usem(stage: &Stage) -> &'static Usem {
+    // SAFETY: as for `word`; its two words are the size of one of the board, and zero is a semaphore of 0.
+    unsafe { &*stage.word(WORD).as_ptr().cast::<Usem>() }
 }
 
-/// A helper, the first or the second, takes one.
-fn take(w: &World, which: usize) -> Verdict {
-    w.stage().word(SLEEPERS + which).store(u64::from(std::process::id()), SeqCst);
-    let got = fine("acquiring", semacquire(word(w.stage()), true))?;
-    w.note_taken(NAME);
-    if got { Ok(()) } else { fault(Fault::Torn, "asked to wait, it did not") }
+/// A lock that knows nothing of deaths.
+pub fn lock(stage: &Stage) -> &'static Lock {
+    // SAFETY: as for `usem`; zero is unlocked.
+    unsafe { &*stage.word(WORD).as_ptr().cast::<Lock>() }
 }
 
-/// While the victim is stopped, at least one is there.
-fn pass(w: &World) -> Verdict {
-    if fine("trying", semacquire(word(w.stage()), false))? {
+impl Kind {
+    /// Its value, those subtracted that wait; a death there keeps its place.
+    fn value(self, stage: &Stage) -> i64 {
+        // Both halves of the board's word; of a plain word the second is 0.
+        let both = stage.word(WORD).load(SeqCst);
+        i64::from(both as i32) + i64::from((both >> 32) as i32)
+    }
+
+    fn take(self, stage: &Stage) -> Result<bool, (Fault, String)> {
+        match self {
+            Kind::Word => fine("acquiring", semacquire(word(stage), true)),
+            Kind::Usem => fine("acquiring", usem(stage).acquire()).map(|()| true),
+        }
+    }
+
+    fn try_take(self, stage: &Stage) -> Result<bool, (Fault, String)> {
+        match self {
+            Kind::Word => fine("trying", semacquire(word(stage), false)),
+            Kind::Usem => Ok(usem(stage).try_acquire()),
+        }
+    }
+
+    fn put(self, stage: &Stage, n: i32) -> Verdict {
+        match self {
+            Kind::Word => fine("releasing", semrelease(word(stage), n)).map(drop),
+            Kind::Usem => (0..n).try_for_each(|_| fine("releasing", usem(stage).release())),
+        }
+    }
+
+    fn give(self, w: &World) -> Verdict {
+        w.note_given(NAME, 1);
+        self.put(w.stage(), 1)
+    }
+
+    fn build(self, w: &mut World, value: u32) -> Verdict {
+        w.count_sleepers();
+        w.note_given(NAME, value);
+        self.put(w.stage(), value as i32)
+    }
+
+    /// A helper, the first or the second, takes one.
+    fn wait(self, w: &World, which: usize) -> Verdict {
+        come(w, which);
+        let got = self.take(w.stage())?;
         w.note_taken(NAME);
-        return give(w);
+        if got { Ok(()) } else { fault(Fault::Torn, "asked to wait, it did not") }
     }
-    fault(Fault::Wedged, "the stopped one keeps more than one away")
+
+    /// While the victim is stopped, at least one is there.
+    fn pass(self, w: &World) -> Verdict {
+        if self.try_take(w.stage())? {
+            w.note_taken(NAME);
+            return self.give(w);
+        }
+        fault(Fault::Wedged, "the stopped one keeps more than one away")
+    }
+
+    fn balance(self, w: &World, allowed: &[i64]) -> Verdict {
+        weigh(NAME, self.value(w.stage()) - w.left(NAME), allowed)
+    }
 }
 
-/// A wake-up may have died with the victim. The word may then be positive while others sleep.
-fn provide(w: &World) {
+/// A helper is about to wait where nobody can see it but the kernel.
+fn come(w: &World, which: usize) {
+    w.stage().word(SLEEPERS + which).store(u64::from(std::process::id()), SeqCst);
+}
+
+/// Nothing is there, and for a while nobody gets on: what they wait for has died with the victim.
+fn is_stuck(w: &World, nothing: impl Fn() -> bool) -> bool {
     let before = w.done_helpers();
-    std::thread::sleep(std::time::Duration::from_millis(2));
-    if w.done_helpers() == before && w.waiting() > 0 && w.may_provide(2) {
-        // A refusal leaves them asleep, which is found.
-        let _ = give(w);
-    }
+    std::thread::sleep(Duration::from_millis(2));
+    nothing() && w.done_helpers() == before && w.waiting() > 0
 }
 
-fn balance(w: &World, allowed: &[i64]) -> Verdict {
-    weigh(NAME, i64::from(word(w.stage()).load(SeqCst)) - w.left(NAME), allowed)
+struct Down {
+    kind: Kind,
 }
 
-fn build(w: &mut World, value: u32) -> Verdict {
-    w.count_sleepers();
-    w.note_given(NAME, value);
-    fine("releasing", semrelease(word(w.stage()), value as i32)).map(drop)
-}
-
-struct Acquire;
-
-impl Operation for Acquire {
+impl Operation for Down {
     fn name(&self) -> &'static str {
-        "semacquire"
+        if self.kind == Kind::Word { "semacquire" } else { "Usem::acquire" }
     }
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Stopped]
@@ -86,26 +144,27 @@ impl Operation for Acquire {
             Stopped => 2,
             _ => 0,
         };
-        build(w, value)
+        self.kind.build(w, value)?;
+        // One for each; what the dead victim does not take is left over.
+        let (stage, scene, kind) = (*w.stage(), w.scene(), self.kind);
+        w.owe(move || {
+            for _ in 0..if scene == Waiters { 3 } else { 0 } {
+                // A refusal leaves them asleep, which is found.
+                let _ = kind.give(&World::new(&stage, scene));
+            }
+        });
+        Ok(())
     }
     fn perform(&self, w: &World) {
-        let word = word(w.stage());
         w.stage().begin();
-        let got = semacquire(word, true);
+        let got = self.kind.take(w.stage());
         w.stage().end(got == Ok(true));
     }
     fn wait(&self, w: &World, which: usize) -> Verdict {
-        take(w, which)
+        self.kind.wait(w, which)
     }
     fn others(&self, w: &mut World) -> Verdict {
-        pass(w)
-    }
-    fn asleep(&self, w: &mut World) -> Verdict {
-        w.let_go();
-        (0..3).try_for_each(|_| give(w))
-    }
-    fn provide(&self, w: &World) {
-        provide(w);
+        self.kind.pass(w)
     }
     fn check(&self, w: &mut World) -> Verdict {
         let allowed: &[i64] = match (w.was_done(), w.scene().waits() && !w.was_woken()) {
@@ -113,38 +172,106 @@ impl Operation for Acquire {
             (false, true) => &[0],
             (false, false) => &[-1, 0],
         };
-        balance(w, allowed)
+        self.kind.balance(w, allowed)
     }
 }
 
-struct Release;
+/// Two at once, or one of the `Usem`.
+struct Up {
+    kind: Kind,
+}
 
-impl Operation for Release {
+impl Operation for Up {
     fn name(&self) -> &'static str {
-        "semrelease(2)"
+        if self.kind == Kind::Word { "semrelease(2)" } else { "Usem::release" }
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
+        if self.kind == Kind::Word { &[Alone, Waiters, Stopped] } else { &[Alone, Stopped] }
     }
     fn build(&self, w: &mut World) -> Verdict {
-        build(w, u32::from(w.scene() == Stopped))
+        self.kind.build(w, u32::from(w.scene() == Stopped))
     }
     fn perform(&self, w: &World) {
-        let word = word(w.stage());
+        let n = if self.kind == Kind::Word { 2 } else { 1 };
         w.stage().begin();
-        let done = semrelease(word, 2);
+        let done = self.kind.put(w.stage(), n);
         w.stage().end(done.is_ok());
     }
     fn wait(&self, w: &World, which: usize) -> Verdict {
-        take(w, which)
+        self.kind.wait(w, which)
     }
     fn others(&self, w: &mut World) -> Verdict {
+        self.kind.pass(w)
+    }
+    fn provide(&self, w: &World) {
+        // Beside a positive value they wait for their second look, and nothing else is to be done.
+        if is_stuck(w, || word(w.stage()).load(SeqCst) == 0) && w.may_provide(2) {
+            // A refusal leaves them asleep, which is found.
+            let _ = self.kind.give(w);
+        }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let all = if self.kind == Kind::Word { 2 } else { 1 };
+        self.kind.balance(w, &[if w.was_done() { all } else { 0 }, all])
+    }
+}
+
+/// The keeper has it; who dies waiting for it keeps it from nobody. If the victim dies with it, anybody may unlock.
+struct Locking;
+
+impl Operation for Locking {
+    fn name(&self) -> &'static str {
+        "plan9::Lock::lock"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Waiters]
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.count_sleepers();
+        lock(w.stage()).lock();
+        let lock = lock(w.stage());
+        w.owe(move || lock.unlock());
+        Ok(())
+    }
+    fn perform(&self, w: &World) {
+        w.stage().begin();
+        lock(w.stage()).lock();
+        w.stage().end(true);
+    }
+    fn wait(&self, w: &World, which: usize) -> Verdict {
+        come(w, which);
         pass(w)
     }
     fn provide(&self, w: &World) {
-        provide(w);
+        if is_stuck(w, || is_held(w.stage())) && w.was_woken() && w.may_provide(1) {
+            lock(w.stage()).unlock();
+        }
     }
     fn check(&self, w: &mut World) -> Verdict {
-        balance(w, if w.was_done() { &[2] } else { &[0, 2] })
+        let held = is_held(w.stage());
+        match (held, w.was_woken(), w.was_done() && w.provided() == 0) {
+            (true, false, _) => return fault(Fault::Wedged, "it is held, and the victim never had it"),
+            (false, _, true) => return fault(Fault::Lost, "the victim has it, and it is not held"),
+            (true, true, _) => lock(w.stage()).unlock(),
+            (false, _, false) => {}
+        }
+        // Whoever died waiting is still counted: `lock` gets it, `canlock` need not.
+        pass(w)
     }
+}
+
+/// Nothing is on its semaphore, and somebody is counted. Those who live wait or are through: the dead one has it.
+fn is_held(stage: &Stage) -> bool {
+    let both = stage.word(WORD).load(SeqCst);
+    both as u32 > 0 && both >> 32 == 0
+}
+
+/// A survivor's turn.
+fn pass(w: &World) -> Verdict {
+    lock(w.stage()).lock();
+    lock(w.stage()).unlock();
+    Ok(())
 }

@@ -88,6 +88,11 @@ impl<'a> World<'a> {
         self.scene
     }
 
+    /// How many helpers there are.
+    pub fn helpers(&self) -> usize {
+        self.scene.helpers()
+    }
+
     /// Whether the operation ran to its end before its process was killed.
     pub fn was_done(&self) -> bool {
         self.stage.board().phase.load(SeqCst) == DONE
@@ -365,6 +370,8 @@ impl<'a> World<'a> {
             Ok(permit) => return fault(Fault::Doubled, format!("one permit too many of {name}: {}", permit.index())),
             Err(e) => return fault(Fault::Torn, format!("trying {name}: {e}")),
         }
+        // One that is just being swept may still be listed.
+        self.stage.until(|| pool.waiters().is_empty());
         let (holders, waiters) = (pool.holders().len(), pool.waiters().len());
         if holders != permits as usize || waiters != 0 {
             return fault(Fault::Torn, format!("{name} shows {holders} holders of {permits}, {waiters} waiters"));
