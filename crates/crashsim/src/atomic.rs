@@ -216,6 +216,11 @@ pub fn unsigned(word: &AtomicI32) -> &AtomicU32 {
     unsafe { &*std::ptr::from_ref(word).cast::<AtomicU32>() }
 }
 
+/// As [`pause`].
+pub fn give_way() {
+    pause();
+}
+
 /// Gives way: the thread goes on only after somebody else's step, if anybody can make one. When all who can run
 /// do nothing else, the virtual clock runs on by itself.
 #[track_caller]

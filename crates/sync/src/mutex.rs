@@ -1,6 +1,6 @@
 //! Mutexes as users know them: robust locks around data.
 
-use crate::contend::contend;
+use crate::contend::{contend, look};
 use crate::error::{LockError, ObjectError};
 use crate::handle::{Handle, called};
 use crate::home::Arena;
@@ -189,6 +189,14 @@ impl<T> Mutex<T> {
         if seen != Try::Busy {
             return Ok(seen);
         }
+        let patience = patience(seat);
+        if !matches!(until, Until::Now) {
+            // Before all that is only needed for a long wait.
+            let seen = look(&patience, attempt);
+            if seen != Try::Busy {
+                return Ok(seen);
+            }
+        }
         if lock::holder(map, self.handle.object) == Some((seat.joined.index, seat.joined.generation)) {
             return Err(LockError::Deadlock { mutex: self.shown() });
         }
@@ -206,7 +214,7 @@ impl<T> Mutex<T> {
         };
         watched(seat).map_err(LockError::System)?;
         let who = Parties { main: party(seat), private: None };
-        Ok(contend(&who, self, mine, deadline, &patience(seat)))
+        Ok(contend(&who, self, mine, deadline, &patience))
     }
 
     fn shown(&self) -> String {

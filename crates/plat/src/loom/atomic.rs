@@ -173,6 +173,11 @@ pub fn low_half(word: &AtomicU64) -> &AtomicU32 {
     unsafe { &*std::ptr::from_ref(word).cast::<AtomicU32>() }
 }
 
+/// As [`pause`].
+pub fn give_way() {
+    pause();
+}
+
 /// A spin: others go on first.
 pub fn pause() {
     if explore::is_live() {

@@ -22,3 +22,8 @@ pub fn unsigned(word: &AtomicI32) -> &AtomicU32 {
 pub fn pause() {
     std::hint::spin_loop();
 }
+
+/// Lets others run on this processor, if any can.
+pub fn give_way() {
+    std::thread::yield_now();
+}
