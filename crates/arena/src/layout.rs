@@ -116,8 +116,8 @@ pub struct Member {
     pub ident: AtomicU64,
     /// The last generation of which nothing is left.
     pub swept: AtomicU32,
-    /// 0 a thread, 1 a process.
-    pub kind: AtomicU32,
+    /// What it waits for, where that is more than one permit or unit: see the drainers. Beside the wait word: granters read it.
+    pub need: AtomicU32,
     /// Held by the occupant for its life.
     pub life: LifeLock,
     /// Held by an occupant that is not its process's leading thread; names the process.
@@ -133,8 +133,8 @@ pub struct Member {
     pub waiting_since: AtomicU64,
     /// What it calls itself: UTF-8, zero-padded, eight bytes a word.
     pub label: [AtomicU64; 8],
-    /// What it waits for, where that is more than one permit or unit: see the drainers.
-    pub need: AtomicU32,
+    /// 0 a thread, 1 a process.
+    pub kind: AtomicU32,
     pad1: u32,
     pad2: [u64; 4],
 }

@@ -118,7 +118,9 @@ pub(crate) fn permits(map: &Map, object: u32) -> u32 {
 /// Grants what is free to who waits, and resolves what somebody left half-done. The object is a pool in service.
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     let count = permits(map, object);
+    let mut shrunk = false;
     for (position, cell) in cells(map, object) {
+        shrunk |= position >= count;
         loop {
             let seen = cell.load();
             match seen.tag() {
@@ -158,12 +160,15 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
             }
         }
     }
-    // None may be free for who needs more than there is, and it need not be the first.
-    each_waiter(map, object, |c| {
-        if c.need > count && is_still(map, object, head) {
-            too_many(map, object, c);
-        }
-    });
+    // Only in a pool that was shrunk can somebody wait for more than there is. None may be free for him, and he need not be
+    // the first.
+    if shrunk {
+        each_waiter(map, object, |c| {
+            if c.need > count && is_still(map, object, head) {
+                too_many(map, object, c);
+            }
+        });
+    }
 }
 
 /// Tells a waiter that needs more than the pool has. False: it does not.

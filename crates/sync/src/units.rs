@@ -339,8 +339,12 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
             continue;
         }
         step!("unit sent, not yet granted");
-        grant(map, next.member, next.state, object, sent.seq(), false);
-        conclude(map, object, o, sent);
+        if grant(map, next.member, next.state, object, sent.seq(), false) {
+            // I2: if the word still says so, the grant does. It was woken: that need not be made up for.
+            swap(o, sent, sent.arrived(false));
+        } else {
+            conclude(map, object, o, sent);
+        }
     }
 }
 
