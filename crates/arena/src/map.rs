@@ -337,7 +337,7 @@ impl Map {
         self.members_used().div_ceil(64) as usize
     }
     /// A place in the table of names.
-    pub(crate) fn name_place(&self, i: usize) -> &AtomicU64 {
+    pub fn name_place(&self, i: usize) -> &AtomicU64 {
         self.at(self.geometry.names_at() + (i & (self.geometry.names() - 1)) * 8)
     }
     /// Who has a block.

@@ -1,0 +1,93 @@
+//! Words of the shared memory that somebody has written over: whoever comes upon one gets an answer or an error; nobody
+//! panics, and nobody looks outside of the arena. (Nothing is promised of what the word was about.)
+
+#[allow(dead_code, reason = "not every program uses all of it")]
+mod house;
+
+use chappe::{Arena, Mutex, Pool, Semaphore};
+use chappe_arena::Map;
+use chappe_arena::layout::Object;
+use house::{House, eventually};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+fn map() -> &'static Map {
+    Arena::open("default").unwrap().map()
+}
+
+fn object(name: &str) -> &'static Object {
+    map().object(map().find(name).unwrap().index)
+}
+
+/// Words that name members, generations and waits that there are not, in every kind's tags.
+fn wild() -> impl Iterator<Item = u64> {
+    (0..8u64)
+        .flat_map(|tag| [tag | 2000 << 28 | 7 << 40, tag | 0xffe << 28 | 1 << 40, tag | 0xfff << 28, tag | !0 << 3])
+}
+
+#[test]
+fn a_mutex_that_names_nobody_there_is() {
+    let _house = House::new("damaged-mutex");
+    for word in wild() {
+        let mutex = Mutex::create("m", 1u64).unwrap();
+        object("m").slot.word.store(word, Ordering::SeqCst);
+        let _ = mutex.try_lock().map(drop).map_err(drop);
+        let _ = mutex.lock_timeout(Duration::from_millis(1)).map(drop).map_err(drop);
+        let _ = mutex.is_condemned();
+        let _ = Arena::open("default").unwrap().objects();
+        object("m").slot.word.store(5, Ordering::SeqCst);
+        Mutex::<()>::remove("m", true).unwrap();
+    }
+}
+
+#[test]
+fn a_pool_whose_permits_are_nobodys() {
+    let _house = House::new("damaged-pool");
+    for word in wild() {
+        let pool = Pool::create("p", 2).unwrap();
+        object("p").slot.word.store(word, Ordering::SeqCst);
+        let _ = pool.holders();
+        let _ = pool.try_acquire().map(drop);
+        let _ = pool.try_acquire_many(2).map(drop);
+        let _ = pool.acquire_timeout(Duration::from_millis(1)).map(drop);
+        let _ = pool.force_release(0);
+        Pool::remove("p", true).unwrap();
+    }
+}
+
+#[test]
+fn a_waiter_that_was_granted_what_is_not_there() {
+    let _house = House::new("damaged-wait");
+    let pool = Pool::create("p", 1).unwrap();
+    let semaphore = Semaphore::create("s", 0).unwrap();
+    for high in [0xf_ffffu64, 3, 0] {
+        let held = pool.acquire().unwrap();
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| pool.acquire_timeout(Duration::from_millis(300)).map(drop).is_ok());
+            eventually("it waits", || !pool.waiters().is_empty());
+            let bit = object("p").waiting[0].load(Ordering::SeqCst).trailing_zeros();
+            let word = &map().member(bit).state;
+            eventually("it sleeps", || word.load(Ordering::SeqCst) & 3 == 2);
+            word.store(word.load(Ordering::SeqCst) | 3 | high << 32, Ordering::SeqCst);
+            let _ = waiter.join().expect("no panic");
+        });
+        drop(held);
+        // Nobody else has come to harm.
+        semaphore.up().unwrap();
+        semaphore.down().unwrap();
+    }
+}
+
+#[test]
+fn a_table_of_names_that_names_no_slots() {
+    let _house = House::new("damaged-names");
+    Pool::create("p", 1).unwrap();
+    let all = map().geometry().names();
+    for at in 0..all {
+        map().name_place(at).store(u64::MAX << 32 | 0x7fff_ffff, Ordering::SeqCst);
+    }
+    // Names lead nowhere, and new ones find a place.
+    assert!(Pool::open("p").is_err());
+    Semaphore::create("s", 1).unwrap().down().unwrap();
+    Semaphore::remove("s", false).unwrap();
+}
