@@ -89,6 +89,19 @@ impl Edit {
 
 /// Plants each mutant whose name contains `filter`, and demands that its test catches it.
 pub fn hunt(filter: &str) -> Result<String> {
+    catch(all(filter)?, usize::MAX)
+}
+
+/// As [`hunt`], of the first mutant of each suite; that the others still fit their sources is looked at as well.
+pub fn sample() -> Result<String> {
+    let mut seen = std::collections::BTreeSet::new();
+    let (mut first, rest): (Vec<_>, Vec<_>) = all("")?.into_iter().partition(|m| seen.insert(m.suite.clone()));
+    let count = first.len();
+    first.extend(rest);
+    catch(first, count)
+}
+
+fn all(filter: &str) -> Result<Vec<Mutant>> {
     let mut mutants = Vec::new();
     for entry in fs::read_dir(root().join("crates/sync/mutants"))? {
         let path = entry?.path();
@@ -100,13 +113,18 @@ pub fn hunt(filter: &str) -> Result<String> {
     }
     ensure!(!mutants.is_empty(), "no mutant is called `{filter}`");
     mutants.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(mutants)
+}
+
+/// All must fit; the first `count` are planted.
+fn catch(mutants: Vec<Mutant>, count: usize) -> Result<String> {
     let tree = target().join("mutants/tree");
     copy_house(&tree)?;
     let stale: Vec<String> =
         mutants.iter().filter_map(|m| m.fits(&tree).err().map(|e| format!("{}: {e:#}", m.name))).collect();
     ensure!(stale.is_empty(), "{}", stale.join("\n"));
     let mut escaped = Vec::new();
-    for mutant in &mutants {
+    for mutant in mutants.iter().take(count) {
         let start = Instant::now();
         let verdict = caught(mutant, &tree).with_context(|| format!("mutant {}", mutant.name))?;
         let seconds = start.elapsed().as_secs_f64();
@@ -121,7 +139,8 @@ pub fn hunt(filter: &str) -> Result<String> {
         }
     }
     ensure!(escaped.is_empty(), "not caught: {}", escaped.join(", "));
-    Ok(format!("{} mutants caught", mutants.len()))
+    let caught = count.min(mutants.len());
+    Ok(format!("{caught} mutants caught, of {}", mutants.len()))
 }
 
 fn caught(mutant: &Mutant, tree: &Path) -> Result<bool> {
