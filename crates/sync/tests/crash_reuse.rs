@@ -66,9 +66,9 @@ fn recovered_late(world: &World) {
 
 #[test]
 fn a_late_recoverer_takes_nothing_of_the_next_occupant() {
-    Search::priorities("reuse_member", 3)
+    Search::priorities("reuse_member", 4)
         .kills(1)
-        .schedules(150_000)
+        .schedules(400_000)
         .run(recovered_late)
         .assert_clean()
         .assert_reached(&["the same slot"]);
