@@ -50,7 +50,7 @@ pub enum ArenaError {
     },
     /// Another layout version wrote it.
     #[error(
-        "arena {path} has layout version {found}, this chappe speaks version {wanted}; use the chappe that made it, or remove it once nobody uses it"
+        "arena {path} has layout version {found}, this chappe speaks version {wanted}; use the chappe that made it, or remove it once nobody uses it: `chappe arena rm --force {}`", .path.rsplit('/').next().unwrap_or_default()
     )]
     Version {
         /// The file.

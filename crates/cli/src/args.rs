@@ -188,7 +188,7 @@ pub struct Acquire {
     ///
     /// All at one moment, or none: who waits for several is not overtaken, and those behind wait until it has got them,
     /// or has given up.
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
     /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds), then exit with 124
     #[arg(long, value_name = "DURATION", value_parser = parse, conflicts_with = "nonblock")]
@@ -384,7 +384,7 @@ pub enum SemCommand {
         /// Its name; ARENA/NAME in another arena than `default`, which is made if need be
         name: String,
         /// How many wake-ups are saved in it from the beginning
-        #[arg(long, short, value_name = "N", default_value_t = 0)]
+        #[arg(allow_negative_numbers = true, long, short, value_name = "N", default_value_t = 0)]
         value: u64,
         /// Let newcomers overtake waiters that are just waking up: more throughput, and no promise about order
         #[arg(long)]
@@ -400,7 +400,7 @@ pub enum SemCommand {
         /// The semaphore
         name: String,
         /// How many
-        #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(long, short = 'n', allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         count: u32,
     },
     /// Consume a wake-up, waiting for one in the order of arrival

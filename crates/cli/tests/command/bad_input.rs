@@ -123,7 +123,7 @@ fn a_spoilt_arena_is_refused_with_what_is_wrong() {
     says(&spoilt(|f| f.set_len(20).unwrap()), &["is truncated: 20 bytes where", "chappe arena rm --force default"]);
     says(&spoilt(|f| f.set_len(8192).unwrap()), &["is truncated: 8192 bytes where"]);
     let version = |f: &std::fs::File| f.write_all_at(&77u32.to_le_bytes(), 8).unwrap();
-    says(&spoilt(version), &["has layout version 77", "this chappe speaks version"]);
+    says(&spoilt(version), &["has layout version 77", "this chappe speaks version", "chappe arena rm --force default"]);
     let abi = |f: &std::fs::File| f.write_all_at(&0x6409_u32.to_le_bytes(), 12).unwrap();
     says(&spoilt(abi), &["another C library or processor"]);
     let sizes = |f: &std::fs::File| f.write_all_at(&0u32.to_le_bytes(), 40).unwrap();
