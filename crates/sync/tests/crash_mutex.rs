@@ -389,6 +389,9 @@ fn removal(world: &World, make: fn(Stage) -> bool) {
         let me = stage.member(p, name);
         stage.reaper(stage.lasting(p, move || match me.lock(m, None) {
             Locking::Locked | Locking::Torn => {
+                // Removed, perhaps; but no other's, which comes only when this one is given up.
+                let head = o.head.load(Ordering::SeqCst);
+                assert!([m.place.head.0, m.place.head.dead().0].contains(&head), "the lock of the next mutex");
                 reached("served before");
                 unlock(&me);
             }
@@ -507,7 +510,7 @@ fn late(world: &World) {
 
 #[test]
 fn who_comes_late_takes_nothing_along() {
-    Search::priorities("late_alive", 3).schedules(20_000).run(late).assert_clean();
+    Search::priorities("late_alive", 5).schedules(40_000).run(late).assert_clean();
     searched_in(SCHEDULES, "late", late, &["late", "waiter served"]);
     stopped_in(SCHEDULES / 2, "late", late);
 }

@@ -334,6 +334,46 @@ fn wandering_survives_kills() {
     stopped("wander", wander);
 }
 
+/// One waits here for a while, then there, and stays: a late granter of the first wait must not grant to the second what is
+/// to go to who waits here now.
+fn stray(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1, 1], 0);
+    let (g, giver, holds) = stage.holder(world, "giver", &pools);
+    stage.lasting(g, move || assert!(stage.leave(&giver, holds[0])));
+    let w = world.prepare("wanderer");
+    let wanderer = stage.member(w, "wanderer");
+    let arms = pools.clone();
+    let over = world.share(std::cell::Cell::new(false));
+    stage.lasting(w, move || {
+        let first = stage.enter(&wanderer, &arms[..1], Some(chappe_plat::clock::now()));
+        if let Ok(hold) = first {
+            assert!(stage.leave(&wanderer, hold));
+        } else {
+            reached("went on");
+            // For ever: nobody comes by here again.
+            over.set(true);
+            let _ = stage.enter(&wanderer, &arms[1..], None);
+        }
+    });
+    let p = world.prepare("patient");
+    let (me, pool) = (stage.member(p, "patient"), pools[0]);
+    stage.lasting(p, move || {
+        let hold = stage.enter(&me, &[pool], None).expect("a permit");
+        reached("patient served");
+        assert!(stage.leave(&me, hold));
+    });
+    world.may_wait(move || over.get() && !stage.map.anybody_waits(pool.place.index));
+}
+
+#[test]
+fn a_late_grant_holds_nobody_up() {
+    Search::depth("stray", 3)
+        .schedules(60_000)
+        .run(stray)
+        .assert_clean()
+        .assert_reached(&["went on", "patient served"]);
+}
+
 /// One removes a pool unless it is in use, over and over; two others make it if it is not there, and use it: never both
 /// at once, in whichever pool of that name.
 fn idle(world: &World) {

@@ -249,6 +249,36 @@ fn up_many_survives_kills() {
     searched("barging_lot", barging_lot, &["raised", "a served", "b served"]);
 }
 
+/// A unit goes to one who dies with it; who brings it back dies as well, at each step of that; the next finds it.
+fn half_way(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    let p = world.prepare("customer");
+    let me = s.downer(&stage, p, "customer");
+    let served = world.share(Cell::new(false));
+    stage.lasting(p, move || {
+        s.down(&me, None).expect("a unit");
+        served.set(true);
+        reached("served");
+    });
+    s.upper(&stage, world, "upper", 1).immortal();
+    let r = world.prepare("recoverer");
+    stage.member(r, "recoverer");
+    stage.lasting(r, move || {
+        while p.fate() == Fate::Alive && !served.get() {
+            chappe_plat::atomic::pause();
+        }
+        stage.map.recover_dead();
+        reached("recovered");
+    });
+    last(world, stage, &[s]);
+}
+
+#[test]
+fn bringing_a_unit_back_survives_kills() {
+    Search::sweep("half_way").kills(2).run(half_way).assert_clean().assert_reached(&["served", "recovered"]);
+}
+
 /// The time may be up at any moment, also while the unit is on its way; then the next gets it.
 fn time_out(world: &World, barging: bool) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
@@ -547,10 +577,47 @@ fn again(world: &World) {
     last(world, stage, &[s]);
 }
 
+/// The same with the least that it takes: one raises, one gives up and waits again, behind one who came meanwhile.
+fn again_behind(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    let p = world.prepare("hasty");
+    let me = s.downer(&stage, p, "hasty");
+    stage.lasting(p, move || {
+        if s.down(&me, Some(chappe_plat::clock::now() + 1000)).is_err() {
+            reached("again");
+            let _ = s.down(&me, None);
+        }
+    });
+    let q = world.prepare("patient");
+    let me = s.downer(&stage, q, "patient");
+    stage.lasting(q, move || {
+        while !s.semaphore.is_awaited() {
+            chappe_plat::atomic::pause();
+        }
+        let _ = s.down(&me, None);
+    });
+    let u = world.prepare("upper");
+    stage.member(u, "upper");
+    stage.lasting(u, move || {
+        while s.semaphore.waiters().len() < 2 {
+            chappe_plat::atomic::pause();
+        }
+        s.up();
+    });
+    world.invariant(move || assert!(s.books.added.get() <= 1, "a unit is there twice"));
+    world.may_wait(move || s.semaphore.units() == 0);
+}
+
 #[test]
 fn waiting_again_at_once_gets_no_unit_twice() {
+    Search::priorities("sem_again_behind", 6)
+        .schedules(200_000)
+        .run(again_behind)
+        .assert_clean()
+        .assert_reached(&["again"]);
     for changes in [5, 7] {
-        Search::priorities(&format!("sem_again_{changes}"), changes).schedules(200_000).run(again).assert_clean();
+        Search::priorities(&format!("sem_again_{changes}"), changes).schedules(50_000).run(again).assert_clean();
     }
 }
 
