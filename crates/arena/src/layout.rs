@@ -103,7 +103,7 @@ pub struct Header {
 ///
 /// Who may write what: `life` and `twin` their owner and the kernel; `ident`, `kind` and what follows
 /// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`, `need`
-/// and `waiting_since` only the member itself, while its state is idle.
+/// and `waiting_since` only the member itself, while its state is idle; `slept` only the member itself.
 #[repr(C)]
 pub struct Member {
     /// The wait word: see the wait queue's head.
@@ -124,7 +124,8 @@ pub struct Member {
     pub twin: LifeLock,
     /// The occupant's process.
     pub pid: AtomicU32,
-    pad0: u32,
+    /// The number of the last wait in which it was about to sleep: see the wait queue, I8.
+    pub slept: AtomicU32,
     /// When that process started (clock ticks since boot).
     pub start_time: AtomicU64,
     /// The PID namespace in which `pid` means something.

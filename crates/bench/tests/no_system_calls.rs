@@ -2,9 +2,10 @@
 //!
 //! A control shows that the filter bites.
 
-use chappe::{Condvar, DownError, LockError, Mutex, Pool, Select, SelectError, Semaphore, acquire_any, select};
+use chappe::{Condvar, DownError, LockError, Mutex, Pool, Role, Select, SelectError, Semaphore, acquire_any, select};
 use chappe_bench::house::House;
 use chappe_bench::silence::{system_call, system_call_after};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 fn pools(kind: &str) -> Vec<(String, Pool)> {
@@ -183,6 +184,43 @@ fn other(work: impl FnOnce() + Send + 'static, there: impl Fn() -> bool) {
     }
     // So that it sleeps by now; what holds must hold if it does not, too.
     std::thread::sleep(Duration::from_millis(10));
+}
+
+/// A thread with a core of its own, as Nix has them.
+#[test]
+fn waiting_in_the_role_of_an_application_makes_none() {
+    let _house = House::new("calls-role");
+    let (there, back) = (Semaphore::create("there", 0).unwrap(), Pool::create("back", 1).unwrap());
+    let stop = AtomicBool::new(false);
+    let served = AtomicU32::new(0);
+    let first = std::thread::scope(|s| {
+        // In another process than the one that is silenced: gives only to who waits already.
+        s.spawn(|| {
+            let mut held = Some(back.acquire().unwrap());
+            while !stop.load(Ordering::SeqCst) {
+                if !there.waiters().is_empty() {
+                    there.up().unwrap();
+                    served.fetch_add(1, Ordering::SeqCst);
+                }
+                if !back.waiters().is_empty() {
+                    held = None;
+                }
+                held = held.or_else(|| back.try_acquire().ok());
+                std::thread::yield_now();
+            }
+        });
+        let wait = || {
+            Role::Application.during(|| {
+                there.down().unwrap();
+                back.acquire().unwrap().release();
+            });
+        };
+        let first = system_call(wait);
+        stop.store(true, Ordering::SeqCst);
+        first
+    });
+    assert_eq!(first, None);
+    assert_eq!(served.into_inner(), 1010);
 }
 
 #[test]

@@ -1,4 +1,13 @@
-//! Pools of permits for the threads and processes of one Linux machine, that lose nothing when a process is killed.
+//! Pools of permits, semaphores and mutexes for the threads and processes of one Linux machine, that stay out of the kernel
+//! until there is something to wait for, that one call chooses among, and that lose nothing when a process is killed.
+//!
+//! | | |
+//! |---|---|
+//! | [`Pool`] | permits that belong to who holds them, and return when that one dies; several at once: [`Pool::acquire_many`] |
+//! | [`Semaphore`] | a counter of wake-ups; anybody may `up`, also in a signal handler; a death returns nothing |
+//! | [`Mutex`], [`Condvar`] | data that one at a time may change; who comes after a holder that died is told so |
+//! | [`select!`], [`Select`] | exactly one of several operations, whichever can be done first |
+//! | [`plan9`] | semaphores on plain words, as Plan 9 has them |
 //!
 //! A [`Pool`] has N permits. Whoever acquires one has it until it gives it back, or ends, or is killed at any
 //! instruction: then the permit goes to the next in line. There is no daemon: the state is in memory that the
@@ -16,26 +25,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! One call chooses among any number of pools, and takes exactly one permit:
+//! One call chooses among any number of objects of any kind, and does exactly one thing:
 //!
 //! ```
-//! use chappe::{Pool, acquire_any};
+//! use chappe::{Pool, Semaphore, select};
+//! use std::time::Duration;
 //!
-//! let gpus = [Pool::private(1)?, Pool::private(1)?, Pool::private(1)?];
+//! let (gpus, stop) = ([Pool::private(1)?, Pool::private(1)?], Semaphore::private(0)?);
 //! let busy = gpus[1].acquire()?;
-//! let (which, permit) = acquire_any(&[&gpus[0], &gpus[1], &gpus[2]])?;
-//! assert_ne!(which, 1);
-//! # drop((busy, permit));
+//! let which = select! {
+//!     acquire(gpus[0]) -> permit => { permit?; 0 }
+//!     acquire(gpus[1]) -> permit => { permit?; 1 }
+//!     down(stop) -> said => { said?; return Ok(()) }
+//!     default(Duration::from_secs(1)) => panic!("one was free"),
+//! };
+//! assert_eq!(which, 0);
+//! # drop(busy);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Between processes
-//! A *named* pool lives in an [`Arena`], one file of `/dev/shm/chappe-<uid>` (or of `CHAPPE_DIR`): `gpu0` is the pool
-//! `gpu0` of arena `default`, `lab/gpu0` that of arena `lab`. Any process of the same user can use it.
+//! A *named* object lives in an [`Arena`], one file of `/dev/shm/chappe-<uid>` (or of `CHAPPE_DIR`): `gpu0` is the object
+//! `gpu0` of arena `default`, `lab/gpu0` that of arena `lab`. Any process of the same user can use it. Named and private
+//! objects may meet in one choice.
 //!
 //! # Kinds of ownership
 //! A [`Permit`] belongs to its thread. An [`OwnedPermit`] belongs to its process and moves between threads.
-//! [`Permit::lease`] keeps a permit taken while a *job* runs that the holder started, also when the holder is killed.
+//! A [`MutexGuard`] belongs to its thread. [`Permit::lease`] keeps a permit taken while a *job* runs that the holder started, also when the holder is killed.
 //!
 //! # Fork and exec
 //! A forked child holds nothing of its parent's; guards that it inherits are void there. What a thread held

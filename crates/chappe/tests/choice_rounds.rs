@@ -5,22 +5,12 @@
 mod house;
 
 use chappe::{Arena, LifeState, Pool, Role, Select, SelectError, Semaphore, set_role};
-use house::{House, ROLE, eventually, listen, say};
+use house::{Dice, House, ROLE, eventually, listen, say};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const UNITS: [u32; 3] = [1, 0, 2];
 const PERMITS: [u32; 2] = [1, 3];
-
-/// A sequence of numbers of its own for each thread, the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % sides
-    }
-}
 
 /// What is chosen among, and how many hold a permit of each pool, as far as this process knows.
 struct Things {
@@ -136,6 +126,8 @@ fn actor() {
     let things = mixed(true);
     say("ready");
     listen();
+    things.choose(&mut Dice(seed), 50, &RANGES);
+    say("at it");
     let made: u32 = std::thread::scope(|s| {
         let threads: Vec<_> = (0..2)
             .map(|t| {
@@ -185,6 +177,7 @@ fn exactly_one_thing_is_taken_by_each_choice_of_many_processes() {
         }
         actors.iter_mut().for_each(|actor| actor.tell("go"));
         for mut actor in actors {
+            assert_eq!(actor.hear(), "at it");
             assert!(actor.hear().parse::<u32>().unwrap() > 100);
             actor.ended();
         }
@@ -204,7 +197,8 @@ fn processes_killed_in_the_middle_of_choices_take_no_permit_along() {
         assert_eq!(actor.hear(), "ready");
         let before: u32 = semaphores.iter().map(Semaphore::value).sum();
         actor.tell("go");
-        for _ in 0..seed * 3000 {
+        assert_eq!(actor.hear(), "at it");
+        for _ in 0..seed * 30_000 {
             std::hint::spin_loop();
         }
         actor.kill();

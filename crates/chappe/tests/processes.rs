@@ -1,6 +1,7 @@
 //! Pools between processes: what a kill, an exec, a fork leave behind. Each test has an arena directory of its own and
 //! children that are this same program, told by the environment what to do.
 
+#[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
 use chappe::{AcquireError, Arena, ArenaOptions, LifeState, Pool, PoolError, acquire_any};

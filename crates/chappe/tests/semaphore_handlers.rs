@@ -242,3 +242,33 @@ fn a_handler_may_raise_in_a_thread_that_has_never_used_the_arena() {
     assert_eq!((of(&targets.refused), of(&targets.errno_lost)), (0, 0));
     assert_eq!(consumed + semaphore.value(), of(&targets.added));
 }
+
+/// A forked child's handlers raise what it has used itself: its parent's named semaphore, and its own copy of a private one.
+#[test]
+fn a_handler_may_raise_in_a_forked_child() {
+    const TIMES: i32 = 100;
+    let _house = House::new("handlers-forked");
+    let (named, private) = (Semaphore::create("s", 0).unwrap(), Semaphore::private(0).unwrap());
+    named.prepare_handlers().unwrap();
+    let targets = aim(vec![named.clone(), private.clone()]);
+    // SAFETY: the child uses what chappe promises to work after a fork, and exits without cleaning up.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let used = named.try_down().is_err() && private.try_down().is_err() && named.prepare_handlers().is_ok();
+        for _ in 0..TIMES {
+            // SAFETY: the handler is installed.
+            unsafe { libc::raise(libc::SIGUSR1) };
+        }
+        let of = |count: &AtomicU32| count.load(Ordering::SeqCst);
+        let good = used && of(&targets.refused) == 0 && named.value() + private.value() == of(&targets.added);
+        // SAFETY: nothing of the parent's is cleaned up.
+        unsafe { libc::_exit(if good { 0 } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: a child of ours, and a valid place for its status.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    assert_eq!(status, 0, "the child missed some");
+    // Each second run raises by two, now the one, now the other.
+    assert!((1..TIMES as u32).contains(&named.value()), "{}", named.value());
+    assert_eq!(private.value(), 0);
+}

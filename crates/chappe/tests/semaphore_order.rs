@@ -1,19 +1,13 @@
 //! The order in which a strong semaphore serves, and the faults of the papers' own code that concern it, by name.
 
+#[allow(dead_code, reason = "not every program uses all of it")]
+mod house;
+
 use chappe::{DownError, Role, Select, Semaphore, set_role};
+use house::{LONG, eventually};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-
-const LONG: Duration = Duration::from_secs(60);
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < LONG, "{what}: still not so");
-        std::thread::yield_now();
-    }
-}
 
 fn work(time: Duration) {
     let start = Instant::now();
@@ -55,7 +49,7 @@ fn who_came_first_is_served_first_although_others_time_out_and_turn_away() {
                     1 => turned += 1,
                     _ => stay.push(number),
                 }
-                until("all of them wait", || main.waiters().len() == stay.len() + turned);
+                eventually("all of them wait", || main.waiters().len() == stay.len() + turned);
             }
             away.up_many(turned as u32).unwrap();
             for _ in 0..turned {
@@ -89,7 +83,7 @@ fn units_that_meet_time_outs_are_served_in_order_and_none_is_lost() {
                     tell.send((number, got)).unwrap();
                 });
                 // Arrivals are one after the other.
-                until("it came", || semaphore.waiters().len() + ended.load(Ordering::SeqCst) > number);
+                eventually("it came", || semaphore.waiters().len() + ended.load(Ordering::SeqCst) > number);
             }
             while Instant::now() < due {
                 std::hint::spin_loop();
@@ -131,7 +125,7 @@ fn strong_semantics_give_each_thread_its_turn() {
                 while !stop.load(Ordering::SeqCst) {
                     semaphore.down().unwrap();
                     // What is counted does not depend on who is kept from running: both others are in the queue.
-                    until("both others wait", || semaphore.waiters().len() == 2 || stop.load(Ordering::SeqCst));
+                    eventually("both others wait", || semaphore.waiters().len() == 2 || stop.load(Ordering::SeqCst));
                     let turns = counts[me].fetch_add(1, Ordering::SeqCst) + 1;
                     work(hold);
                     if turns == ROUNDS {
@@ -161,7 +155,7 @@ fn fault_1_every_arm_of_a_choice_counts() {
                     let chosen = select.biased(biased).wait().unwrap().arm();
                     arms.iter().position(|arm| *arm == chosen).unwrap()
                 });
-                until("it waits on all four", || all.iter().all(|one| one.waiters().len() == 1));
+                eventually("it waits on all four", || all.iter().all(|one| one.waiters().len() == 1));
                 all[which].up().unwrap();
                 assert_eq!(chooser.join().unwrap(), which);
             });
@@ -213,7 +207,7 @@ fn fault_3_wake_ups_are_fifo() {
                 semaphore.down().unwrap();
                 tell.send(number).unwrap();
             });
-            until("it waits", || semaphore.waiters().len() == number + 1);
+            eventually("it waits", || semaphore.waiters().len() == number + 1);
         }
         for number in 0..WAITERS {
             // Nobody comes between.

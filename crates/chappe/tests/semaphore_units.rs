@@ -1,18 +1,12 @@
 //! Units are neither lost nor made: between many threads, at a million hand-offs, at the edge of what a value can be.
 
+#[allow(dead_code, reason = "not every program uses all of it")]
+mod house;
+
 use chappe::{DownError, ObjectError, Role, Select, Semaphore, UpError, select, set_role};
+use house::Dice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-
-/// A sequence of numbers of its own for each thread, the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % sides
-    }
-}
 
 fn some_time(dice: &mut Dice) -> Duration {
     Duration::from_micros([0, 1, 20, 60, 200][dice.roll(5)])

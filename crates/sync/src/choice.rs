@@ -12,6 +12,7 @@
 
 use crate::claim::{Operation, Refused, Taken, wait_for};
 use crate::error::SelectError;
+use crate::handle::shown;
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{seat, watched};
@@ -69,11 +70,7 @@ fn nothing(until: Until) -> Result<(usize, Taken), SelectError> {
 
 fn dead<A: Operation + ?Sized>(arms: &[&A], arm: usize) -> SelectError {
     let (map, place) = (arms[arm].map(), arms[arm].place());
-    let name = match map.directory() {
-        None => "a private one".into(),
-        Some(_) => crate::handle::called(map, place),
-    };
-    SelectError::Dead { arm, name }
+    SelectError::Dead { arm, name: shown(map, place) }
 }
 
 /// The named arena of a choice, if any of it is in one, and the private one, if any is there.

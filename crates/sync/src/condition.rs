@@ -87,8 +87,9 @@ impl Condvar {
     }
 
     fn make(name: &str, or_open: bool) -> Result<Condvar, ObjectError> {
-        let made = Handle::make(Kind::Condvar, name, or_open, &mut |map, admin, name| condvar::make(map, admin, name))?;
-        Ok(Condvar(made.0))
+        let handle =
+            Handle::make(Kind::Condvar, name, or_open, &mut |map, admin, name| condvar::make(map, admin, name))?;
+        Ok(Condvar(handle))
     }
 
     /// Removes one by name. One that somebody waits on is refused unless `force`: then waiters get

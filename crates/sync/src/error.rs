@@ -1,4 +1,4 @@
-//! What can go wrong with a pool, in words that say what to do.
+//! What can go wrong with an object, in words that say what to do.
 
 use chappe_arena::ArenaError;
 use std::io;

@@ -86,8 +86,8 @@ impl Handle {
         }
     }
 
-    /// Makes one by name, and its arena if need be; or attaches the one that is there. Answers whether it was made.
-    pub fn make(kind: Kind, name: &str, or_open: bool, make: Maker<'_>) -> Result<(Handle, bool), ObjectError> {
+    /// Makes one by name, and its arena if need be; or attaches the one that is there.
+    pub fn make(kind: Kind, name: &str, or_open: bool, make: Maker<'_>) -> Result<Handle, ObjectError> {
         let (arena, object) = split(name);
         check_name(object, kind.name())?;
         loop {
@@ -106,17 +106,17 @@ impl Handle {
         name: &str,
         or_open: bool,
         make: Maker<'_>,
-    ) -> Result<(Handle, bool), ObjectError> {
+    ) -> Result<Handle, ObjectError> {
         if or_open && let Some(place) = find(map, name, kind)? {
-            return Ok((Handle::at(map, place), false));
+            return Ok(Handle::at(map, place));
         }
         // As a member, so that the arena is not removed meanwhile.
         seat(map, |_| ())?;
         let admin = map.admin();
         match find(map, name, kind)? {
-            Some(place) if or_open => Ok((Handle::at(map, place), false)),
+            Some(place) if or_open => Ok(Handle::at(map, place)),
             Some(place) => Err(ObjectError::Exists { kind: kind.name(), name: called(map, place) }),
-            None => Ok((Handle::at(map, make(map, &admin, name)?), true)),
+            None => Ok(Handle::at(map, make(map, &admin, name)?)),
         }
     }
 
@@ -146,6 +146,11 @@ pub(crate) fn find(map: &Map, name: &str, kind: Kind) -> Result<Option<Place>, O
         }),
         None => Ok(None),
     }
+}
+
+/// What an object is called in messages.
+pub(crate) fn shown(map: &Map, place: Place) -> String {
+    if map.directory().is_none() { "a private one".into() } else { called(map, place) }
 }
 
 /// What an object is called by users.

@@ -309,11 +309,6 @@ impl Arena {
         self.0.name().to_owned()
     }
 
-    /// Whether it is this process's alone.
-    pub fn is_private(&self) -> bool {
-        self.0.directory().is_none()
-    }
-
     /// Its file.
     pub fn path(&self) -> Option<PathBuf> {
         self.0.directory().map(|d| d.join(self.0.name()))
@@ -376,15 +371,10 @@ impl Arena {
         }
     }
 
-    /// Gives up the calling thread's member slot; what it still owns there comes back. It joins again when
-    /// it next needs to.
+    /// Gives up the calling thread's member slot; permits that it still has there come back, and a mutex that it still has
+    /// locked is condemned. It joins again when it next needs to.
     pub fn leave(&self) {
         leave(self.0, |_| true);
-    }
-
-    /// Whether its file no longer carries its name.
-    pub fn is_unlinked(&self) -> bool {
-        self.0.is_unlinked()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Looking at pools: who holds what since when, who waits in which order.
+//! Looking at objects: who holds what since when, who waits in which order.
 //!
 //! Each answer is put together from single loads while others go on: every line of it was true at some moment
 //! during the call, all of them together need not have been.

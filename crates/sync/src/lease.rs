@@ -31,14 +31,14 @@ use chappe_arena::layout::Head;
 use chappe_arena::{ArenaError, Map, Who};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
-use chappe_plat::{lease as lock, process, thread};
+use chappe_plat::{clock, lease as lock, process, thread};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long those who are just ending are waited for, in milliseconds, before they count as a job that goes on.
-const PATIENT: u32 = 100;
+/// How long those who are just ending are waited for before they count as a job that goes on.
+const PATIENT_NS: u64 = 100_000_000;
 
 /// The environment variable that marks a job.
 pub const VARIABLE: &str = "CHAPPE_LEASE";
@@ -159,10 +159,11 @@ fn lease_one(map: &Map, object: u32, taken: Taken, file: &OwnedFd, path: &str, b
 }
 
 /// Whether somebody has the lock or bears the mark. What cannot be looked at counts as running. Processes that are just
-/// ending are given `tries` milliseconds to be gone; then they count, too.
-fn runs(map: &Map, byte: u64, tries: u32) -> bool {
+/// ending are given [`PATIENT_NS`] to be gone; then they count, too.
+fn runs(map: &Map, byte: u64) -> bool {
     let Ok((file, _)) = open(map) else { return true };
-    for _ in 0..tries {
+    let until = clock::now() + PATIENT_NS;
+    loop {
         // The lock first: it is one system call, and looking for the mark reads all of /proc.
         if lock::is_locked(&file, byte).unwrap_or(true) {
             return true;
@@ -174,14 +175,16 @@ fn runs(map: &Map, byte: u64, tries: u32) -> bool {
         if all.ending.is_empty() {
             return false;
         }
+        if clock::now() >= until {
+            return true;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
-    true
 }
 
 /// Gives a leased permit back: free if its job is gone, else an orphan. False: it was taken away before.
 pub(crate) fn end(map: &'static Map, object: u32, position: u32, leased: Word) -> bool {
-    let orphan = runs(map, byte(map, object, position, leased), PATIENT);
+    let orphan = runs(map, byte(map, object, position, leased));
     end_as(map, object, position, leased, orphan)
 }
 
@@ -190,7 +193,7 @@ pub(crate) fn end(map: &'static Map, object: u32, position: u32, leased: Word) -
 pub(crate) fn end_all(map: &'static Map, object: u32, all: impl Iterator<Item = Taken>) {
     let mut orphan = None;
     for Taken { position, word } in all.filter(|taken| taken.word.tag() == Tag::Leased) {
-        let orphan = *orphan.get_or_insert_with(|| runs(map, byte(map, object, position, word), PATIENT));
+        let orphan = *orphan.get_or_insert_with(|| runs(map, byte(map, object, position, word)));
         end_as(map, object, position, word, orphan);
     }
 }
@@ -211,8 +214,7 @@ fn end_as(map: &'static Map, object: u32, position: u32, leased: Word, orphan: b
 
 /// Frees an orphan whose job is gone. True if it did.
 pub(crate) fn settle(map: &Map, object: u32, position: u32, cell: CellRef<'_>, seen: Word) -> bool {
-    let freed =
-        seen.is_orphan() && !runs(map, byte(map, object, position, seen), PATIENT) && cell.swap(seen, seen.freed());
+    let freed = seen.is_orphan() && !runs(map, byte(map, object, position, seen)) && cell.swap(seen, seen.freed());
     if freed && map.anybody_waits(object) {
         drain(map, object);
     }

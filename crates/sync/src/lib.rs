@@ -1,9 +1,11 @@
 //! Pools, choice, and the wait queue they share: the protocols.
 //!
-//! `wait` says who waits and who is granted, `drain` brings free permits and waiters together, `permit` takes
-//! and gives back, `recover` does what a dead member no longer can, `lease` keeps a permit for a job. What users call is
-//! in `pool`, `guard` and `select`; what one process must remember of arenas and its threads is in `home` and `seat`.
-//! `plan9` stands apart: semaphores on plain words, which need no arena and remember nobody.
+//! `wait` says who waits and who is granted. What a kind of object has, and how it gets from there to a waiter, is in `cell`,
+//! `permit`, `drain` and `many` (pools), `units` (semaphores), `lock` and `contend` (mutexes), `condvar`; `kinds` tells them
+//! apart. `claim` waits until something is ours, `choice` chooses, `recover` does what a dead member no longer can, `lease`
+//! keeps a permit for a job. What users call is in `pool`, `guard`, `semaphore`, `mutex`, `condition` and `select`; what one
+//! process must remember of arenas and its threads is in `home` and `seat`. `plan9` stands apart: semaphores on plain
+//! words, which need no arena and remember nobody.
 
 mod cell;
 mod claim;

@@ -9,6 +9,7 @@
 //!
 //! Explored: `tests/crash_many.rs`.
 
+use crate::cell::Tag;
 use crate::claim::{Refused, Taken};
 use crate::drain::{CellRef, cells, permits};
 use crate::kinds::drain;
@@ -78,9 +79,16 @@ pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) ->
     if need > 0 && map.anybody_waits(place.index) && oldest(map, place.index).is_some() {
         return Err(Refused::NoneFree);
     }
-    let free = |(_, c): &(u32, CellRef<'_>)| c.load().is_free();
-    if cells(map, place.index).take(count as usize).filter(free).count() < need as usize {
-        return Err(Refused::NoneFree);
+    let all = || cells(map, place.index).take(count as usize).map(|(_, c)| c.load());
+    let too_few = || all().filter(|w| w.is_free()).count() < need as usize;
+    if too_few() {
+        if all().any(|w| w.tag() == Tag::Reserved) {
+            // Whoever was stopped while granting or withdrawing it holds up nobody.
+            drain(map, place.index);
+        }
+        if too_few() {
+            return Err(Refused::NoneFree);
+        }
     }
     let mut left = need;
     for (position, cell) in cells(map, place.index).take(count as usize) {

@@ -364,6 +364,16 @@ impl Actor {
         Ok(())
     }
 
+    /// Takes `n` permits of a pool at once if so many are free.
+    ///
+    /// # Errors
+    /// `NoneFree`, `Dead`, `TooMany`.
+    pub fn try_acquire_many(&self, pool: PoolAt, n: u32) -> Result<Vec<Held>, Refusal> {
+        let mut many = Many::new();
+        take_many(pool.place, self.party(pool.map), n, &mut many)?;
+        Ok(many.all().map(|taken| Held { pool, taken }).collect())
+    }
+
     /// Takes `n` permits of a pool at once, sleeping at once if there are too few, until `deadline`.
     ///
     /// # Errors

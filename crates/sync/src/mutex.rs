@@ -2,8 +2,7 @@
 
 use crate::contend::{contend, look};
 use crate::error::{LockError, ObjectError};
-use crate::handle::{Handle, called};
-use crate::home::Arena;
+use crate::handle::{Handle, shown};
 use crate::lock::{self, Try};
 use crate::patience::{Until, patience};
 use crate::pool::party;
@@ -218,11 +217,7 @@ impl<T> Mutex<T> {
     }
 
     fn shown(&self) -> String {
-        if self.handle.map.directory().is_none() {
-            "a private one".into()
-        } else {
-            called(self.handle.map, self.handle.place)
-        }
+        shown(self.handle.map, self.handle.place)
     }
 }
 
@@ -261,13 +256,13 @@ impl<T: Pod> Mutex<T> {
             return Err(ObjectError::Alignment { has: align_of::<T>(), most: BLOCK });
         }
         let bytes = bytemuck::bytes_of(&value);
-        let made = Handle::make(Kind::Mutex, name, or_open, &mut |map, admin, name| {
+        let handle = Handle::make(Kind::Mutex, name, or_open, &mut |map, admin, name| {
             lock::make(map, admin, name, bytes.len(), hash_of::<T>(), |place| {
                 // SAFETY: the place has room for so many bytes, and is nobody's yet.
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
             })
         })?;
-        Mutex::named(made.0)
+        Mutex::named(handle)
     }
 
     fn named(handle: Handle) -> Result<Mutex<T>, ObjectError> {
@@ -318,15 +313,10 @@ impl Mutex<()> {
         }
         Ok(())
     }
-
-    /// The names of the mutexes of an arena.
-    pub fn list(arena: Arena) -> Vec<String> {
-        let map = arena.map();
-        map.objects().into_iter().filter(|p| p.head.is_live(Kind::Mutex)).map(|p| called(map, p)).collect()
-    }
 }
 
-/// The data of a locked mutex; unlocked when dropped, and when the thread ends or dies in whatever way.
+/// The data of a locked mutex; unlocked when dropped, and when the thread dies. A thread that ends, or leaves the arena, with
+/// a guard that was leaked (or is still there) leaves the mutex condemned: what was borrowed of the data may be in use.
 ///
 /// It belongs to the thread that locked it:
 ///

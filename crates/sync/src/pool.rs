@@ -5,7 +5,7 @@ use crate::claim::{Collected, Operation, Refused, Taken, wait_for};
 use crate::drain::{cell_at, cells, permits};
 use crate::error::{AcquireError, PoolError};
 use crate::guard::{OwnedPermit, Permit, Permits};
-use crate::handle::{Own, full_name, split};
+use crate::handle::{Own, called, full_name, shown, split};
 use crate::home::{Arena, ArenaOptions};
 use crate::inspect::{self, Holder, PoolInfo, Waiter};
 use crate::lease;
@@ -253,7 +253,7 @@ impl Pool {
         if self.map.directory().is_none() {
             return String::new();
         }
-        full_name(self.map.name(), &self.map.name_of(self.map.object(self.place.index)))
+        called(self.map, self.place)
     }
 
     /// How many permits it has.
@@ -279,8 +279,8 @@ impl Pool {
         self.get(Until::Forever)
     }
 
-    /// Takes a permit if one is free and nobody waits for it. Does not wait for one (some milliseconds, at most, for the
-    /// processes of a leased job that are just ending). Permits of the dead are recovered first.
+    /// Takes a permit if one is free and nobody waits for it. Does not wait for one (a tenth of a second, at most, for
+    /// the processes of a leased job that are just ending). Permits of the dead are recovered first.
     ///
     /// # Errors
     /// `WouldBlock`; else as [`Pool::acquire`].
@@ -399,7 +399,8 @@ impl Pool {
         self.get_many(n, Until::Forever)
     }
 
-    /// Takes `n` permits if so many are free and nobody waits. Does not wait.
+    /// Takes `n` permits if so many are free and nobody waits. Does not wait. If another takes permits at the same moment,
+    /// it may be refused although there would be enough: then it has given back what it had.
     ///
     /// # Errors
     /// `WouldBlock`; else as [`Pool::acquire_many`].
@@ -464,7 +465,7 @@ impl Pool {
     }
 
     fn shown(&self) -> String {
-        if self.map.directory().is_none() { "a private one".into() } else { self.name() }
+        shown(self.map, self.place)
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use crate::claim::{Collected, Operation, Refused, Taken, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
-use crate::handle::{Handle, called};
+use crate::handle::{Handle, shown};
 use crate::home::Arena;
 use crate::inspect::{self, Waiter};
 use crate::patience::{Until, patience};
@@ -166,10 +166,10 @@ impl Semaphore {
 
     fn make(name: &str, value: u32, barge: bool, or_open: bool) -> Result<Semaphore, ObjectError> {
         check(value)?;
-        let made = Handle::make(Kind::Semaphore, name, or_open, &mut |map, admin, name| {
+        let handle = Handle::make(Kind::Semaphore, name, or_open, &mut |map, admin, name| {
             units::make(map, admin, name, value, barge)
         })?;
-        Ok(Semaphore(made.0))
+        Ok(Semaphore(handle))
     }
 
     /// Removes a semaphore by name. One that somebody waits on is refused unless `force`: then waiters get
@@ -204,11 +204,6 @@ impl Semaphore {
     /// How many wake-ups are saved at this moment. A look, not a promise.
     pub fn value(&self) -> u32 {
         units::value(self.0.object)
-    }
-
-    /// Whether waiters may be overtaken.
-    pub fn is_barging(&self) -> bool {
-        units::is_barging(self.0.object)
     }
 
     /// Consumes a saved wake-up; waits for one in the order of arrival. A handled signal does not end the wait.
@@ -369,7 +364,7 @@ impl Semaphore {
     }
 
     fn shown(&self) -> String {
-        if self.0.map.directory().is_none() { "a private one".into() } else { called(self.0.map, self.0.place) }
+        shown(self.0.map, self.0.place)
     }
 
     pub(crate) fn dead(&self) -> DownError {

@@ -54,6 +54,9 @@
 //!   word IDLE, and only then are its bits cleared.
 //! - I7: a slot is used again, for whatever, only when no bit stands on it (objects, I4). Who grants has seen the bit, and
 //!   then that the slot still is its object's: so what it grants is the object's that the member waits for.
+//! - I8: a member notes the number of its wait before its word says ASLEEP. Who makes up for a wake that may be missing, and
+//!   finds another number there, need not: it has not slept in this wait, and a word that says GRANTED never says ASLEEP
+//!   again in it. So whoever is awake makes no system call for itself, and nobody for it.
 //!
 //! Races, by name:
 //! - R1 bit against fast take: I4. - R2 grant against time-out or cancel: one swap decides. - R3 two granters,
@@ -75,7 +78,7 @@
 //! cell's exact word is then still checked by the member before it takes).
 
 use crate::kinds;
-use chappe_arena::layout::Head;
+use chappe_arena::layout::{Head, Member};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
 use chappe_plat::futex::{self, Scope, Wait};
@@ -188,20 +191,26 @@ pub(crate) struct Candidate {
     pub need: u32,
 }
 
-/// The wait word that counts for a member, and who can sleep on it: its own, or, for a mixed choice, that of the
-/// same thread in the named arena.
+/// The wait word that counts for a member, and who can sleep on it: see [`record_of`].
 pub(crate) fn word_of(map: &Map, member: u32) -> (&AtomicU64, Scope) {
+    let (m, scope) = record_of(map, member);
+    (&m.state, scope)
+}
+
+/// The record whose wait word counts for a member: its own, or, for a mixed choice, that of the same thread in the named
+/// arena.
+fn record_of(map: &Map, member: u32) -> (&Member, Scope) {
     let m = map.member(member);
     if map.scope() == Scope::Private {
         // Acquire: E2; read after the bit was seen, so it is the one of the wait that set the bit, or later.
         let alias = m.alias.load(Ordering::Acquire);
         if alias != 0 {
-            // SAFETY: a private arena's members are threads of this process, which wrote the address of a word
+            // SAFETY: a private arena's members are threads of this process, which wrote the address of a record
             // in a mapping that is never undone.
-            return (unsafe { &*(alias as usize as *const AtomicU64) }, Scope::Shared);
+            return (unsafe { &*(alias as usize as *const Member) }, Scope::Shared);
         }
     }
-    (&m.state, map.scope())
+    (m, map.scope())
 }
 
 /// The waiter of the object that arrived first, the dead aside.
@@ -364,12 +373,14 @@ fn decide(map: &Map, member: u32, seen: State, to: impl Fn(bool) -> Grant) -> Op
     }
 }
 
-/// Wakes a member that was granted by somebody who may have died before the wake.
+/// Wakes a member that was granted by somebody who may have died before the wake, if it may be asleep (I8).
 pub(crate) fn wake_granted(map: &Map, member: u32) {
-    let (word, scope) = word_of(map, member);
+    let (m, scope) = record_of(map, member);
     // SeqCst: after the grant that was seen.
-    if State(word.load(Ordering::SeqCst)).is_granted() {
-        futex::wake(low_half(word), 1, scope);
+    let state = State(m.state.load(Ordering::SeqCst));
+    // Acquire: I8, after the word, which was ASLEEP before if it is to be woken.
+    if state.is_granted() && m.slept.load(Ordering::Acquire) == state.wait() {
+        futex::wake(low_half(&m.state), 1, scope);
     }
 }
 
@@ -602,7 +613,7 @@ fn publish(who: &Parties, number: u32, terms: Terms<'_>) {
         // Relaxed, these: E2, published by the bit that is set later in the private arena.
         m.ticket.store(terms.tickets.1, Ordering::Relaxed);
         m.need.store(terms.need, Ordering::Relaxed); // Relaxed: as above.
-        m.alias.store(&raw const who.main.map.member(who.main.member).state as u64, Ordering::Relaxed); // Relaxed: as above.
+        m.alias.store(std::ptr::from_ref(who.main.map.member(who.main.member)) as u64, Ordering::Relaxed); // Relaxed: as above.
         // Relaxed: keeps the private slot's numbers ahead of every reservation made in it.
         m.state.store(State::idle(number).0, Ordering::Relaxed);
     }
@@ -652,6 +663,8 @@ pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
         patience.budget.set(if budget == 0 { SPIN_PROBE - 1 } else { next });
     }
     let asleep = State::new(ASLEEP, number);
+    // Relaxed: I8, published by the swap below.
+    who.main.map.member(who.main.member).slept.store(number, Ordering::Relaxed);
     // SeqCst: from here on the granter must wake us.
     if word.compare_exchange(State::new(WAITING, number).0, asleep.0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
         return;

@@ -6,7 +6,7 @@ mod crash;
 use chappe_arena::Place;
 use chappe_crashsim::{Fate, Search, World, reached};
 use chappe_plat::atomic::Ordering;
-use chappe_sync::model::{self, Actor, CondvarAt, Locking, MutexAt, SemaphoreAt};
+use chappe_sync::model::{self, Actor, CondvarAt, Locking, MutexAt, Refusal, SemaphoreAt};
 use crash::Stage;
 use std::cell::Cell;
 
@@ -257,4 +257,40 @@ fn told_and_stopped(world: &World) {
 #[test]
 fn a_stopped_waiter_holds_up_nobody() {
     explored("stopped_waiter", told_and_stopped);
+}
+
+/// Whoever gives a permit back is stopped when it has set it aside for one that then gives up: it is there for who only tries.
+fn set_aside_for_nobody(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1], 0);
+    let pool = pools[0];
+    let (g, giver, holds) = stage.holder(world, "giver", &pools);
+    stage.lasting(g, move || assert!(stage.leave(&giver, holds[0])));
+    let w = world.prepare("hasty").immortal();
+    let me = stage.member(w, "hasty");
+    stage.lasting(w, move || match stage.enter(&me, &[pool], Some(chappe_plat::clock::now() + 1000)) {
+        Ok(hold) => assert!(stage.leave(&me, hold)),
+        Err(e) => assert_eq!(e, Refusal::TimedOut),
+    });
+    let t = world.prepare("trier");
+    let trier = stage.member(t, "trier");
+    t.last().run(move || {
+        let many = trier.try_acquire_many(pool, 1).map(|_| ());
+        if many.is_ok() {
+            reached("got on");
+            if g.fate() == Fate::Stopped {
+                reached("past a stopped one");
+            }
+        } else {
+            assert_eq!(
+                trier.try_acquire(pool).map(|_| ()),
+                many,
+                "one of one is there, and several of several are not"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_stopped_granter_holds_up_nobody_who_tries() {
+    explored("stopped_set_aside", set_aside_for_nobody);
 }

@@ -71,7 +71,6 @@ impl Actor {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
-    #[allow(dead_code, reason = "not every test ends its actors in peace")]
     pub fn ended(mut self) {
         self.told = None;
         assert!(self.child.wait().unwrap().success());
@@ -109,3 +108,13 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 pub const LONG: Duration = Duration::from_secs(20);
+
+/// A sequence of numbers of its own for each thread, the same in each run.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % sides
+    }
+}
