@@ -1,16 +1,17 @@
 #!/bin/sh
-# Two builds of 200 C files share 4 job slots, while compilers and sub-makes are killed.
+# Two builds of 100 C files each share 4 job slots, while compilers and sub-makes are killed.
 #
 # Each build has 10 directories with a makefile of their own. A killed sub-make takes its slots along under other job
 # servers; here they come back. At the end both builds are done (the killed parts by running make again), and all
-# slots are free.
+# slots are free. $DIRECTORIES and $KILLS make it shorter or longer.
 #
 # It needs GNU make 4.4 or later ($MAKE, or make in PATH) and cc. Run it from anywhere: it uses $CHAPPE, the chappe in
 # PATH, or the one that cargo built, and an arena of its own.
 set -eu
 
 SLOTS=4
-KILLS=40
+KILLS=${KILLS:-40}
+DIRECTORIES=${DIRECTORIES:-10}
 
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${CHAPPE:-}" ]; then
@@ -40,7 +41,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 for build in one two; do
-    for d in 0 1 2 3 4 5 6 7 8 9; do
+    for d in $(seq "$DIRECTORIES"); do
         mkdir -p "$work/$build/d$d"
         for f in 0 1 2 3 4 5 6 7 8 9; do
             printf '#include <stdio.h>\nint f%s_%s(void) { return printf("%s"); }\n' "$d" "$f" "$f" \

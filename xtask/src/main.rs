@@ -9,6 +9,7 @@
 //! cargo xtask mutants [NAME]             planted mistakes: the explorer must find each
 //! cargo xtask kill-sweep [ARG...]        SIGKILL at every instruction of every operation
 //! cargo xtask soak [ARG...]              random SIGKILLs while jobs share pools
+//! cargo xtask soak jobserver [KILLS]     the same of what builds under the job server start; needs GNU make 4.4
 //! cargo xtask man                        manual pages and completions, into target/man and target/completions
 //! ```
 //!
@@ -23,8 +24,8 @@ use anyhow::{Context, Result, bail, ensure};
 use run::{Cargo, root, target};
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: cargo xtask test | lint | bench pool|sync | crashsim [--schedules N] | mutants | kill-sweep | soak | man";
+const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync | crashsim [--schedules N] | mutants | \
+                     kill-sweep | soak [jobserver] | man";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -48,6 +49,8 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["crashsim"] => crashsim(1_000_000),
         ["crashsim", "--schedules", n] => crashsim(n.parse().with_context(|| format!("`{n}` is not a number"))?),
         ["kill-sweep", rest @ ..] => injector("sweep", if rest.is_empty() { &["--all"] } else { rest }),
+        ["soak", "jobserver"] => soak_jobserver("150"),
+        ["soak", "jobserver", kills] => soak_jobserver(kills),
         ["soak", rest @ ..] => {
             Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;
             injector("soak", rest)
@@ -66,6 +69,15 @@ fn crashsim(schedules: u64) -> Result<()> {
     Cargo::new("test")
         .args(["--profile", "explore", "-p", "chappe-sync", "--features", "sim", "--", "--nocapture"])
         .env("CRASHSIM_SCHEDULES", &schedules.to_string())
+        .run()
+}
+
+fn soak_jobserver(kills: &str) -> Result<()> {
+    let kills: u32 = kills.parse().with_context(|| format!("`{kills}` is not a number"))?;
+    Cargo::new("test")
+        .args(["-p", "chappe-cli", "--test", "command", "--", "--ignored", "--nocapture", "--exact"])
+        .args(["jobserver_make::soak_a_build_whose_processes_are_killed_at_random"])
+        .env("CHAPPE_SOAK_KILLS", &kills.to_string())
         .run()
 }
 

@@ -3,7 +3,8 @@
 //! The explorer's backend is a feature of `plat`, and so is loom's, and features unify across a build: so whatever is built
 //! with `sim` or `loom` is built by a call of its own, and never together with what ships.
 //!
-//! One line a stage, with its time and how many tests it ran; at the first failure the stage's output, and what to do.
+//! One line a stage, with its time and how many tests it ran; at the first failure the stage's output, and what to do. At the
+//! end it is repeated what the tests say that they could not test on this machine.
 
 use crate::lint;
 use crate::mutants;
@@ -99,17 +100,21 @@ fn rest() -> Vec<Stage> {
 /// Runs all stages; stops at the first that fails.
 pub fn test() -> Result<()> {
     let start = Instant::now();
-    go(first())?;
+    let mut not_tested = go(first())?;
     timed("lint", || lint::command(&root()).map(|()| None), "each line names a file and the rule it breaks")?;
     for stage in rest() {
-        go(stage)?;
+        not_tested.extend(go(stage)?);
     }
     timed(
         "mutants",
         mutants,
         "a planted mistake was not found, or no longer fits the source: `cargo xtask mutants NAME`",
     )?;
-    println!("all is well, after {:.0} s", start.elapsed().as_secs_f64());
+    let well = if not_tested.is_empty() { "all is well" } else { "all that was tested is well" };
+    println!("{well}, after {:.0} s", start.elapsed().as_secs_f64());
+    for line in not_tested {
+        println!("{line}");
+    }
     Ok(())
 }
 
@@ -120,8 +125,10 @@ fn mutants() -> Result<Option<u64>> {
     Ok(None)
 }
 
-fn go(stage: Stage) -> Result<()> {
+/// Runs a stage. Answers what it says was not tested.
+fn go(stage: Stage) -> Result<Vec<String>> {
     let Stage { name, call, advice, tests } = stage;
+    let mut not_tested = Vec::new();
     timed(
         name,
         || {
@@ -134,10 +141,12 @@ fn go(stage: Stage) -> Result<()> {
             if tests && ran == 0 {
                 bail!("{text}\nno test ran: {shown}");
             }
+            not_tested = untested(&text);
             Ok(tests.then_some(ran))
         },
         advice,
-    )
+    )?;
+    Ok(not_tested)
 }
 
 fn timed(name: &str, work: impl FnOnce() -> Result<Option<u64>>, advice: &str) -> Result<()> {
@@ -165,6 +174,11 @@ fn passed(text: &str) -> u64 {
     counts.filter_map(|n| n.parse::<u64>().ok()).sum()
 }
 
+/// The lines in which tests say that they lack something here.
+fn untested(text: &str) -> Vec<String> {
+    text.lines().filter(|l| l.starts_with("not tested: ")).map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +188,12 @@ mod tests {
         let text = "running 2 tests\ntest result: ok. 2 passed; 0 failed\n\ntest result: ok. 40 passed; 0 failed";
         assert_eq!(passed(text), 42);
         assert_eq!(passed("no tests here"), 0);
+    }
+
+    #[test]
+    fn what_was_not_tested_is_repeated() {
+        let text = "test a ... ok\nnot tested: a: it needs b\nnote: not tested: c\n";
+        assert_eq!(untested(text), ["not tested: a: it needs b"]);
     }
 
     #[test]

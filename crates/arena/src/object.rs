@@ -151,12 +151,7 @@ impl Map {
         kind: Kind,
         prepare: impl FnOnce(u32, u32) -> Result<(), ArenaError>,
     ) -> Result<Place, ArenaError> {
-        let index = match self.free_slot() {
-            Ok(index) => index,
-            Err(full) if self.recover_dead() == 0 => return Err(full),
-            // The bits of the dead stood on some.
-            Err(_) => self.free_slot()?,
-        };
+        let index = self.without_the_dead(|| self.free_slot())?;
         let o = self.object(index);
         // Relaxed: under admin.
         let generation = Head(o.head.load(Ordering::Relaxed)).generation().wrapping_add(1);
@@ -177,6 +172,14 @@ impl Map {
         // Release: I1, publishes the object.
         o.head.store(head.0, Ordering::Release);
         Ok(Place { index, head })
+    }
+
+    /// Claims something; if there is none, once more without the dead, whose bits may stand on what was removed.
+    fn without_the_dead<T>(&'static self, claim: impl Fn() -> Result<T, ArenaError>) -> Result<T, ArenaError> {
+        match claim() {
+            Err(_) if self.recover_dead() > 0 => claim(),
+            other => other,
+        }
     }
 
     fn free_slot(&'static self) -> Result<u32, ArenaError> {
@@ -289,7 +292,11 @@ impl Map {
     ///
     /// # Errors
     /// `CellsFull`.
-    pub fn claim_cells(&self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
+    pub fn claim_cells(&'static self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
+        self.without_the_dead(|| self.free_cells(object, generation, count))
+    }
+
+    fn free_cells(&self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
         self.clear_dead();
         let capacity = self.geometry().cells;
         let mut run = 0;
@@ -328,7 +335,11 @@ impl Map {
     ///
     /// # Errors
     /// `BlocksFull`.
-    pub fn claim_blocks(&self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
+    pub fn claim_blocks(&'static self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
+        self.without_the_dead(|| self.free_blocks(object, generation, count))
+    }
+
+    fn free_blocks(&self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
         self.clear_dead();
         let capacity = self.geometry().blocks;
         let mut run = 0;

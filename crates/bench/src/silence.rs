@@ -28,21 +28,28 @@ extern "C" fn caught(_signal: i32, info: *mut libc::siginfo_t, _context: *mut li
     unsafe { libc::_exit(0) };
 }
 
-/// From here on this process may end, and nothing else.
-fn forbid() {
+/// What the kernel calls on SIGSYS.
+pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// From here on the kernel makes these system calls of this process, and raises SIGSYS in place of any other. The handler
+/// keeps to what a handler may do: atomics, and the calls that are let through.
+///
+/// # Panics
+/// When the kernel has no such filters.
+pub fn catch_all_but(these: &[libc::c_long], handler: Handler) {
     let rule = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
-    let filter = [
-        // The number of the call.
-        rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_exit_group as u32, 0, 1),
-        rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
-        rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_TRAP, 0, 0),
-    ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-    // SAFETY: the program and the action are valid for the calls; the handler touches an atomic and ends the process.
+    // The number of the call.
+    let mut filter = vec![rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
+    for call in these {
+        filter.push(rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, *call as u32, 0, 1));
+        filter.push(rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0));
+    }
+    filter.push(rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_TRAP, 0, 0));
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the program and the action are valid for the calls; the handler has the arguments that SA_SIGINFO promises.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = caught as *const () as usize;
+        action.sa_sigaction = handler as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO;
         assert_eq!(libc::sigaction(libc::SIGSYS, &action, std::ptr::null_mut()), 0);
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
@@ -69,7 +76,8 @@ pub fn system_call_after<T>(prepare: impl FnOnce() -> T, mut operation: impl FnM
     let child = Child::fork(|| {
         let mut on = prepare();
         (0..10).for_each(|_| operation(&mut on));
-        forbid();
+        // It may end, and nothing else.
+        catch_all_but(&[libc::SYS_exit_group], caught);
         note.store(BEGUN, Ordering::SeqCst);
         (0..1000).for_each(|_| operation(&mut on));
         note.store(DONE, Ordering::SeqCst);

@@ -5,6 +5,7 @@
 
 use chappe::plan9::{Lock, Usem, semacquire, semrelease};
 use chappe_bench::process::{Child, shared};
+use chappe_bench::silence::catch_all_but;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 const OTHER: usize = 0;
@@ -25,35 +26,13 @@ extern "C" fn caught(_signal: i32, info: *mut libc::siginfo_t, _context: *mut li
     counts[which].fetch_add(1, Ordering::SeqCst);
 }
 
-/// From here on this process's system calls are counted instead of made.
-fn intercept() {
-    let rule = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
-    let filter = [
-        // The number of the call.
-        rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_exit_group as u32, 1, 0),
-        rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_rt_sigreturn as u32, 0, 1),
-        rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
-        rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_TRAP, 0, 0),
-    ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-    // SAFETY: the program and the action are valid for the calls; the handler touches atomics only.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = caught as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        assert_eq!(libc::sigaction(libc::SIGSYS, &action, std::ptr::null_mut()), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
-    }
-}
-
 /// Futex calls, and others, of a thousand runs of the operation.
 fn calls(mut operation: impl FnMut()) -> (u32, u32) {
     let counts = shared::<Counts>();
     let child = Child::fork(|| {
         COUNTS.store(std::ptr::from_ref(counts).cast_mut(), Ordering::SeqCst);
-        intercept();
+        // Its calls are counted instead of made.
+        catch_all_but(&[libc::SYS_exit_group, libc::SYS_rt_sigreturn], caught);
         (0..1000).for_each(|_| operation());
         counts[2].store(1, Ordering::SeqCst);
     });

@@ -5,7 +5,25 @@
 mod house;
 
 use chappe::{Arena, ArenaOptions, Condvar, LockError, Mutex, MutexGuard, Pool, Semaphore};
-use house::House;
+use house::{House, ROLE, eventually, listen, say};
+
+/// What children do; nothing when it is run as a test.
+#[test]
+fn actor() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let (pool, mutex) = (Pool::open("small/p").unwrap(), Mutex::<[u64; 8]>::open("small/m").unwrap());
+    std::thread::scope(|s| {
+        if role == "locks" {
+            s.spawn(|| {
+                std::mem::forget(mutex.lock().unwrap());
+                say("has it");
+                listen();
+            });
+        } else {
+            s.spawn(|| drop(pool.acquire_many(8)));
+        }
+    });
+}
 
 /// Nothing of the two may lie in one place.
 fn apart(one: &u64, other: &u64) {
@@ -132,4 +150,43 @@ fn a_handle_of_a_removed_pool_sees_no_holders() {
                 || Mutex::<()>::remove("o", false).is_ok()
         );
     }
+}
+
+/// A process dies after what it waited for, or held, was removed; nobody watches for deaths. Who needs all the room there is
+/// gets it.
+#[test]
+fn the_room_of_what_was_removed_under_one_that_died_is_there() {
+    let house = House::new("slots-room");
+    let options = ArenaOptions { cells: Some(8), data: Some(64), ..Default::default() };
+    let arena = Arena::create("small", &options).unwrap();
+    for role in ["waits", "locks"] {
+        let (pool, mutex) = (Pool::create("small/p", 9).unwrap(), Mutex::create("small/m", [0u64; 8]).unwrap());
+        let held = pool.acquire_many(2).unwrap();
+        let mut actor = house.actor(role);
+        match role {
+            "waits" => eventually("it waits", || !pool.waiters().is_empty()),
+            _ => assert_eq!(actor.hear(), "has it"),
+        }
+        let pid = actor.child.id() as i32;
+        // SAFETY: a child of ours; its status is not wanted.
+        let stopped = unsafe {
+            libc::kill(pid, libc::SIGSTOP) == 0 && libc::waitpid(pid, std::ptr::null_mut(), libc::WUNTRACED) == pid
+        };
+        assert!(stopped);
+        Pool::remove("small/p", true).unwrap();
+        Mutex::<()>::remove("small/m", true).unwrap();
+        drop((held, mutex));
+        let again = || match role {
+            "waits" => Pool::create("small/all", 9).map(drop).map_err(|e| e.to_string()),
+            _ => Mutex::create("small/all", [0u64; 8]).map(drop).map_err(|e| e.to_string()),
+        };
+        assert!(again().is_err(), "{role}: what a living process may have in use is given to another");
+        actor.kill();
+        again().unwrap();
+        match role {
+            "waits" => Pool::remove("small/all", false).unwrap(),
+            _ => Mutex::<()>::remove("small/all", false).unwrap(),
+        }
+    }
+    assert_eq!(arena.capacity().objects_used, 0);
 }

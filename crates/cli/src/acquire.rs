@@ -10,7 +10,7 @@ use crate::args::Acquire;
 use crate::job::{Start, wants_own_group};
 use crate::look::{Name, arena_of, ms};
 use crate::supervise::{Ended, Watch};
-use crate::take;
+use crate::take::{self, Until};
 use crate::terminal::Terminal;
 use crate::{keep, signals, tell};
 use anyhow::anyhow;
@@ -39,7 +39,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     chappe::set_label(&label(&a.command));
     let pools = take::pools(a).map_err(failed)?;
     let began = Instant::now();
-    let (index, mut held) = take::wait(a, &pools)?;
+    let (index, mut held) = take::wait(&pools, a.count, Until::of(a.timeout, a.nonblock), json)?;
     let waited = began.elapsed();
 
     let pool = &pools[index];

@@ -32,7 +32,7 @@ Examples:
   chappe acquire -n 4 --create=8 cpu -- make -j4
   chappe show licences
   chappe jobserver --permits 8 -- make -j
-  chappe sem create ready; chappe sem down ready
+  chappe sem create ready --value 1; chappe sem down ready
 
 Environment:
   CHAPPE_DIR       where arenas lie instead of /dev/shm/chappe-UID: a

@@ -47,12 +47,12 @@ mod tokens;
 pub use fifo::clean_up;
 
 use crate::acquire::{self, FAILED, say};
-use crate::args::{Acquire, Jobserver};
+use crate::args::Jobserver;
 use crate::change::permits;
 use crate::job::{Start, wants_own_group};
 use crate::look::{arena_of, ms};
 use crate::supervise::Watch;
-use crate::take;
+use crate::take::{self, Until};
 use crate::terminal::Terminal;
 use crate::{Failure, keep, tell};
 use anyhow::{Result, bail};
@@ -77,7 +77,7 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
     makeflags::check(&a.command[0]).map_err(failed)?;
     let pool = [slots(a).map_err(failed)?];
     let began = Instant::now();
-    let (_, mut first) = take::wait(&patience(a), &pool)?;
+    let (_, mut first) = take::wait(&pool, 1, Until::of(a.timeout, a.nonblock), json)?;
     let waited = began.elapsed();
     let lease = a.pool.is_some().then(|| first.lease()).transpose().map_err(|e| failed(e.into()))?;
 
@@ -177,19 +177,6 @@ fn slots(a: &Jobserver) -> Result<Pool> {
         Some(0) => bail!("a job server needs one slot at least"),
         Some(wanted) if wanted != has => Err(PoolError::OtherSize { name: pool.name(), has, wanted }.into()),
         _ => Ok(pool),
-    }
-}
-
-/// How the first slot is waited for.
-fn patience(a: &Jobserver) -> Acquire {
-    Acquire {
-        pools: Vec::new(),
-        count: 1,
-        timeout: a.timeout,
-        nonblock: a.nonblock,
-        create: None,
-        grace: a.grace,
-        command: Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The line that says what chappe waits for: our place in the queue, and who has it.
 //!
-//! Only where stderr is a terminal and we are in its foreground. It is rewritten in place and erased when the wait is
+//! Only where stderr is a terminal and we are in its foreground, and not with --json. It is rewritten in place and erased when the wait is
 //! over, also when a signal ends it: the thread that writes the line holds the signals back until it has erased it.
 
 use crate::look::{holder_text, permits_text};
@@ -21,9 +21,10 @@ pub struct Line {
 }
 
 impl Line {
-    /// Begins to show what `text` says, if there is a terminal. Without it nothing is lost, so nothing of it is an error.
-    pub fn show(text: impl Fn() -> String + Send + 'static) -> Option<Line> {
-        if !std::io::stderr().is_terminal() {
+    /// Begins to show what `text` says, if there is a terminal and `json` is not wanted there. Without it nothing is lost,
+    /// so nothing of it is an error.
+    pub fn show(json: bool, text: impl Fn() -> String + Send + 'static) -> Option<Line> {
+        if json || !std::io::stderr().is_terminal() {
             return None;
         }
         let (stop, stopped) = UnixStream::pair().ok()?;

@@ -1,4 +1,4 @@
-//! The command `chappe`: pools of permits for shell users.
+//! The command `chappe`: pools of permits, semaphores and a job server for shell users.
 //!
 //! [`args`] says what can be written, [`acquire`] is the main job: it takes a permit, starts the job ([`job`]), stays
 //! with it ([`supervise`]) and sees what it leaves behind ([`keep`]). [`jobserver`] gives a build's processes permits one
@@ -44,9 +44,15 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => {
-            // Nothing can be done if there is nobody to tell.
-            let _ = e.print();
-            return ExitCode::from(if e.use_stderr() { wrong_usage() } else { 0 });
+            let status = if e.use_stderr() { wrong_usage() } else { 0 };
+            if status != 0 && asks_for_json() {
+                let text = e.to_string();
+                tell_failure(text.trim_start_matches("error: ").trim_end(), status);
+            } else {
+                // Nothing can be done if there is nobody to tell.
+                let _ = e.print();
+            }
+            return ExitCode::from(status);
         }
     };
     let json = cli.json;
@@ -54,16 +60,24 @@ fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
             let text = failure.why.to_string();
-            if !json {
-                tell(format_args!("chappe: {text}"));
-            } else if failure.status == 1 {
-                tell(json!({ "error": text }));
+            if json {
+                tell_failure(&text, failure.status);
             } else {
-                tell(json!({ "error": text, "status": failure.status }));
+                tell(format_args!("chappe: {text}"));
             }
             ExitCode::from(failure.status)
         }
     }
+}
+
+/// Says as JSON that it failed.
+fn tell_failure(text: &str, status: u8) {
+    tell(if status == 1 { json!({ "error": text }) } else { json!({ "error": text, "status": status }) });
+}
+
+/// Whether a command line that could not be parsed asks for JSON. What is behind `--` is the job's.
+fn asks_for_json() -> bool {
+    std::env::args_os().skip(1).take_while(|a| a != "--").any(|a| a == "--json")
 }
 
 /// What runs a command fails as env(1) does, also when it is misspelt.

@@ -19,7 +19,7 @@ pub fn run(command: &SemCommand, json: bool) -> Result<u8, Failure> {
         SemCommand::Create { name, value, barging } => done(create(name, *value, *barging), json)?,
         SemCommand::Up { name, count } => done(up(name, *count), json)?,
         SemCommand::Down { name, timeout, nonblock } => {
-            let taken = down(name, *timeout, *nonblock)?;
+            let taken = down(name, *timeout, *nonblock, json)?;
             done(Ok(taken), json)?;
         }
         SemCommand::Value { name } => {
@@ -50,13 +50,13 @@ fn remove(name: &str, force: bool) -> anyhow::Result<Value> {
     Ok(json!({ "removed": name }))
 }
 
-fn down(name: &str, timeout: Option<Duration>, nonblock: bool) -> Result<Value, Failure> {
+fn down(name: &str, timeout: Option<Duration>, nonblock: bool, json: bool) -> Result<Value, Failure> {
     chappe::set_label(&format!("chappe sem down {name}"));
     let sem = Semaphore::open(name).map_err(|e| failed(e.into()))?;
     let began = Instant::now();
     let line = || {
         let sem = sem.clone();
-        Line::show(move || line::for_semaphore(&sem))
+        Line::show(json, move || line::for_semaphore(&sem))
     };
     let got = match (sem.try_down(), timeout) {
         (Err(DownError::WouldBlock), None) if !nonblock => {

@@ -94,11 +94,26 @@ pub fn open(name: &str, create: Option<Option<u64>>, n: u32) -> Result<Pool> {
     }
 }
 
+/// How long to wait.
 #[derive(Clone, Copy)]
-enum Until {
+pub enum Until {
+    /// Not at all.
     Now,
+    /// As long as it takes.
     Forever,
+    /// Until this time is over.
     Over(Duration),
+}
+
+impl Until {
+    /// As `--timeout` and `--nonblock` have it.
+    pub fn of(timeout: Option<Duration>, nonblock: bool) -> Until {
+        match timeout {
+            _ if nonblock => Until::Now,
+            Some(patience) => Until::Over(patience),
+            None => Until::Forever,
+        }
+    }
 }
 
 fn take(pools: &[Pool], n: u32, until: Until) -> Result<(usize, Held<'_>), AcquireError> {
@@ -119,21 +134,15 @@ fn take(pools: &[Pool], n: u32, until: Until) -> Result<(usize, Held<'_>), Acqui
     Ok((at, Held::One(permit)))
 }
 
-/// Takes it, waiting as long as was asked for. Answers also of which pool.
+/// Takes a permit of one of the pools, or `n` of the only one. Answers also of which pool.
 ///
 /// # Errors
 /// With the status that says which kind of failure it is; says what is waited for, and who has it.
-pub fn wait<'a>(a: &Acquire, pools: &'a [Pool]) -> Result<(usize, Held<'a>), Failure> {
-    let n = a.count;
-    let until = match a.timeout {
-        _ if a.nonblock => Until::Now,
-        Some(patience) => Until::Over(patience),
-        None => Until::Forever,
-    };
+pub fn wait(pools: &[Pool], n: u32, until: Until, json: bool) -> Result<(usize, Held<'_>), Failure> {
     let got = match (take(pools, n, Until::Now), until) {
         (Err(AcquireError::WouldBlock), Until::Forever | Until::Over(_)) => {
             let all = pools.to_vec();
-            let _line = Line::show(move || line::for_pools(&all, n));
+            let _line = Line::show(json, move || line::for_pools(&all, n));
             take(pools, n, until)
         }
         (got, _) => got,

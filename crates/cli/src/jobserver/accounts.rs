@@ -331,3 +331,181 @@ impl Accounts {
         from.take() && self.offer(now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fifo::Place;
+    use super::*;
+
+    /// Accounts of fifos that are there, and clients that are not: what a client would do to its fifo is done here.
+    struct Books {
+        all: Accounts,
+        place: Place,
+    }
+
+    impl Books {
+        fn new() -> Books {
+            Books { all: Accounts::default(), place: Place::make().unwrap() }
+        }
+
+        /// Somebody opens the next fifo; it is not known yet who.
+        fn opened(&mut self) -> usize {
+            let next = self.all.next(|| self.place.fifo()).unwrap();
+            next.state = State::Next;
+            let watch = next.fifo.watch;
+            self.all.hear(&[News { watch, opened: true, closed: false }], &Rc::default());
+            self.all.all.iter().position(|a| a.fifo.watch == watch).unwrap()
+        }
+
+        /// `pid` opens the next fifo, is seen, and is offered so many tokens.
+        fn client(&mut self, pid: i32, tokens: usize) -> usize {
+            let at = self.opened();
+            self.look(&[(at, &[pid])], &[], &[]);
+            for _ in 0..tokens {
+                assert!(self.all.all[at].put(Instant::now()));
+            }
+            at
+        }
+
+        fn closed(&mut self, at: usize) {
+            let watch = self.all.all[at].fifo.watch;
+            self.all.hear(&[News { watch, opened: false, closed: true }], &Rc::default());
+        }
+
+        /// A look in which these have these fifos open, these live without one, and these are orphans. Answers how many
+        /// tokens came back.
+        fn look(&mut self, holders: &[(usize, &[i32])], living: &[i32], orphans: &[i32]) -> i64 {
+            let holders: Vec<_> = holders.iter().map(|(at, pids)| (self.all.all[*at].fifo.inode, *pids)).collect();
+            let before: Vec<_> = self.all.all.iter().map(|a| (a.opens, a.closes)).collect();
+            self.all.count(Instant::now());
+            self.all.judge(&Seen::made_up(&holders, living, orphans), &before)
+        }
+
+        fn takes(&mut self, at: usize) {
+            assert!(self.all.all[at].fifo.take());
+            self.all.count(Instant::now());
+        }
+
+        fn gives(&mut self, at: usize) {
+            assert!(self.all.all[at].fifo.put());
+            self.all.count(Instant::now());
+        }
+
+        /// Of one fifo: what is given and what is in it, by the books, and what is really in it.
+        fn of(&self, at: usize) -> (i64, i64, i64) {
+            let a = &self.all.all[at];
+            (a.given, a.bytes, a.fifo.bytes())
+        }
+    }
+
+    #[test]
+    fn i1_what_a_dead_client_had_comes_back_and_what_it_left_is_taken_out() {
+        let mut books = Books::new();
+        let at = books.client(20, 3);
+        books.takes(at);
+        books.takes(at);
+        assert_eq!((books.of(at), books.all.most), ((3, 1, 1), 3));
+        books.closed(at);
+        assert_eq!(books.look(&[], &[], &[]), 2);
+        assert_eq!((books.of(at), books.all.all[at].state), ((0, 0, 0), State::Free));
+        assert_eq!((books.all.given(), books.all.recovered), (0, 2));
+    }
+
+    #[test]
+    fn i1_nothing_comes_back_while_a_client_has_the_fifo_open_or_lives() {
+        let mut books = Books::new();
+        let at = books.client(20, 1);
+        books.takes(at);
+        // One of two who share it closes it.
+        books.closed(at);
+        assert_eq!((books.look(&[(at, &[20])], &[], &[]), books.all.all[at].state), (0, State::Busy));
+        books.closed(at);
+        assert_eq!((books.look(&[], &[20], &[]), books.all.all[at].state), (0, State::Away));
+        assert_eq!(books.all.given(), 1);
+        assert_eq!((books.look(&[], &[], &[]), books.all.given()), (1, 0));
+    }
+
+    #[test]
+    fn i1_who_opens_it_while_it_is_looked_at_is_not_judged() {
+        let mut books = Books::new();
+        let at = books.client(20, 1);
+        books.takes(at);
+        books.closed(at);
+        let before: Vec<_> = books.all.all.iter().map(|a| (a.opens, a.closes)).collect();
+        let watch = books.all.all[at].fifo.watch;
+        books.all.hear(&[News { watch, opened: true, closed: false }], &Rc::default());
+        assert_eq!(books.all.judge(&Seen::default(), &before), 0);
+        assert_eq!((books.all.all[at].state, books.all.given()), (State::Busy, 1));
+        assert!(books.all.all[at].is_unclear());
+    }
+
+    #[test]
+    fn i2_a_lost_token_stays_away_as_long_as_an_orphan_that_was_not_there() {
+        let mut books = Books::new();
+        let at = books.opened();
+        books.look(&[(at, &[20])], &[], &[7]);
+        for _ in 0..2 {
+            assert!(books.all.offer(Instant::now()));
+            books.takes(at);
+        }
+        books.closed(at);
+        assert_eq!((books.look(&[], &[], &[7, 21]), books.all.given()), (1, 1));
+        assert_eq!((books.look(&[], &[], &[7]), books.all.given()), (1, 0));
+    }
+
+    #[test]
+    fn i3_what_nobody_was_given_is_taken_out() {
+        let mut books = Books::new();
+        let at = books.client(20, 1);
+        for _ in 0..3 {
+            books.gives(at);
+        }
+        assert_eq!((books.of(at), books.all.given()), ((1, 1, 1), 1));
+    }
+
+    #[test]
+    fn i3_a_token_may_be_given_back_in_another_fifo() {
+        // By who has both.
+        let mut books = Books::new();
+        let (one, two) = (books.client(20, 1), books.client(20, 0));
+        books.takes(one);
+        books.gives(two);
+        assert_eq!((books.of(one), books.of(two)), ((0, 0, 0), (1, 1, 1)));
+        // By who closed the one that it was taken from.
+        let mut books = Books::new();
+        let one = books.client(20, 1);
+        books.takes(one);
+        books.closed(one);
+        books.look(&[], &[20], &[]);
+        let two = books.client(20, 0);
+        assert_eq!(books.all.all[one].state, State::Away);
+        books.gives(two);
+        assert_eq!((books.all.all[one].state, books.of(one), books.of(two)), (State::Free, (0, 0, 0), (1, 1, 1)));
+    }
+
+    #[test]
+    fn i3_whose_a_token_is_is_not_decided_before_it_is_known_who_has_the_fifos() {
+        let mut books = Books::new();
+        let one = books.client(20, 1);
+        books.takes(one);
+        // Opened again, by whom is not known yet; it may be who gives now in another.
+        let watch = books.all.all[one].fifo.watch;
+        books.all.hear(&[News { watch, opened: true, closed: false }], &Rc::default());
+        let two = books.client(30, 0);
+        books.gives(two);
+        assert_eq!((books.of(one), books.of(two)), ((1, 0, 0), (0, 1, 1)));
+        books.look(&[(one, &[30])], &[], &[]);
+        books.all.count(Instant::now());
+        assert_eq!((books.of(one), books.of(two)), ((0, 0, 0), (1, 1, 1)));
+    }
+
+    #[test]
+    fn i4_nothing_is_offered_before_it_is_known_who_has_the_fifo() {
+        let mut books = Books::new();
+        let at = books.opened();
+        assert!(!books.all.offer(Instant::now()));
+        books.look(&[(at, &[20])], &[], &[]);
+        assert!(books.all.offer(Instant::now()));
+        assert_eq!(books.of(at), (1, 1, 1));
+    }
+}

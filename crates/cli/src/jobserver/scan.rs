@@ -10,10 +10,12 @@
 //!   descends from one that was looked at and counted.
 //!
 //! A process counts as dead once its memory is gone: the files go next, then its children get another parent. So the
-//! child of such a one is an orphan, too. What may not be looked at and descends from us has everything.
+//! child of such a one is an orphan, too. What may not be looked at and descends from us has everything. What may not even
+//! be asked for its parent (another user's, where /proc is mounted with hidepid=1) is taken for none of ours.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 
 /// A process, and not another one that has its number later.
@@ -70,7 +72,7 @@ impl Seen {
 const ROUNDS: usize = 200;
 
 /// Looks. `me` is this process, `job` the job's first process; `name` is what the names of the fifos begin with.
-/// `None`: too much was going on.
+/// `None`: too much was going on, or /proc cannot be read.
 pub fn look(me: i32, job: i32, name: &str) -> Option<Seen> {
     let mut all: HashMap<i32, Entry> = HashMap::new();
     let mut seen = Seen::default();
@@ -82,7 +84,7 @@ pub fn look(me: i32, job: i32, name: &str) -> Option<Seen> {
                 continue;
             }
             news = true;
-            let Some(mut entry) = fs::read(format!("/proc/{pid}/stat")).ok().and_then(|s| parse(&s)) else { continue };
+            let Some(mut entry) = entry_of(fs::read(format!("/proc/{pid}/stat"))).ok()? else { continue };
             if entry.lives {
                 let id = Id { pid, start: entry.start };
                 seen.living.insert(id, entry.parent);
@@ -126,6 +128,26 @@ fn descends(all: &HashMap<i32, Entry>, from: i32, mut pid: i32) -> bool {
     false
 }
 
+/// What a process's stat says. `None`: it is gone.
+///
+/// # Errors
+/// That we could not look: out of descriptors, say.
+fn entry_of(stat: io::Result<Vec<u8>>) -> io::Result<Option<Entry>> {
+    match stat {
+        Ok(stat) => Ok(parse(&stat)),
+        Err(e) if is_gone(&e) => Ok(None),
+        // It stays in the listing, so it must be known, or no listing would be without news.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            Ok(Some(Entry { parent: 0, start: 0, lives: true, dark: false }))
+        }
+        Err(e) => Err(e),
+    }
+}
+
+fn is_gone(e: &io::Error) -> bool {
+    e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(libc::ESRCH)
+}
+
 /// `pid (name) state parent ...`, where the name may have anything in it.
 fn parse(stat: &[u8]) -> Option<Entry> {
     let after = stat.iter().rposition(|b| *b == b')')?;
@@ -139,8 +161,7 @@ fn parse(stat: &[u8]) -> Option<Entry> {
 fn files(pid: i32, slash: &str, mut with: impl FnMut(Inode)) -> bool {
     let list = match fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(list) => list,
-        // Gone.
-        Err(e) => return e.kind() != std::io::ErrorKind::PermissionDenied,
+        Err(e) => return is_gone(&e),
     };
     for path in list.filter_map(|e| Some(e.ok()?.path())) {
         // The name first: to ask for more may wait for a file system that is far away.
@@ -150,6 +171,21 @@ fn files(pid: i32, slash: &str, mut with: impl FnMut(Inode)) -> bool {
         }
     }
     true
+}
+
+#[cfg(test)]
+impl Seen {
+    /// As if these had these files, these lived without one, and these were orphans.
+    pub fn made_up(holders: &[(Inode, &[i32])], living: &[i32], orphans: &[i32]) -> Seen {
+        let ids = |pids: &[i32]| pids.iter().map(|pid| Id { pid: *pid, start: 1 }).collect::<Vec<_>>();
+        let all = holders.iter().flat_map(|(_, pids)| ids(pids)).chain(ids(living)).chain(ids(orphans));
+        Seen {
+            living: all.map(|id| (id, 1)).collect(),
+            holders: holders.iter().map(|(inode, pids)| (*inode, ids(pids))).collect(),
+            orphans: ids(orphans).into_iter().collect(),
+            opaque: false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -182,6 +218,22 @@ mod tests {
         let mut pids: Vec<i32> = seen.orphans.iter().map(|o| o.pid).collect();
         pids.sort_unstable();
         assert_eq!(pids, [23, 24, 33]);
+    }
+
+    #[test]
+    fn who_may_not_be_looked_at_is_known_and_none_of_ours() {
+        let failed = |number| entry_of(Err(io::Error::from_raw_os_error(number)));
+        for number in [libc::EPERM, libc::EACCES] {
+            let shut = failed(number).unwrap().expect("an entry");
+            let all = HashMap::from([(20, entry(10, true)), (40, shut), (41, entry(40, true))]);
+            let mut seen = Seen::default();
+            judge(&all, 10, 20, &mut seen);
+            assert_eq!((seen.orphans.len(), seen.opaque), (0, false));
+        }
+        for number in [libc::ENOENT, libc::ESRCH] {
+            assert!(failed(number).unwrap().is_none());
+        }
+        assert!(failed(libc::EMFILE).is_err());
     }
 
     #[test]

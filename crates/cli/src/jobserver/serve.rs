@@ -11,6 +11,7 @@ use super::accounts::{Account, Accounts, State};
 use super::fifo::{Fifo, Place};
 use super::scan;
 use super::tokens::Tokens;
+use crate::acquire::say;
 use crate::tell;
 use serde_json::json;
 use std::collections::HashSet;
@@ -30,6 +31,10 @@ const GATHER: Duration = Duration::from_millis(2);
 const MOURN: Duration = Duration::from_millis(50);
 /// For how long a second spare token of a shared pool is kept. Thrice in it, it is seen whether others wait.
 const SPARE: Duration = Duration::from_millis(30);
+/// When a permit is asked for again after that failed: processes end, and make room.
+const AGAIN: Duration = Duration::from_millis(200);
+/// After so many looks in a row that saw nothing it is said aloud.
+const BLIND: u32 = 3;
 
 /// The server, as its starter has it.
 pub struct Server {
@@ -109,11 +114,14 @@ struct Work {
     pace: Duration,
     /// Since when there is more than one spare token of a shared pool, or one that others wait for.
     extra: Option<Instant>,
-    /// When a shared pool may be asked again.
+    /// When the pool may be asked again.
     ask_after: Instant,
     /// Whether others waited, and when that was seen.
     others: (bool, Instant),
-    broken: bool,
+    /// It was said that permits cannot be had.
+    complained: bool,
+    /// How many looks in a row saw nothing.
+    blind: u32,
 }
 
 impl Work {
@@ -136,7 +144,8 @@ impl Work {
             extra: None,
             ask_after: now,
             others: (false, now),
-            broken: false,
+            complained: false,
+            blind: 0,
         }
     }
 
@@ -215,6 +224,16 @@ impl Work {
             if back > 0 && self.json {
                 tell(json!({ "event": "recovered", "tokens": back }));
             }
+            self.blind = 0;
+        } else {
+            self.blind = self.blind.saturating_add(1);
+            if self.blind == BLIND {
+                say(
+                    self.json,
+                    "cannot tell who has which job slot: /proc cannot be read, or processes come and go too fast; until \
+                     that ends, killed clients' slots stay away and new clients get none beyond their own",
+                );
+            }
         }
         self.looked = Instant::now();
         self.rested = self.looked + 4 * (self.looked - began);
@@ -231,8 +250,8 @@ impl Work {
         let busy = self.books.all.iter().any(|a| a.state == State::Busy);
         loop {
             let spare = self.hand() + self.books.offered();
-            let enough = self.tokens.is_shared() && (spare > 0 || !busy || now < self.ask_after);
-            if enough || self.broken || !self.tokens.may_ask() {
+            let enough = self.tokens.is_shared() && (spare > 0 || !busy);
+            if enough || now < self.ask_after || !self.tokens.may_ask() {
                 break;
             }
             if let Err(e) = self.tokens.ask() {
@@ -297,15 +316,12 @@ impl Work {
         i64::try_from(self.tokens.all.len()).unwrap_or(i64::MAX) - self.books.given()
     }
 
+    /// A permit could not be had; the next may be. Answers that none came.
     fn complain(&mut self, e: &anyhow::Error) -> bool {
-        if !self.broken {
-            self.broken = true;
-            let text = format!("no more job slots: {e}");
-            if self.json {
-                tell(json!({ "error": text, "status": null }));
-            } else {
-                tell(format_args!("chappe: {text}"));
-            }
+        self.ask_after = Instant::now() + AGAIN;
+        if !self.complained {
+            self.complained = true;
+            say(self.json, &format!("no more job slots for now, it is tried again: {e}"));
         }
         false
     }

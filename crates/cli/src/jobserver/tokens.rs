@@ -54,32 +54,23 @@ pub fn open(first: &SharedFirst) -> MutexGuard<'_, First> {
     first.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One permit: of a pool of our own, or of a shared one. It is given back when this is dropped.
+/// One permit: of a pool of our own, or of a shared one. It is given back when this is dropped; a leased one a moment later.
 pub enum Token {
     Own { _permit: OwnedPermit },
     Leased(Keeper),
 }
 
-/// The thread that has a permit. It gives it back when this is dropped.
+/// The thread that has a permit. It gives it back when `back` is dropped.
 pub struct Keeper {
-    back: Option<Sender<()>>,
+    back: Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        drop(self.back.take());
-    }
-}
-
 impl Keeper {
-    /// Gives it back, and waits until that is done.
-    fn end(mut self) {
-        drop(self.back.take());
-        if let Some(thread) = self.thread.take() {
-            // It cannot panic in a way that matters here.
-            let _ = thread.join();
-        }
+    /// Has it give the permit back. It has done so when the thread has ended.
+    fn let_go(self) -> Option<JoinHandle<()>> {
+        drop(self.back);
+        self.thread
     }
 }
 
@@ -93,6 +84,8 @@ pub struct Tokens {
     tell: Sender<Result<Sender<()>, Error>>,
     wake: Arc<UnixStream>,
     asking: Option<JoinHandle<()>>,
+    /// Those that are giving their permits back. They need the lease for it: it may not go before them.
+    going: Vec<JoinHandle<()>>,
     /// How many came in all.
     arrived: usize,
     /// Those that we have.
@@ -113,6 +106,7 @@ impl Tokens {
             tell,
             wake: Arc::new(wake),
             asking: None,
+            going: Vec::new(),
             arrived: 0,
             all: Vec::new(),
         }
@@ -150,18 +144,22 @@ impl Tokens {
     /// The pool's.
     pub fn come(&mut self) -> Result<bool, Error> {
         let Ok(got) = self.came.try_recv() else { return Ok(false) };
-        self.add(got?);
+        let got = got.inspect_err(|_| self.asking = None)?;
+        self.add(got);
         Ok(true)
     }
 
     fn add(&mut self, back: Sender<()>) {
         self.arrived += 1;
-        self.all.push(Token::Leased(Keeper { back: Some(back), thread: self.asking.take() }));
+        self.all.push(Token::Leased(Keeper { back, thread: self.asking.take() }));
     }
 
     /// Gives one back.
     pub fn give_back(&mut self) {
-        self.all.pop();
+        self.going.retain(|thread| !thread.is_finished());
+        if let Some(Token::Leased(keeper)) = self.all.pop() {
+            self.going.extend(keeper.let_go());
+        }
     }
 
     /// Gives back all but so many, and waits until that is done. The others go with the process.
@@ -177,11 +175,13 @@ impl Tokens {
         {
             self.add(back);
         }
-        let keepers = self.all.drain(but.min(self.all.len())..).filter_map(|token| match token {
-            Token::Leased(keeper) => Some(keeper),
-            Token::Own { .. } => None,
-        });
-        keepers.for_each(Keeper::end);
+        while self.all.len() > but {
+            self.give_back();
+        }
+        for thread in self.going {
+            // It cannot panic in a way that matters here.
+            let _ = thread.join();
+        }
         std::mem::forget(self.all);
     }
 
@@ -230,4 +230,74 @@ fn extend(permit: &mut Permit<'_>, first: &SharedFirst) -> Result<i64, Error> {
     }
     first.joined += 1;
     Ok(byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chappe::{Arena, ArenaOptions};
+
+    /// An arena, for as long as this lives.
+    struct Lab(String);
+
+    impl Drop for Lab {
+        fn drop(&mut self) {
+            // If it stays, a file stays.
+            let _ = Arena::remove(&self.0, true);
+        }
+    }
+
+    #[test]
+    fn what_was_given_back_is_free_before_the_lease_goes() {
+        let lab = Lab(format!("test-tokens-{}", std::process::id()));
+        Arena::create(&lab.0, &ArenaOptions::default()).unwrap();
+        for round in 0..20 {
+            let name = format!("{}/p{round}", lab.0);
+            let pool = Pool::create(&name, 3).unwrap();
+            let mut own = pool.acquire().unwrap();
+            let first = First::shared(Some(own.lease().unwrap()));
+            // As somebody has it whom the command left running.
+            let survivor = open(&first).lease.as_ref().unwrap().as_fd().try_clone_to_owned().unwrap();
+            let (wake, _woken) = UnixStream::pair().unwrap();
+            let mut tokens = Tokens::new(pool.clone(), first.clone(), 2, wake);
+            for _ in 0..2 {
+                tokens.ask().unwrap();
+                while !tokens.come().unwrap() {
+                    std::thread::yield_now();
+                }
+            }
+            tokens.give_back();
+            tokens.end(0);
+            drop(open(&first).lease.take());
+            assert_eq!(pool.available(), 2, "round {round}");
+            drop(survivor);
+        }
+    }
+
+    #[test]
+    fn one_that_could_not_be_had_may_be_asked_for_again() {
+        let (wake, _woken) = UnixStream::pair().unwrap();
+        let lab = Lab(format!("test-asking-{}", std::process::id()));
+        Arena::create(&lab.0, &ArenaOptions::default()).unwrap();
+        let pool = Pool::create(&format!("{}/p", lab.0), 2).unwrap();
+        let first = First::shared(Some(pool.acquire().unwrap().lease().unwrap()));
+        let mut tokens = Tokens::new(pool, first.clone(), 1, wake);
+        // It comes, and finds no lease to join.
+        let lease = open(&first).lease.take();
+        tokens.ask().unwrap();
+        let failed = loop {
+            match tokens.come() {
+                Ok(came) => assert!(!came),
+                Err(e) => break e,
+            }
+        };
+        assert!(failed.to_string().contains("ended"), "{failed}");
+        open(&first).lease = lease;
+        assert!(tokens.may_ask());
+        tokens.ask().unwrap();
+        while !tokens.come().unwrap() {
+            std::thread::yield_now();
+        }
+        tokens.end(0);
+    }
 }

@@ -1,6 +1,7 @@
 //! What is wrong is said so that one knows what to do.
 
 use crate::place::{Place, kill};
+use serde_json::Value;
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -314,4 +315,24 @@ fn wrong_usage_is_explained() {
     says(&here.fails(125, &["acquire", "p", "--timeout=1s", "--nonblock", "--", "true"]), &["cannot be used with"]);
     says(&here.fails(125, &["acquire", "p"]), &["required", "<COMMAND>"]);
     says(&here.fails(2, &["lss"]), &["'lss'", "'ls'"]);
+}
+
+#[test]
+fn wrong_usage_is_explained_as_json_too() {
+    let here = Place::new();
+    for (status, args, why) in [
+        (125, &["--json", "acquire", "-n", "0", "p", "--", "true"][..], "0 is not in"),
+        (125, &["jobserver", "--json", "--", "true"], "--permits <N>"),
+        (2, &["lss", "--json"], "'lss'"),
+        (2, &["--json"], "Usage"),
+    ] {
+        let said = here.fails(status, args);
+        let said: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{args:?}: {e}: {said}"));
+        let text = said["error"].as_str().unwrap();
+        assert!(text.contains(why) && !text.starts_with("error"), "{args:?}: {said}");
+        assert_eq!(said["status"], status, "{args:?}");
+    }
+    // The job's own.
+    says(&here.fails(125, &["acquire", "-n", "0", "p", "--", "true", "--json"]), &["0 is not in"]);
+    assert!(here.ok(&["--json", "--help"]).contains("Usage"));
 }

@@ -1,9 +1,11 @@
 //! The job server, as its clients meet it. They are shells here: the protocol is a read and a write.
 
-use crate::place::{Place, Ran, Running, kill, runs, until, wait_for_go};
+use crate::place::{Place, Ran, Running, kill, not_tested, runs, until, wait_for_go};
 use serde_json::Value;
-use std::os::unix::process::ExitStatusExt;
+use std::fs::File;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Shell: what clients do. `take` waits for a slot, `try` does not.
 pub const CLIENT: &str = r#"
@@ -16,15 +18,26 @@ give() { printf + >&3; }
 say() { echo "$2" > "$1.new"; mv "$1.new" "$1"; }
 "#;
 
-/// `chappe --json jobserver` with these options in the background, running a shell script.
-pub fn serve(here: &Place, options: &[&str], script: &str) -> Running {
+/// `chappe --json jobserver` with these options, running a shell script.
+fn server(here: &Place, options: &[&str], script: &str) -> Command {
     let script = format!("{CLIENT}\n{script}");
     let args = [&["--json", "jobserver"], options, &["--", "sh", "-c", &script]].concat();
-    Place::spawn(here.command(&args).env("TMPDIR", here.path()).env_remove("MAKEFLAGS"))
+    let mut c = here.command(&args);
+    c.env("TMPDIR", here.path()).env_remove("MAKEFLAGS");
+    c
 }
 
-/// What chappe said.
+/// The same in the background.
+pub fn serve(here: &Place, options: &[&str], script: &str) -> Running {
+    Place::spawn(&mut server(here, options, script))
+}
+
+/// What chappe said. Its clients may say anything on stderr, but chappe itself JSON alone.
+#[track_caller]
 pub fn events(ran: &Ran) -> Vec<Value> {
+    for line in ran.err.lines() {
+        assert!(!line.starts_with("chappe: ") && !line.starts_with("thread '"), "{line}: {ran:?}");
+    }
     ran.err.lines().filter_map(|l| serde_json::from_str(l).ok()).collect()
 }
 
@@ -137,11 +150,51 @@ fn who_closes_the_fifo_and_lives_keeps_its_slot() {
 #[test]
 fn what_a_client_writes_too_much_is_taken_out() {
     let here = Place::new();
-    let more = "try && echo more; sleep 0.01; ".repeat(20);
-    let script = format!("enter; take; for i in 1 2 3 4 5; do give; done; sleep 0.1; take; {more} true");
-    let ran = serve(&here, &["--permits", "2"], &script).end();
-    // Before it is taken out, it may be read by whoever wrote it.
-    assert!(ran.status == Some(0), "{ran:?}");
+    // Before it is taken out, it may be read by whoever wrote it. So all are read and written back until only one is there.
+    let script = "enter; take; n=5
+        for round in $(seq 500); do
+            while [ $n -gt 0 ]; do give; n=$((n - 1)); done
+            sleep 0.02
+            while try; do n=$((n + 1)); done
+            [ $n -ne 1 ] || break
+        done
+        echo $n; for i in $(seq 20); do try && echo more; sleep 0.01; done; true";
+    let ran = serve(&here, &["--permits", "2"], script).end();
+    assert_eq!((ran.status, ran.out.as_str()), (Some(0), "1\n"), "{ran:?}");
+}
+
+#[test]
+fn a_build_gets_its_slots_although_others_processes_are_hidden() {
+    const CAP_SYS_PTRACE: libc::c_ulong = 19;
+    let here = Place::new();
+    // /proc as `hidepid=1` has it, for somebody who is not exempt from it.
+    let hide = |command: &mut Command| {
+        // SAFETY: system calls only, between fork and exec; all strings are C strings.
+        unsafe {
+            command.pre_exec(|| {
+                let (none, here) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+                let options = c"hidepid=1".as_ptr().cast();
+                let done = libc::unshare(libc::CLONE_NEWNS) == 0
+                    && libc::mount(c"none".as_ptr(), c"/".as_ptr(), none, here, none.cast()) == 0
+                    && libc::mount(c"proc".as_ptr(), c"/proc".as_ptr(), c"proc".as_ptr(), 0, options) == 0
+                    && libc::setgroups(0, none.cast()) == 0
+                    && libc::setgid(65534) == 0
+                    && libc::prctl(libc::PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0) == 0;
+                if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            });
+        }
+    };
+    let mut cat = here.program("cat", &["/proc/1/stat"]);
+    hide(&mut cat);
+    if cat.output().map_or(true, |out| out.status.success()) {
+        return not_tested("a build where processes are hidden: that takes root, and to be allowed to mount /proc");
+    }
+    let script = "( enter; take; take; kill -9 $(exec sh -c 'echo $PPID') ); enter; take; take; echo all";
+    let mut server = server(&here, &["--permits", "3"], script);
+    hide(&mut server);
+    let ran = Place::spawn(&mut server).end();
+    assert_eq!((ran.status, ran.out.as_str()), (Some(0), "all\n"), "{ran:?}");
+    assert_eq!(event(&ran, "ended")["recovered"], 2);
 }
 
 #[test]
@@ -260,6 +313,24 @@ fn who_waits_for_a_slot_gets_one_that_another_command_gives_back() {
     assert_eq!(holder.end().status, Some(0));
     assert_eq!(server.end().out, "got\n");
     assert_eq!(here.free("cpu"), 2);
+}
+
+#[test]
+fn a_slot_that_cannot_be_had_now_is_asked_for_again() {
+    let here = Place::new();
+    // Room for the two commands, and for no thread that takes another slot.
+    here.ok(&["arena", "create", "default", "--members", "2"]);
+    here.ok(&["pool", "create", "cpu", "--permits", "2"]);
+    let (holder, _) = here.holder("h", &["--create", "other"]);
+    let mut c = server(&here, &["--pool", "cpu"], "enter; take; echo got; give");
+    let running = Place::spawn(c.stderr(File::create(here.file("said")).unwrap()));
+    until("that there is no slot", || here.read_now("said").contains("member slots in use").then_some(()));
+    here.go("h");
+    assert_eq!(holder.end().status, Some(0));
+    let ran = running.end();
+    assert_eq!((ran.status, ran.out.as_str()), (Some(0), "got\n"), "{ran:?}");
+    let said = here.read("said");
+    assert_eq!(said.matches("it is tried again").count(), 1, "{said}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The job server under real builds. They need GNU make 4.4 or later: `$CHAPPE_TEST_MAKE`, `make` or `gmake`. Without it
-//! these tests say so and do nothing; `jobserver` holds the protocol.
+//! these tests say so and do nothing (the soak, which somebody asked for, fails); `jobserver` holds the protocol.
 
 use crate::jobserver::{event, events, left, serve};
-use crate::place::{Place, Ran, kill, runs, until};
+use crate::place::{Place, Ran, kill, not_tested, runs, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,21 +11,27 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// A make that knows `fifo:`.
+/// What the tests need.
+const WANTED: &str = "it needs GNU make 4.4 or later; CHAPPE_TEST_MAKE says where one is";
+
+/// A make that knows `fifo:`, for this test.
 fn make(test: &str) -> Option<String> {
+    let good = find_make();
+    if good.is_none() {
+        not_tested(&format!("{test}: {WANTED}"));
+    }
+    good
+}
+
+fn find_make() -> Option<String> {
     let asked = std::env::var("CHAPPE_TEST_MAKE").ok();
-    let good = asked.into_iter().chain(["make".into(), "gmake".into()]).find(|make| {
+    asked.into_iter().chain(["make".into(), "gmake".into()]).find(|make| {
         let Ok(out) = Command::new(make).arg("--version").output() else { return false };
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         let version = text.strip_prefix("GNU Make ").and_then(|v| v.split_whitespace().next()).unwrap_or("0.0");
         let mut parts = version.split('.').map(|p| p.parse::<u32>().unwrap_or(0));
         (parts.next(), parts.next()) >= (Some(4), Some(4))
-    });
-    if good.is_none() {
-        // Not by a macro: those are heard only of tests that fail.
-        let _ = writeln!(std::io::stderr(), "note: {test}: no GNU make 4.4 or later here, nothing was tested");
-    }
-    good
+    })
 }
 
 /// Shell, in a makefile: notes its beginning, waits until as many have begun as there are slots, and notes its end.
@@ -107,6 +113,20 @@ fn a_killed_sub_makes_slots_come_back() {
     assert_eq!(ran.out, "made\nlate\n", "{ran:?}");
     assert_eq!(event(&ran, "ended")["recovered"], 2);
     assert_eq!(here.free("cpu"), 3);
+}
+
+#[test]
+fn the_shell_example_loses_no_slot() {
+    let Some(make) = make("the_shell_example_loses_no_slot") else { return };
+    let here = Place::new();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shell/jobserver.sh");
+    let mut c = here.program("sh", &[example]);
+    c.env("MAKE", make).env("DIRECTORIES", "3").env("KILLS", "5").env("TMPDIR", here.path()).env_remove("MAKEFLAGS");
+    let ran = Place::spawn(&mut c).end();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    for line in ["one: done after", "two: done after", "both builds done, all 4 slots free"] {
+        assert!(ran.out.contains(line), "{line}: {ran:?}");
+    }
 }
 
 /// A project of C files in directories with a makefile each.
@@ -195,7 +215,7 @@ fn build_and_take(build: &str, slots: usize) -> String {
 fn soak_a_build_whose_processes_are_killed_at_random() {
     const SLOTS: usize = 4;
     let kills: usize = std::env::var("CHAPPE_SOAK_KILLS").map_or(150, |n| n.parse().expect("a number"));
-    let Some(make) = make("soak") else { return };
+    let make = find_make().expect(WANTED);
     let here = Place::new();
     project(&here, 20, 10);
     here.ok(&["pool", "create", "cpu", "--permits", "4"]);

@@ -296,6 +296,30 @@ fn a_wait_that_ctrl_c_ends_leaves_no_line() {
 }
 
 #[test]
+fn who_wants_json_sees_no_line() {
+    for (command, line) in
+        [("sem down s", "semaphore s"), ("acquire p -- true", "p"), ("jobserver --pool p -- true", "p")]
+    {
+        let here = Place::new();
+        here.ok(&["sem", "create", "s"]);
+        let (a, _) = here.holder("a", &["--create", "p"]);
+        let script = format!("$CHAPPE --json {command} & read x; $CHAPPE {command}; echo ended $?");
+        let mut screen = Screen::run(&here, &script);
+        let object = &line[line.len() - 1..];
+        here.wait_for_waiters(object, 1);
+        screen.press("\n");
+        // It began later, so the first one's would be there by now.
+        screen.expect(&format!("chappe: waiting for {line}, 2nd in line"));
+        assert!(!screen.all().contains("1st in line"), "{}", screen.all());
+        here.go("a");
+        here.ok(&["sem", "up", "s", "-n", "2"]);
+        screen.expect("ended 0");
+        screen.end();
+        a.end();
+    }
+}
+
+#[test]
 fn who_waits_for_a_semaphore_sees_the_place_in_line() {
     let here = Place::new();
     here.ok(&["sem", "create", "s"]);

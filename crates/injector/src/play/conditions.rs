@@ -3,7 +3,7 @@
 use std::mem::forget;
 use std::time::Duration;
 
-use chappe::{Condvar, LockError, ObjectError};
+use chappe::{Condvar, LockError};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::mutexes::{self, check, enter};
@@ -90,15 +90,13 @@ impl Operation for Wait {
         wait(w)
     }
     fn bereaved(&self, w: &mut World) -> Verdict {
-        if w.scene() == Waiters && !w.was_woken() {
-            // Both wait before either is notified: nobody else has heard anything.
-            w.call(FIRST);
-            w.call(SECOND);
-            if !w.stage().until(|| w.waiting() == 2) {
-                return fault(Fault::Wedged, format!("helpers do not come to wait: {}", w.describe()));
-            }
+        if w.scene() != Waiters || w.was_woken() {
+            return Ok(());
         }
-        Ok(())
+        // Both wait before either is notified: nobody else has heard anything.
+        w.call(FIRST);
+        w.call(SECOND);
+        w.demand(|| w.waiting() == 2, "helpers do not come to wait:")
     }
     fn provide(&self, w: &World) {
         provide(w);
@@ -189,10 +187,10 @@ impl Operation for Notify {
     }
     fn others(&self, w: &mut World) -> Verdict {
         open()?.notify_all();
-        if w.scene() != StoppedWaiter || w.stage().until(|| w.done_helpers() > 0) {
+        if w.scene() != StoppedWaiter {
             return Ok(());
         }
-        fault(Fault::Wedged, format!("who was notified waits for the stopped one: {}", w.describe()))
+        w.demand(|| w.done_helpers() > 0, "who was notified waits for the stopped one:")
     }
     fn bereaved(&self, w: &mut World) -> Verdict {
         let helpers = if w.scene() == Waiters { 2 } else { 0 };
@@ -225,7 +223,7 @@ impl Operation for Create {
         &[Alone]
     }
     fn build(&self, w: &mut World) -> Verdict {
-        mutexes::build(w).map(drop)
+        mutexes::build(w)
     }
     fn perform(&self, w: &World) {
         mutexes::warm(w);
@@ -234,12 +232,8 @@ impl Operation for Create {
         w.stage().end(made.is_ok());
     }
     fn check(&self, w: &mut World) -> Verdict {
-        match Condvar::open("v") {
-            Ok(_) => {}
-            Err(ObjectError::Unknown { .. }) if !w.was_done() => {
-                fine("making it anew", Condvar::create("v"))?;
-            }
-            Err(e) => return fault(Fault::Torn, format!("after its creation: {e}")),
+        if !w.has_made(Condvar::open("v"))? {
+            fine("making it anew", Condvar::create("v"))?;
         }
         check(w, &[0], &HOUSES)
     }
@@ -276,12 +270,10 @@ impl Operation for Remove {
         }
     }
     fn bereaved(&self, w: &mut World) -> Verdict {
-        match Condvar::open("v") {
-            Ok(_) if w.was_done() => fault(Fault::Torn, "removed, it is still there"),
-            Ok(_) => fine("removing it all the same", Condvar::remove("v", w.scene() == Waiters)),
-            Err(ObjectError::Unknown { .. }) => Ok(()),
-            Err(e) => fault(Fault::Torn, format!("after its removal: {e}")),
+        if w.has_removed(Condvar::open("v"))? {
+            return Ok(());
         }
+        fine("removing it all the same", Condvar::remove("v", w.scene() == Waiters))
     }
     fn check(&self, w: &mut World) -> Verdict {
         check(w, &[0], &["m", "p"])

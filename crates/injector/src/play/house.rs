@@ -1,11 +1,38 @@
 //! An arena after everything: what is listed is what should be, and every slot of it can be used.
 
-use chappe::{Arena, Condvar, Mutex, ObjectState, Pool, Semaphore};
+use chappe::{Arena, Condvar, Mutex, ObjectError, ObjectState, Pool, Semaphore};
 
+use super::Scene::Met;
 use super::world::{DATA, World, fault, fine};
 use crate::board::{Fault, Verdict};
 
 impl World<'_> {
+    /// Whether the victim has made what was then looked for: it must have if it came to its end.
+    pub fn has_made<T>(&self, found: Result<T, ObjectError>) -> Result<bool, (Fault, String)> {
+        match found {
+            Ok(_) => Ok(true),
+            Err(ObjectError::Unknown { .. }) if !self.was_done() => Ok(false),
+            Err(e) => fault(Fault::Torn, format!("after its creation: {e}")),
+        }
+    }
+
+    /// Whether the victim has removed what was then looked for: it must have if it came to its end, but whoever met it
+    /// may have made it again.
+    pub fn has_removed<T>(&self, found: Result<T, ObjectError>) -> Result<bool, (Fault, String)> {
+        match found {
+            Ok(_) if self.was_done() && self.scene() != Met => fault(Fault::Torn, "removed, it is still there"),
+            Ok(_) => Ok(false),
+            Err(ObjectError::Unknown { .. }) => Ok(true),
+            Err(e) => fault(Fault::Torn, format!("after its removal: {e}")),
+        }
+    }
+
+    /// The one permit of pool `p` is to be had, and arena `default` has these objects and no other.
+    pub fn in_order(&self, names: &[&str]) -> Verdict {
+        self.audit("p", 1)?;
+        self.full_house("default", names)
+    }
+
     /// The arena has these objects and no other; every slot of it can be used.
     pub fn full_house(&self, arena: &str, names: &[&str]) -> Verdict {
         let handle = fine("opening the arena", Arena::open(arena))?;

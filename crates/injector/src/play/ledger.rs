@@ -81,6 +81,17 @@ impl World<'_> {
         fine("giving a unit", self.semaphore(name)?.up())
     }
 
+    /// The keeper adds a unit when it lets go.
+    pub fn owe_unit(&mut self, name: &'static str) -> Verdict {
+        let (stage, scene, semaphore) = (*self.stage(), self.scene(), self.semaphore(name)?);
+        self.owe(move || {
+            World::new(&stage, scene).note_given(name, 1);
+            // A refusal leaves those that wait where they are, which is found.
+            let _ = semaphore.up();
+        });
+        Ok(())
+    }
+
     /// A survivor waits for a unit, and adds it again.
     pub fn pass_unit(&self, name: &str) -> Verdict {
         self.take_unit(name)?;
@@ -135,6 +146,16 @@ impl World<'_> {
             return fault(Fault::Torn, format!("{name} is {}, not {value} as before", semaphore.value()));
         }
         Ok(i64::from(value) - left)
+    }
+
+    /// What a victim that takes one unit may have added.
+    pub fn of_a_down(&self) -> &'static [i64] {
+        match (self.was_done(), self.scene().waits() && !self.was_woken()) {
+            (true, _) => &[-1],
+            // There was nothing to take before it died.
+            (false, true) => &[0],
+            (false, false) => &[-1, 0],
+        }
     }
 
     /// The victim has added one of these numbers of units.

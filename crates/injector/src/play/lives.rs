@@ -151,8 +151,7 @@ impl Operation for Exec {
         if w.stage().until(there) { Ok(()) } else { fault(Fault::Torn, "exec has not come about") }
     }
     fn check(&self, w: &mut World) -> Verdict {
-        w.audit("p", 1)?;
-        w.full_house("default", &["p"])?;
+        w.in_order(&["p"])?;
         alive(w, !self.killed)
     }
 }
@@ -192,8 +191,7 @@ impl Operation for ThreadEnd {
         Ok(())
     }
     fn check(&self, w: &mut World) -> Verdict {
-        w.audit("p", 1)?;
-        w.full_house("default", &["p"])?;
+        w.in_order(&["p"])?;
         alive(w, true)
     }
 }

@@ -113,7 +113,7 @@ impl Operation for TwoSections {
         &[Scene::Alone]
     }
     fn build(&self, w: &mut World) -> Verdict {
-        mutexes::build(w).map(drop)
+        mutexes::build(w)
     }
     fn perform(&self, w: &World) {
         let mutex = mutexes::warm(w);

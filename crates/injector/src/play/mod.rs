@@ -95,14 +95,14 @@ pub trait Operation {
         w.pass("p")
     }
 
-    /// A helper that comes while the victim is stopped.
+    /// A helper that comes while the victim is stopped: it does as one that waits, unless said otherwise.
     fn meet(&self, w: &World) -> Verdict {
-        w.pass("p")
+        self.wait(w, 0)
     }
 
     /// The keeper, while the victim is stopped: who must get on all the same?
     fn others(&self, w: &mut World) -> Verdict {
-        w.take_or_victim_has("p")
+        if w.scene() == Scene::StoppedWaiter { w.waiter_gets_it("p") } else { w.take_or_victim_has("p") }
     }
 
     /// The keeper, when the victim sleeps, and all helpers of the scene have come to wait.
@@ -122,8 +122,7 @@ pub trait Operation {
 
     /// The keeper, after the victim's death and all helpers' ends.
     fn check(&self, w: &mut World) -> Verdict {
-        w.audit("p", 1)?;
-        w.full_house("default", &["p"])
+        w.in_order(&["p"])
     }
 
     /// Whether the victim is led (see [`Play::led`]).

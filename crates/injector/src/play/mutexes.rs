@@ -5,7 +5,7 @@ use std::mem::forget;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use chappe::{Arena, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectState};
+use chappe::{Arena, LockError, LockResult, Mutex, MutexGuard, ObjectState};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::world::{OPTIONS, VICTIM, World, fault, fine, waiters_of};
@@ -36,11 +36,17 @@ pub type Data = [u64; 2];
 const CONDEMNED: usize = 17;
 
 /// The keeper makes mutex `m`, and will count its waiters; beside it pool `p`, by which the victim joins the arena.
-pub fn build(w: &mut World) -> Result<&'static Mutex<Data>, (Fault, String)> {
+pub fn build(w: &mut World) -> Verdict {
     w.make("p", 1)?;
     fine("making the mutex", Mutex::create("m", [0u64, 0]))?;
     w.count_waiters_of("m");
-    open()
+    Ok(())
+}
+
+/// The same; where helpers wait, the keeper has it locked.
+fn build_held(w: &mut World) -> Verdict {
+    build(w)?;
+    if w.scene().waits() { hold(w) } else { Ok(()) }
 }
 
 /// Opens it for the life of this process.
@@ -50,7 +56,7 @@ pub fn open() -> Result<&'static Mutex<Data>, (Fault, String)> {
 
 /// Joins the arena, and leaves the mutex as it is.
 pub fn warm(w: &World) -> &'static Mutex<Data> {
-    drop(w.open("p").expect("the keeper has made it").try_acquire());
+    w.warm("p");
     open().expect("the keeper has made it")
 }
 
@@ -85,8 +91,8 @@ fn pass(w: &World) -> Verdict {
 }
 
 /// The keeper has it locked until it lets go.
-fn hold(w: &mut World, mutex: &'static Mutex<Data>) -> Verdict {
-    let guard = enter(w.stage(), mutex.try_lock())?;
+fn hold(w: &mut World) -> Verdict {
+    let guard = enter(w.stage(), open()?.try_lock())?;
     w.owe(move || drop(guard));
     Ok(())
 }
@@ -116,10 +122,7 @@ fn waiter_gets_it(w: &mut World) -> Verdict {
     if let Ok(guard) = open()?.try_lock() {
         drop(guard);
     }
-    if w.stage().until(|| w.done_helpers() > 0 || victim_has(w)) {
-        return Ok(());
-    }
-    fault(Fault::Wedged, format!("a waiter waits for the stopped victim: {}", w.describe()))
+    w.demand(|| w.done_helpers() > 0 || victim_has(w), "a waiter waits for the stopped victim:")
 }
 
 /// Survivors were told of this many deaths; the mutex is whole and free, and nothing is out of use.
@@ -130,8 +133,7 @@ pub fn check(w: &World, told: &[u64], houses: &[&str]) -> Verdict {
     if !told.contains(&now) {
         return fault(Fault::Torn, format!("{now} survivors were told of a death, where {told:?} should be"));
     }
-    w.audit("p", 1)?;
-    w.full_house("default", houses)
+    w.in_order(houses)
 }
 
 const HOUSES: [&str; 2] = ["m", "p"];
@@ -149,8 +151,7 @@ impl Operation for Lock {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let mutex = build(w)?;
-        if w.scene().waits() { hold(w, mutex) } else { Ok(()) }
+        build_held(w)
     }
     fn perform(&self, w: &World) {
         let mutex = warm(w);
@@ -160,9 +161,6 @@ impl Operation for Lock {
         forget(got);
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn meet(&self, w: &World) -> Verdict {
         pass(w)
     }
     fn others(&self, w: &mut World) -> Verdict {
@@ -189,8 +187,7 @@ impl Operation for TryLock {
         &[Alone, Waiters, Met, Stopped]
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let mutex = build(w)?;
-        if w.scene().waits() { hold(w, mutex) } else { Ok(()) }
+        build_held(w)
     }
     fn perform(&self, w: &World) {
         let mutex = warm(w);
@@ -200,9 +197,6 @@ impl Operation for TryLock {
         forget(got);
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn meet(&self, w: &World) -> Verdict {
         pass(w)
     }
     fn others(&self, w: &mut World) -> Verdict {
@@ -223,8 +217,8 @@ impl Operation for TimedOut {
         &[Alone, Waiters]
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let mutex = build(w)?;
-        hold(w, mutex)
+        build(w)?;
+        hold(w)
     }
     fn perform(&self, w: &World) {
         let mutex = warm(w);
@@ -256,7 +250,7 @@ impl Operation for Unlock {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        build(w).map(drop)
+        build(w)
     }
     fn perform(&self, w: &World) {
         let mutex = warm(w);
@@ -268,9 +262,6 @@ impl Operation for Unlock {
         w.stage().end(had);
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn meet(&self, w: &World) -> Verdict {
         pass(w)
     }
     fn others(&self, w: &mut World) -> Verdict {
@@ -295,8 +286,7 @@ impl Operation for Section {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let mutex = build(w)?;
-        if w.scene().waits() { hold(w, mutex) } else { Ok(()) }
+        build_held(w)
     }
     fn perform(&self, w: &World) {
         let mutex = warm(w);
@@ -310,9 +300,6 @@ impl Operation for Section {
         w.stage().end(had);
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn meet(&self, w: &World) -> Verdict {
         pass(w)
     }
     fn others(&self, w: &mut World) -> Verdict {
@@ -335,16 +322,12 @@ impl Operation for Heal {
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)?;
-        let mut holder = crate::trial::Child::fork(|| {
+        let tear = || {
             let mut guard = enter(w.stage(), open().expect("it is there").try_lock()).expect("it is free");
             guard[0] += 1;
             forget(guard);
-        });
-        // Dropping it would kill it before it holds.
-        if !w.stage().until(|| holder.ended().is_some()) || holder.ended() != Some(0) {
-            return fault(Fault::Torn, "the holder to be recovered did not lock");
-        }
-        Ok(())
+        };
+        w.die_with(tear, "did not lock")
     }
     fn perform(&self, w: &World) {
         let mutex = warm(w);
@@ -385,7 +368,7 @@ impl Operation for Condemn {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        build(w).map(drop)
+        build(w)
     }
     fn perform(&self, w: &World) {
         let mutex = warm(w);
@@ -422,8 +405,7 @@ impl Operation for Condemn {
             let text = format!("condemned: {condemned}; {seen} saw that, {told} were told of the death");
             return fault(Fault::Torn, text);
         }
-        w.audit("p", 1)?;
-        w.full_house("default", &HOUSES)
+        w.in_order(&HOUSES)
     }
 }
 
@@ -441,11 +423,10 @@ impl Operation for Create {
         scene != Alone
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let pool = w.make("p", 1)?;
-        if w.scene().waits() { w.hold(pool) } else { Ok(()) }
+        w.make_held("p", 1)
     }
     fn perform(&self, w: &World) {
-        drop(w.open("p").expect("the keeper has made it").try_acquire());
+        w.warm("p");
         w.stage().begin();
         let made = Mutex::create("m", [7u64, 7]);
         w.stage().end(made.is_ok());
@@ -456,12 +437,8 @@ impl Operation for Create {
         Ok(())
     }
     fn check(&self, w: &mut World) -> Verdict {
-        match Mutex::<Data>::open("m") {
-            Ok(_) => {}
-            Err(ObjectError::Unknown { .. }) if !w.was_done() => {
-                fine("making it anew", Mutex::create("m", [7u64, 7]))?;
-            }
-            Err(e) => return fault(Fault::Torn, format!("after its creation: {e}")),
+        if !w.has_made(Mutex::<Data>::open("m"))? {
+            fine("making it anew", Mutex::create("m", [7u64, 7]))?;
         }
         let data = *enter(w.stage(), open()?.try_lock())?;
         let most = if w.scene() == Met { 8 } else { 7 };
@@ -486,8 +463,7 @@ impl Operation for Open {
         scene != Alone
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let mutex = build(w)?;
-        if w.scene().waits() { hold(w, mutex) } else { Ok(()) }
+        build_held(w)
     }
     fn perform(&self, w: &World) {
         w.stage().begin();
@@ -518,8 +494,7 @@ impl Operation for Remove {
         scene == Met
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let mutex = build(w)?;
-        if w.scene().waits() { hold(w, mutex) } else { Ok(()) }
+        build_held(w)
     }
     fn perform(&self, w: &World) {
         warm(w);
@@ -544,15 +519,10 @@ impl Operation for Remove {
         }
     }
     fn check(&self, w: &mut World) -> Verdict {
-        match Mutex::<Data>::open("m") {
-            Ok(_) if w.was_done() && w.scene() != Met => return fault(Fault::Torn, "removed, it is still there"),
-            Ok(_) => {}
-            Err(ObjectError::Unknown { .. }) => {
-                // Of whatever size the arena was made.
-                fine("opening the arena", Arena::open_or_create("default", &OPTIONS))?;
-                fine("making it anew", Mutex::create("m", [0u64, 0]))?;
-            }
-            Err(e) => return fault(Fault::Torn, format!("after its removal: {e}")),
+        if w.has_removed(Mutex::<Data>::open("m"))? {
+            // Of whatever size the arena was made.
+            fine("opening the arena", Arena::open_or_create("default", &OPTIONS))?;
+            fine("making it anew", Mutex::create("m", [0u64, 0]))?;
         }
         // Who removes it without force locks it first: killed then, it leaves a death to be told of.
         check(w, &[0, 1], &HOUSES)
@@ -570,7 +540,7 @@ impl Operation for Orphan {
         &[Alone, Stopped]
     }
     fn build(&self, w: &mut World) -> Verdict {
-        build(w).map(drop)
+        build(w)
     }
     fn perform(&self, w: &World) {
         let mutex = warm(w);
@@ -587,7 +557,6 @@ impl Operation for Orphan {
         fine("removing it", Mutex::remove("m", false))
     }
     fn check(&self, w: &mut World) -> Verdict {
-        w.audit("p", 1)?;
-        w.full_house("default", &["p"])
+        w.in_order(&["p"])
     }
 }

@@ -22,17 +22,6 @@ pub fn all() -> Vec<Box<dyn Operation>> {
     ]
 }
 
-/// A pool that is not the operation's; in the scene with waiters, they wait there.
-fn bystander(w: &mut World) -> Verdict {
-    let pool = w.make("p", 1)?;
-    if w.scene().waits() { w.hold(pool) } else { Ok(()) }
-}
-
-/// The victim joins arena `default`.
-fn join(w: &World) {
-    drop(w.open("p").expect("the keeper has made it").try_acquire());
-}
-
 struct Attach;
 
 impl Operation for Attach {
@@ -46,7 +35,7 @@ impl Operation for Attach {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        bystander(w)
+        w.make_held("p", 1)
     }
     fn perform(&self, w: &World) {
         w.stage().begin();
@@ -68,10 +57,10 @@ impl Operation for CreatePool {
         &[Alone, Waiters, Met]
     }
     fn build(&self, w: &mut World) -> Verdict {
-        bystander(w)
+        w.make_held("p", 1)
     }
     fn perform(&self, w: &World) {
-        join(w);
+        w.warm("p");
         w.stage().begin();
         let made = Pool::create("new", 4);
         w.stage().end(made.is_ok());
@@ -89,8 +78,7 @@ impl Operation for CreatePool {
             Err(e) => return fault(Fault::Torn, format!("after its creation: {e}")),
         }
         w.audit("new", 4)?;
-        w.audit("p", 1)?;
-        w.full_house("default", &["new", "p"])
+        w.in_order(&["new", "p"])
     }
 }
 
@@ -107,17 +95,10 @@ impl Operation for Resize {
         &[Alone, Waiters, Met]
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let pool = w.make("p", self.from)?;
-        if w.scene().waits() {
-            for _ in 0..self.from {
-                w.hold(pool)?;
-            }
-        }
-        Ok(())
+        w.make_held("p", self.from)
     }
     fn perform(&self, w: &World) {
-        join(w);
-        let pool = w.open("p").expect("the keeper has made it");
+        let pool = w.warm("p");
         w.stage().begin();
         let done = pool.resize(self.to);
         w.stage().end(done.is_ok());
@@ -150,10 +131,10 @@ impl Operation for RemovePool {
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("q", 2)?;
-        bystander(w)
+        w.make_held("p", 1)
     }
     fn perform(&self, w: &World) {
-        join(w);
+        w.warm("p");
         w.stage().begin();
         let gone = Pool::remove("p", w.scene() == Waiters);
         // Met: whoever came meanwhile may hold it.
@@ -190,11 +171,11 @@ impl Operation for CreateArena {
         &[Alone, Waiters, Met]
     }
     fn build(&self, w: &mut World) -> Verdict {
-        bystander(w)
+        w.make_held("p", 1)
     }
     fn perform(&self, w: &World) {
         // What is not the operation's is made ready before.
-        join(w);
+        w.warm("p");
         w.stage().begin();
         let made = Arena::create("new", &OPTIONS);
         w.stage().end(made.is_ok() || w.scene() == Met);
@@ -216,8 +197,7 @@ impl Operation for CreateArena {
         fine("making a pool in it", Pool::open_or_create("new/x", 1))?;
         w.audit("new/x", 1)?;
         w.full_house("new", &["x"])?;
-        w.audit("p", 1)?;
-        w.full_house("default", &["p"])
+        w.in_order(&["p"])
     }
 }
 

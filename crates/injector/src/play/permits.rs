@@ -28,19 +28,6 @@ pub fn all() -> Vec<Box<dyn Operation>> {
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Joins the arena, and leaves the pool as it is.
-fn warm(w: &World, name: &str) -> &'static chappe::Pool {
-    let pool = w.open(name).expect("the keeper has made it");
-    drop(pool.try_acquire());
-    pool
-}
-
-/// One permit; the keeper holds it where helpers wait.
-fn build_one(w: &mut World) -> Verdict {
-    let pool = w.make("p", 1)?;
-    if w.scene().waits() { w.hold(pool) } else { Ok(()) }
-}
-
 struct Acquire;
 
 impl Operation for Acquire {
@@ -54,17 +41,14 @@ impl Operation for Acquire {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        build_one(w)
+        w.make_held("p", 1)
     }
     fn perform(&self, w: &World) {
-        let pool = warm(w, "p");
+        let pool = w.warm("p");
         w.stage().begin();
         let got = pool.acquire();
         w.stage().end(got.is_ok());
         forget(got);
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if w.scene() == StoppedWaiter { w.waiter_gets_it("p") } else { w.take_or_victim_has("p") }
     }
 }
 
@@ -84,15 +68,12 @@ impl Operation for Release {
         w.make("p", 1).map(|_| ())
     }
     fn perform(&self, w: &World) {
-        let pool = warm(w, "p");
+        let pool = w.warm("p");
         let permit = pool.acquire().expect("it is free");
         w.holding(pool);
         w.stage().begin();
         drop(permit);
         w.stage().end(true);
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if w.scene() == StoppedWaiter { w.waiter_gets_it("p") } else { w.take_or_victim_has("p") }
     }
 }
 
@@ -109,16 +90,10 @@ impl Operation for Choice {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        for name in NAMES {
-            let pool = w.make(name, 1)?;
-            if w.scene().waits() {
-                w.hold(pool)?;
-            }
-        }
-        Ok(())
+        NAMES.iter().try_for_each(|name| w.make_held(name, 1))
     }
     fn perform(&self, w: &World) {
-        let pools = NAMES.map(|name| warm(w, name));
+        let pools = NAMES.map(|name| w.warm(name));
         w.stage().begin();
         let got = acquire_any(&pools);
         w.stage().end(got.is_ok());
@@ -127,9 +102,6 @@ impl Operation for Choice {
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         let pools = [w.open("a")?, w.open("b")?, w.open("c")?];
         w.pass_through(acquire_any(&pools).map(|(_, permit)| permit))
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        self.wait(w, 0)
     }
     fn others(&self, w: &mut World) -> Verdict {
         let mut victims = 0;
@@ -161,7 +133,7 @@ impl Operation for TimedOut {
         w.hold(pool)
     }
     fn perform(&self, w: &World) {
-        let pool = warm(w, "p");
+        let pool = w.warm("p");
         // Starts what a first wait starts.
         drop(pool.acquire_timeout(Duration::from_micros(1)));
         w.stage().begin();
@@ -183,10 +155,10 @@ impl Operation for AcquireOwned {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        build_one(w)
+        w.make_held("p", 1)
     }
     fn perform(&self, w: &World) {
-        let pool = warm(w, "p");
+        let pool = w.warm("p");
         w.stage().begin();
         let got = pool.acquire_owned();
         w.stage().end(got.is_ok());
@@ -210,7 +182,7 @@ impl Operation for TakeLease {
         w.make("p", 1).map(|_| ())
     }
     fn perform(&self, w: &World) {
-        let pool = warm(w, "p");
+        let pool = w.warm("p");
         let mut permit = pool.acquire().expect("it is free");
         w.holding(pool);
         w.stage().begin();
@@ -243,7 +215,7 @@ impl Operation for EndLease {
         w.make("p", 1).map(|_| ())
     }
     fn perform(&self, w: &World) {
-        let pool = warm(w, "p");
+        let pool = w.warm("p");
         let mut permit = pool.acquire().expect("it is free");
         let lease = permit.lease().expect("a lease");
         if self.job {
@@ -276,7 +248,7 @@ impl Operation for Leave {
         w.make("p", 1).map(|_| ())
     }
     fn perform(&self, w: &World) {
-        let pool = warm(w, "p");
+        let pool = w.warm("p");
         let arena = chappe::Arena::open("default").expect("it is there");
         forget(pool.acquire().expect("it is free"));
         w.holding(pool);
@@ -298,16 +270,11 @@ impl Operation for Recover {
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
-        let holder = crate::trial::Child::fork(|| {
+        let take = || {
             let pool = w.open("p").expect("the keeper has made it");
             forget(fine("taking", pool.try_acquire()).expect("it is free"));
-        });
-        // Dropping it would kill it before it holds.
-        let mut holder = holder;
-        if w.stage().until(|| holder.ended().is_some()) && holder.ended() == Some(0) {
-            return Ok(());
-        }
-        Err((Fault::Torn, "the holder to be recovered did not get its permit".to_owned()))
+        };
+        w.die_with(take, "did not get its permit")
     }
     fn perform(&self, w: &World) {
         let pool = w.open("p").expect("the keeper has made it");

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use chappe::{DownError, ObjectError, Select, Semaphore};
+use chappe::{DownError, Select, Semaphore};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
@@ -37,24 +37,30 @@ pub fn build(w: &mut World, value: u32, barging: bool) -> Verdict {
 
 /// Joins the arena, and leaves the semaphore as it is.
 pub fn warm(w: &World) -> &'static Semaphore {
-    drop(w.open("p").expect("the keeper has made it").try_acquire());
+    w.warm("p");
     w.semaphore("s").expect("the keeper has made it")
 }
 
-/// The keeper ups once when it lets go.
-fn owe_one(w: &mut World) -> Verdict {
-    let (stage, scene, semaphore) = (*w.stage(), w.scene(), w.semaphore("s")?);
-    w.owe(move || {
-        World::new(&stage, scene).note_given("s", 1);
-        // A refusal leaves those that wait where they are, which is found.
-        let _ = semaphore.up();
-    });
-    Ok(())
+/// For a victim that wants one unit: one too many where others are to have one past it, none where helpers wait.
+fn build_wanted(w: &mut World, barging: bool) -> Verdict {
+    let value = match w.scene() {
+        Waiters | StoppedWaiter => 0,
+        Stopped => 2,
+        Alone | Met => 1,
+    };
+    build(w, value, barging)?;
+    if w.scene().waits() { w.owe_unit("s") } else { Ok(()) }
 }
 
-fn houses(w: &World) -> Verdict {
-    w.audit("p", 1)?;
-    w.full_house("default", &["p", "s"])
+/// The stopped one has one of two at most.
+fn one_is_left(w: &World) -> Verdict {
+    if w.try_unit("s")? { Ok(()) } else { fault(Fault::Wedged, "of two units the stopped one keeps both away") }
+}
+
+/// The victim has added one of these numbers of units, and nothing is out of use.
+fn check(w: &World, allowed: &[i64]) -> Verdict {
+    w.balance("s", allowed)?;
+    w.in_order(&["p", "s"])
 }
 
 struct Down {
@@ -72,13 +78,7 @@ impl Operation for Down {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let value = match w.scene() {
-            Waiters | StoppedWaiter => 0,
-            Stopped => 2,
-            Alone | Met => 1,
-        };
-        build(w, value, self.barging)?;
-        if w.scene().waits() { owe_one(w) } else { Ok(()) }
+        build_wanted(w, self.barging)
     }
     fn perform(&self, w: &World) {
         let s = warm(w);
@@ -89,31 +89,18 @@ impl Operation for Down {
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         w.pass_unit("s")
     }
-    fn meet(&self, w: &World) -> Verdict {
-        w.pass_unit("s")
-    }
     fn others(&self, w: &mut World) -> Verdict {
         if w.scene() == StoppedWaiter {
             w.let_go();
-            if w.stage().until(|| w.done_helpers() > 0) {
-                return Ok(());
-            }
-            return fault(Fault::Wedged, format!("who came first waits for the stopped one; {}", w.describe()));
+            return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one;");
         }
-        if w.try_unit("s")? { Ok(()) } else { fault(Fault::Wedged, "of two units the stopped one keeps both away") }
+        one_is_left(w)
     }
     fn provide(&self, w: &World) {
         w.provide_unit("s", 1);
     }
     fn check(&self, w: &mut World) -> Verdict {
-        let allowed: &[i64] = match (w.was_done(), w.scene().waits() && !w.was_woken()) {
-            (true, _) => &[-1],
-            // There was nothing to take before it died.
-            (false, true) => &[0],
-            (false, false) => &[-1, 0],
-        };
-        w.balance("s", allowed)?;
-        houses(w)
+        check(w, w.of_a_down())
     }
 }
 
@@ -127,13 +114,7 @@ impl Operation for TryDown {
         &[Alone, Waiters, Met, Stopped]
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let value = match w.scene() {
-            Waiters | StoppedWaiter => 0,
-            Stopped => 2,
-            Alone | Met => 1,
-        };
-        build(w, value, false)?;
-        if w.scene().waits() { owe_one(w) } else { Ok(()) }
+        build_wanted(w, false)
     }
     fn perform(&self, w: &World) {
         let s = warm(w);
@@ -144,11 +125,8 @@ impl Operation for TryDown {
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         w.pass_unit("s")
     }
-    fn meet(&self, w: &World) -> Verdict {
-        w.pass_unit("s")
-    }
     fn others(&self, w: &mut World) -> Verdict {
-        if w.try_unit("s")? { Ok(()) } else { fault(Fault::Wedged, "of two units the stopped one keeps both away") }
+        one_is_left(w)
     }
     fn provide(&self, w: &World) {
         w.provide_unit("s", u64::from(w.scene() == Met));
@@ -159,8 +137,7 @@ impl Operation for TryDown {
             (_, true) => &[-1],
             (_, false) => &[-1, 0],
         };
-        w.balance("s", allowed)?;
-        houses(w)
+        check(w, allowed)
     }
 }
 
@@ -175,7 +152,7 @@ impl Operation for TimedOut {
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w, 0, false)?;
-        owe_one(w)
+        w.owe_unit("s")
     }
     fn perform(&self, w: &World) {
         let s = warm(w);
@@ -189,8 +166,7 @@ impl Operation for TimedOut {
         w.pass_unit("s")
     }
     fn check(&self, w: &mut World) -> Verdict {
-        w.balance("s", &[0])?;
-        houses(w)
+        check(w, &[0])
     }
 }
 
@@ -241,10 +217,7 @@ impl Operation for Up {
     fn others(&self, w: &mut World) -> Verdict {
         w.give_unit("s")?;
         if w.scene() == StoppedWaiter {
-            if w.stage().until(|| w.done_helpers() > 0) {
-                return Ok(());
-            }
-            return fault(Fault::Wedged, format!("who waits gets no unit past the stopped one; {}", w.describe()));
+            return w.demand(|| w.done_helpers() > 0, "who waits gets no unit past the stopped one;");
         }
         if w.try_unit("s")? { Ok(()) } else { fault(Fault::Wedged, "what was just added is not to be had") }
     }
@@ -259,8 +232,7 @@ impl Operation for Up {
     fn check(&self, w: &mut World) -> Verdict {
         let all = i64::from(self.n);
         let least = if w.was_done() { all } else { 0 };
-        w.balance("s", &[least, all])?;
-        houses(w)
+        check(w, &[least, all])
     }
 }
 
@@ -291,24 +263,15 @@ impl Operation for Choice {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let pool = w.make("p", 1)?;
+        w.make_held("p", 1)?;
         let value = u32::from(!w.scene().waits());
         for name in DOWNS {
             w.make_semaphore(name, value, false)?;
         }
-        if w.scene().waits() {
-            w.hold(pool)?;
-            let (stage, scene, b) = (*w.stage(), w.scene(), w.semaphore("b")?);
-            w.owe(move || {
-                World::new(&stage, scene).note_given("b", 1);
-                // As in `owe_one`.
-                let _ = b.up();
-            });
-        }
-        Ok(())
+        if w.scene().waits() { w.owe_unit("b") } else { Ok(()) }
     }
     fn perform(&self, w: &World) {
-        drop(w.open("p").expect("the keeper has made it").try_acquire());
+        w.warm("p");
         choose(w, |select| {
             w.stage().begin();
             let got = select.wait();
@@ -331,17 +294,11 @@ impl Operation for Choice {
             }
         })
     }
-    fn meet(&self, w: &World) -> Verdict {
-        self.wait(w, 0)
-    }
     fn others(&self, w: &mut World) -> Verdict {
         if w.scene() == StoppedWaiter {
             // Two of its arms can happen then, and the stopped one takes one at most.
             w.let_go();
-            if w.stage().until(|| w.done_helpers() > 0) {
-                return Ok(());
-            }
-            return fault(Fault::Wedged, format!("who came first waits for the stopped one; {}", w.describe()));
+            return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one;");
         }
         let mut gone = 0;
         for name in DOWNS {
@@ -363,8 +320,7 @@ impl Operation for Choice {
             }
         }
         weigh("both", all, &[-1, 0])?;
-        w.audit("p", 1)?;
-        w.full_house("default", &["a", "b", "p"])
+        w.in_order(&["a", "b", "p"])
     }
 }
 
@@ -382,11 +338,10 @@ impl Operation for Create {
         scene != Alone
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let pool = w.make("p", 1)?;
-        if w.scene().waits() { w.hold(pool) } else { Ok(()) }
+        w.make_held("p", 1)
     }
     fn perform(&self, w: &World) {
-        drop(w.open("p").expect("the keeper has made it").try_acquire());
+        w.warm("p");
         w.stage().begin();
         let made = Semaphore::create("s", 3);
         w.stage().end(made.is_ok());
@@ -397,16 +352,11 @@ impl Operation for Create {
         fine("adding to it", s.up())
     }
     fn check(&self, w: &mut World) -> Verdict {
-        match Semaphore::open("s") {
-            Ok(_) => {}
-            Err(ObjectError::Unknown { .. }) if !w.was_done() => {
-                fine("making it anew", Semaphore::create("s", 3))?;
-            }
-            Err(e) => return fault(Fault::Torn, format!("after its creation: {e}")),
+        if !w.has_made(Semaphore::open("s"))? {
+            fine("making it anew", Semaphore::create("s", 3))?;
         }
         w.note_given("s", 3);
-        w.balance("s", &[0])?;
-        houses(w)
+        check(w, &[0])
     }
 }
 
@@ -452,12 +402,10 @@ impl Operation for Remove {
         }
     }
     fn bereaved(&self, w: &mut World) -> Verdict {
-        match Semaphore::open("s") {
-            Ok(_) if w.was_done() && w.scene() != Met => fault(Fault::Torn, "removed, it is still there"),
-            Ok(_) if w.scene() == Waiters => fine("removing it all the same", Semaphore::remove("s", true)),
-            Ok(_) | Err(ObjectError::Unknown { .. }) => Ok(()),
-            Err(e) => fault(Fault::Torn, format!("after its removal: {e}")),
+        if w.has_removed(Semaphore::open("s"))? || w.scene() != Waiters {
+            return Ok(());
         }
+        fine("removing it all the same", Semaphore::remove("s", true))
     }
     fn check(&self, w: &mut World) -> Verdict {
         let s = fine("making it again", Semaphore::open_or_create("s", 0))?;
@@ -465,7 +413,6 @@ impl Operation for Remove {
             return fault(Fault::Torn, format!("made again, its value is {}", s.value()));
         }
         w.note_given("s", s.value());
-        w.balance("s", &[0])?;
-        houses(w)
+        check(w, &[0])
     }
 }

@@ -19,13 +19,6 @@ pub fn all() -> Vec<Box<dyn Operation>> {
 /// How many permits there are.
 const ALL: u32 = 3;
 
-/// Joins the arena, and leaves the pool as it is.
-fn warm(w: &World) -> &'static chappe::Pool {
-    let pool = w.open("p").expect("the keeper has made it");
-    drop(pool.try_acquire());
-    pool
-}
-
 /// Makes sure that nobody else has them, and gives them back.
 fn pass(w: &World, got: Result<Permits<'_>, AcquireError>) -> Verdict {
     let permits = fine("waiting for two permits", got)?;
@@ -68,16 +61,10 @@ impl Operation for Take {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let pool = w.make("p", ALL)?;
-        if w.scene().waits() {
-            for _ in 0..ALL {
-                w.hold(pool)?;
-            }
-        }
-        Ok(())
+        w.make_held("p", ALL)
     }
     fn perform(&self, w: &World) {
-        let pool = warm(w);
+        let pool = w.warm("p");
         w.stage().begin();
         let got = pool.acquire_many(2);
         w.stage().end(got.is_ok());
@@ -86,18 +73,12 @@ impl Operation for Take {
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         pass_two(w)
     }
-    fn meet(&self, w: &World) -> Verdict {
-        pass_two(w)
-    }
     fn others(&self, w: &mut World) -> Verdict {
         if w.scene() != StoppedWaiter {
             return one_is_left(w);
         }
         w.let_go();
-        if w.stage().until(|| w.done_helpers() > 0) {
-            return Ok(());
-        }
-        fault(Fault::Wedged, format!("who came first waits for the stopped one: {}", w.describe()))
+        w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:")
     }
     fn check(&self, w: &mut World) -> Verdict {
         check(w)
@@ -120,7 +101,7 @@ impl Operation for GiveBack {
         w.make("p", ALL).map(drop)
     }
     fn perform(&self, w: &World) {
-        let pool = warm(w);
+        let pool = w.warm("p");
         let permits = pool.acquire_many(2).expect("they are free");
         w.holding(pool);
         w.stage().begin();
@@ -128,9 +109,6 @@ impl Operation for GiveBack {
         w.stage().end(true);
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass_two(w)
-    }
-    fn meet(&self, w: &World) -> Verdict {
         pass_two(w)
     }
     fn others(&self, w: &mut World) -> Verdict {
@@ -143,10 +121,8 @@ impl Operation for GiveBack {
             drop(permit);
         }
         let held = || pool.holders().iter().filter(|h| u64::from(h.who.pid) == victim).count();
-        if w.stage().until(|| w.done_helpers() > 0 || held() == 2) {
-            return Ok(());
-        }
-        fault(Fault::Wedged, format!("who waits for two does not get what the stopped one gave: {}", w.describe()))
+        let through = || w.done_helpers() > 0 || held() == 2;
+        w.demand(through, "who waits for two does not get what the stopped one gave:")
     }
     fn check(&self, w: &mut World) -> Verdict {
         check(w)
@@ -174,7 +150,7 @@ impl Operation for TimedOut {
         w.hold(pool)
     }
     fn perform(&self, w: &World) {
-        let pool = warm(w);
+        let pool = w.warm("p");
         // Starts what a first wait starts.
         drop(pool.acquire_many_timeout(ALL, Duration::from_micros(1)));
         // Long enough for helpers to come behind it; if they do not, less was tried.
@@ -190,10 +166,7 @@ impl Operation for TimedOut {
         w.call(FIRST);
         w.call(SECOND);
         let all = if w.scene() == Waiters { 2 } else { 0 };
-        if w.stage().until(|| w.done_helpers() == all) {
-            return Ok(());
-        }
-        fault(Fault::Wedged, format!("those behind wait for what the head no longer wants: {}", w.describe()))
+        w.demand(|| w.done_helpers() == all, "those behind wait for what the head no longer wants:")
     }
     fn check(&self, w: &mut World) -> Verdict {
         check(w)

@@ -167,12 +167,7 @@ impl Operation for Down {
         self.kind.pass(w)
     }
     fn check(&self, w: &mut World) -> Verdict {
-        let allowed: &[i64] = match (w.was_done(), w.scene().waits() && !w.was_woken()) {
-            (true, _) => &[-1],
-            (false, true) => &[0],
-            (false, false) => &[-1, 0],
-        };
-        self.kind.balance(w, allowed)
+        self.kind.balance(w, w.of_a_down())
     }
 }
 

@@ -8,7 +8,7 @@ use chappe::{AcquireError, Arena, ArenaError, ArenaOptions, Permit, Pool, PoolEr
 use super::Scene;
 use crate::board::{DONE, Fault, Stage, Verdict, within};
 use crate::step;
-use crate::trial::OVER;
+use crate::trial::{Child, OVER};
 
 /// Words of the board. The first helper may come.
 pub const FIRST: usize = 0;
@@ -150,6 +150,16 @@ impl<'a> World<'a> {
         }
     }
 
+    /// A process takes something, and ends with it: that is what the victim will recover.
+    pub fn die_with(&self, take: impl FnOnce(), otherwise: &str) -> Verdict {
+        let mut holder = Child::fork(take);
+        // Dropping it would kill it before it holds.
+        if self.stage.until(|| holder.ended().is_some()) && holder.ended() == Some(0) {
+            return Ok(());
+        }
+        fault(Fault::Torn, format!("the holder to be recovered {otherwise}"))
+    }
+
     /// The victim leaves a child behind that has inherited what it has open, a lease among it.
     pub fn leave_a_job(&self) {
         let stage = self.stage;
@@ -186,6 +196,13 @@ impl<'a> World<'a> {
         Ok(Box::leak(Box::new(pool)))
     }
 
+    /// The victim joins the pool's arena, and leaves the pool as it is.
+    pub fn warm(&self, name: &str) -> &'static Pool {
+        let pool = self.open(name).expect("the keeper has made it");
+        drop(pool.try_acquire());
+        pool
+    }
+
     /// The keeper makes a pool in arena `default`, and the arena with the first.
     pub fn make(&mut self, name: &str, permits: u32) -> Result<&'static Pool, (Fault, String)> {
         let (arena, object) = name.split_once('/').unwrap_or(("default", name));
@@ -194,6 +211,13 @@ impl<'a> World<'a> {
         let pool: &'static Pool = Box::leak(Box::new(pool));
         self.queue = Queue::Pool(pool);
         Ok(pool)
+    }
+
+    /// The same; where helpers wait, the keeper holds all its permits.
+    pub fn make_held(&mut self, name: &str, permits: u32) -> Verdict {
+        let pool = self.make(name, permits)?;
+        let held = if self.scene.waits() { permits } else { 0 };
+        (0..held).try_for_each(|_| self.hold(pool))
     }
 
     /// The keeper holds one more permit.
@@ -295,6 +319,14 @@ impl<'a> World<'a> {
 
     // ---- demands ----
 
+    /// This comes true within the watchdog. If not, somebody is wedged: `text` says how, and who holds and waits is added.
+    pub fn demand(&self, true_now: impl Fn() -> bool, text: &str) -> Verdict {
+        if self.stage.until(true_now) {
+            return Ok(());
+        }
+        fault(Fault::Wedged, format!("{text} {}", self.describe()))
+    }
+
     /// While the victim is stopped: the permit can be had at once, unless it is the victim's.
     pub fn take_or_victim_has(&self, name: &str) -> Verdict {
         let pool = self.open(name)?;
@@ -329,12 +361,8 @@ impl<'a> World<'a> {
             },
         )?;
         let pool = self.open(name)?;
-        let stage = self.stage;
-        let done = || stage.word(DONE_HELPERS).load(SeqCst) > 0;
-        if stage.until(|| done() || self.victim_has(pool)) {
-            return Ok(());
-        }
-        fault(Fault::Wedged, format!("a waiter waits for the stopped victim; {}", self.describe()))
+        let through = || self.done_helpers() > 0 || self.victim_has(pool);
+        self.demand(through, "a waiter waits for the stopped victim;")
     }
 
     /// Every permit of the pool can be had, each once, and comes back.
