@@ -18,6 +18,8 @@ mod many;
 mod permit;
 pub mod plan9;
 mod recover;
+#[cfg(any(test, feature = "sim", feature = "loom"))]
+pub mod ring;
 mod units;
 mod wait;
 

@@ -5,6 +5,7 @@
 pub mod atomic;
 pub mod clock;
 pub mod explore;
+pub mod fence;
 pub mod futex;
 
 #[path = "../real/dir.rs"]

@@ -3,6 +3,7 @@
 pub mod atomic;
 pub mod clock;
 pub mod dir;
+pub mod fence;
 pub mod futex;
 pub mod lease;
 pub mod life;

@@ -11,6 +11,18 @@ pub mod dir {
     pub use chappe_crashsim::files::{Dir, Facts, File, Locked, map_private};
 }
 
+/// The asymmetric fence: all is in order here.
+pub mod fence {
+    /// Nothing to find out.
+    pub fn prepare() {}
+    /// The frequent side.
+    pub fn light() {}
+    /// The rare side: a step.
+    pub fn heavy() {
+        super::step_point("fences all");
+    }
+}
+
 /// Threads of our own.
 pub mod thread {
     pub use chappe_crashsim::process::background;

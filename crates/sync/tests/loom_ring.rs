@@ -1,0 +1,119 @@
+//! The ring under loom: every stale read that the orders allow. The asymmetric fence is two full ones here. Messages
+//! themselves are plain memory, which loom does not see; data that is written before a send stands for them.
+
+mod loom;
+
+use chappe_plat::explore::{Data, together};
+use chappe_sync::ring::{Claim, Ring};
+use loom::{three_reach, two_reach};
+
+#[derive(Clone, Copy)]
+struct Scene {
+    ring: &'static Ring<u64>,
+    /// Claimed while the scene was set up, by one that was stopped then.
+    claimed: u64,
+    data: Data,
+}
+
+impl Scene {
+    fn new(capacity: usize, claims: bool) -> Scene {
+        let ring: &'static Ring<u64> = Box::leak(Box::new(Ring::new(capacity)));
+        for _ in 0..capacity {
+            // Every word is touched while the scene is set up.
+            ring.push(0).expect("a hole");
+            ring.take().expect("a message");
+        }
+        let claimed = if claims { ring.claim().expect("a hole").position() } else { 0 };
+        Scene { ring, claimed, data: Data::new() }
+    }
+
+    fn take(&self) -> u64 {
+        self.ring.take().unwrap_or(0)
+    }
+
+    /// The stopped one goes on.
+    fn finish(&self, message: u64) {
+        if let Err(message) = self.ring.fill(Claim::of(self.claimed), message) {
+            self.ring.push(message).expect("a hole");
+        }
+    }
+
+    /// What is left, sorted: digits of one number.
+    fn rest(&self) -> u64 {
+        let mut all: Vec<u64> = std::iter::from_fn(|| self.ring.take()).collect();
+        all.sort_unstable();
+        all.into_iter().fold(0, |sum, message| sum * 10 + message)
+    }
+}
+
+/// From the claim on: of a thread that loads a word before it swaps it loom tries fewer orders.
+fn publish(s: Scene) -> u64 {
+    s.data.set(1);
+    s.finish(1);
+    0
+}
+
+fn receive_it(s: Scene) -> u64 {
+    let got = s.take();
+    assert!(got == 0 || s.data.get() == 1);
+    got
+}
+
+#[test]
+fn what_was_written_before_has_come_with_it() {
+    two_reach(3, || Scene::new(2, true), |s| together(s, [publish, receive_it])[1], [0, 1]);
+}
+
+/// One is stopped before its message; another message is behind it. It goes on while that one is received.
+fn half_sent() -> Scene {
+    let scene = Scene::new(3, true);
+    scene.ring.push(2).expect("a hole");
+    scene
+}
+
+fn finish(s: Scene) -> u64 {
+    s.finish(1);
+    0
+}
+
+#[test]
+fn who_is_passed_over_finds_out() {
+    let execution = |s: Scene| (together(s, [finish, |s| s.take()])[1], s.rest());
+    // It was there first, or was passed over: then it comes after the other.
+    two_reach(3, half_sent, execution, [(1, 2), (2, 1)]);
+}
+
+#[test]
+fn two_pass_one_over_and_miss_nothing() {
+    let execution = |s: Scene| {
+        let mut got = together(s, [finish, |s| s.take(), |s| s.take()]);
+        got.sort_unstable();
+        (got[1], got[2], s.rest())
+    };
+    three_reach(1, half_sent, execution, [(0, 2, 1), (1, 2, 0)]);
+}
+
+fn begin_to_pass(s: Scene) -> u64 {
+    s.ring.begin_to_pass(Claim::of(s.claimed));
+    0
+}
+
+#[test]
+fn whoever_passes_one_over_is_stopped_in_the_middle() {
+    let execution = |s: Scene| (together(s, [finish, begin_to_pass, |s| s.take()])[2], s.rest());
+    three_reach(2, half_sent, execution, [(1, 2), (2, 1)]);
+}
+
+/// As above, and the other message has been received: a sender comes to the same slot in the next lap.
+fn passed_over() -> Scene {
+    let scene = Scene::new(2, true);
+    scene.ring.push(2).expect("a hole");
+    assert_eq!(scene.take(), 2);
+    scene
+}
+
+#[test]
+fn a_sender_passes_one_over_that_goes_on() {
+    let execution = |s: Scene| (together(s, [finish, |s| s.ring.push(3).is_ok().into()])[1], s.rest());
+    two_reach(3, passed_over, execution, [(1, 13)]);
+}
