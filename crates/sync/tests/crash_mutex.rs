@@ -438,6 +438,8 @@ const REMOVED: [&str; 3] = ["made anew", "served before", "told that it is dead"
 
 #[test]
 fn removal_survives_kills() {
+    // Many steps must meet, while all live.
+    Search::priorities("mutex_next", 6).schedules(20_000).run(removal_to_mutex).assert_clean();
     searched_in(SCHEDULES, "mutex_to_pool", removal_to_pool, &REMOVED);
     searched_in(SCHEDULES, "mutex_to_semaphore", removal_to_semaphore, &REMOVED);
     searched_in(SCHEDULES, "mutex_to_mutex", removal_to_mutex, &REMOVED);
