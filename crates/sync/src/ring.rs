@@ -20,39 +20,43 @@
 //!
 //! So a message costs two locked operations, and there is neither a lock nor a fence in the fast path. A sender that was
 //! descheduled between claim and commit is passed over by receivers as soon as there is a message behind it, and by senders
-//! as soon as there is a hole. It finds out when it commits, takes its message back, and sends it again: so order is that of
-//! the commit, and what one sender sends stays in order.
+//! as soon as there is a hole. It finds out when it commits, takes its message back, and sends it again. So order is that of
+//! the claim, or of the last one; and what one sender sends stays in order.
 //!
 //! Invariants:
-//! - I1: who has claimed position p may write there until it commits; nobody else touches its message before.
+//! - I1: who has claimed position p may write there until it commits; nobody else writes there before.
 //! - I2: a receiver walks on from position p only if it was taken, or passed over for good: not PENDING, and then not FULL.
 //! - I3: a position is passed over in three steps: the mark, PENDING; a fence for all threads; the mark for good. A sender
 //!   commits in three: FULL; a fence for itself; a look at the mark. So of a receiver that walks on and the sender, one has
 //!   seen the other (E2): either the receiver found FULL, or the sender takes its message back. It may find it taken: then it
 //!   was received in time.
-//! - I4: who claims a position that is passed over, before or after, is told when it commits.
-//! - I5: EMPTY and not passed over at a receiver's position: nothing is there, and nothing behind it is claimed. FULL of an
-//!   earlier lap and not passed over at a sender's position: there is no hole. Nobody claims p+1 unless p is claimed or
-//!   passed over; and receivers take in the same order.
+//! - I4: a position that is passed over is not claimed: who came to it by a hint that is behind would send there what a
+//!   receiver finds before the sender's earlier message. If the mark comes in between, the claimer is told when it commits.
+//! - I5: nobody claims p+1 unless p is claimed or passed over; and receivers take in the same order. So EMPTY and not passed
+//!   over at a receiver's position: nothing is there, and nothing behind it is claimed. FULL of an earlier lap and not
+//!   passed over at a sender's position: it is told that there is no hole. There may be some behind, of senders that came
+//!   back late and could not be waited for: so many, they can be used after the next `take`, all at once.
 //! - I6: a message is copied before it is taken; what was copied counts only if the swap then succeeds, from the very word
 //!   that was read before. So a receiver may stop anywhere and holds up nobody.
 //!
 //! Races: R1 two claim one position: one swap. R2 two pass over one position: the mark only grows, and each makes it good
 //! itself. R3 a mark against a claim: I4. R4 a mark against a commit: I3. R5 taking against taking back: one swap.
 //!
-//! Ordering edges: E1 (release/acquire) message before FULL; copy before EMPTY. E2 (asymmetric) FULL / look at the mark
+//! Ordering edges: E1 (release/acquire) message before FULL; copy before EMPTY; both before the hint, so that who is led past
+//! a position has seen what became of it. E2 (asymmetric) FULL / look at the mark
 //! against mark / look at the word: the fence that costs is with who passes over, which is rare.
 //!
 //! Progress: `push` and `take` are lock-free. With one slot, or when all others are full, who is descheduled between claim
-//! and commit keeps its slot.
+//! and commit keeps its slot. Each that is costs the others about one fence a lap. A hint that one has left behind, who was
+//! descheduled between its swap and its store, is walked from there (3 ns a position).
 //!
-//! Deaths: a private tube's threads die together. One that ends without unwinding between claim and commit leaves its slot
-//! passed over for ever.
+//! Deaths: a private tube's threads die together. One that ends without unwinding before it has committed, or taken back,
+//! leaves its slot passed over for ever.
 //!
 //! Measured (pair, one thread, 1,024 slots of 8 bytes): 14-15 ns; with a swap for the commit 24; with a fence instead 21;
 //! Vyukov's ring, where a descheduled sender holds up everybody, 13; crossbeam-channel 22.
 //!
-//! Explored: `tests/crash_ring.rs`, `tests/loom_ring.rs`. Left out: wrap-around of the lap (2^40 laps of a ring of 2^20).
+//! Explored: `tests/crash_ring.rs`, `tests/loom_ring.rs`. Left out: wrap-around of the lap (2^44 laps of a ring of 2^20).
 
 use chappe_plat::atomic::{AtomicU64, Ordering, pause};
 use chappe_plat::{fence, step};
@@ -90,7 +94,28 @@ struct Apart(AtomicU64);
 struct Slot<T> {
     word: AtomicU64,
     passed: AtomicU64,
-    message: UnsafeCell<MaybeUninit<T>>,
+    message: Place<T>,
+}
+
+/// A message, so that it can be copied by words.
+#[repr(C, align(8))]
+struct Whole<T>(T);
+
+/// Where a message lies.
+struct Place<T>(UnsafeCell<MaybeUninit<Whole<T>>>);
+
+impl<T> Place<T> {
+    /// What lies there, or a mixture of what lies there now and then: which, its caller finds out.
+    #[inline(always)]
+    fn copied(&self) -> MaybeUninit<Whole<T>> {
+        let mut copy = MaybeUninit::<Whole<T>>::uninit();
+        let (from, to) = (self.0.get().cast::<MaybeUninit<u64>>(), copy.as_mut_ptr().cast::<MaybeUninit<u64>>());
+        for i in 0..size_of::<Whole<T>>() / 8 {
+            // SAFETY: both are so many words, aligned; a word of any bytes may be copied. Volatile: others may write there.
+            unsafe { to.add(i).write(from.add(i).read_volatile()) };
+        }
+        copy
+    }
 }
 
 impl<T> Slot<T> {
@@ -103,17 +128,36 @@ impl<T> Slot<T> {
 
 /// A position that its claimer has yet to write.
 #[must_use = "a slot that is claimed and never written is out of use"]
-pub struct Claim(u64);
+pub struct Claim<'r, T> {
+    ring: &'r Ring<T>,
+    position: u64,
+}
 
-#[cfg(feature = "loom")]
-impl Claim {
-    /// Which: for models, whose scenes are copied.
-    pub fn position(self) -> u64 {
-        self.0
+impl<'r, T> Claim<'r, T> {
+    /// Sends a message to the position, if that was not passed over meanwhile.
+    ///
+    /// # Errors
+    /// The message: claim another position.
+    #[inline]
+    pub fn fill(self, message: T) -> Result<(), T> {
+        let (slot, lap) = self.ring.at(self.position);
+        let message = ManuallyDrop::new(message);
+        // SAFETY: I1. Our own copy stays until it is known which of the two counts.
+        unsafe { slot.message.0.get().cast::<T>().copy_from_nonoverlapping(&raw const *message, 1) };
+        step!("written, not yet there");
+        if self.ring.commit(slot, lap) { Ok(()) } else { Err(ManuallyDrop::into_inner(message)) }
     }
+
+    /// Which: for models, whose scenes are copied.
+    #[cfg(any(feature = "sim", feature = "loom"))]
+    pub fn position(self) -> u64 {
+        self.position
+    }
+
     /// The claim of this position.
-    pub fn of(position: u64) -> Claim {
-        Claim(position)
+    #[cfg(any(feature = "sim", feature = "loom"))]
+    pub fn of(ring: &'r Ring<T>, position: u64) -> Claim<'r, T> {
+        Claim { ring, position }
     }
 }
 
@@ -143,7 +187,7 @@ impl<T> Ring<T> {
         let slot = || Slot {
             word: AtomicU64::new(word(0, EMPTY)),
             passed: AtomicU64::new(0),
-            message: UnsafeCell::new(MaybeUninit::uninit()),
+            message: Place(UnsafeCell::new(MaybeUninit::uninit())),
         };
         fence::prepare();
         Ring {
@@ -167,8 +211,8 @@ impl<T> Ring<T> {
 
     /// The position after this one, or further on if somebody has been there.
     fn onward(&self, position: u64, hint: &AtomicU64) -> u64 {
-        // Relaxed: a hint.
-        self.next(position).max(hint.load(Ordering::Relaxed))
+        // Acquire: E1.
+        self.next(position).max(hint.load(Ordering::Acquire))
     }
 
     /// Sends a message, unless there is no hole: then it comes back.
@@ -180,42 +224,28 @@ impl<T> Ring<T> {
         let mut message = message;
         loop {
             let Some(claim) = self.claim() else { return Err(message) };
-            match self.fill(claim, message) {
+            match claim.fill(message) {
                 Ok(()) => return Ok(()),
                 Err(back) => message = back,
             }
         }
     }
 
-    /// Sends a message to the position that was claimed, if that was not passed over meanwhile.
-    ///
-    /// # Errors
-    /// The message: claim another position.
-    #[inline]
-    pub fn fill(&self, claim: Claim, message: T) -> Result<(), T> {
-        let (slot, lap) = self.at(claim.0);
-        let message = ManuallyDrop::new(message);
-        // SAFETY: I1. Our own copy stays until it is known which of the two counts.
-        unsafe { slot.message.get().cast::<T>().copy_from_nonoverlapping(&raw const *message, 1) };
-        step!("written, not yet there");
-        if self.commit(slot, lap) { Ok(()) } else { Err(ManuallyDrop::into_inner(message)) }
-    }
-
     /// Claims the next position to be written, if there is a hole.
     #[inline]
-    pub fn claim(&self) -> Option<Claim> {
-        // Relaxed: a hint.
-        let mut position = self.tail.0.load(Ordering::Relaxed);
+    pub fn claim(&self) -> Option<Claim<'_, T>> {
+        // Acquire: E1, what became of the positions before it.
+        let mut position = self.tail.0.load(Ordering::Acquire);
         loop {
             let (slot, lap) = self.at(position);
             // Acquire: E1, what was there has been copied.
             let seen = slot.word.load(Ordering::Acquire);
-            if seen & STATE == EMPTY && lap_of(seen) <= lap {
+            if seen & STATE == EMPTY && lap_of(seen) <= lap && !slot.is_passed(lap) {
                 // AcqRel: as above; and whoever sees it sees what we gave up before, I5. Relaxed: look again.
                 if slot.word.compare_exchange(seen, word(lap, WRITING), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                    // Relaxed: a hint.
-                    self.tail.0.store(self.next(position), Ordering::Relaxed);
-                    return Some(Claim(position));
+                    // Release: E1.
+                    self.tail.0.store(self.next(position), Ordering::Release);
+                    return Some(Claim { ring: self, position });
                 }
             } else if self.is_behind_claims(slot, seen, lap) {
                 position = self.onward(position, &self.tail.0);
@@ -254,8 +284,8 @@ impl<T> Ring<T> {
                 break;
             }
         }
-        // Acquire: I5, after those behind. Unless it has become free meanwhile: then look again.
-        (slot.word.load(Ordering::Acquire) != seen).then_some(position)
+        // Acquire: I5, after those behind. Unless it has changed meanwhile: then look again.
+        (slot.word.load(Ordering::Acquire) != seen || slot.is_passed(lap)).then_some(position)
     }
 
     /// Makes a written message visible. False: its position was passed over, and nobody has received it.
@@ -298,8 +328,8 @@ impl<T> Ring<T> {
 
     /// Marks a position, and no more: as one that is stopped then.
     #[cfg(feature = "loom")]
-    pub fn begin_to_pass(&self, claim: Claim) {
-        let (slot, lap) = self.at(claim.0);
+    pub fn begin_to_pass(&self, position: u64) {
+        let (slot, lap) = self.at(position);
         // Relaxed: the swap is of what was seen.
         mark(slot, slot.passed.load(Ordering::Relaxed), lap + 1);
     }
@@ -307,23 +337,22 @@ impl<T> Ring<T> {
     /// Takes the next message, if there is one.
     #[inline]
     pub fn take(&self) -> Option<T> {
-        // Relaxed: a hint.
-        let mut position = self.head.0.load(Ordering::Relaxed);
+        // Acquire: E1, what became of the positions before it.
+        let mut position = self.head.0.load(Ordering::Acquire);
         loop {
             let (slot, lap) = self.at(position);
             // Acquire: E1, the message.
             let seen = slot.word.load(Ordering::Acquire);
             if seen == word(lap, FULL) {
                 // It may be overwritten while it is copied; then the swap fails, and the copy is forgotten.
-                // SAFETY: I6; any bytes will do for a copy that is not looked at.
-                let copy = unsafe { slot.message.get().read_volatile() };
+                let copy = slot.message.copied();
                 // Release: E1, after the copy.
                 if slot.word.compare_exchange(seen, word(lap + 1, EMPTY), Ordering::Release, Ordering::Relaxed).is_ok()
                 {
-                    // Relaxed: a hint.
-                    self.head.0.store(self.next(position), Ordering::Relaxed);
+                    // Release: E1.
+                    self.head.0.store(self.next(position), Ordering::Release);
                     // SAFETY: I6, the swap has succeeded.
-                    return Some(unsafe { copy.assume_init() });
+                    return Some(unsafe { copy.assume_init() }.0);
                 }
             } else if lap_of(seen) > lap {
                 position = self.onward(position, &self.head.0);
@@ -354,7 +383,9 @@ impl<T> Ring<T> {
                 }
             }
             if !self.has_message_behind(position) {
-                return None;
+                // Acquire: I5, after those behind. Unless it has changed meanwhile: then look again.
+                let same = slot.word.load(Ordering::Acquire) == seen && !slot.is_passed(lap);
+                return (!same).then_some(position);
             }
         }
         self.pass_over(slot, lap + 1);
@@ -384,6 +415,14 @@ impl<T> Ring<T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        while self.take().is_some() {}
+        struct Rest<'r, T>(&'r Ring<T>);
+        impl<T> Drop for Rest<'_, T> {
+            fn drop(&mut self) {
+                while self.0.take().is_some() {}
+            }
+        }
+        // If a message panics when it is dropped, those behind it are dropped all the same.
+        let rest = Rest(self);
+        while rest.0.take().is_some() {}
     }
 }

@@ -33,7 +33,7 @@ impl Scene {
 
     /// The stopped one goes on.
     fn finish(&self, message: u64) {
-        if let Err(message) = self.ring.fill(Claim::of(self.claimed), message) {
+        if let Err(message) = Claim::of(self.ring, self.claimed).fill(message) {
             self.ring.push(message).expect("a hole");
         }
     }
@@ -94,7 +94,7 @@ fn two_pass_one_over_and_miss_nothing() {
 }
 
 fn begin_to_pass(s: Scene) -> u64 {
-    s.ring.begin_to_pass(Claim::of(s.claimed));
+    s.ring.begin_to_pass(s.claimed);
     0
 }
 
@@ -116,4 +116,44 @@ fn passed_over() -> Scene {
 fn a_sender_passes_one_over_that_goes_on() {
     let execution = |s: Scene| (together(s, [finish, |s| s.ring.push(3).is_ok().into()])[1], s.rest());
     two_reach(3, passed_over, execution, [(1, 13)]);
+}
+
+/// One only claims, or sends; another one sends, then receives: it finds its own at least, wherever the hints lead.
+fn send_and_take(s: Scene) -> u64 {
+    s.ring.push(5).expect("a hole");
+    s.take()
+}
+
+/// And does not go on.
+fn claim_only(s: Scene) -> u64 {
+    u64::from(s.ring.claim().is_none())
+}
+
+fn send_another(s: Scene) -> u64 {
+    s.ring.push(3).expect("a hole");
+    0
+}
+
+#[test]
+fn who_is_led_on_by_a_hint_finds_its_own_message() {
+    two_reach(3, || Scene::new(3, false), |s| together(s, [claim_only, send_and_take])[1], [5]);
+    two_reach(3, || Scene::new(3, false), |s| together(s, [send_another, send_and_take])[1], [3, 5]);
+}
+
+/// Two messages, no hole: each of two takes one, and then there is a hole for it.
+fn full() -> Scene {
+    let scene = Scene::new(2, false);
+    (1..3).for_each(|message| scene.ring.push(message).expect("a hole"));
+    scene
+}
+
+fn take_and_send(s: Scene) -> u64 {
+    // What it gets is plain memory, which keeps what an earlier execution wrote.
+    assert!(s.take() > 0);
+    s.ring.push(5).is_ok().into()
+}
+
+#[test]
+fn who_is_led_on_by_a_hint_finds_its_own_hole() {
+    two_reach(3, full, |s| together(s, [|s| s.take(), take_and_send])[1], [1]);
 }
