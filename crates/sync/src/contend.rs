@@ -22,7 +22,7 @@ const OVERDUE_NS: u64 = 500_000;
 const SPINS: u32 = 12;
 /// The first of them are this many pauses apart (100 to 150 ns), then twice as many each time, up to some 2 us; between the
 /// others, whoever else can run on this processor does. Closer, and the holder loses its cache line to those who look (at
-/// 8 pauses throughout, sections of 20 ns cost 1.7 to 3.4 of parking_lot's on a processor with short pauses; so 0.6 to 0.9);
+/// 8 pauses throughout, sections of 20 ns cost 1.7 to 3.4 of parking_lot's on a processor with short pauses; so 0.6 to 1.0);
 /// further apart, and the lock is idle for longer.
 const PAUSING: u32 = 5;
 const PAUSES: u32 = 8;
