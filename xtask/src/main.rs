@@ -5,6 +5,7 @@
 //! cargo xtask lint                       the house rules alone
 //! cargo xtask bench pool [--quick]       pools beside their peers, one run
 //! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
+//! cargo xtask bench tube [--quick]       channels between threads and between processes beside theirs
 //! cargo xtask crashsim [--schedules N]   a long exploration
 //! cargo xtask mutants [NAME]             planted mistakes: the explorer must find each
 //! cargo xtask kill-sweep [ARG...]        SIGKILL at every instruction of every operation
@@ -24,7 +25,7 @@ use anyhow::{Context, Result, bail, ensure};
 use run::{Cargo, root, target};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync | crashsim [--schedules N] | mutants | \
+const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube | crashsim [--schedules N] | mutants | \
                      kill-sweep | soak [jobserver] | man";
 
 fn main() -> ExitCode {
@@ -43,7 +44,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
     match args {
         ["test"] => stages::test(),
         ["lint"] => lint::command(&root()),
-        ["bench", what @ ("pool" | "sync"), rest @ ..] => {
+        ["bench", what @ ("pool" | "sync" | "tube"), rest @ ..] => {
             Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
         }
         ["crashsim"] => crashsim(1_000_000),

@@ -70,8 +70,7 @@ fn rest() -> Vec<Stage> {
         ),
         tests(
             "tests",
-            // The suites of channels hold another's crate as long as there are no tubes.
-            Cargo::new("test").args(["--workspace", "--exclude", "chappe-channels"]).args([
+            Cargo::new("test").args(["--workspace"]).args([
                 "--exclude",
                 "chappe-injector",
                 "--exclude",

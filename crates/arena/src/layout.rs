@@ -24,7 +24,7 @@
 //! | pool | 0 to 3 | the owner cell |
 //! | semaphore | 4 | units |
 //! | mutex | 5 to 7 | the mutex |
-//! | condition variable | 7, by nobody | never changed |
+//! | condition variable, end of a tube | 7, by nobody | never changed |
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::life::LifeLock;
@@ -32,7 +32,7 @@ use chappe_plat::life::LifeLock;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The layout described here. Any change of any offset is another number.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -102,7 +102,7 @@ pub struct Header {
 /// One member: a thread, or for owned handles a process, attached to the arena.
 ///
 /// Who may write what: `life` and `twin` their owner and the kernel; `ident`, `kind` and what follows
-/// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`, `need`
+/// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`, `need`, `packet`
 /// and `waiting_since` only the member itself, while its state is idle; `slept` only the member itself.
 #[repr(C)]
 pub struct Member {
@@ -137,7 +137,9 @@ pub struct Member {
     /// 0 a thread, 1 a process.
     pub kind: AtomicU32,
     pad1: u32,
-    pad2: [u64; 4],
+    /// Private arenas only: where a tube without slots finds what is handed over. See the wait queue.
+    pub packet: AtomicU64,
+    pad2: [u64; 3],
 }
 
 /// A word of state: an object's own, or that of a further permit in the table.
@@ -266,6 +268,8 @@ pub enum Kind {
     Mutex = 3,
     /// What one waits on with a mutex.
     Condvar = 4,
+    /// Who waits at an end of a tube.
+    End = 5,
 }
 
 impl Kind {
@@ -276,6 +280,7 @@ impl Kind {
             Kind::Semaphore => "semaphore",
             Kind::Mutex => "mutex",
             Kind::Condvar => "condition variable",
+            Kind::End => "end of a tube",
         }
     }
 }
@@ -320,6 +325,7 @@ impl Head {
             2 => Some(Kind::Semaphore),
             3 => Some(Kind::Mutex),
             4 => Some(Kind::Condvar),
+            5 => Some(Kind::End),
             _ => None,
         }
     }

@@ -31,6 +31,8 @@ use std::path::{Path, PathBuf};
 pub struct Hooks {
     /// Gives back all that a member's dead generation held: `(map, member, generation)`. Idempotent.
     pub recover: fn(&'static Map, u32, u32),
+    /// Has those look again whom the dead may have been about to tell something. Idempotent.
+    pub stir: fn(&'static Map),
     /// Wakes all who wait on an object that is dead. Idempotent.
     pub bury: fn(&'static Map, u32),
     /// Whether somebody still uses what is in the slot of an object that was removed.

@@ -294,6 +294,7 @@ impl Map {
     /// Gives back what the dead generation held, then, if nobody else is at it, clears its wait bits.
     pub fn sweep(&'static self, i: u32, generation: u32) {
         (self.hooks.recover)(self, i, generation);
+        (self.hooks.stir)(self);
         // SeqCst: the dead may have been burying the arena.
         if self.header().state.load(Ordering::SeqCst) == REMOVED {
             self.bury_all();
@@ -319,6 +320,7 @@ impl Map {
         // Relaxed: as above.
         if m.swept.load(Ordering::Relaxed) != last {
             (self.hooks.recover)(self, i, last);
+            (self.hooks.stir)(self);
             self.clear_bits(i);
             // Release: I4.
             m.swept.store(last, Ordering::Release);

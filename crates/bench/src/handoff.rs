@@ -51,12 +51,21 @@ impl Start {
     }
 }
 
+/// In place of a processor: wherever the scheduler likes.
+pub const ANYWHERE: usize = usize::MAX;
+
+fn settle(on: usize) {
+    if on != ANYWHERE {
+        pin(on);
+    }
+}
+
 /// Where each side runs, and how it waits.
 #[derive(Clone, Copy)]
 pub struct Course {
     /// Threads or processes.
     pub sides: Sides,
-    /// The processor of the left side, and that of the right.
+    /// The processor of the left side, and that of the right; or [`ANYWHERE`].
     pub on: (usize, usize),
     /// Round trips a run.
     pub trips: u32,
@@ -71,7 +80,7 @@ pub struct Course {
 pub fn duel(course: Course, left: impl FnOnce(&dyn Fn()) + Send, right: impl FnOnce(&dyn Fn()) + Send) -> f64 {
     let start = Start::new();
     let timed = || {
-        pin(course.on.0);
+        settle(course.on.0);
         let began = std::cell::Cell::new(0);
         left(&|| {
             start.meet();
@@ -80,7 +89,7 @@ pub fn duel(course: Course, left: impl FnOnce(&dyn Fn()) + Send, right: impl FnO
         (now() - began.get()) as f64 / f64::from(course.trips)
     };
     let other = || {
-        pin(course.on.1);
+        settle(course.on.1);
         right(&|| start.meet());
     };
     match course.sides {

@@ -12,6 +12,7 @@
 //! | from SIGKILL to the next holder | [`death`] |
 //! | what ten thousand pools take | [`footprint`] |
 //! | semaphores, mutexes, choice over them, Plan 9's tables | [`sync`] |
+//! | channels between threads, and between processes | [`tube`] |
 
 pub mod choice;
 pub mod contend;
@@ -30,4 +31,5 @@ pub mod spin;
 pub mod sync;
 pub mod table;
 pub mod ticks;
+pub mod tube;
 pub mod turns;

@@ -85,6 +85,11 @@ impl Table {
         self.rows.iter().find(|r| r.name == name).unwrap_or_else(|| panic!("no row `{name}` in `{}`", self.title))
     }
 
+    /// The rows' names, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().map(|r| r.name.as_str())
+    }
+
     /// The median of a row's ratios to the baseline, round by round.
     pub fn ratio(&self, name: &str) -> f64 {
         self.ratio_to(name, &self.rows[0].name)
@@ -94,6 +99,15 @@ impl Table {
     pub fn ratio_to(&self, name: &str, baseline: &str) -> f64 {
         let pairs = self.row(name).samples.iter().zip(&self.row(baseline).samples);
         Row { name: String::new(), samples: pairs.map(|(a, b)| a / b).collect() }.quantile(0.5)
+    }
+
+    /// Of these rows the one with the least median.
+    ///
+    /// # Panics
+    /// When these are none.
+    pub fn best<'n>(&self, names: &[&'n str]) -> &'n str {
+        let median = |name: &str| self.row(name).quantile(0.5);
+        names.iter().min_by(|a, b| median(a).total_cmp(&median(b))).expect("some names")
     }
 
     /// For people: fewer quantiles, and what else is known.
@@ -192,6 +206,7 @@ mod tests {
         assert_eq!(table.ratio("b"), 2.0);
         assert_eq!(table.row("a").quantile(0.5), 10.0);
         assert_eq!(table.row("a").quantile(0.0), 1.0);
+        assert_eq!(table.best(&["b", "a"]), "a");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! The allocator of this program counts, for each thread, what it is asked for. A control shows that it does.
 
-use chappe::{Condvar, Mutex, Pool, Role, Select, Semaphore, acquire_any, set_role};
+use chappe::tube::{bounded, mpsc, never, spmc, spsc, unbounded};
+use chappe::{Condvar, Mutex, Pool, Role, Select, Semaphore, acquire_any, select, set_role};
 use chappe_bench::house::House;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -62,7 +63,7 @@ fn an_uncontended_pair_and_a_choice_ask_for_none() {
         for arm in &arms {
             select.acquire(arm);
         }
-        assert_eq!(allocations(|| select.wait().unwrap().permit().release()), 0, "Select, {kind}");
+        assert_eq!(allocations(|| drop(select.wait().unwrap())), 0, "Select, {kind}");
     }
 }
 
@@ -92,11 +93,11 @@ fn semaphores_mutexes_and_several_permits_ask_for_none() {
         let (down, acquire) = (select.down(&one), select.acquire(&pool));
         let choose = || {
             let chosen = select.wait().unwrap();
-            if chosen.arm() == down {
+            if chosen.index() == down {
                 one.up().unwrap();
             } else {
-                assert_eq!(chosen.arm(), acquire);
-                chosen.permit().release();
+                assert_eq!(chosen.index(), acquire);
+                chosen.permit(&pool).unwrap().release();
             }
         };
         assert_eq!(allocations(choose), 0, "Select, {kind}");
@@ -145,7 +146,7 @@ fn waiting_asks_for_none() {
             select.down(&back);
             let choose = || {
                 there.up().unwrap();
-                assert_eq!(select.wait().unwrap().arm(), 0);
+                assert_eq!(select.wait().unwrap().index(), 0);
             };
             assert_eq!(allocations(choose), 0, "Select, {kind}");
             let take_turns = || {
@@ -158,6 +159,102 @@ fn waiting_asks_for_none() {
                 }
             };
             assert_eq!(allocations(take_turns), 0, "condition variable, {kind}");
+        });
+    }
+}
+
+#[test]
+fn tubes_and_choices_over_them_ask_for_none() {
+    macro_rules! pairs {
+        ($($name:literal $make:expr),*) => {$(
+            let (tx, rx) = $make;
+            // An unbounded one has two runs of slots by then.
+            (0..100).for_each(|n| {
+                tx.send(n).unwrap();
+                rx.recv().unwrap();
+            });
+            assert_eq!(allocations(|| {
+                tx.send(1u64).unwrap();
+                assert_eq!(rx.recv(), Ok(1));
+                assert!(rx.try_recv().is_err());
+            }), 0, $name);
+        )*};
+    }
+    pairs!("bounded" bounded(4), "unbounded" unbounded(), "spsc" spsc(4), "mpsc" mpsc(4), "spmc" spmc(4));
+    let (tx, rx) = unbounded();
+    // It has held as many before.
+    (0..1000).for_each(|n| tx.send(n).unwrap());
+    assert_eq!(rx.try_iter().count(), 1000);
+    let burst = || {
+        (0..1000).for_each(|n| tx.send(n).unwrap());
+        assert_eq!(rx.try_iter().count(), 1000);
+    };
+    assert_eq!(allocations(burst), 0, "unbounded, a thousand at a time");
+
+    let tubes: Vec<_> = (0..4).map(|_| bounded::<u64>(1)).collect();
+    let (mut both, semaphore) = (Select::new(), Semaphore::private(0).unwrap());
+    for (_, rx) in &tubes {
+        both.recv(rx);
+    }
+    both.send(&tubes[3].0);
+    both.down(&semaphore);
+    let choose = || {
+        tubes[2].0.send(7).unwrap();
+        for _ in 0..2 {
+            let chosen = both.select();
+            match chosen.index() {
+                4 => chosen.send(&tubes[3].0, 8).unwrap(),
+                at => _ = chosen.recv(&tubes[at].1).unwrap(),
+            }
+        }
+        tubes.iter().for_each(|(_, rx)| _ = rx.try_recv());
+    };
+    assert_eq!(allocations(choose), 0, "Select");
+    let by_macro = || {
+        tubes[1].0.send(7).unwrap();
+        let got = select! {
+            recv(tubes[0].1) -> m => m,
+            recv(tubes[1].1) -> m => m,
+            recv(never()) -> m => m,
+            down(semaphore) -> r => panic!("{r:?}"),
+        };
+        assert_eq!(got, Ok(7));
+        assert_eq!(select! { recv(tubes[0].1) -> m => m, default => Ok(0) }, Ok(0));
+    };
+    // `never` makes a tube.
+    assert_eq!(allocations(by_macro), 1000, "select!");
+}
+
+#[test]
+fn waiting_for_tubes_asks_for_none() {
+    set_role(Role::Sleeper);
+    for slots in [0, 1] {
+        let ((there, question), (answer, back)) = (bounded::<u64>(slots), bounded::<u64>(slots));
+        let (_idle, idle) = bounded::<u64>(1);
+        std::thread::scope(|s| {
+            s.spawn(move || {
+                set_role(Role::Sleeper);
+                question.iter().for_each(|n| answer.send(n).unwrap());
+            });
+            let ping = || {
+                there.send(1).unwrap();
+                assert_eq!(back.recv(), Ok(1));
+            };
+            assert_eq!(allocations(ping), 0, "recv, {slots} slots");
+            let mut select = Select::new();
+            select.recv(&idle);
+            select.recv(&back);
+            let ping = || {
+                there.send(2).unwrap();
+                assert_eq!(select.select().recv(&back), Ok(2));
+            };
+            assert_eq!(allocations(ping), 0, "Select, {slots} slots");
+            let ping = || {
+                select! { send(there, 3) -> sent => sent.unwrap(), recv(idle) -> _ => unreachable!() }
+                select! { recv(back) -> m => assert_eq!(m, Ok(3)), recv(idle) -> _ => unreachable!() }
+            };
+            assert_eq!(allocations(ping), 0, "select!, {slots} slots");
+            drop(there);
         });
     }
 }

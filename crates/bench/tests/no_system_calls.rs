@@ -2,7 +2,11 @@
 //!
 //! A control shows that the filter bites.
 
-use chappe::{Condvar, DownError, LockError, Mutex, Pool, Role, Select, SelectError, Semaphore, acquire_any, select};
+use chappe::tube::{bounded, mpsc, spmc, spsc, unbounded};
+use chappe::{
+    Condvar, DownError, LockError, Mutex, Pool, Role, Select, SelectError, Semaphore, acquire_any, select,
+    select_biased,
+};
 use chappe_bench::house::House;
 use chappe_bench::silence::{system_call, system_call_after};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -141,18 +145,17 @@ fn a_choice_over_semaphores_and_pools_with_one_ready_makes_none() {
         let (_, down, acquire) = (choice.down(&never), choice.down(&s), choice.acquire(&p));
         let choose = || {
             let permit = choice.wait().unwrap();
-            assert_eq!(permit.arm(), acquire);
-            let permit = permit.permit();
+            assert_eq!(permit.index(), acquire);
+            let permit = permit.permit(&p).unwrap();
             assert!(matches!(choice.try_wait(), Err(SelectError::WouldBlock)));
             s.up().unwrap();
-            assert_eq!(choice.wait().unwrap().arm(), down);
+            assert_eq!(choice.wait().unwrap().index(), down);
             drop(permit);
         };
         assert_eq!(system_call(choose), None, "Select, {kind}");
         let by_macro = || {
             s.up().unwrap();
-            select! {
-                biased;
+            select_biased! {
                 down(s) -> r => r.unwrap(),
                 acquire(p) -> permit => panic!("{permit:?} was second"),
             }
@@ -164,6 +167,42 @@ fn a_choice_over_semaphores_and_pools_with_one_ready_makes_none() {
         };
         assert_eq!(system_call(by_macro), None, "select!, {kind}");
     }
+}
+
+#[test]
+fn tubes_make_none_while_nobody_waits() {
+    macro_rules! pairs {
+        ($($name:literal $make:expr),*) => {$(
+            let (tx, rx) = $make;
+            let pair = || {
+                tx.send(1u64).unwrap();
+                assert_eq!(rx.recv(), Ok(1));
+                assert!(rx.try_recv().is_err());
+            };
+            assert_eq!(system_call(pair), None, $name);
+        )*};
+    }
+    pairs!("bounded" bounded(4), "unbounded" unbounded(), "spsc" spsc(4), "mpsc" mpsc(4), "spmc" spmc(4));
+    let ((tx, rx), (none, nothing)) = (bounded(1), bounded::<u8>(0));
+    let ((_idle, idle), semaphore) = (bounded::<u8>(1), Semaphore::private(0).unwrap());
+    let mut both = Select::new();
+    both.recv(&idle);
+    both.recv(&rx);
+    both.down(&semaphore);
+    let choose = || {
+        tx.send(1u8).unwrap();
+        assert!(tx.try_send(2).is_err() && none.try_send(3).is_err() && nothing.try_recv().is_err());
+        assert_eq!(both.select().recv(&rx), Ok(1));
+        assert!(both.try_select().is_err() && both.try_ready().is_err());
+        select! { send(tx, 4) -> sent => sent.unwrap(), recv(idle) -> _ => unreachable!() }
+        select! { recv(rx) -> m => assert_eq!(m, Ok(4)), default => unreachable!() }
+        select! { recv(rx) -> _ => unreachable!(), recv(nothing) -> _ => unreachable!(), default => () }
+        // Whose time is up already does not wait either.
+        assert!(rx.recv_timeout(Duration::ZERO).is_err() && nothing.recv_timeout(Duration::ZERO).is_err());
+        assert!(none.send_timeout(5, Duration::ZERO).is_err());
+        select! { recv(rx) -> _ => unreachable!(), recv(idle) -> _ => unreachable!(), default(Duration::ZERO) => () }
+    };
+    assert_eq!(system_call(choose), None, "choice");
 }
 
 /// Lives as long as its process, with the threads that use it.

@@ -1,4 +1,4 @@
-//! Pools of permits, semaphores and mutexes for the threads and processes of one Linux machine, that stay out of the kernel
+//! Pools of permits, semaphores, mutexes and channels for the threads and processes of one Linux machine, that stay out of the kernel
 //! until there is something to wait for, that one call chooses among, and that lose nothing when a process is killed.
 //!
 //! | | |
@@ -6,6 +6,7 @@
 //! | [`Pool`] | permits that belong to who holds them, and return when that one dies; several at once: [`Pool::acquire_many`] |
 //! | [`Semaphore`] | a counter of wake-ups; anybody may `up`, also in a signal handler; a death returns nothing |
 //! | [`Mutex`], [`Condvar`] | data that one at a time may change; who comes after a holder that died is told so |
+//! | [`tube`] | channels between threads, as crossbeam-channel's, in one choice with all the others |
 //! | [`select!`], [`Select`] | exactly one of several operations, whichever can be done first |
 //! | [`plan9`] | semaphores on plain words, as Plan 9 has them |
 //!
@@ -66,9 +67,10 @@ mod doctor;
 pub use chappe_arena::{ArenaError, LifeState, Who};
 pub use chappe_sync::plan9;
 pub use chappe_sync::{
-    AcquireError, Arena, ArenaOptions, Capacity, Chosen, Condvar, DownError, Holder, LEASE_VARIABLE, Lease, LeaseError,
+    AcquireError, Arena, ArenaOptions, Capacity, Condvar, DownError, Holder, LEASE_VARIABLE, Lease, LeaseError,
     LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit, Permit, Permits, Pool,
-    PoolError, PoolInfo, Role, Select, SelectError, Semaphore, UpError, Waiter, acquire_any, acquire_any_deadline,
-    acquire_any_timeout, directory, select, set_label, set_role, try_acquire_any,
+    PoolError, PoolInfo, ReceivingEnd, Role, Select, SelectError, SelectedOperation, Semaphore, SendingEnd, UpError,
+    Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory, select, select_biased, set_label,
+    set_role, try_acquire_any, tube,
 };
 pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, doctor, recoveries};

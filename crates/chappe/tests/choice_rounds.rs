@@ -30,8 +30,7 @@ impl Things {
         let mut made = 0;
         for round in 0..rounds {
             set_role([Role::TimeSharing, Role::Sleeper][round / 100 % 2]);
-            let mut select = Select::new();
-            select.biased(dice.roll(2) == 0);
+            let mut select = if dice.roll(2) == 0 { Select::new_biased() } else { Select::new() };
             // What each arm is: a semaphore, or a pool.
             let mut arms = Vec::new();
             for _ in 0..1 + dice.roll(6) {
@@ -59,7 +58,7 @@ impl Things {
                 Err(e) => panic!("{e}"),
             };
             made += 1;
-            let which = arms[chosen.arm()].expect("an arm that was taken out is not chosen");
+            let which = arms[chosen.index()].expect("an arm that was taken out is not chosen");
             match which.checked_sub(self.semaphores.len()) {
                 None => {
                     drop(chosen);
@@ -67,7 +66,7 @@ impl Things {
                     self.semaphores[range.start + dice.roll(range.len())].up().unwrap();
                 }
                 Some(at) => {
-                    let permit = chosen.permit();
+                    let permit = chosen.permit(&self.pools[at]).unwrap();
                     assert!(std::ptr::eq(permit.pool(), &raw const self.pools[at]) && permit.is_valid());
                     assert!(self.inside[at].fetch_add(1, Ordering::SeqCst) < self.pools[at].permits());
                     if dice.roll(8) == 0 {
@@ -229,11 +228,12 @@ fn a_fair_choice_takes_each_ready_arm_as_often() {
     select.acquire(&other);
     for round in 0..ROUNDS {
         let chosen = if round % 2 == 0 { select.try_wait() } else { select.wait() }.unwrap();
-        counts[chosen.arm()] += 1;
-        match chosen.arm() {
+        counts[chosen.index()] += 1;
+        match chosen.index() {
             0 => private.up().unwrap(),
             2 => named.up().unwrap(),
-            _ => drop(chosen.permit()),
+            1 => drop(chosen.permit(&one).unwrap()),
+            _ => drop(chosen.permit(&other).unwrap()),
         }
     }
     // Each is expected 1000 times, give or take 27 (one standard deviation).
@@ -243,17 +243,16 @@ fn a_fair_choice_takes_each_ready_arm_as_often() {
 #[test]
 fn a_biased_choice_takes_the_first_that_is_ready() {
     let all: Vec<_> = (0..4).map(|_| Semaphore::private(100).unwrap()).collect();
-    let mut select = Select::new();
-    select.biased(true);
+    let mut select = Select::new_biased();
     let arms: Vec<_> = all.iter().map(|one| select.down(one)).collect();
     for arm in &arms {
         for _ in 0..100 {
-            assert_eq!(select.wait().unwrap().arm(), *arm);
+            assert_eq!(select.wait().unwrap().index(), *arm);
         }
     }
     assert!(matches!(select.try_wait(), Err(SelectError::WouldBlock)));
     all[3].up().unwrap();
     all[1].up().unwrap();
-    assert_eq!(select.wait().unwrap().arm(), arms[1]);
-    assert_eq!(select.wait().unwrap().arm(), arms[3]);
+    assert_eq!(select.wait().unwrap().index(), arms[1]);
+    assert_eq!(select.wait().unwrap().index(), arms[3]);
 }

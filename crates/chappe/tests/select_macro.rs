@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
-use chappe::{AcquireError, DownError, Permit, Pool, Semaphore, select};
+use chappe::{AcquireError, DownError, Permit, Pool, Semaphore, select, select_biased};
 use house::House;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,8 +39,7 @@ fn every_form_of_an_arm() {
     assert_eq!(select! { default(Duration::from_millis(1)) => 10, }, 10);
     yes.up().unwrap();
     select! { down(yes) -> r => r.unwrap() }
-    select! {
-        biased;
+    select_biased! {
         acquire(pool) -> mut permit => {
             let permit: &mut Permit<'_> = permit.as_mut().unwrap();
             assert_eq!(permit.index(), 0);
@@ -54,8 +53,7 @@ fn every_form_of_an_arm() {
 fn biased_takes_the_first_that_is_ready() {
     let (first, second) = (Semaphore::private(50).unwrap(), Semaphore::private(50).unwrap());
     for at in 0..100 {
-        let which = select! {
-            biased;
+        let which = select_biased! {
             down(first) -> r => r.map(|()| 1),
             down(second) -> r => r.map(|()| 2),
         };
@@ -71,8 +69,7 @@ fn break_continue_and_return_are_the_callers() {
     let ended = 'outer: loop {
         for _ in 0..3 {
             turns += 1;
-            select! {
-                biased;
+            select_biased! {
                 down(stop) -> _ => break 'outer "stopped",
                 down(semaphore) -> _ => continue,
                 default => stop.up().unwrap(),
@@ -108,8 +105,7 @@ fn operands_are_any_expressions() {
     let holder = Holder { all: vec![empty(), full()], pool: Arc::new(Pool::private(1).unwrap()) };
     let (boxed, shared) = (Box::new(empty()), Arc::new(empty()));
     let which = 1;
-    let got = select! {
-        biased;
+    let got = select_biased! {
         down(boxed) -> _ => 0,
         down(shared) -> _ => 1,
         down(&*shared) -> _ => 2,
@@ -127,7 +123,7 @@ fn operands_are_any_expressions() {
         seen.push(n);
         Semaphore::private(1).unwrap()
     };
-    select! { biased; down(look(1)) -> _ => (), down(look(2)) -> _ => (), down(look(3)) -> _ => () }
+    select_biased! { down(look(1)) -> _ => (), down(look(2)) -> _ => (), down(look(3)) -> _ => () }
     assert_eq!(seen, [1, 2, 3]);
 }
 
@@ -160,7 +156,7 @@ fn a_dead_object_is_an_error_in_its_own_arm() {
     let _house = House::new("macro-dead");
     let (semaphore, pool, other) = (Semaphore::create("s", 0).unwrap(), Pool::create("p", 1).unwrap(), empty());
     Semaphore::remove("s", true).unwrap();
-    let e = select! { biased; down(other) -> _ => panic!("empty"), down(semaphore) -> r => r.unwrap_err() };
+    let e = select_biased! { down(other) -> _ => panic!("empty"), down(semaphore) -> r => r.unwrap_err() };
     assert!(matches!(e, DownError::Dead { .. }), "{e}");
     Pool::remove("p", true).unwrap();
     let e = select! { down(other) -> _ => panic!("empty"), acquire(pool) -> r => r.map(drop).unwrap_err() };

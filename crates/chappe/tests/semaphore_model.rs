@@ -83,13 +83,12 @@ fn down(at: usize, made: Result<(), DownError>) -> Answer {
 
 fn obey(order: Order, all: &[Semaphore; BOTH]) -> Answer {
     let hasty = Duration::from_millis(1);
-    let mut both = Select::new();
-    both.biased(true);
+    let mut both = Select::new_biased();
     for one in all {
         both.down(one);
     }
-    let choose = |made: Result<chappe::Chosen<'_>, SelectError>| match made {
-        Ok(chosen) => Answer::Took(chosen.arm()),
+    let choose = |made: Result<chappe::SelectedOperation<'_>, SelectError>| match made {
+        Ok(chosen) => Answer::Took(chosen.index()),
         Err(SelectError::WouldBlock) => Answer::WouldBlock,
         Err(SelectError::Timeout) => Answer::TimedOut,
         Err(e) => panic!("{e}"),

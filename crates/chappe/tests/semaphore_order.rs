@@ -37,7 +37,7 @@ fn who_came_first_is_served_first_although_others_time_out_and_turn_away() {
                             let mut either = Select::new();
                             let mine = either.down(main);
                             either.down(away);
-                            either.wait().unwrap().arm() == mine
+                            either.wait().unwrap().index() == mine
                         }
                         2 => main.down_timeout(LONG).is_ok(),
                         _ => main.down().is_ok(),
@@ -150,9 +150,9 @@ fn fault_1_every_arm_of_a_choice_counts() {
         for which in 0..4 {
             std::thread::scope(|s| {
                 let chooser = s.spawn(|| {
-                    let mut select = Select::new();
+                    let mut select = if biased { Select::new_biased() } else { Select::new() };
                     let arms: Vec<usize> = all.iter().map(|one| select.down(one)).collect();
-                    let chosen = select.biased(biased).wait().unwrap().arm();
+                    let chosen = select.wait().unwrap().index();
                     arms.iter().position(|arm| *arm == chosen).unwrap()
                 });
                 eventually("it waits on all four", || all.iter().all(|one| one.waiters().len() == 1));

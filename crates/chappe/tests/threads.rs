@@ -111,14 +111,13 @@ fn choices_under_contention_lose_nothing() {
 #[test]
 fn select_keeps_its_arms_numbers() {
     let pools: Vec<_> = (0..3).map(|_| Pool::private(1).unwrap()).collect();
-    let mut select = Select::new();
+    let mut select = Select::new_biased();
     let arms: Vec<_> = pools.iter().map(|p| select.acquire(p)).collect();
-    select.biased(true);
-    assert_eq!(select.wait().unwrap().arm(), arms[0]);
+    assert_eq!(select.wait().unwrap().index(), arms[0]);
     select.remove(arms[0]);
     let first = select.wait().unwrap();
-    assert_eq!(first.arm(), arms[1]);
-    assert_eq!(select.try_wait().unwrap().arm(), arms[2]);
+    assert_eq!(first.index(), arms[1]);
+    assert_eq!(select.try_wait().unwrap().index(), arms[2]);
 }
 
 #[test]

@@ -29,9 +29,9 @@ mod word;
 
 #[cfg(all(feature = "loom", not(feature = "sim")))]
 pub use backend::explore;
-#[cfg(not(feature = "sim"))]
-pub use backend::lease;
 pub use backend::{atomic, clock, dir, fence, futex, life, process, thread};
+#[cfg(not(feature = "sim"))]
+pub use backend::{lease, poll};
 pub use word::{Life, OWNER_DIED, TID_MASK, WATCHED};
 
 /// Marks a point between two operations at which a kill or a switch is of interest to the explorer,

@@ -5,6 +5,7 @@
 
 use crate::cell::Word;
 use crate::wait::{Arm, Ended, Grant, Parties, Party, Patience, Terms, arm_granted, arrive, finish, wait};
+use chappe_arena::ArenaError;
 use chappe_plat::{clock, step};
 
 /// What is ours: a pool's permit and its cell's word; of a semaphore, nothing more is to be known.
@@ -38,8 +39,35 @@ pub(crate) enum Collected {
     Nudged,
 }
 
+/// What who has no seat yet sees of an arm.
+pub(crate) enum Glance {
+    /// It is ours.
+    Taken(Taken),
+    /// It cannot be had now.
+    Nothing,
+    /// Only a member can say.
+    Ask,
+}
+
+impl From<Result<Taken, Refused>> for Glance {
+    #[inline]
+    fn from(tried: Result<Taken, Refused>) -> Glance {
+        tried.map_or(Glance::Nothing, Glance::Taken)
+    }
+}
+
 /// One of the things a choice chooses among.
 pub(crate) trait Operation: Arm {
+    /// Whether it is worth an attempt: what looks as if it cannot be had now could not be had at that moment. The cheapest look
+    /// there is.
+    #[cfg(not(feature = "sim"))]
+    fn may_be(&self) -> bool {
+        true
+    }
+    /// An attempt by whoever: what it takes is nobody's, or no member's.
+    fn glance(&self) -> Glance {
+        Glance::Ask
+    }
     /// Takes it if it is there and nobody waits for it. Never sleeps.
     fn attempt(&self, me: &Party) -> Result<Taken, Refused>;
     /// Takes what was granted, while the wait word still says so.
@@ -49,46 +77,141 @@ pub(crate) trait Operation: Arm {
     fn revive(&self) -> bool {
         false
     }
+    /// Makes the object that one waits on, if there is none yet.
+    fn prepare(&self) -> Result<(), ArenaError> {
+        Ok(())
+    }
+    /// When it is to be tried again, though nobody tells us to: clocks.
+    fn due(&self) -> Option<u64> {
+        None
+    }
+    /// Whether an attempt would take something. Never sleeps.
+    fn is_ready(&self, me: &Party) -> Result<bool, Refused> {
+        match self.attempt(me) {
+            Ok(taken) => {
+                self.put_back(taken);
+                Ok(true)
+            }
+            Err(Refused::Dead(at)) => Err(Refused::Dead(at)),
+            Err(_) => Ok(false),
+        }
+    }
+    /// Gives back what was taken only to see whether it is there.
+    fn put_back(&self, _taken: Taken) {}
+    /// What was chosen is not asked for: a permit goes back, a wake-up is consumed.
+    #[cfg(not(feature = "sim"))]
+    fn forgo(&self, _taken: Taken) {}
+    /// We were told to try, and have taken something.
+    fn took(&self) {}
+    /// Whether nothing of it is lost with a thread that ends in the middle: nobody need watch for that.
+    #[cfg(not(feature = "sim"))]
+    fn dies_unseen(&self) -> bool {
+        false
+    }
+    /// Whether those who wait for it may be overtaken by who tries again and again.
+    fn is_tube(&self) -> bool {
+        false
+    }
+    /// Whether who waits must make a packet known.
+    fn has_meetings(&self) -> bool {
+        false
+    }
 }
 
-/// Waits for one of the arms. The caller has found none ready.
+/// What a wait is to come to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// Something is ours.
+    Take,
+    /// Something could be.
+    Look,
+}
+
+/// A wait for one of several things, but for who waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish<'a> {
+    pub aim: Aim,
+    /// The arm that is looked at first.
+    pub first: usize,
+    pub deadline: Option<u64>,
+    pub patience: &'a Patience<'a>,
+    /// See [`Terms::packet`].
+    pub packet: u64,
+}
+
+impl<'a> Wish<'a> {
+    /// To have the first that comes.
+    pub fn to_take(deadline: Option<u64>, patience: &'a Patience<'a>) -> Wish<'a> {
+        Wish { aim: Aim::Take, first: 0, deadline, patience, packet: 0 }
+    }
+}
+
+impl Aim {
+    /// Tries an arm.
+    pub fn attempt<A: Operation + ?Sized>(self, arm: &A, me: &Party) -> Result<Taken, Refused> {
+        match self {
+            Aim::Take => arm.attempt(me),
+            Aim::Look if arm.is_ready(me)? => Ok(Taken::UNIT),
+            Aim::Look => Err(Refused::NoneFree),
+        }
+    }
+}
+
+/// Waits for one of the arms. The caller has found none ready, and has seen to it that each has its object.
 pub(crate) fn wait_for<A: Operation + ?Sized>(
     who: &Parties,
     arms: &[&A],
-    first: usize,
-    deadline: Option<u64>,
-    patience: &Patience<'_>,
+    wish: Wish<'_>,
 ) -> Result<(usize, Taken), Refused> {
-    let terms = Terms { first, tickets: arrive(who), need: 1, deadline, patience };
+    let Wish { aim, first, patience, packet, .. } = wish;
+    let need = u32::from(aim == Aim::Take);
+    let tickets = arrive(who);
     loop {
-        let (ended, begun) = wait(who, arms, terms);
+        // A clock may have been another's meanwhile.
+        let due = arms.iter().filter_map(|arm| arm.due()).min();
+        let deadline = [wish.deadline, due].into_iter().flatten().min();
+        let (ended, begun) = wait(who, arms, Terms { first, tickets, need, packet, deadline, patience });
+        let is_late = || wish.deadline.is_some_and(|d| clock::now() >= d);
         let (grant, number) = match ended {
             Ended::Granted(grant, number) => (grant, number),
-            Ended::TimedOut => return Err(Refused::TimedOut),
+            Ended::TimedOut => match look(who, arms, aim) {
+                Some(found) => return Ok(found),
+                None if is_late() => return Err(Refused::TimedOut),
+                None => continue,
+            },
             Ended::Dead(arm) => return Err(Refused::Dead(arm)),
             Ended::TooMany => return Err(Refused::TooMany),
         };
         step!("granted, not yet taken");
-        let at = arm_granted(arms, grant);
+        let at = arm_granted(arms, &begun, grant);
         let me = who.party(arms[at].map());
         let collected = arms[at].collect(me, grant, number);
         finish(who, arms, &begun);
         match collected {
-            Collected::Taken(taken) => return Ok((at, taken)),
+            Collected::Taken(taken) => {
+                if aim == Aim::Look {
+                    arms[at].put_back(taken);
+                }
+                return Ok((at, taken));
+            }
             Collected::Void => {}
-            Collected::Nudged => match arms[at].attempt(me) {
-                Ok(taken) => return Ok((at, taken)),
+            Collected::Nudged => match aim.attempt(arms[at], me) {
+                Ok(taken) => {
+                    if aim == Aim::Take {
+                        arms[at].took();
+                    }
+                    return Ok((at, taken));
+                }
                 Err(Refused::Dead(_)) => return Err(Refused::Dead(at)),
                 // One that is told again and again, and comes too late, gives up all the same.
-                Err(_) if deadline.is_some_and(|d| clock::now() >= d) => return last_look(who, arms),
+                Err(_) if is_late() => return look(who, arms, aim).ok_or(Refused::TimedOut),
                 Err(_) => {}
             },
         }
     }
 }
 
-/// The time is up: what is there now, without a wait.
-fn last_look<A: Operation + ?Sized>(who: &Parties, arms: &[&A]) -> Result<(usize, Taken), Refused> {
-    let found = arms.iter().enumerate().find_map(|(at, arm)| Some((at, arm.attempt(who.party(arm.map())).ok()?)));
-    found.ok_or(Refused::TimedOut)
+/// What is there now, without a wait.
+fn look<A: Operation + ?Sized>(who: &Parties, arms: &[&A], aim: Aim) -> Option<(usize, Taken)> {
+    arms.iter().enumerate().find_map(|(at, arm)| Some((at, aim.attempt(*arm, who.party(arm.map())).ok()?)))
 }

@@ -52,7 +52,7 @@ pub(crate) fn wait<A: Arm>(
     patience: &Patience<'_>,
     unlock: impl FnOnce(),
 ) -> Heard {
-    let terms = Terms { first: 0, tickets: arrive(who), need: 1, deadline, patience };
+    let terms = Terms { first: 0, tickets: arrive(who), need: 1, packet: 0, deadline, patience };
     let begun = begin(who, &[condvar], terms);
     unlock();
     rest(who, &begun, terms);

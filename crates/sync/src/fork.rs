@@ -9,6 +9,7 @@
 //! The locks in shared memory need nothing of the kind: they belong to the parent's thread, and the child has not
 //! got it.
 
+use crate::descriptor::REGISTRY;
 use crate::home::{KNOWN, PRIVATE};
 use crate::lease::WATCHED;
 use crate::seat::{CUSTODIAN, LABEL, REAPER, WATCH};
@@ -37,6 +38,7 @@ extern "C" fn before() {
     held.push(of(&PRIVATE));
     held.push(of(&KNOWN));
     held.push(of(&LABEL));
+    held.push(of(&REGISTRY));
     held.push(Box::new(dir::quiet()));
     held.push(Box::new(chappe_arena::quiet()));
     held.push(of(&REAPER));

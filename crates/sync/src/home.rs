@@ -18,8 +18,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// What the arenas of this process call when somebody died, or an object goes.
-const HOOKS: Hooks =
-    Hooks { recover: crate::recover, bury: crate::bury, used: crate::used, leases: crate::lease::look_after };
+const HOOKS: Hooks = Hooks {
+    recover: crate::recover,
+    bury: crate::bury,
+    used: crate::used,
+    stir: crate::stir,
+    leases: crate::lease::look_after,
+};
 
 pub(crate) static KNOWN: Mutex<Vec<&'static Map>> = Mutex::new(Vec::new());
 pub(crate) static PRIVATE: Mutex<Option<(u64, &'static Map)>> = Mutex::new(None);

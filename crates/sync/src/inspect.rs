@@ -121,6 +121,8 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
             bytes: bytes(map, place),
         },
         Kind::Condvar => ObjectState::Condvar,
+        // A part of a tube.
+        Kind::End => return None,
     };
     let name = map.name_of(o);
     let waiting = waiters(map, place).len() as u32;

@@ -2,6 +2,7 @@
 
 #[cfg(not(feature = "sim"))]
 use crate::cell::Tag;
+use crate::tube::end;
 use crate::wait::State;
 use crate::{condvar, drain as pool, lock, units};
 use chappe_arena::Map;
@@ -26,7 +27,8 @@ pub(crate) fn drain(map: &Map, object: u32) {
         Some(Kind::Semaphore) => units::drain(map, object, head),
         Some(Kind::Mutex) => lock::drain(map, object, head),
         Some(Kind::Condvar) => condvar::drain(map, object, head),
-        None => {}
+        // What there is for who waits there only its users know: see `stir`.
+        Some(Kind::End) | None => {}
     }
 }
 
@@ -99,6 +101,16 @@ pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> b
         // One that was removed under him, too.
         Some(Kind::Mutex) if !head.is_free() => lock::holder(map, map.object(object)) == Some((member, generation)),
         _ => false,
+    }
+}
+
+/// Somebody died, and may have been about to tell those who wait at the ends of tubes.
+pub(crate) fn stir(map: &Map) {
+    for object in 0..map.objects_used() {
+        let head = head(map, object);
+        if head.is_live(Kind::End) {
+            end::stir(map, object, head);
+        }
     }
 }
 

@@ -117,7 +117,7 @@ pub(crate) fn wait_many<A: Arm + ?Sized>(
     into: &mut Many,
 ) -> Result<(), Refused> {
     let (map, place) = (pool.map(), pool.place());
-    let terms = Terms { first: 0, tickets: arrive(who), need, deadline, patience };
+    let terms = Terms { first: 0, tickets: arrive(who), need, packet: 0, deadline, patience };
     loop {
         let (ended, begun) = wait(who, &[pool], terms);
         let Ended::Granted(_, number) = ended else {

@@ -3,8 +3,12 @@
 //! `Pool` and its guards keep seats in thread-local storage and drop what they hold; a virtual process has
 //! neither, because a kill runs no destructor. Everything below the seats is the same source.
 
+mod tubes;
+
+pub use tubes::{Arms, End, Got, TubeAt};
+
 use crate::cell::Word;
-use crate::claim::{Collected, Operation, Refused, Taken, wait_for};
+use crate::claim::{Collected, Operation, Refused, Taken, Wish, wait_for};
 use crate::condvar::{self, Heard};
 use crate::contend::contend;
 use crate::drain::{cell_at, cells, permits};
@@ -20,7 +24,8 @@ use chappe_plat::dir::Dir;
 use std::cell::Cell;
 
 /// What the arena calls back. Leases are locks of the system and not explored.
-pub const HOOKS: Hooks = Hooks { recover: crate::recover, bury: crate::bury, used: crate::used, leases: |_| {} };
+pub const HOOKS: Hooks =
+    Hooks { recover: crate::recover, bury: crate::bury, used: crate::used, stir: crate::stir, leases: |_| {} };
 
 /// A pool in an arena.
 #[derive(Clone, Copy)]
@@ -343,7 +348,7 @@ impl Actor {
             }
             _ => self.who,
         };
-        Ok(wait_for(&who, arms, 0, deadline, &patience)?)
+        Ok(wait_for(&who, arms, Wish::to_take(deadline, &patience))?)
     }
 
     /// Consumes a unit if one is there and nobody waits.

@@ -1,7 +1,7 @@
 //! Pools as users know them.
 
 use crate::cell::{Tag, Word};
-use crate::claim::{Collected, Operation, Refused, Taken, wait_for};
+use crate::claim::{Collected, Operation, Refused, Taken, Wish, wait_for};
 use crate::drain::{cell_at, cells, permits};
 use crate::error::{AcquireError, PoolError};
 use crate::guard::{OwnedPermit, Permit, Permits};
@@ -85,6 +85,12 @@ impl Operation for Pool {
     }
     fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
         permit::collect(me, self.place, grant, number)
+    }
+    fn put_back(&self, taken: Taken) {
+        self.back(taken);
+    }
+    fn forgo(&self, taken: Taken) {
+        self.back(taken);
     }
     fn revive(&self) -> bool {
         Pool::revive(self)
@@ -381,7 +387,7 @@ impl Pool {
         };
         watched(seat).map_err(AcquireError::System)?;
         let who = Parties { main: *me, private: None };
-        match wait_for(&who, &[self], 0, deadline, &patience(seat)) {
+        match wait_for(&who, &[self], Wish::to_take(deadline, &patience(seat))) {
             Ok((_, taken)) => Ok(taken),
             Err(Refused::Dead(_)) => Err(self.dead()),
             Err(_) => Err(AcquireError::Timeout),

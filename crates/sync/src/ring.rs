@@ -8,15 +8,23 @@
 //!
 //! | word | | |
 //! |---|---|---|
-//! | `word` | lap, EMPTY, WRITING or FULL | EMPTY l: no position of this slot before lap l is to be used |
+//! | `word` | lap, EMPTY, WRITING, FULL or READING | EMPTY l: no position of this slot before lap l is to be used |
 //! | `passed` | lap n, PENDING | positions of this slot before lap n have been passed over |
 //!
 //! ```text
 //!            claim: swap           commit: store              take: swap
 //!  EMPTY l ---------------> WRITING l ----------> FULL l ---------------------> EMPTY l+1
-//!                               ^                   | passed over: swap            |
-//!                               +--- next lap ------+---- EMPTY n -----------------+
+//!                               ^                   | |  swap              store |  |
+//!                               |                   | +----> READING l ----------+  |
+//!                               |                   | passed over: swap             |
+//!                               +--- next lap ------+---- EMPTY n ------------------+
 //! ```
+//!
+//! READING is for choices, where a message is chosen before it is said where it goes: receivers walk on past it, as past one that
+//! was taken; senders pass over such a slot as over one that is being written.
+//!
+//! The slots lie on a *track*: a fixed number of them, used lap after lap, or a chain that grows (see there), where no lap
+//! is used twice and a sender never finds all of them full.
 //!
 //! So a message costs two locked operations, and there is neither a lock nor a fence in the fast path. A sender that was
 //! descheduled between claim and commit is passed over by receivers as soon as there is a message behind it, and by senders
@@ -39,6 +47,10 @@
 //! - I6: a message is copied before it is taken; what was copied counts only if the swap then succeeds, from the very word
 //!   that was read before. So a receiver may stop anywhere and holds up nobody.
 //!
+//! - I7: where there is one sender it needs no claim: it writes, then says FULL. EMPTY and not passed over at a receiver's
+//!   position still means that nothing is behind. (For one sender and one receiver there is the line. One receiver of many senders
+//!   swaps like many: a sender that was passed over may take its message back just then.)
+//!
 //! Races: R1 two claim one position: one swap. R2 two pass over one position: the mark only grows, and each makes it good
 //! itself. R3 a mark against a claim: I4. R4 a mark against a commit: I3. R5 taking against taking back: one swap.
 //!
@@ -56,19 +68,32 @@
 //! Measured (pair, one thread, 1,024 slots of 8 bytes): 14-15 ns; with a swap for the commit 24; with a fence instead 21;
 //! Vyukov's ring, where a descheduled sender holds up everybody, 13; crossbeam-channel 22.
 //!
-//! Explored: `tests/crash_ring.rs`, `tests/loom_ring.rs`. Left out: wrap-around of the lap (2^44 laps of a ring of 2^20).
+//! Explored: `tests/crash_ring.rs`, `tests/crash_ring_queue.rs`, `tests/loom_ring.rs`. Left out: wrap-around of the lap (2^44
+//! laps of a ring of 2^20).
 
-use chappe_plat::atomic::{AtomicU64, Ordering, pause};
+mod chain;
+mod line;
+#[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
+mod tests;
+mod track;
+
+pub use chain::Chain;
+pub use line::Line;
+pub use track::{Fixed, Track};
+
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::{fence, step};
-use std::cell::UnsafeCell;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use track::{End, Off, Slot};
 
 const EMPTY: u64 = 0;
 const WRITING: u64 = 1;
 const FULL: u64 = 2;
+const READING: u64 = 3;
 const STATE: u64 = 3;
 const PENDING: u64 = 1;
-/// How many times one looks whether a sender that is just writing commits, before it is passed over.
+/// How many times one looks whether somebody who is just writing or reading is done, before it is passed over.
 const PATIENCE: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 0 } else { 64 };
 
 fn word(lap: u64, state: u64) -> u64 {
@@ -91,46 +116,11 @@ fn mark<T>(slot: &Slot<T>, seen: u64, lap: u64) -> Option<u64> {
 #[repr(align(128))]
 struct Apart(AtomicU64);
 
-struct Slot<T> {
-    word: AtomicU64,
-    passed: AtomicU64,
-    message: Place<T>,
-}
-
-/// A message, so that it can be copied by words.
-#[repr(C, align(8))]
-struct Whole<T>(T);
-
-/// Where a message lies.
-struct Place<T>(UnsafeCell<MaybeUninit<Whole<T>>>);
-
-impl<T> Place<T> {
-    /// What lies there, or a mixture of what lies there now and then: which, its caller finds out.
-    #[inline(always)]
-    fn copied(&self) -> MaybeUninit<Whole<T>> {
-        let mut copy = MaybeUninit::<Whole<T>>::uninit();
-        let (from, to) = (self.0.get().cast::<MaybeUninit<u64>>(), copy.as_mut_ptr().cast::<MaybeUninit<u64>>());
-        for i in 0..size_of::<Whole<T>>() / 8 {
-            // SAFETY: both are so many words, aligned; a word of any bytes may be copied. Volatile: others may write there.
-            unsafe { to.add(i).write(from.add(i).read_volatile()) };
-        }
-        copy
-    }
-}
-
-impl<T> Slot<T> {
-    /// Whether positions of this lap were passed over, or are about to be.
-    fn is_passed(&self, lap: u64) -> bool {
-        // Acquire: whoever marked has seen why.
-        self.passed.load(Ordering::Acquire) >> 1 > lap
-    }
-}
-
-/// A position that its claimer has yet to write.
-#[must_use = "a slot that is claimed and never written is out of use"]
+/// A position that its claimer has yet to write, or, of a message that is there, to read.
+#[must_use = "a slot that is claimed and then left is out of use"]
 pub struct Claim<'r, T> {
-    ring: &'r Ring<T>,
-    position: u64,
+    slot: &'r Slot<T>,
+    lap: u64,
 }
 
 impl<'r, T> Claim<'r, T> {
@@ -140,79 +130,106 @@ impl<'r, T> Claim<'r, T> {
     /// The message: claim another position.
     #[inline]
     pub fn fill(self, message: T) -> Result<(), T> {
-        let (slot, lap) = self.ring.at(self.position);
         let message = ManuallyDrop::new(message);
         // SAFETY: I1. Our own copy stays until it is known which of the two counts.
-        unsafe { slot.message.0.get().cast::<T>().copy_from_nonoverlapping(&raw const *message, 1) };
+        unsafe { self.slot.message.get().copy_from_nonoverlapping(&raw const *message, 1) };
         step!("written, not yet there");
-        if self.ring.commit(slot, lap) { Ok(()) } else { Err(ManuallyDrop::into_inner(message)) }
+        if commit(self.slot, self.lap) { Ok(()) } else { Err(ManuallyDrop::into_inner(message)) }
     }
 
-    /// Which: for models, whose scenes are copied.
-    #[cfg(any(feature = "sim", feature = "loom"))]
-    pub fn position(self) -> u64 {
-        self.position
+    /// Receives the message of a position that was claimed to be read.
+    #[inline]
+    pub fn read(self) -> T {
+        // SAFETY: from FULL to READING it became ours alone.
+        let message = unsafe { self.slot.message.get().read() };
+        step!("read, not yet given up");
+        // Release: E1, after the copy.
+        self.slot.word.store(word(self.lap + 1, EMPTY), Ordering::Release);
+        message
     }
 
-    /// The claim of this position.
-    #[cfg(any(feature = "sim", feature = "loom"))]
-    pub fn of(ring: &'r Ring<T>, position: u64) -> Claim<'r, T> {
-        Claim { ring, position }
+    /// As a number.
+    pub fn number(self) -> u64 {
+        std::ptr::from_ref(self.slot) as u64
+    }
+
+    /// The claim that this is.
+    ///
+    /// # Safety
+    /// It is a claim's, of a ring that is still there, and is used once.
+    pub unsafe fn of(slot: u64) -> Claim<'r, T> {
+        // SAFETY: by the caller's promise; a slot does not move.
+        let slot = unsafe { &*(slot as *const Slot<T>) };
+        // Relaxed: it says WRITING or READING, and only we change it.
+        Claim { slot, lap: lap_of(slot.word.load(Ordering::Relaxed)) }
     }
 }
 
+/// Refuses a capacity whose memory is beyond what can be addressed.
+fn check<S>(capacity: usize) {
+    let bytes = capacity.checked_mul(size_of::<S>().max(1)).filter(|bytes| *bytes <= isize::MAX as usize);
+    assert!(bytes.is_some(), "bounded channel capacity is too large: {capacity} messages");
+}
+
 /// A ring of slots for messages.
-pub struct Ring<T> {
-    slots: Box<[Slot<T>]>,
-    /// Positions are `lap << shift | slot`.
-    shift: u32,
+pub struct Ring<T, K: Track<T> = Fixed<T>> {
+    track: K,
+    /// Whether a position was ever passed over.
+    passed: AtomicU32,
     /// Where the next to be taken is, or behind that.
     head: Apart,
     /// Where the next to be claimed is, or behind that.
     tail: Apart,
+    messages: PhantomData<T>,
 }
 
 // SAFETY: a message is written by one thread and moved out by one (I1, I6); the words order the two (E1).
-unsafe impl<T: Send> Send for Ring<T> {}
+unsafe impl<T: Send, K: Track<T>> Send for Ring<T, K> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Ring<T> {}
+unsafe impl<T: Send, K: Track<T>> Sync for Ring<T, K> {}
 
 impl<T> Ring<T> {
     /// One with room for so many messages.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is none, or the memory for so many is beyond what can be addressed.
     pub fn new(capacity: usize) -> Ring<T> {
         assert!(capacity > 0, "a ring without slots");
-        let slot = || Slot {
-            word: AtomicU64::new(word(0, EMPTY)),
-            passed: AtomicU64::new(0),
-            message: Place(UnsafeCell::new(MaybeUninit::uninit())),
-        };
+        check::<Slot<T>>(capacity);
+        Ring::on(Fixed::new(capacity))
+    }
+}
+
+impl<T> Ring<T, Chain<T>> {
+    /// One with room for whatever comes.
+    pub fn unbounded() -> Ring<T, Chain<T>> {
+        Ring::on(Chain::new())
+    }
+}
+
+impl<T, K: Track<T>> Ring<T, K> {
+    fn on(track: K) -> Ring<T, K> {
         fence::prepare();
-        Ring {
-            slots: (0..capacity).map(|_| slot()).collect(),
-            shift: capacity.next_power_of_two().trailing_zeros(),
-            head: Apart::default(),
-            tail: Apart::default(),
-        }
+        let (head, tail) = (Apart::default(), Apart::default());
+        Ring { track, passed: AtomicU32::new(0), head, tail, messages: PhantomData }
     }
 
-    #[inline(always)]
-    fn at(&self, position: u64) -> (&Slot<T>, u64) {
-        (&self.slots[(position & ((1 << self.shift) - 1)) as usize], position >> self.shift)
+    /// Of how many slots; `None`: of as many as are wanted.
+    pub fn capacity(&self) -> Option<usize> {
+        self.track.capacity()
     }
 
-    #[inline(always)]
-    fn next(&self, position: u64) -> u64 {
-        let slot = position & ((1 << self.shift) - 1);
-        if slot + 1 < self.slots.len() as u64 { position + 1 } else { ((position >> self.shift) + 1) << self.shift }
+    /// Where somebody looks again who was at a position that is nowhere now.
+    #[cold]
+    fn again(&self, first: u64, hint: &AtomicU64) -> u64 {
+        // Acquire: E1.
+        first.max(hint.load(Ordering::Acquire))
     }
 
     /// The position after this one, or further on if somebody has been there.
     fn onward(&self, position: u64, hint: &AtomicU64) -> u64 {
         // Acquire: E1.
-        self.next(position).max(hint.load(Ordering::Acquire))
+        self.track.next(position).max(hint.load(Ordering::Acquire))
     }
 
     /// Sends a message, unless there is no hole: then it comes back.
@@ -231,54 +248,96 @@ impl<T> Ring<T> {
         }
     }
 
+    /// As [`Ring::push`], where nobody else sends (I7).
+    ///
+    /// # Errors
+    /// As [`Ring::push`].
+    #[inline]
+    pub fn push_alone(&self, message: T) -> Result<(), T> {
+        // Relaxed: it is ours.
+        let mut position = self.tail.0.load(Ordering::Relaxed);
+        let Some((slot, lap, _)) = self.back(&mut position) else { return Err(message) };
+        // SAFETY: I7, nobody else claims it.
+        unsafe { slot.message.get().write(message) };
+        step!("written, not yet there");
+        // Release: E1, the message.
+        slot.word.store(word(lap, FULL), Ordering::Release);
+        // Release: E1.
+        self.tail.0.store(self.track.next(position), Ordering::Release);
+        Ok(())
+    }
+
     /// Claims the next position to be written, if there is a hole.
     #[inline]
     pub fn claim(&self) -> Option<Claim<'_, T>> {
         // Acquire: E1, what became of the positions before it.
         let mut position = self.tail.0.load(Ordering::Acquire);
         loop {
-            let (slot, lap) = self.at(position);
-            // Acquire: E1, what was there has been copied.
-            let seen = slot.word.load(Ordering::Acquire);
-            if seen & STATE == EMPTY && lap_of(seen) <= lap && !slot.is_passed(lap) {
-                // AcqRel: as above; and whoever sees it sees what we gave up before, I5. Relaxed: look again.
-                if slot.word.compare_exchange(seen, word(lap, WRITING), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                    // Release: E1.
-                    self.tail.0.store(self.next(position), Ordering::Release);
-                    return Some(Claim { ring: self, position });
-                }
-            } else if self.is_behind_claims(slot, seen, lap) {
-                position = self.onward(position, &self.tail.0);
-            } else {
-                position = self.past_a_stopped_one(position, seen)?;
+            let (slot, lap, seen) = self.back(&mut position)?;
+            // AcqRel: as above; and whoever sees it sees what we gave up before, I5. Relaxed: look again.
+            if slot.word.compare_exchange(seen, word(lap, WRITING), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                // Release: E1.
+                self.tail.0.store(self.track.next(position), Ordering::Release);
+                return Some(Claim { slot, lap });
             }
         }
     }
 
-    /// Whether a sender's position was claimed or passed over.
-    fn is_behind_claims(&self, slot: &Slot<T>, seen: u64, lap: u64) -> bool {
-        lap_of(seen) > lap || (lap_of(seen) == lap && seen & STATE != EMPTY) || slot.is_passed(lap)
+    /// Whether a position can be claimed.
+    pub fn has_hole(&self) -> bool {
+        // Acquire: as in `claim`.
+        self.track.capacity().is_none() || self.back(&mut self.tail.0.load(Ordering::Acquire)).is_some()
     }
 
-    /// The slot still has what came there in an earlier lap. If that is only because a sender is stopped, and there is a
+    /// The next position that can be claimed, from this one on: its slot, its lap, and what its word says.
+    #[inline(always)]
+    fn back(&self, position: &mut u64) -> Option<(&Slot<T>, u64, u64)> {
+        loop {
+            let (slot, lap) = match self.track.at(*position, End::Tail) {
+                Ok(here) => here,
+                Err(Off::Gone(first)) => {
+                    *position = self.again(first, &self.tail.0);
+                    continue;
+                }
+                Err(Off::Beyond) => {
+                    self.track.grow();
+                    continue;
+                }
+            };
+            // Acquire: E1, what was there has been copied.
+            let seen = slot.word.load(Ordering::Acquire);
+            if seen & STATE == EMPTY && lap_of(seen) <= lap && !slot.is_passed(lap) {
+                return Some((slot, lap, seen));
+            }
+            if is_behind_claims(slot, seen, lap) {
+                *position = self.onward(*position, &self.tail.0);
+            } else {
+                *position = self.past_a_stopped_one(*position, slot, lap, seen)?;
+            }
+        }
+    }
+
+    /// The slot still has what came there in an earlier lap. If that is only because somebody is stopped, and there is a
     /// hole behind, passes over the position.
     #[cold]
-    fn past_a_stopped_one(&self, position: u64, seen: u64) -> Option<u64> {
-        let (slot, lap) = self.at(position);
+    fn past_a_stopped_one(&self, position: u64, slot: &Slot<T>, lap: u64, seen: u64) -> Option<u64> {
         let is_full = |slot: &Slot<T>, seen: u64| seen & STATE == FULL && !slot.is_passed(lap_of(seen));
         if is_full(slot, seen) {
             // I5.
             return None;
         }
+        if has_changed(slot, seen) {
+            return Some(position);
+        }
         let mut behind = position;
-        for _ in 1..self.slots.len() {
-            behind = self.next(behind);
-            let (other, its) = self.at(behind);
+        for _ in 1..self.track.capacity().unwrap_or(1) {
+            behind = self.track.next(behind);
+            let Ok((other, its)) = self.track.at(behind, End::Ahead) else { break };
             // Acquire: E1, as in `claim`.
             let there = other.word.load(Ordering::Acquire);
             if there & STATE == EMPTY && lap_of(there) <= its && !other.is_passed(its) {
                 self.pass_over(slot, lap + 1);
-                return Some(self.next(position));
+                return Some(self.track.next(position));
             }
             if lap_of(there) < its && is_full(other, there) {
                 break;
@@ -288,27 +347,10 @@ impl<T> Ring<T> {
         (slot.word.load(Ordering::Acquire) != seen || slot.is_passed(lap)).then_some(position)
     }
 
-    /// Makes a written message visible. False: its position was passed over, and nobody has received it.
-    #[inline]
-    fn commit(&self, slot: &Slot<T>, lap: u64) -> bool {
-        // Release: E1, the message.
-        slot.word.store(word(lap, FULL), Ordering::Release);
-        // E2.
-        fence::light();
-        // Relaxed: after the fence; the swap below decides.
-        let passed = slot.passed.load(Ordering::Relaxed) >> 1;
-        passed <= lap || !self.take_back(slot, lap, passed)
-    }
-
-    #[cold]
-    fn take_back(&self, slot: &Slot<T>, lap: u64, passed: u64) -> bool {
-        step!("passed over, not yet taken back");
-        // Relaxed, both: the message is ours all the time; a failure means that it was received.
-        slot.word.compare_exchange(word(lap, FULL), word(passed, EMPTY), Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
     /// Marks the positions of this slot before this lap as passed over.
     fn pass_over(&self, slot: &Slot<T>, lap: u64) {
+        // Relaxed: for who counts, when all is quiet.
+        self.passed.store(1, Ordering::Relaxed);
         loop {
             // Acquire: I2, what is good already.
             let mut seen = slot.passed.load(Ordering::Acquire);
@@ -328,10 +370,9 @@ impl<T> Ring<T> {
 
     /// Marks a position, and no more: as one that is stopped then.
     #[cfg(feature = "loom")]
-    pub fn begin_to_pass(&self, position: u64) {
-        let (slot, lap) = self.at(position);
+    pub fn begin_to_pass(claim: &Claim<'_, T>) {
         // Relaxed: the swap is of what was seen.
-        mark(slot, slot.passed.load(Ordering::Relaxed), lap + 1);
+        mark(claim.slot, claim.slot.passed.load(Ordering::Relaxed), claim.lap + 1);
     }
 
     /// Takes the next message, if there is one.
@@ -340,32 +381,90 @@ impl<T> Ring<T> {
         // Acquire: E1, what became of the positions before it.
         let mut position = self.head.0.load(Ordering::Acquire);
         loop {
-            let (slot, lap) = self.at(position);
+            let (slot, lap) = self.front(&mut position)?;
+            // It may be overwritten while it is copied; then the swap fails, and the copy is forgotten.
+            let copy = slot.message.copied();
+            // Release: E1, after the copy.
+            if self.swap(slot, lap, word(lap + 1, EMPTY), Ordering::Release) {
+                // Release: E1.
+                self.head.0.store(self.track.next(position), Ordering::Release);
+                // SAFETY: I6, the swap has succeeded.
+                return Some(unsafe { copy.assume_init() }.0);
+            }
+        }
+    }
+
+    /// Claims the next message, to be read later.
+    pub fn claim_message(&self) -> Option<Claim<'_, T>> {
+        // Acquire: as in `take`.
+        let mut position = self.head.0.load(Ordering::Acquire);
+        loop {
+            let (slot, lap) = self.front(&mut position)?;
+            // Acquire: E1, the message.
+            if self.swap(slot, lap, word(lap, READING), Ordering::Acquire) {
+                // Release: E1.
+                self.head.0.store(self.track.next(position), Ordering::Release);
+                return Some(Claim { slot, lap });
+            }
+        }
+    }
+
+    /// Whether there may be a message; if not, there was none. One look at one slot.
+    #[inline(always)]
+    pub fn may_have_message(&self) -> bool {
+        // Acquire: as in `take`.
+        match self.track.at(self.head.0.load(Ordering::Acquire), End::Ahead) {
+            Ok((slot, lap)) => {
+                // Acquire: as in `take`.
+                let seen = slot.word.load(Ordering::Acquire);
+                // I5.
+                seen & STATE != EMPTY || lap_of(seen) > lap || slot.is_passed(lap)
+            }
+            Err(Off::Gone(_)) => true,
+            Err(Off::Beyond) => false,
+        }
+    }
+
+    /// Whether there is a message to be taken.
+    pub fn has_message(&self) -> bool {
+        // Acquire: as in `take`.
+        self.front(&mut self.head.0.load(Ordering::Acquire)).is_some()
+    }
+
+    #[inline(always)]
+    fn swap(&self, slot: &Slot<T>, lap: u64, to: u64, order: Ordering) -> bool {
+        // Relaxed: look again.
+        slot.word.compare_exchange(word(lap, FULL), to, order, Ordering::Relaxed).is_ok()
+    }
+
+    /// The next position with a message, from this one on: its slot and its lap.
+    #[inline(always)]
+    fn front(&self, position: &mut u64) -> Option<(&Slot<T>, u64)> {
+        loop {
+            let (slot, lap) = match self.track.at(*position, End::Head) {
+                Ok(here) => here,
+                Err(Off::Gone(first)) => {
+                    *position = self.again(first, &self.head.0);
+                    continue;
+                }
+                Err(Off::Beyond) => return None,
+            };
             // Acquire: E1, the message.
             let seen = slot.word.load(Ordering::Acquire);
             if seen == word(lap, FULL) {
-                // It may be overwritten while it is copied; then the swap fails, and the copy is forgotten.
-                let copy = slot.message.copied();
-                // Release: E1, after the copy.
-                if slot.word.compare_exchange(seen, word(lap + 1, EMPTY), Ordering::Release, Ordering::Relaxed).is_ok()
-                {
-                    // Release: E1.
-                    self.head.0.store(self.next(position), Ordering::Release);
-                    // SAFETY: I6, the swap has succeeded.
-                    return Some(unsafe { copy.assume_init() }.0);
-                }
-            } else if lap_of(seen) > lap {
-                position = self.onward(position, &self.head.0);
+                return Some((slot, lap));
+            }
+            if lap_of(seen) > lap || seen == word(lap, READING) {
+                *position = self.onward(*position, &self.head.0);
             } else {
-                position = self.past_an_unwritten_one(position, seen)?;
+                *position = self.past_an_unwritten_one(*position, slot, lap, seen)?;
             }
         }
     }
 
     /// There is no message at a receiver's position (yet). If one is behind it, passes over the position.
     #[cold]
-    fn past_an_unwritten_one(&self, position: u64, seen: u64) -> Option<u64> {
-        let (slot, lap) = self.at(position);
+    fn past_an_unwritten_one(&self, position: u64, slot: &Slot<T>, lap: u64, seen: u64) -> Option<u64> {
         // Acquire: I2.
         let passed = slot.passed.load(Ordering::Acquire);
         if passed >> 1 <= lap {
@@ -373,14 +472,8 @@ impl<T> Ring<T> {
                 // I5.
                 return None;
             }
-            let mut left = PATIENCE;
-            while left > 0 {
-                left -= 1;
-                pause();
-                // Relaxed: the caller looks again.
-                if slot.word.load(Ordering::Relaxed) != seen {
-                    return Some(position);
-                }
+            if has_changed(slot, seen) {
+                return Some(position);
             }
             if !self.has_message_behind(position) {
                 // Acquire: I5, after those behind. Unless it has changed meanwhile: then look again.
@@ -396,9 +489,9 @@ impl<T> Ring<T> {
 
     fn has_message_behind(&self, position: u64) -> bool {
         let mut behind = position;
-        for _ in 1..self.slots.len() {
-            behind = self.next(behind);
-            let (slot, lap) = self.at(behind);
+        for _ in 1..self.track.capacity().unwrap_or(usize::MAX) {
+            behind = self.track.next(behind);
+            let Ok((slot, lap)) = self.track.at(behind, End::Ahead) else { break };
             // Acquire: as in `take`.
             let seen = slot.word.load(Ordering::Acquire);
             if seen == word(lap, FULL) {
@@ -411,12 +504,78 @@ impl<T> Ring<T> {
         }
         false
     }
+
+    /// How many messages there are: exact when all is quiet, else at some moment or other, about.
+    pub fn count(&self) -> usize {
+        // Acquire, both: E1.
+        let (mut head, mut tail) = (self.head.0.load(Ordering::Acquire), self.tail.0.load(Ordering::Acquire));
+        let done = |slot: &Slot<T>, seen, lap| lap_of(seen) > lap || seen == word(lap, READING) || slot.is_passed(lap);
+        while head < tail && self.is(head, done) {
+            head = self.track.next(head);
+        }
+        while self.is(tail, is_behind_claims) {
+            tail = self.track.next(tail);
+        }
+        // Relaxed: see `pass_over`.
+        if self.passed.load(Ordering::Relaxed) == 0 {
+            return (self.track.rank(tail) - self.track.rank(head.min(tail))) as usize;
+        }
+        let mut count = 0;
+        while head < tail {
+            count += usize::from(!self.is(head, done));
+            head = self.track.next(head);
+        }
+        count
+    }
+
+    /// What its slot says of a position, if that lies anywhere; what is done with is.
+    fn is(&self, position: u64, what: impl Fn(&Slot<T>, u64, u64) -> bool) -> bool {
+        match self.track.at(position, End::Ahead) {
+            // Acquire: E1.
+            Ok((slot, lap)) => what(slot, slot.word.load(Ordering::Acquire), lap),
+            Err(Off::Gone(_)) => true,
+            Err(Off::Beyond) => false,
+        }
+    }
 }
 
-impl<T> Drop for Ring<T> {
+/// Whether a sender's position was claimed or passed over.
+fn is_behind_claims<T>(slot: &Slot<T>, seen: u64, lap: u64) -> bool {
+    lap_of(seen) > lap || (lap_of(seen) == lap && seen & STATE != EMPTY) || slot.is_passed(lap)
+}
+
+/// Waits a moment for somebody who has just not done yet what is due.
+fn has_changed<T>(slot: &Slot<T>, seen: u64) -> bool {
+    (0..PATIENCE).any(|_| {
+        pause();
+        // Relaxed: the caller looks again.
+        slot.word.load(Ordering::Relaxed) != seen
+    })
+}
+
+/// Makes a written message visible. False: its position was passed over, and nobody has received it.
+#[inline]
+fn commit<T>(slot: &Slot<T>, lap: u64) -> bool {
+    // Release: E1, the message.
+    slot.word.store(word(lap, FULL), Ordering::Release);
+    // E2.
+    fence::light();
+    // Relaxed: after the fence; the swap below decides.
+    let passed = slot.passed.load(Ordering::Relaxed) >> 1;
+    passed <= lap || !take_back(slot, lap, passed)
+}
+
+#[cold]
+fn take_back<T>(slot: &Slot<T>, lap: u64, passed: u64) -> bool {
+    step!("passed over, not yet taken back");
+    // Relaxed, both: the message is ours all the time; a failure means that it was received.
+    slot.word.compare_exchange(word(lap, FULL), word(passed, EMPTY), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+}
+
+impl<T, K: Track<T>> Drop for Ring<T, K> {
     fn drop(&mut self) {
-        struct Rest<'r, T>(&'r Ring<T>);
-        impl<T> Drop for Rest<'_, T> {
+        struct Rest<'r, T, K: Track<T>>(&'r Ring<T, K>);
+        impl<T, K: Track<T>> Drop for Rest<'_, T, K> {
             fn drop(&mut self) {
                 while self.0.take().is_some() {}
             }

@@ -5,6 +5,7 @@
 //! join as new members, and the parent's guards do nothing there.
 
 use crate::home::Arena;
+use crate::tube::Looks;
 use chappe_arena::{ArenaError, Joined, Map, Seat, Watch, watch};
 use chappe_plat::{process, thread};
 use std::cell::{Cell, RefCell};
@@ -37,10 +38,10 @@ pub struct ThreadSeat {
     pub joined: Joined,
     /// Which process it belongs to.
     pub incarnation: u64,
-    /// State of the generator that rotates choices.
-    pub dice: Cell<u32>,
     /// How many turns a wait spins before it sleeps: adapts.
     pub spin: Cell<u32>,
+    /// Whether looking before one sleeps on a tube has paid.
+    pub looks: Cell<Looks>,
     /// Whether the reaper is known to watch this arena.
     watched: Cell<bool>,
 }
@@ -144,13 +145,12 @@ fn seat_slow(map: &'static Map) -> Result<*const ThreadSeat, ArenaError> {
             let joined = map.join(Seat::Thread, &label())?;
             // What an earlier program of this very process held (it called exec) nobody else can be sure of.
             map.recover_dead();
-            let dice = Cell::new((joined.generation << 8 ^ joined.index.wrapping_mul(0x9e37_79b9)) | 1);
             let seat = Rc::new(ThreadSeat {
                 map,
                 joined,
                 incarnation: now,
-                dice,
                 spin: Cell::new(0),
+                looks: Cell::new(Looks::NEW),
                 watched: Cell::new(false),
             });
             let last = Rc::as_ptr(&seat);

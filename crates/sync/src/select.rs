@@ -1,12 +1,23 @@
 //! Choices as users write them: `acquire_any`, [`Select`](crate::Select) and [`select!`](crate::select!).
 
-use crate::choice::choose;
-use crate::claim::Operation;
+use crate::choice::{How, Order, choose, glance, rest};
+use crate::claim::{Aim, Operation, Taken};
+use crate::descriptor::{descriptor, outcome};
 use crate::error::{AcquireError, DownError, SelectError};
 use crate::guard::Permit;
 use crate::patience::Until;
 use crate::pool::{Pool, here};
 use crate::semaphore::Semaphore;
+use crate::tube::{
+    ReadyTimeoutError, Receiver, RecvError, SelectTimeoutError, SendError, Sender, SingleReceiver, SingleSender,
+    TryReadyError, TrySelectError,
+};
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// Takes one permit of whichever of the pools has one first; answers which pool, counted from 0. Waits in the order of
@@ -48,7 +59,7 @@ fn any<'a>(pools: &[&'a Pool], until: Until) -> Result<(usize, Permit<'a>), Acqu
     if pools.is_empty() {
         return Err(AcquireError::NoPools);
     }
-    match choose(pools, until, false) {
+    match choose(pools, How { until, biased: false, aim: Aim::Take }) {
         Ok((at, taken)) => Ok((at, pools[at].permit(taken, here()))),
         Err(SelectError::Dead { arm, .. }) => Err(pools[arm].dead()),
         Err(SelectError::WouldBlock) => Err(AcquireError::WouldBlock),
@@ -60,291 +71,600 @@ fn any<'a>(pools: &[&'a Pool], until: Until) -> Result<(usize, Permit<'a>), Acqu
     }
 }
 
+/// One of the things a choice chooses among.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Armed<'a>(&'a dyn Operation);
+
+#[inline(always)]
+fn operations<'s, 'a>(arms: &'s [Armed<'a>]) -> &'s [&'a dyn Operation] {
+    // SAFETY: an arm is nothing but its operation.
+    unsafe { &*(std::ptr::from_ref(arms) as *const [&'a dyn Operation]) }
+}
+
+impl<'a> Armed<'a> {
+    pub(crate) fn new(operation: &'a dyn Operation) -> Armed<'a> {
+        Armed(operation)
+    }
+    pub(crate) fn readable<F: AsFd>(fd: &'a F) -> Armed<'a> {
+        Armed(descriptor(fd.as_fd().as_raw_fd(), false))
+    }
+
+    pub(crate) fn writable<F: AsFd>(fd: &'a F) -> Armed<'a> {
+        Armed(descriptor(fd.as_fd().as_raw_fd(), true))
+    }
+
+    fn address(self) -> *const () {
+        std::ptr::from_ref(self.0).cast()
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// An end of a tube where messages come out, of whatever kind.
+pub trait ReceivingEnd: sealed::Sealed {
+    /// What comes out.
+    type Message;
+    #[doc(hidden)]
+    fn __arm(&self) -> Armed<'_>;
+    #[doc(hidden)]
+    fn __finish(&self, chosen: SelectedOperation<'_>) -> Result<Self::Message, RecvError>;
+    /// Whether only the thread that has it may choose it.
+    #[doc(hidden)]
+    fn __is_single(&self) -> bool;
+}
+
+/// An end of a tube where messages go in, of whatever kind.
+pub trait SendingEnd: sealed::Sealed {
+    /// What goes in.
+    type Message;
+    #[doc(hidden)]
+    fn __arm(&self) -> Armed<'_>;
+    #[doc(hidden)]
+    fn __finish(&self, chosen: SelectedOperation<'_>, message: Self::Message) -> Result<(), SendError<Self::Message>>;
+    /// Whether only the thread that has it may choose it.
+    #[doc(hidden)]
+    fn __is_single(&self) -> bool;
+}
+
+macro_rules! ends {
+    ($($receiver:ident $sender:ident $single:literal),*) => {$(
+        impl<T> sealed::Sealed for $receiver<T> {}
+        impl<T> ReceivingEnd for $receiver<T> {
+            type Message = T;
+            #[inline]
+            fn __arm(&self) -> Armed<'_> {
+                Armed(&self.into)
+            }
+            #[inline]
+            #[track_caller]
+            fn __finish(&self, chosen: SelectedOperation<'_>) -> Result<T, RecvError> {
+                let taken = chosen.complete(self.__arm(), "receiver").ok_or(RecvError)?;
+                crate::tube::recv_taken(&self.into, taken)
+            }
+            fn __is_single(&self) -> bool {
+                $single
+            }
+        }
+        impl<T> sealed::Sealed for $sender<T> {}
+        impl<T> SendingEnd for $sender<T> {
+            type Message = T;
+            #[inline]
+            fn __arm(&self) -> Armed<'_> {
+                Armed(&self.out)
+            }
+            #[inline]
+            #[track_caller]
+            fn __finish(&self, chosen: SelectedOperation<'_>, message: T) -> Result<(), SendError<T>> {
+                match chosen.complete(self.__arm(), "sender") {
+                    Some(taken) => crate::tube::send_taken(&self.out, taken, message),
+                    None => Err(SendError(message)),
+                }
+            }
+            fn __is_single(&self) -> bool {
+                $single
+            }
+        }
+    )*};
+}
+
+ends!(Receiver Sender false, SingleReceiver SingleSender true);
+
 /// A choice that is made many times: the arms are listed once, and making it allocates nothing.
 ///
-/// An arm consumes a wake-up of a semaphore or takes a permit of a pool. Exactly one arm happens; the others are as if
-/// they had not been there. In each object the choice waits in the order of arrival. Of several arms that are ready each
-/// is as likely, unless it is [`biased`](Select::biased). The same object may occur more than once, private and named ones
-/// may be mixed; objects of two different named arenas may not.
+/// An arm sends to a tube or receives from one, consumes a wake-up of a semaphore, takes a permit of a pool, or waits until a
+/// descriptor can be read or written. Exactly one arm
+/// happens; the others are as if they had not been there. In each object the choice waits in the order of arrival. Of several
+/// arms that are ready each is as likely, unless it is made [`new_biased`](Select::new_biased). The same object may occur more
+/// than once, both ends of a tube too (no thread meets itself), private and named ones may be mixed; objects of two different
+/// named arenas may not. An end of a tube whose other end has gone is ready: its operation comes to that error.
+///
+/// The choice, by [`select`](Select::select) and its kind, takes hold of what it chose; [`SelectedOperation`] completes it, with the
+/// very same end of the tube. The `ready` kind only says which arm is ready: another thread may be faster.
 ///
 /// [`select!`](crate::select!) is shorter where a choice is made once.
 ///
-/// Paper: nix-semaphores-tubes, 2.2.3 and 2.3.3 (`altsems`).
+/// Paper: nix-semaphores-tubes, 2.2.3 and 2.3.3 (`altsems`), 3 (`talt`).
 ///
 /// ```
-/// use chappe_sync::{Pool, Select, Semaphore};
-/// let (stop, slots) = (Semaphore::private(0)?, Pool::private(1)?);
-/// let mut select = Select::new();
+/// use chappe_sync::{Pool, Select, Semaphore, tube};
+/// let (stop, slots, (tx, rx)) = (Semaphore::private(0)?, Pool::private(1)?, tube::bounded(4));
+/// let mut select = Select::new_biased();
 /// let s = select.down(&stop);
+/// let r = select.recv(&rx);
 /// let p = select.acquire(&slots);
-/// let chosen = select.wait()?;
-/// assert_eq!(chosen.arm(), p);
-/// let permit = chosen.permit();
+/// let chosen = select.select();
+/// assert_eq!(chosen.index(), p);
+/// let permit = chosen.permit(&slots)?;
+/// tx.send("data").unwrap();
+/// let chosen = select.select();
+/// assert_eq!(chosen.index(), r);
+/// assert_eq!(chosen.recv(&rx), Ok("data"));
 /// stop.up()?;
-/// assert_eq!(select.wait()?.arm(), s);
+/// assert_eq!(select.select().index(), s);
 /// # drop(permit);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Select<'a> {
-    arms: Vec<&'a dyn Operation>,
-    /// What each arm takes permits of, if it does.
-    pools: Vec<Option<&'a Pool>>,
+    arms: Vec<Armed<'a>>,
     numbers: Vec<usize>,
     next: usize,
     biased: bool,
+    /// Whose it is, if an arm may be tried by one thread only.
+    only: Option<ThreadId>,
 }
 
-impl std::fmt::Debug for Select<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Select of {} arms", self.arms.len())
+// SAFETY: another thread may make the choice, but completes it only with an end that it may use; what only one thread may
+// try says so (`only`).
+unsafe impl Send for Select<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Select<'_> {}
+impl UnwindSafe for Select<'_> {}
+impl RefUnwindSafe for Select<'_> {}
+
+impl fmt::Debug for Select<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("Select { .. }")
     }
 }
 
 impl<'a> Select<'a> {
-    /// A choice of nothing yet.
+    /// A choice of nothing yet; of several arms that are ready each will be as likely.
     pub fn new() -> Select<'a> {
         Select::default()
     }
 
-    fn add(&mut self, arm: &'a dyn Operation, pool: Option<&'a Pool>) -> usize {
+    /// A choice of nothing yet; of several arms that are ready the one that was added first will be taken.
+    pub fn new_biased() -> Select<'a> {
+        Select { biased: true, ..Select::default() }
+    }
+
+    fn add(&mut self, arm: Armed<'a>) -> usize {
         self.arms.push(arm);
-        self.pools.push(pool);
         self.numbers.push(self.next);
         self.next += 1;
         self.next - 1
     }
 
+    /// What only one thread may try binds the choice to that.
+    #[track_caller]
+    fn add_single(&mut self, single: bool) {
+        if single {
+            self.check_thread();
+            self.only = Some(std::thread::current().id());
+        }
+    }
+
+    /// Adds an arm that sends to a tube; answers its number.
+    pub fn send<T>(&mut self, sender: &'a Sender<T>) -> usize {
+        self.send_on(sender)
+    }
+
+    /// Adds an arm that receives from a tube; answers its number.
+    pub fn recv<T>(&mut self, receiver: &'a Receiver<T>) -> usize {
+        self.recv_on(receiver)
+    }
+
+    /// As [`Select::send`], by an end of any kind. A [`SingleSender`] binds the choice to this thread.
+    pub fn send_on<S: SendingEnd>(&mut self, sender: &'a S) -> usize {
+        self.add_single(sender.__is_single());
+        self.add(sender.__arm())
+    }
+
+    /// As [`Select::recv`], by an end of any kind. A [`SingleReceiver`] binds the choice to this thread.
+    pub fn recv_on<R: ReceivingEnd>(&mut self, receiver: &'a R) -> usize {
+        self.add_single(receiver.__is_single());
+        self.add(receiver.__arm())
+    }
+
     /// Adds an arm that takes a permit; answers its number.
     pub fn acquire(&mut self, pool: &'a Pool) -> usize {
-        self.add(pool, Some(pool))
+        self.add(Armed(pool))
     }
 
     /// Adds an arm that consumes a wake-up; answers its number.
     pub fn down(&mut self, semaphore: &'a Semaphore) -> usize {
-        self.add(semaphore, None)
+        self.add(Armed(semaphore))
     }
 
-    /// Takes an arm out. The other arms keep their numbers. An unknown number is ignored.
-    pub fn remove(&mut self, arm: usize) {
-        if let Ok(at) = self.numbers.binary_search(&arm) {
-            self.arms.remove(at);
-            self.pools.remove(at);
-            self.numbers.remove(at);
+    /// Adds an arm that is ready when the descriptor can be read without waiting, or has an error or an end to tell; answers its
+    /// number. Nothing is read.
+    pub fn readable<F: AsFd>(&mut self, descriptor: &'a F) -> usize {
+        self.add(Armed::readable(descriptor))
+    }
+
+    /// Adds an arm that is ready when the descriptor can be written without waiting, or has an error to tell; answers its number.
+    pub fn writable<F: AsFd>(&mut self, descriptor: &'a F) -> usize {
+        self.add(Armed::writable(descriptor))
+    }
+
+    /// Takes an arm out. The other arms keep their numbers.
+    ///
+    /// # Panics
+    /// If no arm has the number: it was never added, or is out already.
+    #[track_caller]
+    pub fn remove(&mut self, index: usize) {
+        assert!(index < self.next, "index out of bounds; {index} >= {}", self.next);
+        let at = self.numbers.binary_search(&index).unwrap_or_else(|_| panic!("no operation with this index"));
+        self.arms.remove(at);
+        self.numbers.remove(at);
+    }
+
+    /// Waits until an arm is ready, and takes hold of it.
+    ///
+    /// # Panics
+    /// If there is no arm, or the choice cannot be made at all: arms in two named arenas, no room in an arena.
+    /// [`Select::wait`] gives errors instead.
+    #[track_caller]
+    #[inline]
+    pub fn select(&mut self) -> SelectedOperation<'a> {
+        self.check_thread();
+        match glance(operations(&self.arms), self.biased) {
+            Ok((at, taken)) => SelectedOperation::new(self.numbers[at], self.arms[at], Some(taken)),
+            Err(order) => {
+                assert!(!self.arms.is_empty(), "no operations have been added to `Select`");
+                self.chosen(Until::Forever, order).expect("it waits")
+            }
         }
     }
 
-    /// With `true`: of several arms that are ready the first listed is taken, instead of any.
-    pub fn biased(&mut self, yes: bool) -> &mut Self {
-        self.biased = yes;
-        self
+    /// Takes hold of an arm that is ready.
+    ///
+    /// # Errors
+    /// If none is.
+    ///
+    /// # Panics
+    /// As [`Select::select`], but for the first.
+    #[track_caller]
+    #[inline]
+    pub fn try_select(&mut self) -> Result<SelectedOperation<'a>, TrySelectError> {
+        self.glanced(Until::Now).ok_or(TrySelectError)
     }
 
-    /// Waits for one.
+    /// As [`Select::select`], waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// If none was ready.
+    ///
+    /// # Panics
+    /// As [`Select::try_select`].
+    #[track_caller]
+    pub fn select_timeout(&mut self, timeout: Duration) -> Result<SelectedOperation<'a>, SelectTimeoutError> {
+        self.glanced(Until::after(timeout)).ok_or(SelectTimeoutError)
+    }
+
+    /// As [`Select::select`], waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// If none was ready.
+    ///
+    /// # Panics
+    /// As [`Select::try_select`].
+    #[track_caller]
+    pub fn select_deadline(&mut self, deadline: Instant) -> Result<SelectedOperation<'a>, SelectTimeoutError> {
+        self.glanced(Until::at(deadline)).ok_or(SelectTimeoutError)
+    }
+
+    /// Waits until an arm is ready: its number. Nothing is taken, and who is faster may take it.
+    ///
+    /// # Panics
+    /// As [`Select::select`].
+    #[track_caller]
+    pub fn ready(&mut self) -> usize {
+        assert!(!self.arms.is_empty(), "no operations have been added to `Select`");
+        self.looked(Until::Forever).expect("it waits")
+    }
+
+    /// The number of an arm that is ready.
+    ///
+    /// # Errors
+    /// If none is.
+    ///
+    /// # Panics
+    /// As [`Select::try_select`].
+    #[track_caller]
+    pub fn try_ready(&mut self) -> Result<usize, TryReadyError> {
+        self.looked(Until::Now).ok_or(TryReadyError)
+    }
+
+    /// As [`Select::ready`], waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// If none was ready.
+    ///
+    /// # Panics
+    /// As [`Select::try_select`].
+    #[track_caller]
+    pub fn ready_timeout(&mut self, timeout: Duration) -> Result<usize, ReadyTimeoutError> {
+        self.looked(Until::after(timeout)).ok_or(ReadyTimeoutError)
+    }
+
+    /// As [`Select::ready`], waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// If none was ready.
+    ///
+    /// # Panics
+    /// As [`Select::try_select`].
+    #[track_caller]
+    pub fn ready_deadline(&mut self, deadline: Instant) -> Result<usize, ReadyTimeoutError> {
+        self.looked(Until::at(deadline)).ok_or(ReadyTimeoutError)
+    }
+
+    /// As [`Select::select`]; what stands in the way is an error.
     ///
     /// # Errors
     /// `Dead` if an arm's object is or gets removed; `TwoArenas`, `Nothing`, `Arena`, `System`.
-    pub fn wait(&self) -> Result<Chosen<'a>, SelectError> {
-        self.made(Until::Forever)
+    pub fn wait(&self) -> Result<SelectedOperation<'a>, SelectError> {
+        self.take(Until::Forever)
     }
 
-    /// Takes one that is ready, without waiting.
+    /// As [`Select::try_select`]; what stands in the way is an error.
     ///
     /// # Errors
     /// `WouldBlock`; else as [`Select::wait`].
-    pub fn try_wait(&self) -> Result<Chosen<'a>, SelectError> {
-        self.made(Until::Now)
+    pub fn try_wait(&self) -> Result<SelectedOperation<'a>, SelectError> {
+        self.take(Until::Now)
     }
 
-    /// Waits for one, at most for `duration`.
+    /// As [`Select::select_timeout`]; what stands in the way is an error.
     ///
     /// # Errors
     /// `Timeout`; else as [`Select::wait`].
-    pub fn wait_timeout(&self, duration: Duration) -> Result<Chosen<'a>, SelectError> {
-        self.made(Until::after(duration))
+    pub fn wait_timeout(&self, duration: Duration) -> Result<SelectedOperation<'a>, SelectError> {
+        self.take(Until::after(duration))
     }
 
-    /// Waits for one, at most until `deadline`.
+    /// As [`Select::select_deadline`]; what stands in the way is an error.
     ///
     /// # Errors
     /// `Timeout`; else as [`Select::wait`].
-    pub fn wait_deadline(&self, deadline: Instant) -> Result<Chosen<'a>, SelectError> {
-        self.made(Until::at(deadline))
+    pub fn wait_deadline(&self, deadline: Instant) -> Result<SelectedOperation<'a>, SelectError> {
+        self.take(Until::at(deadline))
     }
 
-    fn made(&self, until: Until) -> Result<Chosen<'a>, SelectError> {
-        match choose(&self.arms, until, self.biased) {
-            Ok((at, taken)) => {
-                let permit = self.pools[at].map(|pool| pool.permit(taken, here()));
-                Ok(Chosen { arm: self.numbers[at], permit })
-            }
+    #[inline]
+    fn check_thread(&self) {
+        if let Some(thread) = self.only {
+            let here = std::thread::current().id();
+            assert!(
+                here == thread,
+                "a choice with a SingleSender or SingleReceiver is made by the thread that added it"
+            );
+        }
+    }
+
+    fn take(&self, until: Until) -> Result<SelectedOperation<'a>, SelectError> {
+        self.check_thread();
+        match choose(operations(&self.arms), How { until, biased: self.biased, aim: Aim::Take }) {
+            Ok((at, taken)) => Ok(SelectedOperation::new(self.numbers[at], self.arms[at], Some(taken))),
             Err(SelectError::Dead { arm, name }) => Err(SelectError::Dead { arm: self.numbers[arm], name }),
             Err(e) => Err(e),
         }
     }
+
+    #[track_caller]
+    #[inline]
+    fn glanced(&self, until: Until) -> Option<SelectedOperation<'a>> {
+        self.check_thread();
+        match glance(operations(&self.arms), self.biased) {
+            Ok((at, taken)) => Some(SelectedOperation::new(self.numbers[at], self.arms[at], Some(taken))),
+            Err(order) => self.chosen(until, order),
+        }
+    }
+
+    #[track_caller]
+    #[inline(never)]
+    fn chosen(&self, until: Until, order: Order) -> Option<SelectedOperation<'a>> {
+        let mut chosen = chosen(&self.arms, How { until, biased: self.biased, aim: Aim::Take }, order)?;
+        chosen.index = self.numbers[chosen.index];
+        Some(chosen)
+    }
+
+    #[track_caller]
+    fn looked(&self, until: Until) -> Option<usize> {
+        self.check_thread();
+        match choose(operations(&self.arms), How { until, biased: self.biased, aim: Aim::Look }) {
+            Ok((at, _)) => Some(self.numbers[at]),
+            // What is dead is ready to say so.
+            Err(SelectError::Dead { arm, .. }) => Some(self.numbers[arm]),
+            Err(SelectError::WouldBlock | SelectError::Timeout) => None,
+            Err(e) => panic!("select: {e}"),
+        }
+    }
 }
 
-/// What a choice came to.
-#[derive(Debug)]
-#[must_use = "what was chosen is taken: a permit that is not kept is given back at once"]
-pub struct Chosen<'a> {
-    arm: usize,
-    permit: Option<Permit<'a>>,
+/// Makes a choice that is made once.
+#[track_caller]
+#[inline(always)]
+pub(crate) fn made<'a>(
+    arms: &[Armed<'a>],
+    biased: bool,
+    until: impl FnOnce() -> Until,
+) -> Option<SelectedOperation<'a>> {
+    match glance(operations(arms), biased) {
+        Ok((at, taken)) => Some(SelectedOperation::new(at, arms[at], Some(taken))),
+        Err(order) => chosen(arms, How { until: until(), biased, aim: Aim::Take }, order),
+    }
 }
 
-impl<'a> Chosen<'a> {
-    /// The number of the arm, as it was given when the arm was added.
-    pub fn arm(&self) -> usize {
-        self.arm
+/// The same after a glance.
+#[track_caller]
+#[inline(never)]
+fn chosen<'a>(arms: &[Armed<'a>], how: How, order: Order) -> Option<SelectedOperation<'a>> {
+    match rest(operations(arms), how, order) {
+        Ok((at, taken)) => Some(SelectedOperation::new(at, arms[at], Some(taken))),
+        Err(SelectError::Dead { arm, .. }) => Some(SelectedOperation::new(arm, arms[arm], None)),
+        Err(SelectError::WouldBlock | SelectError::Timeout) => None,
+        Err(e) => panic!("select: {e}"),
+    }
+}
+
+/// What a choice came to: an operation that is yet to be completed.
+///
+/// One on a tube must be, with the same end that was added; a permit that is not asked for is given back; a wake-up is
+/// consumed.
+///
+/// # Panics
+/// If it is dropped without having completed an operation on a tube.
+#[must_use = "what was chosen is taken: it is to be completed"]
+pub struct SelectedOperation<'a> {
+    index: usize,
+    arm: Armed<'a>,
+    /// `None` within: the arm's object is dead.
+    taken: Option<Option<Taken>>,
+    here: PhantomData<*const ()>,
+}
+
+impl fmt::Debug for SelectedOperation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("SelectedOperation { .. }")
+    }
+}
+
+impl<'a> SelectedOperation<'a> {
+    #[inline(always)]
+    fn new(index: usize, arm: Armed<'a>, taken: Option<Taken>) -> SelectedOperation<'a> {
+        SelectedOperation { index, arm, taken: Some(taken), here: PhantomData }
+    }
+
+    /// The number of the arm.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// What was taken, which is completed now; `None`: its object is dead.
+    #[inline(always)]
+    #[track_caller]
+    fn complete(mut self, arm: Armed<'_>, what: &str) -> Option<Taken> {
+        assert!(arm.address() == self.arm.address(), "passed a {what} that wasn't selected");
+        self.taken.take().flatten()
+    }
+
+    /// Sends the message.
+    ///
+    /// # Errors
+    /// The message, if there is no receiver any more.
+    ///
+    /// # Panics
+    /// If it is another sender than the arm's.
+    #[track_caller]
+    #[inline]
+    pub fn send<T>(self, sender: &Sender<T>, message: T) -> Result<(), SendError<T>> {
+        sender.__finish(self, message)
+    }
+
+    /// Receives the message.
+    ///
+    /// # Errors
+    /// If there is none, and no sender any more.
+    ///
+    /// # Panics
+    /// If it is another receiver than the arm's.
+    #[track_caller]
+    #[inline]
+    pub fn recv<T>(self, receiver: &Receiver<T>) -> Result<T, RecvError> {
+        receiver.__finish(self)
+    }
+
+    /// As [`SelectedOperation::send`], by an end of any kind.
+    ///
+    /// # Errors
+    /// As [`SelectedOperation::send`].
+    ///
+    /// # Panics
+    /// As [`SelectedOperation::send`].
+    #[track_caller]
+    #[inline]
+    pub fn send_on<S: SendingEnd>(self, sender: &S, message: S::Message) -> Result<(), SendError<S::Message>> {
+        sender.__finish(self, message)
+    }
+
+    /// As [`SelectedOperation::recv`], by an end of any kind.
+    ///
+    /// # Errors
+    /// As [`SelectedOperation::recv`].
+    ///
+    /// # Panics
+    /// As [`SelectedOperation::recv`].
+    #[track_caller]
+    #[inline]
+    pub fn recv_on<R: ReceivingEnd>(self, receiver: &R) -> Result<R::Message, RecvError> {
+        receiver.__finish(self)
     }
 
     /// The permit that was taken.
     ///
-    /// # Panics
-    /// If the arm takes none (a `down`).
-    #[track_caller]
-    pub fn permit(self) -> Permit<'a> {
-        let arm = self.arm;
-        self.permit.unwrap_or_else(|| panic!("arm {arm} of the choice is a down: it has no permit"))
-    }
-}
-
-/// An arm of [`select!`](crate::select!) that happened, or whose object is dead.
-#[doc(hidden)]
-pub struct Fired<'a> {
-    arm: usize,
-    chosen: Option<Chosen<'a>>,
-}
-
-impl<'a> Fired<'a> {
-    /// What the macro makes of a choice: `None` for the default arm.
+    /// # Errors
+    /// `Dead` if the pool was removed.
     ///
     /// # Panics
-    /// When the choice could not be made at all.
+    /// If it is another pool than the arm's.
     #[track_caller]
-    pub fn new(made: Result<Chosen<'a>, SelectError>) -> Option<Fired<'a>> {
-        match made {
-            Ok(chosen) => Some(Fired { arm: chosen.arm, chosen: Some(chosen) }),
-            Err(SelectError::Dead { arm, .. }) => Some(Fired { arm, chosen: None }),
-            Err(SelectError::WouldBlock | SelectError::Timeout) => None,
-            Err(e) => panic!("select!: {e}"),
-        }
+    pub fn permit(self, pool: &'a Pool) -> Result<Permit<'a>, AcquireError> {
+        let taken = self.complete(Armed(pool), "pool").ok_or_else(|| pool.dead())?;
+        Ok(pool.permit(taken, here()))
     }
-    /// Its number.
-    pub fn arm(&self) -> usize {
-        self.arm
+
+    /// That the descriptor is ready: it can be read, or written, or has an end or an error to tell, which the next call on it will.
+    ///
+    /// # Errors
+    /// The system's, where it could not say.
+    pub fn descriptor(self) -> io::Result<()> {
+        let arm = self.arm;
+        self.complete(arm, "descriptor").map_or(Ok(()), outcome)
     }
-    /// The value of a `down` arm.
+
+    /// The wake-up that was consumed.
+    ///
+    /// # Errors
+    /// `Dead` if the semaphore was removed.
+    ///
+    /// # Panics
+    /// If it is another semaphore than the arm's.
+    #[track_caller]
     pub fn down(self, semaphore: &Semaphore) -> Result<(), DownError> {
-        self.chosen.map(|_| ()).ok_or_else(|| semaphore.dead())
-    }
-    /// The value of an `acquire` arm.
-    pub fn acquire(self, pool: &Pool) -> Result<Permit<'a>, AcquireError> {
-        self.chosen.map(Chosen::permit).ok_or_else(|| pool.dead())
+        self.complete(Armed(semaphore), "semaphore").map(|_| ()).ok_or_else(|| semaphore.dead())
     }
 }
 
-/// Exactly one of several operations, whichever can be done first.
-///
-/// | arm | its value |
-/// |---|---|
-/// | `down(semaphore) -> r => ...` | `Result<(), DownError>`: an error only if the semaphore is dead |
-/// | `acquire(pool) -> permit => ...` | `Result<Permit, AcquireError>`: an error only if the pool is dead |
-/// | `default => ...` | none is ready |
-/// | `default(duration) => ...` | none was ready for so long |
-///
-/// The arms are as in [`Select`](crate::Select): each that is ready is as likely, or, after `biased;`, the first that is
-/// ready is taken. `break`, `continue` and `return` in an arm's expression mean the caller's.
-///
-/// # Panics
-/// If the choice cannot be made at all: objects of two named arenas, no slot in the arena. [`Select`](crate::Select) gives
-/// errors instead.
-///
-/// ```
-/// use chappe_sync::{Pool, Semaphore, select};
-/// use std::time::Duration;
-/// let (stop, slots) = (Semaphore::private(0)?, Pool::private(1)?);
-/// let got = select! {
-///     down(stop) -> r => { r?; None }
-///     acquire(slots) -> permit => Some(permit?),
-///     default(Duration::from_secs(1)) => panic!("a slot was free"),
-/// };
-/// assert!(got.is_some());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[macro_export]
-macro_rules! select {
-    (biased; $($arms:tt)*) => {{
-        let mut select = $crate::Select::new();
-        select.biased(true);
-        $crate::__select!(select [] [] $($arms)*)
-    }};
-    ($($arms:tt)*) => {{
-        let mut select = $crate::Select::new();
-        $crate::__select!(select [] [] $($arms)*)
-    }};
+impl Drop for SelectedOperation<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(taken) = self.taken.take() {
+            forgo(self.arm, taken);
+        }
+    }
 }
 
-/// Collects the arms of [`select!`](crate::select!) one by one: `select [arms done] [the default] arms to do`.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __select {
-    ($select:ident [$($done:tt)*] [$($default:tt)*] , $($rest:tt)*) => {
-        $crate::__select!($select [$($done)*] [$($default)*] $($rest)*)
-    };
-    ($select:ident [$($done:tt)*] [$($default:tt)*] down($on:expr) -> $r:pat => $body:block $($rest:tt)*) => {
-        $crate::__select!(@add $select [$($done)*] [$($default)*] down Semaphore ($on) ($r) ($body) $($rest)*)
-    };
-    ($select:ident [$($done:tt)*] [$($default:tt)*] down($on:expr) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
-        $crate::__select!(@add $select [$($done)*] [$($default)*] down Semaphore ($on) ($r) ($body) $($($rest)*)?)
-    };
-    ($select:ident [$($done:tt)*] [$($default:tt)*] acquire($on:expr) -> $r:pat => $body:block $($rest:tt)*) => {
-        $crate::__select!(@add $select [$($done)*] [$($default)*] acquire Pool ($on) ($r) ($body) $($rest)*)
-    };
-    ($select:ident [$($done:tt)*] [$($default:tt)*] acquire($on:expr) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
-        $crate::__select!(@add $select [$($done)*] [$($default)*] acquire Pool ($on) ($r) ($body) $($($rest)*)?)
-    };
-    ($select:ident [$($done:tt)*] [] default => $body:block $($rest:tt)*) => {
-        $crate::__select!($select [$($done)*] [now ($body)] $($rest)*)
-    };
-    ($select:ident [$($done:tt)*] [] default => $body:expr $(, $($rest:tt)*)?) => {
-        $crate::__select!($select [$($done)*] [now ($body)] $($($rest)*)?)
-    };
-    ($select:ident [$($done:tt)*] [] default($time:expr) => $body:block $($rest:tt)*) => {
-        $crate::__select!($select [$($done)*] [within ($time) ($body)] $($rest)*)
-    };
-    ($select:ident [$($done:tt)*] [] default($time:expr) => $body:expr $(, $($rest:tt)*)?) => {
-        $crate::__select!($select [$($done)*] [within ($time) ($body)] $($($rest)*)?)
-    };
-    (@add $select:ident [$($done:tt)*] [$($default:tt)*] $verb:ident $kind:ident ($on:expr) ($r:pat) ($body:expr) $($rest:tt)*) => {{
-        let on: &$crate::$kind = &$on;
-        let arm = $select.$verb(on);
-        $crate::__select!($select [$($done)* {arm on $verb ($r) ($body)}] [$($default)*] $($rest)*)
-    }};
-    ($select:ident [$($done:tt)*] []) => {
-        match $crate::Fired::new($select.wait()) {
-            Some(fired) => $crate::__select!(@fire fired $($done)*),
-            None => unreachable!("a choice that has no default waits"),
-        }
-    };
-    ($select:ident [$($done:tt)*] [now ($default:expr)]) => {
-        match $crate::Fired::new($select.try_wait()) {
-            Some(fired) => $crate::__select!(@fire fired $($done)*),
-            None => $default,
-        }
-    };
-    ($select:ident [$($done:tt)*] [within ($time:expr) ($default:expr)]) => {
-        match $crate::Fired::new($select.wait_timeout($time)) {
-            Some(fired) => $crate::__select!(@fire fired $($done)*),
-            None => $default,
-        }
-    };
-    (@fire $fired:ident $({$arm:ident $on:ident $verb:ident ($r:pat) ($body:expr)})*) => {
-        $(if $fired.arm() == $arm {
-            let $r = $fired.$verb($on);
-            $body
-        } else)* {
-            unreachable!("an arm that is none of the choice's")
-        }
-    };
+#[cold]
+fn forgo(arm: Armed<'_>, taken: Option<Taken>) {
+    assert!(!arm.0.is_tube(), "dropped `SelectedOperation` without completing the operation");
+    if let Some(taken) = taken {
+        arm.0.forgo(taken);
+    }
 }

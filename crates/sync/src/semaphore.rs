@@ -1,6 +1,6 @@
 //! Semaphores as users know them.
 
-use crate::claim::{Collected, Operation, Refused, Taken, wait_for};
+use crate::claim::{Collected, Glance, Operation, Refused, Taken, Wish, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, shown};
 use crate::home::Arena;
@@ -63,6 +63,11 @@ impl Arm for Semaphore {
 }
 
 impl Operation for Semaphore {
+    fn glance(&self) -> Glance {
+        // A named one only after a look at which arenas there are: two are refused, whatever is ready.
+        let is_private = self.0.map.directory().is_none();
+        if is_private && self.take_one() { Glance::Taken(Taken::UNIT) } else { Glance::Ask }
+    }
     fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
         if self.take_one() {
             return Ok(Taken::UNIT);
@@ -71,6 +76,10 @@ impl Operation for Semaphore {
     }
     fn collect(&self, _me: &Party, grant: Grant, _number: u32) -> Collected {
         units::collect(grant)
+    }
+    fn put_back(&self, _taken: Taken) {
+        // A unit less is there than could be: it fits, unless somebody else was faster, and then enough are there.
+        let _ = self.up();
     }
     fn revive(&self) -> bool {
         let haunted = units::haunted(self.0.map, self.0.place.index);
@@ -287,7 +296,7 @@ impl Semaphore {
         seat(self.0.map, |seat| {
             watched(seat).map_err(DownError::System)?;
             let who = Parties { main: party(seat), private: None };
-            match wait_for(&who, &[self], 0, deadline, &patience(seat)) {
+            match wait_for(&who, &[self], Wish::to_take(deadline, &patience(seat))) {
                 Ok(_) => Ok(()),
                 Err(Refused::Dead(_)) => Err(self.dead()),
                 Err(_) => Err(DownError::Timeout),

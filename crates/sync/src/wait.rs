@@ -19,8 +19,9 @@
 //! | 28-31, 52-63 | which: see below | the granter |
 //! | 32-51 | which object | the granter |
 //!
-//! *Which* is a pool's permit; a semaphore's number of the grant; [`NUDGE`] from objects whose waiters may be overtaken:
-//! nothing was granted, try again; 0 from a condition variable; with bit 27, 0 for a dead object and [`TOO_MANY`]. Of a
+//! *Which* is a pool's permit; a semaphore's number of the grant; [`NUDGE`] or [`STIR`] from objects whose waiters may be
+//! overtaken: nothing was granted, try again; [`MET`] from a tube without slots, whose other end will hand over or take a message;
+//! 0 from a condition variable; with bit 27, 0 for a dead object and [`TOO_MANY`]. Of a
 //! nudge and a notification no object's word knows: they have the bit [`WOKEN`] once the waiter needs no wake any more, so
 //! that whoever comes by after a granter that was stopped before the wake makes up for it, and wakes nobody twice.
 //!
@@ -77,109 +78,18 @@
 //! explorer), wrap-around of the 23-bit wait number (8 million waits within one stopped compare-and-swap: the
 //! cell's exact word is then still checked by the member before it takes).
 
+mod state;
+
+pub(crate) use state::{Grant, MET, NUDGE, STIR, State, TOO_MANY};
+
 use crate::kinds;
 use chappe_arena::layout::{Head, Member};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
 use chappe_plat::futex::{self, Scope, Wait};
-use chappe_plat::{Life, clock, step};
+use chappe_plat::{Life, clock, fence, step};
+use state::{ASLEEP, PHASE, WAIT_MASK, WAITING, WOKEN};
 use std::cell::Cell;
-
-const PHASE: u64 = 3;
-const IDLE: u64 = 0;
-const WAITING: u64 = 1;
-const ASLEEP: u64 = 2;
-const GRANTED: u64 = 3;
-const WAIT_MASK: u64 = 0x007f_ffff;
-const RETURNED: u64 = 1 << 25;
-const PRIVATE: u64 = 1 << 26;
-const DEAD: u64 = 1 << 27;
-
-/// Granted nothing but another try.
-pub(crate) const NUDGE: u32 = 0xfffe;
-/// Of nudges and notifications: the waiter was awake, or has been woken.
-const WOKEN: u32 = 1;
-/// Granted an error: more was asked for than the object has.
-pub(crate) const TOO_MANY: u32 = 1;
-
-/// A member's wait word, taken apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct State(pub u64);
-
-impl State {
-    fn new(phase: u64, wait: u32) -> State {
-        State(phase | u64::from(wait) << 2)
-    }
-    pub fn idle(wait: u32) -> State {
-        State::new(IDLE, wait)
-    }
-    pub fn wait(self) -> u32 {
-        (self.0 >> 2 & WAIT_MASK) as u32
-    }
-    pub fn is_idle(self) -> bool {
-        self.0 & PHASE == IDLE
-    }
-    pub fn is_waiting(self) -> bool {
-        matches!(self.0 & PHASE, WAITING | ASLEEP)
-    }
-    pub fn is_granted(self) -> bool {
-        self.0 & PHASE == GRANTED
-    }
-    /// The same grant, gone back.
-    pub fn returned(self) -> State {
-        State(self.0 | RETURNED)
-    }
-    fn granted(self, grant: Grant) -> State {
-        let private = if grant.private { PRIVATE } else { 0 };
-        let dead = if grant.dead { DEAD } else { 0 };
-        let permit = u64::from(grant.permit);
-        State(
-            GRANTED
-                | u64::from(self.wait()) << 2
-                | private
-                | dead
-                | (permit >> 12) << 28
-                | u64::from(grant.object) << 32
-                | (permit & 0xfff) << 52,
-        )
-    }
-    /// What was granted.
-    pub fn grant(self) -> Option<Grant> {
-        self.is_granted().then_some(Grant {
-            private: self.0 & PRIVATE != 0,
-            dead: self.0 & DEAD != 0,
-            returned: self.0 & RETURNED != 0,
-            object: (self.0 >> 32 & 0xf_ffff) as u32,
-            permit: ((self.0 >> 28 & 0xf) << 12 | self.0 >> 52) as u32,
-        })
-    }
-}
-
-/// What a grant says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grant {
-    pub private: bool,
-    pub dead: bool,
-    /// It has gone back already: its member died before it took it.
-    pub returned: bool,
-    pub object: u32,
-    pub permit: u32,
-}
-
-impl Grant {
-    /// Whether it is an object's, and of which permit, unit or try.
-    pub fn is(&self, map: &Map, object: u32, permit: u32) -> bool {
-        !self.dead && self.permit == permit && self.of(map, object)
-    }
-    /// Whether it is an object's.
-    pub fn of(&self, map: &Map, object: u32) -> bool {
-        self.object == object && self.private == (map.scope() == Scope::Private)
-    }
-    /// Whether it is nothing but another try.
-    pub fn is_nudge(&self) -> bool {
-        !self.dead && self.permit | WOKEN == NUDGE | WOKEN
-    }
-}
 
 /// A member that may be granted.
 #[derive(Clone, Copy)]
@@ -397,6 +307,33 @@ pub(crate) fn bury(map: &Map, object: u32, head: Head) {
 pub(crate) trait Arm {
     fn map(&self) -> &'static Map;
     fn place(&self) -> Place;
+    /// Whether one waits for it in the queue: for a clock nobody does. The others have an object, at the latest when one begins
+    /// to wait.
+    fn is_queued(&self) -> bool {
+        true
+    }
+    /// Before a member publishes a wait on it.
+    fn before(&self) {
+        kinds::before(self.map(), self.place().index);
+    }
+    /// A member's bit is about to be set.
+    fn enlists(&self) {}
+    /// A member's bit was set: whoever sets it looks afterwards.
+    fn enlisted(&self) {
+        kinds::enlisted(self.map(), self.place().index);
+    }
+    /// Whether one looks only when all bits are set, and after a fence for all threads.
+    fn is_fenced(&self) -> bool {
+        false
+    }
+    /// That look. True: this member need not wait.
+    fn look(&self, _me: &Party) -> bool {
+        false
+    }
+    /// A member's wait is over; its bit still stands, and its word says how it ended. `grant`: if it was this arm.
+    fn left(&self, member: u32, _grant: Option<Grant>) {
+        kinds::left(self.map(), self.place().index, member);
+    }
 }
 
 /// A thread's membership in one arena of a choice.
@@ -461,8 +398,10 @@ pub(crate) struct Terms<'a> {
     pub first: usize,
     /// The arrival in the main arena, and in the private one. The caller's, so that who must wait again keeps its place.
     pub tickets: (u64, u64),
-    /// How much of the object is needed; see the drainers.
+    /// How much of the object is needed; see the drainers. 0 on a tube: one only looks.
     pub need: u32,
+    /// Where the other end of a tube without slots finds what is to be handed over; 0 for nothing.
+    pub packet: u64,
     /// When to give up.
     pub deadline: Option<u64>,
     /// What to do until then.
@@ -504,15 +443,20 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
         last = last.max(State(m.state.load(Ordering::Relaxed)).wait());
     }
     let number = last.wrapping_add(1) & WAIT_MASK as u32;
-    for arm in arms {
-        kinds::before(arm.map(), arm.place().index);
+    for arm in arms.iter().filter(|arm| arm.is_queued()) {
+        arm.before();
     }
     publish(who, number, terms);
     let mut begun = Begun { number, first: terms.first, enlisted: 0, dead: None };
     for k in 0..arms.len() {
         let at = (terms.first + k) % arms.len();
+        if !arms[at].is_queued() {
+            begun.enlisted = k + 1;
+            continue;
+        }
         let (map, place) = (arms[at].map(), arms[at].place());
         let member = who.party(map).member;
+        arms[at].enlists();
         // SeqCst: E1, before our look at the cells.
         map.waiting(place.index, member as usize / 64).fetch_or(1 << (member % 64), Ordering::SeqCst);
         begun.enlisted = k + 1;
@@ -521,13 +465,29 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
             begun.dead = Some(at);
             break;
         }
-        kinds::enlisted(map, place.index);
+        arms[at].enlisted();
         // SeqCst: R4.
         if State(word.load(Ordering::SeqCst)).is_granted() {
-            break;
+            return begun;
         }
     }
+    if begun.dead.is_none() && arms.iter().any(|arm| arm.is_fenced()) {
+        look(who, arms, &begun);
+    }
     begun
+}
+
+/// The second look, at the arms that want one.
+fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) {
+    fence::heavy();
+    for arm in enlisted(arms, begun).filter(|arm| arm.is_fenced()) {
+        let (map, me) = (arm.map(), who.party(arm.map()));
+        if arm.look(me) {
+            // A failure: it was decided already.
+            tell(map, me.member, State::new(WAITING, begun.number), arm.place().index, STIR);
+            return;
+        }
+    }
 }
 
 /// The last part of a wait: decides how it ended. If it ended without a grant, everything is cleared up.
@@ -538,7 +498,7 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
         // SeqCst: what was decided.
         let state = State(word.load(Ordering::SeqCst));
         if let Some(g) = state.grant() {
-            let at = arm_granted(arms, g);
+            let at = arm_granted(arms, begun, g);
             break match (g.dead, g.permit) {
                 (true, TOO_MANY) => Ended::TooMany,
                 (true, _) => Ended::Dead(at),
@@ -554,9 +514,8 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
         }
     };
     step!("wait decided, bits still set");
-    for arm in enlisted(arms, begun) {
-        kinds::left(arm.map(), arm.place().index, who.party(arm.map()).member);
-    }
+    // SeqCst: what was decided.
+    leave(who, arms, begun, State(word.load(Ordering::SeqCst)).grant());
     if !matches!(ended, Ended::Granted(..)) {
         finish(who, arms, begun);
     }
@@ -568,9 +527,7 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
 fn refuse<A: Arm + ?Sized>(who: &Parties, arms: &[&A], at: usize, state: State, begun: &Begun) -> Ended {
     let (map, object) = (arms[at].map(), arms[at].place().index);
     kinds::take_back(map, who.party(map).member, state);
-    for arm in enlisted(arms, begun) {
-        kinds::left(arm.map(), arm.place().index, who.party(arm.map()).member);
-    }
+    leave(who, arms, begun, None);
     finish(who, arms, begun);
     // Now whatever was reserved for us, or told us to try again, goes to the next.
     kinds::untold(map, object);
@@ -578,10 +535,23 @@ fn refuse<A: Arm + ?Sized>(who: &Parties, arms: &[&A], at: usize, state: State, 
     Ended::Dead(at)
 }
 
+/// Tells the arms that the wait is over: the first of the object that granted, that it was this one.
+fn leave<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun, grant: Option<Grant>) {
+    let mut grant = grant;
+    for arm in enlisted(arms, begun) {
+        let (map, index) = (arm.map(), arm.place().index);
+        let its = grant.filter(|g| g.of(map, index));
+        if its.is_some() {
+            grant = None;
+        }
+        arm.left(who.party(map).member, its);
+    }
+}
+
 /// The arms whose bits were set.
 fn enlisted<'a, A: Arm + ?Sized>(arms: &'a [&A], begun: &Begun) -> impl Iterator<Item = &'a A> {
     let (first, len) = (begun.first, arms.len());
-    (0..begun.enlisted).map(move |k| arms[(first + k) % len])
+    (0..begun.enlisted).map(move |k| arms[(first + k) % len]).filter(|arm| arm.is_queued())
 }
 
 /// Says that what was granted has been taken, or could not be; and clears the bits. In this order: while the word says
@@ -606,6 +576,8 @@ fn publish(who: &Parties, number: u32, terms: Terms<'_>) {
     // Relaxed: E2, as above.
     m.need.store(terms.need, Ordering::Relaxed);
     // Relaxed: E2, as above.
+    m.packet.store(terms.packet, Ordering::Relaxed);
+    // Relaxed: E2, as above.
     m.alias.store(0, Ordering::Relaxed);
     if let Some(p) = &who.private {
         let m = p.map.member(p.member);
@@ -613,6 +585,7 @@ fn publish(who: &Parties, number: u32, terms: Terms<'_>) {
         // Relaxed, these: E2, published by the bit that is set later in the private arena.
         m.ticket.store(terms.tickets.1, Ordering::Relaxed);
         m.need.store(terms.need, Ordering::Relaxed); // Relaxed: as above.
+        m.packet.store(terms.packet, Ordering::Relaxed); // Relaxed: as above.
         m.alias.store(std::ptr::from_ref(who.main.map.member(who.main.member)) as u64, Ordering::Relaxed); // Relaxed: as above.
         // Relaxed: keeps the private slot's numbers ahead of every reservation made in it.
         m.state.store(State::idle(number).0, Ordering::Relaxed);
@@ -622,8 +595,10 @@ fn publish(who: &Parties, number: u32, terms: Terms<'_>) {
 }
 
 /// The arm that a grant belongs to.
-pub(crate) fn arm_granted<A: Arm + ?Sized>(arms: &[&A], grant: Grant) -> usize {
-    arms.iter().position(|a| grant.of(a.map(), a.place().index)).unwrap_or(0)
+pub(crate) fn arm_granted<A: Arm + ?Sized>(arms: &[&A], begun: &Begun, grant: Grant) -> usize {
+    // In the order in which they were enlisted: of an object that is there twice, either arm.
+    let mut all = (0..arms.len()).map(|k| (begun.first + k) % arms.len());
+    all.find(|at| arms[*at].is_queued() && grant.of(arms[*at].map(), arms[*at].place().index)).unwrap_or(0)
 }
 
 /// The middle part of a wait: passes the time until something was decided, or the deadline.

@@ -2,8 +2,8 @@
 //! sent is received once, in its sender's order; who is stopped holds up nobody and keeps one slot at most.
 
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
-use chappe_sync::ring::Ring;
-use std::cell::{Cell, RefCell};
+use chappe_sync::ring::{Chain, Claim, Fixed, Ring, Track};
+use std::cell::RefCell;
 
 /// What has been sent and received: tens are the sender's, ones the message's number.
 #[derive(Default)]
@@ -12,24 +12,50 @@ struct Books {
     sent: RefCell<Vec<u64>>,
     /// What may be under way.
     begun: RefCell<Vec<u64>>,
-    received: RefCell<Vec<u64>>,
+    /// By whom, and what. What two receive at once may be noted in either order.
+    received: RefCell<Vec<(&'static str, u64)>>,
 }
 
-#[derive(Clone, Copy)]
-struct Scene {
-    ring: Shared<Ring<u64>>,
+/// How one sends, and how one receives.
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    /// As anybody may.
+    Any,
+    /// Where nobody else does.
+    Alone,
+    /// A message is claimed first.
+    Later,
+}
+
+struct Scene<K: Track<u64> + 'static> {
+    ring: Shared<Ring<u64, K>>,
     books: Shared<Books>,
     capacity: usize,
+    send: How,
+    receive: How,
 }
 
-impl Scene {
-    fn new(world: &World, capacity: usize) -> Scene {
-        Scene { ring: world.share(Ring::new(capacity)), books: world.share(Books::default()), capacity }
+impl<K: Track<u64>> Clone for Scene<K> {
+    fn clone(&self) -> Scene<K> {
+        *self
+    }
+}
+
+impl<K: Track<u64>> Copy for Scene<K> {}
+
+impl<K: Track<u64>> Scene<K> {
+    fn new(world: &World, ring: Ring<u64, K>, capacity: usize) -> Scene<K> {
+        let (ring, books) = (world.share(ring), world.share(Books::default()));
+        Scene { ring, books, capacity, send: How::Any, receive: How::Any }
     }
 
     fn send(&self, message: u64) -> bool {
         self.books.begun.borrow_mut().push(message);
-        let sent = self.ring.push(message).is_ok();
+        let sent = match self.send {
+            How::Alone => self.ring.push_alone(message),
+            _ => self.ring.push(message),
+        };
+        let sent = sent.is_ok();
         self.books.begun.borrow_mut().retain(|m| *m != message);
         if sent {
             self.books.sent.borrow_mut().push(message);
@@ -39,10 +65,13 @@ impl Scene {
         sent
     }
 
-    fn receive(&self) -> Option<u64> {
-        let got = self.ring.take();
+    fn receive(&self, who: &'static str) -> Option<u64> {
+        let got = match self.receive {
+            How::Any | How::Alone => self.ring.take(),
+            How::Later => self.ring.claim_message().map(Claim::read),
+        };
         match got {
-            Some(message) => self.books.received.borrow_mut().push(message),
+            Some(message) => self.books.received.borrow_mut().push((who, message)),
             None => reached("empty"),
         }
         got
@@ -57,24 +86,26 @@ impl Scene {
     /// A process that tries to receive so often.
     fn receiver(&self, world: &World, name: &'static str, times: usize) -> Process {
         let scene = *self;
-        world.process(name, move || (0..times).for_each(|_| _ = scene.receive()))
+        world.process(name, move || (0..times).for_each(|_| _ = scene.receive(name)))
     }
 
     /// At the end: what is there comes, but for one in the hands of each receiver that is stopped; and the ring is as it was,
-    /// but for a slot of each sender that is.
+    /// but for a slot of each sender that is, and of each receiver that had claimed a message.
     fn settled(&self, senders: usize, receivers: usize) {
-        while self.receive().is_some() {}
+        while self.receive("last").is_some() {}
         let Books { sent, begun, received } = &*self.books;
         let (sent, received) = (sent.borrow(), received.borrow());
-        let missing = sent.iter().filter(|message| !received.contains(message)).count();
+        let missing = sent.iter().filter(|sent| received.iter().all(|(_, got)| got != *sent)).count();
         assert!(missing <= receivers, "{missing} of {sent:?} are lost: {received:?}");
-        for (i, message) in received.iter().enumerate() {
+        for (i, (who, message)) in received.iter().enumerate() {
             assert!(sent.contains(message) || begun.borrow().contains(message), "{message} was never sent");
-            let earlier = &received[..i];
-            let overtaken = earlier.iter().any(|other| other / 10 == message / 10 && other >= message);
-            assert!(!overtaken, "message {message} came too late, or twice: {received:?}");
+            let before = |by: &str| *who == "last" || by == *who;
+            let overtaken = |by: &str, other: u64| other / 10 == message / 10 && other > *message && before(by);
+            let wrong = received[..i].iter().any(|(by, other)| other == message || overtaken(by, *other));
+            assert!(!wrong, "message {message} came too late, or twice: {received:?}");
         }
-        let room = (self.capacity - senders.min(self.capacity)) as u64;
+        let kept = senders + if self.receive == How::Later { receivers } else { 0 };
+        let room = self.capacity.saturating_sub(kept) as u64;
         for round in 0..2 {
             for i in 0..room {
                 assert!(self.ring.push(1000 + i).is_ok(), "round {round}: no room for message {i} of {room}");
@@ -91,7 +122,7 @@ fn is_stopped(p: &Process) -> bool {
     p.fate() == Fate::Stopped
 }
 
-fn last(world: &World, scene: Scene, senders: &[Process], receivers: &[Process]) {
+fn last<K: Track<u64>>(world: &World, scene: Scene<K>, senders: &[Process], receivers: &[Process]) {
     let (senders, receivers) = (senders.to_vec(), receivers.to_vec());
     world.prepare("last").last().run(move || {
         let stopped = |all: &[Process]| all.iter().filter(|p| is_stopped(p)).count();
@@ -104,44 +135,47 @@ fn last(world: &World, scene: Scene, senders: &[Process], receivers: &[Process])
 }
 
 /// Two senders and a receiver.
-fn few(world: &World, capacity: usize) {
-    let scene = Scene::new(world, capacity);
+fn few<K: Track<u64>>(world: &World, scene: Scene<K>) {
     let senders = [scene.sender(world, "one", 1, 2), scene.sender(world, "other", 2, 2)];
     let receiver = scene.receiver(world, "receiver", 2);
     last(world, scene, &senders, &[receiver]);
 }
 
-/// A sender and two receivers.
-fn fan_out(world: &World) {
-    let scene = Scene::new(world, 2);
-    let took = world.share(Cell::new(0));
-    let scene_of = |name| {
+/// One sender and one receiver.
+fn two<K: Track<u64>>(world: &World, scene: Scene<K>) {
+    let sender = scene.sender(world, "sender", 1, 4);
+    let receiver = scene.receiver(world, "receiver", 4);
+    last(world, scene, &[sender], &[receiver]);
+}
+
+/// A sender and two receivers, as many as there are slots and one more.
+fn some<K: Track<u64>>(world: &World, scene: Scene<K>) {
+    let sender = scene.sender(world, "sender", 1, 4);
+    let receivers = [scene.receiver(world, "one", 2), scene.receiver(world, "other", 2)];
+    last(world, scene, &[sender], &receivers);
+}
+
+/// Two who send and receive in turn: a run is used again while the one is in the middle of something in it.
+fn turns<K: Track<u64>>(world: &World, scene: Scene<K>) {
+    let turn = |name: &'static str, number: u64, times: u64| {
         world.process(name, move || {
-            for _ in 0..2 {
-                // What two receive at once may be noted in either order: each counts for itself.
-                if scene.ring.take().is_some() {
-                    took.set(took.get() + 1);
-                }
+            for i in 0..times {
+                scene.send(number * 10 + i);
+                _ = scene.receive(name);
             }
         })
     };
-    let all = [scene_of("one"), scene_of("other")];
-    let sent = world.share(Cell::new(0));
-    let sender = world.process("sender", move || {
-        for i in 0..4 {
-            if scene.ring.push(i).is_ok() {
-                sent.set(sent.get() + 1);
-            }
-        }
-    });
-    world.prepare("last").last().run(move || {
-        let mut rest = 0;
-        while scene.ring.take().is_some() {
-            rest += 1;
-        }
-        let sure = !all.iter().any(is_stopped) && !is_stopped(&sender);
-        assert!(!sure || took.get() + rest == sent.get(), "{} and {rest} of {}", took.get(), sent.get());
-    });
+    let all = [turn("one", 1, 2), turn("other", 2, 9)];
+    last(world, scene, &all, &all);
+}
+
+fn bounded(world: &World, capacity: usize) -> Scene<Fixed<u64>> {
+    Scene::new(world, Ring::new(capacity), capacity)
+}
+
+/// Runs of two slots: at the end there are five messages in it.
+fn unbounded(world: &World) -> Scene<Chain<u64>> {
+    Scene::new(world, Ring::unbounded(), 5)
 }
 
 fn explored(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
@@ -162,12 +196,37 @@ fn explored(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
 
 #[test]
 fn what_is_sent_is_received_once_and_in_order() {
-    explored("ring_one", |world| few(world, 1), &["full", "empty", "past a stopped one"]);
-    explored("ring_two", |world| few(world, 2), &["full", "empty", "past a stopped one"]);
-    explored("ring_three", |world| few(world, 3), &["empty", "past a stopped one"]);
+    explored("ring_one", |world| few(world, bounded(world, 1)), &["full", "empty", "past a stopped one"]);
+    explored("ring_two", |world| few(world, bounded(world, 2)), &["full", "empty", "past a stopped one"]);
+    explored("ring_three", |world| few(world, bounded(world, 3)), &["empty", "past a stopped one"]);
 }
 
 #[test]
 fn two_receivers_get_no_message_twice() {
-    explored("ring_out", fan_out, &[]);
+    explored("ring_out", |world| some(world, bounded(world, 2)), &["full", "empty", "past a stopped one"]);
+}
+
+#[test]
+fn an_only_sender_needs_no_claim() {
+    let alone = |world: &World, capacity| Scene { send: How::Alone, ..bounded(world, capacity) };
+    explored("ring_alone_one", |world| two(world, alone(world, 1)), &["full", "empty", "past a stopped one"]);
+    explored("ring_alone_two", |world| some(world, alone(world, 2)), &["full", "empty", "past a stopped one"]);
+}
+
+#[test]
+fn a_message_that_is_read_later_holds_up_nobody() {
+    let later = |world: &World, capacity| Scene { receive: How::Later, ..bounded(world, capacity) };
+    explored("ring_later_two", |world| some(world, later(world, 2)), &["full", "empty", "past a stopped one"]);
+    explored("ring_later_many", |world| few(world, later(world, 2)), &["full", "empty", "past a stopped one"]);
+    let alone = |world: &World| some(world, Scene { send: How::Alone, ..later(world, 2) });
+    explored("ring_later_alone", alone, &["full", "empty", "past a stopped one"]);
+}
+
+#[test]
+fn a_ring_without_a_bound_grows_and_its_runs_come_back() {
+    explored("chain_few", |world| few(world, unbounded(world)), &["empty", "past a stopped one"]);
+    explored("chain_some", |world| some(world, unbounded(world)), &["empty", "past a stopped one"]);
+    explored("chain_turns", |world| turns(world, unbounded(world)), &["past a stopped one"]);
+    let later = |world: &World| some(world, Scene { receive: How::Later, ..unbounded(world) });
+    explored("chain_later", later, &["empty", "past a stopped one"]);
 }

@@ -1,6 +1,6 @@
 //! A bounded channel holds as many messages as its capacity, in order, and makes a sender wait for room.
 
-use channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, TryRecvError, TrySendError, bounded};
+use chappe::tube::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, TryRecvError, TrySendError, bounded};
 
 mod support;
 use std::sync::Arc;

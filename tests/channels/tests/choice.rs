@@ -1,6 +1,6 @@
 //! A `Select` chooses one operation that can proceed now, and performs that one alone.
 
-use channel::{Receiver, RecvError, Select, SendError, Sender, TryRecvError, bounded, never, unbounded};
+use chappe::tube::{Receiver, RecvError, Select, SendError, Sender, TryRecvError, bounded, never, unbounded};
 
 mod support;
 use std::collections::HashSet;

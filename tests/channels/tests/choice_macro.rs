@@ -3,7 +3,9 @@
 // The forms with 32 arms need more than the default.
 #![recursion_limit = "256"]
 
-use channel::{Receiver, RecvError, SendError, Sender, TryRecvError, bounded, never, select, select_biased, unbounded};
+use chappe::tube::{
+    self, Receiver, RecvError, SendError, Sender, TryRecvError, bounded, never, select, select_biased, unbounded,
+};
 
 mod support;
 use std::thread;
@@ -450,7 +452,7 @@ fn a_select_that_timed_out_waits_on_nothing() {
     select! { recv(rx) -> _ => panic!(), send(tx_b, 1) -> _ => panic!(), default(ms(10)) => {} }
     select! { recv(rx) -> _ => panic!(), default(ms(10)) => {} }
     select! { send(tx_b, 1) -> _ => panic!(), default(ms(10)) => {} }
-    assert_eq!(tx.try_send(1), Err(channel::TrySendError::Full(1)));
+    assert_eq!(tx.try_send(1), Err(tube::TrySendError::Full(1)));
     assert_eq!(rx_b.try_recv(), Err(TryRecvError::Empty));
 }
 

@@ -1,6 +1,8 @@
 //! What may be written in a `select!`, what of it is evaluated and when, and how control leaves an arm.
 
-use channel::{Receiver, RecvError, SendError, Sender, after, bounded, never, select, select_biased, tick, unbounded};
+use chappe::tube::{
+    Receiver, RecvError, SendError, Sender, after, bounded, never, select, select_biased, tick, unbounded,
+};
 
 mod support;
 use std::cell::{Cell, RefCell};
@@ -403,8 +405,8 @@ fn the_macros_work_by_path_and_under_shadowed_names() {
     #[allow(dead_code, reason = "only its name matters")]
     struct Result;
     let (_tx, rx) = holding([1, 2]);
-    channel::select! { recv(rx) -> got => assert!(got.is_ok()), recv(rx) -> got => assert!(got.is_ok()) }
-    channel::select_biased! { recv(rx) -> got => assert!(got.is_ok()), default => panic!() }
+    chappe::tube::select! { recv(rx) -> got => assert!(got.is_ok()), recv(rx) -> got => assert!(got.is_ok()) }
+    chappe::tube::select_biased! { recv(rx) -> got => assert!(got.is_ok()), default => panic!() }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A `Select` that cannot proceed waits until it is woken, its time is up or a timer fires. What it gave up leaves no
 //! trace.
 
-use channel::{Receiver, Select, Sender, TryRecvError, after, bounded, never, unbounded};
+use chappe::tube::{self, Receiver, Select, Sender, TryRecvError, after, bounded, never, unbounded};
 
 mod support;
 use std::thread;
@@ -85,7 +85,7 @@ fn the_same_receiver_twice_is_woken_and_takes_one_message() {
             tx.send(3).unwrap();
             assert_eq!(chooser.join().unwrap(), Ok(3));
             assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
-            assert!(!matches!(tx.try_send(4), Err(channel::TrySendError::Disconnected(_))));
+            assert!(!matches!(tx.try_send(4), Err(tube::TrySendError::Disconnected(_))));
         }
     });
 }
@@ -153,10 +153,10 @@ fn a_choice_that_timed_out_waits_on_nothing() {
     choice.send(&tx_b);
     assert!(choice.select_timeout(ms(10)).is_err());
     assert!(choice.ready_timeout(ms(10)).is_err());
-    assert_eq!(tx.try_send(1), Err(channel::TrySendError::Full(1)));
+    assert_eq!(tx.try_send(1), Err(tube::TrySendError::Full(1)));
     assert_eq!(rx_b.try_recv(), Err(TryRecvError::Empty));
     // `tx_b` must stay typed and open until here.
-    assert_eq!(tx_b.try_send(1), Err(channel::TrySendError::Full(1)));
+    assert_eq!(tx_b.try_send(1), Err(tube::TrySendError::Full(1)));
 }
 
 #[test]

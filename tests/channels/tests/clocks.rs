@@ -1,7 +1,7 @@
 //! `after`, `at`, `tick` and `never` are receivers whose messages are moments. None comes too soon, and a missed one is
 //! not made up for.
 
-use channel::{Receiver, RecvTimeoutError, Select, TryRecvError, after, at, bounded, never, select, tick};
+use chappe::tube::{Receiver, RecvTimeoutError, Select, TryRecvError, after, at, bounded, never, select, tick};
 
 mod support;
 use std::thread;

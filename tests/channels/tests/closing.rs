@@ -1,8 +1,8 @@
 //! A channel closes when all of one end are gone. What it still holds is received or dropped, each message once.
 
-use channel::{
-    Receiver, RecvError, RecvTimeoutError, Select, SendError, SendTimeoutError, Sender, TryRecvError, TrySendError,
-    bounded, select, unbounded,
+use chappe::tube::{
+    self, Receiver, RecvError, RecvTimeoutError, Select, SendError, SendTimeoutError, Sender, TryRecvError,
+    TrySendError, bounded, select, unbounded,
 };
 
 mod support;
@@ -158,7 +158,7 @@ fn all_waiting_senders_wake_when_the_last_receiver_leaves() {
                         },
                         _ => select! {
                             send(tx, n) -> sent => sent.unwrap_err().0,
-                            recv(channel::never::<()>()) -> _ => unreachable!(),
+                            recv(tube::never::<()>()) -> _ => unreachable!(),
                         },
                     })
                 })
@@ -493,11 +493,11 @@ fn a_long_chain_of_channels_in_channels_is_dropped_whole() {
 
 #[test]
 fn clocks_and_never_do_not_close() {
-    let rx = channel::after(ms(1));
+    let rx = tube::after(ms(1));
     assert!(rx.recv().is_ok());
     assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
-    assert_eq!(channel::never::<u8>().try_recv(), Err(TryRecvError::Empty));
-    assert_eq!(channel::never::<u8>().recv_timeout(ms(5)), Err(RecvTimeoutError::Timeout));
+    assert_eq!(tube::never::<u8>().try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(tube::never::<u8>().recv_timeout(ms(5)), Err(RecvTimeoutError::Timeout));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Each error says what happened, can be matched and compared, and hands the unsent message back.
 
-use channel::{
+use chappe::tube::{
     ReadyTimeoutError, RecvError, RecvTimeoutError, Select, SelectTimeoutError, SendError, SendTimeoutError,
     TryReadyError, TryRecvError, TrySelectError, TrySendError, bounded,
 };

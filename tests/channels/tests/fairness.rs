@@ -1,6 +1,6 @@
 //! Of several choices that are equally good, each is taken about as often as the others.
 
-use channel::{Receiver, Select, Sender, after, bounded, select, unbounded};
+use chappe::tube::{Receiver, Select, Sender, after, bounded, select, unbounded};
 
 mod support;
 use std::thread;

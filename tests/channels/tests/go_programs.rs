@@ -1,6 +1,6 @@
 //! Programs in the manner of Go's channel tests, with threads for goroutines.
 
-use channel::{Receiver, Sender, TryRecvError, after, bounded, never, select, unbounded};
+use chappe::tube::{Receiver, Sender, TryRecvError, after, bounded, never, select, unbounded};
 
 mod support;
 use std::thread;

@@ -1,6 +1,6 @@
 //! A receiver is iterated by waiting, by trying or by value, and the iteration ends as the channel does.
 
-use channel::{TryRecvError, after, bounded, never, unbounded};
+use chappe::tube::{TryRecvError, after, bounded, never, unbounded};
 
 mod support;
 use std::thread;

@@ -1,6 +1,6 @@
 //! Misuse panics with a known text. A panic of the user loses nothing but what was already taken.
 
-use channel::{Select, bounded, never, select, select_biased, unbounded};
+use chappe::tube::{Select, bounded, never, select, select_biased, unbounded};
 
 mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,7 +1,7 @@
 //! A channel of capacity zero holds nothing. A message passes only when a sender and a receiver meet.
 
-use channel::{
-    Receiver, RecvTimeoutError, Select, SendTimeoutError, Sender, TryRecvError, TrySendError, bounded, select,
+use chappe::tube::{
+    self, Receiver, RecvTimeoutError, Select, SendTimeoutError, Sender, TryRecvError, TrySendError, bounded, select,
 };
 
 mod support;
@@ -293,7 +293,7 @@ fn attempts_meet_a_select_macro_that_waits() {
 fn two_choices_at_opposite_ends_meet() {
     in_time(|| {
         let (tx, rx) = bounded(0);
-        let never = channel::never::<u32>();
+        let never = tube::never::<u32>();
         let sender = thread::spawn({
             let never = never.clone();
             move || {

@@ -1,6 +1,6 @@
 //! Many threads on one channel: every message is received once and whole, and those of one sender in order.
 
-use channel::{
+use chappe::tube::{
     Receiver, RecvTimeoutError, Select, SendTimeoutError, Sender, TryRecvError, TrySendError, bounded, never, select,
     unbounded,
 };

@@ -1,6 +1,6 @@
 //! Many threads that choose at once: each choice performs exactly one operation, or none when its time is up.
 
-use channel::{Select, after, bounded, never, select, unbounded};
+use chappe::tube::{Select, after, bounded, never, select, unbounded};
 
 mod support;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Which traits the types have, how they are shown, and where they may be kept.
 
-use channel::{
+use chappe::tube::{
     IntoIter, Iter, ReadyTimeoutError, Receiver, RecvError, RecvTimeoutError, Select, SelectTimeoutError,
     SelectedOperation, SendError, SendTimeoutError, Sender, TryIter, TryReadyError, TryRecvError, TrySelectError,
     TrySendError, after, bounded, never, tick, unbounded,

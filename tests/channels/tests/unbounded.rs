@@ -1,6 +1,6 @@
 //! An unbounded channel takes every message at once, in order, whatever it holds already.
 
-use channel::{Receiver, RecvTimeoutError, Select, Sender, TryRecvError, bounded, unbounded};
+use chappe::tube::{Receiver, RecvTimeoutError, Select, Sender, TryRecvError, bounded, unbounded};
 
 mod support;
 use std::thread;

@@ -1,6 +1,6 @@
 //! Messages of no size are counted, ordered and dropped as others are.
 
-use channel::{
+use chappe::tube::{
     Receiver, RecvError, Select, SendError, Sender, TryRecvError, TrySendError, bounded, never, select, unbounded,
 };
 

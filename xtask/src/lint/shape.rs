@@ -42,8 +42,13 @@ pub fn check(house: &House) -> Vec<Finding> {
             if let Some(name) = error_enum(line)
                 && ships(path)
                 && !source.lines[..at].iter().rev().take(4).any(|l| l.code.contains("non_exhaustive"))
+                && !source.lines[..at].iter().rev().take(4).any(|l| l.comment.contains("Exhaustive: "))
             {
-                found(path, at + 1, format!("`{name}` cannot grow: mark it #[non_exhaustive]"));
+                found(
+                    path,
+                    at + 1,
+                    format!("`{name}` cannot grow: mark it #[non_exhaustive], or say why not: `// Exhaustive: ...`"),
+                );
             }
         }
     }

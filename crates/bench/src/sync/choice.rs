@@ -76,7 +76,7 @@ fn ready(kinds: &[Arms], rounds: u32) {
                 let select = arms.select(k, mixed);
                 cases.push(Case::repeat(format!("{} and up", name(mixed, arms.kind)), MANY, move || {
                     arms.coming.up().expect("it takes one");
-                    select.wait().expect("one is ready").arm()
+                    select.wait().expect("one is ready").index()
                 }));
             }
         }
@@ -94,7 +94,7 @@ fn any(course: Course, there: &Semaphore, arms: &Arms, k: usize, mixed: bool) ->
             start();
             for _ in 0..course.trips {
                 there.up().expect("it takes one");
-                assert_eq!(select.wait().expect("a unit").arm(), place(k));
+                assert_eq!(select.wait().expect("a unit").index(), place(k));
             }
         },
         |start| {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use chappe::{DownError, Select, Semaphore};
+use chappe::{DownError, Pool, Select, Semaphore};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
@@ -243,12 +243,16 @@ const DOWNS: [&str; 2] = ["a", "b"];
 /// The arm that the victim's choice took, counted from 1.
 const ARM: usize = 16;
 
+fn pool(w: &World) -> &'static Pool {
+    w.open("p").expect("the keeper has made it")
+}
+
 fn choose<R>(w: &World, then: impl FnOnce(&Select) -> R) -> R {
     let [a, b] = DOWNS.map(|name| w.semaphore(name).expect("the keeper has made it"));
     let mut select = Select::new();
     select.down(a);
     select.down(b);
-    select.acquire(w.open("p").expect("the keeper has made it"));
+    select.acquire(pool(w));
     then(&select)
 }
 
@@ -276,7 +280,7 @@ impl Operation for Choice {
             w.stage().begin();
             let got = select.wait();
             if let Ok(chosen) = &got {
-                w.stage().word(ARM).store(chosen.arm() as u64 + 1, SeqCst);
+                w.stage().word(ARM).store(chosen.index() as u64 + 1, SeqCst);
             }
             w.stage().end(got.is_ok());
             std::mem::forget(got);
@@ -285,12 +289,12 @@ impl Operation for Choice {
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         choose(w, |select| {
             let chosen = fine("choosing", select.wait())?;
-            match DOWNS.get(chosen.arm()) {
+            match DOWNS.get(chosen.index()) {
                 Some(name) => {
                     w.note_taken(name);
                     w.give_unit(name)
                 }
-                None => w.pass_through(Ok(chosen.permit())),
+                None => w.pass_through(chosen.permit(pool(w))),
             }
         })
     }

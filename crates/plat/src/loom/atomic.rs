@@ -74,6 +74,10 @@ macro_rules! word {
                 self.act(order, true, |w| w.fetch_add(value, order), |w, o| w.fetch_add(value, o))
             }
             /// As the processor's.
+            pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                self.fetch_add(value.wrapping_neg(), order)
+            }
+            /// As the processor's.
             pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
                 self.act(order, true, |w| w.fetch_and(value, order), |w, o| w.fetch_and(value, o))
             }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each suite is a crate of its own and uses only some of these")]
 
-use channel::{Receiver, Sender, bounded, unbounded};
+use chappe::tube::{Receiver, Sender, bounded, unbounded};
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::process::Command;

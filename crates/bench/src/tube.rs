@@ -1,0 +1,63 @@
+//! `bench tube`: channels beside their peers, between threads and between processes.
+//!
+//! | table | module |
+//! |---|---|
+//! | memory of a channel | [`footprint`] |
+//! | as fast as it goes, one to one | [`stream`] |
+//! | uncontended pairs | [`pair`] |
+//! | four to one, four to four | [`crowd`] |
+//! | choice, ready and blocked | [`choice`] |
+//! | there and back | [`pingpong`] |
+//! | processor time of a message that comes alone | [`paced`] |
+//! | from a take to the return of who waited for it | [`resume`] |
+//! | between two processes | [`between`] |
+//!
+//! [`channel`] and [`chooser`] say what a row must do, and have the peers; [`ours`] has the tubes. Between processes that
+//! is [`wire`]; the floor is in [`floor`].
+//!
+//! iceoryx2 has rows between processes when it is built in: `cargo run --release -p chappe-bench --features iceoryx2 -- tube`.
+
+pub mod between;
+pub mod channel;
+pub mod choice;
+pub mod chooser;
+pub mod clock;
+pub mod crowd;
+pub mod floor;
+pub mod footprint;
+#[cfg(feature = "iceoryx2")]
+pub mod iceoryx;
+pub mod ours;
+pub mod paced;
+pub mod pair;
+pub mod pingpong;
+pub mod resume;
+pub mod stream;
+pub mod wire;
+
+use crate::house::House;
+use crate::table::{Aim, Table, times};
+
+/// That a row takes no longer than the best of these peers.
+fn to_best(table: &Table, title: &str, row: &str, peers: &[&str]) -> Aim {
+    let best = table.best(peers);
+    Aim::at_most(format!("{title}, {row}, to {best}"), 1.0, table.ratio_to(row, best), times)
+}
+
+/// Measures and prints all; the aims.
+///
+/// # Panics
+/// When a channel cannot be made, or does not work.
+pub fn measure(_house: &House, rounds: u32) -> Vec<Aim> {
+    // First: as long as this process has little.
+    let mut aims = footprint::measure();
+    aims.extend(stream::measure(rounds));
+    aims.extend(pair::measure(rounds));
+    aims.extend(crowd::measure(rounds));
+    aims.extend(choice::measure(rounds));
+    aims.extend(pingpong::measure(rounds));
+    aims.extend(paced::measure(rounds));
+    aims.extend(resume::measure(rounds));
+    between::measure(rounds);
+    aims
+}

@@ -1,0 +1,159 @@
+//! Descriptors as arms of a choice: readable, writable.
+//!
+//! Who waits for a descriptor has a place in the wait queue like who waits at an end of a tube (see there): so one wait stands
+//! on descriptors, tubes, semaphores and pools. One thread of the process, started when it is first needed, sleeps in the kernel
+//! on all descriptors that anybody waits for, and tells them all to try again; trying is to ask the kernel.
+//!
+//! ```text
+//!   who waits:     counted, bit set -- asks to be told, once -- asks whether it is ready -- sleeps
+//!   the thread:    told -- tells all who wait for that -- asks for what is still waited for
+//! ```
+//!
+//! - I1: who waits asks after its bit is set. So what it is told of comes after that, and the thread sees the bit.
+//! - I2: what is asked for is put together under the registry's lock, from who is counted just then: nobody's is forgotten.
+//!
+//! A descriptor is known by its number, as to the kernel: whoever waits keeps it open meanwhile. Where the kernel refuses to
+//! watch one, its waiters look once a millisecond.
+
+use crate::cell::Word;
+use crate::claim::{Collected, Glance, Operation, Refused, Taken};
+use crate::home::Arena;
+use crate::tube::End;
+use crate::wait::{Arm, Grant, Party};
+use chappe_arena::{ArenaError, Map, Place};
+use chappe_plat::atomic::{AtomicU32, Ordering};
+use chappe_plat::poll::{Ready, Watcher, is_ready};
+use chappe_plat::{clock, process, thread};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often one looks at a descriptor that cannot be watched.
+const POLL_NS: u64 = 1_000_000;
+
+/// What one waits for of a descriptor.
+pub(crate) struct Descriptor {
+    fd: RawFd,
+    out: bool,
+    end: End,
+    /// 1: the kernel has refused to watch it.
+    refused: AtomicU32,
+}
+
+/// Everything of this process; never taken apart, since descriptors are small numbers that come again.
+#[derive(Default)]
+pub(crate) struct Registry {
+    all: Option<HashMap<(RawFd, bool), &'static Descriptor>>,
+    /// Of which incarnation of the process.
+    watcher: Option<(u64, Arc<Watcher>)>,
+}
+
+pub(crate) static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: None, watcher: None });
+
+fn with<R>(then: impl FnOnce(&mut Registry) -> R) -> R {
+    then(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// What stands for a descriptor's being readable, or writable, in choices.
+pub(crate) fn descriptor(fd: RawFd, out: bool) -> &'static Descriptor {
+    // Before the lock, which comes after this one.
+    let map = Arena::private().map();
+    with(|registry| {
+        *registry.all.get_or_insert_default().entry((fd, out)).or_insert_with(|| {
+            let (end, refused) = (End::new(map), AtomicU32::new(0));
+            Box::leak(Box::new(Descriptor { fd, out, end, refused }))
+        })
+    })
+}
+
+impl Registry {
+    /// Asks to be told of all that is waited for of a descriptor.
+    fn ask(&mut self, fd: RawFd) -> io::Result<()> {
+        let now = process::incarnation();
+        if self.watcher.as_ref().is_none_or(|(incarnation, _)| *incarnation != now) {
+            let watcher = Arc::new(Watcher::new()?);
+            let his = Arc::clone(&watcher);
+            thread::background("chappe-poll", move || while his.wait(tell).is_ok() {})?;
+            self.watcher = Some((now, watcher));
+        }
+        let waits = |out| self.all.as_ref().and_then(|all| all.get(&(fd, out))).is_some_and(|d| d.end.has_waiters());
+        let (_, watcher) = self.watcher.as_ref().expect("it was made just now");
+        match (waits(false), waits(true)) {
+            (false, false) => Ok(()),
+            (read, write) => watcher.ask(fd, read, write),
+        }
+    }
+}
+
+/// Tells all who wait for what a descriptor has become ready for.
+fn tell(ready: Ready) {
+    let there = |out| with(|registry| registry.all.as_ref().and_then(|all| all.get(&(ready.fd, out)).copied()));
+    for (is_ready, out) in [(ready.read, false), (ready.write, true)] {
+        if is_ready && let Some(descriptor) = there(out) {
+            descriptor.end.tell_all();
+        }
+    }
+    // I2. If it cannot be asked now, it was closed: nobody should wait for that.
+    let _ = with(|registry| registry.ask(ready.fd));
+}
+
+/// What a choice has taken of a descriptor: what is to be said of it.
+pub(crate) fn outcome(taken: Taken) -> io::Result<()> {
+    if taken.position == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(taken.position as i32)) }
+}
+
+impl Arm for Descriptor {
+    fn map(&self) -> &'static Map {
+        self.end.map()
+    }
+    fn place(&self) -> Place {
+        self.end.place()
+    }
+    fn before(&self) {}
+    fn enlists(&self) {
+        self.end.enlists();
+    }
+    fn enlisted(&self) {}
+    fn is_fenced(&self) -> bool {
+        true
+    }
+    fn look(&self, _me: &Party) -> bool {
+        let asked = with(|registry| registry.ask(self.fd));
+        // Relaxed: our own note, for `due`.
+        self.refused.store(asked.is_err().into(), Ordering::Relaxed);
+        is_ready(self.fd, self.out).unwrap_or(true)
+    }
+    fn left(&self, _member: u32, grant: Option<Grant>) {
+        self.end.left(grant.map(|g| g.permit));
+    }
+}
+
+impl Operation for Descriptor {
+    fn glance(&self) -> Glance {
+        match is_ready(self.fd, self.out) {
+            Ok(false) => Glance::Nothing,
+            Ok(true) => Glance::Taken(Taken { position: 0, word: Word(0) }),
+            Err(e) => Glance::Taken(Taken { position: e.raw_os_error().unwrap_or(0) as u32, word: Word(0) }),
+        }
+    }
+    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+        match self.glance() {
+            Glance::Taken(taken) => Ok(taken),
+            _ => Err(Refused::NoneFree),
+        }
+    }
+    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
+        Collected::Nudged
+    }
+    fn prepare(&self) -> Result<(), ArenaError> {
+        self.end.prepare()
+    }
+    fn due(&self) -> Option<u64> {
+        // Relaxed: as in `look`.
+        (self.refused.load(Ordering::Relaxed) != 0).then(|| clock::now() + POLL_NS)
+    }
+    fn dies_unseen(&self) -> bool {
+        true
+    }
+}

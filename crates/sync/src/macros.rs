@@ -1,0 +1,213 @@
+//! [`select!`](crate::select!) and [`select_biased!`](crate::select_biased!): a choice that is made once, arm by arm as in a
+//! `match`. The arms lie in an array, so a choice allocates nothing.
+
+use crate::patience::Until;
+use crate::pool::Pool;
+use crate::select::{Armed, SelectedOperation, made};
+use crate::semaphore::Semaphore;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// How long a choice waits.
+pub enum Time {
+    /// Until an arm is ready.
+    Forever,
+    /// Not at all.
+    Now,
+    /// So long.
+    Within(Duration),
+}
+
+/// A `down` arm.
+pub fn down(semaphore: &Semaphore) -> Armed<'_> {
+    Armed::new(semaphore)
+}
+
+/// An `acquire` arm.
+pub fn acquire(pool: &Pool) -> Armed<'_> {
+    Armed::new(pool)
+}
+
+/// A `readable` arm.
+pub fn readable<F: AsFd>(descriptor: &F) -> Armed<'_> {
+    Armed::readable(descriptor)
+}
+
+/// A `writable` arm.
+pub fn writable<F: AsFd>(descriptor: &F) -> Armed<'_> {
+    Armed::writable(descriptor)
+}
+
+/// Makes the choice. `None`: none was ready in time.
+///
+/// # Panics
+/// If it cannot be made at all.
+#[track_caller]
+#[inline]
+pub fn select<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Option<SelectedOperation<'a>> {
+    made(arms, biased, || match time {
+        Time::Forever => Until::Forever,
+        Time::Now => Until::Now,
+        Time::Within(duration) => Until::after(duration),
+    })
+}
+
+/// Exactly one of several operations, whichever can be done first.
+///
+/// | arm | its value |
+/// |---|---|
+/// | `recv(receiver) -> message => ...` | `Result<T, RecvError>`: an error only if there is no sender any more |
+/// | `send(sender, message) -> sent => ...` | `Result<(), SendError<T>>`: an error only if there is no receiver any more |
+/// | `down(semaphore) -> r => ...` | `Result<(), DownError>`: an error only if the semaphore is dead |
+/// | `acquire(pool) -> permit => ...` | `Result<Permit, AcquireError>`: an error only if the pool is dead |
+/// | `readable(fd) -> r => ...` | `io::Result<()>`: it can be read without waiting, or has an end or an error to tell |
+/// | `writable(fd) -> r => ...` | `io::Result<()>`: it can be written without waiting, or has an error to tell |
+/// | `default => ...` | none is ready |
+/// | `default(duration) => ...` | none was ready for so long |
+///
+/// The arms are as in [`Select`](crate::Select): each that is ready is as likely. The expressions of the ends are evaluated first, in
+/// order, then the duration; that of a message only if its arm was chosen. `break`, `continue` and `return` in an arm's
+/// expression mean the caller's.
+///
+/// A `send` arm that was chosen has a slot. If its message's expression takes so long that others pass the slot over and fill all
+/// there are, sending waits for one, also in a choice with a `default`.
+///
+/// # Panics
+/// If the choice cannot be made at all: no arms and no default, objects of two named arenas, no slot in the arena.
+/// [`Select`](crate::Select) gives errors instead. If the expression of a message leaves the choice.
+///
+/// ```
+/// use chappe_sync::{Pool, Semaphore, select, tube};
+/// use std::time::Duration;
+/// let (stop, slots, (_tx, rx)) = (Semaphore::private(0)?, Pool::private(1)?, tube::bounded::<u8>(1));
+/// let got = select! {
+///     down(stop) -> r => { r?; None }
+///     acquire(slots) -> permit => Some(permit?),
+///     recv(rx) -> _ => None,
+///     default(Duration::from_secs(1)) => panic!("a slot was free"),
+/// };
+/// assert!(got.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[macro_export]
+macro_rules! select {
+    ($($arms:tt)*) => {
+        $crate::__select!(false [] [] $($arms)*)
+    };
+}
+
+/// As [`select!`](crate::select!); of several arms that are ready the first is taken.
+#[macro_export]
+macro_rules! select_biased {
+    ($($arms:tt)*) => {
+        $crate::__select!(true [] [] $($arms)*)
+    };
+}
+
+/// Collects the arms of [`select!`](crate::select!) one by one: `biased [arms done] [the default] arms to do`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select {
+    ($b:literal $done:tt $default:tt , $($rest:tt)*) => {
+        $crate::__select!($b $done $default $($rest)*)
+    };
+    ($b:literal $done:tt [] default $(())? => $body:block $($rest:tt)*) => {
+        $crate::__select!($b $done [now ($body)] $($rest)*)
+    };
+    ($b:literal $done:tt [] default $(())? => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!($b $done [now ($body)] $($($rest)*)?)
+    };
+    ($b:literal $done:tt [] default($time:expr $(,)?) => $body:block $($rest:tt)*) => {
+        $crate::__select!($b $done [within ($time) ($body)] $($rest)*)
+    };
+    ($b:literal $done:tt [] default($time:expr $(,)?) => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!($b $done [within ($time) ($body)] $($($rest)*)?)
+    };
+    ($b:literal $done:tt $default:tt send($on:expr, $m:expr $(,)?) -> $r:pat => $body:block $($rest:tt)*) => {
+        $crate::__select!(@add $b $done $default send ($on) ($m) ($r) ($body) $($rest)*)
+    };
+    ($b:literal $done:tt $default:tt send($on:expr, $m:expr $(,)?) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!(@add $b $done $default send ($on) ($m) ($r) ($body) $($($rest)*)?)
+    };
+    ($b:literal $done:tt $default:tt $verb:ident($on:expr $(,)?) -> $r:pat => $body:block $($rest:tt)*) => {
+        $crate::__select!(@add $b $done $default $verb ($on) () ($r) ($body) $($rest)*)
+    };
+    ($b:literal $done:tt $default:tt $verb:ident($on:expr $(,)?) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!(@add $b $done $default $verb ($on) () ($r) ($body) $($($rest)*)?)
+    };
+    (@add $b:literal [$($done:tt)*] $default:tt $verb:ident ($on:expr) $m:tt $r:tt $body:tt $($rest:tt)*) => {
+        match &$on {
+            on => $crate::__select!($b [$($done)* {on $verb $m $r $body}] $default $($rest)*),
+        }
+    };
+    ($b:literal [$({$on:ident $verb:ident $m:tt $r:tt $body:tt})*] []) => {
+        match $crate::macros::select(&[$($crate::__select!(@arm $verb $on)),*], $b, $crate::macros::Time::Forever) {
+            Some(chosen) => $crate::__select!(@fire chosen (0) $({$on $verb $m $r $body})*),
+            None => unreachable!("a choice that has no default waits"),
+        }
+    };
+    ($b:literal [$({$on:ident $verb:ident $m:tt $r:tt $body:tt})*] [now ($default:expr)]) => {
+        match $crate::macros::select(&[$($crate::__select!(@arm $verb $on)),*], $b, $crate::macros::Time::Now) {
+            Some(chosen) => $crate::__select!(@fire chosen (0) $({$on $verb $m $r $body})*),
+            None => $default,
+        }
+    };
+    ($b:literal [$({$on:ident $verb:ident $m:tt $r:tt $body:tt})*] [within ($time:expr) ($default:expr)]) => {
+        match $crate::macros::select(&[$($crate::__select!(@arm $verb $on)),*], $b, $crate::macros::Time::Within($time)) {
+            Some(chosen) => $crate::__select!(@fire chosen (0) $({$on $verb $m $r $body})*),
+            None => $default,
+        }
+    };
+    (@fire $chosen:ident ($n:expr)) => {
+        { let _ = $chosen; unreachable!("an arm that is none of the choice's") }
+    };
+    (@fire $chosen:ident ($n:expr) {$on:ident $verb:ident $m:tt ($r:pat) ($body:expr)} $($rest:tt)*) => {
+        if $chosen.index() == $n {
+            let $r = $crate::__select!(@value $chosen $verb $on $m);
+            $body
+        } else {
+            $crate::__select!(@fire $chosen ($n + 1) $($rest)*)
+        }
+    };
+    // By method calls, so that whatever leads to an end will do.
+    (@arm recv $on:ident) => {{
+        use $crate::ReceivingEnd as _;
+        $on.__arm()
+    }};
+    (@arm send $on:ident) => {{
+        use $crate::SendingEnd as _;
+        $on.__arm()
+    }};
+    (@arm down $on:ident) => {
+        $crate::macros::down($on)
+    };
+    (@arm acquire $on:ident) => {
+        $crate::macros::acquire($on)
+    };
+    (@arm readable $on:ident) => {
+        $crate::macros::readable($on)
+    };
+    (@arm writable $on:ident) => {
+        $crate::macros::writable($on)
+    };
+    (@value $chosen:ident readable $on:ident ()) => {
+        $chosen.descriptor()
+    };
+    (@value $chosen:ident writable $on:ident ()) => {
+        $chosen.descriptor()
+    };
+    (@value $chosen:ident recv $on:ident ()) => {{
+        use $crate::ReceivingEnd as _;
+        $on.__finish($chosen)
+    }};
+    (@value $chosen:ident send $on:ident ($m:expr)) => {{
+        use $crate::SendingEnd as _;
+        $on.__finish($chosen, $m)
+    }};
+    (@value $chosen:ident down $on:ident ()) => {
+        $chosen.down($on)
+    };
+    (@value $chosen:ident acquire $on:ident ()) => {
+        $chosen.permit($on)
+    };
+}

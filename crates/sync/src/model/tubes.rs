@@ -1,0 +1,236 @@
+//! Tubes of threads, for the explorer: what a thread does at their ends, without its seat.
+
+use super::{Actor, SemaphoreAt};
+use crate::claim::{Aim, Operation, Refused, Taken, Wish, wait_for};
+use crate::ring::{Line, Ring};
+use crate::tube::body::{Body, In, MET_BY, Not, Out, Tube};
+use crate::tube::meet::Packet;
+use crate::tube::wait::{recv_seated, send_seated};
+#[cfg(feature = "loom")]
+use crate::wait::Party;
+use crate::wait::{Parties, Patience};
+use chappe_arena::Map;
+use std::cell::Cell;
+
+/// A tube of numbers.
+pub struct TubeAt(Tube<u64>);
+
+/// How an operation at an end came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Got {
+    /// It was sent.
+    Sent,
+    /// This was received.
+    Message(u64),
+    /// A semaphore's unit was consumed.
+    Down,
+    /// Not now, or not in time.
+    Nothing,
+    /// There is nobody at the other end.
+    Gone,
+    /// An arm is ready: this one.
+    Ready(usize),
+}
+
+/// Which end of a tube.
+#[derive(Clone, Copy)]
+pub enum End<'t> {
+    /// Where this message is to go in.
+    Send(&'t TubeAt, u64),
+    /// Where messages come out.
+    Recv(&'t TubeAt),
+    /// No end: a semaphore.
+    Down(&'t SemaphoreAt),
+}
+
+/// The arms of a choice.
+pub struct Arms<'t>(pub Vec<End<'t>>);
+
+fn got(sent: Result<(), (Not, u64)>) -> Got {
+    match sent {
+        Ok(()) => Got::Sent,
+        Err((Not::Now, _)) => Got::Nothing,
+        Err((Not::Ever, _)) => Got::Gone,
+    }
+}
+
+fn received(message: Result<u64, Not>) -> Got {
+    match message {
+        Ok(message) => Got::Message(message),
+        Err(Not::Now) => Got::Nothing,
+        Err(Not::Ever) => Got::Gone,
+    }
+}
+
+impl TubeAt {
+    fn new(map: &'static Map, body: Body<u64>) -> TubeAt {
+        let tube = Tube::new(map, body);
+        if cfg!(feature = "loom") {
+            return TubeAt(tube);
+        }
+        tube.senders.prepare().expect("room for an object");
+        tube.receivers.prepare().expect("room for an object");
+        TubeAt(tube)
+    }
+
+    /// With so many slots; none: its ends meet.
+    pub fn bounded(map: &'static Map, slots: usize) -> TubeAt {
+        TubeAt::new(map, if slots == 0 { Body::Meet } else { Body::Ring(Ring::new(slots)) })
+    }
+
+    /// Without a bound.
+    pub fn unbounded(map: &'static Map) -> TubeAt {
+        TubeAt::new(map, Body::Chain(Box::new(Ring::unbounded())))
+    }
+
+    /// Of one sender and one receiver.
+    pub fn line(map: &'static Map, slots: usize) -> TubeAt {
+        TubeAt::new(map, Body::Line(Line::new(slots)))
+    }
+
+    /// The objects that one waits on: of the senders, of the receivers.
+    pub fn objects(&self) -> [u32; 2] {
+        [self.0.senders.place().index, self.0.receivers.place().index]
+    }
+
+    /// Another handle at each end.
+    pub fn enter(&self) {
+        self.0.senders.enter();
+        self.0.receivers.enter();
+    }
+
+    /// A sender goes.
+    pub fn no_sender(&self) {
+        if self.0.senders.leave() {
+            self.0.no_sender();
+        }
+    }
+
+    /// A receiver goes.
+    pub fn no_receiver(&self) {
+        if self.0.receivers.leave() {
+            self.0.no_receiver();
+        }
+    }
+
+    /// Sends if it can be now.
+    pub fn try_send(&self, message: u64) -> Got {
+        got(self.0.try_send(message))
+    }
+
+    /// Receives if there is a message now.
+    pub fn try_recv(&self) -> Got {
+        received(self.0.try_recv())
+    }
+
+    /// The first half of a wait to receive: whether there is something.
+    #[cfg(feature = "loom")]
+    pub fn begin_to_wait(&self) -> bool {
+        self.0.receivers.enlists();
+        chappe_plat::fence::heavy();
+        self.0.may_recv(&Party { map: self.0.receivers.map(), member: 0, generation: 0 })
+    }
+
+    /// Sends a message, and says whether somebody is to be told.
+    #[cfg(feature = "loom")]
+    pub fn send_and_look(&self, message: u64) -> bool {
+        match &self.0.body {
+            Body::Ring(ring) => assert!(ring.push(message).is_ok()),
+            // SAFETY: one thread does this.
+            Body::Line(line) => unsafe { line.put(message) },
+            _ => unreachable!("no model needs it"),
+        }
+        self.0.receivers.is_awaited()
+    }
+
+    /// How many messages there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Actor {
+    fn patience(budget: &Cell<u32>) -> Patience<'_> {
+        Patience { budget, forever: false, none: true }
+    }
+
+    fn alone(&self) -> Parties {
+        Parties { private: None, ..self.who }
+    }
+
+    /// Sends, sleeping at once if it cannot be now, until `deadline`.
+    pub fn send(&self, tube: &TubeAt, message: u64, deadline: Option<u64>) -> Got {
+        match tube.try_send(message) {
+            Got::Nothing => {
+                let budget = Cell::new(0);
+                got(send_seated(&Out(&tube.0), message, &self.alone(), deadline, &Actor::patience(&budget)))
+            }
+            done => done,
+        }
+    }
+
+    /// Receives, sleeping at once if there is nothing now, until `deadline`.
+    pub fn recv(&self, tube: &TubeAt, deadline: Option<u64>) -> Got {
+        match tube.try_recv() {
+            Got::Nothing => {
+                let budget = Cell::new(0);
+                received(recv_seated(&In(&tube.0), &self.alone(), deadline, &Actor::patience(&budget)))
+            }
+            done => done,
+        }
+    }
+
+    /// Does one of several things: which, and how it came out.
+    pub fn talt(&self, arms: &Arms<'_>, deadline: Option<u64>) -> (usize, Got) {
+        match self.chosen(arms, deadline, Aim::Take) {
+            Ok((at, taken)) => (at, arms.finish(at, taken)),
+            Err(_) => (usize::MAX, Got::Nothing),
+        }
+    }
+
+    /// Waits until one of several things can be done, and does none.
+    pub fn ready(&self, arms: &Arms<'_>, deadline: Option<u64>) -> Got {
+        self.chosen(arms, deadline, Aim::Look).map_or(Got::Nothing, |(at, _)| Got::Ready(at))
+    }
+
+    fn chosen(&self, arms: &Arms<'_>, deadline: Option<u64>, aim: Aim) -> Result<(usize, Taken), Refused> {
+        let ends: Vec<Box<dyn Operation + '_>> = arms.0.iter().map(End::operation).collect();
+        let ends: Vec<&dyn Operation> = ends.iter().map(|end| &**end).collect();
+        for (at, end) in ends.iter().enumerate() {
+            if let Ok(taken) = aim.attempt(*end, &self.who.main) {
+                return Ok((at, taken));
+            }
+        }
+        // As a choice's: it is in use until the operation is completed, and leaked here if it is not.
+        let packet = Box::into_raw(Box::new(Packet::new(std::ptr::null_mut())));
+        let budget = Cell::new(0);
+        let patience = Actor::patience(&budget);
+        let wish = Wish { aim, packet: packet as u64, ..Wish::to_take(deadline, &patience) };
+        wait_for(&self.alone(), &ends, wish)
+    }
+}
+
+impl Arms<'_> {
+    fn finish(&self, at: usize, taken: Taken) -> Got {
+        let done = match self.0[at] {
+            End::Send(tube, message) => got(tube.0.send_taken(taken, message)),
+            End::Recv(tube) => received(tube.0.recv_taken(taken)),
+            End::Down(_) => Got::Down,
+        };
+        if taken.position == MET_BY && !matches!(self.0[at], End::Down(_)) {
+            // SAFETY: ours, and nobody uses it any more.
+            drop(unsafe { Box::from_raw(taken.word.0 as *mut Packet) });
+        }
+        done
+    }
+}
+
+impl<'t> End<'t> {
+    fn operation(&self) -> Box<dyn Operation + 't> {
+        match *self {
+            End::Send(tube, _) => Box::new(Out(&tube.0)),
+            End::Recv(tube) => Box::new(In(&tube.0)),
+            End::Down(semaphore) => Box::new(*semaphore),
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! The ring of a named tube: records in memory that processes share, any of which may be killed or stopped anywhere.
+//!
+//! As in the private ring (`ring`), a tube's counts of messages and holes are the slots' own states, a slot is claimed
+//! first, by a swap of its word, and the two indices are hints, stored plainly, that may be behind (nix-semaphores-tubes,
+//! 3; synthesis, 3.3.1 claims by the index: who dies between claim and message wedges it). Here the word also names who has the
+//! slot, so that its death can be made up for; and there is no fence for the threads of several processes, so that a
+//! commit is a swap as well. Many senders and receivers cost three swaps a message; where one end is declared to have only
+//! one, it has plain stores instead.
+//!
+//! A position is a lap and a slot; a slot's word is `lap:45 | owner:16 | state:3`, and zeroed memory is an empty ring.
+//!
+//! | state | owner | |
+//! |---|---|---|
+//! | EMPTY | | position l may be claimed |
+//! | WRITING | sender | position l is claimed |
+//! | FULL | | a record is there |
+//! | READING | receiver | somebody looks at it in place; positions up to l are over |
+//! | AGAIN | | who looked at it has died: it is to be received once more; positions up to l are over |
+//! | REREADING | receiver | as READING, of what was AGAIN |
+//! | SKIPPED | sender | positions up to l are over, but their sender still has its unsent record here |
+//!
+//! ```text
+//!            claim           commit         borrow             release
+//!  EMPTY l ---------> WRITING ------> FULL ---------> READING ----------------> EMPTY l+1
+//!    ^                  |              |                 |                          ^  ^
+//!    |                  |              +- copied out ----|--------------------------+  |
+//!    |     passed over  |                   reader died: | (recovery)                  |
+//!    |                  v                                v       borrow      release   |
+//!    |               SKIPPED                           AGAIN --------> REREADING ------+
+//!    |                  |                                +------- copied out ----------+
+//!    +-- next lap ------+-- sent elsewhere, given up, sender died ------ reader died --+
+//!
+//!  passed by a sender of lap l+1: READING, AGAIN, REREADING, SKIPPED l -> the same l+1; WRITING l -> SKIPPED l+1
+//!  its own slot once more:        SKIPPED l -> WRITING l+1
+//! ```
+//!
+//! Who has a slot keeps others from this slot, and from nothing else. A receiver passes over a position that is being
+//! written if a record is behind it; a sender passes over one that is still in use if a hole is behind it. The sender that
+//! was passed over finds out when it commits: its swap fails. It then claims another position, where it copies its record, or
+//! its own slot once more. So order is that of the claim, or of the last one, and what one sender sends stays in order.
+//!
+//! Invariants:
+//! - I1: a word only grows: by lap, and within a lap along the arrows. So a swap from a word that was seen means that it
+//!   had not changed.
+//! - I2: a sender walks on from a position only if that was claimed or passed over, a receiver only if it is over. So at
+//!   a position that anybody comes to, all before it are; a hint says where somebody came to.
+//! - I3: nobody claims p+1 unless p was claimed or is over. So EMPTY, or an older lap, at a receiver's position: nothing is
+//!   there, nor behind it. It must not walk on.
+//! - I4: an older lap at a sender's position is the lap before, and not EMPTY. FULL: nobody has received what is there, nor
+//!   anything behind it: no hole. (Positions behind it that were given up are holes only when it has been received.)
+//! - I5: who passes a position marks it first, by the lap: so nobody claims it later, led back by a hint, and no receiver
+//!   takes it for I3.
+//! - I6: the first position that is not over is at most a lap behind the last that was claimed (its slot would have
+//!   that lap, and so be over). So a word of a later lap says how far a hint is behind, and the walk is short.
+//! - I7: bytes are written only by who has the slot. Who copies out without claiming has them for good only if its swap
+//!   then succeeds, from the word that it read before.
+//! - I8: a record goes from READING to AGAIN only by recovery, which then adds one to `orphans`, and does so too if it only
+//!   saw one AGAIN. `settled` is a value that `orphans` had before a look at all slots that found none AGAIN. So while one is
+//!   AGAIN and no recoverer under way, the two differ: who finds no message looks at all slots then. Besides, receivers
+//!   find it in line, in the lap to which senders have passed it.
+//! - I9: a member number is given anew only after a recovery that came to its end. So who has read a word of a member, and
+//!   then sees that its death is not yet made up for, read a word of the dead.
+//!
+//! Races: R1 two claim, or take, one slot: one swap. R2 a commit against being passed over: one swap. R3 a release, or a
+//! recovery, against being passed: the swap fails, and is made again from the later lap. R4 two recover one member: each step is
+//! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I9.
+//!
+//! Ordering edges: E1 (release/acquire) message before FULL, reading before EMPTY, what became of a position before the hint
+//! that leads past it, and before any later change behind it. E2 (release/acquire) AGAIN before `orphans`.
+//!
+//! Progress: all are lock-free: a swap fails because somebody else's succeeded. Who is passed over has to begin again;
+//! receivers look a few times before they do that. With one slot, or when all others are full, who is stopped with a slot keeps
+//! it. A slot that comes back behind a full one is a hole only when that one was received (I4): then there are two at once.
+//!
+//! Deaths: between claim and commit, nothing was sent; recovery gives up the position. After the commit, all was. In a
+//! `try_recv`, the record is there until the swap that takes it. Between borrow and release: AGAIN, or dropped and counted if
+//! it was AGAIN, or if the tube is to drop. Until recovery, the slot of each reservation and loan is out of use, and one more
+//! if the sender died when it moved its record elsewhere. Only recovery has more than one step: see `recovery`. A ring's only
+//! sender marks nothing before the commit: there is nothing to make up for.
+//!
+//! Measured (pair, one thread, 1,024 slots): 8 bytes 30 ns, 64 bytes 36; in place 34; with one sender 15, with one receiver
+//! 26, with one of each 11; a look in vain 3. The private ring in the same run: 16 to 20. Who copies out without claiming saves
+//! a swap, and nothing has to be made up for if it dies; but receivers that compete copy in vain.
+//!
+//! Explored: `tests/crash_record.rs`, `tests/crash_record_queue.rs`. Left out: a swap, or a hint, of a process that was
+//! stopped for 2^44 laps; and weak memory, since loom's words cannot lie in memory that is given to them.
+
+mod place;
+mod recovery;
+#[cfg(all(test, not(feature = "sim")))]
+mod tests;
+
+pub use place::{Head, MOST_SLOTS, Ring, Shape, bytes_needed, in_words};
+
+use chappe_plat::atomic::{Ordering, pause};
+use chappe_plat::step;
+use place::{AGAIN, EMPTY, FULL, READING, REREADING, SKIPPED, WRITING};
+use place::{ahead, freed, is_held_by, not_before, owner, restated, slot_of, state, word};
+use std::mem::MaybeUninit;
+
+/// How many times one looks whether a sender that is just writing commits, before it is passed over.
+const PATIENCE: u32 = if cfg!(feature = "sim") { 0 } else { 64 };
+
+/// A slot to be written, by the member that has reserved it.
+#[must_use = "a slot that is neither committed nor abandoned is out of use"]
+#[derive(Debug)]
+#[cfg_attr(feature = "sim", derive(Clone, Copy))]
+pub struct Slot {
+    position: u64,
+    me: u16,
+}
+
+/// A record that a member looks at in place.
+#[must_use = "a record that is not released is out of use, and comes again when its receiver dies"]
+#[derive(Debug)]
+#[cfg_attr(feature = "sim", derive(Clone, Copy))]
+pub struct Borrowed {
+    slot: u32,
+    len: u32,
+    /// The slot's word, unless it was passed since.
+    word: u64,
+}
+
+impl Borrowed {
+    /// Whether a receiver has died that had it before.
+    pub fn again(&self) -> bool {
+        state(self.word) == REREADING
+    }
+}
+
+/// What was copied out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// How many bytes.
+    pub len: u32,
+    /// Whether a receiver has died that had it before.
+    pub again: bool,
+}
+
+/// Why a record was not sent.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Unsent {
+    /// It was passed over, and now there is no hole. It is still in its slot, to be committed later or abandoned.
+    Full(Slot),
+    /// Somebody has taken the member for dead, and its slot away.
+    Revoked,
+}
+
+/// A record that may be taken.
+struct Found {
+    slot: u32,
+    /// The word that says so.
+    seen: u64,
+    /// Where receivers are when it was taken.
+    onward: u64,
+}
+
+/// Sending.
+impl Ring<'_> {
+    /// Reserves a slot, if there is a hole. A ring's only sender has one reservation at a time.
+    #[inline]
+    pub fn reserve(&self, me: u16) -> Option<Slot> {
+        self.claim(me, None)
+    }
+
+    #[inline(always)]
+    fn claim(&self, me: u16, own: Option<&Slot>) -> Option<Slot> {
+        loop {
+            let (position, seen) = self.hole(own)?;
+            if self.one_sender() {
+                // Nobody else changes EMPTY.
+                return Some(Slot { position, me });
+            }
+            let mine = word(position, me, WRITING);
+            // AcqRel: E1, both ways. Relaxed: look again.
+            if self.word(position).compare_exchange(seen, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                // Release: E1.
+                self.tail().store(self.next(position), Ordering::Release);
+                return Some(Slot { position, me });
+            }
+        }
+    }
+
+    /// The next position to be claimed and its word, if there is a hole. Who has a record that was passed over may have its
+    /// own slot once more.
+    #[inline(always)]
+    fn hole(&self, own: Option<&Slot>) -> Option<(u64, u64)> {
+        // Acquire: E1.
+        let mut position = self.tail().load(Ordering::Acquire);
+        loop {
+            // Acquire: E1.
+            let seen = self.word(position).load(Ordering::Acquire);
+            if is_hole(position, seen, own) {
+                return Some((position, seen));
+            }
+            position = if ahead(seen, position) >= 0 {
+                // I6: claimed, and so was its slot in the lap before that which the word has.
+                self.next(not_before(position, seen, 1))
+            } else {
+                self.past_one_in_use(position, seen, own)?
+            };
+        }
+    }
+
+    /// The slot is still in use from the lap before. If only because somebody has it, and there is a hole behind, passes
+    /// over the position.
+    #[cold]
+    fn past_one_in_use(&self, position: u64, seen: u64, own: Option<&Slot>) -> Option<u64> {
+        if state(seen) == FULL {
+            // I4.
+            return None;
+        }
+        if self.is_hole_behind(position, own) {
+            let passed = if state(seen) == WRITING { SKIPPED } else { state(seen) };
+            let passed = word(position, owner(seen), passed);
+            // AcqRel: E1; I5. Relaxed, a failure: it has changed, the caller looks again.
+            let _ = self.word(position).compare_exchange(seen, passed, Ordering::AcqRel, Ordering::Relaxed);
+            return Some(position);
+        }
+        // Acquire: E1. Unless it has changed meanwhile: then look again.
+        (self.word(position).load(Ordering::Acquire) != seen).then_some(position)
+    }
+
+    fn is_hole_behind(&self, position: u64, own: Option<&Slot>) -> bool {
+        let mut behind = position;
+        for _ in 1..self.slots() {
+            behind = self.next(behind);
+            // Acquire: E1.
+            let seen = self.word(behind).load(Ordering::Acquire);
+            if is_hole(behind, seen, own) {
+                return true;
+            }
+            if state(seen) == FULL && ahead(seen, behind) < 0 {
+                // I4.
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Sends what was written to the slot: the first `len` bytes.
+    ///
+    /// # Errors
+    /// If it was passed over and there is no hole now.
+    ///
+    /// # Panics
+    /// If `len` is more than the slot has.
+    #[inline]
+    pub fn commit(&self, slot: Slot, len: u32) -> Result<(), Unsent> {
+        let mut slot = slot;
+        while !self.is_sent(&slot, len)? {
+            let Some(other) = self.claim(slot.me, Some(&slot)) else { return Err(Unsent::Full(slot)) };
+            if slot_of(other.position) != slot_of(slot.position) {
+                self.copy(slot_of(slot.position), slot_of(other.position), len);
+                step!("copied, in both slots");
+                self.abandon(slot);
+            }
+            slot = other;
+        }
+        Ok(())
+    }
+
+    /// Makes what was written visible. False: it was passed over.
+    #[inline(always)]
+    fn is_sent(&self, slot: &Slot, len: u32) -> Result<bool, Unsent> {
+        assert!(len <= self.size(), "a record of {len} bytes, where {} are the most", self.size());
+        // Relaxed: published by the word.
+        self.len_of(slot_of(slot.position)).store(u64::from(len), Ordering::Relaxed);
+        let there = self.word(slot.position);
+        let full = word(slot.position, 0, FULL);
+        if self.one_sender() {
+            // Release, both: E1.
+            there.store(full, Ordering::Release);
+            self.tail().store(self.next(slot.position), Ordering::Release);
+            return Ok(true);
+        }
+        let mine = word(slot.position, slot.me, WRITING);
+        // AcqRel: E1. Acquire: who passed over it has seen why.
+        match there.compare_exchange(mine, full, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(true),
+            Err(now) if is_held_by(now, slot.me) && state(now) == SKIPPED => Ok(false),
+            Err(_) => Err(Unsent::Revoked),
+        }
+    }
+
+    /// Gives up a reservation.
+    pub fn abandon(&self, slot: Slot) {
+        if !self.one_sender() {
+            self.give_up(slot_of(slot.position), word(slot.position, slot.me, WRITING));
+        }
+    }
+
+    /// Ends a reservation or a loan. The word is as it was, or was passed since. False: it is not ours any more.
+    #[inline(always)]
+    fn give_up(&self, slot: u32, mine: u64) -> bool {
+        let mut seen = mine;
+        loop {
+            // AcqRel: E1, reading before EMPTY. Acquire: R3, who passed has seen why.
+            match self.at(slot).compare_exchange(seen, freed(seen), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(now) if is_held_by(now, owner(mine)) => seen = now,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Sends a record. False: there is no hole.
+    ///
+    /// # Panics
+    /// If the record has more bytes than a slot.
+    #[inline]
+    pub fn try_send(&self, me: u16, record: &[u8]) -> bool {
+        while let Some(slot) = self.reserve(me) {
+            self.write(slot_of(slot.position), record);
+            match self.is_sent(&slot, record.len() as u32) {
+                Ok(true) => return true,
+                // Its own slot may be the only hole.
+                Ok(false) => self.abandon(slot),
+                Err(_) => {}
+            }
+        }
+        false
+    }
+
+    /// Whether there is a hole.
+    pub fn has_hole(&self) -> bool {
+        self.hole(None).is_some()
+    }
+
+    /// Where the record is to be written: as many bytes as a slot has.
+    pub fn place(&self, slot: &Slot) -> *mut u8 {
+        self.bytes(slot_of(slot.position))
+    }
+}
+
+/// Receiving.
+impl Ring<'_> {
+    /// The next record, if there is one. Passes over what is being written, if a record is behind it.
+    #[inline(always)]
+    fn message(&self) -> Option<Found> {
+        // Acquire: E1.
+        let mut position = self.head().load(Ordering::Acquire);
+        loop {
+            // Acquire: E1, the message.
+            let seen = self.word(position).load(Ordering::Acquire);
+            let ahead = ahead(seen, position);
+            position = match state(seen) {
+                FULL | AGAIN if ahead == 0 => {
+                    return Some(Found { slot: slot_of(position), seen, onward: self.next(position) });
+                }
+                WRITING if ahead == 0 => match self.past_an_unwritten_one(position, seen) {
+                    Some(position) => position,
+                    None => return self.orphan(position),
+                },
+                // I2: it is over, and I6.
+                _ if ahead > 0 || (ahead == 0 && state(seen) != EMPTY) => self.next(not_before(position, seen, 2)),
+                // I3.
+                AGAIN => return Some(Found { slot: slot_of(position), seen, onward: position }),
+                _ => return self.orphan(position),
+            };
+        }
+    }
+
+    /// The record at a receiver's position is not there yet. If one is behind it, passes over the position.
+    #[cold]
+    fn past_an_unwritten_one(&self, position: u64, seen: u64) -> Option<u64> {
+        let there = self.word(position);
+        if !self.is_message_behind(position) {
+            // Acquire: I3, after those behind. Unless it has changed meanwhile: then look again.
+            return (there.load(Ordering::Acquire) != seen).then_some(position);
+        }
+        let mut left = PATIENCE;
+        while left > 0 {
+            left -= 1;
+            pause();
+            // Relaxed: the caller looks again.
+            if there.load(Ordering::Relaxed) != seen {
+                return Some(position);
+            }
+        }
+        // AcqRel: E1; I5. Relaxed, a failure: it has changed, the caller looks again.
+        let _ = there.compare_exchange(seen, restated(seen, SKIPPED), Ordering::AcqRel, Ordering::Relaxed);
+        Some(position)
+    }
+
+    fn is_message_behind(&self, position: u64) -> bool {
+        let mut behind = position;
+        for _ in 1..self.slots() {
+            behind = self.next(behind);
+            // Acquire: E1.
+            let seen = self.word(behind).load(Ordering::Acquire);
+            let ahead = ahead(seen, behind);
+            if ahead == 0 && state(seen) == FULL {
+                return true;
+            }
+            if ahead < 0 || (ahead == 0 && state(seen) == EMPTY) {
+                // I3.
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Takes what was found, if it is still there.
+    #[inline(always)]
+    fn take(&self, found: &Found, taken: u64) -> bool {
+        let there = self.at(found.slot);
+        if self.one_receiver() && state(found.seen) == FULL {
+            // Release: E1, reading before EMPTY. Only receivers change FULL.
+            there.store(taken, Ordering::Release);
+        // AcqRel: E1, I7. Relaxed: the caller looks again.
+        } else if there.compare_exchange(found.seen, taken, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        // Release: E1.
+        self.head().store(found.onward, Ordering::Release);
+        true
+    }
+
+    /// Copies the next record out, if there is one.
+    ///
+    /// # Panics
+    /// If `buffer` has fewer bytes than a slot.
+    #[inline]
+    pub fn try_recv(&self, buffer: &mut [MaybeUninit<u8>]) -> Option<Received> {
+        loop {
+            let found = self.message()?;
+            let len = self.read(found.slot, buffer);
+            if self.take(&found, freed(found.seen)) {
+                return Some(Received { len, again: state(found.seen) == AGAIN });
+            }
+        }
+    }
+
+    /// Borrows the next record, if there is one, to look at it in place.
+    #[inline]
+    pub fn borrow(&self, me: u16) -> Option<Borrowed> {
+        loop {
+            let found = self.message()?;
+            let reading = if state(found.seen) == AGAIN { REREADING } else { READING };
+            let word = word(found.seen, me, reading);
+            if self.take(&found, word) {
+                // Relaxed: ours.
+                let len = self.len_of(found.slot).load(Ordering::Relaxed) as u32;
+                return Some(Borrowed { slot: found.slot, len, word });
+            }
+        }
+    }
+
+    /// Where a borrowed record is, and how many bytes it has.
+    pub fn record(&self, borrowed: &Borrowed) -> (*const u8, u32) {
+        (self.bytes(borrowed.slot), borrowed.len.min(self.size()))
+    }
+
+    /// Gives back the slot of a borrowed record: it is received. False: somebody has taken the member for dead, and it
+    /// may be delivered again.
+    #[inline]
+    pub fn release(&self, borrowed: Borrowed) -> bool {
+        self.give_up(borrowed.slot, borrowed.word)
+    }
+
+    /// Whether there is a record. Passes over what is being written, if a record is behind it.
+    pub fn has_message(&self) -> bool {
+        self.message().is_some()
+    }
+
+    /// How many records there are, those that somebody looks at aside. Looks at all slots.
+    pub fn len(&self) -> usize {
+        // Relaxed: a count that may be out of date when it is told.
+        let there = |slot| matches!(state(self.at(slot).load(Ordering::Relaxed)), FULL | AGAIN);
+        (0..self.slots()).filter(|slot| there(*slot)).count()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Whether a sender may claim this position.
+#[inline(always)]
+fn is_hole(position: u64, seen: u64, own: Option<&Slot>) -> bool {
+    let is_own = |own: &Slot| {
+        slot_of(own.position) == slot_of(position) && is_held_by(seen, own.me) && ahead(seen, position) < 0
+    };
+    seen == word(position, 0, EMPTY) || own.is_some_and(is_own)
+}

@@ -1,0 +1,349 @@
+//! Where a ring of records lies, and what its words say.
+//!
+//! ```text
+//!  Head                                          slots
+//!  tail . . | head . . | orphans settled .. | . | word, len | payload | word, len | payload | ..
+//! ```
+//!
+//! The lap is the upper 45 bits of both words and positions, so that it is compared, and wraps, without being taken out.
+
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+pub(super) const EMPTY: u64 = 0;
+pub(super) const WRITING: u64 = 1;
+pub(super) const FULL: u64 = 2;
+pub(super) const READING: u64 = 3;
+pub(super) const AGAIN: u64 = 4;
+pub(super) const REREADING: u64 = 5;
+pub(super) const SKIPPED: u64 = 6;
+
+const STATE: u64 = 7;
+const LAP: u64 = !SLOT;
+const SLOT: u64 = ONE_LAP - 1;
+const ONE_LAP: u64 = MOST_SLOTS as u64;
+
+/// How many slots a ring can have.
+pub const MOST_SLOTS: u32 = 1 << 19;
+
+/// A word in the lap of a position, or of another word.
+#[inline(always)]
+pub(super) fn word(lap: u64, owner: u16, state: u64) -> u64 {
+    lap & LAP | u64::from(owner) << 3 | state
+}
+
+#[inline(always)]
+pub(super) fn state(word: u64) -> u64 {
+    word & STATE
+}
+
+#[inline(always)]
+pub(super) fn owner(word: u64) -> u16 {
+    (word >> 3) as u16
+}
+
+#[inline(always)]
+pub(super) fn slot_of(position: u64) -> u32 {
+    (position & SLOT) as u32
+}
+
+/// By how much the word's lap is ahead of the position's: only the sign is of interest.
+#[inline(always)]
+pub(super) fn ahead(word: u64, position: u64) -> i64 {
+    (word & LAP).wrapping_sub(position & LAP) as i64
+}
+
+/// The same word in another state.
+pub(super) fn restated(word: u64, state: u64) -> u64 {
+    word & !STATE | state
+}
+
+/// EMPTY, in the lap after.
+#[inline(always)]
+pub(super) fn freed(word: u64) -> u64 {
+    (word & LAP).wrapping_add(ONE_LAP)
+}
+
+/// Whether a member has the slot.
+#[inline(always)]
+pub(super) fn is_held_by(word: u64, member: u16) -> bool {
+    matches!(state(word), WRITING | READING | REREADING | SKIPPED) && owner(word) == member
+}
+
+/// The position, or the same slot's so many laps before the word's, if that is later.
+pub(super) fn not_before(position: u64, word: u64, laps: u64) -> u64 {
+    let other = (word & LAP).wrapping_sub(laps * ONE_LAP) | position & SLOT;
+    if other.wrapping_sub(position) as i64 > 0 { other } else { position }
+}
+
+/// A word, for stories.
+pub fn in_words(word: u64) -> String {
+    let (lap, of) = (word / ONE_LAP, format!("({})", owner(word)));
+    let (name, of) = match state(word) {
+        EMPTY => ("empty", String::new()),
+        WRITING => ("writing", of),
+        FULL => ("full", String::new()),
+        READING => ("reading", of),
+        AGAIN => ("again", String::new()),
+        REREADING => ("rereading", of),
+        SKIPPED => ("skipped", of),
+        _ => ("no word", String::new()),
+    };
+    format!("{name}{of} {lap}")
+}
+
+/// What a ring is made for. All who use it say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// How many slots, [`MOST_SLOTS`] at most.
+    pub slots: u32,
+    /// The most bytes of a record.
+    pub size: u32,
+    /// Where a record may begin: a power of two, 64 at most.
+    pub align: u32,
+    /// Only one at a time sends. Its successor does when its death has been made up for.
+    pub one_sender: bool,
+    /// Only one at a time receives.
+    pub one_receiver: bool,
+    /// A record whose receiver dies before it has released it is dropped, not delivered again.
+    pub drops: bool,
+}
+
+impl Shape {
+    /// One with many senders and receivers, where what a dead receiver had is delivered again.
+    pub fn many(slots: u32, size: u32, align: u32) -> Shape {
+        Shape { slots, size, align, one_sender: false, one_receiver: false, drops: false }
+    }
+
+    fn offset(self) -> usize {
+        size_of::<SlotHead>().next_multiple_of(self.align as usize)
+    }
+
+    fn stride(self) -> usize {
+        (self.offset() + self.size as usize).next_multiple_of(8.max(self.align as usize))
+    }
+}
+
+/// How many bytes a ring takes, from an address that is a multiple of 64.
+pub fn bytes_needed(slots: u32, size: u32, align: u32) -> usize {
+    size_of::<Head>() + slots as usize * Shape::many(slots, size, align).stride()
+}
+
+/// On a line of its own, and the line that processors fetch with it.
+#[derive(Default)]
+#[repr(C, align(64))]
+struct Apart(AtomicU64, [u64; 15]);
+
+/// What a ring has besides its slots.
+#[derive(Default)]
+#[repr(C, align(64))]
+pub struct Head {
+    /// Where the next record is to be sent, or behind that.
+    tail: Apart,
+    /// Where the next one is to be received, or behind that.
+    head: Apart,
+    /// One more whenever there may be a new AGAIN.
+    pub(super) orphans: AtomicU64,
+    /// What `orphans` was before a look that found none.
+    pub(super) settled: AtomicU64,
+    /// How many went to AGAIN.
+    pub(super) redelivered: AtomicU64,
+    /// How many were dropped, and which is just being: see `recovery`.
+    pub(super) dropped: AtomicU64,
+}
+
+/// What a slot has besides its payload.
+#[repr(C)]
+struct SlotHead {
+    word: AtomicU64,
+    len: AtomicU64,
+}
+
+/// A ring in memory that the caller provides.
+#[derive(Clone, Copy)]
+pub struct Ring<'a> {
+    pub(super) counts: &'a Head,
+    first: NonNull<u8>,
+    stride: usize,
+    offset: usize,
+    shape: Shape,
+    memory: PhantomData<&'a [SlotHead]>,
+}
+
+// SAFETY: all that is shared is atomic words, but for payloads that the user touches in place, which only their owner does.
+unsafe impl Send for Ring<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Ring<'_> {}
+
+impl<'a> Ring<'a> {
+    /// The ring at a place. Zeroed memory is an empty one.
+    ///
+    /// # Safety
+    /// At `place`, a multiple of 64, are as many bytes as [`bytes_needed`] says, for as long as `'a`. They were zero
+    /// at first, and nothing but rings of this shape has touched them since, or payloads in place, by their owners.
+    ///
+    /// # Panics
+    /// If there can be no such ring.
+    pub unsafe fn new(place: NonNull<u8>, shape: Shape) -> Ring<'a> {
+        let Shape { slots, align, .. } = shape;
+        assert!((1..=MOST_SLOTS).contains(&slots), "a ring of {slots} slots");
+        assert!(align.is_power_of_two() && align <= 64, "records aligned to {align}");
+        assert!(place.addr().get().is_multiple_of(64), "a ring that is not aligned");
+        // SAFETY: as the caller promises; any bytes are a `Head`.
+        let counts = unsafe { place.cast::<Head>().as_ref() };
+        // SAFETY: the slots come after it.
+        let first = unsafe { place.add(size_of::<Head>()) };
+        Ring { counts, first, stride: shape.stride(), offset: shape.offset(), shape, memory: PhantomData }
+    }
+
+    /// As if that many laps had gone by. Nobody else uses it yet.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn begin_at(&self, lap: u64) {
+        let lap = lap.wrapping_mul(ONE_LAP);
+        for slot in 0..self.slots() {
+            self.at(slot).store(word(lap, 0, EMPTY), Ordering::Relaxed); // Relaxed: nobody else uses it yet.
+        }
+        self.tail().store(lap, Ordering::Relaxed); // Relaxed: as above.
+        self.head().store(lap, Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    /// A slot's word, for onlookers.
+    #[cfg(feature = "sim")]
+    pub fn word_of(&self, slot: u32) -> &'a AtomicU64 {
+        // SAFETY: as in `at`.
+        unsafe { &self.slot(slot).as_ref().word }
+    }
+
+    /// Where the next is to be sent, and where to be received, for onlookers.
+    #[cfg(feature = "sim")]
+    pub fn hints(&self) -> (&'a AtomicU64, &'a AtomicU64) {
+        (&self.counts.tail.0, &self.counts.head.0)
+    }
+
+    pub(super) fn slots(&self) -> u32 {
+        self.shape.slots
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        self.shape.size
+    }
+
+    pub(super) fn one_sender(&self) -> bool {
+        self.shape.one_sender
+    }
+
+    pub(super) fn one_receiver(&self) -> bool {
+        self.shape.one_receiver
+    }
+
+    pub(super) fn drops(&self) -> bool {
+        self.shape.drops
+    }
+
+    #[inline(always)]
+    pub(super) fn tail(&self) -> &AtomicU64 {
+        &self.counts.tail.0
+    }
+
+    #[inline(always)]
+    pub(super) fn head(&self) -> &AtomicU64 {
+        &self.counts.head.0
+    }
+
+    /// The position after this one.
+    #[inline(always)]
+    pub(super) fn next(&self, position: u64) -> u64 {
+        if slot_of(position) + 1 < self.shape.slots { position + 1 } else { freed(position) }
+    }
+
+    #[inline(always)]
+    fn slot(&self, slot: u32) -> NonNull<SlotHead> {
+        debug_assert!(slot < self.shape.slots);
+        // SAFETY: a slot of this ring; hints and words name no others.
+        unsafe { self.first.add(slot as usize * self.stride) }.cast()
+    }
+
+    /// A slot's word.
+    #[inline(always)]
+    pub(super) fn at(&self, slot: u32) -> &AtomicU64 {
+        // SAFETY: it is there, for as long as the ring is.
+        unsafe { &self.slot(slot).as_ref().word }
+    }
+
+    /// The word of a position's slot.
+    #[inline(always)]
+    pub(super) fn word(&self, position: u64) -> &AtomicU64 {
+        self.at(slot_of(position))
+    }
+
+    /// The length of what is in a slot.
+    #[inline(always)]
+    pub(super) fn len_of(&self, slot: u32) -> &AtomicU64 {
+        // SAFETY: as in `at`.
+        unsafe { &self.slot(slot).as_ref().len }
+    }
+
+    /// A slot's payload.
+    #[inline(always)]
+    pub(super) fn bytes(&self, slot: u32) -> *mut u8 {
+        // SAFETY: within the slot.
+        unsafe { self.slot(slot).cast::<u8>().add(self.offset) }.as_ptr()
+    }
+
+    /// The same, by words: the last one's rest is there as well.
+    #[inline(always)]
+    fn payload(&self, slot: u32) -> &[AtomicU64] {
+        let words = (self.shape.size as usize).div_ceil(8);
+        // SAFETY: within the slot, whose length and alignment are multiples of eight.
+        unsafe { std::slice::from_raw_parts(self.bytes(slot).cast(), words) }
+    }
+
+    /// Writes a record to a slot that is ours.
+    #[inline(always)]
+    pub(super) fn write(&self, slot: u32, record: &[u8]) {
+        assert!(record.len() <= self.size() as usize, "a record of {} bytes", record.len());
+        let (words, parts) = (self.payload(slot), record.chunks_exact(8));
+        let rest = parts.remainder();
+        for (word, part) in words.iter().zip(parts) {
+            let bytes = part.try_into().expect("eight bytes");
+            // Relaxed: published by the slot's word.
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            let mut bytes = [0; 8];
+            bytes[..rest.len()].copy_from_slice(rest);
+            words[record.len() / 8].store(u64::from_ne_bytes(bytes), Ordering::Relaxed); // Relaxed: as above.
+        }
+    }
+
+    /// Copies what is in a slot, or a mixture of what is and was there: which, the caller finds out.
+    #[inline(always)]
+    pub(super) fn read(&self, slot: u32, buffer: &mut [MaybeUninit<u8>]) -> u32 {
+        assert!(buffer.len() >= self.size() as usize, "a buffer of {} bytes", buffer.len());
+        // Relaxed: seen with the slot's word, which the caller read before, and swaps afterwards.
+        let len = (self.len_of(slot).load(Ordering::Relaxed) as u32).min(self.size());
+        let words = self.payload(slot);
+        let mut parts = buffer[..len as usize].chunks_exact_mut(8);
+        for (word, part) in words.iter().zip(parts.by_ref()) {
+            // Relaxed: as above.
+            part.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes().map(MaybeUninit::new));
+        }
+        let rest = parts.into_remainder();
+        if !rest.is_empty() {
+            // Relaxed: as above.
+            let bytes = words[len as usize / 8].load(Ordering::Relaxed).to_ne_bytes().map(MaybeUninit::new);
+            rest.copy_from_slice(&bytes[..rest.len()]);
+        }
+        len
+    }
+
+    /// Copies a record from one slot that is ours to another.
+    pub(super) fn copy(&self, from: u32, to: u32, len: u32) {
+        let words = self.payload(from).iter().zip(self.payload(to));
+        for (from, to) in words.take((len as usize).div_ceil(8)) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed); // Relaxed: both are ours.
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What is done for a member that has died, and what becomes of records that it had received and not released.
+//!
+//! Recovery is a look at all slots, by anybody, any number of times, at once with others, and may be killed or stopped at
+//! every step. What the dead was sending is given up; what it had borrowed goes to AGAIN, or is dropped.
+//!
+//! A drop is two changes, the slot's and the count's, and is counted once. So it is announced in the count's own word, which
+//! is `count:29 | member + 1:16 | slot:19`:
+//!
+//! ```text
+//!   count, nobody -------> count + 1, member, slot -------> slot: EMPTY -------> count + 1, nobody
+//! ```
+//!
+//! Who finds one announced makes the other two steps for whoever announced it.
+//!
+//! - I1: only who has seen the word without an announcement, then the record in the dead member's hands, then the member
+//!   not yet made up for, announces it, by a swap of the first. So the record was still there.
+//! - I2: a recovery ends only when nothing of its member is announced. So as long as it is, the number is not given
+//!   anew (I9 of the ring), and what the slot's word says of it is said of the dead.
+
+use super::Found;
+use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, state, word};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::step;
+
+const MEMBER: u64 = 0xffff << 19;
+const ONE: u64 = 1 << 35;
+
+/// Makes an announcement.
+fn announced(count: u64, member: u16, slot: u32) -> u64 {
+    count.wrapping_add(ONE) | (u64::from(member) + 1) << 19 | u64::from(slot)
+}
+
+/// What is announced: member and slot.
+fn announcement(count: u64) -> Option<(u16, u32)> {
+    let member = (count & MEMBER) >> 19;
+    (member > 0).then(|| (member as u16 - 1, super::slot_of(count)))
+}
+
+impl Ring<'_> {
+    /// Makes up for the death of a member. `is_dead` says that this is not yet done: that the number is still that of the
+    /// dead. When this has come to its end, the number may be given anew.
+    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
+        let mut again = false;
+        for slot in 0..self.slots() {
+            again |= self.recover_slot(slot, member, &is_dead);
+        }
+        // Acquire: I2. It may be another recoverer's, that died.
+        self.finish(self.counts.dropped.load(Ordering::Acquire));
+        if again {
+            step!("some are again, not yet said");
+            // Release: E2 of the ring.
+            self.counts.orphans.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Whether a record is there to be delivered once more.
+    fn recover_slot(&self, slot: u32, member: u16, is_dead: &impl Fn() -> bool) -> bool {
+        loop {
+            // Acquire: I1, before the slot's word.
+            let count = self.counts.dropped.load(Ordering::Acquire);
+            // Acquire: I9 of the ring, before the look at the member.
+            let seen = self.at(slot).load(Ordering::Acquire);
+            if state(seen) == AGAIN {
+                return true;
+            }
+            if !is_held_by(seen, member) || !is_dead() {
+                return false;
+            }
+            let read = matches!(state(seen), READING | REREADING);
+            if read && (self.drops() || state(seen) == REREADING) {
+                self.drop(count, member, slot);
+                continue;
+            }
+            let next = if read { word(seen, 0, AGAIN) } else { freed(seen) };
+            // AcqRel: E1 of the ring. Relaxed, a failure: it was passed, or another recovers: look again.
+            let done = self.at(slot).compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            if done && read {
+                // Relaxed: for show.
+                self.counts.redelivered.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Drops what a dead member has borrowed, or what somebody else was about to.
+    fn drop(&self, count: u64, member: u16, slot: u32) {
+        if announcement(count).is_some() {
+            return self.finish(count);
+        }
+        let mine = announced(count, member, slot);
+        // AcqRel: I1. Relaxed: the caller looks again.
+        if self.counts.dropped.compare_exchange(count, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            step!("drop announced");
+            self.finish(mine);
+        }
+    }
+
+    /// Makes the rest of an announced drop.
+    fn finish(&self, count: u64) {
+        let Some((member, slot)) = announcement(count) else { return };
+        loop {
+            // Acquire: I2, before the look at the count.
+            let seen = self.at(slot).load(Ordering::Acquire);
+            // Acquire: as above.
+            if self.counts.dropped.load(Ordering::Acquire) != count {
+                return;
+            }
+            let there = is_held_by(seen, member) && matches!(state(seen), READING | REREADING);
+            // AcqRel: E1 of the ring. Relaxed, a failure: it was passed, or another drops it.
+            if !there || self.at(slot).compare_exchange(seen, freed(seen), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                break;
+            }
+        }
+        // AcqRel: I2, after the slot's word. Relaxed, a failure: somebody else has done it.
+        let _ = self.counts.dropped.compare_exchange(count, count & !(ONE - 1), Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// A record to be delivered once more that is not in line, if there may be one.
+    #[inline(always)]
+    pub(super) fn orphan(&self, onward: u64) -> Option<Found> {
+        // Acquire: E2 of the ring. Relaxed: a value that is behind makes one look once more.
+        let orphans = self.counts.orphans.load(Ordering::Acquire);
+        if self.counts.settled.load(Ordering::Relaxed) == orphans { None } else { self.orphan_since(orphans, onward) }
+    }
+
+    #[cold]
+    fn orphan_since(&self, orphans: u64, onward: u64) -> Option<Found> {
+        for slot in 0..self.slots() {
+            // Acquire: E1 of the ring.
+            let seen = self.at(slot).load(Ordering::Acquire);
+            if state(seen) == AGAIN {
+                return Some(Found { slot, seen, onward });
+            }
+        }
+        step!("none is again, not yet said");
+        // Relaxed: I8 of the ring; it publishes nothing.
+        self.counts.settled.store(orphans, Ordering::Relaxed);
+        None
+    }
+
+    /// How many records were dropped because their receivers died.
+    pub fn dropped(&self) -> u64 {
+        // Relaxed: for show.
+        self.counts.dropped.load(Ordering::Relaxed) / ONE
+    }
+
+    /// How many were to be delivered once more because their receiver died; one fewer for each recoverer that died when
+    /// it had just seen to that.
+    pub fn redelivered(&self) -> u64 {
+        // Relaxed: for show.
+        self.counts.redelivered.load(Ordering::Relaxed)
+    }
+}

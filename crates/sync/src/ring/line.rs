@@ -1,0 +1,179 @@
+//! The ring of one sender and one receiver: two indices, each written by one of them, and no locked operation.
+//!
+//! Who sends owns `tail`, who receives owns `head`; each keeps what it last saw of the other's in its own line, and looks there
+//! again only when that says full, or empty. So as long as the two are apart no line but the messages' own goes from one
+//! processor to the other.
+//!
+//! ```text
+//!        head                 tail
+//!         v                    v
+//!    .....mmmmmmmmmmmmmmmmmmmmm......        tail - head messages, never more than there are slots
+//! ```
+//!
+//! Invariants:
+//! - I1: only the receiver reads slots from head to tail, only the sender writes the others.
+//! - I2: an index is stored after what it says is done: E1 (release/acquire), message before tail; copy before head. So a
+//!   message is sent by one store, and received by one: who stops before has not.
+//!
+//! Progress: wait-free.
+//!
+//! Paper: synthesis, 3.3.1 (the queue of one producer and one consumer).
+//!
+//! Measured (pair, one thread, 8 bytes): see the README. A word a slot instead of the two indices, as evidence (section 6) has it,
+//! came to twice as many cache lines a message.
+
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::step;
+use std::cell::{Cell, UnsafeCell};
+use std::mem::MaybeUninit;
+
+/// One end: what it has done, and what it last saw of the other end's. On a line of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Index {
+    mine: AtomicU64,
+    seen: Cell<u64>,
+    /// Where the next one lies.
+    place: Cell<usize>,
+}
+
+/// A ring of slots between one thread that sends and one that receives.
+pub struct Line<T> {
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    head: Index,
+    tail: Index,
+}
+
+// SAFETY: see `send` and `take`: each end is one thread's at a time.
+unsafe impl<T: Send> Send for Line<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Line<T> {}
+
+impl<T> Line<T> {
+    /// One with room for so many messages.
+    ///
+    /// # Panics
+    /// If the memory for so many is beyond what can be addressed.
+    pub fn new(capacity: usize) -> Line<T> {
+        super::check::<T>(capacity);
+        // SAFETY: places of messages may be anything.
+        let slots = unsafe { Box::<[UnsafeCell<MaybeUninit<T>>]>::new_uninit_slice(capacity).assume_init() };
+        Line { slots, head: Index::default(), tail: Index::default() }
+    }
+
+    /// As if so many messages had gone by.
+    #[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
+    pub(super) fn begin_at(capacity: usize, messages: u64) -> Line<T> {
+        let line = Line::new(capacity);
+        for index in [&line.head, &line.tail] {
+            index.mine.store(messages, Ordering::Relaxed); // Relaxed: nobody else has it yet.
+            index.seen.set(messages);
+        }
+        line
+    }
+
+    /// How many slots there are.
+    pub fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline(always)]
+    fn go_on(&self, index: &Index, at: u64, place: usize) {
+        index.place.set(if place + 1 < self.slots.len() { place + 1 } else { 0 });
+        // Release: E1.
+        index.mine.store(at + 1, Ordering::Release);
+    }
+
+    /// Whether there is a hole.
+    ///
+    /// # Safety
+    /// Nobody else sends meanwhile.
+    #[inline(always)]
+    pub unsafe fn has_hole(&self) -> bool {
+        // Relaxed: it is ours.
+        let tail = self.tail.mine.load(Ordering::Relaxed);
+        if tail - self.tail.seen.get() < self.slots.len() as u64 {
+            return true;
+        }
+        // Acquire: E1.
+        self.tail.seen.set(self.head.mine.load(Ordering::Acquire));
+        tail - self.tail.seen.get() < self.slots.len() as u64
+    }
+
+    /// Sends a message.
+    ///
+    /// # Safety
+    /// There is a hole, and nobody else sends meanwhile.
+    #[inline(always)]
+    pub unsafe fn put(&self, message: T) {
+        let place = self.tail.place.get();
+        // SAFETY: I1; a place is below the number of slots.
+        unsafe { (*self.slots.get_unchecked(place).get()).write(message) };
+        step!("written, not yet there");
+        // Relaxed: it is ours.
+        self.go_on(&self.tail, self.tail.mine.load(Ordering::Relaxed), place);
+    }
+
+    /// Whether there is a message.
+    ///
+    /// # Safety
+    /// Nobody else receives meanwhile.
+    #[inline(always)]
+    pub unsafe fn has_message(&self) -> bool {
+        // Relaxed: it is ours.
+        let head = self.head.mine.load(Ordering::Relaxed);
+        if head != self.head.seen.get() {
+            return true;
+        }
+        // Acquire: E1.
+        self.head.seen.set(self.tail.mine.load(Ordering::Acquire));
+        head != self.head.seen.get()
+    }
+
+    /// Takes the next message.
+    ///
+    /// # Safety
+    /// There is one, and nobody else receives meanwhile.
+    #[inline(always)]
+    pub unsafe fn get(&self) -> T {
+        let place = self.head.place.get();
+        // SAFETY: I1: it was written, and is read once.
+        let message = unsafe { (*self.slots.get_unchecked(place).get()).assume_init_read() };
+        step!("read, not yet given up");
+        // Relaxed: it is ours.
+        self.go_on(&self.head, self.head.mine.load(Ordering::Relaxed), place);
+        message
+    }
+
+    /// Takes the next message, if there is one.
+    ///
+    /// # Safety
+    /// Nobody else receives meanwhile.
+    pub unsafe fn take(&self) -> Option<T> {
+        // SAFETY: by the caller's promise.
+        unsafe { self.has_message().then(|| self.get()) }
+    }
+
+    /// How many messages there are: by anybody.
+    pub fn count(&self) -> usize {
+        // Acquire, both: E1. The head first: it does not overtake the tail.
+        let head = self.head.mine.load(Ordering::Acquire);
+        (self.tail.mine.load(Ordering::Acquire) - head) as usize // Acquire: as above.
+    }
+}
+
+impl<T> Drop for Line<T> {
+    fn drop(&mut self) {
+        struct Rest<'r, T>(&'r Line<T>);
+        impl<T> Drop for Rest<'_, T> {
+            fn drop(&mut self) {
+                // SAFETY: we are alone.
+                while unsafe { self.0.take() }.is_some() {}
+            }
+        }
+        // If a message panics when it is dropped, those behind it are dropped all the same.
+        let rest = Rest(self);
+        // SAFETY: we are alone.
+        while unsafe { rest.0.take() }.is_some() {}
+    }
+}

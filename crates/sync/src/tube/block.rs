@@ -1,0 +1,200 @@
+//! Waiting at an end of a tube: look for a while, then sleep in the wait queue.
+
+use super::body::{Body, In, MET_BY, Not, Out, Tube};
+use super::end::End;
+use super::ends::send_error;
+use super::error::{RecvError, SendError};
+use super::meet::Packet;
+use super::spin::spin;
+use super::wait::{recv_seated, send_seated};
+use crate::claim::{Operation, Taken};
+use crate::patience::{Until, patience};
+use crate::pool::party;
+use crate::seat::{ThreadSeat, seat};
+use crate::wait::{Parties, Patience};
+use chappe_plat::clock;
+use std::cell::RefCell;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often who cannot have a place in the wait queue looks.
+const POLL: Duration = Duration::from_millis(1);
+
+/// How long: what [`Until`] says, but for now.
+fn deadline(until: Until) -> Option<u64> {
+    if let Until::Time(at) = until { Some(at) } else { None }
+}
+
+fn is_late(deadline: Option<u64>) -> bool {
+    deadline.is_some_and(|end| clock::now() >= end)
+}
+
+fn alone(seat: &ThreadSeat) -> Parties {
+    Parties { main: party(seat), private: None }
+}
+
+/// How one waits who has looked before, or, at a tube without slots, has not.
+fn rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
+    let patience = patience(seat);
+    Patience { none: patience.none || (has_looked && !patience.forever), ..patience }
+}
+
+/// Sends a message; the caller has seen that it cannot now. [`Not::Now`]: the time was up.
+#[inline(never)]
+pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, until: Until) -> Result<(), (Not, T)> {
+    let (tube, end) = (&*out.0, deadline(until));
+    if is_late(end) {
+        return Err((Not::Now, message));
+    }
+    let mut message = Some(message);
+    let now = |message: &mut Option<T>| match tube.try_send(message.take().expect("it comes back")) {
+        Ok(()) => Some(Ok(())),
+        Err((Not::Ever, back)) => Some(Err((Not::Ever, back))),
+        Err((Not::Now, back)) => {
+            *message = Some(back);
+            None
+        }
+    };
+    let looks = !tube.has_meetings();
+    let sent = seat(tube.senders.map(), |seat| {
+        if looks && let Some(sent) = spin(&seat.looks, &patience(seat), || is_late(end), || now(&mut message)) {
+            return Ok(sent);
+        }
+        out.prepare()?;
+        Ok(send_seated(out, message.take().expect("as above"), &alone(seat), end, &rest(seat, looks)))
+    });
+    match sent.and_then(|sent| sent) {
+        Ok(sent) => sent,
+        // The thread is about to end, or there are more waiters than the private arena has room for.
+        Err(_) => loop {
+            if let Some(sent) = now(&mut message) {
+                return sent;
+            }
+            if is_late(end) {
+                return Err((Not::Now, message.expect("as above")));
+            }
+            std::thread::sleep(POLL);
+        },
+    }
+}
+
+/// Receives a message; the caller has seen that there is none now. [`Not::Now`]: the time was up.
+#[inline(never)]
+pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) -> Result<T, Not> {
+    let (tube, end) = (&*into.0, deadline(until));
+    if is_late(end) {
+        return Err(Not::Now);
+    }
+    let now = || match tube.try_recv() {
+        Err(Not::Now) => None,
+        other => Some(other),
+    };
+    // A clock's moment is known: nothing comes before.
+    let looks = !tube.has_meetings() && into.due().is_none();
+    let received = seat(tube.receivers.map(), |seat| {
+        if looks && let Some(received) = spin(&seat.looks, &patience(seat), || is_late(end), now) {
+            return Ok(received);
+        }
+        into.prepare()?;
+        Ok(recv_seated(into, &alone(seat), end, &rest(seat, looks)))
+    });
+    match received.and_then(|received| received) {
+        Ok(received) => received,
+        // As in `send`.
+        Err(_) => loop {
+            if let Some(received) = now() {
+                return received;
+            }
+            if is_late(end) {
+                return Err(Not::Now);
+            }
+            std::thread::sleep(POLL);
+        },
+    }
+}
+
+/// Sends the message for which a choice has taken something.
+#[inline]
+pub(crate) fn send_taken<T>(out: &Out<Arc<Tube<T>>>, taken: Taken, message: T) -> Result<(), SendError<T>> {
+    let sent = out.0.send_taken(taken, message);
+    done_with(out.0.has_meetings(), taken);
+    match sent {
+        Ok(()) => Ok(()),
+        // Its slot was passed over while the caller was elsewhere, and others have filled all there are.
+        Err((Not::Now, message)) => send(out, message, Until::Forever).map_err(send_error),
+        Err(e) => Err(send_error(e)),
+    }
+}
+
+/// Receives the message that a choice has taken.
+#[inline]
+pub(crate) fn recv_taken<T>(into: &In<Arc<Tube<T>>>, taken: Taken) -> Result<T, RecvError> {
+    let received = into.0.recv_taken(taken);
+    done_with(into.0.has_meetings(), taken);
+    match received {
+        // Something else has taken it while the caller was elsewhere: only the one receiver of a line can.
+        Err(Not::Now) => recv(into, Until::Forever).map_err(|_| RecvError),
+        other => other.map_err(|_| RecvError),
+    }
+}
+
+/// The packet of a choice that was met goes back to those that nobody uses.
+#[inline]
+fn done_with(has_meetings: bool, taken: Taken) {
+    if has_meetings && taken.position == MET_BY {
+        put_packet(taken.word.0);
+    }
+}
+
+/// The descriptor of an end, armed when it is made.
+pub(crate) fn descriptor<'t, T>(
+    tube: &Tube<T>,
+    end: &'t End,
+    is_ready: impl FnOnce() -> bool,
+) -> io::Result<BorrowedFd<'t>> {
+    if matches!(tube.body, Body::Clock(..) | Body::Never) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "a clock has no descriptor: wait for it in a choice"));
+    }
+    let (event, is_new) = end.event()?;
+    if is_new {
+        rearm(end, is_ready);
+    }
+    Ok(event.as_fd())
+}
+
+/// Arms the descriptor of an end; false: it is readable, since there is something.
+pub(crate) fn rearm(end: &End, is_ready: impl FnOnce() -> bool) -> bool {
+    end.arm();
+    let ready = is_ready();
+    if ready {
+        end.signal();
+    }
+    !ready
+}
+
+thread_local! {
+    /// Packets of meetings that nobody uses now.
+    #[allow(clippy::vec_box, reason = "others know where they are")]
+    static PACKETS: RefCell<Vec<Box<Packet>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A packet for a choice that may come to a meeting: its address.
+pub(crate) fn packet() -> u64 {
+    let spare = PACKETS.try_with(|packets| packets.borrow_mut().pop()).ok().flatten();
+    let packet = spare.unwrap_or_else(|| Box::new(Packet::new(std::ptr::null_mut())));
+    packet.reopen();
+    Box::into_raw(packet) as u64
+}
+
+/// Takes one back that no meeting uses any more; 0: there was none.
+pub(crate) fn put_packet(packet: u64) {
+    if packet != 0 {
+        // SAFETY: it came from `packet`, of this thread.
+        let packet = unsafe { Box::from_raw(packet as *mut Packet) };
+        // A thread that is about to end has no list any more.
+        let _ = PACKETS.try_with(|packets| packets.borrow_mut().push(packet));
+    }
+}

@@ -1,0 +1,616 @@
+//! A tube, whatever it is made of: what is sent and received at once, and what a choice does with its two ends.
+//!
+//! | made of | `send` waits for | `recv` waits for |
+//! |---|---|---|
+//! | a ring of a fixed number of slots | a hole | a message |
+//! | a line: the ring of one sender and one receiver | a hole | a message |
+//! | a ring on a chain | nothing | a message |
+//! | nothing: its sender meets its receiver | somebody at the other end | somebody at the other end |
+//! | a clock | - | the moment |
+//! | never | - | for ever |
+//!
+//! An end that has gone makes the other one ready: the operation is done, with the error that says so. A message that is
+//! there is received before that.
+//!
+//! What a choice takes of a tube is a claim (see the ring) or somebody met; [`Taken::position`] says which, and its word
+//! which slot or packet:
+
+use super::clock::Clock;
+use super::end::End;
+use super::meet::{self, Packet, Way};
+use crate::cell::Word;
+use crate::claim::{Collected, Glance, Operation, Refused, Taken};
+use crate::ring::{Chain, Claim, Line, Ring};
+use crate::wait::{Arm, Grant, MET, Party};
+use chappe_arena::{ArenaError, Map, Place};
+use chappe_plat::{fence, step};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::Deref;
+use std::time::Instant;
+
+/// A slot of the ring is ours.
+const CLAIMED: u32 = 1;
+/// We met somebody who waited: its packet.
+const MEETING: u32 = 2;
+/// We waited, and somebody met us: our packet.
+pub(crate) const MET_BY: u32 = 3;
+/// There is nobody at the other end any more.
+const GONE: u32 = 4;
+/// The clock has struck.
+const STRUCK: u32 = 5;
+/// The line has a hole, or a message, and nobody else can have it.
+const THERE: u32 = 6;
+
+/// What a tube is made of.
+pub(crate) enum Body<T> {
+    /// A fixed number of slots.
+    Ring(Ring<T>),
+    /// The same, for one sender and one receiver.
+    Line(Line<T>),
+    /// As many as are wanted.
+    Chain(Box<Ring<T, Chain<T>>>),
+    /// None.
+    Meet,
+    /// What it tells is a moment.
+    Clock(Clock, fn(Instant) -> T),
+    /// Nothing ever comes.
+    Never,
+}
+
+/// A tube.
+pub(crate) struct Tube<T> {
+    pub body: Body<T>,
+    /// Where senders wait.
+    pub senders: End,
+    /// Where receivers wait.
+    pub receivers: End,
+}
+
+/// Why nothing was sent, or received, now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Not {
+    /// It would have to wait.
+    Now,
+    /// Never: there is nobody at the other end.
+    Ever,
+}
+
+/// Nobody in the wait queue: who acts without having waited.
+fn nobody(map: &'static Map) -> Party {
+    Party { map, member: u32::MAX, generation: 0 }
+}
+
+impl<T> Tube<T> {
+    /// A tube with a handle at each end.
+    pub fn new(map: &'static Map, body: Body<T>) -> Tube<T> {
+        Tube { body, senders: End::new(map), receivers: End::new(map) }
+    }
+
+    /// Sends a message now.
+    #[inline(always)]
+    pub fn try_send(&self, message: T) -> Result<(), (Not, T)> {
+        if self.receivers.is_gone() {
+            return Err((Not::Ever, message));
+        }
+        let sent = match &self.body {
+            Body::Ring(ring) => ring.push(message),
+            other => return self.try_send_other(other, message),
+        };
+        match sent {
+            Ok(()) => self.receivers.announce(),
+            Err(message) => return Err((self.why_not(&self.receivers), message)),
+        }
+        Ok(())
+    }
+
+    /// The same by the only sender there can be.
+    #[inline(always)]
+    pub fn try_send_alone(&self, message: T) -> Result<(), (Not, T)> {
+        if let Body::Line(line) = &self.body
+            && !self.receivers.is_gone()
+            // SAFETY: a line's sender is one, and not used by two threads at once.
+            && unsafe { line.has_hole() }
+        {
+            // SAFETY: as above; there is a hole.
+            unsafe { line.put(message) };
+            self.receivers.announce();
+            return Ok(());
+        }
+        self.try_send_alone_other(message)
+    }
+
+    #[inline(never)]
+    fn try_send_alone_other(&self, message: T) -> Result<(), (Not, T)> {
+        if self.receivers.is_gone() {
+            return Err((Not::Ever, message));
+        }
+        let sent = match &self.body {
+            Body::Line(_) => Err(message),
+            Body::Ring(ring) => ring.push_alone(message),
+            _ => return self.try_send(message),
+        };
+        match sent {
+            Ok(()) => self.receivers.announce(),
+            Err(message) => return Err((self.why_not(&self.receivers), message)),
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn why_not(&self, other: &End) -> Not {
+        if other.is_gone() { Not::Ever } else { Not::Now }
+    }
+
+    #[inline(never)]
+    fn try_send_other(&self, body: &Body<T>, message: T) -> Result<(), (Not, T)> {
+        match body {
+            Body::Chain(ring) => {
+                if let Err(message) = ring.push(message) {
+                    return Err((Not::Now, message));
+                }
+                self.receivers.announce();
+                self.forget();
+                Ok(())
+            }
+            Body::Line(_) => self.try_send_alone(message),
+            _ => match meet::meet(&self.receivers, &nobody(self.receivers.map())) {
+                Some(packet) => {
+                    let mut message = ManuallyDrop::new(message);
+                    // SAFETY: we met it, and this is its tube's message; it is ours no more.
+                    unsafe { meet::act::<T>(packet, &raw mut *message, Way::Out) };
+                    Ok(())
+                }
+                None => Err((self.why_not(&self.receivers), message)),
+            },
+        }
+    }
+
+    /// Receives a message now.
+    #[inline(always)]
+    pub fn try_recv(&self) -> Result<T, Not> {
+        let taken = match &self.body {
+            Body::Ring(ring) => ring.take(),
+            other => return self.try_recv_other(other),
+        };
+        match taken {
+            Some(message) => {
+                self.senders.announce();
+                Ok(message)
+            }
+            None => self.try_recv_last(),
+        }
+    }
+
+    /// The same by the only receiver there can be.
+    #[inline(always)]
+    pub fn try_recv_alone(&self) -> Result<T, Not> {
+        if let Body::Line(line) = &self.body
+            // SAFETY: a line's receiver is one, and not used by two threads at once.
+            && unsafe { line.has_message() }
+        {
+            // SAFETY: as above; there is a message.
+            let message = unsafe { line.get() };
+            self.senders.announce();
+            return Ok(message);
+        }
+        self.try_recv_alone_other()
+    }
+
+    #[inline(never)]
+    fn try_recv_alone_other(&self) -> Result<T, Not> {
+        if let Body::Line(_) = &self.body { self.try_recv_last() } else { self.try_recv() }
+    }
+
+    /// There was none. If there is no sender, it is the end, unless one came in between.
+    #[cold]
+    fn try_recv_last(&self) -> Result<T, Not> {
+        if !self.senders.is_gone() {
+            return Err(Not::Now);
+        }
+        match &self.body {
+            Body::Ring(ring) => ring.take(),
+            Body::Chain(ring) => ring.take(),
+            // SAFETY: as in `try_recv_alone`.
+            Body::Line(line) => unsafe { line.take() },
+            _ => None,
+        }
+        .ok_or(Not::Ever)
+    }
+
+    #[inline(never)]
+    fn try_recv_other(&self, body: &Body<T>) -> Result<T, Not> {
+        match body {
+            Body::Chain(ring) => match ring.take() {
+                Some(message) => Ok(message),
+                None => self.try_recv_last(),
+            },
+            Body::Clock(clock, tell) => clock.take().map(|due| tell(Clock::stroke(due))).ok_or(Not::Now),
+            Body::Never => Err(Not::Now),
+            Body::Line(_) => self.try_recv_alone(),
+            _ => match meet::meet(&self.senders, &nobody(self.senders.map())) {
+                Some(packet) => {
+                    let mut message = MaybeUninit::uninit();
+                    // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
+                    unsafe {
+                        meet::act::<T>(packet, message.as_mut_ptr(), Way::In);
+                        Ok(message.assume_init())
+                    }
+                }
+                None => Err(self.why_not(&self.senders)),
+            },
+        }
+    }
+
+    /// Whether a message would be received now, or the end be told.
+    pub fn may_recv(&self, me: &Party) -> bool {
+        match &self.body {
+            Body::Ring(ring) => ring.has_message() || self.senders.is_gone(),
+            // SAFETY: as in `try_recv_alone`.
+            Body::Line(line) => self.senders.is_gone() || unsafe { line.has_message() },
+            Body::Chain(ring) => ring.has_message() || self.senders.is_gone(),
+            Body::Meet => meet::is_awaited(&self.senders, me) || self.senders.is_gone(),
+            Body::Clock(clock, _) => clock.is_due(),
+            Body::Never => false,
+        }
+    }
+
+    /// Whether a message would be sent now, or the end be told.
+    pub fn may_send(&self, me: &Party) -> bool {
+        let now = match &self.body {
+            Body::Ring(ring) => ring.has_hole(),
+            // SAFETY: as in `try_send_alone`.
+            Body::Line(line) => unsafe { line.has_hole() },
+            Body::Meet => meet::is_awaited(&self.receivers, me),
+            _ => true,
+        };
+        now || self.receivers.is_gone()
+    }
+
+    /// As [`Tube::may_recv`], by who is no member.
+    #[cfg(not(feature = "sim"))]
+    pub fn may_recv_now(&self) -> bool {
+        self.may_recv(&nobody(self.receivers.map()))
+    }
+
+    /// As [`Tube::may_send`], by who is no member.
+    #[cfg(not(feature = "sim"))]
+    pub fn may_send_now(&self) -> bool {
+        self.may_send(&nobody(self.senders.map()))
+    }
+
+    /// One that was told of a hole may not have used it up, or not the only one: the next is told.
+    fn pass_on_hole(&self) {
+        step!("told, nobody else told yet");
+        if self.has_meetings() {
+            meet::rematch(&self.senders, &self.receivers);
+        } else if self.may_send(&nobody(self.senders.map())) {
+            self.senders.announce();
+        }
+    }
+
+    /// The same of a message.
+    fn pass_on_message(&self) {
+        step!("told, nobody else told yet");
+        if self.has_meetings() {
+            meet::rematch(&self.senders, &self.receivers);
+        } else if self.may_recv(&nobody(self.receivers.map())) {
+            self.receivers.announce();
+        }
+    }
+
+    /// The last sender has gone.
+    pub fn no_sender(&self) {
+        self.receivers.tell_all();
+    }
+
+    /// The last receiver has gone: nobody will have what is in a tube without a bound.
+    pub fn no_receiver(&self) {
+        self.senders.tell_all();
+        if let Body::Chain(_) = self.body {
+            // A sender either sees that we have gone, or we see its message.
+            fence::heavy();
+            self.forget();
+        }
+    }
+
+    /// Drops what nobody will receive.
+    fn forget(&self) {
+        if let Body::Chain(ring) = &self.body
+            && self.receivers.is_gone()
+        {
+            while ring.take().is_some() {}
+        }
+    }
+
+    /// How many messages there are.
+    pub fn len(&self) -> usize {
+        match &self.body {
+            // One that is being sent and one that is being received may both be counted.
+            Body::Line(line) => line.count(),
+            Body::Ring(ring) => ring.count().min(ring.capacity().unwrap_or(usize::MAX)),
+            Body::Chain(ring) => ring.count(),
+            Body::Clock(clock, _) => clock.is_due().into(),
+            Body::Meet | Body::Never => 0,
+        }
+    }
+
+    /// How many there can be; `None`: as many as one likes.
+    pub fn capacity(&self) -> Option<usize> {
+        match &self.body {
+            Body::Ring(ring) => ring.capacity(),
+            Body::Line(line) => Some(line.capacity()),
+            Body::Chain(_) => None,
+            Body::Meet | Body::Never => Some(0),
+            Body::Clock(..) => Some(1),
+        }
+    }
+
+    /// Sends a message where a choice, or a wait, has taken something.
+    pub fn send_taken(&self, taken: Taken, message: T) -> Result<(), (Not, T)> {
+        match taken.position {
+            CLAIMED => {
+                // SAFETY: what an attempt of this tube answered, and nobody else has.
+                let claim = unsafe { Claim::of(taken.word.0) };
+                match claim.fill(message) {
+                    Ok(()) => self.receivers.announce(),
+                    Err(message) => return self.try_send(message),
+                }
+                self.forget();
+            }
+            MEETING | MET_BY => {
+                let mut message = ManuallyDrop::new(message);
+                // SAFETY: as above; the message is ours no more.
+                unsafe { met::<T>(taken, &raw mut *message, Way::Out) };
+            }
+            THERE => return self.try_send_alone(message),
+            _ => return Err((Not::Ever, message)),
+        }
+        Ok(())
+    }
+
+    /// Receives the message that a choice, or a wait, has taken.
+    pub fn recv_taken(&self, taken: Taken) -> Result<T, Not> {
+        match taken.position {
+            CLAIMED => {
+                // SAFETY: what an attempt of this tube answered, and nobody else has.
+                let message = unsafe { Claim::of(taken.word.0) }.read();
+                self.senders.announce();
+                Ok(message)
+            }
+            MEETING | MET_BY => {
+                let mut message = MaybeUninit::uninit();
+                // SAFETY: as above; the message is there afterwards.
+                unsafe {
+                    met::<T>(taken, message.as_mut_ptr(), Way::In);
+                    Ok(message.assume_init())
+                }
+            }
+            STRUCK => match &self.body {
+                Body::Clock(_, tell) => Ok(tell(Clock::stroke(taken.word.0))),
+                _ => Err(Not::Ever),
+            },
+            THERE => self.try_recv_alone(),
+            _ => Err(Not::Ever),
+        }
+    }
+
+    /// Whether who waits must say where its message is, or is to go.
+    pub fn has_meetings(&self) -> bool {
+        matches!(self.body, Body::Meet)
+    }
+}
+
+/// Hands a message over, or takes one, with whom a choice has met.
+///
+/// # Safety
+/// It was met, and this is done once; see `meet`.
+unsafe fn met<T>(taken: Taken, place: *mut T, way: Way) {
+    if taken.position == MEETING {
+        // SAFETY: by the caller's promise.
+        unsafe { meet::act(taken.word.0, place, way) };
+        return;
+    }
+    // SAFETY: our own packet, which we keep until this is done.
+    let packet = unsafe { &*(taken.word.0 as *const Packet) };
+    // SAFETY: by the caller's promise.
+    unsafe { meet::answer(packet, place, way) };
+}
+
+fn taken(how: u32, what: u64) -> Taken {
+    Taken { position: how, word: Word(what) }
+}
+
+/// What was granted at an end.
+fn collect(me: &Party, grant: Grant) -> Collected {
+    if !grant.says(MET) {
+        return Collected::Nudged;
+    }
+    // Relaxed: our own.
+    let packet = me.map.member(me.member).packet.load(chappe_plat::atomic::Ordering::Relaxed);
+    Collected::Taken(taken(MET_BY, packet))
+}
+
+/// A tube's end where messages go in, as an arm of a choice.
+pub(crate) struct Out<P>(pub P);
+
+/// A tube's end where messages come out, as an arm of a choice.
+pub(crate) struct In<P>(pub P);
+
+impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
+    fn map(&self) -> &'static Map {
+        self.0.senders.map()
+    }
+    fn place(&self) -> Place {
+        self.0.senders.place()
+    }
+    fn before(&self) {}
+    fn enlists(&self) {
+        self.0.senders.enlists();
+    }
+    fn enlisted(&self) {}
+    fn is_fenced(&self) -> bool {
+        true
+    }
+    fn look(&self, me: &Party) -> bool {
+        let tube = &self.0;
+        if tube.has_meetings() && !tube.receivers.is_gone() {
+            return meet::look(&tube.receivers, me);
+        }
+        tube.may_send(me)
+    }
+    fn left(&self, _member: u32, grant: Option<Grant>) {
+        self.0.senders.left(grant.map(|g| g.permit));
+    }
+}
+
+impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
+    fn glance(&self) -> Glance {
+        let tube = &*self.0;
+        match &tube.body {
+            Body::Ring(ring) if !tube.receivers.is_gone() => match ring.claim() {
+                Some(claim) => Glance::Taken(taken(CLAIMED, claim.number())),
+                None => Glance::Nothing,
+            },
+            Body::Meet => Glance::Ask,
+            _ => self.attempt(&nobody(self.map())).into(),
+        }
+    }
+    #[inline(never)]
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        let tube = &self.0;
+        if tube.receivers.is_gone() {
+            return Ok(taken(GONE, 0));
+        }
+        let got = match &tube.body {
+            Body::Ring(ring) => ring.claim().map(|claim| taken(CLAIMED, claim.number())),
+            Body::Chain(ring) => ring.claim().map(|claim| taken(CLAIMED, claim.number())),
+            // SAFETY: as in `try_send_alone`.
+            Body::Line(line) => unsafe { line.has_hole() }.then_some(taken(THERE, 0)),
+            _ => meet::meet(&tube.receivers, me).map(|packet| taken(MEETING, packet)),
+        };
+        got.or_else(|| tube.receivers.is_gone().then_some(taken(GONE, 0))).ok_or(Refused::NoneFree)
+    }
+    fn collect(&self, me: &Party, grant: Grant, _number: u32) -> Collected {
+        collect(me, grant)
+    }
+    fn prepare(&self) -> Result<(), ArenaError> {
+        self.0.senders.prepare()
+    }
+    fn is_ready(&self, me: &Party) -> Result<bool, Refused> {
+        Ok(self.0.may_send(me))
+    }
+    fn took(&self) {
+        self.0.pass_on_hole();
+    }
+    fn is_tube(&self) -> bool {
+        true
+    }
+    #[cfg(not(feature = "sim"))]
+    fn dies_unseen(&self) -> bool {
+        true
+    }
+    fn has_meetings(&self) -> bool {
+        self.0.has_meetings()
+    }
+}
+
+impl<T, P: Deref<Target = Tube<T>>> Arm for In<P> {
+    fn map(&self) -> &'static Map {
+        self.0.receivers.map()
+    }
+    fn place(&self) -> Place {
+        self.0.receivers.place()
+    }
+    fn is_queued(&self) -> bool {
+        !matches!(self.0.body, Body::Clock(..) | Body::Never)
+    }
+    fn before(&self) {}
+    fn enlists(&self) {
+        self.0.receivers.enlists();
+    }
+    fn enlisted(&self) {}
+    fn is_fenced(&self) -> bool {
+        true
+    }
+    fn look(&self, me: &Party) -> bool {
+        let tube = &self.0;
+        if tube.has_meetings() && !tube.senders.is_gone() {
+            return meet::look(&tube.senders, me);
+        }
+        tube.may_recv(me)
+    }
+    fn left(&self, _member: u32, grant: Option<Grant>) {
+        self.0.receivers.left(grant.map(|g| g.permit));
+    }
+}
+
+impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
+    #[cfg(not(feature = "sim"))]
+    fn may_be(&self) -> bool {
+        match &self.0.body {
+            Body::Ring(ring) => ring.may_have_message() | self.0.senders.is_gone(),
+            _ => true,
+        }
+    }
+    fn glance(&self) -> Glance {
+        let tube = &*self.0;
+        match &tube.body {
+            Body::Ring(ring) => match ring.claim_message() {
+                Some(claim) => Glance::Taken(taken(CLAIMED, claim.number())),
+                None if tube.senders.is_gone() => self.attempt(&nobody(self.map())).into(),
+                None => Glance::Nothing,
+            },
+            Body::Meet => Glance::Ask,
+            _ => self.attempt(&nobody(self.map())).into(),
+        }
+    }
+    #[inline(never)]
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        let tube = &self.0;
+        let look = || match &tube.body {
+            Body::Ring(ring) => ring.claim_message().map(|claim| taken(CLAIMED, claim.number())),
+            Body::Chain(ring) => ring.claim_message().map(|claim| taken(CLAIMED, claim.number())),
+            // SAFETY: as in `try_recv_alone`.
+            Body::Line(line) => unsafe { line.has_message() }.then_some(taken(THERE, 0)),
+            Body::Meet => meet::meet(&tube.senders, me).map(|packet| taken(MEETING, packet)),
+            Body::Clock(clock, _) => clock.take().map(|due| taken(STRUCK, due)),
+            Body::Never => None,
+        };
+        if let Some(got) = look() {
+            return Ok(got);
+        }
+        if !tube.senders.is_gone() {
+            return Err(Refused::NoneFree);
+        }
+        // One may have come in between.
+        Ok(look().unwrap_or(taken(GONE, 0)))
+    }
+    fn collect(&self, me: &Party, grant: Grant, _number: u32) -> Collected {
+        collect(me, grant)
+    }
+    fn prepare(&self) -> Result<(), ArenaError> {
+        if self.is_queued() { self.0.receivers.prepare() } else { Ok(()) }
+    }
+    fn due(&self) -> Option<u64> {
+        match &self.0.body {
+            Body::Clock(clock, _) => clock.due(),
+            _ => None,
+        }
+    }
+    fn is_ready(&self, me: &Party) -> Result<bool, Refused> {
+        Ok(self.0.may_recv(me))
+    }
+    fn took(&self) {
+        self.0.pass_on_message();
+    }
+    fn is_tube(&self) -> bool {
+        true
+    }
+    #[cfg(not(feature = "sim"))]
+    fn dies_unseen(&self) -> bool {
+        true
+    }
+    fn has_meetings(&self) -> bool {
+        self.0.has_meetings()
+    }
+}

@@ -1,0 +1,113 @@
+//! Clocks: tubes at whose other end is the time. Nobody sends there, and nobody waits in a queue: who waits for a clock sleeps
+//! until it is due.
+//!
+//! The word is when the next message is due, in monotonic nanoseconds; the message is that moment. Who receives moves the word on
+//! by a swap: of several who do, one gets it. A tick that is late comes once, and the next is a period after that.
+
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::clock;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Never, or never again.
+const NEVER: u64 = u64::MAX;
+
+/// One clock.
+pub(crate) struct Clock {
+    next: AtomicU64,
+    /// 0: it strikes once.
+    period: u64,
+}
+
+/// One moment on both scales: the second was read a little earlier. So whether it has struck only the first scale says.
+fn beginning() -> (Instant, u64) {
+    static BEGINNING: OnceLock<(Instant, u64)> = OnceLock::new();
+    *BEGINNING.get_or_init(|| {
+        // Of a few tries the one in which the two were read closest together.
+        let both = || {
+            let before = clock::now();
+            (Instant::now(), before, clock::now())
+        };
+        let tries = [(); 8].map(|()| both());
+        let (instant, ns, _) = tries[(0..8).min_by_key(|i| tries[*i].2 - tries[*i].1).unwrap_or(0)];
+        (instant, ns)
+    })
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
+}
+
+/// An instant as monotonic nanoseconds.
+fn from_instant(at: Instant) -> u64 {
+    let (instant, ns) = beginning();
+    match at.checked_duration_since(instant) {
+        Some(later) => ns.saturating_add(nanoseconds(later)),
+        None => ns.saturating_sub(nanoseconds(instant - at)),
+    }
+}
+
+fn now() -> u64 {
+    from_instant(Instant::now())
+}
+
+fn to_instant(at: u64) -> Instant {
+    let (instant, ns) = beginning();
+    if at >= ns { instant + Duration::from_nanos(at - ns) } else { instant - Duration::from_nanos(ns - at) }
+}
+
+impl Clock {
+    /// One that strikes once, at this moment.
+    pub fn at(when: Instant) -> Clock {
+        Clock { next: AtomicU64::new(from_instant(when)), period: 0 }
+    }
+
+    /// One that strikes once, after so long; never, if that is beyond what time can say.
+    pub fn after(duration: Duration) -> Clock {
+        Clock { next: AtomicU64::new(from_now(duration)), period: 0 }
+    }
+
+    /// One that strikes every so often.
+    pub fn tick(period: Duration) -> Clock {
+        // Not more often than the clock can tell.
+        Clock { next: AtomicU64::new(from_now(period)), period: nanoseconds(period).max(1) }
+    }
+
+    /// When it strikes next.
+    pub fn due(&self) -> Option<u64> {
+        // Acquire: what who received did before.
+        Some(self.next.load(Ordering::Acquire)).filter(|due| *due != NEVER)
+    }
+
+    /// Whether it has struck, and nobody has received that.
+    pub fn is_due(&self) -> bool {
+        self.due().is_some_and(|due| due <= now())
+    }
+
+    /// Receives the stroke that is due.
+    pub fn take(&self) -> Option<u64> {
+        loop {
+            let due = self.due()?;
+            let now = now();
+            if due > now {
+                return None;
+            }
+            let next = if self.period == 0 { NEVER } else { now.saturating_add(self.period) };
+            // AcqRel: one stroke, one receiver. Acquire: look again.
+            if self.next.compare_exchange(due, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                return Some(due);
+            }
+        }
+    }
+
+    /// The stroke of that moment.
+    pub fn stroke(due: u64) -> Instant {
+        to_instant(due)
+    }
+}
+
+fn from_now(duration: Duration) -> u64 {
+    // Before the clock is read: else the beginning could be later.
+    beginning();
+    now().saturating_add(nanoseconds(duration))
+}

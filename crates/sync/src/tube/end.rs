@@ -1,0 +1,336 @@
+//! An end of a tube: who waits there, and how they are told that there is something for them.
+//!
+//! A tube has two: where its receivers wait for messages, and where its senders wait for holes. Messages and holes are in the
+//! ring; an end has only the wait set, an object of the arena that is made when somebody waits there for the first time, and
+//! one word that says whether anybody does:
+//!
+//! | bits | field | |
+//! |---|---|---|
+//! | 0-31 | waiting | how many wait here and have not been told, or a few more |
+//! | 32 | GONE | nobody will ever be at this end again |
+//! | 33 | EVENT | a descriptor is to say so when there is something for this end |
+//!
+//! ```text
+//!   who waits:       waiting + 1 -- fence for all threads -- look at the ring -- sleep
+//!   who sends:       message there -- fence for itself -- waiting? -- tell the first of them; waiting - 1
+//! ```
+//!
+//! A waiter is told, not granted: it wakes up, and tries again. It may find that somebody else was faster, and wait again, in its
+//! old place; so order among receivers is that of their takes. In return a message for which nobody waits costs one look at
+//! a word that hardly ever changes.
+//!
+//! Invariants:
+//! - I1: who waits has counted itself, bit and all, before the fence. So of it and who sends, one sees the other (the asymmetric
+//!   fence, see the ring's E2): it finds the message, or is told.
+//! - I2: each message tells one that would take it, and so does each hole; who only looks is told besides. Several holes may come at
+//!   once (the ring's I5): so who was told and has taken something looks whether there is more, and tells the next.
+//! - I3: each wait is counted off once: by who told it, after the wake; else by itself. Whoever tells it without knowing the
+//!   end (recovery), tells it otherwise ([`STIR`]): it counts itself off. While one is told and not yet counted off, others
+//!   come by here, and make up for the wake if who told it was stopped before.
+//! - I4: GONE is said before all are told, and before a look at who waits; who waits looks at it after I1's fence. So nobody sleeps
+//!   at an end whose other end has gone.
+//!
+//! A descriptor that somebody watches elsewhere (epoll, a runtime) is told like a waiter, by whoever takes EVENT away; who has
+//! found nothing sets it again, and then looks, as in I1.
+//!
+//! Who only looks (a choice's `ready`) waits with need 0, is told besides, and takes nothing.
+//!
+//! Explored: `tests/crash_tube.rs`.
+
+use crate::wait::{Candidate, MET, NUDGE, STIR, each, is_still, tell, wake_told};
+use chappe_arena::layout::{Head, Kind};
+use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_plat::atomic::{AtomicU64, Ordering};
+#[cfg(not(feature = "sim"))]
+use chappe_plat::poll::Event;
+use chappe_plat::{Life, fence, step};
+use std::sync::OnceLock;
+
+const GONE: u64 = 1 << 32;
+const EVENT: u64 = 1 << 33;
+const WAITING: u64 = GONE - 1;
+
+/// The word of the object: as if reserved, of the mutex's tags, for nobody.
+const WORD: u64 = 7 | 0xfff << 28;
+
+/// One end of a tube. On a line of its own: whoever sends or receives reads it.
+#[repr(align(64))]
+pub(crate) struct End {
+    state: AtomicU64,
+    /// Handles of this end.
+    handles: AtomicU64,
+    map: &'static Map,
+    place: OnceLock<Place>,
+    #[cfg(not(feature = "sim"))]
+    event: OnceLock<Event>,
+}
+
+impl End {
+    /// One with one handle.
+    pub fn new(map: &'static Map) -> End {
+        fence::prepare();
+        End {
+            state: AtomicU64::new(0),
+            handles: AtomicU64::new(1),
+            map,
+            place: OnceLock::new(),
+            #[cfg(not(feature = "sim"))]
+            event: OnceLock::new(),
+        }
+    }
+
+    /// A descriptor that is readable when there is something for this end, once it was armed; and whether it is new.
+    ///
+    /// # Errors
+    /// The system's.
+    #[cfg(not(feature = "sim"))]
+    pub fn event(&self) -> std::io::Result<(&Event, bool)> {
+        let is_new = self.event.get().is_none();
+        if is_new {
+            let event = Event::new()?;
+            self.event.get_or_init(|| event);
+        }
+        Ok((self.event.get().expect("it is there"), is_new))
+    }
+
+    /// From now on the descriptor is readable if there comes something after this.
+    #[cfg(not(feature = "sim"))]
+    pub fn arm(&self) {
+        if let Some(event) = self.event.get() {
+            event.clear();
+            // SeqCst: I1, before the fence.
+            self.state.fetch_or(EVENT, Ordering::SeqCst);
+            fence::heavy();
+        }
+    }
+
+    /// Makes the descriptor readable, if it is armed.
+    #[cfg(not(feature = "sim"))]
+    pub fn signal(&self) {
+        // AcqRel: what there is comes before it is said. Once: whoever takes the bit away.
+        if self.event.get().is_some() && self.state.fetch_and(!EVENT, Ordering::AcqRel) & EVENT != 0 {
+            self.event.get().expect("it is there").signal();
+        }
+    }
+
+    #[cfg(feature = "sim")]
+    fn signal(&self) {}
+
+    /// Whether anybody is counted who waits here.
+    #[cfg(not(feature = "sim"))]
+    pub fn has_waiters(&self) -> bool {
+        // SeqCst: after the caller's lock, which who waits takes after it was counted.
+        self.state.load(Ordering::SeqCst) & WAITING != 0
+    }
+
+    pub fn map(&self) -> &'static Map {
+        self.map
+    }
+
+    /// Another handle.
+    pub fn enter(&self) {
+        // Relaxed: whoever makes one has one.
+        self.handles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One handle less. True: it was the last, and the end has gone.
+    pub fn leave(&self) -> bool {
+        // AcqRel: what was done with any handle comes before the end is gone.
+        if self.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return false;
+        }
+        // SeqCst: I4.
+        self.state.fetch_or(GONE, Ordering::SeqCst);
+        true
+    }
+
+    /// Whether nobody will ever be here again.
+    #[inline(always)]
+    pub fn is_gone(&self) -> bool {
+        // Acquire: what was done before it went.
+        self.state.load(Ordering::Acquire) & GONE != 0
+    }
+
+    /// Tells one who waits here that there is something for it, if anybody does. What there is, is there.
+    #[inline(always)]
+    pub fn announce(&self) {
+        if self.is_awaited() {
+            self.tell_one();
+        }
+    }
+
+    /// Whether somebody waits here who does not see what was done before this.
+    #[inline(always)]
+    pub fn is_awaited(&self) -> bool {
+        // I1.
+        fence::light();
+        // Relaxed: after the fence.
+        self.state.load(Ordering::Relaxed) & (WAITING | EVENT) != 0
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_one(&self) {
+        step!("there, nobody told yet");
+        self.signal();
+        loop {
+            let mut first: Option<Candidate> = None;
+            self.each(|c| {
+                if !c.state.is_waiting() {
+                    self.make_up(c);
+                } else if c.need == 0 {
+                    self.tell(c, NUDGE);
+                } else if first.is_none_or(|f| c.ticket < f.ticket) {
+                    first = Some(c);
+                }
+            });
+            match first {
+                // It was granted something else, or gave up: the next one.
+                Some(c) if !self.tell(c, NUDGE) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Tells all who wait here.
+    pub fn tell_all(&self) {
+        self.signal();
+        self.each(|c| {
+            if c.state.is_waiting() {
+                self.tell(c, NUDGE);
+            } else {
+                self.make_up(c);
+            }
+        });
+    }
+
+    /// Tells those who only look.
+    pub fn tell_lookers(&self) {
+        self.signal();
+        self.each(|c| {
+            if c.state.is_waiting() && c.need == 0 {
+                self.tell(c, NUDGE);
+            }
+        });
+    }
+
+    /// The one among those who wait here, and do not only look, that came first; this member aside.
+    pub fn first_but(&self, member: u32) -> Option<Candidate> {
+        let mut first: Option<Candidate> = None;
+        self.each(|c| {
+            let counts = c.state.is_waiting() && c.need > 0 && c.member != member;
+            if counts && first.is_none_or(|f| c.ticket < f.ticket) {
+                first = Some(c);
+            }
+        });
+        first
+    }
+
+    /// Everybody who waits here, or has waited and been told.
+    fn each(&self, see: impl FnMut(Candidate)) {
+        // SeqCst: I4; and with the count of a waiter comes its object.
+        if self.state.load(Ordering::SeqCst) & WAITING != 0
+            && let Some(place) = self.place.get()
+        {
+            #[cfg(not(any(feature = "sim", feature = "loom")))]
+            // In a forked child, the parent's waiters are none.
+            crate::home::Arena::private();
+            each(self.map, place.index, see);
+        }
+    }
+
+    /// Tells a waiter so; false: it no longer waits as was seen.
+    pub fn tell(&self, who: Candidate, what: u32) -> bool {
+        let Some(place) = self.place.get() else { return false };
+        let told = tell(self.map, who.member, who.state, place.index, what);
+        if told {
+            step!("told, not yet counted off");
+            self.count_off();
+        }
+        told
+    }
+
+    /// I3: who has told it may have been stopped before the wake.
+    fn make_up(&self, told: Candidate) {
+        let its = |index| told.state.grant().is_some_and(|g| !g.dead && g.of(self.map, index));
+        if self.place.get().is_some_and(|place| its(place.index)) {
+            wake_told(self.map, told.member, told.state);
+        }
+    }
+
+    fn count_off(&self) {
+        // Release: I3, after the wake.
+        self.state.fetch_sub(1, Ordering::Release);
+    }
+
+    /// The object, made if need be.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn prepare(&self) -> Result<(), ArenaError> {
+        if self.place.get().is_none() {
+            let admin = self.map.admin();
+            if self.place.get().is_none() {
+                let _ = self.place.set(make(self.map, &admin)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the object is; it was made before one waits.
+    pub fn place(&self) -> Place {
+        *self.place.get().expect("who waits has made ready for it")
+    }
+
+    /// A member's bit is about to be set: before, lest who sees it counts it off first.
+    pub fn enlists(&self) {
+        // SeqCst: I1, before the fence.
+        self.state.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A member's wait is over. `what`: it was told here.
+    pub fn left(&self, what: Option<u32>) {
+        // I3.
+        if !what.is_some_and(|what| matches!(what & !1, NUDGE | MET)) {
+            self.count_off();
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.get() {
+            #[cfg(not(feature = "sim"))]
+            // In a forked child, this makes the copy of the private arena usable first.
+            crate::home::Arena::private();
+            let admin = self.map.admin();
+            self.map.unmake(&admin, *place);
+        }
+    }
+}
+
+/// Makes the object of an end. The caller holds `admin`.
+fn make(map: &'static Map, admin: &Admin) -> Result<Place, ArenaError> {
+    map.make(admin, "", Kind::End, |index, _| {
+        let o = map.object(index);
+        o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        o.hint.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        // Release: whatever its last user did with the slot comes before.
+        o.slot.word.store(WORD, Ordering::Release);
+        Ok(())
+    })
+}
+
+/// After a death: what the dead was about to tell nobody knows, so all who wait try again.
+pub(crate) fn stir(map: &Map, object: u32, head: Head) {
+    each(map, object, |c| {
+        if c.state.is_waiting() {
+            if is_still(map, object, head) && map.member(c.member).life.probe() != Life::Dead {
+                tell(map, c.member, c.state, object, STIR);
+            }
+        } else if c.state.grant().is_some_and(|g| g.is_nudge() && g.of(map, object)) {
+            wake_told(map, c.member, c.state);
+        }
+    });
+}

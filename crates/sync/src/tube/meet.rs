@@ -1,0 +1,227 @@
+//! A tube without slots: a message goes from its sender to its receiver when both are there.
+//!
+//! One waits, the other acts. Who acts swaps the wait word of the one who came first among those that wait at the other end, from
+//! WAITING to GRANTED([`MET`]): from then on the two have each other, and nobody else has either. What is handed over
+//! passes through the *packet* that who waits had made known before (`Member::packet`).
+//!
+//! A choice says only afterwards where its message is, or where one is to go. So there are two ways:
+//!
+//! ```text
+//!   who waits has said where:   who acts copies                              -- packet DONE --> who waits goes on
+//!   who waits will say where:   who acts puts its own packet into the other -- packet OFFERED --> who waits copies
+//!                               and waits for its own            <-- DONE -- and goes on
+//! ```
+//!
+//! So each packet is its owner's, who does not let go of it before the last word is said in it; what the other does after that
+//! is a wake by address, which harms nobody.
+//!
+//! When both wait (each has looked, and neither saw the other), nobody acts. So who begins to wait looks at the other end after a
+//! fence, and if somebody waits there the one of the two who arrived first is told to try again. Not both: they would look past
+//! each other for ever; nor either one: of all that wait for each other the last to arrive is told by nobody, and so is found
+//! by whom it makes act.
+//!
+//! Invariants:
+//! - I1: a packet is known before the wait that it is for, and read before the swap of that wait's word: if this succeeds it was
+//!   the wait's.
+//! - I2: of two who wait for each other, one sees the other: bit and count before the fence, look after it (end, I1).
+//! - I3: who acts waits nowhere meanwhile, so nobody else can meet it.
+//! - I4: who was told to act meets whoever came first, not always the one for whose sake it was told (who came first may have been
+//!   about to look itself). So it then looks whether there are two more that wait for each other, and tells one of them.
+//!
+//! A thread never meets itself. Who only looks (`ready`) is met by nobody, and told when somebody comes whom it could meet.
+//!
+//! Progress: who meets one that has said where its message is, or is to go, waits for nobody. Who meets a choice waits for its
+//! thread to say so.
+//!
+//! Explored: `tests/crash_tube.rs`.
+
+use super::end::End;
+use crate::wait::{Candidate, MET, NUDGE, Party};
+use chappe_arena::Map;
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, give_way, pause};
+use chappe_plat::futex::{self, Scope};
+use chappe_plat::step;
+
+const OPEN: u32 = 0;
+/// Somebody sleeps until it is said.
+const AWAITED: u32 = 1;
+const OFFERED: u32 = 2;
+const DONE: u32 = 3;
+/// No member.
+const NOBODY: u32 = u32::MAX;
+/// Looks before one sleeps: pauses, then giving way.
+const LOOKS: u32 = 40;
+const PAUSES: u32 = 32;
+/// The explorer's threads are processes.
+const SCOPE: Scope = if cfg!(feature = "sim") { Scope::Shared } else { Scope::Private };
+
+/// Where a message is handed over.
+pub struct Packet {
+    state: AtomicU32,
+    /// Where the message is, or is to go; 0: its owner will say later.
+    place: AtomicU64,
+    /// The packet of who acts.
+    other: AtomicU64,
+}
+
+impl Packet {
+    /// One of a party whose message is there, or is to go there; null: it will say later.
+    pub fn new(place: *mut ()) -> Packet {
+        Packet { state: AtomicU32::new(OPEN), place: AtomicU64::new(place as u64), other: AtomicU64::new(0) }
+    }
+
+    /// Its address, for those who will act.
+    pub fn address(&self) -> u64 {
+        std::ptr::from_ref(self) as u64
+    }
+
+    /// Makes it ready for another wait.
+    pub fn reopen(&self) {
+        // Relaxed, both: published with the wait.
+        self.state.store(OPEN, Ordering::Relaxed);
+        self.place.store(0, Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    /// Says so, and wakes who waits for it.
+    fn say(&self, what: u32) {
+        // AcqRel: what was written before; whether somebody sleeps.
+        if self.state.swap(what, Ordering::AcqRel) == AWAITED {
+            // It may be gone already: a wake by address.
+            futex::wake(&self.state, 1, SCOPE);
+        }
+    }
+
+    /// Waits until it is said.
+    fn hear(&self, what: u32) {
+        let looks = if cfg!(any(feature = "sim", feature = "loom")) { 0 } else { LOOKS };
+        for look in 0..looks {
+            // Acquire: what was written before it was said.
+            if self.state.load(Ordering::Acquire) == what {
+                return;
+            }
+            if look < LOOKS / 2 { (0..PAUSES).for_each(|_| pause()) } else { give_way() }
+        }
+        // Acquire: as above. A failure: it has been said.
+        let _ = self.state.compare_exchange(OPEN, AWAITED, Ordering::Acquire, Ordering::Acquire);
+        // Acquire: as above.
+        while self.state.load(Ordering::Acquire) != what {
+            futex::wait(&self.state, AWAITED, None, SCOPE);
+        }
+    }
+}
+
+/// Which way a message goes for one of the two who met.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// To it.
+    In,
+    /// From it.
+    Out,
+}
+
+/// Meets who came first at the other end, if anybody waits there: answers its packet.
+pub(crate) fn meet(other: &End, me: &Party) -> Option<u64> {
+    loop {
+        let first = other.first_but(me.member)?;
+        let packet = packet_of(other.map(), first);
+        if other.tell(first, MET) {
+            return Some(packet);
+        }
+    }
+}
+
+fn packet_of(map: &Map, who: Candidate) -> u64 {
+    // Acquire: I1.
+    map.member(who.member).packet.load(Ordering::Acquire)
+}
+
+/// Whether anybody waits at the other end whom one could meet.
+pub(crate) fn is_awaited(other: &End, me: &Party) -> bool {
+    other.first_but(me.member).is_some()
+}
+
+/// The look of who begins to wait, after the fence. True: it is to try again.
+pub(crate) fn look(other: &End, me: &Party) -> bool {
+    let m = me.map.member(me.member);
+    // Relaxed, both: our own.
+    let (ticket, need) = (m.ticket.load(Ordering::Relaxed), m.need.load(Ordering::Relaxed));
+    if need == 0 {
+        return other.first_but(me.member).is_some();
+    }
+    other.tell_lookers();
+    loop {
+        match other.first_but(me.member) {
+            // It was met, or gave up: the next one.
+            Some(first) if first.ticket < ticket && !other.tell(first, NUDGE) => {}
+            Some(first) => return first.ticket > ticket,
+            None => return false,
+        }
+    }
+}
+
+/// I4: after who was told to act has met somebody.
+pub(crate) fn rematch(senders: &End, receivers: &End) {
+    let pair = || {
+        let s = senders.first_but(NOBODY)?;
+        if let Some(r) = receivers.first_but(s.member) {
+            return Some((s, r));
+        }
+        // The only one to receive is the first to send: then the next to send.
+        let r = receivers.first_but(NOBODY)?;
+        Some((senders.first_but(r.member)?, r))
+    };
+    while let Some((s, r)) = pair() {
+        if if s.ticket < r.ticket { senders.tell(s, NUDGE) } else { receivers.tell(r, NUDGE) } {
+            return;
+        }
+    }
+}
+
+/// Hands a message over, or takes one, with somebody whose packet this is: by who acts. `place`: where the message is, or is
+/// to go.
+///
+/// # Safety
+/// The packet was answered by `meet`, and this is done once; `T` is the tube's; what lies at `place` is left as moved out.
+pub(crate) unsafe fn act<T>(packet: u64, place: *mut T, way: Way) {
+    // SAFETY: its owner waits until the last word is said in it.
+    let packet = unsafe { &*(packet as *const Packet) };
+    // Acquire: I1.
+    let there = packet.place.load(Ordering::Acquire) as *mut T;
+    if !there.is_null() {
+        let (from, to) = if way == Way::In { (there, place) } else { (place, there) };
+        // SAFETY: I1: one is the message, the other a place for it, and nobody else has either.
+        unsafe { to.copy_from_nonoverlapping(from, 1) };
+        step!("handed over, not yet said");
+        packet.say(DONE);
+        return;
+    }
+    let mine = Packet::new(place.cast());
+    // Release: published by what is said.
+    packet.other.store(mine.address(), Ordering::Release);
+    packet.say(OFFERED);
+    mine.hear(DONE);
+}
+
+/// The same by who waited, and had said where: waits until it is done.
+pub(crate) fn await_done(packet: &Packet) {
+    packet.hear(DONE);
+}
+
+/// The same by who waited and says only now where.
+///
+/// # Safety
+/// As for [`act`]; it was met with this packet.
+pub(crate) unsafe fn answer<T>(packet: &Packet, place: *mut T, way: Way) {
+    packet.hear(OFFERED);
+    // Acquire: what was offered.
+    let other = packet.other.load(Ordering::Acquire) as *const Packet;
+    // SAFETY: who acts waits for the last word in it.
+    let other = unsafe { &*other };
+    // Acquire: as above.
+    let there = other.place.load(Ordering::Acquire) as *mut T;
+    let (from, to) = if way == Way::In { (there, place) } else { (place, there) };
+    // SAFETY: one is the message, the other a place for it, and nobody else has either.
+    unsafe { to.copy_from_nonoverlapping(from, 1) };
+    step!("answered, not yet said");
+    other.say(DONE);
+}

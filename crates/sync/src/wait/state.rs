@@ -1,0 +1,108 @@
+//! The wait word of a member, taken apart, and what a grant says: see the table in the wait queue's head.
+
+use chappe_arena::Map;
+use chappe_plat::futex::Scope;
+
+pub(super) const PHASE: u64 = 3;
+pub(super) const IDLE: u64 = 0;
+pub(super) const WAITING: u64 = 1;
+pub(super) const ASLEEP: u64 = 2;
+pub(super) const GRANTED: u64 = 3;
+pub(super) const WAIT_MASK: u64 = 0x007f_ffff;
+pub(super) const RETURNED: u64 = 1 << 25;
+pub(super) const PRIVATE: u64 = 1 << 26;
+pub(super) const DEAD: u64 = 1 << 27;
+
+/// Granted nothing but another try.
+pub(crate) const NUDGE: u32 = 0xfffe;
+/// As [`NUDGE`], by somebody whom the object's users do not know of: see the ends of tubes.
+pub(crate) const STIR: u32 = 0xfffc;
+/// Met by somebody at the other end of a tube without slots.
+pub(crate) const MET: u32 = 0xfffa;
+/// Of nudges and notifications: the waiter was awake, or has been woken.
+pub(super) const WOKEN: u32 = 1;
+/// Granted an error: more was asked for than the object has.
+pub(crate) const TOO_MANY: u32 = 1;
+
+/// A member's wait word, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State(pub u64);
+
+impl State {
+    pub(super) fn new(phase: u64, wait: u32) -> State {
+        State(phase | u64::from(wait) << 2)
+    }
+    pub fn idle(wait: u32) -> State {
+        State::new(IDLE, wait)
+    }
+    pub fn wait(self) -> u32 {
+        (self.0 >> 2 & WAIT_MASK) as u32
+    }
+    pub fn is_idle(self) -> bool {
+        self.0 & PHASE == IDLE
+    }
+    pub fn is_waiting(self) -> bool {
+        matches!(self.0 & PHASE, WAITING | ASLEEP)
+    }
+    pub fn is_granted(self) -> bool {
+        self.0 & PHASE == GRANTED
+    }
+    /// The same grant, gone back.
+    pub fn returned(self) -> State {
+        State(self.0 | RETURNED)
+    }
+    pub(super) fn granted(self, grant: Grant) -> State {
+        let private = if grant.private { PRIVATE } else { 0 };
+        let dead = if grant.dead { DEAD } else { 0 };
+        let permit = u64::from(grant.permit);
+        State(
+            GRANTED
+                | u64::from(self.wait()) << 2
+                | private
+                | dead
+                | (permit >> 12) << 28
+                | u64::from(grant.object) << 32
+                | (permit & 0xfff) << 52,
+        )
+    }
+    /// What was granted.
+    pub fn grant(self) -> Option<Grant> {
+        self.is_granted().then_some(Grant {
+            private: self.0 & PRIVATE != 0,
+            dead: self.0 & DEAD != 0,
+            returned: self.0 & RETURNED != 0,
+            object: (self.0 >> 32 & 0xf_ffff) as u32,
+            permit: ((self.0 >> 28 & 0xf) << 12 | self.0 >> 52) as u32,
+        })
+    }
+}
+
+/// What a grant says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub private: bool,
+    pub dead: bool,
+    /// It has gone back already: its member died before it took it.
+    pub returned: bool,
+    pub object: u32,
+    pub permit: u32,
+}
+
+impl Grant {
+    /// Whether it is an object's, and of which permit, unit or try.
+    pub fn is(&self, map: &Map, object: u32, permit: u32) -> bool {
+        !self.dead && self.permit == permit && self.of(map, object)
+    }
+    /// Whether it is an object's.
+    pub fn of(&self, map: &Map, object: u32) -> bool {
+        self.object == object && self.private == (map.scope() == Scope::Private)
+    }
+    /// Whether it is nothing but another try.
+    pub fn is_nudge(&self) -> bool {
+        !self.dead && matches!(self.permit & !WOKEN, NUDGE | STIR)
+    }
+    /// Whether it is what was told, woken or not.
+    pub fn says(&self, what: u32) -> bool {
+        !self.dead && self.permit & !WOKEN == what
+    }
+}

@@ -1,0 +1,262 @@
+//! The ring of records, explored: every order of a few sends and receives, everybody killed and stopped at every step,
+//! recoverers as well. What must hold: an operation happened entirely or not at all; what was sent comes once, in its sender's
+//! order, and once more, marked, if its receiver died; who is stopped holds up nobody; the dead leave all slots to the others.
+
+mod records;
+
+use chappe_crashsim::{Search, World, reached};
+use chappe_plat::atomic::{AtomicU32, Ordering};
+use chappe_sync::record::Shape;
+use records::{LAST, Stage, Way, explored, fill, look, receive, record, ring};
+use std::cell::Cell;
+
+/// A first lap that lets the lap end soon, or half of it, or that of a 32-bit cursor.
+const EDGES: [u64; 4] = [0, (1 << 45) - 1, (1 << 44) - 1, (1 << 32) - 1];
+
+fn many(slots: u32) -> Shape {
+    Shape::many(slots, 16, 8)
+}
+
+/// Two senders and a receiver, by copies.
+fn copies(world: &World, slots: u32, lap: u64) {
+    let stage = Stage::new(world, many(slots), lap);
+    stage.does(world, "one", 1, |s| (0..2).for_each(|i| _ = s.send(1, 100 + i)));
+    stage.does(world, "other", 2, |s| _ = s.send(2, 200));
+    stage.does(world, "receiver", 3, |s| (0..2).for_each(|_| _ = s.receive(3)));
+    stage.recoverers(world, &[1, 2], false);
+    stage.finally(world);
+}
+
+#[test]
+fn what_is_sent_comes_once_and_whole() {
+    let way = Way { kills: 2, schedules: 20_000 };
+    for (slots, lap) in [1, 2, 3, 2].into_iter().zip(EDGES) {
+        let outcomes = ["empty", "past a stopped one", "past a dead one"];
+        explored(&format!("record_copies_{slots}_{}", lap % 10), &way, |w| copies(w, slots, lap), &outcomes);
+    }
+}
+
+/// Two senders, one of which writes in place, and two receivers.
+fn places(world: &World, slots: u32) {
+    let stage = Stage::new(world, many(slots), 0);
+    stage.does(world, "in place", 1, |s| {
+        _ = s.send_in_place(1, 100);
+        _ = s.send_in_place(1, 101);
+    });
+    stage.does(world, "other", 2, |s| {
+        _ = s.send(2, 200);
+        if let Some(slot) = s.ring.reserve(2) {
+            s.ring.abandon(slot);
+        }
+        _ = s.send(2, 201);
+    });
+    stage.does(world, "receiver", 3, |s| _ = (s.receive(3), s.receive(3)));
+    stage.recoverers(world, &[1, 2], false);
+    stage.finally(world);
+}
+
+#[test]
+fn what_was_passed_over_is_sent_elsewhere() {
+    let way = Way { kills: 2, schedules: 20_000 };
+    for slots in 1..=3 {
+        explored(&format!("record_places_{slots}"), &way, |w| places(w, slots), &["past a stopped one"]);
+    }
+}
+
+/// Two receivers look at what is there in place; whoever recovers may die as well.
+fn loans(world: &World, shape: Shape) {
+    let stage = Stage::new(world, shape, EDGES[1]);
+    stage.prefill(2);
+    stage.does(world, "one", 1, |s| _ = s.borrow_and_release(1));
+    stage.does(world, "other", 2, |s| _ = (s.borrow_and_release(2), s.borrow_and_release(2)));
+    stage.recoverers(world, &[1, 2], true);
+    stage.finally(world);
+}
+
+#[test]
+fn what_a_dead_receiver_had_comes_once_more() {
+    let way = Way { kills: 3, schedules: 30_000 };
+    for slots in 2..=3 {
+        explored(&format!("record_loans_{slots}"), &way, |w| loans(w, many(slots)), &["again", "dropped"]);
+    }
+}
+
+#[test]
+fn what_a_dead_receiver_had_is_dropped_where_that_was_asked_for() {
+    let way = Way { kills: 3, schedules: 20_000 };
+    explored("record_drops", &way, |w| loans(w, Shape { drops: true, ..many(2) }), &["dropped"]);
+}
+
+/// One has borrowed a record beforehand, and is killed, or stopped, or gives it back late; others go round the ring.
+fn round(world: &World, slots: u32) {
+    let stage = Stage::new(world, many(slots), EDGES[1]);
+    stage.prefill(u64::from(slots));
+    let p = stage.member(world, "slow", 1);
+    let borrowed = p.before(|| stage.borrow(1)).expect("a record");
+    p.run(move || stage.release(1, borrowed));
+    stage.does(world, "sender", 2, |s| (0..2).for_each(|i| _ = s.send(2, 200 + i)));
+    stage.does(world, "receiver", 3, move |s| (0..slots).for_each(|_| _ = s.receive(3)));
+    stage.recoverers(world, &[1], true);
+    stage.finally(world);
+}
+
+#[test]
+fn who_has_a_slot_holds_up_nobody() {
+    let way = Way { kills: 2, schedules: 20_000 };
+    for slots in 2..=3 {
+        explored(&format!("record_round_{slots}"), &way, |w| round(w, slots), &["again", "full", "past a stopped one"]);
+    }
+}
+
+/// Ends that only one may have.
+fn ends(world: &World, one_sender: bool, one_receiver: bool) {
+    let stage = Stage::new(world, Shape { one_sender, one_receiver, ..many(2) }, EDGES[1]);
+    stage.prefill(1);
+    stage.does(world, "sender", 1, |s| (0..2).for_each(|i| _ = s.send_in_place(1, 100 + i)));
+    if !one_sender {
+        stage.does(world, "second", 2, |s| _ = s.send(2, 200));
+    }
+    stage.does(world, "receiver", 3, |s| _ = (s.borrow_and_release(3), s.receive(3)));
+    if !one_receiver {
+        stage.does(world, "another", 4, |s| _ = s.borrow_and_release(4));
+    }
+    stage.recoverers(world, &[1, 2, 3, 4], false);
+    stage.finally(world);
+}
+
+#[test]
+fn an_end_that_only_one_has_promises_the_same() {
+    let way = Way { kills: 2, schedules: 15_000 };
+    for (name, one_sender, one_receiver) in [("spmc", true, false), ("mpsc", false, true), ("spsc", true, true)] {
+        explored(&format!("record_{name}"), &way, |w| ends(w, one_sender, one_receiver), &["past a dead one"]);
+    }
+}
+
+/// A member has died with a record borrowed, and the ring has room besides. That record comes again, though nobody tells who
+/// looks for it, and recoverers die; meanwhile it keeps nobody from sending. Where all is quiet nobody sends.
+fn orphan(world: &World, quiet: bool) {
+    let ring = ring(world, many(3), EDGES[1]);
+    let send = move |message| {
+        let (bytes, len) = record(message);
+        assert!(ring.try_send(LAST, &bytes[..len]), "no hole for {message}");
+    };
+    (900..903).for_each(send);
+    assert_eq!(receive(&ring), Some((900, false)));
+    let _dead = ring.borrow(1).expect("a record");
+    assert_eq!(receive(&ring), Some((902, false)));
+    world.process("recoverer", move || ring.recover(1, || true)).immortal();
+    if !quiet {
+        world.process("another", move || ring.recover(1, || true));
+        world.process("sender", move || (100..102).for_each(send)).immortal();
+    }
+    let got = world.share(Cell::new(None));
+    world.process("receiver", move || got.set(receive(&ring))).immortal();
+    world.prepare("last").last().run(move || {
+        let mut all: Vec<_> = got.get().into_iter().chain(std::iter::from_fn(|| receive(&ring))).collect();
+        if got.get() == Some((901, true)) {
+            reached("soon");
+        }
+        all.sort_unstable();
+        let sent: &[_] = if quiet { &[] } else { &[(100, false), (101, false)] };
+        assert_eq!(all, [sent, &[(901, true)]].concat());
+    });
+}
+
+#[test]
+fn what_comes_again_is_found_and_keeps_nobody_from_sending() {
+    let way = Way { kills: 1, schedules: 40_000 };
+    explored("record_orphan", &way, |w| orphan(w, false), &["soon"]);
+    explored("record_orphan_quiet", &way, |w| orphan(w, true), &["soon"]);
+}
+
+/// All but the own slot of one who was passed over are in use, by others who do nothing. Its own will do.
+fn own_slot(world: &World, slots: u32) {
+    let ring = ring(world, many(slots), EDGES[1]);
+    let slot = ring.reserve(1).expect("a hole");
+    let len = fill(&ring, &slot, 100);
+    for i in 1..u64::from(slots) {
+        let (bytes, len) = record(900 + i);
+        assert!(ring.try_send(LAST, &bytes[..len]));
+        let _idle = ring.borrow(2).expect("what was just sent");
+    }
+    world.process("passed over", move || ring.commit(slot, len).expect("its own slot")).immortal();
+    let got = world.share(Cell::new(None));
+    world.process("receiver", move || got.set(receive(&ring))).immortal();
+    world.prepare("last").last().run(move || assert_eq!(got.get().or_else(|| receive(&ring)), Some((100, false))));
+}
+
+#[test]
+fn who_was_passed_over_may_use_its_own_slot() {
+    for slots in 2..=3 {
+        Search::depth(&format!("record_own_{slots}"), 4).run(|world: &World| own_slot(world, slots)).assert_clean();
+    }
+}
+
+/// A member has died with a record borrowed. One recovers it, and may come late, or die; another one does so, gives its number
+/// to somebody new, who borrows what comes next into the same slot, and recovers a second dead member meanwhile.
+fn renumbered(world: &World, drops: bool) {
+    let ring = ring(world, Shape { drops, ..many(2) }, EDGES[1]);
+    let send = move |message| {
+        let (bytes, len) = record(message);
+        assert!(ring.try_send(LAST, &bytes[..len]), "no hole for {message}");
+    };
+    send(900);
+    send(901);
+    let _dead = (ring.borrow(1).expect("a record"), ring.borrow(2).expect("a record"));
+    let generation = world.share(AtomicU32::new(1));
+    world.process("late", move || ring.recover(1, || generation.load(Ordering::SeqCst) == 1));
+    let other = world.prepare("other").immortal();
+    other.run(move || {
+        ring.recover(1, || generation.load(Ordering::SeqCst) == 1);
+        generation.store(2, Ordering::SeqCst);
+        if !drops {
+            assert_eq!(receive(&ring), Some((900, true)));
+        }
+        send(902);
+        let borrowed = ring.borrow(1).expect("what was just sent");
+        ring.recover(2, || true);
+        let again = if drops { None } else { Some((901, true)) };
+        assert_eq!(receive(&ring), again);
+        assert_eq!(look(&ring, &borrowed), 902);
+        assert!(ring.release(borrowed), "it was taken away from its new owner");
+    });
+    world.prepare("last").last().run(move || {
+        assert_eq!(receive(&ring), None);
+        assert_eq!(ring.dropped(), if drops { 2 } else { 0 });
+        reached("renumbered");
+    });
+}
+
+#[test]
+fn a_late_recoverer_harms_nobody_who_has_the_number_now() {
+    for (name, drops) in [("again", false), ("drops", true)] {
+        for search in [
+            Search::depth(&format!("record_number_{name}_depth"), 4).schedules(60_000),
+            Search::depth(&format!("record_number_{name}_kill"), 3).kills(1).schedules(60_000),
+            Search::priorities(&format!("record_number_{name}_stop"), 5).stops(1).resume().schedules(20_000),
+        ] {
+            search.run(|world: &World| renumbered(world, drops)).assert_clean().assert_reached(&["renumbered"]);
+        }
+    }
+}
+
+/// Hints that somebody left far behind, who was stopped before it stored them.
+fn far_behind(world: &World, filled: u64) {
+    let stage = Stage::new(world, many(3), 1 << 40);
+    stage.prefill(filled);
+    let (tail, head) = stage.ring.hints();
+    tail.store(1, Ordering::SeqCst);
+    head.store(2, Ordering::SeqCst);
+    world.steps_at_most(1_000);
+    stage.does(world, "sender", 1, |s| _ = s.send(1, 100));
+    stage.does(world, "receiver", 2, |s| _ = s.receive(2));
+    stage.finally(world);
+}
+
+#[test]
+fn a_hint_that_is_far_behind_is_no_long_way() {
+    let way = Way { kills: 1, schedules: 5_000 };
+    for filled in 0..=3 {
+        explored(&format!("record_hints_{filled}"), &way, |w| far_behind(w, filled), &[]);
+    }
+}

@@ -1,0 +1,386 @@
+//! Tubes of threads, explored: who waits at an end is told. What must hold: nobody sleeps while there is something for him, each
+//! message is received once, in its sender's order, a choice does one thing, and whoever stops in the middle holds up nobody who
+//! need not wait for just this.
+
+mod crash;
+
+use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
+use chappe_plat::clock;
+use chappe_sync::model::{Actor, Arms, End, Got, SemaphoreAt, TubeAt};
+use crash::Stage;
+use std::cell::RefCell;
+
+/// What tubes of a world there are.
+const SLOTS: usize = 2;
+
+#[derive(Clone, Copy)]
+struct Scene {
+    stage: Stage,
+    tubes: [Shared<TubeAt>; 2],
+    /// What was sent for sure, and what was received by whom.
+    sent: Shared<RefCell<Vec<u64>>>,
+    received: Shared<RefCell<Vec<(u32, u64)>>>,
+}
+
+/// What a thread does.
+#[derive(Clone, Copy)]
+enum Act {
+    /// Sends this, however long it takes. To the first tube, or the second.
+    Send(usize, u64),
+    /// Receives, however long it takes.
+    Recv(usize),
+    /// Sends, or gives up soon.
+    Hasty(usize, u64),
+    /// Receives, or gives up soon.
+    HastyRecv(usize),
+    /// Receives from either.
+    Either,
+    /// Sends this to the first, or receives from the second.
+    Both(u64),
+    /// Sends this to the second, or receives from the first.
+    Cross(u64),
+    /// Sends this to the first, or receives from it.
+    Turn(u64),
+    /// Waits until the first has something, and does not take it.
+    Look(usize),
+    /// The last one to send has gone.
+    NoSender(usize),
+    /// The last one to receive has gone.
+    NoReceiver(usize),
+}
+
+use Act::*;
+
+impl Scene {
+    fn new(world: &World, members: u32, make: [&dyn Fn(&Stage) -> TubeAt; 2]) -> Scene {
+        let (stage, _) = Stage::new(world, members, &[], 6);
+        let tubes = make.map(|make| world.share(make(&stage)));
+        for (tube, name) in tubes.iter().zip(["one", "two"]) {
+            for (object, end) in tube.objects().into_iter().zip(["senders", "receivers"]) {
+                world.name(&stage.map.object(object).waiting[0], format!("{end} waiting at {name}"));
+            }
+        }
+        Scene { stage, tubes, sent: world.share(RefCell::default()), received: world.share(RefCell::default()) }
+    }
+
+    fn sent(&self, message: u64, how: Got) {
+        match how {
+            Got::Sent => self.sent.borrow_mut().push(message),
+            Got::Nothing => reached("gave up"),
+            Got::Gone => reached("nobody receives"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn received(&self, tube: &TubeAt, how: Got) {
+        match how {
+            Got::Message(message) => self.received.borrow_mut().push((chappe_plat::process::pid(), message)),
+            Got::Nothing => reached("gave up"),
+            Got::Gone => {
+                reached("nobody sends");
+                assert_eq!(tube.try_recv(), Got::Gone, "there was a message");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn act(&self, me: &Actor, act: Act) {
+        let [one, two] = &self.tubes;
+        let soon = || Some(clock::now() + 1000);
+        let choose = |arms: Vec<End<'_>>, message: u64| {
+            let which = arms.clone();
+            let (at, how) = me.talt(&Arms(arms), None);
+            match which[at] {
+                End::Recv(tube) => self.received(tube, how),
+                _ => self.sent(message, how),
+            }
+        };
+        match act {
+            Send(tube, message) => self.sent(message, me.send(&self.tubes[tube], message, None)),
+            Recv(tube) => self.received(&self.tubes[tube], me.recv(&self.tubes[tube], None)),
+            Hasty(tube, message) => self.sent(message, me.send(&self.tubes[tube], message, soon())),
+            HastyRecv(tube) => self.received(&self.tubes[tube], me.recv(&self.tubes[tube], soon())),
+            Either => choose(vec![End::Recv(one), End::Recv(two)], 0),
+            Both(message) => choose(vec![End::Send(one, message), End::Recv(two)], message),
+            Cross(message) => choose(vec![End::Recv(one), End::Send(two, message)], message),
+            Turn(message) => choose(vec![End::Send(one, message), End::Recv(one)], message),
+            Look(tube) => assert_eq!(me.ready(&Arms(vec![End::Recv(&self.tubes[tube])]), None), Got::Ready(0)),
+            NoSender(tube) => self.tubes[tube].no_sender(),
+            NoReceiver(tube) => self.tubes[tube].no_receiver(),
+        }
+    }
+
+    /// A thread that does these things.
+    fn thread(&self, world: &World, name: &'static str, acts: &[Act]) -> Process {
+        let p = world.prepare(name);
+        let me = self.stage.member(p, name);
+        let (scene, acts) = (*self, acts.to_vec());
+        self.stage.lasting(p, move || {
+            acts.iter().for_each(|act| scene.act(&me, *act));
+            reached(name);
+        })
+    }
+
+    /// At the end: everything that was sent has come, once, in order; and nobody's bit stands.
+    fn settled(&self) {
+        for tube in &self.tubes {
+            while let got @ Got::Message(_) = tube.try_recv() {
+                self.received(tube, got);
+            }
+            for object in tube.objects() {
+                assert!(!self.stage.map.anybody_waits(object), "somebody's wait bit still stands");
+            }
+        }
+        let (sent, received) = (self.sent.borrow(), self.received.borrow());
+        let mut all: Vec<u64> = received.iter().map(|(_, message)| *message).collect();
+        for (i, (who, message)) in received.iter().enumerate() {
+            let overtaken = |(by, other): &(u32, u64)| by == who && other / 10 == message / 10 && other > message;
+            assert!(!received[..i].iter().any(overtaken), "{message} came too late: {received:?}");
+        }
+        let mut sent = sent.clone();
+        all.sort_unstable();
+        sent.sort_unstable();
+        assert_eq!(all, sent, "received, and sent");
+    }
+}
+
+type Threads<'a> = &'a [(&'static str, &'a [Act])];
+
+/// A world of such tubes and threads, all of which come to their end.
+fn explored_as(name: &str, make: [&(dyn Fn(&Stage) -> TubeAt + Sync); 2], threads: Threads<'_>, also: &[&str]) {
+    let world = |world: &World| {
+        let scene = Scene::new(world, threads.len() as u32 + 1, make.map(|m| m as &dyn Fn(&Stage) -> TubeAt));
+        for (name, acts) in threads {
+            scene.thread(world, name, acts);
+        }
+        world.prepare("last").last().run(move || scene.settled());
+    };
+    let all = [
+        Search::depth(&format!("{name}_depth"), 3).schedules(15_000),
+        Search::sweep(&format!("{name}_stop")).stops(1).resume(),
+        Search::depth(&format!("{name}_stop_depth"), 2).stops(1).resume().schedules(10_000),
+        Search::priorities(&format!("{name}_pct"), 4).stops(1).resume().schedules(10_000),
+    ]
+    .map(|search| search.run(world));
+    for report in &all {
+        report.assert_clean();
+    }
+    let outcomes = threads.iter().map(|(name, _)| *name).chain(also.iter().copied());
+    let missed: Vec<_> = outcomes.filter(|o| !all.iter().any(|r| r.outcomes().contains_key(*o))).collect();
+    assert!(missed.is_empty() || std::env::var_os("CRASHSIM_REPLAY").is_some(), "{name} never came to {missed:?}");
+}
+
+fn one(stage: &Stage) -> TubeAt {
+    TubeAt::bounded(stage.map, 1)
+}
+
+fn few(stage: &Stage) -> TubeAt {
+    TubeAt::bounded(stage.map, SLOTS)
+}
+
+fn many(stage: &Stage) -> TubeAt {
+    TubeAt::unbounded(stage.map)
+}
+
+fn line(stage: &Stage) -> TubeAt {
+    TubeAt::line(stage.map, 1)
+}
+
+fn none(stage: &Stage) -> TubeAt {
+    TubeAt::bounded(stage.map, 0)
+}
+
+#[test]
+fn a_single_message_wakes_who_waits() {
+    let threads: Threads<'_> = &[("sender", &[Send(0, 10)]), ("receiver", &[Recv(0)])];
+    explored_as("single_one", [&one, &one], threads, &[]);
+    explored_as("single_many", [&many, &many], threads, &[]);
+    explored_as("single_line", [&line, &line], threads, &[]);
+    explored_as("single_none", [&none, &none], threads, &[]);
+}
+
+#[test]
+fn a_hole_wakes_who_waits_and_each_message_one() {
+    let more: Threads<'_> = &[("sender", &[Send(0, 10), Send(0, 11), Send(0, 12)]), ("receiver", &[Recv(0); 3])];
+    explored_as("holes_one", [&one, &one], more, &[]);
+    explored_as("holes_few", [&few, &few], more, &[]);
+    explored_as("holes_line", [&line, &line], more, &[]);
+    explored_as("holes_none", [&none, &none], more, &[]);
+    let crowd: Threads<'_> = &[
+        ("sender", &[Send(0, 10), Send(0, 11)]),
+        ("another", &[Send(0, 20)]),
+        ("receiver", &[Recv(0), Recv(0)]),
+        ("one more", &[Recv(0)]),
+    ];
+    explored_as("crowd_one", [&one, &one], crowd, &[]);
+    explored_as("crowd_few", [&few, &few], crowd, &[]);
+    explored_as("crowd_many", [&many, &many], crowd, &[]);
+    explored_as("crowd_none", [&none, &none], crowd, &[]);
+}
+
+/// Two wait to receive, and two come to send: the later of them tells one of the two, who meets the other sender, which was about
+/// to look itself.
+#[test]
+fn who_was_told_for_anothers_sake_tells_the_next() {
+    let world = |world: &World| {
+        let scene = Scene::new(world, 5, [&none, &none]);
+        for (name, act) in [("one", Recv(0)), ("other", Recv(0)), ("early", Send(0, 10)), ("late", Send(0, 20))] {
+            scene.thread(world, name, &[act]);
+        }
+        world.prepare("last").last().run(move || scene.settled());
+    };
+    for changes in [5, 6, 7] {
+        Search::priorities(&format!("rematch_{changes}"), changes).schedules(40_000).run(world).assert_clean();
+    }
+}
+
+#[test]
+fn who_gives_up_takes_nothing_along() {
+    let threads: Threads<'_> =
+        &[("sender", &[Send(0, 10), Hasty(0, 11)]), ("hasty", &[HastyRecv(0)]), ("receiver", &[HastyRecv(0)])];
+    let threads_one: Threads<'_> =
+        &[("sender", &[Hasty(0, 10), Hasty(0, 11)]), ("hasty", &[HastyRecv(0)]), ("receiver", &[HastyRecv(0)])];
+    explored_as("hasty_few", [&few, &few], threads, &["gave up"]);
+    explored_as("hasty_none", [&none, &none], threads_one, &["gave up"]);
+}
+
+#[test]
+fn a_choice_does_one_thing() {
+    let either: Threads<'_> =
+        &[("sender", &[Send(0, 10)]), ("another", &[Send(1, 20)]), ("chooser", &[Either]), ("one more", &[Either])];
+    explored_as("either_one", [&one, &one], either, &[]);
+    explored_as("either_mixed", [&none, &one], either, &[]);
+    explored_as("either_none", [&none, &none], either, &[]);
+}
+
+#[test]
+fn choices_meet_choices_in_both_directions() {
+    let cross: Threads<'_> = &[("one", &[Both(10)]), ("other", &[Cross(20)])];
+    explored_as("cross_none", [&none, &none], cross, &[]);
+    explored_as("cross_mixed", [&none, &one], cross, &[]);
+    explored_as("cross_one", [&one, &one], cross, &[]);
+    let three: Threads<'_> = &[("one", &[Both(10), Cross(11)]), ("other", &[Cross(20), Both(21)])];
+    explored_as("cross_twice", [&none, &none], three, &[]);
+    // Both ends of one tube: nobody meets himself.
+    let turn: Threads<'_> = &[("one", &[Turn(10)]), ("other", &[Turn(20)])];
+    explored_as("turn_none", [&none, &none], turn, &[]);
+    let turns: Threads<'_> =
+        &[("one", &[Turn(10)]), ("other", &[Turn(20)]), ("third", &[Turn(30)]), ("fourth", &[Turn(40)])];
+    explored_as("turns_none", [&none, &none], turns, &[]);
+}
+
+#[test]
+fn who_only_looks_takes_nothing_and_keeps_it_from_nobody() {
+    let threads: Threads<'_> = &[
+        ("sender", &[Send(0, 10)]),
+        ("looker", &[Look(0), Recv(0)]),
+        ("receiver", &[HastyRecv(0)]),
+        ("late", &[Send(0, 20)]),
+    ];
+    explored_as("look_few", [&few, &few], threads, &[]);
+    let threads: Threads<'_> = &[("sender", &[Send(0, 10)]), ("looker", &[Look(0), Recv(0)])];
+    explored_as("look_none", [&none, &none], threads, &[]);
+    // The message may have gone before it was seen; then another is.
+    let again: Threads<'_> =
+        &[("sender", &[Send(0, 10), Send(0, 11)]), ("looker", &[Look(0), Recv(0)]), ("receiver", &[Recv(0)])];
+    explored_as("look_on", [&one, &one], again, &[]);
+}
+
+#[test]
+fn an_end_that_goes_is_told_to_all_who_wait() {
+    let closing: Threads<'_> =
+        &[("sender", &[Send(0, 10), NoSender(0)]), ("receiver", &[Recv(0), Recv(0)]), ("one more", &[Recv(0)])];
+    explored_as("gone_few", [&few, &few], closing, &["nobody sends"]);
+    explored_as("gone_none", [&none, &none], closing, &["nobody sends"]);
+    explored_as("gone_many", [&many, &many], closing, &["nobody sends"]);
+    let chosen: Threads<'_> =
+        &[("sender", &[Send(0, 10), NoSender(0)]), ("chooser", &[Either]), ("one more", &[Either])];
+    explored_as("gone_chosen", [&few, &few], chosen, &["nobody sends"]);
+    let left: Threads<'_> = &[("receiver", &[Recv(0), NoReceiver(0)]), ("sender", &[Send(0, 10), Send(0, 11)])];
+    explored_as("left_none", [&none, &none], left, &["nobody receives"]);
+}
+
+/// A unit of a semaphore, or a message: both come, and each wakes one.
+fn unit_or_message(world: &World) {
+    let scene = Scene::new(world, 6, [&one, &one]);
+    let semaphore = SemaphoreAt::make(scene.stage.map, "s", 0, false).expect("a semaphore");
+    for name in ["one", "other"] {
+        let p = world.prepare(name);
+        let me = scene.stage.member(p, name);
+        scene.stage.lasting(p, move || {
+            let (_, how) = me.talt(&Arms(vec![End::Down(&semaphore), End::Recv(&scene.tubes[0])]), None);
+            match how {
+                Got::Down => reached("a unit"),
+                how => scene.received(&scene.tubes[0], how),
+            }
+        });
+    }
+    scene.thread(world, "sender", &[Send(0, 10)]);
+    let p = world.prepare("upper");
+    scene.stage.member(p, "upper");
+    scene.stage.lasting(p, move || assert!(semaphore.up(1)));
+    world.prepare("last").last().run(move || {
+        scene.settled();
+        assert_eq!((semaphore.units(), scene.received.borrow().len()), (0, 1), "a unit and a message for two");
+    });
+}
+
+#[test]
+fn units_and_messages_wake_one_each() {
+    for search in [
+        Search::depth("unit_depth", 3).schedules(30_000),
+        Search::sweep("unit_stop").stops(1).resume(),
+        Search::priorities("unit_pct", 4).stops(1).resume().schedules(20_000),
+    ] {
+        search.run(unit_or_message).assert_clean();
+    }
+}
+
+/// One of two senders is stopped for good, anywhere: the other one's message comes all the same.
+fn past_a_stopped_teller(world: &World) {
+    let scene = Scene::new(world, 4, [&few, &few]);
+    scene.thread(world, "sender", &[Send(0, 10)]);
+    for (name, act) in [("another", Send(0, 20)), ("receiver", Recv(0))] {
+        scene.thread(world, name, &[act]).immortal();
+    }
+}
+
+#[test]
+fn who_is_stopped_before_it_wakes_holds_up_nobody_whom_another_would_wake() {
+    for search in [
+        Search::sweep("teller_stop").stops(1),
+        Search::depth("teller_depth", 2).stops(1).schedules(30_000),
+        Search::priorities("teller_pct", 4).stops(1).schedules(20_000),
+    ] {
+        let report = search.run(past_a_stopped_teller);
+        report.assert_clean();
+        assert!(report.outcomes().contains_key("receiver"));
+    }
+}
+
+/// A thread ends without unwinding anywhere in a send; who waits is woken if the message is there.
+fn ends_in_the_middle(world: &World) {
+    let scene = Scene::new(world, 8, [&few, &few]);
+    let p = world.prepare("sender");
+    let me = scene.stage.member(p, "sender");
+    let sender = p.run(move || _ = me.send(&scene.tubes[0], 10, None));
+    let receiver = world.prepare("receiver");
+    let me = scene.stage.member(receiver, "receiver");
+    scene.stage.reaper(receiver.run(move || {
+        assert_eq!(me.recv(&scene.tubes[0], None), Got::Message(10));
+        reached("received");
+    }));
+    world.may_wait(move || sender.fate() == Fate::Killed && scene.tubes[0].try_recv() == Got::Nothing);
+}
+
+#[test]
+fn who_waits_is_woken_though_the_sender_ended_before_it_told() {
+    let all = [
+        Search::sweep("ends_sweep").kills(1).run(ends_in_the_middle),
+        Search::depth("ends_depth", 2).kills(1).schedules(20_000).run(ends_in_the_middle),
+    ];
+    for report in &all {
+        report.assert_clean();
+        assert!(report.outcomes().contains_key("received"));
+    }
+}

@@ -1,0 +1,45 @@
+//! The ends of tubes under loom: of who waits and who sends, one sees the other. The asymmetric fence is two full ones here.
+
+#[path = "loom/arena.rs"]
+mod arena;
+#[allow(dead_code, reason = "two threads are enough here")]
+mod loom;
+
+use arena::arena;
+use chappe_plat::explore::together;
+use chappe_sync::model::{Got, TubeAt};
+use loom::two_reach;
+
+#[derive(Clone, Copy)]
+struct Scene {
+    tube: &'static TubeAt,
+}
+
+fn scene(make: impl Fn(&'static chappe_arena::Map) -> TubeAt) -> Scene {
+    let tube: &'static TubeAt = Box::leak(Box::new(make(arena().0)));
+    // Every word is touched while the scene is set up.
+    assert!(!tube.send_and_look(1));
+    assert_eq!(tube.try_recv(), Got::Message(1));
+    Scene { tube }
+}
+
+fn ring() -> Scene {
+    scene(|map| TubeAt::bounded(map, 2))
+}
+
+fn line() -> Scene {
+    scene(|map| TubeAt::line(map, 2))
+}
+
+fn one_sees_the_other(s: Scene) -> (bool, bool) {
+    let [told, saw]: [u64; 2] =
+        together(s, [|s: Scene| s.tube.send_and_look(2).into(), |s| s.tube.begin_to_wait().into()]);
+    (told == 1, saw == 1)
+}
+
+#[test]
+fn who_waits_sees_the_message_or_is_seen() {
+    let all = [(false, true), (true, false), (true, true)];
+    two_reach(3, ring, one_sees_the_other, all);
+    two_reach(3, line, one_sees_the_other, all);
+}
