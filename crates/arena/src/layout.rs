@@ -13,7 +13,7 @@
 //!
 //! An object carries one word of state and the wait set of the first 256 members inside it, so that a pool of
 //! one permit, a semaphore or a mutex is 128 bytes; a pool's further cells come from the table in extents,
-//! further members' bits from the wait sets behind, the data that a named mutex guards from the blocks. A slot is an
+//! further members' bits from the wait sets behind, the data that a named mutex guards and a named tube's slots from the blocks. A slot is an
 //! object for ever, a cell a cell, a block a block.
 //!
 //! A slot may be used again for an object of another kind while somebody still has the old one in hand. So the low
@@ -24,7 +24,7 @@
 //! | pool | 0 to 3 | the owner cell |
 //! | semaphore | 4 | units |
 //! | mutex | 5 to 7 | the mutex |
-//! | condition variable, end of a tube | 7, by nobody | never changed |
+//! | condition variable, tube, end of a tube | 7, by nobody | never changed |
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::life::LifeLock;
@@ -32,7 +32,7 @@ use chappe_plat::life::LifeLock;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The layout described here. Any change of any offset is another number.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -160,13 +160,15 @@ pub struct Object {
     pub head: AtomicU64,
     /// Its state; of a pool, the first cell.
     pub slot: Slot,
-    /// Pools: how many permits it has. Semaphores: 1 if waiters may be overtaken. Mutexes: bytes of data.
+    /// Pools: how many permits it has. Semaphores: 1 if waiters may be overtaken. Mutexes: bytes of data. Tubes: blocks. Ends of
+    /// tubes: the tube's generation.
     pub permits: AtomicU32,
-    /// One more than the index of a pool's first extent of further cells, or of a mutex's first block; 0 for none.
+    /// One more than the index of a pool's first extent of further cells, or of a mutex's or tube's first block; 0 for none.
     pub more: AtomicU32,
     /// One bit a member that waits here, for the first [`INLINE_MEMBERS`].
     pub waiting: [AtomicU64; 4],
-    /// Pools: where a free permit was last seen, a hint. Mutexes: a hash of the data's type.
+    /// Pools: where a free permit was last seen, a hint. Mutexes: a hash of the data's type. Ends of tubes: one more than the
+    /// index of their tube, if it has a name.
     pub hint: AtomicU32,
     /// Zero.
     pub pad0: AtomicU32,
@@ -270,6 +272,8 @@ pub enum Kind {
     Condvar = 4,
     /// Who waits at an end of a tube.
     End = 5,
+    /// A channel between processes.
+    Tube = 6,
 }
 
 impl Kind {
@@ -281,6 +285,7 @@ impl Kind {
             Kind::Mutex => "mutex",
             Kind::Condvar => "condition variable",
             Kind::End => "end of a tube",
+            Kind::Tube => "tube",
         }
     }
 }
@@ -326,6 +331,7 @@ impl Head {
             3 => Some(Kind::Mutex),
             4 => Some(Kind::Condvar),
             5 => Some(Kind::End),
+            6 => Some(Kind::Tube),
             _ => None,
         }
     }

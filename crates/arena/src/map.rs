@@ -33,6 +33,8 @@ pub struct Hooks {
     pub recover: fn(&'static Map, u32, u32),
     /// Has those look again whom the dead may have been about to tell something. Idempotent.
     pub stir: fn(&'static Map),
+    /// Takes away what only the owner of a member's life word may: `(map, member)`. After `recover`.
+    pub clear: fn(&Map, u32),
     /// Wakes all who wait on an object that is dead. Idempotent.
     pub bury: fn(&'static Map, u32),
     /// Whether somebody still uses what is in the slot of an object that was removed.

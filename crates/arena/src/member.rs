@@ -328,6 +328,7 @@ impl Map {
     }
 
     fn clear_bits(&self, i: u32) {
+        (self.hooks.clear)(self, i);
         let (word, bit) = (i as usize / 64, 1u64 << (i % 64));
         for o in 0..self.objects_used() {
             let w = self.waiting(o, word);

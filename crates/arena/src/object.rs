@@ -14,7 +14,7 @@
 //!   bit, then looks at the head; the remover changes the head, then looks at the bits.
 //!
 //! - I5: blocks are owned as cells are, I2; those of one object are neighbours.
-//! - I6: nor while it is used: somebody may still have the data of a mutex that was removed under it by force.
+//! - I6: nor while it is used: somebody may still have the data of a mutex, or use a tube, that was removed under it by force.
 //!
 //! Searching takes no lock and makes no system call.
 

@@ -139,6 +139,21 @@ pub enum Command {
     /// acquire`.
     #[command(subcommand, visible_alias = "semaphore")]
     Sem(SemCommand),
+    /// Make, seal or remove a tube: a channel of records between processes
+    #[command(subcommand)]
+    Tube(TubeCommand),
+    /// Send what comes on stdin to a tube, as records
+    ///
+    /// Waits for the first receiver, and while the tube is full. Whatever was sent is there for whoever receives, also when this command is killed; a record
+    /// is sent whole or not at all. When it ends, receivers learn that there is no sender any more.
+    #[command(after_long_help = SEND_END)]
+    Send(Send),
+    /// Receive from whichever of some tubes has a record, and write it to stdout
+    ///
+    /// Waits for the first record, and ends when the tubes are empty and nobody sends any more. A record is written before it is taken off: if this command is
+    /// killed in between, another one gets it once more.
+    #[command(after_long_help = RECV_END, visible_alias = "receive")]
+    Recv(Recv),
     /// Make, resize or remove a pool
     #[command(subcommand)]
     Pool(PoolCommand),
@@ -336,6 +351,125 @@ With --json:
     \"held_ms\": N, \"left_running\": N, \"taken_away\": BOOL,
     \"clients\": N, \"most_at_once\": N, \"recovered\": N}
   {\"error\": TEXT, \"status\": N or null}";
+
+/// `chappe tube`.
+#[derive(Subcommand, Debug)]
+pub enum TubeCommand {
+    /// Make a tube
+    ///
+    /// JSON: {"name": TEXT, "slots": N, "size": N, "kind": TEXT, "bytes": N}
+    Create {
+        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be
+        name: String,
+        /// The most bytes that one record can have
+        #[arg(long, short, value_name = "BYTES", default_value_t = 65536)]
+        size: u64,
+        /// How many records it has room for
+        #[arg(long, short = 'm', value_name = "N", default_value_t = 16)]
+        slots: u64,
+        /// How many processes may send to it and receive from it: one or many
+        #[arg(long, short, value_enum, default_value_t = Ends::Mpmc)]
+        kind: Ends,
+        /// Drop a record whose receiver dies with it, instead of delivering it once more
+        #[arg(long)]
+        drops: bool,
+    },
+    /// Let no sender come any more; what is in the tube is still received
+    ///
+    /// JSON: {"sealed": TEXT}
+    Seal {
+        /// The tube
+        name: String,
+    },
+    /// Remove a tube that nobody uses
+    ///
+    /// JSON: {"removed": TEXT}
+    Rm {
+        /// The tube
+        name: String,
+        /// Also one in use, and what is in it: who waits gets an error
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// How many a tube has at each end.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub enum Ends {
+    /// One sender, one receiver.
+    Spsc,
+    /// Many senders, one receiver.
+    Mpsc,
+    /// One sender, many receivers.
+    Spmc,
+    /// Many of both.
+    Mpmc,
+}
+
+/// `chappe send`.
+#[derive(clap::Args, Debug)]
+pub struct Send {
+    /// The tube
+    pub name: String,
+    /// Each line is a record, without its end
+    #[arg(long, short, conflicts_with = "records")]
+    pub lines: bool,
+    /// Each record has all the bytes that the tube's can have; an error if the last one has fewer
+    #[arg(long, short)]
+    pub records: bool,
+    /// Go on when nobody receives any more: somebody may come
+    #[arg(long, short)]
+    pub follow: bool,
+}
+
+const SEND_END: &str = "\
+Without --lines and --records stdin is a stream: it goes in records of the
+tube's size, the last one shorter, and `chappe recv` puts it together.
+
+Exit status:
+  0  all of it was sent
+  1  not all: stderr says how much was, and what became of the rest
+
+With --json:
+  {\"name\": TEXT, \"records\": N, \"bytes\": N, \"ms\": N} on stdout at the end";
+
+/// `chappe recv`.
+#[derive(clap::Args, Debug)]
+pub struct Recv {
+    /// The tubes, all in one arena
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+    /// End each record with a line end
+    #[arg(long, short)]
+    pub lines: bool,
+    /// Say before each record which tube it came from: its name and a tab
+    #[arg(long, short = 'g')]
+    pub tag: bool,
+    /// Go on when nobody sends any more: somebody may come
+    #[arg(long, short)]
+    pub follow: bool,
+    /// End after so many records
+    #[arg(long, short = 'n', value_name = "N")]
+    pub count: Option<u64>,
+    /// Wait at most this long for each record (500ms, 30s, 5m, 1h, or seconds), then exit with 124
+    #[arg(long, value_name = "DURATION", value_parser = parse)]
+    pub timeout: Option<Duration>,
+}
+
+const RECV_END: &str = "\
+Examples:
+  chappe tube create t; tar c . | chappe send t &
+  chappe recv t | tar x
+  chappe recv --lines --tag --follow jobs urgent
+
+Exit status:
+  0    the tubes are empty and nobody sends any more, or --count was reached
+  1    an error
+  124  no record came in time
+
+A record that another receiver had when it died comes once more, and stderr
+says so. With --json: {\"records\": N, \"bytes\": N, \"again\": N, \"ms\": N} on
+stderr at the end.";
 
 /// `chappe pool`.
 #[derive(Subcommand, Debug)]

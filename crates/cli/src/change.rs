@@ -2,6 +2,7 @@
 
 use crate::look::{self, Name, holder_text, who_text};
 use anyhow::{Result, anyhow, bail};
+use chappe::tube::named::Tube;
 use chappe::{Arena, ArenaOptions, Condvar, Mutex, ObjectState, Pool, PoolError, Semaphore};
 use serde_json::{Value, json};
 
@@ -38,6 +39,7 @@ pub fn remove(name: &str, force: bool) -> Result<Value> {
         ObjectState::Semaphore { .. } => Semaphore::remove(name, force)?,
         ObjectState::Mutex { .. } => Mutex::<()>::remove(name, force)?,
         ObjectState::Condvar => Condvar::remove(name, force)?,
+        ObjectState::Tube(_) => Tube::remove(name, force)?,
         _ => bail!("this chappe does not know how to remove a {}", info.kind),
     }
     Ok(json!({ "removed": name, "kind": info.kind }))

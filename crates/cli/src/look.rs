@@ -108,6 +108,15 @@ pub fn state_text(state: &ObjectState) -> String {
             let lock = holder.as_ref().map_or_else(|| "free".into(), |who| format!("locked by {}", who_text(who)));
             format!("{lock}{}, {bytes} bytes", if *torn { ", a holder died" } else { "" })
         }
+        ObjectState::Tube(t) => {
+            let sealed = if t.sealed { ", sealed" } else { "" };
+            let (senders, receivers) = (t.senders.len(), t.receivers.len());
+            let dropped = if t.dropped > 0 { format!(", {} dropped", t.dropped) } else { String::new() };
+            let (there, slots, size) = (t.messages, t.slots, t.size);
+            format!(
+                "{there} of {slots} messages of {size} bytes, {senders} sending, {receivers} receiving{sealed}{dropped}"
+            )
+        }
         _ => String::new(),
     }
 }
@@ -129,7 +138,20 @@ enum StateView {
     Pool { permits: u32, free: u32, held: u32 },
     Semaphore { value: u32, barging: bool },
     Mutex { holder: Option<WhoView>, torn: bool, condemned: bool, bytes: u32 },
+    Tube(TubeView),
     Plain {},
+}
+
+#[derive(Serialize)]
+struct TubeView {
+    messages: usize,
+    slots: u32,
+    size: u32,
+    senders: usize,
+    receivers: usize,
+    redelivered: u64,
+    dropped: u64,
+    sealed: bool,
 }
 
 #[derive(Serialize)]
@@ -156,6 +178,16 @@ impl Row {
                 condemned: *condemned,
                 bytes: *bytes,
             },
+            ObjectState::Tube(t) => StateView::Tube(TubeView {
+                messages: t.messages,
+                slots: t.slots,
+                size: t.size,
+                senders: t.senders.len(),
+                receivers: t.receivers.len(),
+                redelivered: t.redelivered,
+                dropped: t.dropped,
+                sealed: t.sealed,
+            }),
             _ => StateView::Plain {},
         };
         Row { name: called(arena, info), arena: arena.name(), kind: info.kind, state, waiting: info.waiting }

@@ -18,10 +18,12 @@ mod look;
 mod man;
 mod sem;
 mod signals;
+mod stream;
 mod supervise;
 mod take;
 mod terminal;
 mod time;
+mod tube;
 
 use anyhow::Result;
 use args::{ArenaCommand, Cli, Command, PoolCommand};
@@ -97,6 +99,9 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Release { name, index, force } => done(change::release(&name, index, force), json),
         Command::Rm { name, force } => done(change::remove(&name, force), json),
         Command::Sem(command) => return sem::run(&command, json),
+        Command::Tube(command) => done(tube::run(&command), json),
+        Command::Send(a) => return stream::send(&a, json),
+        Command::Recv(a) => return stream::recv(&a, json),
         Command::Pool(PoolCommand::Create { name, permits }) => done(change::create_pool(&name, permits), json),
         Command::Pool(PoolCommand::Resize { name, permits }) => done(change::resize_pool(&name, permits), json),
         Command::Pool(PoolCommand::Rm { name, force }) => done(change::remove_pool(&name, force), json),

@@ -114,7 +114,7 @@ impl Arm for Descriptor {
     fn enlists(&self) {
         self.end.enlists();
     }
-    fn enlisted(&self) {}
+    fn enlisted(&self, _me: &Party) {}
     fn is_fenced(&self) -> bool {
         true
     }

@@ -17,6 +17,7 @@ fn plural(kind: &str) -> &'static str {
         "semaphore" => "semaphores",
         "mutex" => "mutexes",
         "condition variable" => "condition variables",
+        "tube" => "tubes",
         _ => "objects",
     }
 }
@@ -25,12 +26,12 @@ fn plural(kind: &str) -> &'static str {
 fn made(kind: &str, name: &str) -> String {
     match kind {
         "semaphore" => format!("`chappe sem create {name}` makes one"),
-        "mutex" | "condition variable" => "programs make them: make it first".into(),
+        "mutex" | "condition variable" | "tube" => "programs make them: make it first".into(),
         _ => format!("`chappe pool create {name}` and `chappe sem create {name}` make one"),
     }
 }
 
-fn inside(source: &io::Error) -> String {
+pub(crate) fn inside(source: &io::Error) -> String {
     source.to_string()
 }
 
@@ -190,7 +191,7 @@ pub enum LeaseError {
     },
 }
 
-/// Why a semaphore, a mutex or a condition variable could not be opened, made or removed.
+/// Why a semaphore, a mutex, a condition variable or a named tube could not be opened, made or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {

@@ -13,6 +13,7 @@ use crate::descriptor::REGISTRY;
 use crate::home::{KNOWN, PRIVATE};
 use crate::lease::WATCHED;
 use crate::seat::{CUSTODIAN, LABEL, REAPER, WATCH};
+use crate::tube::named::ATTACHED;
 use chappe_plat::{dir, process};
 use std::cell::UnsafeCell;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -31,10 +32,11 @@ fn of<T>(mutex: &'static Mutex<T>) -> Box<MutexGuard<'static, T>> {
 }
 
 extern "C" fn before() {
-    let custodian = of(&CUSTODIAN);
+    let attached = of(&ATTACHED);
     // SAFETY: with the first mutex ours, no other thread is between its `before` and its `after`.
     let held = unsafe { &mut *HELD.0.get() };
-    held.push(custodian);
+    held.push(attached);
+    held.push(of(&CUSTODIAN));
     held.push(of(&PRIVATE));
     held.push(of(&KNOWN));
     held.push(of(&LABEL));

@@ -88,10 +88,21 @@ impl Handle {
 
     /// Makes one by name, and its arena if need be; or attaches the one that is there.
     pub fn make(kind: Kind, name: &str, or_open: bool, make: Maker<'_>) -> Result<Handle, ObjectError> {
+        Handle::make_with(&ArenaOptions::default(), kind, name, or_open, make)
+    }
+
+    /// The same; an arena that is not there yet is made with these options.
+    pub fn make_with(
+        options: &ArenaOptions,
+        kind: Kind,
+        name: &str,
+        or_open: bool,
+        make: Maker<'_>,
+    ) -> Result<Handle, ObjectError> {
         let (arena, object) = split(name);
         check_name(object, kind.name())?;
         loop {
-            let map = Arena::open_or_create(arena, &ArenaOptions::default())?.map();
+            let map = Arena::open_or_create(arena, options)?.map();
             match Handle::make_in(map, kind, object, or_open, make) {
                 // It went between the two steps: the next one is another arena.
                 Err(ObjectError::Arena(ArenaError::Removed { .. })) => {}

@@ -9,7 +9,7 @@ use crate::handle::full_name;
 use crate::inspect::{self, ObjectInfo, Waiter};
 use crate::seat::leave;
 use crate::wait::State;
-use chappe_arena::layout::{BLOCK, Geometry, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS};
+use chappe_arena::layout::{BLOCK, Geometry, Kind, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS};
 use chappe_arena::{ArenaError, Hooks, Map, Place, Who, check_name, io_at};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
@@ -20,6 +20,7 @@ use std::sync::{Mutex, PoisonError};
 /// What the arenas of this process call when somebody died, or an object goes.
 const HOOKS: Hooks = Hooks {
     recover: crate::recover,
+    clear: crate::clear,
     bury: crate::bury,
     used: crate::used,
     stir: crate::stir,
@@ -38,7 +39,7 @@ pub struct ArenaOptions {
     pub objects: Option<u32>,
     /// How many permits its pools can have beyond the first of each (16384).
     pub cells: Option<u32>,
-    /// How many bytes of data its mutexes can guard together, in steps of 64 (1 MiB; at most 4 GiB).
+    /// How many bytes the data of its mutexes and its tubes can take together, in steps of 64 (1 MiB; at most 4 GiB).
     pub data: Option<u64>,
 }
 
@@ -83,9 +84,9 @@ pub struct Capacity {
     pub cells: u32,
     /// Table cells of living objects.
     pub cells_used: u32,
-    /// Bytes of data that mutexes can guard.
+    /// Bytes for the data of mutexes, and for tubes.
     pub data: u64,
-    /// Bytes of living mutexes' data, in steps of 64.
+    /// Bytes of living mutexes' data and of tubes, in steps of 64.
     pub data_used: u64,
     /// Bytes of shared memory in all.
     pub bytes: u64,
@@ -366,12 +367,14 @@ impl Arena {
             objects: g.objects,
             objects_used: objects.len() as u32,
             cells: g.cells,
-            cells_used: objects.iter().flat_map(|p| self.0.extents(p.index)).map(|(_, len)| len).sum(),
-            data: u64::from(g.blocks) * BLOCK as u64,
-            data_used: objects
+            cells_used: objects
                 .iter()
-                .map(|p| u64::from(inspect::bytes(self.0, *p)).next_multiple_of(BLOCK as u64))
+                .filter(|p| p.head.is_live(Kind::Pool))
+                .flat_map(|p| self.0.extents(p.index))
+                .map(|(_, len)| len)
                 .sum(),
+            data: u64::from(g.blocks) * BLOCK as u64,
+            data_used: objects.iter().map(|p| inspect::bytes(self.0, *p).next_multiple_of(BLOCK as u64)).sum(),
             bytes: g.len() as u64,
         }
     }

@@ -5,9 +5,10 @@
 
 use crate::cell::{Tag, Word};
 use crate::drain::{cells, permits};
+use crate::tube::named::{TubeInfo, info as tube};
 use crate::wait::{queue, waits_on};
 use crate::{lease, lock, units};
-use chappe_arena::layout::{Head, Kind};
+use chappe_arena::layout::{BLOCK, Head, Kind};
 use chappe_arena::{LifeState, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::clock;
@@ -34,8 +35,8 @@ pub struct Holder {
     pub set_aside: bool,
 }
 
-/// One who waits for a permit.
-#[derive(Clone, Debug)]
+/// One who waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
     /// Who.
@@ -66,7 +67,7 @@ pub struct PoolInfo {
 pub struct ObjectInfo {
     /// Its name within its arena.
     pub name: String,
-    /// What it is, in a word: `pool`, `semaphore`, `mutex`, `condition variable`.
+    /// What it is, in a word: `pool`, `semaphore`, `mutex`, `condition variable`, `tube`.
     pub kind: &'static str,
     /// How it stands.
     pub state: ObjectState,
@@ -100,6 +101,8 @@ pub enum ObjectState {
     },
     /// A condition variable.
     Condvar,
+    /// A tube.
+    Tube(TubeInfo),
 }
 
 pub(crate) fn objects(map: &'static Map) -> Vec<ObjectInfo> {
@@ -118,23 +121,32 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
             holder: lock::holder(map, o).map(|(member, _)| map.who(member)),
             torn: lock::is_torn(o),
             condemned: lock::condemned(o),
-            bytes: bytes(map, place),
+            bytes: bytes(map, place) as u32,
         },
         Kind::Condvar => ObjectState::Condvar,
         // A part of a tube.
         Kind::End => return None,
+        Kind::Tube => ObjectState::Tube(tube(map, place)?),
     };
     let name = map.name_of(o);
-    let waiting = waiters(map, place).len() as u32;
+    let waiting = match &state {
+        ObjectState::Tube(tube) => (tube.senders_waiting.len() + tube.receivers_waiting.len()) as u32,
+        _ => waiters(map, place).len() as u32,
+    };
     // Acquire: the second look, after the name was read: the slot was not used again meanwhile.
     let same = Head(o.head.load(Ordering::Acquire)) == place.head;
     same.then_some(ObjectInfo { name, kind: kind.name(), state, waiting })
 }
 
-/// How many bytes of data a mutex guards in the arena; anything else has none.
-pub(crate) fn bytes(map: &Map, place: Place) -> u32 {
+/// How many bytes of data a mutex guards in the arena, or a tube takes; anything else has none.
+pub(crate) fn bytes(map: &Map, place: Place) -> u64 {
     // Acquire: written before the object was in service.
-    if place.head.is_live(Kind::Mutex) { map.object(place.index).permits.load(Ordering::Acquire) } else { 0 }
+    let count = map.object(place.index).permits.load(Ordering::Acquire);
+    match place.head.kind() {
+        Some(Kind::Mutex) => count.into(),
+        Some(Kind::Tube) => u64::from(count) * BLOCK as u64,
+        _ => 0,
+    }
 }
 
 fn since(at: u64) -> Duration {

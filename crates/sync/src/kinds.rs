@@ -2,7 +2,7 @@
 
 #[cfg(not(feature = "sim"))]
 use crate::cell::Tag;
-use crate::tube::end;
+use crate::tube::{end, named};
 use crate::wait::State;
 use crate::{condvar, drain as pool, lock, units};
 use chappe_arena::Map;
@@ -27,8 +27,10 @@ pub(crate) fn drain(map: &Map, object: u32) {
         Some(Kind::Semaphore) => units::drain(map, object, head),
         Some(Kind::Mutex) => lock::drain(map, object, head),
         Some(Kind::Condvar) => condvar::drain(map, object, head),
-        // What there is for who waits there only its users know: see `stir`.
-        Some(Kind::End) | None => {}
+        Some(Kind::Tube) => named::drain(map, object, head),
+        // What there is for who waits at a private tube only its users know: see `stir`.
+        Some(Kind::End) => named::drain_end(map, object, head),
+        None => {}
     }
 }
 
@@ -86,6 +88,10 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> b
             lock::recover(map, object, member, generation);
             false
         }
+        Some(Kind::Tube) if !head.is_free() => {
+            named::recover(map, object, head, member, generation);
+            false
+        }
         _ => false,
     }
 }
@@ -100,6 +106,7 @@ pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> b
             .any(|w| matches!(w.tag(), Tag::Held | Tag::Leased) && w.member() == member && w.aux() == generation),
         // One that was removed under him, too.
         Some(Kind::Mutex) if !head.is_free() => lock::holder(map, map.object(object)) == Some((member, generation)),
+        Some(Kind::Tube) if head.in_service() => named::is_used_by(map, object, head, member),
         _ => false,
     }
 }
@@ -108,7 +115,7 @@ pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> b
 pub(crate) fn stir(map: &Map) {
     for object in 0..map.objects_used() {
         let head = head(map, object);
-        if head.is_live(Kind::End) {
+        if head.is_live(Kind::End) && !named::is_named(map.object(object)) {
             end::stir(map, object, head);
         }
     }
@@ -116,7 +123,22 @@ pub(crate) fn stir(map: &Map) {
 
 /// Whether somebody still has what is in the slot of a removed object.
 pub(crate) fn used(map: &Map, object: u32) -> bool {
-    head(map, object).kind() == Some(Kind::Mutex) && lock::is_had(map.object(object))
+    let head = head(map, object);
+    match head.kind() {
+        Some(Kind::Mutex) => lock::is_had(map.object(object)),
+        Some(Kind::Tube) => named::is_attached(map, object, head),
+        _ => false,
+    }
+}
+
+/// With a dead member's life word ours: it is at no end of a tube.
+pub(crate) fn clear(map: &Map, member: u32) {
+    for object in 0..map.objects_used() {
+        let head = head(map, object);
+        if !head.is_free() && head.kind() == Some(Kind::Tube) {
+            named::clear(map, object, head, member);
+        }
+    }
 }
 
 /// A thread ends, or leaves, in good order, and has not unlocked what it holds: its guards were leaked, and so perhaps
@@ -125,8 +147,10 @@ pub(crate) fn used(map: &Map, object: u32) -> bool {
 pub(crate) fn abandon(map: &Map, member: u32, generation: u32) {
     for object in 0..map.objects_used() {
         let head = head(map, object);
-        if !head.is_free() && head.kind() == Some(Kind::Mutex) {
-            lock::abandon(map, object, lock::held_by(member, generation));
+        match head.kind() {
+            Some(Kind::Mutex) if !head.is_free() => lock::abandon(map, object, lock::held_by(member, generation)),
+            Some(Kind::Tube) if !head.is_free() => named::keep_from_all(map, object, head, member),
+            _ => {}
         }
     }
 }

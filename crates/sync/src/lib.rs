@@ -18,7 +18,6 @@ mod lock;
 mod many;
 mod permit;
 pub mod plan9;
-#[cfg(any(test, feature = "sim"))]
 pub mod record;
 mod recover;
 pub mod ring;
@@ -45,6 +44,11 @@ pub fn stir(map: &'static chappe_arena::Map) {
     kinds::stir(map);
 }
 
+/// Takes away what only the owner of a member's life word may: its process is at no tube's end any more.
+pub fn clear(map: &chappe_arena::Map, member: u32) {
+    kinds::clear(map, member);
+}
+
 /// Whether somebody still has what is in the slot of a removed object.
 pub fn used(map: &chappe_arena::Map, object: u32) -> bool {
     kinds::used(map, object)
@@ -53,6 +57,8 @@ pub fn used(map: &chappe_arena::Map, object: u32) -> bool {
 #[cfg(any(feature = "sim", feature = "loom"))]
 pub mod model;
 
+#[cfg(not(feature = "sim"))]
+mod acquire_any;
 #[cfg(not(feature = "sim"))]
 mod choice;
 #[cfg(not(feature = "sim"))]
@@ -91,6 +97,7 @@ mod semaphore;
 
 #[cfg(not(feature = "sim"))]
 pub use self::{
+    acquire_any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any},
     condition::Condvar,
     error::{AcquireError, DownError, LeaseError, LockError, ObjectError, PoolError, SelectError, UpError},
     guard::{OwnedPermit, Permit, Permits},
@@ -101,9 +108,6 @@ pub use self::{
     patience::{Role, set_role},
     pool::Pool,
     seat::{reaped, set_label},
-    select::{
-        ReceivingEnd, Select, SelectedOperation, SendingEnd, acquire_any, acquire_any_deadline, acquire_any_timeout,
-        try_acquire_any,
-    },
+    select::{ReceivingEnd, Select, SelectedOperation, SendingEnd},
     semaphore::Semaphore,
 };

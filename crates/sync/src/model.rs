@@ -3,8 +3,13 @@
 //! `Pool` and its guards keep seats in thread-local storage and drop what they hold; a virtual process has
 //! neither, because a kill runs no destructor. Everything below the seats is the same source.
 
+mod condvars;
+#[cfg(feature = "sim")]
+mod named;
 mod tubes;
 
+#[cfg(feature = "sim")]
+pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
 pub use tubes::{Arms, End, Got, TubeAt};
 
 use crate::cell::Word;
@@ -24,8 +29,14 @@ use chappe_plat::dir::Dir;
 use std::cell::Cell;
 
 /// What the arena calls back. Leases are locks of the system and not explored.
-pub const HOOKS: Hooks =
-    Hooks { recover: crate::recover, bury: crate::bury, used: crate::used, stir: crate::stir, leases: |_| {} };
+pub const HOOKS: Hooks = Hooks {
+    recover: crate::recover,
+    clear: crate::clear,
+    bury: crate::bury,
+    used: crate::used,
+    stir: crate::stir,
+    leases: |_| {},
+};
 
 /// A pool in an arena.
 #[derive(Clone, Copy)]
@@ -537,37 +548,6 @@ impl MutexAt {
     /// Who has it: its member slot.
     pub fn holder(self) -> Option<u32> {
         lock::holder(self.map, self.map.object(self.place.index)).map(|(member, _)| member)
-    }
-
-    /// Removes it.
-    pub fn remove(self) {
-        let admin = self.map.admin();
-        self.map.unmake(&admin, self.place);
-    }
-}
-
-impl CondvarAt {
-    /// Makes a condition variable, or finds the one of this name.
-    ///
-    /// # Errors
-    /// As [`Map::make`].
-    pub fn make(map: &'static Map, name: &str) -> Result<CondvarAt, ArenaError> {
-        let admin = map.admin();
-        if let Some(place) = map.find(name) {
-            return Ok(CondvarAt { map, place });
-        }
-        let place = condvar::make(map, &admin, name)?;
-        Ok(CondvarAt { map, place })
-    }
-
-    /// Wakes the first. False: nobody waits.
-    pub fn notify_one(self) -> bool {
-        condvar::notify(self.map, self.place)
-    }
-
-    /// Wakes all.
-    pub fn notify_all(self) {
-        condvar::notify_all(self.map, self.place.index);
     }
 
     /// Removes it.

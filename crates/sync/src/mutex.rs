@@ -80,8 +80,8 @@ impl<T> Arm for Mutex<T> {
 /// What locking answers.
 pub type LockResult<'a, T> = Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>>;
 
-/// What the data is, for those that attach it: size, alignment, and the type's name without the modules it is in.
-fn hash_of<T>() -> u32 {
+/// A type's name without the modules it is in.
+pub(crate) fn plain_name<T: ?Sized>() -> String {
     let name = std::any::type_name::<T>();
     let mut plain = String::with_capacity(name.len());
     for part in name.split("::") {
@@ -89,7 +89,12 @@ fn hash_of<T>() -> u32 {
         plain.truncate(kept);
         plain.push_str(part);
     }
-    chappe_arena::hash(&format!("{plain} {} {}", size_of::<T>(), align_of::<T>())) as u32
+    plain
+}
+
+/// What the data is, for those that attach it: size, alignment, and the type's name without the modules it is in.
+fn hash_of<T>() -> u32 {
+    chappe_arena::hash(&format!("{} {} {}", plain_name::<T>(), size_of::<T>(), align_of::<T>())) as u32
 }
 
 impl<T> Mutex<T> {

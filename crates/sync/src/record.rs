@@ -66,7 +66,8 @@
 //! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I9.
 //!
 //! Ordering edges: E1 (release/acquire) message before FULL, reading before EMPTY, what became of a position before the hint
-//! that leads past it, and before any later change behind it. E2 (release/acquire) AGAIN before `orphans`.
+//! that leads past it, and before any later change behind it. E2 (release/acquire) AGAIN before `orphans`. E3 (SeqCst): what was
+//! sent, received or given back before its sender looks who waits; the plain stores of an only sender or receiver are not.
 //!
 //! Progress: all are lock-free: a swap fails because somebody else's succeeded. Who is passed over has to begin again;
 //! receivers look a few times before they do that. With one slot, or when all others are full, who is stopped with a slot keeps
@@ -90,7 +91,10 @@ mod recovery;
 #[cfg(all(test, not(feature = "sim")))]
 mod tests;
 
-pub use place::{Head, MOST_SLOTS, Ring, Shape, bytes_needed, in_words};
+pub(crate) use place::bytes_wanted;
+#[cfg(any(test, feature = "sim"))]
+pub use place::in_words;
+pub use place::{Head, MOST_SLOTS, Ring, Shape, bytes_needed};
 
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::step;
@@ -110,6 +114,18 @@ pub struct Slot {
     me: u16,
 }
 
+impl Slot {
+    /// In one word, beside the member that has it.
+    pub(crate) fn number(&self) -> u64 {
+        self.position
+    }
+
+    /// The slot of this number.
+    pub(crate) fn of(number: u64, me: u16) -> Slot {
+        Slot { position: number, me }
+    }
+}
+
 /// A record that a member looks at in place.
 #[must_use = "a record that is not released is out of use, and comes again when its receiver dies"]
 #[derive(Debug)]
@@ -122,6 +138,11 @@ pub struct Borrowed {
 }
 
 impl Borrowed {
+    /// In two words: which slot, and what it says.
+    pub(crate) fn parts(&self) -> (u32, u64) {
+        (self.slot, self.word)
+    }
+
     /// Whether a receiver has died that had it before.
     pub fn again(&self) -> bool {
         state(self.word) == REREADING
@@ -276,8 +297,8 @@ impl Ring<'_> {
             return Ok(true);
         }
         let mine = word(slot.position, slot.me, WRITING);
-        // AcqRel: E1. Acquire: who passed over it has seen why.
-        match there.compare_exchange(mine, full, Ordering::AcqRel, Ordering::Acquire) {
+        // SeqCst: E1, E3. Acquire: who passed over it has seen why.
+        match there.compare_exchange(mine, full, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => Ok(true),
             Err(now) if is_held_by(now, slot.me) && state(now) == SKIPPED => Ok(false),
             Err(_) => Err(Unsent::Revoked),
@@ -296,8 +317,8 @@ impl Ring<'_> {
     fn give_up(&self, slot: u32, mine: u64) -> bool {
         let mut seen = mine;
         loop {
-            // AcqRel: E1, reading before EMPTY. Acquire: R3, who passed has seen why.
-            match self.at(slot).compare_exchange(seen, freed(seen), Ordering::AcqRel, Ordering::Acquire) {
+            // SeqCst: E1, reading before EMPTY, and E3. Acquire: R3, who passed has seen why.
+            match self.at(slot).compare_exchange(seen, freed(seen), Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(now) if is_held_by(now, owner(mine)) => seen = now,
                 Err(_) => return false,
@@ -323,9 +344,22 @@ impl Ring<'_> {
         false
     }
 
+    /// Writes a record to a slot that was reserved.
+    ///
+    /// # Panics
+    /// If the record has more bytes than the slot.
+    pub(crate) fn fill(&self, slot: &Slot, record: &[u8]) {
+        self.write(slot_of(slot.position), record);
+    }
+
     /// Whether there is a hole.
     pub fn has_hole(&self) -> bool {
         self.hole(None).is_some()
+    }
+
+    /// Whether a record that was passed over can be committed now.
+    pub(crate) fn has_hole_for(&self, slot: &Slot) -> bool {
+        self.hole(Some(slot)).is_some()
     }
 
     /// Where the record is to be written: as many bytes as a slot has.
@@ -409,8 +443,8 @@ impl Ring<'_> {
         if self.one_receiver() && state(found.seen) == FULL {
             // Release: E1, reading before EMPTY. Only receivers change FULL.
             there.store(taken, Ordering::Release);
-        // AcqRel: E1, I7. Relaxed: the caller looks again.
-        } else if there.compare_exchange(found.seen, taken, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        // SeqCst: E1, I7, E3. Relaxed: the caller looks again.
+        } else if there.compare_exchange(found.seen, taken, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return false;
         }
         // Release: E1.
@@ -448,9 +482,24 @@ impl Ring<'_> {
         }
     }
 
+    /// The record that was borrowed: the slot, and what it said.
+    pub(crate) fn borrowed(&self, slot: u32, word: u64) -> Borrowed {
+        // Relaxed: ours.
+        let len = self.len_of(slot).load(Ordering::Relaxed) as u32;
+        Borrowed { slot, len, word }
+    }
+
     /// Where a borrowed record is, and how many bytes it has.
     pub fn record(&self, borrowed: &Borrowed) -> (*const u8, u32) {
         (self.bytes(borrowed.slot), borrowed.len.min(self.size()))
+    }
+
+    /// Copies a borrowed record out. Answers how many bytes it has.
+    ///
+    /// # Panics
+    /// If `buffer` has fewer bytes than a slot.
+    pub(crate) fn copy_out(&self, borrowed: &Borrowed, buffer: &mut [MaybeUninit<u8>]) -> u32 {
+        self.read(borrowed.slot, buffer)
     }
 
     /// Gives back the slot of a borrowed record: it is received. False: somebody has taken the member for dead, and it

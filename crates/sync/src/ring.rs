@@ -163,6 +163,16 @@ impl<'r, T> Claim<'r, T> {
         // Relaxed: it says WRITING or READING, and only we change it.
         Claim { slot, lap: lap_of(slot.word.load(Ordering::Relaxed)) }
     }
+
+    /// As [`Claim::of`], of a lap that is known: of a thread that loads a word before it stores there loom tries fewer orders.
+    ///
+    /// # Safety
+    /// As [`Claim::of`].
+    #[cfg(feature = "loom")]
+    pub unsafe fn of_lap(slot: u64, lap: u64) -> Claim<'r, T> {
+        // SAFETY: by the caller's promise; a slot does not move.
+        Claim { slot: unsafe { &*(slot as *const Slot<T>) }, lap }
+    }
 }
 
 /// Refuses a capacity whose memory is beyond what can be addressed.

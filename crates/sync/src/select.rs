@@ -1,4 +1,4 @@
-//! Choices as users write them: `acquire_any`, [`Select`](crate::Select) and [`select!`](crate::select!).
+//! A choice as users make it: [`Select`](crate::Select), and what it came to.
 
 use crate::choice::{How, Order, choose, glance, rest};
 use crate::claim::{Aim, Operation, Taken};
@@ -8,6 +8,7 @@ use crate::guard::Permit;
 use crate::patience::Until;
 use crate::pool::{Pool, here};
 use crate::semaphore::Semaphore;
+use crate::tube::named::{self, Record};
 use crate::tube::{
     ReadyTimeoutError, Receiver, RecvError, SelectTimeoutError, SendError, Sender, SingleReceiver, SingleSender,
     TryReadyError, TrySelectError,
@@ -19,57 +20,6 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
-
-/// Takes one permit of whichever of the pools has one first; answers which pool, counted from 0. Waits in the order of
-/// arrival in each of them.
-///
-/// Fair: of several pools with a free permit, each is as likely. A pool may occur more than once.
-///
-/// # Errors
-/// `Dead` if one of them is or gets removed; `TwoArenas`, `NoPools`; else as [`Pool::acquire`].
-pub fn acquire_any<'a>(pools: &[&'a Pool]) -> Result<(usize, Permit<'a>), AcquireError> {
-    any(pools, Until::Forever)
-}
-
-/// Takes one permit of any of the pools if one is free. Never sleeps.
-///
-/// # Errors
-/// `WouldBlock`; else as [`acquire_any`].
-pub fn try_acquire_any<'a>(pools: &[&'a Pool]) -> Result<(usize, Permit<'a>), AcquireError> {
-    any(pools, Until::Now)
-}
-
-/// As [`acquire_any`], waiting at most for `duration`.
-///
-/// # Errors
-/// `Timeout`; else as [`acquire_any`].
-pub fn acquire_any_timeout<'a>(pools: &[&'a Pool], duration: Duration) -> Result<(usize, Permit<'a>), AcquireError> {
-    any(pools, Until::after(duration))
-}
-
-/// As [`acquire_any`], waiting at most until `deadline`.
-///
-/// # Errors
-/// `Timeout`; else as [`acquire_any`].
-pub fn acquire_any_deadline<'a>(pools: &[&'a Pool], deadline: Instant) -> Result<(usize, Permit<'a>), AcquireError> {
-    any(pools, Until::at(deadline))
-}
-
-fn any<'a>(pools: &[&'a Pool], until: Until) -> Result<(usize, Permit<'a>), AcquireError> {
-    if pools.is_empty() {
-        return Err(AcquireError::NoPools);
-    }
-    match choose(pools, How { until, biased: false, aim: Aim::Take }) {
-        Ok((at, taken)) => Ok((at, pools[at].permit(taken, here()))),
-        Err(SelectError::Dead { arm, .. }) => Err(pools[arm].dead()),
-        Err(SelectError::WouldBlock) => Err(AcquireError::WouldBlock),
-        Err(SelectError::Timeout) => Err(AcquireError::Timeout),
-        Err(SelectError::TwoArenas { first, second }) => Err(AcquireError::TwoArenas { first, second }),
-        Err(SelectError::Nothing) => Err(AcquireError::NoPools),
-        Err(SelectError::Arena(e)) => Err(AcquireError::Arena(e)),
-        Err(SelectError::System(e)) => Err(AcquireError::System(e)),
-    }
-}
 
 /// One of the things a choice chooses among.
 #[derive(Clone, Copy)]
@@ -171,6 +121,41 @@ macro_rules! ends {
 }
 
 ends!(Receiver Sender false, SingleReceiver SingleSender true);
+
+impl<T: Record + ?Sized> sealed::Sealed for named::Receiver<T> {}
+impl<T: Record + ?Sized> ReceivingEnd for named::Receiver<T> {
+    type Message = T::Owned;
+    fn __arm(&self) -> Armed<'_> {
+        self.come();
+        Armed(&self.into)
+    }
+    #[track_caller]
+    fn __finish(&self, chosen: SelectedOperation<'_>) -> Result<T::Owned, RecvError> {
+        let taken = chosen.complete(Armed(&self.into), "receiver").ok_or(RecvError)?;
+        self.finish(taken).ok_or(RecvError)
+    }
+    fn __is_single(&self) -> bool {
+        true
+    }
+}
+impl<T: Record + ?Sized> sealed::Sealed for named::Sender<T> {}
+impl<T: Record + ?Sized> SendingEnd for named::Sender<T> {
+    type Message = T::Owned;
+    fn __arm(&self) -> Armed<'_> {
+        self.come();
+        Armed(&self.out)
+    }
+    #[track_caller]
+    fn __finish(&self, chosen: SelectedOperation<'_>, message: T::Owned) -> Result<(), SendError<T::Owned>> {
+        match chosen.complete(Armed(&self.out), "sender") {
+            Some(taken) => self.finish(taken, message).map_err(SendError),
+            None => Err(SendError(message)),
+        }
+    }
+    fn __is_single(&self) -> bool {
+        true
+    }
+}
 
 /// A choice that is made many times: the arms are listed once, and making it allocates nothing.
 ///

@@ -319,7 +319,7 @@ pub(crate) trait Arm {
     /// A member's bit is about to be set.
     fn enlists(&self) {}
     /// A member's bit was set: whoever sets it looks afterwards.
-    fn enlisted(&self) {
+    fn enlisted(&self, _me: &Party) {
         kinds::enlisted(self.map(), self.place().index);
     }
     /// Whether one looks only when all bits are set, and after a fence for all threads.
@@ -465,7 +465,7 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
             begun.dead = Some(at);
             break;
         }
-        arms[at].enlisted();
+        arms[at].enlisted(who.party(map));
         // SeqCst: R4.
         if State(word.load(Ordering::SeqCst)).is_granted() {
             return begun;

@@ -33,7 +33,7 @@ impl Scene {
 
     fn claim(&self) -> Claim<'static, u64> {
         // SAFETY: the ring is leaked; each execution uses it once to send.
-        unsafe { Claim::of(self.claimed) }
+        unsafe { Claim::of_lap(self.claimed, 1) }
     }
 
     /// The stopped one goes on.

@@ -13,3 +13,4 @@ mod place;
 mod sem;
 mod signals;
 mod terminal;
+mod tube;

@@ -247,13 +247,15 @@ fn pool(w: &World) -> &'static Pool {
     w.open("p").expect("the keeper has made it")
 }
 
-fn choose<R>(w: &World, then: impl FnOnce(&Select) -> R) -> R {
+fn choose<R>(w: &World, then: impl FnOnce(&Select, &Pool) -> R) -> R {
     let [a, b] = DOWNS.map(|name| w.semaphore(name).expect("the keeper has made it"));
     let mut select = Select::new();
     select.down(a);
     select.down(b);
-    select.acquire(pool(w));
-    then(&select)
+    // The operation is completed with the very pool of its arm.
+    let pool = pool(w);
+    select.acquire(pool);
+    then(&select, pool)
 }
 
 impl Operation for Choice {
@@ -276,7 +278,7 @@ impl Operation for Choice {
     }
     fn perform(&self, w: &World) {
         w.warm("p");
-        choose(w, |select| {
+        choose(w, |select, _| {
             w.stage().begin();
             let got = select.wait();
             if let Ok(chosen) = &got {
@@ -287,14 +289,14 @@ impl Operation for Choice {
         });
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
-        choose(w, |select| {
+        choose(w, |select, pool| {
             let chosen = fine("choosing", select.wait())?;
             match DOWNS.get(chosen.index()) {
                 Some(name) => {
                     w.note_taken(name);
                     w.give_unit(name)
                 }
-                None => w.pass_through(chosen.permit(pool(w))),
+                None => w.pass_through(chosen.permit(pool)),
             }
         })
     }

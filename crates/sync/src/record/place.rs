@@ -79,6 +79,7 @@ pub(super) fn not_before(position: u64, word: u64, laps: u64) -> u64 {
 }
 
 /// A word, for stories.
+#[cfg(any(test, feature = "sim"))]
 pub fn in_words(word: u64) -> String {
     let (lap, of) = (word / ONE_LAP, format!("({})", owner(word)));
     let (name, of) = match state(word) {
@@ -124,6 +125,13 @@ impl Shape {
     fn stride(self) -> usize {
         (self.offset() + self.size as usize).next_multiple_of(8.max(self.align as usize))
     }
+}
+
+/// How many bytes a ring takes, from an address that is a multiple of 64; none if it has more than can be told.
+pub(crate) fn bytes_wanted(shape: Shape) -> Option<usize> {
+    let stride =
+        shape.offset().checked_add(shape.size as usize)?.checked_next_multiple_of(8.max(shape.align as usize))?;
+    stride.checked_mul(shape.slots as usize)?.checked_add(size_of::<Head>())
 }
 
 /// How many bytes a ring takes, from an address that is a multiple of 64.
@@ -222,19 +230,19 @@ impl<'a> Ring<'a> {
         (&self.counts.tail.0, &self.counts.head.0)
     }
 
-    pub(super) fn slots(&self) -> u32 {
+    pub(crate) fn slots(&self) -> u32 {
         self.shape.slots
     }
 
-    pub(super) fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         self.shape.size
     }
 
-    pub(super) fn one_sender(&self) -> bool {
+    pub(crate) fn one_sender(&self) -> bool {
         self.shape.one_sender
     }
 
-    pub(super) fn one_receiver(&self) -> bool {
+    pub(crate) fn one_receiver(&self) -> bool {
         self.shape.one_receiver
     }
 

@@ -22,6 +22,10 @@ use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, state, wo
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
+/// A member number that nobody has.
+#[cfg(not(feature = "sim"))]
+const NOBODY: u16 = u16::MAX;
+
 const MEMBER: u64 = 0xffff << 19;
 const ONE: u64 = 1 << 35;
 
@@ -77,6 +81,45 @@ impl Ring<'_> {
             if done && read {
                 // Relaxed: for show.
                 self.counts.redelivered.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Gives a borrowed record back as if its receiver, the caller, had died.
+    #[cfg(not(feature = "sim"))]
+    pub(crate) fn put_back(&self, borrowed: &super::Borrowed) {
+        let (slot, word) = borrowed.parts();
+        let again = self.recover_slot(slot, super::place::owner(word), &|| true);
+        // Acquire: I2, as in `recover`.
+        let count = self.counts.dropped.load(Ordering::Acquire);
+        self.finish(count);
+        if again {
+            // Release: E2 of the ring.
+            self.counts.orphans.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Whether a member has a slot.
+    #[cfg(not(feature = "sim"))]
+    pub(crate) fn is_used_by(&self, member: u16) -> bool {
+        // Acquire: as it stood at some moment.
+        (0..self.slots()).any(|slot| is_held_by(self.at(slot).load(Ordering::Acquire), member))
+    }
+
+    #[cfg(not(feature = "sim"))]
+    /// A member leaves, and has leaked slots of its own: references to them may be in use for ever. So nobody gets them.
+    pub(crate) fn keep_from_all(&self, member: u16) {
+        for slot in 0..self.slots() {
+            loop {
+                // Acquire: only the member itself, and whoever passes it, changes this.
+                let seen = self.at(slot).load(Ordering::Acquire);
+                let kept = word(seen, NOBODY, state(seen));
+                // AcqRel: E1 of the ring. Relaxed, a failure: it was passed, look again.
+                if !is_held_by(seen, member)
+                    || self.at(slot).compare_exchange(seen, kept, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+                {
+                    break;
+                }
             }
         }
     }

@@ -24,20 +24,20 @@ use std::time::Duration;
 const POLL: Duration = Duration::from_millis(1);
 
 /// How long: what [`Until`] says, but for now.
-fn deadline(until: Until) -> Option<u64> {
+pub(super) fn deadline(until: Until) -> Option<u64> {
     if let Until::Time(at) = until { Some(at) } else { None }
 }
 
-fn is_late(deadline: Option<u64>) -> bool {
+pub(super) fn is_late(deadline: Option<u64>) -> bool {
     deadline.is_some_and(|end| clock::now() >= end)
 }
 
-fn alone(seat: &ThreadSeat) -> Parties {
+pub(super) fn alone(seat: &ThreadSeat) -> Parties {
     Parties { main: party(seat), private: None }
 }
 
 /// How one waits who has looked before, or, at a tube without slots, has not.
-fn rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
+pub(super) fn rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
     let patience = patience(seat);
     Patience { none: patience.none || (has_looked && !patience.forever), ..patience }
 }

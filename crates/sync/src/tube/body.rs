@@ -447,7 +447,7 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
     fn enlists(&self) {
         self.0.senders.enlists();
     }
-    fn enlisted(&self) {}
+    fn enlisted(&self, _me: &Party) {}
     fn is_fenced(&self) -> bool {
         true
     }
@@ -528,7 +528,7 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for In<P> {
     fn enlists(&self) {
         self.0.receivers.enlists();
     }
-    fn enlisted(&self) {}
+    fn enlisted(&self, _me: &Party) {}
     fn is_fenced(&self) -> bool {
         true
     }

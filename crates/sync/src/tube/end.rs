@@ -271,7 +271,7 @@ impl End {
         if self.place.get().is_none() {
             let admin = self.map.admin();
             if self.place.get().is_none() {
-                let _ = self.place.set(make(self.map, &admin)?);
+                let _ = self.place.set(make(self.map, &admin, 0)?);
             }
         }
         Ok(())
@@ -309,13 +309,13 @@ impl Drop for End {
     }
 }
 
-/// Makes the object of an end. The caller holds `admin`.
-fn make(map: &'static Map, admin: &Admin) -> Result<Place, ArenaError> {
+/// Makes the object of an end: of a private tube (0), or of a named one that will say which. The caller holds `admin`.
+pub(crate) fn make(map: &'static Map, admin: &Admin, tube: u32) -> Result<Place, ArenaError> {
     map.make(admin, "", Kind::End, |index, _| {
         let o = map.object(index);
         o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
-        o.hint.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        o.hint.store(tube, Ordering::Relaxed); // Relaxed: published by the head.
         // Release: whatever its last user did with the slot comes before.
         o.slot.word.store(WORD, Ordering::Release);
         Ok(())

@@ -21,20 +21,12 @@
 //! a tube is a copy.
 //!
 //! Paper: nix-semaphores-tubes, 3 and 4.3; synthesis, 3.3.1 and 5.2 (four kinds).
-//!
-//! ```
-//! use chappe_sync::tube;
-//! let (tx, rx) = tube::bounded(16);
-//! std::thread::scope(|s| {
-//!     s.spawn(move || (0..100).for_each(|i| tx.send(i).unwrap()));
-//!     assert_eq!(rx.iter().sum::<i32>(), 4950);
-//! });
-//! ```
 
 pub(crate) mod body;
 pub(crate) mod clock;
 pub(crate) mod end;
 pub(crate) mod meet;
+pub mod named;
 pub(crate) mod wait;
 
 #[cfg(not(feature = "sim"))]

@@ -48,7 +48,12 @@ pub fn directory() -> Dir {
 impl Stage {
     /// An arena with one pool for each number of permits, and room for `more` objects.
     pub fn new(world: &World, members: u32, permits: &[u32], more: u32) -> (Stage, Vec<PoolAt>) {
-        let geometry = Geometry { members, objects: permits.len() as u32 + more, cells: 8, blocks: 2 };
+        Stage::with_blocks(world, members, permits, more, 2)
+    }
+
+    /// The same, with so many blocks.
+    pub fn with_blocks(world: &World, members: u32, permits: &[u32], more: u32, blocks: u32) -> (Stage, Vec<PoolAt>) {
+        let geometry = Geometry { members, objects: permits.len() as u32 + more, cells: 8, blocks };
         let map = model::create(&directory(), "default", geometry).expect("an arena");
         let stage = Stage { map, inside: world.share(Inside::default()) };
         let pools: Vec<PoolAt> =

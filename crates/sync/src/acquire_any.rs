@@ -1,0 +1,60 @@
+//! One permit of whichever of some pools has one first.
+
+use crate::choice::{How, choose};
+use crate::claim::Aim;
+use crate::error::{AcquireError, SelectError};
+use crate::guard::Permit;
+use crate::patience::Until;
+use crate::pool::{Pool, here};
+use std::time::{Duration, Instant};
+
+/// Takes one permit of whichever of the pools has one first; answers which pool, counted from 0. Waits in the order of
+/// arrival in each of them.
+///
+/// Fair: of several pools with a free permit, each is as likely. A pool may occur more than once.
+///
+/// # Errors
+/// `Dead` if one of them is or gets removed; `TwoArenas`, `NoPools`; else as [`Pool::acquire`].
+pub fn acquire_any<'a>(pools: &[&'a Pool]) -> Result<(usize, Permit<'a>), AcquireError> {
+    any(pools, Until::Forever)
+}
+
+/// Takes one permit of any of the pools if one is free. Never sleeps.
+///
+/// # Errors
+/// `WouldBlock`; else as [`acquire_any`].
+pub fn try_acquire_any<'a>(pools: &[&'a Pool]) -> Result<(usize, Permit<'a>), AcquireError> {
+    any(pools, Until::Now)
+}
+
+/// As [`acquire_any`], waiting at most for `duration`.
+///
+/// # Errors
+/// `Timeout`; else as [`acquire_any`].
+pub fn acquire_any_timeout<'a>(pools: &[&'a Pool], duration: Duration) -> Result<(usize, Permit<'a>), AcquireError> {
+    any(pools, Until::after(duration))
+}
+
+/// As [`acquire_any`], waiting at most until `deadline`.
+///
+/// # Errors
+/// `Timeout`; else as [`acquire_any`].
+pub fn acquire_any_deadline<'a>(pools: &[&'a Pool], deadline: Instant) -> Result<(usize, Permit<'a>), AcquireError> {
+    any(pools, Until::at(deadline))
+}
+
+fn any<'a>(pools: &[&'a Pool], until: Until) -> Result<(usize, Permit<'a>), AcquireError> {
+    if pools.is_empty() {
+        return Err(AcquireError::NoPools);
+    }
+    match choose(pools, How { until, biased: false, aim: Aim::Take }) {
+        Ok((at, taken)) => Ok((at, pools[at].permit(taken, here()))),
+        Err(SelectError::Dead { arm, .. }) => Err(pools[arm].dead()),
+        Err(SelectError::WouldBlock) => Err(AcquireError::WouldBlock),
+        Err(SelectError::Timeout) => Err(AcquireError::Timeout),
+        Err(SelectError::TwoArenas { first, second }) => Err(AcquireError::TwoArenas { first, second }),
+        Err(SelectError::Nothing) => Err(AcquireError::NoPools),
+        Err(SelectError::Arena(e)) => Err(AcquireError::Arena(e)),
+        Err(SelectError::System(e)) => Err(AcquireError::System(e)),
+    }
+}

@@ -1,0 +1,368 @@
+//! The two ends of a named tube as arms of a choice, and waiting there, by who has a seat.
+//!
+//! What a choice takes is a slot: reserved, or borrowed. It belongs to the thread that made the choice; if that dies before it
+//! has completed it, nothing was sent, and what was borrowed comes again. [`Taken::position`] says which slot was borrowed, or
+//! that the other end has gone; the word is the position, or what the slot said.
+
+use super::pipe::{Pipe, Side, TO_COMMIT};
+use crate::cell::Word;
+use crate::claim::{Collected, Operation, Refused, Taken, Wish, wait_for};
+use crate::record::{Borrowed, Received, Slot, Unsent};
+use crate::wait::{Arm, Ended, Grant, NUDGE, Parties, Party, Patience, State, Terms};
+use crate::wait::{arrive, finish, tell, wait, word_of};
+use chappe_arena::{Map, Place};
+use chappe_plat::atomic::{Ordering, fence};
+use std::mem::MaybeUninit;
+
+/// There is nobody at the other end any more.
+const GONE: u32 = u32::MAX;
+/// A slot was reserved.
+const RESERVED: u32 = u32::MAX - 1;
+
+/// A tube of this process's mappings, which last as long as it.
+pub(crate) type Mapped = Pipe<'static>;
+
+/// Why nothing was sent, or received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Not {
+    /// It would have to wait, or had to for too long.
+    Now,
+    /// There is nobody at the other end.
+    Ever,
+    /// The tube was removed.
+    Dead,
+    /// The handle is the parent process's.
+    #[cfg(not(feature = "sim"))]
+    Inherited,
+    /// Somebody has taken this thread for dead, or it has left the arena meanwhile.
+    Lost,
+}
+
+impl From<Refused> for Not {
+    fn from(refused: Refused) -> Not {
+        if let Refused::Dead(_) = refused { Not::Dead } else { Not::Now }
+    }
+}
+
+/// The end where messages go in.
+#[derive(Clone, Copy)]
+pub(crate) struct Out(pub Mapped);
+
+/// The end where messages come out.
+#[derive(Clone, Copy)]
+pub(crate) struct In(pub Mapped);
+
+fn number(me: &Party) -> u16 {
+    me.member as u16
+}
+
+/// What an attempt came to.
+fn attempted(pipe: &Mapped, side: Side, take: impl Fn() -> Option<Taken>) -> Result<Taken, Refused> {
+    if !pipe.is_live() {
+        return Err(Refused::Dead(0));
+    }
+    let gone = Taken { position: GONE, word: Word(0) };
+    if side == Side::Senders && pipe.seems_gone(Side::Receivers) {
+        return Ok(gone);
+    }
+    if let Some(taken) = take() {
+        return Ok(taken);
+    }
+    if !pipe.is_gone(side.other()) {
+        return Err(Refused::NoneFree);
+    }
+    if side == Side::Senders {
+        return Ok(gone);
+    }
+    // One may have come in between, or come again: what the dead had.
+    pipe.map.recover_dead();
+    Ok(take().unwrap_or(gone))
+}
+
+impl Arm for Out {
+    fn map(&self) -> &'static Map {
+        self.0.map
+    }
+    fn place(&self) -> Place {
+        self.0.waits(Side::Senders)
+    }
+    fn before(&self) {}
+    fn enlisted(&self, me: &Party) {
+        look(&self.0, Side::Senders, me, || self.0.ring.has_hole());
+    }
+    fn left(&self, _member: u32, _grant: Option<Grant>) {}
+}
+
+impl Operation for Out {
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        let reserve = || {
+            let slot = self.0.ring.reserve(number(me))?;
+            Some(Taken { position: RESERVED, word: Word(slot.number()) })
+        };
+        attempted(&self.0, Side::Senders, reserve)
+    }
+    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
+        Collected::Nudged
+    }
+    fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
+        is_ready(&self.0, Side::Senders)
+    }
+    fn took(&self) {
+        self.0.received();
+    }
+    fn is_tube(&self) -> bool {
+        true
+    }
+}
+
+impl Arm for In {
+    fn map(&self) -> &'static Map {
+        self.0.map
+    }
+    fn place(&self) -> Place {
+        self.0.place
+    }
+    fn before(&self) {}
+    fn enlisted(&self, me: &Party) {
+        look(&self.0, Side::Receivers, me, || self.0.ring.has_message());
+    }
+    fn left(&self, _member: u32, _grant: Option<Grant>) {}
+}
+
+impl Operation for In {
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        let borrow = || {
+            let (position, word) = borrow(&self.0, number(me))?.parts();
+            Some(Taken { position, word: Word(word) })
+        };
+        attempted(&self.0, Side::Receivers, borrow)
+    }
+    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
+        Collected::Nudged
+    }
+    fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
+        is_ready(&self.0, Side::Receivers)
+    }
+    fn took(&self) {
+        self.0.pass_on();
+    }
+    fn is_tube(&self) -> bool {
+        true
+    }
+}
+
+fn is_ready(pipe: &Mapped, side: Side) -> Result<bool, Refused> {
+    if pipe.is_live() { Ok(pipe.is_ready(side)) } else { Err(Refused::Dead(0)) }
+}
+
+/// Who has set its bit looks. If there is something, it tells itself, and not who came first: that one may be stopped.
+fn look(pipe: &Mapped, side: Side, me: &Party, is_there: impl Fn() -> bool) {
+    // SeqCst: I1 of the tube.
+    fence(Ordering::SeqCst);
+    if is_there() || pipe.is_gone(side.other()) {
+        // SeqCst: our own. If it no longer says that we wait, we were told.
+        let state = State(word_of(pipe.map, me.member).0.load(Ordering::SeqCst));
+        if state.is_waiting() {
+            tell(pipe.map, me.member, state, pipe.waits(side).index, NUDGE);
+        }
+    }
+}
+
+/// Borrows a record, and says that there may be a hole.
+fn borrow(pipe: &Mapped, me: u16) -> Option<Borrowed> {
+    let borrowed = pipe.ring.borrow(me)?;
+    pipe.received();
+    Some(borrowed)
+}
+
+/// What was reserved by an attempt, or that there is no use.
+pub(crate) fn reserved(taken: Taken, me: u16) -> Result<Slot, Not> {
+    if taken.position == GONE { Err(Not::Ever) } else { Ok(Slot::of(taken.word.0, me)) }
+}
+
+/// What was borrowed by an attempt, or that nothing will come.
+pub(crate) fn borrowed(pipe: &Mapped, taken: Taken) -> Result<Borrowed, Not> {
+    if taken.position == GONE { Err(Not::Ever) } else { Ok(pipe.ring.borrowed(taken.position, taken.word.0)) }
+}
+
+/// Sends a record now.
+#[inline(always)]
+pub(crate) fn try_send(pipe: &Mapped, me: u16, record: &[u8]) -> Result<(), Not> {
+    if !pipe.is_live() {
+        return Err(Not::Dead);
+    }
+    if pipe.seems_gone(Side::Receivers) {
+        return Err(Not::Ever);
+    }
+    if pipe.ring.try_send(me, record) {
+        pipe.sent();
+        return Ok(());
+    }
+    Err(if pipe.is_gone(Side::Receivers) { Not::Ever } else { Not::Now })
+}
+
+/// Sends a record from a slot that an attempt reserved.
+pub(crate) fn send_taken(pipe: &Mapped, me: u16, taken: Taken, record: &[u8]) -> Result<(), Not> {
+    let slot = reserved(taken, me)?;
+    pipe.ring.fill(&slot, record);
+    match commit(pipe, slot, record.len() as u32) {
+        Ok(()) => Ok(()),
+        Err(Unsent::Full(slot)) => {
+            give_up(pipe, slot);
+            Err(Not::Now)
+        }
+        Err(Unsent::Revoked) => Err(Not::Lost),
+    }
+}
+
+fn commit(pipe: &Mapped, slot: Slot, len: u32) -> Result<(), Unsent> {
+    pipe.ring.commit(slot, len)?;
+    pipe.sent();
+    Ok(())
+}
+
+/// Gives up a reservation.
+pub(crate) fn give_up(pipe: &Mapped, slot: Slot) {
+    pipe.ring.abandon(slot);
+    pipe.received();
+}
+
+/// Receives a record now, by copying it out.
+#[inline(always)]
+pub(crate) fn try_recv(pipe: &Mapped, buffer: &mut [MaybeUninit<u8>]) -> Result<Received, Not> {
+    if !pipe.is_live() {
+        return Err(Not::Dead);
+    }
+    if let Some(received) = pipe.ring.try_recv(buffer) {
+        pipe.received();
+        return Ok(received);
+    }
+    try_recv_last(pipe, buffer)
+}
+
+#[cold]
+fn try_recv_last(pipe: &Mapped, buffer: &mut [MaybeUninit<u8>]) -> Result<Received, Not> {
+    if !pipe.is_gone(Side::Senders) {
+        return Err(Not::Now);
+    }
+    // As in `attempted`.
+    pipe.map.recover_dead();
+    let received = pipe.ring.try_recv(buffer).ok_or(Not::Ever)?;
+    pipe.received();
+    Ok(received)
+}
+
+/// Copies out what an attempt borrowed, and releases it.
+pub(crate) fn recv_taken(pipe: &Mapped, taken: Taken, buffer: &mut [MaybeUninit<u8>]) -> Result<Received, Not> {
+    let borrowed = borrowed(pipe, taken)?;
+    let (len, again) = (pipe.ring.copy_out(&borrowed, buffer), borrowed.again());
+    if release(pipe, borrowed) { Ok(Received { len, again }) } else { Err(Not::Lost) }
+}
+
+/// Gives a borrowed record's slot back. False: it is not ours any more.
+pub(crate) fn release(pipe: &Mapped, borrowed: Borrowed) -> bool {
+    let released = pipe.ring.release(borrowed);
+    pipe.received();
+    released
+}
+
+/// Reserves a slot, sleeping until there is one.
+pub(crate) fn reserve_seated(
+    out: &Out,
+    who: &Parties,
+    deadline: Option<u64>,
+    patience: &Patience<'_>,
+) -> Result<Slot, Not> {
+    let (_, taken) = wait_for(who, &[out], Wish::to_take(deadline, patience))?;
+    reserved(taken, number(&who.main))
+}
+
+/// Sends a record, sleeping until it can be.
+pub(crate) fn send_seated(
+    out: &Out,
+    record: &[u8],
+    who: &Parties,
+    deadline: Option<u64>,
+    patience: &Patience<'_>,
+) -> Result<(), Not> {
+    loop {
+        let (_, taken) = wait_for(who, &[out], Wish::to_take(deadline, patience))?;
+        match send_taken(&out.0, number(&who.main), taken, record) {
+            // Its slot was passed over, and there is no other now.
+            Err(Not::Now) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Borrows a record, sleeping until there is one.
+pub(crate) fn borrow_seated(
+    into: &In,
+    who: &Parties,
+    deadline: Option<u64>,
+    patience: &Patience<'_>,
+) -> Result<Borrowed, Not> {
+    let (_, taken) = wait_for(who, &[into], Wish::to_take(deadline, patience))?;
+    borrowed(&into.0, taken)
+}
+
+/// Receives a record, sleeping until there is one.
+pub(crate) fn recv_seated(
+    into: &In,
+    buffer: &mut [MaybeUninit<u8>],
+    who: &Parties,
+    deadline: Option<u64>,
+    patience: &Patience<'_>,
+) -> Result<Received, Not> {
+    let (_, taken) = wait_for(who, &[into], Wish::to_take(deadline, patience))?;
+    recv_taken(&into.0, taken, buffer)
+}
+
+/// Who has its record in a slot that was passed over, and waits until it can be committed.
+struct Committing<'s> {
+    pipe: Mapped,
+    slot: &'s Slot,
+}
+
+impl Arm for Committing<'_> {
+    fn map(&self) -> &'static Map {
+        self.pipe.map
+    }
+    fn place(&self) -> Place {
+        self.pipe.waits(Side::Senders)
+    }
+    fn before(&self) {}
+    fn left(&self, _member: u32, _grant: Option<Grant>) {}
+    fn enlisted(&self, me: &Party) {
+        look(&self.pipe, Side::Senders, me, || self.pipe.ring.has_hole_for(self.slot));
+    }
+}
+
+/// Commits a record, sleeping while it cannot be because its slot was passed over. If it cannot be, it is given up.
+pub(crate) fn commit_seated(
+    pipe: &Mapped,
+    slot: Slot,
+    len: u32,
+    who: &Parties,
+    patience: &Patience<'_>,
+) -> Result<(), Not> {
+    let (mut slot, mut tickets) = (slot, None);
+    loop {
+        slot = match commit(pipe, slot, len) {
+            Ok(()) => return Ok(()),
+            Err(Unsent::Revoked) => return Err(Not::Lost),
+            Err(Unsent::Full(slot)) => slot,
+        };
+        if !pipe.is_live() || pipe.is_gone(Side::Receivers) {
+            let why = if pipe.is_live() { Not::Ever } else { Not::Dead };
+            give_up(pipe, slot);
+            return Err(why);
+        }
+        let tickets = *tickets.get_or_insert_with(|| arrive(who));
+        let arm = Committing { pipe: *pipe, slot: &slot };
+        let terms = Terms { first: 0, tickets, need: TO_COMMIT, packet: 0, deadline: None, patience };
+        if let (Ended::Granted(..), begun) = wait(who, &[&arm], terms) {
+            finish(who, &[&arm], &begun);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Which ends of which tubes this process has, how many handles of each: the first one's coming and the last one's going are
+//! said in the arena.
+//!
+//! A forked child has copies of its parent's handles, and is another process: with the first use of any of them it comes to the
+//! ends of all of them. An end that may have only one handle stays the parent's.
+
+use super::arms::{Mapped, Not};
+use super::error::TubeError;
+use super::pipe::{Pipe, Side, Unattached};
+use crate::handle::shown;
+use crate::seat::{process_seat, seat};
+use chappe_arena::{ArenaError, Joined, Map, Place, Who};
+use chappe_plat::process;
+use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// An end of a tube that this process has.
+struct Entry {
+    /// Handles name it so; the same in a child.
+    id: u64,
+    pipe: Mapped,
+    side: Side,
+    handles: usize,
+    /// The member that stands for the process; none: it is the parent's.
+    by: Option<Joined>,
+}
+
+/// All of them, and whose they are.
+pub(crate) struct Table {
+    incarnation: u64,
+    entries: Vec<Entry>,
+    next: u64,
+}
+
+pub(crate) static ATTACHED: Mutex<Table> = Mutex::new(Table { incarnation: 0, entries: Vec::new(), next: 0 });
+
+impl Table {
+    fn lock() -> MutexGuard<'static, Table> {
+        ATTACHED.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The table of this very process.
+    fn ours() -> MutexGuard<'static, Table> {
+        let mut table = Table::lock();
+        let now = process::incarnation();
+        if table.incarnation != now {
+            table.entries.iter_mut().for_each(Entry::inherit);
+            table.incarnation = now;
+        }
+        table
+    }
+
+    fn find(&self, id: u64) -> Option<usize> {
+        self.entries.iter().position(|e| e.id == id)
+    }
+
+    /// The end of this process itself.
+    fn own(&mut self, pipe: &Mapped, side: Side) -> Option<&mut Entry> {
+        let is_it = |e: &Entry| std::ptr::eq(e.pipe.map, pipe.map) && e.pipe.place == pipe.place && e.side == side;
+        self.entries.iter_mut().find(|e| e.by.is_some() && is_it(e))
+    }
+}
+
+impl Entry {
+    /// Comes to the end as the child of who was there.
+    fn inherit(&mut self) {
+        self.by = None;
+        let Ok(joined) = process_seat(self.pipe.map) else { return };
+        let _admin = self.pipe.map.admin();
+        if self.pipe.is_live() && self.pipe.enter(self.side, joined.index, joined.generation).is_ok() {
+            self.by = Some(joined);
+        }
+    }
+}
+
+/// A handle's part of being attached.
+pub(crate) struct Attachment {
+    pub pipe: Mapped,
+    side: Side,
+    id: u64,
+    incarnation: Cell<u64>,
+}
+
+fn end_name(side: Side) -> &'static str {
+    if side == Side::Senders { "sender" } else { "receiver" }
+}
+
+impl Attachment {
+    /// Attaches an end of the tube at this place.
+    pub fn new(map: &'static Map, place: Place, side: Side) -> Result<Attachment, TubeError> {
+        // As members, both of whose deaths are seen: of the process, and of this thread in the middle of this.
+        let joined = process_seat(map)?;
+        seat(map, |_| ())?;
+        map.recover_dead();
+        let name = || shown(map, place);
+        let single = |who: Who| TubeError::Single { name: name(), end: end_name(side), pid: who.pid, label: who.label };
+        let mut table = Table::ours();
+        let admin = map.admin();
+        let Some(pipe) = Pipe::of(map, place).filter(Mapped::is_live) else {
+            return Err(TubeError::Dead { name: name() });
+        };
+        let incarnation = Cell::new(table.incarnation);
+        if let Some(entry) = table.own(&pipe, side) {
+            if side == Side::Senders && pipe.is_sealed() {
+                return Err(TubeError::Sealed { name: name() });
+            }
+            if pipe.is_single(side) {
+                return Err(single(map.who(joined.index)));
+            }
+            entry.handles += 1;
+            return Ok(Attachment { pipe, side, id: entry.id, incarnation });
+        }
+        pipe.attach(&admin, side, joined.index, joined.generation).map_err(|why| match why {
+            Unattached::Dead => TubeError::Dead { name: name() },
+            Unattached::Sealed => TubeError::Sealed { name: name() },
+            Unattached::Taken(member) => single(map.who(member)),
+        })?;
+        table.next += 1;
+        let id = table.next;
+        table.entries.push(Entry { id, pipe, side, handles: 1, by: Some(joined) });
+        Ok(Attachment { pipe, side, id, incarnation })
+    }
+
+    /// Another handle of the same end.
+    pub fn another(&self) -> Result<Attachment, TubeError> {
+        Attachment::new(self.pipe.map, self.pipe.place, self.side)
+    }
+
+    /// Sees to it that the end is this process's.
+    #[inline(always)]
+    pub fn here(&self) -> Result<(), Not> {
+        if process::is_incarnation(self.incarnation.get() as u32) { Ok(()) } else { self.inherited() }
+    }
+
+    #[cold]
+    fn inherited(&self) -> Result<(), Not> {
+        let table = Table::ours();
+        let at = table.find(self.id).ok_or(Not::Inherited)?;
+        if table.entries[at].by.is_none() {
+            return Err(Not::Inherited);
+        }
+        self.incarnation.set(table.incarnation);
+        Ok(())
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        let map = self.pipe.map;
+        // Who goes must be seen to die before it has told. Without a seat the thread is about to end.
+        let _: Result<(), ArenaError> = seat(map, |_| ());
+        let mut table = Table::lock();
+        let ours = table.incarnation == process::incarnation();
+        let Some(at) = table.find(self.id) else { return };
+        table.entries[at].handles -= 1;
+        if table.entries[at].handles > 0 {
+            return;
+        }
+        let entry = table.entries.swap_remove(at);
+        if ours && let Some(joined) = entry.by {
+            self.pipe.detach(self.side, joined.index, joined.generation);
+        }
+    }
+}

@@ -1,0 +1,655 @@
+//! The ends of a named tube as users know them.
+
+use super::arms::{In, Mapped, Not, Out, borrow_seated, borrowed, recv_seated, reserve_seated, reserved, send_seated};
+use super::arms::{give_up, recv_taken, send_taken, try_recv, try_send};
+use super::attach::Attachment;
+use super::error::{NotReceived, NotSent, TubeError};
+use super::name_of;
+use super::pipe::Side;
+use super::place::{Loan, Slot};
+use crate::claim::{Operation, Taken};
+use crate::patience::{Until, patience};
+use crate::pool::party;
+use crate::seat::{ThreadSeat, at_hand, seat, watched};
+use crate::tube::block::{alone, deadline, is_late, rest};
+use crate::tube::spin;
+use crate::wait::{Parties, Patience};
+use bytemuck::Pod;
+use chappe_arena::{ArenaError, Map, Place};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T: bytemuck::Pod> Sealed for T {}
+    impl Sealed for [u8] {}
+}
+
+/// What a named tube can carry: plain data ([`Pod`]), or bytes of any number up to the tube's [`size`](super::TubeOptions::size).
+pub trait Record: sealed::Sealed {
+    /// One of them, as a choice sends and receives it: plain data itself, or a vector of bytes.
+    type Owned;
+    /// Size and alignment, if it is plain data.
+    #[doc(hidden)]
+    fn __plain() -> Option<(usize, usize)>;
+    #[doc(hidden)]
+    fn __bytes(owned: &Self::Owned) -> &[u8];
+    /// One that is written by `fill` to so many bytes; that answers how many it wrote.
+    #[doc(hidden)]
+    fn __owned(size: usize, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Self::Owned>;
+    /// So many bytes there, as what they are.
+    #[doc(hidden)]
+    fn __at(place: *mut u8, len: usize) -> *mut Self;
+    /// How many bytes there are: of plain data all, whatever is said.
+    #[doc(hidden)]
+    fn __whole(all: usize, len: usize) -> usize;
+}
+
+impl<T: Pod> Record for T {
+    type Owned = T;
+    fn __plain() -> Option<(usize, usize)> {
+        Some((size_of::<T>(), align_of::<T>()))
+    }
+    fn __bytes(owned: &T) -> &[u8] {
+        bytemuck::bytes_of(owned)
+    }
+    fn __owned(_size: usize, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<T> {
+        let mut message = T::zeroed();
+        fill(bytemuck::bytes_of_mut(&mut message))?;
+        Some(message)
+    }
+    fn __at(place: *mut u8, _len: usize) -> *mut T {
+        place.cast()
+    }
+    fn __whole(all: usize, _len: usize) -> usize {
+        all
+    }
+}
+
+impl Record for [u8] {
+    type Owned = Vec<u8>;
+    fn __plain() -> Option<(usize, usize)> {
+        None
+    }
+    fn __bytes(owned: &Vec<u8>) -> &[u8] {
+        owned
+    }
+    fn __owned(size: usize, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Vec<u8>> {
+        let mut record = vec![0; size];
+        let len = fill(&mut record)?;
+        record.truncate(len);
+        Some(record)
+    }
+    fn __at(place: *mut u8, len: usize) -> *mut [u8] {
+        std::ptr::slice_from_raw_parts_mut(place, len)
+    }
+    fn __whole(_all: usize, len: usize) -> usize {
+        len
+    }
+}
+
+/// Why nothing was done.
+pub(super) enum Fault {
+    Not(Not),
+    Arena(ArenaError),
+    System(io::Error),
+}
+
+impl From<Not> for Fault {
+    fn from(why: Not) -> Fault {
+        Fault::Not(why)
+    }
+}
+
+pub(super) fn not_sent<M>(pipe: &Mapped, fault: Fault, until: Until, message: M) -> NotSent<M> {
+    let tube = || name_of(pipe);
+    match fault {
+        Fault::Not(Not::Now) if matches!(until, Until::Now) => NotSent::Full(message),
+        Fault::Not(Not::Now) => NotSent::Timeout(message),
+        Fault::Not(Not::Ever) => NotSent::Disconnected { tube: tube(), message },
+        Fault::Not(Not::Dead) => NotSent::Dead { tube: tube(), message },
+        Fault::Not(Not::Lost) => NotSent::Lost { tube: tube(), message },
+        Fault::Not(Not::Inherited) => NotSent::Inherited { tube: tube(), message },
+        Fault::Arena(source) => NotSent::Arena { source, message },
+        Fault::System(source) => NotSent::System { source, message },
+    }
+}
+
+pub(super) fn not_received(pipe: &Mapped, fault: Fault, until: Until) -> NotReceived {
+    let tube = name_of(pipe);
+    match fault {
+        Fault::Not(Not::Now) if matches!(until, Until::Now) => NotReceived::Empty,
+        Fault::Not(Not::Now) => NotReceived::Timeout,
+        Fault::Not(Not::Ever) => NotReceived::Disconnected { tube },
+        Fault::Not(Not::Dead) => NotReceived::Dead { tube },
+        Fault::Not(Not::Lost) => NotReceived::Lost { tube },
+        Fault::Not(Not::Inherited) => NotReceived::Inherited { tube },
+        Fault::Arena(e) => NotReceived::Arena(e),
+        Fault::System(e) => NotReceived::System(e),
+    }
+}
+
+fn number(seat: &ThreadSeat) -> u16 {
+    seat.joined.index as u16
+}
+
+/// Does what can be done at once; else, unless it is not to wait, looks for a while, then sleeps.
+#[inline(always)]
+fn done<R>(
+    at: &Attachment,
+    until: Until,
+    mut now: impl FnMut(&ThreadSeat) -> Result<R, Not>,
+    sleep: impl FnOnce(&Parties, Option<u64>, &Patience<'_>) -> Result<R, Not>,
+) -> Result<R, Fault> {
+    at.here()?;
+    let map = at.pipe.map;
+    match at_hand(map, |seat| Some(now(seat))) {
+        Some(Err(Not::Now)) | None => {}
+        Some(first) => return Ok(first?),
+    }
+    seat(map, |seat| waited(seat, until, now, sleep)).map_err(Fault::Arena)?
+}
+
+#[inline(never)]
+fn waited<R>(
+    seat: &ThreadSeat,
+    until: Until,
+    mut now: impl FnMut(&ThreadSeat) -> Result<R, Not>,
+    sleep: impl FnOnce(&Parties, Option<u64>, &Patience<'_>) -> Result<R, Not>,
+) -> Result<R, Fault> {
+    let mut look = || match now(seat) {
+        Err(Not::Now) => None,
+        other => Some(other),
+    };
+    if let Some(first) = look() {
+        return Ok(first?);
+    }
+    if let Until::Now = until {
+        return Err(Not::Now.into());
+    }
+    let end = deadline(until);
+    if let Some(found) = spin(&seat.looks, &patience(seat), || is_late(end), look) {
+        return Ok(found?);
+    }
+    watched(seat).map_err(Fault::System)?;
+    Ok(sleep(&alone(seat), end, &rest(seat, true))?)
+}
+
+/// Where messages go in. Of one thread at a time; another handle: [`another`](Sender::another), or the tube's
+/// [`sender`](super::Tube::sender).
+///
+/// When the last one of a process goes, or the process dies, the process has left; when the last process has, receivers get what
+/// is there, and then [`NotReceived::Disconnected`].
+///
+/// In a forked child it is the child's own from its first use there; one that there may be only one of stays the parent's.
+pub struct Sender<T: ?Sized> {
+    pub(crate) out: Out,
+    at: Attachment,
+    one: PhantomData<Cell<()>>,
+    of: PhantomData<fn(&T)>,
+}
+
+/// Where messages come out. Of one thread at a time; another handle: [`another`](Receiver::another), or the tube's
+/// [`receiver`](super::Tube::receiver).
+///
+/// Several receivers share the messages: each goes to one. When the last one of a process goes, or the process dies, the process
+/// has left; when the last process has, senders get [`NotSent::Disconnected`].
+///
+/// In a forked child it is the child's own from its first use there; one that there may be only one of stays the parent's.
+pub struct Receiver<T: ?Sized> {
+    pub(crate) into: In,
+    at: Attachment,
+    one: PhantomData<Cell<()>>,
+    of: PhantomData<fn(&T)>,
+}
+
+impl<T: ?Sized> std::fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sender({:?})", name_of(&self.out.0))
+    }
+}
+
+impl<T: ?Sized> std::fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Receiver({:?})", name_of(&self.into.0))
+    }
+}
+
+macro_rules! both {
+    ($end:ident) => {
+        /// Whether there is no message in the tube.
+        pub fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
+
+        /// Whether there is no room.
+        pub fn is_full(&self) -> bool {
+            !self.at.pipe.ring.has_hole()
+        }
+
+        /// How many messages there are in the tube, those that somebody looks at in place aside. Looks at all slots.
+        pub fn len(&self) -> usize {
+            self.at.pipe.ring.len()
+        }
+
+        /// How many messages there is room for.
+        pub fn capacity(&self) -> usize {
+            self.at.pipe.ring.slots() as usize
+        }
+
+        /// Another handle of this end.
+        ///
+        /// # Errors
+        /// `Single` if there may be only one; `Sealed`, `Dead`, `Object`.
+        pub fn another(&self) -> Result<$end<T>, TubeError> {
+            Ok($end::with(self.at.another()?))
+        }
+
+        /// Comes to the end in a forked child, before it is chosen.
+        pub(crate) fn come(&self) {
+            // If it cannot, the operation says so.
+            let _ = self.at.here();
+        }
+    };
+}
+
+impl<T: ?Sized> Sender<T> {
+    pub(super) fn new(map: &'static Map, place: Place) -> Result<Sender<T>, TubeError> {
+        Ok(Sender::with(Attachment::new(map, place, Side::Senders)?))
+    }
+
+    fn with(at: Attachment) -> Sender<T> {
+        Sender { out: Out(at.pipe), at, one: PhantomData, of: PhantomData }
+    }
+
+    both!(Sender);
+
+    fn put<M>(&self, record: &[u8], until: Until, message: impl FnOnce() -> M) -> Result<(), NotSent<M>> {
+        let pipe = &self.out.0;
+        let sent = done(
+            &self.at,
+            until,
+            |seat| try_send(pipe, number(seat), record),
+            |who, end, patience| send_seated(&self.out, record, who, end, patience),
+        );
+        sent.map_err(|fault| not_sent(pipe, fault, until, message()))
+    }
+
+    fn slot(&mut self, until: Until) -> Result<Slot<'_, T>, NotSent> {
+        let pipe = self.out.0;
+        let slot = done(
+            &self.at,
+            until,
+            |seat| reserved(self.out.attempt(&party(seat))?, number(seat)),
+            |who, end, patience| reserve_seated(&self.out, who, end, patience),
+        );
+        slot.map(|slot| Slot::new(pipe, slot)).map_err(|fault| not_sent(&pipe, fault, until, ()))
+    }
+
+    /// Reserves a slot, to write the message in place; waits while there is none. In the order of arrival among those who sleep;
+    /// who comes by may be faster.
+    ///
+    /// # Errors
+    /// `Disconnected`, `Dead`, `Inherited`, `Arena`, `System`.
+    pub fn reserve(&mut self) -> Result<Slot<'_, T>, NotSent> {
+        self.slot(Until::Forever)
+    }
+
+    /// Reserves a slot if there is one now.
+    ///
+    /// # Errors
+    /// `Full`; else as [`Sender::reserve`].
+    pub fn try_reserve(&mut self) -> Result<Slot<'_, T>, NotSent> {
+        self.slot(Until::Now)
+    }
+
+    /// As [`Sender::reserve`], waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Sender::reserve`].
+    pub fn reserve_timeout(&mut self, timeout: Duration) -> Result<Slot<'_, T>, NotSent> {
+        self.slot(Until::after(timeout))
+    }
+
+    /// As [`Sender::reserve`], waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Sender::reserve_timeout`].
+    pub fn reserve_deadline(&mut self, deadline: Instant) -> Result<Slot<'_, T>, NotSent> {
+        self.slot(Until::at(deadline))
+    }
+}
+
+impl<T: Record + ?Sized> Sender<T> {
+    /// Sends the message for which a choice has taken something.
+    pub(crate) fn finish(&self, taken: Taken, message: T::Owned) -> Result<(), T::Owned> {
+        let (pipe, record) = (&self.out.0, T::__bytes(&message));
+        let sent = seat(pipe.map, |seat| {
+            let me = number(seat);
+            if record.len() <= pipe.ring.size() as usize {
+                return send_taken(pipe, me, taken, record);
+            }
+            give_up(pipe, reserved(taken, me)?);
+            Err(Not::Lost)
+        });
+        match sent {
+            Ok(Ok(())) => Ok(()),
+            // Its slot was passed over while the caller was elsewhere, and others have filled all there are.
+            Ok(Err(Not::Now)) => self.put(record, Until::Forever, || ()).map_err(|_| message),
+            _ => Err(message),
+        }
+    }
+}
+
+impl<T: Record + ?Sized> Receiver<T> {
+    /// Receives the message that a choice has taken.
+    pub(crate) fn finish(&self, taken: Taken) -> Option<T::Owned> {
+        let pipe = &self.into.0;
+        T::__owned(pipe.ring.size() as usize, |bytes| {
+            Some(recv_taken(pipe, taken, as_unwritten(bytes)).ok()?.len as usize)
+        })
+    }
+}
+
+/// The same bytes, which stay written.
+fn as_unwritten(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: whoever has it here writes only what was written.
+    unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
+}
+
+impl<T: Pod> Sender<T> {
+    /// Sends a message; waits while there is no room for it. A handled signal does not end the wait.
+    ///
+    /// Room and nobody waiting: three swaps, none with an only sender; no system call, no allocation (after the thread's first
+    /// use of the arena). What one sender sends is received in that order, as long as one receiver receives it; among
+    /// those who wait for room, who came first is told first, and who comes by may be faster. A sender that dies in the middle has
+    /// sent nothing.
+    ///
+    /// # Errors
+    /// `Disconnected` if all receivers have gone, `Dead` if the tube was removed; `Inherited`, `Arena`, `System`: each with the
+    /// message.
+    #[inline]
+    pub fn send(&self, message: T) -> Result<(), NotSent<T>> {
+        self.put(bytemuck::bytes_of(&message), Until::Forever, || message)
+    }
+
+    /// Sends a message if there is room for it now. Never waits.
+    ///
+    /// # Errors
+    /// `Full`; else as [`Sender::send`].
+    #[inline]
+    pub fn try_send(&self, message: T) -> Result<(), NotSent<T>> {
+        self.put(bytemuck::bytes_of(&message), Until::Now, || message)
+    }
+
+    /// As [`Sender::send`], waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Sender::send`].
+    pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), NotSent<T>> {
+        self.put(bytemuck::bytes_of(&message), Until::after(timeout), || message)
+    }
+
+    /// As [`Sender::send`], waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Sender::send_timeout`].
+    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), NotSent<T>> {
+        self.put(bytemuck::bytes_of(&message), Until::at(deadline), || message)
+    }
+}
+
+impl Sender<[u8]> {
+    fn bytes(&self, record: &[u8], until: Until) -> Result<(), NotSent> {
+        let most = self.out.0.ring.size() as usize;
+        if record.len() > most {
+            return Err(NotSent::TooLong { tube: name_of(&self.out.0), len: record.len(), most, message: () });
+        }
+        self.put(record, until, || ())
+    }
+
+    /// Sends these bytes as one record: as the `send` of a tube of plain data.
+    ///
+    /// # Errors
+    /// `TooLong` if the tube was made for shorter ones; `Disconnected`, `Dead`, `Inherited`, `Arena`, `System`.
+    #[inline]
+    pub fn send(&self, record: &[u8]) -> Result<(), NotSent> {
+        self.bytes(record, Until::Forever)
+    }
+
+    /// Sends these bytes if there is room now. Never waits.
+    ///
+    /// # Errors
+    /// `Full`; else as `send`.
+    #[inline]
+    pub fn try_send(&self, record: &[u8]) -> Result<(), NotSent> {
+        self.bytes(record, Until::Now)
+    }
+
+    /// As `send`, waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `send`.
+    pub fn send_timeout(&self, record: &[u8], timeout: Duration) -> Result<(), NotSent> {
+        self.bytes(record, Until::after(timeout))
+    }
+
+    /// As `send`, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `send`.
+    pub fn send_deadline(&self, record: &[u8], deadline: Instant) -> Result<(), NotSent> {
+        self.bytes(record, Until::at(deadline))
+    }
+}
+
+impl<T: ?Sized> Receiver<T> {
+    pub(super) fn new(map: &'static Map, place: Place) -> Result<Receiver<T>, TubeError> {
+        Ok(Receiver::with(Attachment::new(map, place, Side::Receivers)?))
+    }
+
+    fn with(at: Attachment) -> Receiver<T> {
+        Receiver { into: In(at.pipe), at, one: PhantomData, of: PhantomData }
+    }
+
+    both!(Receiver);
+
+    fn get(&self, buffer: &mut [MaybeUninit<u8>], until: Until) -> Result<(usize, bool), NotReceived> {
+        let pipe = &self.into.0;
+        let buffer = RefCell::new(buffer);
+        let received = done(
+            &self.at,
+            until,
+            |_| try_recv(pipe, &mut buffer.borrow_mut()),
+            |who, end, patience| recv_seated(&self.into, &mut buffer.borrow_mut(), who, end, patience),
+        );
+        received.map(|r| (r.len as usize, r.again)).map_err(|fault| not_received(pipe, fault, until))
+    }
+
+    fn loan(&self, until: Until) -> Result<Loan<'_, T>, NotReceived> {
+        let pipe = self.into.0;
+        let loan = done(
+            &self.at,
+            until,
+            |seat| borrowed(&pipe, self.into.attempt(&party(seat))?),
+            |who, end, patience| borrow_seated(&self.into, who, end, patience),
+        );
+        loan.map(|loan| Loan::new(pipe, loan)).map_err(|fault| not_received(&pipe, fault, until))
+    }
+
+    /// Borrows the next message, to look at it in place; waits while there is none. A borrower that dies before it has released it
+    /// leaves it to be delivered once more, marked; if that one dies too, it is dropped, and counted. (Of a tube that was made to
+    /// drop, the first one's death drops it.)
+    ///
+    /// # Errors
+    /// As `recv`.
+    pub fn borrow(&self) -> Result<Loan<'_, T>, NotReceived> {
+        self.loan(Until::Forever)
+    }
+
+    /// Borrows the next message if there is one now.
+    ///
+    /// # Errors
+    /// `Empty`; else as `recv`.
+    pub fn try_borrow(&self) -> Result<Loan<'_, T>, NotReceived> {
+        self.loan(Until::Now)
+    }
+
+    /// As [`Receiver::borrow`], waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `recv`.
+    pub fn borrow_timeout(&self, timeout: Duration) -> Result<Loan<'_, T>, NotReceived> {
+        self.loan(Until::after(timeout))
+    }
+
+    /// As [`Receiver::borrow`], waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `recv`.
+    pub fn borrow_deadline(&self, deadline: Instant) -> Result<Loan<'_, T>, NotReceived> {
+        self.loan(Until::at(deadline))
+    }
+}
+
+impl<T: Pod> Receiver<T> {
+    fn message(&self, until: Until) -> Result<(T, bool), NotReceived> {
+        let mut message = T::zeroed();
+        let bytes = bytemuck::bytes_of_mut(&mut message);
+        let (_, again) = self.get(as_unwritten(bytes), until)?;
+        Ok((message, again))
+    }
+
+    /// Receives the next message; waits while there is none. A handled signal does not end the wait.
+    ///
+    /// A message there: no system call, no allocation (after the thread's first use of the arena). Among those who wait, who came
+    /// first is told first, and who comes by may be faster. A receiver that dies in the middle has it, or has not: then it is
+    /// received by another. It may be one that was delivered before: [`recv_marked`](Receiver::recv_marked) says so.
+    ///
+    /// # Errors
+    /// `Disconnected` if there is none and all senders have gone, `Dead` if the tube was removed; `Inherited`, `Arena`, `System`.
+    #[inline]
+    pub fn recv(&self) -> Result<T, NotReceived> {
+        Ok(self.message(Until::Forever)?.0)
+    }
+
+    /// As [`Receiver::recv`]; and whether a receiver has died that had it before.
+    ///
+    /// # Errors
+    /// As [`Receiver::recv`].
+    #[inline]
+    pub fn recv_marked(&self) -> Result<(T, bool), NotReceived> {
+        self.message(Until::Forever)
+    }
+
+    /// Receives the next message if there is one now. Never waits.
+    ///
+    /// # Errors
+    /// `Empty`; else as [`Receiver::recv`].
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, NotReceived> {
+        Ok(self.message(Until::Now)?.0)
+    }
+
+    /// As [`Receiver::recv`], waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Receiver::recv`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, NotReceived> {
+        Ok(self.message(Until::after(timeout))?.0)
+    }
+
+    /// As [`Receiver::recv`], waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Receiver::recv`].
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, NotReceived> {
+        Ok(self.message(Until::at(deadline))?.0)
+    }
+}
+
+impl Receiver<[u8]> {
+    fn record(&self, until: Until) -> Result<(Vec<u8>, bool), NotReceived> {
+        let mut record = vec![0; self.into.0.ring.size() as usize];
+        let (len, again) = self.fill(&mut record, until)?;
+        record.truncate(len);
+        Ok((record, again))
+    }
+
+    fn fill(&self, buffer: &mut [u8], until: Until) -> Result<(usize, bool), NotReceived> {
+        let (has, wanted) = (buffer.len(), self.into.0.ring.size() as usize);
+        if has < wanted {
+            return Err(NotReceived::Buffer { tube: name_of(&self.into.0), has, wanted });
+        }
+        self.get(as_unwritten(buffer), until)
+    }
+
+    /// Receives the next record: as the `recv` of a tube of plain data. Allocates; [`recv_into`](Receiver::recv_into) and
+    /// [`borrow`](Receiver::borrow) do not.
+    ///
+    /// # Errors
+    /// `Disconnected` if there is none and all senders have gone, `Dead` if the tube was removed; `Inherited`, `Arena`, `System`.
+    pub fn recv(&self) -> Result<Vec<u8>, NotReceived> {
+        Ok(self.record(Until::Forever)?.0)
+    }
+
+    /// As `recv`; and whether a receiver has died that had it before.
+    ///
+    /// # Errors
+    /// As `recv`.
+    pub fn recv_marked(&self) -> Result<(Vec<u8>, bool), NotReceived> {
+        self.record(Until::Forever)
+    }
+
+    /// Receives the next record if there is one now.
+    ///
+    /// # Errors
+    /// `Empty`; else as `recv`.
+    pub fn try_recv(&self) -> Result<Vec<u8>, NotReceived> {
+        Ok(self.record(Until::Now)?.0)
+    }
+
+    /// As `recv`, waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `recv`.
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Vec<u8>, NotReceived> {
+        Ok(self.record(Until::after(timeout))?.0)
+    }
+
+    /// As `recv`, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `recv`.
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<Vec<u8>, NotReceived> {
+        Ok(self.record(Until::at(deadline))?.0)
+    }
+
+    /// Receives the next record into a buffer that has room for the longest: how many bytes, and whether a receiver has died that
+    /// had it before. Waits while there is none.
+    ///
+    /// # Errors
+    /// `Buffer` if it has not, and then nothing is received; else as `recv`.
+    pub fn recv_into(&self, buffer: &mut [u8]) -> Result<(usize, bool), NotReceived> {
+        self.fill(buffer, Until::Forever)
+    }
+
+    /// As [`Receiver::recv_into`], if there is one now.
+    ///
+    /// # Errors
+    /// `Empty`; else as [`Receiver::recv_into`].
+    pub fn try_recv_into(&self, buffer: &mut [u8]) -> Result<(usize, bool), NotReceived> {
+        self.fill(buffer, Until::Now)
+    }
+
+    /// As [`Receiver::recv_into`], waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Receiver::recv_into`].
+    pub fn recv_into_timeout(&self, buffer: &mut [u8], timeout: Duration) -> Result<(usize, bool), NotReceived> {
+        self.fill(buffer, Until::after(timeout))
+    }
+}

@@ -1,0 +1,228 @@
+//! What can go wrong with a named tube, in words that say what to do.
+
+use crate::error::{ObjectError, inside};
+use chappe_arena::ArenaError;
+use std::{fmt, io};
+
+/// Why a named tube could not be opened, made, attached or removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TubeError {
+    /// There is none of this name, or one already; or it is something else, or in use.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// Its messages are of another type.
+    #[error("tube `{name}` carries {has}, not {wanted}; open it as what it was made for, or take another name")]
+    OtherType {
+        /// Which.
+        name: String,
+        /// What it carries.
+        has: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// It is there, and was made with other options.
+    #[error("tube `{name}` is there as {has}, not as {wanted}; open it as it is, or remove it first")]
+    OtherShape {
+        /// Which.
+        name: String,
+        /// As what it was made.
+        has: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// There cannot be such a tube.
+    #[error("a tube cannot have {count} {what}: between 1 and {most} are possible")]
+    Capacity {
+        /// What of it.
+        what: &'static str,
+        /// What was asked for.
+        count: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// Not an alignment.
+    #[error("records cannot be aligned to {align} bytes: powers of two up to 64 are possible")]
+    Align {
+        /// What was asked for.
+        align: u64,
+    },
+    /// Its only end of this kind is somebody's.
+    #[error(
+        "tube `{name}` has one {end} at a time, and pid {pid} `{label}` has it; wait until that one goes, or make the tube as one with many"
+    )]
+    Single {
+        /// Which.
+        name: String,
+        /// `sender` or `receiver`.
+        end: &'static str,
+        /// Whose process.
+        pid: u32,
+        /// What that calls itself.
+        label: String,
+    },
+    /// No sender may come any more.
+    #[error("tube `{name}` is sealed: no sender may be attached any more, what is in it is still received")]
+    Sealed {
+        /// Which.
+        name: String,
+    },
+    /// It was removed.
+    #[error("tube `{name}` was removed while it was in use; open it again if it was made anew")]
+    Dead {
+        /// Which.
+        name: String,
+    },
+}
+
+impl From<ArenaError> for TubeError {
+    fn from(e: ArenaError) -> TubeError {
+        TubeError::Object(e.into())
+    }
+}
+
+/// Why a message was not sent; it comes back. `M` is the message, or nothing where the caller still has it.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum NotSent<M = ()> {
+    /// There is no room now.
+    #[error("the tube is full")]
+    Full(M),
+    /// There was no room in time.
+    #[error("timed out waiting for room in the tube")]
+    Timeout(M),
+    /// All receivers have gone.
+    #[error("tube `{tube}` has no receiver any more: they have gone, or died")]
+    Disconnected {
+        /// Which.
+        tube: String,
+        /// What was not sent.
+        message: M,
+    },
+    /// The tube was removed.
+    #[error("tube `{tube}` was removed while it was in use; open it again if it was made anew")]
+    Dead {
+        /// Which.
+        tube: String,
+        /// What was not sent.
+        message: M,
+    },
+    /// More bytes than a record of the tube can have.
+    #[error("a record of {len} bytes is too long for tube `{tube}`: {most} are the most it was made for")]
+    TooLong {
+        /// Which.
+        tube: String,
+        /// How many bytes.
+        len: usize,
+        /// How many are possible.
+        most: usize,
+        /// What was not sent.
+        message: M,
+    },
+    /// The thread has left the arena meanwhile, and its slot was taken from it.
+    #[error("the thread has left the arena of tube `{tube}` with a slot of its own: that was given up")]
+    Lost {
+        /// Which.
+        tube: String,
+        /// What was not sent.
+        message: M,
+    },
+    /// The handle was inherited in a fork, and cannot be shared.
+    #[error("the sender of tube `{tube}` belongs to the parent process; let the child attach one of its own")]
+    Inherited {
+        /// Which.
+        tube: String,
+        /// What was not sent.
+        message: M,
+    },
+    /// The arena cannot take another member, or is gone.
+    #[error("{source}")]
+    Arena {
+        /// What is wrong with it.
+        source: ArenaError,
+        /// What was not sent.
+        message: M,
+    },
+    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    #[error("cannot start the thread that watches for deaths: {}", inside(.source))]
+    System {
+        /// The system's reason.
+        source: io::Error,
+        /// What was not sent.
+        message: M,
+    },
+}
+
+impl<M> fmt::Debug for NotSent<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NotSent({self})")
+    }
+}
+
+impl<M> NotSent<M> {
+    /// The message.
+    pub fn into_message(self) -> M {
+        match self {
+            NotSent::Full(message) | NotSent::Timeout(message) => message,
+            NotSent::Disconnected { message, .. }
+            | NotSent::Dead { message, .. }
+            | NotSent::TooLong { message, .. }
+            | NotSent::Lost { message, .. }
+            | NotSent::Inherited { message, .. }
+            | NotSent::Arena { message, .. }
+            | NotSent::System { message, .. } => message,
+        }
+    }
+}
+
+/// Why no message was received.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotReceived {
+    /// There is none now.
+    #[error("the tube is empty")]
+    Empty,
+    /// None came in time.
+    #[error("timed out waiting for a message")]
+    Timeout,
+    /// There is none, and all senders have gone.
+    #[error("tube `{tube}` is empty and has no sender any more: they have gone, or died")]
+    Disconnected {
+        /// Which.
+        tube: String,
+    },
+    /// The tube was removed.
+    #[error("tube `{tube}` was removed while it was in use; open it again if it was made anew")]
+    Dead {
+        /// Which.
+        tube: String,
+    },
+    /// The buffer has no room for the longest record.
+    #[error("a buffer of {has} bytes is too small for tube `{tube}`: its records have up to {wanted}")]
+    Buffer {
+        /// Which.
+        tube: String,
+        /// How many bytes it has.
+        has: usize,
+        /// How many it must have.
+        wanted: usize,
+    },
+    /// The thread has left the arena meanwhile, and the record may come again.
+    #[error("the thread has left the arena of tube `{tube}` with a record of its own: it may come again")]
+    Lost {
+        /// Which.
+        tube: String,
+    },
+    /// The handle was inherited in a fork, and cannot be shared.
+    #[error("the receiver of tube `{tube}` belongs to the parent process; let the child attach one of its own")]
+    Inherited {
+        /// Which.
+        tube: String,
+    },
+    /// The arena cannot take another member, or is gone.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    #[error("cannot start the thread that watches for deaths: {}", inside(.0))]
+    System(#[source] io::Error),
+}

@@ -1,0 +1,383 @@
+//! Named tubes themselves: made, opened, looked at, removed.
+
+use super::arms::Mapped;
+use super::ends::{Receiver, Record, Sender};
+use super::error::TubeError;
+use super::pipe::{self, Pipe, Side};
+use crate::error::ObjectError;
+use crate::handle::{Handle, shown};
+use crate::home::ArenaOptions;
+use crate::inspect::{Waiter, waiters};
+use crate::record::{MOST_SLOTS, Shape};
+use crate::seat::seat;
+use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
+use chappe_arena::{Admin, Map, Place, Who};
+use std::marker::PhantomData;
+
+/// How many a tube may have at each end at a time. With only one, that end is faster, and a second one is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// One sender, one receiver.
+    Spsc,
+    /// Many senders, one receiver.
+    Mpsc,
+    /// One sender, many receivers.
+    Spmc,
+    /// Many of both.
+    #[default]
+    Mpmc,
+}
+
+impl Kind {
+    fn new(one_sender: bool, one_receiver: bool) -> Kind {
+        match (one_sender, one_receiver) {
+            (true, true) => Kind::Spsc,
+            (false, true) => Kind::Mpsc,
+            (true, false) => Kind::Spmc,
+            (false, false) => Kind::Mpmc,
+        }
+    }
+
+    fn has_one_sender(self) -> bool {
+        matches!(self, Kind::Spsc | Kind::Spmc)
+    }
+
+    fn has_one_receiver(self) -> bool {
+        matches!(self, Kind::Spsc | Kind::Mpsc)
+    }
+}
+
+/// What a tube is made as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TubeOptions {
+    /// How many messages it has room for (64; at most 524,288).
+    pub slots: u32,
+    /// Of a tube of bytes: the most that one record can have (256). A tube of plain data has its type's size.
+    pub size: u32,
+    /// Of a tube of bytes: where a record begins in memory (8; a power of two, at most 64). Plain data has its own.
+    pub align: u32,
+    /// How many it has at each end at a time (many).
+    pub kind: Kind,
+    /// A message whose receiver dies before it has released it is dropped, and counted, instead of being delivered once more.
+    pub drops: bool,
+}
+
+impl Default for TubeOptions {
+    fn default() -> TubeOptions {
+        TubeOptions { slots: 64, size: 256, align: 8, kind: Kind::Mpmc, drops: false }
+    }
+}
+
+impl TubeOptions {
+    fn shape(&self) -> Shape {
+        let (one_sender, one_receiver) = (self.kind.has_one_sender(), self.kind.has_one_receiver());
+        let TubeOptions { slots, size, align, drops, .. } = *self;
+        Shape { slots, size, align, one_sender, one_receiver, drops }
+    }
+}
+
+fn told(shape: Shape) -> String {
+    let Shape { slots, size, align, one_sender, one_receiver, drops } = shape;
+    let kind = format!("{:?}", Kind::new(one_sender, one_receiver)).to_lowercase();
+    let drops = if drops { ", drops what a dead receiver had" } else { "" };
+    format!("{kind}, {slots} slots of {size} bytes aligned to {align}{drops}")
+}
+
+/// A tube, as it stands: see [`Tube::info`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TubeInfo {
+    /// How many it has at each end at a time.
+    pub kind: Kind,
+    /// How many messages it has room for.
+    pub slots: u32,
+    /// The most bytes of a message.
+    pub size: u32,
+    /// How many messages are there.
+    pub messages: usize,
+    /// The processes that have a sender.
+    pub senders: Vec<Who>,
+    /// The processes that have a receiver.
+    pub receivers: Vec<Who>,
+    /// Who waits for room, in the order of arrival.
+    pub senders_waiting: Vec<Waiter>,
+    /// Who waits for a message, in the order of arrival.
+    pub receivers_waiting: Vec<Waiter>,
+    /// How many messages were to be delivered once more, because their receiver had died.
+    pub redelivered: u64,
+    /// How many were dropped because their receivers had died.
+    pub dropped: u64,
+    /// Whether what a dead receiver had is dropped at once.
+    pub drops: bool,
+    /// Whether no sender may come any more.
+    pub sealed: bool,
+    /// Bytes of the arena's data that it takes.
+    pub bytes: u64,
+}
+
+pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
+    let pipe = Pipe::of(map, place)?;
+    let Shape { slots, size, one_sender, one_receiver, drops, .. } = pipe.shape();
+    let who = |side| pipe.attached(side).map(|member| map.who(member)).collect();
+    Some(TubeInfo {
+        kind: Kind::new(one_sender, one_receiver),
+        slots,
+        size,
+        messages: pipe.ring.len(),
+        senders: who(Side::Senders),
+        receivers: who(Side::Receivers),
+        senders_waiting: waiters(map, pipe.end),
+        receivers_waiting: waiters(map, pipe.place),
+        redelivered: pipe.ring.redelivered(),
+        dropped: pipe.ring.dropped(),
+        drops,
+        sealed: pipe.is_sealed(),
+        bytes: crate::inspect::bytes(map, place),
+    })
+}
+
+/// What a tube is called by users.
+pub(crate) fn name_of(pipe: &Mapped) -> String {
+    shown(pipe.map, pipe.place)
+}
+
+/// A named tube; to send or to receive, attach an end of it.
+///
+/// `T` is plain data, or `[u8]`: then each message has as many bytes as were sent, up to [`TubeOptions::size`].
+///
+/// ```no_run
+/// use chappe_sync::tube::named::{Tube, TubeOptions};
+/// let jobs = Tube::<[u64; 2]>::open_or_create("jobs", &TubeOptions { slots: 256, ..TubeOptions::default() })?;
+/// let sender = jobs.sender()?;
+/// sender.send([1, 2])?;
+/// // In another process, or another thread:
+/// let receiver = Tube::<[u64; 2]>::open("jobs")?.receiver()?;
+/// let job = receiver.borrow()?;
+/// println!("{:?}, {}", *job, if job.again() { "perhaps done before" } else { "new" });
+/// job.release()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Tube<T: ?Sized> {
+    handle: Handle,
+    of: PhantomData<fn(&T)>,
+}
+
+impl<T: ?Sized> Clone for Tube<T> {
+    fn clone(&self) -> Tube<T> {
+        Tube { handle: self.handle.clone(), of: PhantomData }
+    }
+}
+
+impl<T: ?Sized> std::fmt::Debug for Tube<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tube({:?})", self.name())
+    }
+}
+
+/// What messages are: the type's name without the modules it is in.
+fn plain_name<T: ?Sized>() -> String {
+    crate::mutex::plain_name::<T>()
+}
+
+fn hash_of<T: ?Sized>() -> u64 {
+    chappe_arena::hash(&plain_name::<T>())
+}
+
+/// Refuses what cannot be.
+fn check(shape: Shape) -> Result<(), TubeError> {
+    if !(1..=MOST_SLOTS).contains(&shape.slots) {
+        let (count, most) = (shape.slots.into(), MOST_SLOTS.into());
+        return Err(TubeError::Capacity { what: "slots", count, most });
+    }
+    if !shape.align.is_power_of_two() || shape.align > BLOCK as u32 {
+        return Err(TubeError::Align { align: shape.align.into() });
+    }
+    if pipe::blocks_wanted(shape, 1).is_none_or(|blocks| blocks > MAX_BLOCKS) {
+        let count = u64::from(shape.slots) * u64::from(shape.size);
+        return Err(TubeError::Capacity { what: "bytes", count, most: u64::from(MAX_BLOCKS) * BLOCK as u64 });
+    }
+    Ok(())
+}
+
+/// What an arena is made with, if a tube is the first thing there: room for it, and as much again as usual.
+fn arena_for(shape: Shape) -> ArenaOptions {
+    const USUAL: u64 = 1 << 20;
+    let wanted = pipe::blocks_wanted(shape, 1024).map_or(0, |blocks| u64::from(blocks) * BLOCK as u64);
+    let most = u64::from(MAX_BLOCKS) * BLOCK as u64;
+    let data = if wanted > USUAL / 2 { Some((wanted + USUAL).min(most)) } else { None };
+    ArenaOptions { data, ..ArenaOptions::default() }
+}
+
+fn made(name: &str, or_open: bool, shape: Shape, hash: u64) -> Result<Handle, TubeError> {
+    check(shape)?;
+    let make = &mut |map: &'static Map, admin: &Admin, name: &str| pipe::make(map, admin, name, shape, hash);
+    Ok(Handle::make_with(&arena_for(shape), ObjectKind::Tube, name, or_open, make)?)
+}
+
+impl<T: ?Sized> Tube<T> {
+    /// Refuses a tube of other messages, or, if it is said, of another shape.
+    fn checked(handle: Handle, wanted: Option<Shape>, plain: Option<(u32, u32)>) -> Result<Tube<T>, TubeError> {
+        let name = || handle.name();
+        let Some(pipe) = Pipe::of(handle.map, handle.place) else {
+            // It went while we looked.
+            let (name, arena) = (handle.name(), handle.map.name().to_owned());
+            let kind = ObjectKind::Tube.name();
+            return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() }.into());
+        };
+        let (has, called) = (pipe.shape(), std::any::type_name::<T>());
+        let other = plain.is_some_and(|(size, align)| (size, align) != (has.size, has.align));
+        if pipe.hash() != hash_of::<T>() || other {
+            let wanted = plain.map_or_else(
+                || format!("{called} of any length"),
+                |(size, align)| format!("{called} ({size} bytes, aligned to {align})"),
+            );
+            let has = format!("messages of another type, of {} bytes aligned to {}", has.size, has.align);
+            return Err(TubeError::OtherType { name: name(), has, wanted });
+        }
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != has) {
+            return Err(TubeError::OtherShape { name: name(), has: told(has), wanted: told(wanted) });
+        }
+        Ok(Tube { handle, of: PhantomData })
+    }
+
+    /// Its name: `jobs`, or `lab/jobs` in another arena than `default`.
+    pub fn name(&self) -> String {
+        self.handle.name()
+    }
+
+    fn pipe(&self) -> Result<Mapped, TubeError> {
+        let pipe = Pipe::of(self.handle.map, self.handle.place).filter(Mapped::is_live);
+        pipe.ok_or_else(|| TubeError::Dead { name: self.name() })
+    }
+
+    /// How it stands, put together from single looks while others go on.
+    ///
+    /// # Errors
+    /// `Dead` if it was removed.
+    pub fn info(&self) -> Result<TubeInfo, TubeError> {
+        self.pipe()?;
+        info(self.handle.map, self.handle.place).ok_or_else(|| TubeError::Dead { name: self.name() })
+    }
+
+    /// Says that no sender comes any more: those that are there may go on, and what is in it is still received; when they have
+    /// gone, receivers get `Disconnected`, also if there never was one. For ever.
+    ///
+    /// # Errors
+    /// `Dead` if it was removed; `Object` if the arena cannot take another member.
+    pub fn seal(&self) -> Result<(), TubeError> {
+        // Who dies before it has told those who wait must be seen to.
+        seat(self.handle.map, |_| ())?;
+        let admin = self.handle.map.admin();
+        self.pipe()?.seal(&admin);
+        Ok(())
+    }
+
+    /// Whether it was removed.
+    pub fn is_dead(&self) -> bool {
+        self.handle.is_dead()
+    }
+}
+
+impl<T: Record + ?Sized> Tube<T> {
+    /// Attaches a sender. The first of a process makes the process one of the tube's; it starts a thread for that, once for
+    /// each arena.
+    ///
+    /// # Errors
+    /// `Single` if there may be only one, and there is; `Sealed`, `Dead`; `Object` if the arena cannot take another member.
+    pub fn sender(&self) -> Result<Sender<T>, TubeError> {
+        Sender::new(self.handle.map, self.handle.place)
+    }
+
+    /// Attaches a receiver. The first of a process makes the process one of the tube's; it starts a thread for that, once for
+    /// each arena.
+    ///
+    /// # Errors
+    /// `Single` if there may be only one, and there is; `Dead`; `Object` if the arena cannot take another member.
+    pub fn receiver(&self) -> Result<Receiver<T>, TubeError> {
+        Receiver::new(self.handle.map, self.handle.place)
+    }
+}
+
+/// A type's size and alignment, as a tube has them; of bytes none.
+fn plain<T: Record + ?Sized>() -> Result<Option<(u32, u32)>, TubeError> {
+    let Some((size, align)) = T::__plain() else { return Ok(None) };
+    if align > BLOCK {
+        return Err(TubeError::Align { align: align as u64 });
+    }
+    match u32::try_from(size) {
+        Ok(size) => Ok(Some((size, align as u32))),
+        Err(_) => Err(TubeError::Capacity { what: "bytes in a message", count: size as u64, most: u32::MAX.into() }),
+    }
+}
+
+fn shape_of<T: Record + ?Sized>(options: &TubeOptions) -> Result<Shape, TubeError> {
+    let shape = options.shape();
+    Ok(plain::<T>()?.map_or(shape, |(size, align)| Shape { size, align, ..shape }))
+}
+
+impl<T: Record + ?Sized> Tube<T> {
+    /// Opens a tube by name: `jobs`, or `lab/jobs` for one in arena `lab`.
+    ///
+    /// # Errors
+    /// `OtherType` if its messages are no `T` (size, alignment, name without modules); `Object`: there is none, or it is something
+    /// else.
+    pub fn open(name: &str) -> Result<Tube<T>, TubeError> {
+        Tube::checked(Handle::open(ObjectKind::Tube, name)?, None, plain::<T>()?)
+    }
+
+    /// Makes a tube by name, and its arena, with room for it, if need be.
+    ///
+    /// # Errors
+    /// `Capacity`, `Align`; `Object`: there is one already, or the arena has no room.
+    pub fn create(name: &str, options: &TubeOptions) -> Result<Tube<T>, TubeError> {
+        let shape = shape_of::<T>(options)?;
+        Tube::checked(made(name, false, shape, hash_of::<T>())?, None, plain::<T>()?)
+    }
+
+    /// Opens a tube by name, or makes it.
+    ///
+    /// # Errors
+    /// `OtherShape` if it is there and was made with other options; else as [`Tube::open`] and [`Tube::create`].
+    pub fn open_or_create(name: &str, options: &TubeOptions) -> Result<Tube<T>, TubeError> {
+        let shape = shape_of::<T>(options)?;
+        Tube::checked(made(name, true, shape, hash_of::<T>())?, Some(shape), plain::<T>()?)
+    }
+}
+
+impl Tube<[u8]> {
+    /// Removes a tube by name, whatever it carries. One that has messages, or that somebody is attached to or waits at, is refused
+    /// unless `force`: then the messages are lost, and its users get `Dead`.
+    ///
+    /// # Errors
+    /// `Object`: there is none, it is in use, or something else.
+    pub fn remove(name: &str, force: bool) -> Result<(), TubeError> {
+        let handle = Handle::open(ObjectKind::Tube, name)?;
+        let (map, place) = (handle.map, handle.place);
+        // As a member, so that the arena is not removed meanwhile.
+        seat(map, |_| ())?;
+        map.recover_dead();
+        let admin = map.admin();
+        let Some(pipe) = Pipe::of(map, place).filter(Mapped::is_live) else {
+            return Err(TubeError::Dead { name: name.into() });
+        };
+        if !force && let Some(how) = in_use(map, place) {
+            return Err(ObjectError::InUse { kind: ObjectKind::Tube.name(), name: handle.name(), how }.into());
+        }
+        pipe::unmake(map, &admin, &pipe);
+        Ok(())
+    }
+}
+
+/// By whom or what it is used.
+fn in_use(map: &'static Map, place: Place) -> Option<String> {
+    let info = info(map, place)?;
+    let (senders, receivers) = (info.senders.len(), info.receivers.len());
+    let waiting = info.senders_waiting.len() + info.receivers_waiting.len();
+    if senders + receivers + waiting + info.messages == 0 {
+        return None;
+    }
+    let first = info.senders.iter().chain(&info.receivers).next();
+    let first = first.map_or_else(String::new, |who| format!(", first pid {} `{}`", who.pid, who.label));
+    let (messages, ends) = (info.messages, format!("{senders} process(es) send, {receivers} receive{first}"));
+    Some(format!("{messages} message(s) in it; {ends}; {waiting} waiting"))
+}

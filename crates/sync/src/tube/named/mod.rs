@@ -1,0 +1,53 @@
+//! Tubes between processes: bounded channels of plain data, or of bytes, in an arena.
+//!
+//! A named tube outlives its users: any process that may use the arena attaches a [`Sender`] or a [`Receiver`], and whatever was sent
+//! is there until it is received, or the tube is removed. Any of them may be killed, or stopped, at any instruction:
+//!
+//! | who dies | what becomes of the message |
+//! |---|---|
+//! | a sender before its message is sent | nothing was sent |
+//! | a receiver that copies out | it has the message, or another receives it |
+//! | a receiver that looks at it in place ([`Receiver::borrow`]) | it is delivered once more, marked; after a second death it is dropped, and counted |
+//!
+//! So what is sent is received at least once, and twice only if it says so. Who stops in the middle holds up nobody: others pass it
+//! over. Order is that of the commits, and what one sender sends stays in order.
+//!
+//! When every sender has gone, or died, receivers get what is there and then `Disconnected`; when every receiver has, senders do.
+//! Both may be attached again, and then it goes on; unless it is [sealed](Tube::seal): then no sender comes any more. Before the
+//! first one has come, one waits. A message that another receiver is just looking at is not there: if that one dies after
+//! the others were told `Disconnected`, it is there for whoever is attached next.
+//!
+//! Each operation has a plain form, which waits, a `try_`, a `_timeout` and a `_deadline`. Both ends join choices
+//! ([`select!`](crate::select!)), with private tubes, pools and semaphores.
+//!
+//! Paper: nix-semaphores-tubes, 3; synthesis, 5.2 (four kinds).
+
+pub(crate) mod arms;
+pub(crate) mod pipe;
+
+#[cfg(not(feature = "sim"))]
+mod attach;
+#[cfg(not(feature = "sim"))]
+mod ends;
+#[cfg(not(feature = "sim"))]
+mod error;
+#[cfg(not(feature = "sim"))]
+mod made;
+#[cfg(not(feature = "sim"))]
+mod place;
+
+pub(crate) use pipe::{clear, drain, drain_end, is_attached, is_named, recover};
+
+#[cfg(not(feature = "sim"))]
+pub(crate) use self::{
+    attach::ATTACHED,
+    made::{info, name_of},
+    pipe::{is_used_by, keep_from_all},
+};
+#[cfg(not(feature = "sim"))]
+pub use self::{
+    ends::{Receiver, Record, Sender},
+    error::{NotReceived, NotSent, TubeError},
+    made::{Kind, Tube, TubeInfo, TubeOptions},
+    place::{Loan, Slot},
+};

@@ -1,0 +1,595 @@
+//! A named tube as a protocol: a ring of records in an arena, who is at its ends, and how they are told that there is something.
+//!
+//! What is sent is in the ring (see `record`). Besides it a tube has two objects, where its users wait: its own, which has its
+//! name, for receivers, and one without a name for senders, which names the tube. What belongs to both lies in the arena's
+//! blocks:
+//!
+//! ```text
+//!  TubeHead: shape, hash, end, sealed, two sides | senders' bits | receivers' bits | ring
+//! ```
+//!
+//! A bit says that a process, by the member that stands for it, has a handle of that end. At an end that may have only one
+//! handle, `only` says whose it is: `generation:32 | member + 1:32`.
+//!
+//! ```text
+//!   who waits:      bit on the object -- fence -- look at the ring, and who is at the other end -- tell itself, or sleep
+//!   who sends:      swap of the slot's word -- bits on the tube? -- tell the first of them
+//!   who receives:   swap of the slot's word -- bits on the end? -- a hole? -- tell the first of them
+//!   who leaves:     bit of the side goes -- nobody left? -- tell all at the other end
+//! ```
+//!
+//! There is no count of waiters in the arena: a kill would leave it wrong for ever. The wait bits are the waiters' own, and
+//! those of the dead mean nothing.
+//!
+//! Invariants:
+//! - I1: who waits has set its bit before the fence, and then looks, who sends has swapped the slot's word before it looks at the
+//!   bits: sequentially consistent, or with a fence in between where an only sender or receiver stores plainly. So one of
+//!   the two sees the other. The same with a hole, and with the bits of a side and who waits at the other.
+//! - I2: who was told and took something looks whether there is more, and tells the next. A send may leave a hole (its own slot,
+//!   where it was passed over), a loan may open one (the ring's I4): so after each send and each borrow too one looks who
+//!   waits for holes. Who has its unsent record in a slot of its own can use more holes than others: it is told of everything.
+//! - I3: whoever dies between the change and the telling is made up for: recovery drains every object, and tells the first for
+//!   whom there is something. Who comes by a waiter that was told and may not have been woken wakes it.
+//! - I4: the bit of a side is set before `had`, and goes before one looks whether the side is empty: so `had` and no bit means that
+//!   all have gone. The bit of a dead process counts for nothing, and is taken away by who owns the dead's life word, before
+//!   the number is given anew: so nobody clears a successor's; and who sees a bit, and then nobody dead, looks at the bit again: it
+//!   may have been a dead one's, who has been swept since. `only` goes by a swap from the exact generation.
+//! - I5: attaching, sealing, making and removing are done under `admin`. So nobody is refused, or let in, by what has changed
+//!   meanwhile; only recovery is outside, and only takes away.
+//! - I6: the tube's head publishes it (objects, I1). The senders' object is made before, and goes after it: one whose tube does not
+//!   live belongs to nobody, and goes with the next tube that is made. Who waits there is told by whoever finds it.
+//! - I7: the blocks of a tube that was removed are used again only when no bit of a side stands: whoever may touch the ring has a
+//!   handle, and so a bit, or recovers the dead.
+//!
+//! Deaths: of a sender or receiver in the ring, see `record`. A death counts as gone from the end. A maker's leaves a senders'
+//! object (I6), a remover's the same. Who was told and dies: I3.
+//!
+//! Progress: sending and receiving are lock-free; attaching waits for a living holder of `admin`.
+//!
+//! Explored: `tests/crash_named.rs`. Left out there: weak memory; a recoverer that was stopped in the middle of a swap until the tube
+//! has been removed, its blocks given to another tube, and the same slot of that has the very same word.
+
+use crate::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
+use crate::tube::end;
+use crate::wait::{Candidate, NUDGE, bury, each, is_still, tell, wake_told};
+use chappe_arena::layout::{BLOCK, Head, Kind, Object};
+use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use chappe_plat::{Life, step};
+use std::mem::size_of;
+use std::ptr::NonNull;
+
+/// The word of the object: as if reserved, of the mutex's tags, for nobody.
+const WORD: u64 = 7 | 0xfff << 28;
+/// Of a senders' object whose tube is just being made.
+const MAKING: u32 = u32::MAX;
+/// What a waiter needs that has its record in a slot already, and wants to commit it.
+pub(crate) const TO_COMMIT: u32 = 2;
+
+const ONE_SENDER: u32 = 1;
+const ONE_RECEIVER: u32 = 2;
+const DROPS: u32 = 4;
+
+/// One of the two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Senders = 0,
+    Receivers = 1,
+}
+
+impl Side {
+    pub fn other(self) -> Side {
+        if self == Side::Senders { Side::Receivers } else { Side::Senders }
+    }
+}
+
+/// What a tube has of a side, besides the bits.
+#[repr(C)]
+struct SideHead {
+    /// Whose the only handle is.
+    only: AtomicU64,
+    /// 1: somebody has been here.
+    had: AtomicU32,
+    pad: u32,
+}
+
+/// What a tube has besides its ring.
+#[repr(C, align(64))]
+struct TubeHead {
+    slots: AtomicU32,
+    size: AtomicU32,
+    align: AtomicU32,
+    flags: AtomicU32,
+    /// Of the type of its messages.
+    hash: AtomicU64,
+    /// Where senders wait: `generation:32 | object:32`.
+    end: AtomicU64,
+    /// 1: nobody comes to the senders' end any more.
+    sealed: AtomicU32,
+    pad: u32,
+    sides: [SideHead; 2],
+}
+
+/// A tube, as one process sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Pipe<'m> {
+    pub map: &'m Map,
+    /// The tube: where receivers wait.
+    pub place: Place,
+    /// Where senders wait.
+    pub end: Place,
+    pub ring: Ring<'m>,
+    object: &'m Object,
+    head: &'m TubeHead,
+    bits: &'m [AtomicU64],
+}
+
+/// Why a process cannot come to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unattached {
+    /// The tube was removed.
+    Dead,
+    /// No sender may come any more.
+    Sealed,
+    /// This member's process has the only handle.
+    Taken(u32),
+}
+
+/// Words of bits of a side.
+fn words(map: &Map) -> usize {
+    map.geometry().members.div_ceil(64) as usize
+}
+
+/// Where the ring begins.
+fn ring_at(members: u32) -> usize {
+    size_of::<TubeHead>() + (2 * members.div_ceil(64) as usize * 8).next_multiple_of(64)
+}
+
+/// How many blocks a tube takes in an arena of so many members; none if there are not so many.
+pub(crate) fn blocks_wanted(shape: Shape, members: u32) -> Option<u32> {
+    let bytes = crate::record::bytes_wanted(shape)?.checked_add(ring_at(members))?;
+    u32::try_from(bytes.div_ceil(BLOCK)).ok()
+}
+
+impl<'m> Pipe<'m> {
+    /// The tube at a place, in service or removed; none if there is no such tube any more.
+    pub fn of(map: &'m Map, place: Place) -> Option<Pipe<'m>> {
+        let object = map.object(place.index);
+        // Acquire, both: written before the object was in service.
+        let (more, blocks) = (object.more.load(Ordering::Acquire), object.permits.load(Ordering::Acquire));
+        let (first, bytes) = (more.checked_sub(1)?, blocks as usize * BLOCK);
+        if first.checked_add(blocks)? > map.geometry().blocks || bytes < ring_at(map.geometry().members) {
+            return None;
+        }
+        let at = NonNull::new(map.blocks(first, blocks))?;
+        // SAFETY: within the mapping, and aligned as every block; any bytes are a `TubeHead`.
+        let head = unsafe { at.cast::<TubeHead>().as_ref() };
+        // SAFETY: as above: the bits come after it.
+        let bits = unsafe { std::slice::from_raw_parts(at.add(size_of::<TubeHead>()).cast().as_ptr(), 2 * words(map)) };
+        let shape = head.shape();
+        // Acquire: written before the object was in service.
+        let end = head.end.load(Ordering::Acquire);
+        // Acquire: the second look, after all the others: what was read is this tube's.
+        let now = Head(object.head.load(Ordering::Acquire));
+        let ours = now.kind() == Some(Kind::Tube) && !now.is_free() && now.generation() == place.head.generation();
+        let room = bytes - ring_at(map.geometry().members);
+        let fits = (1..=MOST_SLOTS).contains(&shape.slots)
+            && shape.align.is_power_of_two()
+            && shape.align <= BLOCK as u32
+            && crate::record::bytes_wanted(shape).is_some_and(|wanted| wanted <= room);
+        if !ours || !fits || end as u32 >= map.geometry().objects {
+            return None;
+        }
+        const { assert!(align_of::<RingHead>() <= BLOCK) };
+        // SAFETY: within the blocks, as was just seen; they were zeroed when the tube was made, and nothing else touches them
+        // until it has gone, and nobody has a handle (I7).
+        let ring = unsafe { Ring::new(at.add(ring_at(map.geometry().members)), shape) };
+        let end = Place { index: end as u32, head: Head::live((end >> 32) as u32, Kind::End) };
+        Some(Pipe { map, place, end, ring, object, head, bits })
+    }
+
+    pub fn shape(&self) -> Shape {
+        self.head.shape()
+    }
+
+    /// Of the type of its messages.
+    #[cfg(not(feature = "sim"))]
+    pub fn hash(&self) -> u64 {
+        // Relaxed: written before the object was in service.
+        self.head.hash.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is in service.
+    #[inline(always)]
+    pub fn is_live(&self) -> bool {
+        // Acquire: what its remover did before.
+        self.object.head.load(Ordering::Acquire) == self.place.head.0
+    }
+
+    /// Whether no sender may come any more.
+    pub fn is_sealed(&self) -> bool {
+        // SeqCst: I4.
+        self.head.sealed.load(Ordering::SeqCst) != 0
+    }
+
+    fn side(&self, side: Side) -> &SideHead {
+        &self.head.sides[side as usize]
+    }
+
+    fn bits(&self, side: Side) -> &[AtomicU64] {
+        let half = self.bits.len() / 2;
+        let used = self.map.waiting_words().min(half);
+        &self.bits[side as usize * half..][..used]
+    }
+
+    /// Whether the end may have one handle only.
+    pub fn is_single(&self, side: Side) -> bool {
+        if side == Side::Senders { self.ring.one_sender() } else { self.ring.one_receiver() }
+    }
+
+    /// The processes at an end, by the members that stand for them; the dead aside.
+    pub fn attached(&self, side: Side) -> impl Iterator<Item = u32> + '_ {
+        let bits = self.bits(side).iter().enumerate();
+        bits.flat_map(|(i, word)| {
+            // SeqCst: I4.
+            let word = word.load(Ordering::SeqCst);
+            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| i as u32 * 64 + bit)
+        })
+        // I4: the bit once more, after the look at the death.
+        .filter(move |member| self.map.dead(*member).is_none() && self.has_bit(side, *member))
+    }
+
+    fn has_bit(&self, side: Side, member: u32) -> bool {
+        // SeqCst: I4.
+        self.bits(side)[member as usize / 64].load(Ordering::SeqCst) & 1 << (member % 64) != 0
+    }
+
+    /// Whether somebody has been at an end, or nobody ever will.
+    #[inline(always)]
+    fn had(&self, side: Side) -> bool {
+        // SeqCst: I4, before the look at the bits.
+        self.side(side).had.load(Ordering::SeqCst) != 0 || (side == Side::Senders && self.is_sealed())
+    }
+
+    /// Whether all have left an end, as far as can be seen at once: one that has died, and is not yet recovered, may be there.
+    #[inline(always)]
+    pub fn seems_gone(&self, side: Side) -> bool {
+        // SeqCst: I4.
+        self.had(side) && self.bits(side).iter().all(|word| word.load(Ordering::SeqCst) == 0)
+    }
+
+    /// Whether all have left an end, or died.
+    pub fn is_gone(&self, side: Side) -> bool {
+        self.had(side) && self.attached(side).next().is_none()
+    }
+
+    /// A process comes to an end. The caller has seen to it that the dead are made up for.
+    pub fn attach(&self, _admin: &Admin, side: Side, member: u32, generation: u32) -> Result<(), Unattached> {
+        if !self.is_live() {
+            return Err(Unattached::Dead);
+        }
+        if side == Side::Senders && self.is_sealed() {
+            return Err(Unattached::Sealed);
+        }
+        self.enter(side, member, generation)
+    }
+
+    /// As [`Pipe::attach`], where a handle is there already.
+    pub fn enter(&self, side: Side, member: u32, generation: u32) -> Result<(), Unattached> {
+        if self.is_single(side) {
+            let mine = by(member, generation);
+            // SeqCst, both: I5, but for recovery, which takes it away.
+            match self.side(side).only.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
+                Err(there) if there != mine => return Err(Unattached::Taken((there as u32).wrapping_sub(1))),
+                _ => {}
+            }
+        }
+        step!("the only one, not yet there");
+        // SeqCst: I4.
+        self.bits(side)[member as usize / 64].fetch_or(1 << (member % 64), Ordering::SeqCst);
+        step!("there, as if nobody had ever been");
+        // SeqCst: I4.
+        self.side(side).had.store(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// A process leaves an end.
+    pub fn detach(&self, side: Side, member: u32, generation: u32) {
+        // SeqCst: I4, before the look who waits.
+        self.bits(side)[member as usize / 64].fetch_and(!(1 << (member % 64)), Ordering::SeqCst);
+        self.free(side, member, generation);
+        step!("gone, nobody told yet");
+        self.bring(side.other());
+    }
+
+    fn free(&self, side: Side, member: u32, generation: u32) {
+        let mine = by(member, generation);
+        // SeqCst, both: I4. A failure: somebody else's.
+        let _ = self.side(side).only.compare_exchange(mine, 0, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// No sender comes any more.
+    pub fn seal(&self, _admin: &Admin) {
+        // SeqCst: I4, before the look who waits.
+        self.head.sealed.store(1, Ordering::SeqCst);
+        step!("sealed, nobody told yet");
+        self.bring(Side::Receivers);
+    }
+
+    /// The object where one waits at an end.
+    pub fn waits(&self, side: Side) -> Place {
+        if side == Side::Senders { self.end } else { self.place }
+    }
+
+    #[inline(always)]
+    fn is_awaited(&self, side: Side) -> bool {
+        let index = self.waits(side).index;
+        let object = if side == Side::Senders { self.map.object(index) } else { self.object };
+        self.map.waits_on(index, object)
+    }
+
+    /// A record was sent.
+    #[inline(always)]
+    pub fn sent(&self) {
+        if self.ring.one_sender() {
+            // SeqCst: I1.
+            fence(Ordering::SeqCst);
+        }
+        step!("sent, nobody told yet");
+        if self.is_awaited(Side::Receivers) {
+            self.bring(Side::Receivers);
+        }
+        // I2.
+        if self.is_awaited(Side::Senders) {
+            self.bring(Side::Senders);
+        }
+    }
+
+    /// A borrowed record is there again.
+    #[cfg(not(feature = "sim"))]
+    pub fn returned(&self) {
+        if self.is_awaited(Side::Receivers) {
+            self.bring(Side::Receivers);
+        }
+    }
+
+    /// A record was received, or borrowed, or a slot given back.
+    #[inline(always)]
+    pub fn received(&self) {
+        if self.ring.one_receiver() {
+            // SeqCst: I1.
+            fence(Ordering::SeqCst);
+        }
+        step!("received, nobody told yet");
+        if self.is_awaited(Side::Senders) {
+            self.bring(Side::Senders);
+        }
+    }
+
+    /// Who was told that there is a message, and has taken one: there may be more.
+    pub fn pass_on(&self) {
+        step!("told, nobody else told yet");
+        if self.is_awaited(Side::Receivers) {
+            self.bring(Side::Receivers);
+        }
+    }
+
+    /// Whether there is something for who waits at an end: a message, a hole, or that the other end has gone.
+    pub fn is_ready(&self, side: Side) -> bool {
+        let now = if side == Side::Senders { self.ring.has_hole() } else { self.ring.has_message() };
+        now || self.is_gone(side.other())
+    }
+
+    /// Tells who waits at an end, if there is something for it.
+    #[cold]
+    #[inline(never)]
+    pub fn bring(&self, side: Side) {
+        // SeqCst: I1, of who waits, and of recoverers.
+        fence(Ordering::SeqCst);
+        let (at, gone) = (self.waits(side), self.is_gone(side.other()));
+        let some = gone || if side == Side::Senders { self.ring.has_hole() } else { self.ring.has_message() };
+        loop {
+            let mut first: Option<Candidate> = None;
+            each(self.map, at.index, |c| {
+                if !c.state.is_waiting() {
+                    self.make_up(at, c);
+                } else if gone || c.need == TO_COMMIT || (some && c.need == 0) {
+                    self.tell(at, c);
+                } else if some
+                    && first.is_none_or(|f| c.ticket < f.ticket)
+                    && self.map.member(c.member).life.probe() != Life::Dead
+                {
+                    first = Some(c);
+                }
+            });
+            match first {
+                // It was granted something else, or gave up: the next one.
+                Some(c) if !self.tell(at, c) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Tells a waiter. False: it no longer waits as was seen. A slot that is another object's by now has no waiters of ours.
+    fn tell(&self, at: Place, who: Candidate) -> bool {
+        !is_still(self.map, at.index, at.head) || tell(self.map, who.member, who.state, at.index, NUDGE)
+    }
+
+    /// I3: who told it may have been stopped before the wake.
+    fn make_up(&self, at: Place, told: Candidate) {
+        if told.state.grant().is_some_and(|g| g.is_nudge() && g.of(self.map, at.index)) {
+            wake_told(self.map, told.member, told.state);
+        }
+    }
+}
+
+impl TubeHead {
+    fn shape(&self) -> Shape {
+        // Acquire, all: written before the object was in service; the caller then looks whether it still is.
+        let (slots, size) = (self.slots.load(Ordering::Acquire), self.size.load(Ordering::Acquire));
+        // Acquire: as above.
+        let (align, flags) = (self.align.load(Ordering::Acquire), self.flags.load(Ordering::Acquire));
+        let has = |flag| flags & flag != 0;
+        let (one_sender, one_receiver, drops) = (has(ONE_SENDER), has(ONE_RECEIVER), has(DROPS));
+        Shape { slots, size, align, one_sender, one_receiver, drops }
+    }
+}
+
+fn by(member: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(member + 1)
+}
+
+/// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube.
+pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, hash: u64) -> Result<Place, ArenaError> {
+    sweep(map, admin);
+    let most = map.geometry().blocks;
+    let blocks = blocks_wanted(shape, map.geometry().members).unwrap_or(u32::MAX);
+    if blocks > most {
+        return Err(ArenaError::BlocksFull { name: map.name().into(), wanted: blocks, capacity: most });
+    }
+    let end = end::make(map, admin, MAKING)?;
+    step!("senders' object made, tube not yet");
+    let made = map.make(admin, name, Kind::Tube, |index, generation| {
+        let first = map.claim_blocks(index, generation, blocks)?;
+        let at = map.blocks(first, blocks);
+        // SAFETY: the blocks are ours, and nobody else knows of them yet; they may have been another object's before.
+        unsafe { at.write_bytes(0, blocks as usize * BLOCK) };
+        // SAFETY: as above; zeros are a `TubeHead`.
+        let head = unsafe { &*at.cast::<TubeHead>() };
+        let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+        let flags =
+            flag(shape.one_sender, ONE_SENDER) | flag(shape.one_receiver, ONE_RECEIVER) | flag(shape.drops, DROPS);
+        head.slots.store(shape.slots, Ordering::Relaxed); // Relaxed, here and below: published by the head.
+        head.size.store(shape.size, Ordering::Relaxed); // Relaxed: as above.
+        head.align.store(shape.align, Ordering::Relaxed); // Relaxed: as above.
+        head.flags.store(flags, Ordering::Relaxed); // Relaxed: as above.
+        head.hash.store(hash, Ordering::Relaxed); // Relaxed: as above.
+        let its = u64::from(end.head.generation()) << 32 | u64::from(end.index);
+        head.end.store(its, Ordering::Relaxed); // Relaxed: as above.
+        let (o, its) = (map.object(index), map.object(end.index));
+        o.permits.store(blocks, Ordering::Relaxed); // Relaxed: as above.
+        o.more.store(first + 1, Ordering::Relaxed); // Relaxed: as above.
+        o.hint.store(0, Ordering::Relaxed); // Relaxed: as above.
+        its.permits.store(generation, Ordering::Relaxed); // Relaxed: as above.
+        its.hint.store(index + 1, Ordering::Relaxed); // Relaxed: as above.
+        // Release: whatever its last user did with the slot comes before.
+        o.slot.word.store(WORD, Ordering::Release);
+        Ok(())
+    });
+    if made.is_err() {
+        map.unmake(admin, end);
+    }
+    made
+}
+
+/// Takes a tube out of service. The caller holds `admin`.
+pub(crate) fn unmake(map: &'static Map, admin: &Admin, pipe: &Pipe<'_>) {
+    map.unmake(admin, pipe.place);
+    step!("tube dead, its senders' object not yet");
+    map.unmake(admin, pipe.end);
+}
+
+/// I6: removes senders' objects whose tubes do not live.
+fn sweep(map: &'static Map, admin: &Admin) {
+    for index in 0..map.objects_used() {
+        // Relaxed: under `admin`.
+        let head = Head(map.object(index).head.load(Ordering::Relaxed));
+        if head.kind() == Some(Kind::End) && !head.is_free() && is_lost(map, index) {
+            map.unmake(admin, Place { index, head: Head::live(head.generation(), Kind::End) });
+        }
+    }
+}
+
+/// The tube of a senders' object, if that lives.
+fn tube_of(map: &Map, index: u32) -> Option<Place> {
+    let o = map.object(index);
+    // Acquire, both: of a living tube, written before it was in service.
+    let (hint, generation) = (o.hint.load(Ordering::Acquire), o.permits.load(Ordering::Acquire));
+    let tube = hint.checked_sub(1).filter(|tube| *tube < map.geometry().objects)?;
+    let head = Head::live(generation, Kind::Tube);
+    is_still(map, tube, head).then_some(Place { index: tube, head })
+}
+
+fn is_lost(map: &Map, index: u32) -> bool {
+    is_named(map.object(index)) && tube_of(map, index).is_none()
+}
+
+/// Whether an end is that of a named tube.
+pub(crate) fn is_named(o: &Object) -> bool {
+    // Acquire: written before the object was in service.
+    o.hint.load(Ordering::Acquire) != 0
+}
+
+/// Brings messages and receivers together. The object is a tube in service.
+pub(crate) fn drain(map: &Map, object: u32, head: Head) {
+    if map.anybody_waits(object)
+        && let Some(pipe) = Pipe::of(map, Place { index: object, head })
+    {
+        pipe.bring(Side::Receivers);
+    }
+}
+
+/// Brings holes and senders together. The object is an end in service: a named tube's, or none of ours.
+pub(crate) fn drain_end(map: &Map, object: u32, head: Head) {
+    if !map.anybody_waits(object) || !is_named(map.object(object)) {
+        return;
+    }
+    match tube_of(map, object).and_then(|place| Pipe::of(map, place)) {
+        Some(pipe) if pipe.end.index == object => pipe.bring(Side::Senders),
+        _ => {
+            // I6. SeqCst: before the look at the bits. A failure: another did it.
+            let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
+            bury(map, object, head.dead());
+        }
+    }
+}
+
+/// Makes up for what a dead member was at in a tube.
+pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) {
+    let Some(pipe) = Pipe::of(map, Place { index: object, head }) else { return };
+    let m = map.member(member);
+    let is_dead = || {
+        // Acquire, both: after the slot's word; I9 of the ring.
+        (m.ident.load(Ordering::Acquire) >> 32) as u32 == generation && m.swept.load(Ordering::Acquire) != generation
+    };
+    pipe.ring.recover(member as u16, is_dead);
+    for side in [Side::Senders, Side::Receivers] {
+        pipe.free(side, member, generation);
+    }
+}
+
+/// I4: with a dead member's life word ours.
+pub(crate) fn clear(map: &Map, object: u32, head: Head, member: u32) {
+    let Some(pipe) = Pipe::of(map, Place { index: object, head }) else { return };
+    for side in [Side::Senders, Side::Receivers] {
+        let bit = 1 << (member % 64);
+        if let Some(word) = pipe.bits(side).get(member as usize / 64)
+            // Relaxed: only we set or clear this bit.
+            && word.load(Ordering::Relaxed) & bit != 0
+        {
+            // SeqCst: I4.
+            word.fetch_and(!bit, Ordering::SeqCst);
+        }
+    }
+}
+
+/// I7: whether anybody has a handle.
+pub(crate) fn is_attached(map: &Map, object: u32, head: Head) -> bool {
+    let Some(pipe) = Pipe::of(map, Place { index: object, head }) else { return false };
+    // SeqCst: I4.
+    [Side::Senders, Side::Receivers].into_iter().any(|s| pipe.bits(s).iter().any(|w| w.load(Ordering::SeqCst) != 0))
+}
+
+/// Whether a member has a slot, written or looked at.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn is_used_by(map: &Map, object: u32, head: Head, member: u32) -> bool {
+    Pipe::of(map, Place { index: object, head }).is_some_and(|pipe| pipe.ring.is_used_by(member as u16))
+}
+
+/// A thread leaves, and has leaked slots of its own: nobody gets them.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn keep_from_all(map: &Map, object: u32, head: Head, member: u32) {
+    if let Some(pipe) = Pipe::of(map, Place { index: object, head }) {
+        pipe.ring.keep_from_all(member as u16);
+    }
+}

@@ -1,0 +1,215 @@
+//! Messages in place: a slot to be written, and a record that is looked at where it lies.
+
+use super::arms::{Mapped, commit_seated, give_up, release};
+use super::ends::{Fault, Record, not_received, not_sent};
+use super::error::{NotReceived, NotSent};
+use crate::patience::Until;
+use crate::pool::{here, party};
+use crate::record::{self, Borrowed};
+use crate::seat::{seat, watched};
+use crate::tube::block::{alone, rest};
+use bytemuck::Pod;
+use chappe_plat::process;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+/// A slot of a tube to be written in place, by the thread that reserved it: [`commit`](Slot::commit) sends it. Dropped, it
+/// is given up, as it is when its thread dies: nothing was sent.
+///
+/// What it holds at first is a message of before, or zeros. Whoever has a slot keeps others from this slot, and from nothing
+/// else. It belongs to the thread:
+///
+/// ```compile_fail
+/// fn must_be_send<T: Send>(_: T) {}
+/// must_be_send(chappe_sync::tube::named::Tube::<u64>::open("t").unwrap().sender().unwrap().reserve().unwrap());
+/// ```
+///
+/// A slot that is leaked ([`std::mem::forget`]) is out of use for as long as the tube lasts.
+#[must_use = "a slot that is not committed is given up"]
+pub struct Slot<'a, T: ?Sized> {
+    pipe: Mapped,
+    slot: Option<record::Slot>,
+    incarnation: u32,
+    sender: PhantomData<&'a mut T>,
+    here: PhantomData<*const ()>,
+}
+
+/// A message that is looked at in place, by the thread that borrowed it. [`release`](Loan::release), or dropping it, says that it
+/// is received. If the thread dies before that, or panics, it is delivered once more, and says so ([`again`](Loan::again)). One
+/// that is leaked keeps its slot for as long as the tube lasts.
+///
+/// ```compile_fail
+/// fn must_be_send<T: Send>(_: T) {}
+/// must_be_send(chappe_sync::tube::named::Tube::<u64>::open("t").unwrap().receiver().unwrap().borrow().unwrap());
+/// ```
+#[must_use = "a loan that is not kept is released at once"]
+pub struct Loan<'a, T: ?Sized> {
+    pipe: Mapped,
+    borrowed: Option<Borrowed>,
+    incarnation: u32,
+    panicking: bool,
+    receiver: PhantomData<&'a T>,
+    here: PhantomData<*const ()>,
+}
+
+#[cold]
+fn void(what: &str) -> ! {
+    panic!("a {what} of a tube is used after fork: it is the parent's; take another in the child")
+}
+
+impl<T: ?Sized> Slot<'_, T> {
+    pub(super) fn new(pipe: Mapped, slot: record::Slot) -> Self {
+        Slot { pipe, slot: Some(slot), incarnation: here(), sender: PhantomData, here: PhantomData }
+    }
+
+    fn at(&self) -> *mut u8 {
+        let Some(slot) = &self.slot else { unreachable!("it is there until it is committed") };
+        if !process::is_incarnation(self.incarnation) {
+            void("slot");
+        }
+        self.pipe.ring.place(slot)
+    }
+
+    fn send(mut self, len: u32) -> Result<(), NotSent> {
+        if !process::is_incarnation(self.incarnation) {
+            void("slot");
+        }
+        let Some(slot) = self.slot.take() else { unreachable!("it is there until it is committed") };
+        let pipe = self.pipe;
+        let sent = seat(pipe.map, |seat| {
+            // Only who has to sleep needs it.
+            let _ = watched(seat);
+            commit_seated(&pipe, slot, len, &alone(seat), &rest(seat, false))
+        });
+        let fault = match sent {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(why)) => Fault::Not(why),
+            Err(e) => Fault::Arena(e),
+        };
+        Err(not_sent(&pipe, fault, Until::Forever, ()))
+    }
+}
+
+impl<T: Pod> Slot<'_, T> {
+    /// Sends it. Waits only if its slot was passed over because this took long, and the tube has been full since.
+    ///
+    /// # Errors
+    /// `Disconnected`, `Dead`, `Lost`: it is given up.
+    pub fn commit(self) -> Result<(), NotSent> {
+        self.send(size_of::<T>() as u32)
+    }
+}
+
+impl Slot<'_, [u8]> {
+    /// Sends the first `len` bytes. Waits only if its slot was passed over because this took long, and the tube has been full
+    /// since.
+    ///
+    /// # Errors
+    /// `TooLong` if the slot has not so many, `Disconnected`, `Dead`, `Lost`: it is given up.
+    pub fn commit(self, len: usize) -> Result<(), NotSent> {
+        let most = self.len();
+        if len > most {
+            return Err(NotSent::TooLong { tube: super::name_of(&self.pipe), len, most, message: () });
+        }
+        self.send(len as u32)
+    }
+}
+
+impl<T: ?Sized> Drop for Slot<'_, T> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take()
+            && process::is_incarnation(self.incarnation)
+        {
+            give_up(&self.pipe, slot);
+        }
+    }
+}
+
+impl<T: Record + ?Sized> Deref for Slot<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: as many bytes as a record has, aligned as it wants; ours until they are committed, and always plain data.
+        unsafe { &*T::__at(self.at(), self.pipe.ring.size() as usize) }
+    }
+}
+
+impl<T: Record + ?Sized> DerefMut for Slot<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`; `&mut self` makes it the only reference.
+        unsafe { &mut *T::__at(self.at(), self.pipe.ring.size() as usize) }
+    }
+}
+
+impl<T: ?Sized> Loan<'_, T> {
+    pub(super) fn new(pipe: Mapped, borrowed: Borrowed) -> Self {
+        let panicking = std::thread::panicking();
+        let (receiver, place) = (PhantomData, PhantomData);
+        Loan { pipe, borrowed: Some(borrowed), incarnation: here(), panicking, receiver, here: place }
+    }
+
+    fn borrowed(&self) -> &Borrowed {
+        let Some(borrowed) = &self.borrowed else { unreachable!("it is there until it is released") };
+        borrowed
+    }
+
+    /// Whether a receiver has died that had it before: it may have been done already.
+    pub fn again(&self) -> bool {
+        self.borrowed().again()
+    }
+
+    /// Says that it is received: its slot is free.
+    ///
+    /// # Errors
+    /// `Lost` if the thread has left the arena meanwhile: it may come again.
+    pub fn release(mut self) -> Result<(), NotReceived> {
+        match self.end() {
+            Some(false) => Err(not_received(&self.pipe, Fault::Not(super::arms::Not::Lost), Until::Now)),
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self) -> Option<bool> {
+        let borrowed = self.borrowed.take().filter(|_| process::is_incarnation(self.incarnation))?;
+        Some(release(&self.pipe, borrowed))
+    }
+}
+
+impl<T: ?Sized> Drop for Loan<'_, T> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() || self.panicking {
+            self.end();
+        } else if let Some(borrowed) = self.borrowed.take()
+            && process::is_incarnation(self.incarnation)
+        {
+            // As if the thread had died.
+            let _ = seat(self.pipe.map, party);
+            self.pipe.ring.put_back(&borrowed);
+            self.pipe.returned();
+        }
+    }
+}
+
+impl<T: Record + ?Sized> Deref for Loan<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        if !process::is_incarnation(self.incarnation) {
+            void("loan");
+        }
+        let (at, len) = self.pipe.ring.record(self.borrowed());
+        let len = T::__whole(self.pipe.ring.size() as usize, len as usize);
+        // SAFETY: so many bytes, aligned as a record wants; nobody writes them until they are released; always plain data.
+        unsafe { &*T::__at(at.cast_mut(), len) }
+    }
+}
+
+impl<T: Record + std::fmt::Debug + ?Sized> std::fmt::Debug for Slot<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Slot({:?})", &**self)
+    }
+}
+
+impl<T: Record + std::fmt::Debug + ?Sized> std::fmt::Debug for Loan<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Loan({:?})", &**self)
+    }
+}
