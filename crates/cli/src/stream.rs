@@ -51,7 +51,7 @@ impl Passed {
     }
 
     fn told(&self) -> String {
-        format!("{} records, {} bytes", self.records, self.bytes)
+        format!("{} record{}, {} bytes", self.records, if self.records == 1 { "" } else { "s" }, self.bytes)
     }
 }
 
@@ -194,7 +194,8 @@ pub fn recv(a: &Recv, json: bool) -> Result<u8, Failure> {
         let Passed { records, bytes, again, .. } = passed;
         tell(json!({ "records": records, "bytes": bytes, "again": again, "ms": passed.ms() }));
     } else if passed.again > 0 {
-        tell(format_args!("chappe: {} records came once more: whoever had them before has died", passed.again));
+        let came = if passed.again == 1 { "1 record" } else { &format!("{} records", passed.again) };
+        tell(format_args!("chappe: {came} came once more: a receiver has died that had it before"));
     }
     match received {
         Ok(true) => Ok(0),

@@ -26,7 +26,8 @@ fn plural(kind: &str) -> &'static str {
 fn made(kind: &str, name: &str) -> String {
     match kind {
         "semaphore" => format!("`chappe sem create {name}` makes one"),
-        "mutex" | "condition variable" | "tube" => "programs make them: make it first".into(),
+        "tube" => format!("`chappe tube create {name}` makes one"),
+        "mutex" | "condition variable" => "programs make them: make it first".into(),
         _ => format!("`chappe pool create {name}` and `chappe sem create {name}` make one"),
     }
 }

@@ -90,7 +90,8 @@ fn what_makes_no_sense_is_refused_and_nothing_is_lost() {
     let (status, why) = send(&here, &["t", "--lines"], b"too long\n");
     assert_eq!(status, Some(1));
     assert!(why.contains("line 1") && why.contains("--size"), "{why}");
-    assert!(here.fails(1, &["recv", "none"]).contains("there is no tube `none`"));
+    let why = here.fails(1, &["recv", "none"]);
+    assert!(why.contains("there is no tube `none`") && why.contains("`chappe tube create none` makes one"), "{why}");
     assert!(here.fails(1, &["tube", "create", "t"]).contains("`t`"));
     assert!(here.fails(1, &["tube", "create", "u", "--slots", "0"]).contains("slots"));
     assert!(here.fails(1, &["tube", "create", "u", "--size", "5000000000"]).contains("5000000000"));

@@ -149,7 +149,8 @@ mod tests {
         assert!(is_ready(fd, false).unwrap());
         event.clear();
         assert!(!is_ready(fd, false).unwrap());
-        assert!(is_ready(-7, false).is_err() || !is_ready(-7, false).unwrap());
+        // The kernel passes over negative numbers.
+        assert!(!is_ready(-7, false).unwrap());
     }
 
     #[test]
