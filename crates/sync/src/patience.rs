@@ -48,6 +48,11 @@ pub fn set_role(role: Role) {
     ROLE.set(role);
 }
 
+/// Whether the calling thread never sleeps.
+pub(crate) fn has_own_core() -> bool {
+    ROLE.get() == Role::Application
+}
+
 pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
     let role = ROLE.get();
     Patience { budget: &seat.spin, forever: role == Role::Application, none: role == Role::Sleeper }

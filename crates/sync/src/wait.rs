@@ -324,6 +324,10 @@ pub(crate) trait Arm {
     }
     /// Whether one looks only when all bits are set, and after a fence for all threads.
     fn is_fenced(&self) -> bool {
+        self.is_fenced_across()
+    }
+    /// Whether that fence is to be for those of other processes too.
+    fn is_fenced_across(&self) -> bool {
         false
     }
     /// That look. True: this member need not wait.
@@ -479,7 +483,12 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
 
 /// The second look, at the arms that want one.
 fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) {
-    fence::heavy();
+    if arms.iter().any(|arm| arm.is_fenced() && !arm.is_fenced_across()) {
+        fence::heavy();
+    }
+    if arms.iter().any(|arm| arm.is_fenced_across()) {
+        fence::across::heavy();
+    }
     for arm in enlisted(arms, begun).filter(|arm| arm.is_fenced()) {
         let (map, me) = (arm.map(), who.party(arm.map()));
         if arm.look(me) {

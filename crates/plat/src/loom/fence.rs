@@ -16,3 +16,29 @@ pub fn heavy() {
     // SeqCst: as above.
     fence(Ordering::SeqCst);
 }
+
+/// Between processes.
+pub mod across {
+    /// All can go without.
+    pub fn register() -> bool {
+        true
+    }
+
+    /// Nothing to find out.
+    pub fn prepare() {}
+
+    /// Whether the rare side can rely on it.
+    pub fn is_able() -> bool {
+        true
+    }
+
+    /// The frequent side.
+    pub fn light(_plain: bool) {
+        super::light();
+    }
+
+    /// The rare side.
+    pub fn heavy() {
+        super::heavy();
+    }
+}

@@ -1,15 +1,21 @@
-//! A fence between threads of this process that costs only one side.
+//! A fence between threads that costs only one side: of this process here, of several in [`across`].
 //!
 //! Of two threads that each store, then load what the other stores, at least one must see the other's store. With a full
 //! fence in each that costs 5 ns each time. Here the frequent side has none that the processor knows of, and the rare side
 //! has the kernel interrupt whoever runs (membarrier, private expedited: 0.2 to 2 us). Where the kernel does not offer
 //! that, both have full ones, by themselves.
+//!
+//! Across processes (global expedited) the kernel interrupts those that have registered, and no others, and says nothing of
+//! it. So the frequent side says where both can see it, before anything depends on it, that it goes without fences; and a rare
+//! side whose process may not ask the kernel has to look now and then.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-const REGISTER: libc::c_int = 1 << 4;
+const GLOBAL: libc::c_int = 1 << 1;
+const REGISTER_GLOBAL: libc::c_int = 1 << 2;
 const EXPEDITED: libc::c_int = 1 << 3;
+const REGISTER: libc::c_int = 1 << 4;
 
 static PREPARED: OnceLock<()> = OnceLock::new();
 /// Both sides are to fence. Never changes once it was prepared.
@@ -56,54 +62,158 @@ pub fn heavy() {
     }
 }
 
+/// Between processes.
+pub mod across {
+    use super::{AtomicBool, GLOBAL, Ordering, REGISTER_GLOBAL, compiler_fence, fence, membarrier};
+
+    /// Whether this process may ask the kernel.
+    static ABLE: AtomicBool = AtomicBool::new(false);
+
+    /// Finds out whether this process may ask the kernel. Whoever uses the rare side has called it before.
+    pub fn prepare() {
+        // Relaxed: whoever reads it has called this.
+        ABLE.store(membarrier(GLOBAL), Ordering::Relaxed);
+    }
+
+    /// Registers this process as one that goes without fences. False: it cannot, and must use them. A forked child is registered
+    /// if its parent was; after exec it is another program.
+    pub fn register() -> bool {
+        is_able() && membarrier(REGISTER_GLOBAL)
+    }
+
+    /// Whether the rare side can rely on [`heavy`]. If not, it cannot know what the other side stored last, and looks again
+    /// after a while.
+    pub fn is_able() -> bool {
+        // Relaxed: see `prepare`.
+        ABLE.load(Ordering::Relaxed)
+    }
+
+    /// The frequent side; `plain` if this process is registered, and has said that it goes without.
+    #[inline(always)]
+    pub fn light(plain: bool) {
+        // SeqCst, both: between our store and our load.
+        if plain {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// The rare side, where the frequent one goes without.
+    ///
+    /// # Panics
+    /// If the kernel allowed it to this process, and refuses it now.
+    pub fn heavy() {
+        // SeqCst: as in `light`, for this thread.
+        fence(Ordering::SeqCst);
+        if is_able() {
+            assert!(
+                membarrier(GLOBAL),
+                "the kernel no longer allows membarrier: was a filter installed after the first end was attached?"
+            );
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicBool, AtomicU32};
+
+    const ROUNDS: usize = 6_000;
 
     /// On a line of its own: a store to it takes its time.
-    #[derive(Default)]
     #[repr(align(128))]
     struct Line(AtomicU32);
 
-    /// Two threads, each of which stores and then loads: never do both miss the other.
-    #[test]
-    fn of_two_who_store_and_look_one_sees_the_other() {
-        const ROUNDS: u32 = 6_000;
-        prepare();
-        let words: [Line; 3] = Default::default();
-        let [mine, its, round] = &words;
-        let missed = std::thread::scope(|s| {
-            let frequent = s.spawn(move || {
-                let meet = |n| {
-                    // Acquire: the next round.
-                    while round.0.load(Ordering::Acquire) < n {
-                        std::hint::spin_loop();
-                    }
-                    its.0.store(n, Ordering::Relaxed); // Relaxed: the fences are what is tried.
-                    light();
-                    mine.0.load(Ordering::Relaxed) >= n // Relaxed: as above.
-                };
-                (1..=ROUNDS).map(meet).collect::<Vec<_>>()
-            });
+    /// What two have in common. Zeros are one.
+    struct Common {
+        mine: Line,
+        its: Line,
+        round: Line,
+        /// Of each round: whether the frequent side saw the other's store.
+        seen: [AtomicBool; ROUNDS],
+    }
+
+    fn common() -> &'static Common {
+        let (len, both) = (size_of::<Common>(), libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new mapping, larger than a page's rest is no matter; it stays.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, both, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        // SAFETY: just mapped, zeroed, aligned to a page.
+        unsafe { &*at.cast::<Common>() }
+    }
+
+    impl Common {
+        fn frequent(&self, light: impl Fn()) {
+            for (at, seen) in self.seen.iter().enumerate() {
+                let n = at as u32 + 1;
+                // Acquire: the next round.
+                while self.round.0.load(Ordering::Acquire) < n {
+                    std::hint::spin_loop();
+                }
+                self.its.0.store(n, Ordering::Relaxed); // Relaxed: the fences are what is tried.
+                light();
+                seen.store(self.mine.0.load(Ordering::Relaxed) >= n, Ordering::Relaxed); // Relaxed: as above.
+            }
+        }
+
+        /// Answers which rounds' stores of the other side it saw.
+        fn rare(&self, heavy: impl Fn()) -> Vec<bool> {
             let meet = |n| {
                 // Release: as above.
-                round.0.store(n, Ordering::Release);
+                self.round.0.store(n, Ordering::Release);
                 // Not always before the other is there.
                 (0..n % 64).for_each(|_| std::hint::spin_loop());
-                mine.0.store(n, Ordering::Relaxed); // Relaxed: as above.
+                self.mine.0.store(n, Ordering::Relaxed); // Relaxed: as above.
                 heavy();
-                let seen = its.0.load(Ordering::Relaxed) >= n; // Relaxed: as above.
-                while its.0.load(Ordering::Relaxed) < n {
+                let seen = self.its.0.load(Ordering::Relaxed) >= n; // Relaxed: as above.
+                while self.its.0.load(Ordering::Relaxed) < n {
                     // Relaxed: for the next round.
                     std::thread::yield_now();
                 }
                 seen
             };
-            let seen: Vec<_> = (1..=ROUNDS).map(meet).collect();
-            let others = frequent.join().expect("the other thread");
-            seen.iter().zip(others).filter(|(one, other)| !**one && !other).count()
+            (1..=ROUNDS as u32).map(meet).collect()
+        }
+
+        /// In how many rounds neither saw the other's.
+        fn missed(&self, seen: &[bool]) -> usize {
+            // Relaxed: the other side has ended.
+            self.seen.iter().zip(seen).filter(|(its, mine)| !its.load(Ordering::Relaxed) && !**mine).count()
+        }
+    }
+
+    /// Two threads, each of which stores and then loads: never do both miss the other.
+    #[test]
+    fn of_two_who_store_and_look_one_sees_the_other() {
+        prepare();
+        let common = common();
+        let seen = std::thread::scope(|s| {
+            s.spawn(|| common.frequent(light));
+            common.rare(heavy)
         });
-        assert_eq!(missed, 0);
+        assert_eq!(common.missed(&seen), 0);
+    }
+
+    /// The same of two processes.
+    #[test]
+    fn of_two_processes_one_sees_the_other() {
+        across::prepare();
+        let common = common();
+        // SAFETY: the child touches nothing but the mapping, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let plain = across::register();
+            common.frequent(|| across::light(plain));
+            // SAFETY: ends this process.
+            unsafe { libc::_exit(i32::from(!plain)) };
+        }
+        let seen = common.rare(across::heavy);
+        let mut status = 0;
+        // SAFETY: our own child.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(common.missed(&seen), 0);
+        assert_eq!(status == 0, across::is_able(), "who is able to ask can be registered");
     }
 }

@@ -21,6 +21,30 @@ pub mod fence {
     pub fn heavy() {
         super::step_point("fences all");
     }
+
+    /// Between processes.
+    pub mod across {
+        /// All can go without.
+        pub fn register() -> bool {
+            true
+        }
+
+        /// Nothing to find out.
+        pub fn prepare() {}
+
+        /// Whether the rare side can rely on it.
+        pub fn is_able() -> bool {
+            true
+        }
+
+        /// The frequent side.
+        pub fn light(_plain: bool) {}
+
+        /// The rare side: a step.
+        pub fn heavy() {
+            crate::step_point("fences all processes");
+        }
+    }
 }
 
 /// Threads of our own.

@@ -90,6 +90,12 @@ impl Arm for Out {
     fn enlisted(&self, me: &Party) {
         look(&self.0, Side::Senders, me, || self.0.ring.has_hole());
     }
+    fn is_fenced_across(&self) -> bool {
+        self.0.is_fenced(Side::Senders)
+    }
+    fn look(&self, _me: &Party) -> bool {
+        self.0.is_ready(Side::Senders)
+    }
     fn left(&self, _member: u32, _grant: Option<Grant>) {}
 }
 
@@ -110,6 +116,9 @@ impl Operation for Out {
     fn took(&self) {
         self.0.received();
     }
+    fn due(&self) -> Option<u64> {
+        self.0.due(Side::Senders)
+    }
     fn is_tube(&self) -> bool {
         true
     }
@@ -125,6 +134,12 @@ impl Arm for In {
     fn before(&self) {}
     fn enlisted(&self, me: &Party) {
         look(&self.0, Side::Receivers, me, || self.0.ring.has_message());
+    }
+    fn is_fenced_across(&self) -> bool {
+        self.0.is_fenced(Side::Receivers)
+    }
+    fn look(&self, _me: &Party) -> bool {
+        self.0.is_ready(Side::Receivers)
     }
     fn left(&self, _member: u32, _grant: Option<Grant>) {}
 }
@@ -146,6 +161,9 @@ impl Operation for In {
     fn took(&self) {
         self.0.pass_on();
     }
+    fn due(&self) -> Option<u64> {
+        self.0.due(Side::Receivers)
+    }
     fn is_tube(&self) -> bool {
         true
     }
@@ -155,8 +173,12 @@ fn is_ready(pipe: &Mapped, side: Side) -> Result<bool, Refused> {
     if pipe.is_live() { Ok(pipe.is_ready(side)) } else { Err(Refused::Dead(0)) }
 }
 
-/// Who has set its bit looks. If there is something, it tells itself, and not who came first: that one may be stopped.
+/// Who has set its bit looks, unless it first must have a fence for others: then it looks when all bits are set. If there is
+/// something, it tells itself, and not who came first: that one may be stopped.
 fn look(pipe: &Mapped, side: Side, me: &Party, is_there: impl Fn() -> bool) {
+    if pipe.is_fenced(side) {
+        return;
+    }
     // SeqCst: I1 of the tube.
     fence(Ordering::SeqCst);
     if is_there() || pipe.is_gone(side.other()) {
@@ -336,6 +358,12 @@ impl Arm for Committing<'_> {
     fn enlisted(&self, me: &Party) {
         look(&self.pipe, Side::Senders, me, || self.pipe.ring.has_hole_for(self.slot));
     }
+    fn is_fenced_across(&self) -> bool {
+        self.pipe.is_fenced(Side::Senders)
+    }
+    fn look(&self, _me: &Party) -> bool {
+        self.pipe.ring.has_hole_for(self.slot) || self.pipe.is_gone(Side::Receivers)
+    }
 }
 
 /// Commits a record, sleeping while it cannot be because its slot was passed over. If it cannot be, it is given up.
@@ -360,7 +388,8 @@ pub(crate) fn commit_seated(
         }
         let tickets = *tickets.get_or_insert_with(|| arrive(who));
         let arm = Committing { pipe: *pipe, slot: &slot };
-        let terms = Terms { first: 0, tickets, need: TO_COMMIT, packet: 0, deadline: None, patience };
+        let deadline = pipe.due(Side::Senders);
+        let terms = Terms { first: 0, tickets, need: TO_COMMIT, packet: 0, deadline, patience };
         if let (Ended::Granted(..), begun) = wait(who, &[&arm], terms) {
             finish(who, &[&arm], &begun);
         }

@@ -8,8 +8,10 @@ use super::arms::{Mapped, Not};
 use super::error::TubeError;
 use super::pipe::{Pipe, Side, Unattached};
 use crate::handle::shown;
+use crate::patience::has_own_core;
 use crate::seat::{process_seat, seat};
 use chappe_arena::{ArenaError, Joined, Map, Place, Who};
+use chappe_plat::fence::across;
 use chappe_plat::process;
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -96,9 +98,12 @@ impl Attachment {
         let single = |who: Who| TubeError::Single { name: name(), end: end_name(side), pid: who.pid, label: who.label };
         let mut table = Table::ours();
         let admin = map.admin();
+        across::prepare();
         let Some(pipe) = Pipe::of(map, place).filter(Mapped::is_live) else {
             return Err(TubeError::Dead { name: name() });
         };
+        // Who has a core of its own is not to be interrupted by those who wait.
+        let pipe = if has_own_core() { pipe } else { pipe.registered(side) };
         let incarnation = Cell::new(table.incarnation);
         if let Some(entry) = table.own(&pipe, side) {
             if side == Side::Senders && pipe.is_sealed() {

@@ -18,13 +18,17 @@
 //!   who leaves:     bit of the side goes -- nobody left? -- tell all at the other end
 //! ```
 //!
+//! An end that may have only one handle stores plainly, and the fence is on the side of who waits at the other end (`fence::across`):
+//! if whoever made the tube could have that, said in `flags` for good, and if the handle's process is registered.
+//!
 //! There is no count of waiters in the arena: a kill would leave it wrong for ever. The wait bits are the waiters' own, and
 //! those of the dead mean nothing.
 //!
 //! Invariants:
 //! - I1: who waits has set its bit before the fence, and then looks, who sends has swapped the slot's word before it looks at the
 //!   bits: sequentially consistent, or with a fence in between where an only sender or receiver stores plainly. So one of
-//!   the two sees the other. The same with a hole, and with the bits of a side and who waits at the other.
+//!   the two sees the other. The same with a hole, and with the bits of a side and who waits at the other. If there is none in
+//!   between either, who waits has had one for all processes that do so; who may not have that looks again and again.
 //! - I2: who was told and took something looks whether there is more, and tells the next. A send may leave a hole (its own slot,
 //!   where it was passed over), a loan may open one (the ring's I4): so after each send and each borrow too one looks who
 //!   waits for holes. Who has its unsent record in a slot of its own can use more holes than others: it is told of everything.
@@ -55,7 +59,8 @@ use crate::wait::{Candidate, NUDGE, bury, each, is_still, tell, wake_told};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use chappe_plat::{Life, step};
+use chappe_plat::fence::across;
+use chappe_plat::{Life, clock, step};
 use std::mem::size_of;
 use std::ptr::NonNull;
 
@@ -69,6 +74,11 @@ pub(crate) const TO_COMMIT: u32 = 2;
 const ONE_SENDER: u32 = 1;
 const ONE_RECEIVER: u32 = 2;
 const DROPS: u32 = 4;
+/// An only sender or receiver may go without fences.
+const SWIFT: u32 = 8;
+
+/// How often one looks who cannot have a fence for all: a millisecond.
+const AGAIN: u64 = 1_000_000;
 
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +132,10 @@ pub(crate) struct Pipe<'m> {
     object: &'m Object,
     head: &'m TubeHead,
     bits: &'m [AtomicU64],
+    /// An only sender or receiver may go without fences.
+    is_swift: bool,
+    /// This one does.
+    is_plain: bool,
 }
 
 /// Why a process cannot come to an end.
@@ -185,7 +199,9 @@ impl<'m> Pipe<'m> {
         // until it has gone, and nobody has a handle (I7).
         let ring = unsafe { Ring::new(at.add(ring_at(map.geometry().members)), shape) };
         let end = Place { index: end as u32, head: Head::live((end >> 32) as u32, Kind::End) };
-        Some(Pipe { map, place, end, ring, object, head, bits })
+        // Relaxed: written before the object was in service.
+        let is_swift = head.flags.load(Ordering::Relaxed) & SWIFT != 0;
+        Some(Pipe { map, place, end, ring, object, head, bits, is_swift, is_plain: false })
     }
 
     pub fn shape(&self) -> Shape {
@@ -225,6 +241,21 @@ impl<'m> Pipe<'m> {
     /// Whether the end may have one handle only.
     pub fn is_single(&self, side: Side) -> bool {
         if side == Side::Senders { self.ring.one_sender() } else { self.ring.one_receiver() }
+    }
+
+    /// Whether who waits at an end must have a fence for those at the other.
+    pub fn is_fenced(&self, side: Side) -> bool {
+        self.is_swift && self.is_single(side.other())
+    }
+
+    /// When who waits at an end, and may not have that fence, must look again.
+    pub fn due(&self, side: Side) -> Option<u64> {
+        (self.is_fenced(side) && !across::is_able()).then(|| clock::now() + AGAIN)
+    }
+
+    /// The pipe of an only handle, which goes without fences if it can.
+    pub fn registered(self, side: Side) -> Pipe<'m> {
+        Pipe { is_plain: self.is_swift && self.is_single(side) && across::register(), ..self }
     }
 
     /// The processes at an end, by the members that stand for them; the dead aside.
@@ -331,16 +362,17 @@ impl<'m> Pipe<'m> {
     /// A record was sent.
     #[inline(always)]
     pub fn sent(&self) {
-        if self.ring.one_sender() {
-            // SeqCst: I1.
-            fence(Ordering::SeqCst);
+        let is_alone = self.ring.one_sender();
+        if is_alone {
+            // I1.
+            across::light(self.is_plain);
         }
         step!("sent, nobody told yet");
         if self.is_awaited(Side::Receivers) {
             self.bring(Side::Receivers);
         }
         // I2.
-        if self.is_awaited(Side::Senders) {
+        if !is_alone && self.is_awaited(Side::Senders) {
             self.bring(Side::Senders);
         }
     }
@@ -357,8 +389,8 @@ impl<'m> Pipe<'m> {
     #[inline(always)]
     pub fn received(&self) {
         if self.ring.one_receiver() {
-            // SeqCst: I1.
-            fence(Ordering::SeqCst);
+            // I1.
+            across::light(self.is_plain);
         }
         step!("received, nobody told yet");
         if self.is_awaited(Side::Senders) {
@@ -441,6 +473,7 @@ fn by(member: u32, generation: u32) -> u64 {
 
 /// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, hash: u64) -> Result<Place, ArenaError> {
+    across::prepare();
     sweep(map, admin);
     let most = map.geometry().blocks;
     let blocks = blocks_wanted(shape, map.geometry().members).unwrap_or(u32::MAX);
@@ -459,6 +492,7 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, h
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
         let flags =
             flag(shape.one_sender, ONE_SENDER) | flag(shape.one_receiver, ONE_RECEIVER) | flag(shape.drops, DROPS);
+        let flags = flags | flag(across::is_able(), SWIFT);
         head.slots.store(shape.slots, Ordering::Relaxed); // Relaxed, here and below: published by the head.
         head.size.store(shape.size, Ordering::Relaxed); // Relaxed: as above.
         head.align.store(shape.align, Ordering::Relaxed); // Relaxed: as above.
