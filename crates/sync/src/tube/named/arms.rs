@@ -237,7 +237,8 @@ pub(crate) fn send_taken(pipe: &Mapped, me: u16, taken: Taken, record: &[u8]) ->
     }
 }
 
-fn commit(pipe: &Mapped, slot: Slot, len: u32) -> Result<(), Unsent> {
+#[inline(always)]
+pub(crate) fn commit(pipe: &Mapped, slot: Slot, len: u32) -> Result<(), Unsent> {
     pipe.ring.commit(slot, len)?;
     pipe.sent();
     Ok(())

@@ -136,11 +136,15 @@ fn number(seat: &ThreadSeat) -> u16 {
     seat.joined.index as u16
 }
 
+/// Of so many looks of who spins, one sees too whether anybody is left at the other end.
+const THOROUGH: u32 = 32;
+
 /// Does what can be done at once; else, unless it is not to wait, looks for a while, then sleeps.
 #[inline(always)]
 fn done<R>(
     at: &Attachment,
     until: Until,
+    is_there: impl Fn() -> bool,
     mut now: impl FnMut(&ThreadSeat) -> Result<R, Not>,
     sleep: impl FnOnce(&Parties, Option<u64>, &Patience<'_>) -> Result<R, Not>,
 ) -> Result<R, Fault> {
@@ -150,27 +154,34 @@ fn done<R>(
         Some(Err(Not::Now)) | None => {}
         Some(first) => return Ok(first?),
     }
-    seat(map, |seat| waited(seat, until, now, sleep)).map_err(Fault::Arena)?
+    seat(map, |seat| waited(seat, until, is_there, now, sleep)).map_err(Fault::Arena)?
 }
 
 #[inline(never)]
 fn waited<R>(
     seat: &ThreadSeat,
     until: Until,
+    is_there: impl Fn() -> bool,
     mut now: impl FnMut(&ThreadSeat) -> Result<R, Not>,
     sleep: impl FnOnce(&Parties, Option<u64>, &Patience<'_>) -> Result<R, Not>,
 ) -> Result<R, Fault> {
-    let mut look = || match now(seat) {
+    let looked = |how| match how {
         Err(Not::Now) => None,
         other => Some(other),
     };
-    if let Some(first) = look() {
+    if let Some(first) = looked(now(seat)) {
         return Ok(first?);
     }
     if let Until::Now = until {
         return Err(Not::Now.into());
     }
     let end = deadline(until);
+    let mut turn = 0u32;
+    let look = || {
+        turn = turn.wrapping_add(1);
+        let is_worth_it = is_there() || turn.is_multiple_of(THOROUGH);
+        if is_worth_it { looked(now(seat)) } else { None }
+    };
     if let Some(found) = spin(&seat.looks, &patience(seat), || is_late(end), look) {
         return Ok(found?);
     }
@@ -272,6 +283,7 @@ impl<T: ?Sized> Sender<T> {
         let sent = done(
             &self.at,
             until,
+            || pipe.ring.has_hole(),
             |seat| try_send(pipe, number(seat), record),
             |who, end, patience| send_seated(&self.out, record, who, end, patience),
         );
@@ -279,14 +291,15 @@ impl<T: ?Sized> Sender<T> {
     }
 
     fn slot(&mut self, until: Until) -> Result<Slot<'_, T>, NotSent> {
-        let pipe = self.out.0;
+        let pipe = &self.out.0;
         let slot = done(
             &self.at,
             until,
+            || pipe.ring.has_hole(),
             |seat| reserved(self.out.attempt(&party(seat))?, number(seat)),
             |who, end, patience| reserve_seated(&self.out, who, end, patience),
         );
-        slot.map(|slot| Slot::new(pipe, slot)).map_err(|fault| not_sent(&pipe, fault, until, ()))
+        slot.map(|slot| Slot::new(pipe, slot)).map_err(|fault| not_sent(pipe, fault, until, ()))
     }
 
     /// Reserves a slot, to write the message in place; waits while there is none. In the order of arrival among those who sleep;
@@ -463,6 +476,7 @@ impl<T: ?Sized> Receiver<T> {
         let received = done(
             &self.at,
             until,
+            || pipe.ring.has_message(),
             |_| try_recv(pipe, &mut buffer.borrow_mut()),
             |who, end, patience| recv_seated(&self.into, &mut buffer.borrow_mut(), who, end, patience),
         );
@@ -470,14 +484,15 @@ impl<T: ?Sized> Receiver<T> {
     }
 
     fn loan(&self, until: Until) -> Result<Loan<'_, T>, NotReceived> {
-        let pipe = self.into.0;
+        let pipe = &self.into.0;
         let loan = done(
             &self.at,
             until,
-            |seat| borrowed(&pipe, self.into.attempt(&party(seat))?),
+            || pipe.ring.has_message(),
+            |seat| borrowed(pipe, self.into.attempt(&party(seat))?),
             |who, end, patience| borrow_seated(&self.into, who, end, patience),
         );
-        loan.map(|loan| Loan::new(pipe, loan)).map_err(|fault| not_received(&pipe, fault, until))
+        loan.map(|loan| Loan::new(pipe, loan)).map_err(|fault| not_received(pipe, fault, until))
     }
 
     /// Borrows the next message, to look at it in place; waits while there is none. A borrower that dies before it has released it

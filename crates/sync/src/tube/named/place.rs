@@ -1,11 +1,11 @@
 //! Messages in place: a slot to be written, and a record that is looked at where it lies.
 
-use super::arms::{Mapped, commit_seated, give_up, release};
+use super::arms::{Mapped, Not, commit, commit_seated, give_up, release};
 use super::ends::{Fault, Record, not_received, not_sent};
 use super::error::{NotReceived, NotSent};
 use crate::patience::Until;
 use crate::pool::{here, party};
-use crate::record::{self, Borrowed};
+use crate::record::{self, Borrowed, Unsent};
 use crate::seat::{seat, watched};
 use crate::tube::block::{alone, rest};
 use bytemuck::Pod;
@@ -27,7 +27,7 @@ use std::ops::{Deref, DerefMut};
 /// A slot that is leaked ([`std::mem::forget`]) is out of use for as long as the tube lasts.
 #[must_use = "a slot that is not committed is given up"]
 pub struct Slot<'a, T: ?Sized> {
-    pipe: Mapped,
+    pipe: &'a Mapped,
     slot: Option<record::Slot>,
     incarnation: u32,
     sender: PhantomData<&'a mut T>,
@@ -44,7 +44,7 @@ pub struct Slot<'a, T: ?Sized> {
 /// ```
 #[must_use = "a loan that is not kept is released at once"]
 pub struct Loan<'a, T: ?Sized> {
-    pipe: Mapped,
+    pipe: &'a Mapped,
     borrowed: Option<Borrowed>,
     incarnation: u32,
     panicking: bool,
@@ -57,8 +57,9 @@ fn void(what: &str) -> ! {
     panic!("a {what} of a tube is used after fork: it is the parent's; take another in the child")
 }
 
-impl<T: ?Sized> Slot<'_, T> {
-    pub(super) fn new(pipe: Mapped, slot: record::Slot) -> Self {
+impl<'a, T: ?Sized> Slot<'a, T> {
+    #[inline]
+    pub(super) fn new(pipe: &'a Mapped, slot: record::Slot) -> Self {
         Slot { pipe, slot: Some(slot), incarnation: here(), sender: PhantomData, here: PhantomData }
     }
 
@@ -70,24 +71,41 @@ impl<T: ?Sized> Slot<'_, T> {
         self.pipe.ring.place(slot)
     }
 
+    #[inline]
     fn send(mut self, len: u32) -> Result<(), NotSent> {
         if !process::is_incarnation(self.incarnation) {
             void("slot");
         }
         let Some(slot) = self.slot.take() else { unreachable!("it is there until it is committed") };
-        let pipe = self.pipe;
-        let sent = seat(pipe.map, |seat| {
-            // Only who has to sleep needs it.
-            let _ = watched(seat);
-            commit_seated(&pipe, slot, len, &alone(seat), &rest(seat, false))
-        });
-        let fault = match sent {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(why)) => Fault::Not(why),
-            Err(e) => Fault::Arena(e),
-        };
-        Err(not_sent(&pipe, fault, Until::Forever, ()))
+        match commit(self.pipe, slot, len) {
+            Ok(()) => Ok(()),
+            Err(why) => sent_later(self.pipe, why, len),
+        }
     }
+}
+
+/// What was not committed at once: its slot was passed over.
+#[cold]
+fn sent_later(pipe: &Mapped, why: Unsent, len: u32) -> Result<(), NotSent> {
+    let fault = match why {
+        Unsent::Revoked => Fault::Not(Not::Lost),
+        Unsent::Full(slot) => {
+            let mut slot = Some(slot);
+            let sent = seat(pipe.map, |seat| {
+                let _ = watched(seat);
+                slot.take().map(|slot| commit_seated(pipe, slot, len, &alone(seat), &rest(seat, false)))
+            });
+            if let Some(slot) = slot {
+                give_up(pipe, slot);
+            }
+            match sent {
+                Ok(Some(Err(why))) => Fault::Not(why),
+                Ok(_) => return Ok(()),
+                Err(e) => Fault::Arena(e),
+            }
+        }
+    };
+    Err(not_sent(pipe, fault, Until::Forever, ()))
 }
 
 impl<T: Pod> Slot<'_, T> {
@@ -109,7 +127,7 @@ impl Slot<'_, [u8]> {
     pub fn commit(self, len: usize) -> Result<(), NotSent> {
         let most = self.len();
         if len > most {
-            return Err(NotSent::TooLong { tube: super::name_of(&self.pipe), len, most, message: () });
+            return Err(NotSent::TooLong { tube: super::name_of(self.pipe), len, most, message: () });
         }
         self.send(len as u32)
     }
@@ -120,7 +138,7 @@ impl<T: ?Sized> Drop for Slot<'_, T> {
         if let Some(slot) = self.slot.take()
             && process::is_incarnation(self.incarnation)
         {
-            give_up(&self.pipe, slot);
+            give_up(self.pipe, slot);
         }
     }
 }
@@ -140,8 +158,9 @@ impl<T: Record + ?Sized> DerefMut for Slot<'_, T> {
     }
 }
 
-impl<T: ?Sized> Loan<'_, T> {
-    pub(super) fn new(pipe: Mapped, borrowed: Borrowed) -> Self {
+impl<'a, T: ?Sized> Loan<'a, T> {
+    #[inline]
+    pub(super) fn new(pipe: &'a Mapped, borrowed: Borrowed) -> Self {
         let panicking = std::thread::panicking();
         let (receiver, place) = (PhantomData, PhantomData);
         Loan { pipe, borrowed: Some(borrowed), incarnation: here(), panicking, receiver, here: place }
@@ -161,16 +180,18 @@ impl<T: ?Sized> Loan<'_, T> {
     ///
     /// # Errors
     /// `Lost` if the thread has left the arena meanwhile: it may come again.
+    #[inline]
     pub fn release(mut self) -> Result<(), NotReceived> {
         match self.end() {
-            Some(false) => Err(not_received(&self.pipe, Fault::Not(super::arms::Not::Lost), Until::Now)),
+            Some(false) => Err(not_received(self.pipe, Fault::Not(Not::Lost), Until::Now)),
             _ => Ok(()),
         }
     }
 
+    #[inline]
     fn end(&mut self) -> Option<bool> {
         let borrowed = self.borrowed.take().filter(|_| process::is_incarnation(self.incarnation))?;
-        Some(release(&self.pipe, borrowed))
+        Some(release(self.pipe, borrowed))
     }
 }
 
