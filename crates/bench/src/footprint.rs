@@ -46,16 +46,21 @@ fn bytes(name: &str, members: u32, objects: u32) -> u64 {
     bytes
 }
 
+/// How many bytes an arena grows by for each object that it can have, index and all.
+///
+/// # Panics
+/// When it cannot be made.
+pub fn each(members: u32) -> u64 {
+    // Powers of two: the index has room for twice as many names, rounded up to one.
+    let few = bytes("few", members, 1 << 13);
+    (bytes("twice", members, 1 << 14) - few) >> 13
+}
+
 /// Makes and uses them.
 ///
 /// # Panics
 /// When a pool cannot be made.
 pub fn take() -> Footprint {
-    let each = |members| {
-        // Powers of two: the index has room for twice as many names, rounded up to one.
-        let few = bytes("few", members, 1 << 13);
-        (bytes("twice", members, 1 << 14) - few) >> 13
-    };
     let (bytes_each, bytes_usual) = (each(256), each(1024));
     let before = descriptors();
     let options = ArenaOptions { objects: Some(MANY), ..ArenaOptions::default() };

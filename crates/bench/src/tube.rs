@@ -13,7 +13,7 @@
 //! | between two processes | [`between`] |
 //!
 //! [`channel`] and [`chooser`] say what a row must do, and have the peers; [`ours`] has the tubes. Between processes that
-//! is [`wire`]; the floor is in [`floor`].
+//! is [`wire`]; the tubes are in [`named`], the floor in [`floor`].
 //!
 //! iceoryx2 has rows between processes when it is built in: `cargo run --release -p chappe-bench --features iceoryx2 -- tube`.
 
@@ -27,6 +27,7 @@ pub mod floor;
 pub mod footprint;
 #[cfg(feature = "iceoryx2")]
 pub mod iceoryx;
+pub mod named;
 pub mod ours;
 pub mod paced;
 pub mod pair;
@@ -58,6 +59,6 @@ pub fn measure(_house: &House, rounds: u32) -> Vec<Aim> {
     aims.extend(pingpong::measure(rounds));
     aims.extend(paced::measure(rounds));
     aims.extend(resume::measure(rounds));
-    between::measure(rounds);
+    aims.extend(between::measure(rounds));
     aims
 }

@@ -1,5 +1,6 @@
 //! What can be written on the command line. Help, manual and completions are made from this.
 
+use crate::size;
 use crate::time::{Grace, parse, parse_grace};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -94,6 +95,10 @@ pub enum Command {
     ///   {"name": TEXT, "arena": TEXT, "kind": "mutex", "holder": WHO or null,
     ///     "torn": BOOL, "condemned": BOOL, "bytes": N, "waiting": N}
     ///   {"name": TEXT, "arena": TEXT, "kind": "condition variable", "waiting": N}
+    ///   {"name": TEXT, "arena": TEXT, "kind": "tube", "ends": "spsc", "mpsc", "spmc" or "mpmc",
+    ///     "messages": N, "slots": N, "size": N, "sent": N, "received": N, "senders": N,
+    ///     "receivers": N, "redelivered": N, "dropped": N, "drops": BOOL, "sealed": BOOL,
+    ///     "waiting": N}
     /// and WHO is {"pid": N, "tid": N, "label": TEXT}
     #[command(visible_alias = "list", verbatim_doc_comment)]
     Ls {
@@ -110,15 +115,27 @@ pub enum Command {
     /// Of a semaphore: its value. Of a mutex: who has it; that a holder died, and nobody has
     /// said since that its data is whole; that it is condemned, and nobody gets it any more.
     ///
+    /// Of a tube: how many messages are in it and have gone through it (one that was begun and
+    /// given up counts, too); how many came once more, or were dropped, because receivers died;
+    /// which processes send and receive; who waits for a message, and who for room. With
+    /// --interval, how fast messages go through it.
+    ///
     /// JSON: what `ls` says of it, and
     ///   "waiters": [{"place": N, "pid": N, "tid": N, "label": TEXT, "waiting_ms": N}],
     ///   of a pool also
     ///   "holders": [{"permit": TEXT, "index": N, "pid": N, "tid": N, "label": TEXT,
     ///     "held_ms": N, "held_exact": BOOL, "leased": BOOL, "orphan": BOOL, "set_aside": BOOL}]
+    ///   of a tube also ("waiters" are those who wait for a message)
+    ///   "sending": [WHO], "receiving": [WHO], "waiters_for_room": [as "waiters"],
+    ///   and with --interval
+    ///   "rates": {"interval_ms": N, "sent_per_s": N, "received_per_s": N}
     #[command(verbatim_doc_comment)]
     Show {
         /// The object
         name: String,
+        /// Of a tube: watch it for so long (500ms, 30s, or seconds), and say how many messages a second go in and come out
+        #[arg(long, short, value_name = "DURATION", value_parser = parse)]
+        interval: Option<Duration>,
     },
     /// Remove an object of any kind that is not in use
     ///
@@ -361,8 +378,8 @@ pub enum TubeCommand {
     Create {
         /// Its name; ARENA/NAME in another arena than `default`, which is made if need be
         name: String,
-        /// The most bytes that one record can have
-        #[arg(long, short, value_name = "BYTES", default_value_t = 65536)]
+        /// The most bytes that one record can have (65536, 64K, 1M)
+        #[arg(long, short, value_name = "BYTES", default_value = "64K", value_parser = size::parse)]
         size: u64,
         /// How many records it has room for
         #[arg(long, short = 'm', value_name = "N", default_value_t = 16)]
@@ -593,8 +610,8 @@ pub enum ArenaCommand {
         /// How many permits its pools can have together, beyond the first of each
         #[arg(long, value_name = "N")]
         cells: Option<u32>,
-        /// How many bytes of data its mutexes can guard together
-        #[arg(long, value_name = "BYTES")]
+        /// How many bytes its mutexes' data and its tubes can take together (65536, 64K, 1M)
+        #[arg(long, value_name = "BYTES", value_parser = size::parse)]
         data: Option<u64>,
     },
     /// Remove an arena that is not in use, and all that is in it

@@ -1,11 +1,12 @@
 //! `chappe ls` and `chappe show`, to people and to programs.
 
 use crate::look::{Name, Row, called, find, holder_text, ms, permits_text, state_text, who_text};
-use crate::{tell, time};
+use crate::{tell, time, tube};
 use anyhow::Result;
 use chappe::{Arena, Holder, ObjectInfo, ObjectState, Pool, Waiter};
 use serde::Serialize;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// `chappe ls`. Status 1 if an arena could not be looked at.
 pub fn list(only: Option<&str>, json: bool) -> Result<(String, u8)> {
@@ -68,6 +69,8 @@ struct View {
     #[serde(skip_serializing_if = "Option::is_none")]
     holders: Option<Vec<HolderView>>,
     waiters: Vec<WaiterView>,
+    #[serde(flatten)]
+    tube: Option<tube::Shown>,
 }
 
 #[derive(Serialize)]
@@ -84,8 +87,9 @@ struct HolderView {
     set_aside: bool,
 }
 
+/// One who waits, as programs are told.
 #[derive(Serialize)]
-struct WaiterView {
+pub struct WaiterView {
     place: usize,
     pid: u32,
     tid: u32,
@@ -94,19 +98,33 @@ struct WaiterView {
 }
 
 /// `chappe show`.
-pub fn show(name: &str, json: bool) -> Result<String> {
-    let (arena, info) = find(name)?;
+pub fn show(name: &str, interval: Option<Duration>, json: bool) -> Result<String> {
+    let (arena, mut info) = find(name)?;
+    let mut rates = None;
+    if let Some(interval) = interval {
+        let (now, measured) = tube::watch(arena, &info, interval)?;
+        (info, rates) = (now, Some(measured));
+    }
     let pool = if let ObjectState::Pool(_) = info.state { Some(Pool::in_arena(arena, &info.name)?) } else { None };
-    let waiters = arena.waiters(&info.name)?;
+    let waiters = match &info.state {
+        ObjectState::Tube(tube) => tube.receivers_waiting.clone(),
+        _ => arena.waiters(&info.name)?,
+    };
     if !json {
-        return Ok(show_text(&called(arena, &info), &info, pool.as_ref(), &waiters));
+        let waiting = if let ObjectState::Tube(_) = info.state { info.waiting as usize } else { waiters.len() };
+        let mut text = first_line(&called(arena, &info), &info, waiting);
+        text += &match (&info.state, &pool) {
+            (ObjectState::Tube(tube), _) => tube::show_text(tube, rates.as_ref()),
+            (_, pool) => show_text(pool.as_ref(), &waiters),
+        };
+        return Ok(text);
     }
     let holders = pool.map(|pool| {
         let names = Name::of(&pool);
         pool.holders().into_iter().map(|h| HolderView::of(h, &names)).collect()
     });
-    let waiters = (1..).zip(waiters).map(|(place, w)| WaiterView::of(place, w)).collect();
-    let view = View { row: Row::of(arena, &info), holders, waiters };
+    let tube = if let ObjectState::Tube(tube) = &info.state { Some(tube::Shown::of(tube, rates)) } else { None };
+    let view = View { row: Row::of(arena, &info), holders, waiters: WaiterView::all(waiters), tube };
     Ok(serde_json::to_string(&view)? + "\n")
 }
 
@@ -128,19 +146,28 @@ impl HolderView {
 }
 
 impl WaiterView {
+    /// Of all of a line.
+    pub fn all(line: Vec<Waiter>) -> Vec<WaiterView> {
+        (1..).zip(line).map(|(place, w)| WaiterView::of(place, w)).collect()
+    }
+
     fn of(place: usize, w: Waiter) -> WaiterView {
         let waiting_ms = ms(w.waiting);
         WaiterView { place, pid: w.who.pid, tid: w.who.tid, label: w.who.label, waiting_ms }
     }
 }
 
-fn show_text(name: &str, info: &ObjectInfo, pool: Option<&Pool>, waiters: &[Waiter]) -> String {
-    let mut text = match &info.state {
+fn first_line(name: &str, info: &ObjectInfo, waiting: usize) -> String {
+    let text = match &info.state {
         ObjectState::Pool(p) => format!("{name}: {}, {} free", permits_text(p.permits), p.free),
         ObjectState::Condvar => format!("{name}: {}", info.kind),
         other => format!("{name}: {}, {}", info.kind, state_text(other)),
     };
-    let _ = writeln!(text, ", {} waiting", waiters.len());
+    format!("{text}, {waiting} waiting\n")
+}
+
+fn show_text(pool: Option<&Pool>, waiters: &[Waiter]) -> String {
+    let mut text = String::new();
     if let Some(pool) = pool {
         let names = Name::of(pool);
         for h in pool.holders() {

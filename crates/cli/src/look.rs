@@ -2,6 +2,7 @@
 
 use crate::time;
 use anyhow::Result;
+use chappe::tube::named::Kind;
 use chappe::{Arena, ArenaError, Holder, LifeState, ObjectError, ObjectInfo, ObjectState, Pool, PoolError, Who};
 use serde::Serialize;
 use std::time::Duration;
@@ -96,6 +97,11 @@ pub fn who_text(who: &Who) -> String {
     format!("pid {} `{}`{dead}", who.pid, who.label.replace(char::is_control, " "))
 }
 
+/// "spsc".
+pub fn ends_text(kind: Kind) -> String {
+    format!("{kind:?}").to_lowercase()
+}
+
 /// "3 permits, 2 free, 1 held"; "value 3, barging"; "locked by pid 4242 `make`, 16 bytes".
 pub fn state_text(state: &ObjectState) -> String {
     match state {
@@ -109,12 +115,14 @@ pub fn state_text(state: &ObjectState) -> String {
             format!("{lock}{}, {bytes} bytes", if *torn { ", a holder died" } else { "" })
         }
         ObjectState::Tube(t) => {
+            let some = |count: u64, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
+            let (again, dropped) = (some(t.redelivered, "redelivered"), some(t.dropped, "dropped"));
             let sealed = if t.sealed { ", sealed" } else { "" };
             let (senders, receivers) = (t.senders.len(), t.receivers.len());
-            let dropped = if t.dropped > 0 { format!(", {} dropped", t.dropped) } else { String::new() };
-            let (there, slots, size) = (t.messages, t.slots, t.size);
+            let (ends, there, slots, size) = (ends_text(t.kind), t.messages, t.slots, t.size);
             format!(
-                "{there} of {slots} messages of {size} bytes, {senders} sending, {receivers} receiving{sealed}{dropped}"
+                "{ends}, {there} of {slots} messages of {size} bytes, {senders} sending, {receivers} receiving\
+                 {sealed}{again}{dropped}"
             )
         }
         _ => String::new(),
@@ -144,21 +152,32 @@ enum StateView {
 
 #[derive(Serialize)]
 struct TubeView {
+    ends: String,
     messages: usize,
     slots: u32,
     size: u32,
+    sent: u64,
+    received: u64,
     senders: usize,
     receivers: usize,
     redelivered: u64,
     dropped: u64,
+    drops: bool,
     sealed: bool,
 }
 
+/// Who, as programs are told.
 #[derive(Serialize)]
-struct WhoView {
+pub struct WhoView {
     pid: u32,
     tid: u32,
     label: String,
+}
+
+impl From<Who> for WhoView {
+    fn from(who: Who) -> WhoView {
+        WhoView { pid: who.pid, tid: who.tid, label: who.label }
+    }
 }
 
 /// What an object is called by users.
@@ -173,19 +192,23 @@ impl Row {
             ObjectState::Pool(p) => StateView::Pool { permits: p.permits, free: p.free, held: p.held },
             ObjectState::Semaphore { value, barging } => StateView::Semaphore { value: *value, barging: *barging },
             ObjectState::Mutex { holder, torn, condemned, bytes } => StateView::Mutex {
-                holder: holder.clone().map(|w| WhoView { pid: w.pid, tid: w.tid, label: w.label }),
+                holder: holder.clone().map(WhoView::from),
                 torn: *torn,
                 condemned: *condemned,
                 bytes: *bytes,
             },
             ObjectState::Tube(t) => StateView::Tube(TubeView {
+                ends: ends_text(t.kind),
                 messages: t.messages,
                 slots: t.slots,
                 size: t.size,
+                sent: t.sent,
+                received: t.received,
                 senders: t.senders.len(),
                 receivers: t.receivers.len(),
                 redelivered: t.redelivered,
                 dropped: t.dropped,
+                drops: t.drops,
                 sealed: t.sealed,
             }),
             _ => StateView::Plain {},

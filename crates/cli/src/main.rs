@@ -18,6 +18,7 @@ mod look;
 mod man;
 mod sem;
 mod signals;
+mod size;
 mod stream;
 mod supervise;
 mod take;
@@ -95,7 +96,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Jobserver(a) => return jobserver::run(&a, json, file_size),
         Command::Doctor => return print(health::doctor(json)),
         Command::Ls { arena } => return print(list::list(arena.as_deref(), json)),
-        Command::Show { name } => return print(list::show(&name, json).map(|text| (text, 0))),
+        Command::Show { name, interval } => return print(list::show(&name, interval, json).map(|text| (text, 0))),
         Command::Release { name, index, force } => done(change::release(&name, index, force), json),
         Command::Rm { name, force } => done(change::remove(&name, force), json),
         Command::Sem(command) => return sem::run(&command, json),

@@ -102,7 +102,7 @@ pub use place::{Head, MOST_SLOTS, Ring, Shape, bytes_needed};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::step;
 use place::{AGAIN, EMPTY, FULL, READING, REREADING, SKIPPED, WRITING};
-use place::{ahead, freed, is_held_by, not_before, owner, restated, slot_of, state, word};
+use place::{ahead, freed, is_held_by, lap, not_before, owner, restated, slot_of, state, word};
 use std::mem::MaybeUninit;
 
 /// How many times one looks whether a sender that is just writing commits, before it is passed over.
@@ -159,6 +159,15 @@ pub struct Received {
     pub len: u32,
     /// Whether a receiver has died that had it before.
     pub again: bool,
+}
+
+/// What has gone through a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// Records that were sent.
+    pub sent: u64,
+    /// Those of them whose slots have come back.
+    pub received: u64,
 }
 
 /// Why a record was not sent.
@@ -522,6 +531,25 @@ impl Ring<'_> {
         // Relaxed: a count that may be out of date when it is told.
         let there = |slot| matches!(state(self.at(slot).load(Ordering::Relaxed)), FULL | AGAIN);
         (0..self.slots()).filter(|slot| there(*slot)).count()
+    }
+
+    /// How many records were sent and how many received since the ring was made, by the laps of its slots: so a reservation that
+    /// was given up, and a position that was passed over, count as one that was sent and received. Neither goes back. Looks at all
+    /// slots.
+    pub fn passed(&self) -> Passed {
+        let mut passed = Passed { sent: 0, received: 0 };
+        for slot in 0..self.slots() {
+            // Relaxed: for show.
+            let seen = self.at(slot).load(Ordering::Relaxed);
+            let (sent, received) = match state(seen) {
+                FULL | READING | AGAIN | REREADING => (1, 0),
+                SKIPPED => (1, 1),
+                _ => (0, 0),
+            };
+            passed.sent += lap(seen) + sent;
+            passed.received += lap(seen) + received;
+        }
+        passed
     }
 
     /// Whether there is none.

@@ -3,10 +3,11 @@
 //! A kind of channel is a type without a value: it makes a channel, sends and receives. The ends are what the library
 //! has, borrowed for change, since some of them may be used by one thread only.
 
+use bytemuck::Pod;
 use std::hint::{black_box, spin_loop};
 
 /// What is sent: a number, in so many bytes.
-pub trait Message: Send + 'static {
+pub trait Message: Pod + Send {
     /// For titles.
     const NAME: &'static str;
     /// With this number.

@@ -2,11 +2,16 @@
 //!
 //! Ten thousand are made in a process of its own, which grows; whoever its memory comes from, all of it counts. As many
 //! have been made before, in what was free. Huge pages are refused: they would come all at once.
+//!
+//! A named tube takes its room from an arena, which says how much.
 
+use crate::footprint::each;
 use crate::process::{Child, shared};
 use crate::table::Aim;
 use crate::tube::channel::{Channel, Crossbeam, Flume, Kanal, Rtrb, Std};
 use crate::tube::ours::{Mpmc, Spsc};
+use chappe::tube::named::{Tube, TubeOptions};
+use chappe::{Arena, ArenaOptions};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MANY: usize = 10_000;
@@ -38,6 +43,17 @@ fn bytes<C: Channel>() -> f64 {
     grown.load(Ordering::SeqCst) as f64 / MANY as f64
 }
 
+/// Bytes that a named tube takes of an arena for so many members, the number's own among them: its part of the arena's data, and
+/// its two objects with their places in the index.
+fn named(members: u32) -> f64 {
+    let options = ArenaOptions { members: Some(members), ..ArenaOptions::default() };
+    Arena::create("tubes-few", &options).expect("an arena");
+    let tube = Tube::<u64>::create("tubes-few/one", &TubeOptions { slots: 1, ..TubeOptions::default() });
+    let data = tube.and_then(|tube| tube.info()).expect("a tube").bytes;
+    Arena::remove("tubes-few", true).expect("it is ours");
+    (data + 2 * each(members)) as f64
+}
+
 /// Counts and prints; the aims.
 ///
 /// # Panics
@@ -56,7 +72,11 @@ pub fn measure() -> Vec<Aim> {
     println!("\nbytes of a channel with room for one u64, besides that, {MANY} channels");
     let counted = kinds.map(|(name, count)| (name, count() - ROOM));
     counted.iter().for_each(|(name, bytes)| println!("  {name:<46}{bytes:>9.0}"));
+    let named = [("256 members", 256), ("1024 members, the usual", 1024)]
+        .map(|(arena, members)| (format!("named tube, arena of {arena}"), named(members) - ROOM));
+    named.iter().for_each(|(name, bytes)| println!("  {name:<46}{bytes:>9.0}"));
     let ours = counted.iter().filter(|(name, _)| [Spsc::NAME, Mpmc::NAME].contains(name));
-    ours.map(|(name, bytes)| Aim::at_most(format!("bytes of a channel, {name}"), 1024.0, *bytes, |n| format!("{n:.0}")))
+    let ours = ours.map(|(name, bytes)| (*name, *bytes)).chain(named.iter().map(|(name, bytes)| (&name[..], *bytes)));
+    ours.map(|(name, bytes)| Aim::at_most(format!("bytes of a channel, {name}"), 1024.0, bytes, |n| format!("{n:.0}")))
         .collect()
 }

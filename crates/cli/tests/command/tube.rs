@@ -1,6 +1,7 @@
 //! Tubes, as shell users have them: `chappe tube`, `chappe send`, `chappe recv`.
 
 use crate::place::{Place, Ran, Running, until};
+use serde_json::json;
 use std::io::Write;
 use std::process::{Child, Stdio};
 
@@ -129,17 +130,23 @@ fn a_killed_sender_or_receiver_loses_and_doubles_nothing_unsaid() {
     for round in 0..4u32 {
         let mut from = sender(&here, &["t", "--lines", "--follow"]);
         let lines: Vec<String> = (0..50).map(|n| format!("{round}-{n}")).collect();
-        let text = lines.join("\n") + "\n";
+        let (last, most) = lines.split_last().expect("some");
+        // All of it has room in the pipe.
         let mut pipe = from.stdin.take().expect("a pipe");
-        let feed = std::thread::spawn(move || pipe.write_all(text.as_bytes()).is_ok());
+        pipe.write_all((most.join("\n") + "\n").as_bytes()).expect("it reads");
         // One that takes a few and is killed, then one that takes the rest.
         let short = recv(&here, &["t", "--lines", "--count", "20"]).end();
         let killed = recv(&here, &["t", "--lines", "--follow"]);
         std::thread::sleep(std::time::Duration::from_millis(u64::from(3 * round)));
         killed.kill(libc::SIGKILL);
         let killed = killed.end();
-        let rest = recv(&here, &["t", "--lines"]).end();
-        assert!(feed.join().expect("it writes") && from.wait().expect("it ends").success());
+        let rest = recv(&here, &["t", "--lines"]);
+        // One is left for it, or it would wait for the first.
+        until("it receives", || (here.json(&["show", "t"])["receivers"] == 1).then_some(()));
+        writeln!(pipe, "{last}").expect("it reads");
+        drop(pipe);
+        let rest = rest.end();
+        assert!(from.wait().expect("it ends").success());
         let got = short.out + &killed.out + &rest.out;
         let mut got: Vec<String> = got.lines().map(str::to_owned).collect();
         let said = u32::from(rest.err.contains("once more"));
@@ -153,4 +160,93 @@ fn a_killed_sender_or_receiver_loses_and_doubles_nothing_unsaid() {
         all.extend(got);
     }
     assert_eq!(all.len(), 200);
+}
+
+#[test]
+fn what_a_tube_has_is_shown() {
+    let here = Place::new();
+    here.ok(&["tube", "create", "t", "--size", "1K", "--slots", "2", "--kind", "mpsc", "--drops"]);
+    assert_eq!(
+        here.ok(&["show", "t"]),
+        "t: tube, mpsc, 0 of 2 messages of 1024 bytes, 0 sending, 0 receiving, 0 waiting\n  \
+         since it was made: 0 sent, 0 received; what a dead receiver had is dropped\n"
+    );
+    // Two are in it, and the sender waits for room for the third.
+    let mut from = sender(&here, &["t", "--lines"]);
+    let mut pipe = from.stdin.take().expect("a pipe");
+    pipe.write_all(b"1\n2\n3\n").expect("it reads");
+    let shown = until("it waits for room", || {
+        let shown = here.json(&["show", "t"]);
+        (shown["waiters_for_room"][0]["pid"].as_u64() == Some(from.id().into())).then_some(shown)
+    });
+    for (what, is) in [("messages", 2), ("slots", 2), ("size", 1024), ("sent", 2), ("received", 0), ("senders", 1)] {
+        assert_eq!(shown[what], is, "{what} in {shown}");
+    }
+    assert_eq!((&shown["ends"], &shown["drops"], &shown["sealed"]), (&"mpsc".into(), &true.into(), &false.into()));
+    assert_eq!(shown["sending"][0]["pid"], from.id());
+    assert!(shown["waiters"].as_array().is_some_and(Vec::is_empty) && shown["rates"].is_null(), "{shown}");
+    let text = here.ok(&["show", "t"]);
+    let line = |does: &str| text.lines().any(|l| l.starts_with(&format!("  {does}: pid {} `", from.id())));
+    assert!(text.contains(", 1 waiting\n  since it was made: 2 sent, 0 received"), "{text}");
+    assert!(line("sends") && line("1. in line for room"), "{text}");
+    // Now somebody takes all, and waits for a message.
+    let receiver = recv(&here, &["t", "--lines", "--follow"]);
+    let shown = until("it has received all", || {
+        let shown = here.json(&["show", "t"]);
+        (shown["received"] == 3 && shown["waiters"][0]["pid"] == receiver.pid()).then_some(shown)
+    });
+    assert_eq!((&shown["sent"], &shown["messages"], &shown["waiters_for_room"]), (&3.into(), &0.into(), &json!([])));
+    assert_eq!(shown["receiving"][0]["pid"], receiver.pid());
+    let text = here.ok(&["show", "t"]);
+    assert!(text.contains(&format!("  1. in line for a message: pid {} `", receiver.pid())), "{text}");
+    drop(pipe);
+    assert!(from.wait().expect("it ends").success());
+    here.ok(&["tube", "seal", "t"]);
+    assert!(here.ok(&["show", "t"]).contains(" receiving, sealed, "));
+    assert_eq!(here.json(&["ls"])[0]["sealed"], true);
+}
+
+#[test]
+fn how_fast_messages_go_is_measured_for_as_long_as_is_said() {
+    let here = Place::new();
+    here.ok(&["tube", "create", "t", "--size", "16"]);
+    let shown = here.ok(&["show", "t", "--interval", "50ms"]);
+    assert!(shown.contains("\n  a second: 0 sent, 0 received, over "), "{shown}");
+    let mut from = sender(&here, &["t", "--lines"]);
+    let mut pipe = from.stdin.take().expect("a pipe");
+    // What it says is more than a pipe holds that is read in the end.
+    let receiver = Place::spawn(here.command(&["recv", "t", "--lines"]).stdout(Stdio::null()));
+    let feed = std::thread::spawn(move || while pipe.write_all(&b"line\n".repeat(100)).is_ok() {});
+    let rates = until("messages go through", || {
+        let rates = here.json(&["show", "t", "--interval", "200ms"])["rates"].take();
+        (rates["received_per_s"].as_f64() > Some(0.0)).then_some(rates)
+    });
+    assert!(rates["sent_per_s"].as_f64() > Some(0.0) && rates["interval_ms"].as_u64() >= Some(200), "{rates}");
+    from.kill().expect("it is ours");
+    from.wait().expect("it ends");
+    feed.join().expect("it ends with its reader");
+    assert_eq!(receiver.end().status, Some(0));
+    here.ok(&["pool", "create", "p"]);
+    assert!(here.fails(1, &["show", "p", "--interval", "1s"]).contains("`p` is a pool: only a tube"));
+    assert!(here.fails(1, &["show", "t", "--interval", "0"]).contains("measures nothing"));
+    assert!(here.fails(2, &["show", "t", "--interval", "soon"]).contains("write 500ms"));
+}
+
+#[test]
+fn sizes_have_units() {
+    let here = Place::new();
+    for (n, (size, bytes)) in [("64", 64), ("4K", 4096), ("2KiB", 2048), ("1m", 1 << 20)].iter().enumerate() {
+        let made = here.json(&["tube", "create", &format!("a{n}/t"), "--slots", "2", "--size", size]);
+        assert_eq!(made["size"], *bytes, "{size}");
+    }
+    assert_eq!(here.json(&["tube", "create", "t"])["size"], 65536);
+    assert_eq!(here.json(&["arena", "create", "b", "--data", "3M"])["data"], 3 << 20);
+    for what in [["tube", "create", "u", "--size"], ["arena", "create", "c", "--data"]] {
+        for size in ["64KB", "1.5M", "K"] {
+            let why = here.fails(2, &[&what[..], &[size]].concat());
+            assert!(why.contains(&format!("`{size}` is not a number of bytes: write 65536, 64K")), "{why}");
+        }
+        assert!(here.fails(2, &[&what[..], &["99999999999G"]].concat()).contains("too many bytes"));
+    }
+    assert!(here.fails(1, &["tube", "create", "u", "--size", "5G"]).contains("5368709120"));
 }

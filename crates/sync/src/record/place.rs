@@ -56,6 +56,11 @@ pub(super) fn slot_of(position: u64) -> u32 {
     (position & SLOT) as u32
 }
 
+/// How many laps were before the word's.
+pub(super) fn lap(word: u64) -> u64 {
+    word / ONE_LAP
+}
+
 /// By how much the word's lap is ahead of the position's: only the sign is of interest.
 #[inline(always)]
 pub(super) fn ahead(word: u64, position: u64) -> i64 {

@@ -152,6 +152,30 @@ fn all_arrives(ring: Ring<'static>, senders: u16, receivers: u16, in_place: bool
 }
 
 #[test]
+fn what_has_gone_through_is_told_by_the_slots() {
+    let ring = ring(many(3));
+    let passed = || (ring.passed().sent, ring.passed().received);
+    for n in 0..10 {
+        assert!(send(&ring, 1, n));
+        assert_eq!(passed(), (n + 1, n));
+        assert_eq!(receive(&ring), Some((n, false)));
+        assert_eq!(passed(), (n + 1, n + 1));
+    }
+    assert!(send(&ring, 1, 10));
+    let borrowed = ring.borrow(2).expect("a record");
+    let slot = ring.reserve(1).expect("a hole");
+    assert_eq!(passed(), (11, 10));
+    ring.release(borrowed);
+    assert_eq!(passed(), (11, 11));
+    let len = fill(&ring, &slot, 11);
+    ring.commit(slot, len).expect("it was not passed over");
+    assert_eq!(passed(), (12, 11));
+    // Given up: as if it had been sent and received.
+    ring.abandon(ring.reserve(1).expect("a hole"));
+    assert_eq!(passed(), (13, 12));
+}
+
+#[test]
 fn what_many_send_many_receive() {
     for slots in [1, 2, 3, 64] {
         all_arrives(ring(many(slots)), 2, 2, false);

@@ -531,11 +531,11 @@ impl<T: ?Sized> Receiver<T> {
 }
 
 impl<T: Pod> Receiver<T> {
-    fn message(&self, until: Until) -> Result<(T, bool), NotReceived> {
+    /// The message alone: beside the mark it would lie at an odd place, and be copied once more (64 bytes: 8 ns of 44).
+    fn message(&self, until: Until) -> Result<T, NotReceived> {
         let mut message = T::zeroed();
-        let bytes = bytemuck::bytes_of_mut(&mut message);
-        let (_, again) = self.get(as_unwritten(bytes), until)?;
-        Ok((message, again))
+        self.get(as_unwritten(bytemuck::bytes_of_mut(&mut message)), until)?;
+        Ok(message)
     }
 
     /// Receives the next message; waits while there is none. A handled signal does not end the wait.
@@ -548,7 +548,7 @@ impl<T: Pod> Receiver<T> {
     /// `Disconnected` if there is none and all senders have gone, `Dead` if the tube was removed; `Inherited`, `Arena`, `System`.
     #[inline]
     pub fn recv(&self) -> Result<T, NotReceived> {
-        Ok(self.message(Until::Forever)?.0)
+        self.message(Until::Forever)
     }
 
     /// As [`Receiver::recv`]; and whether a receiver has died that had it before.
@@ -557,7 +557,9 @@ impl<T: Pod> Receiver<T> {
     /// As [`Receiver::recv`].
     #[inline]
     pub fn recv_marked(&self) -> Result<(T, bool), NotReceived> {
-        self.message(Until::Forever)
+        let mut message = T::zeroed();
+        let (_, again) = self.get(as_unwritten(bytemuck::bytes_of_mut(&mut message)), Until::Forever)?;
+        Ok((message, again))
     }
 
     /// Receives the next message if there is one now. Never waits.
@@ -566,7 +568,7 @@ impl<T: Pod> Receiver<T> {
     /// `Empty`; else as [`Receiver::recv`].
     #[inline]
     pub fn try_recv(&self) -> Result<T, NotReceived> {
-        Ok(self.message(Until::Now)?.0)
+        self.message(Until::Now)
     }
 
     /// As [`Receiver::recv`], waiting at most for `timeout`.
@@ -574,7 +576,7 @@ impl<T: Pod> Receiver<T> {
     /// # Errors
     /// `Timeout`; else as [`Receiver::recv`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, NotReceived> {
-        Ok(self.message(Until::after(timeout))?.0)
+        self.message(Until::after(timeout))
     }
 
     /// As [`Receiver::recv`], waiting at most until `deadline`.
@@ -582,7 +584,7 @@ impl<T: Pod> Receiver<T> {
     /// # Errors
     /// `Timeout`; else as [`Receiver::recv`].
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, NotReceived> {
-        Ok(self.message(Until::at(deadline))?.0)
+        self.message(Until::at(deadline))
     }
 }
 

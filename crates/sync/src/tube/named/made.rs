@@ -95,6 +95,11 @@ pub struct TubeInfo {
     pub size: u32,
     /// How many messages are there.
     pub messages: usize,
+    /// How many were sent since it was made, by what its slots tell: so what was reserved and given up counts, too, and what
+    /// was passed over because its sender was too slow.
+    pub sent: u64,
+    /// How many of those have left it: received, released, or dropped.
+    pub received: u64,
     /// The processes that have a sender.
     pub senders: Vec<Who>,
     /// The processes that have a receiver.
@@ -118,12 +123,15 @@ pub struct TubeInfo {
 pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
     let pipe = Pipe::of(map, place)?;
     let Shape { slots, size, one_sender, one_receiver, drops, .. } = pipe.shape();
+    let passed = pipe.ring.passed();
     let who = |side| pipe.attached(side).map(|member| map.who(member)).collect();
     Some(TubeInfo {
         kind: Kind::new(one_sender, one_receiver),
         slots,
         size,
         messages: pipe.ring.len(),
+        sent: passed.sent,
+        received: passed.received,
         senders: who(Side::Senders),
         receivers: who(Side::Receivers),
         senders_waiting: waiters(map, pipe.end),
