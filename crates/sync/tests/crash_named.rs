@@ -275,12 +275,12 @@ fn world(shape: Shape, processes: Processes<'_>) -> impl Fn(&World) + Sync {
 fn explored(name: &str, shape: Shape, processes: Processes<'_>, also: &[&str]) {
     let outcomes: Vec<&str> = processes.iter().map(|(name, ..)| *name).chain(also.iter().copied()).collect();
     let all = [
-        Search::depth(&format!("{name}_schedules"), 2).schedules(4_000),
+        Search::depth(&format!("{name}_schedules"), 2).schedules(2_000),
         Search::sweep(&format!("{name}_sweep")).kills(1),
-        Search::sweep(&format!("{name}_sweep2")).kills(2).schedules(4_000),
-        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(4_000),
-        Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(4_000),
-        Search::uniform(&format!("{name}_dice")).kills(2).schedules(2_000),
+        Search::sweep(&format!("{name}_sweep2")).kills(2).schedules(2_000),
+        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(2_000),
+        Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(2_000),
+        Search::uniform(&format!("{name}_dice")).kills(2).schedules(1_000),
     ]
     .map(|search| search.run(world(shape, processes)));
     for report in &all {
@@ -288,7 +288,7 @@ fn explored(name: &str, shape: Shape, processes: Processes<'_>, also: &[&str]) {
     }
     let missed: Vec<_> = outcomes.iter().filter(|o| !all.iter().any(|r| r.outcomes().contains_key(**o))).collect();
     assert!(missed.is_empty() || std::env::var_os("CRASHSIM_REPLAY").is_some(), "{name} never came to {missed:?}");
-    stopped_in(2_000, name, world(shape, processes));
+    stopped_in(1_000, name, world(shape, processes));
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn each_message_wakes_one_though_nobody_leaves() {
     for (name, shape) in [("pairs_one", ONE), ("pairs", FEW)] {
         // If one dies, another waits for what it would have sent or received: only stops, and whatever schedule.
         for search in [
-            Search::depth(&format!("{name}_schedules"), 3).schedules(20_000),
+            Search::depth(&format!("{name}_schedules"), 3).schedules(10_000),
             Search::sweep(&format!("{name}_stop")).stops(1).resume(),
             Search::priorities(&format!("{name}_pct"), 4).stops(1).resume().schedules(10_000),
         ] {
@@ -434,7 +434,7 @@ fn unit_or_message(world: &World) {
 #[test]
 fn units_and_messages_wake_one_each() {
     for search in [
-        Search::depth("unit_depth", 3).schedules(20_000),
+        Search::depth("unit_depth", 3).schedules(10_000),
         Search::sweep("unit_stop").stops(1).resume(),
         Search::priorities("unit_pct", 4).stops(1).resume().schedules(10_000),
     ] {
@@ -455,8 +455,8 @@ fn past_a_stopped_one(world: &World) {
 fn who_is_stopped_holds_up_nobody_else() {
     for search in [
         Search::sweep("past_stop").stops(1),
-        Search::depth("past_depth", 2).stops(1).schedules(20_000),
-        Search::priorities("past_pct", 4).stops(1).schedules(20_000),
+        Search::depth("past_depth", 2).stops(1).schedules(10_000),
+        Search::priorities("past_pct", 4).stops(1).schedules(10_000),
     ] {
         let report = search.run(past_a_stopped_one);
         report.assert_clean();
