@@ -138,7 +138,7 @@ fn signature(mut file: &File) -> Option<u32> {
 }
 
 /// Whether a process runs, and is not on its way out.
-fn lives(pid: u32) -> bool {
+pub fn lives(pid: u32) -> bool {
     const EXITING: u64 = 4;
     let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let Some((_, rest)) = text.rsplit_once(')') else { return false };

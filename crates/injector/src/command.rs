@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use chappe_injector::soak::tubes::{self, Storm};
 use chappe_injector::soak::{self, Soak};
 use chappe_injector::{Plan, Play, cast, control, play, repeat, report, sweep, trial};
 
@@ -16,6 +17,9 @@ usage: chappe-injector control                    are known mistakes caught?
        chappe-injector soak [--kills N]           random kills while jobs share pools (1000)
                             [--chappe PATH]       the chappe command (the one beside this program)
                             [--seed N]            where the random choices begin
+       chappe-injector soak tube [--kills N] [--seed N]
+                                                  the same while senders and receivers share tubes
+                                 [--forgetful]    receivers that lose letters: it must be seen
 status: 0 nothing found, 1 something found, 2 usage, 3 cannot be done here (ptrace refused, no chappe command)";
 
 /// Nothing found, something found, asked wrongly, not possible here.
@@ -44,6 +48,7 @@ pub fn run() -> ExitCode {
         }
         ["control"] => try_controls(),
         ["sweep", rest @ ..] => sweep_all(rest),
+        ["soak", "tube", rest @ ..] => soak_tubes(rest),
         ["soak", rest @ ..] => run_soak(rest),
         _ => Err(String::new()),
     };
@@ -143,13 +148,35 @@ fn run_soak(args: &[&str]) -> Result<usize, String> {
         eprintln!("there is no chappe command at {}: build it (`cargo build -p chappe-cli`)", chappe.display());
         return Ok(3);
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
-    let seed = seed.unwrap_or(now);
+    let seed = seed.unwrap_or_else(now);
     let home = Home::make().map_err(|e| e.to_string())?;
     let soak = Soak { kills, chappe, home: home.0.clone(), seed, limit: Duration::from_secs(30) };
     let outcome = soak::soak(&soak).map_err(|e| e.to_string())?;
     say(&outcome.summary(seed));
     Ok(usize::from(!outcome.clean()))
+}
+
+fn soak_tubes(args: &[&str]) -> Result<usize, String> {
+    let (mut kills, mut seed, mut forgetful) = (1000, None, false);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--kills" => kills = number(args.next())?,
+            "--seed" => seed = Some(number(args.next())?),
+            "--forgetful" => forgetful = true,
+            other => return Err(format!("`{other}` is not known here")),
+        }
+    }
+    let seed = seed.unwrap_or_else(now);
+    let _home = Home::enter()?;
+    let sum = tubes::soak(Storm { kills, seed, limit: Duration::from_secs(30), forgetful })?;
+    say(&sum.summary(seed));
+    Ok(usize::from(!sum.clean()))
+}
+
+/// What no two runs begin with.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64)
 }
 
 fn number<T: std::str::FromStr>(arg: Option<&&str>) -> Result<T, String> {

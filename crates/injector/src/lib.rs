@@ -16,7 +16,8 @@
 //! victim                                    begin |------ the operation ---x
 //! ```
 //!
-//! [`sweep()`] does that for every instruction, [`soak`] kills at random while jobs share pools under the real command.
+//! [`sweep()`] does that for every instruction, [`soak`] kills at random while jobs share pools under the real command,
+//! or senders and receivers tubes ([`soak::tubes`]).
 //!
 //! What the survivors may find is a [`Fault`]: *wedged* (somebody does not get on within the watchdog), *torn* (state
 //! contradicts itself), *lost* (a permit does not come back), *doubled* (one permit, two holders), *leaked* (a slot stays

@@ -16,6 +16,9 @@
 //! | faults of the count | a permit lost, doubled, a slot leaked |
 //! | backstops | in holders, and in the survivor that counts |
 
+pub mod letters;
+pub mod tubes;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -27,7 +30,7 @@ use chappe::{Arena, ArenaOptions, Pool};
 
 use crate::board::{Fault, KEEPER, Stage, Verdict, within};
 use crate::cast::{BACKSTOPS, COLLISION, DONE, LOCKS, POOLS};
-use crate::play::{Scene, World};
+use crate::play::{DATA, Scene, World};
 use crate::trial::Child;
 
 const SUPERVISED: usize = 8;
@@ -154,7 +157,7 @@ pub fn soak(soak: &Soak) -> std::io::Result<Outcome> {
     unsafe { std::env::set_var("CHAPPE_DIR", &arenas) };
     let stage = Stage::new(soak.limit);
     ask(&stage, "setting the stage", || {
-        let options = ArenaOptions { members: Some(128), objects: Some(6), cells: Some(12), data: Some(256) };
+        let options = ArenaOptions { members: Some(128), objects: Some(6), cells: Some(12), data: Some(DATA) };
         let arena = Arena::create("default", &options).map_err(|e| (Fault::Torn, e.to_string()))?;
         for (name, permits) in POOLS {
             Pool::create_in(arena, name, permits).map_err(|e| (Fault::Torn, e.to_string()))?;

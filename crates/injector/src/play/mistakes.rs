@@ -6,13 +6,21 @@
 //! | a unit taken out and put back | that none is missing | lost |
 //! | two units added one by one | all or none | torn |
 //! | two counts changed in two sections | that who is not told of a death finds them equal | torn |
+//! | a letter that is numbered before it is sent | that all numbers come | wedged |
+//! | a letter given back to its tube before it is worked on | that it is worked on | lost |
+//! | a letter worked on before it is given back, its mark not looked at | that it is worked on once | doubled |
+
+use std::sync::atomic::Ordering::SeqCst;
 
 use chappe::Mutex;
+use chappe::tube::named::Kind;
 
 use super::Operation;
 use super::Scene;
+use super::letters::{Found, KEEPER, Part};
 use super::mutexes::{self, Data};
 use super::semaphores;
+use super::tubes::{SLOTS, receiver, sender};
 use super::words::lock;
 use super::world::{World, fault};
 use crate::board::{Fault, Verdict};
@@ -24,6 +32,9 @@ pub fn all() -> Vec<(Box<dyn Operation>, Fault)> {
         (Box::new(Borrow), Fault::Lost),
         (Box::new(OneByOne), Fault::Torn),
         (Box::new(TwoSections), Fault::Torn),
+        (Box::new(NumberedFirst), Fault::Wedged),
+        (Box::new(GivenBackFirst), Fault::Lost),
+        (Box::new(MarkIgnored), Fault::Doubled),
     ]
 }
 
@@ -123,5 +134,102 @@ impl Operation for TwoSections {
     }
     fn check(&self, w: &mut World) -> Verdict {
         mutexes::check(w, &[0, 1], &["m", "p"])
+    }
+}
+
+/// The next number; so many letters have been, or will be.
+const NUMBERS: usize = 18;
+
+fn build_tube(w: &mut World) -> Verdict {
+    w.make("p", 1)?;
+    w.make_tube("t", Kind::Mpmc, SLOTS)
+}
+
+/// As a ring whose senders claim their place by its index.
+struct NumberedFirst;
+
+impl Operation for NumberedFirst {
+    fn name(&self) -> &'static str {
+        "numbered, then sent"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Scene::Alone]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build_tube(w)
+    }
+    fn perform(&self, w: &World) {
+        let out = sender(w);
+        let it = w.try_write("t");
+        w.stage().begin();
+        w.stage().word(NUMBERS).fetch_add(1, SeqCst);
+        let done = out.try_send(it);
+        w.stage().end(done.is_ok());
+        std::mem::forget(out);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let (mut come, all) = (0, w.stage().word(NUMBERS).load(SeqCst));
+        w.receive_from("t")?;
+        if w.stage().until(|| {
+            come += u64::from(matches!(w.fetch("t"), Ok(Found::Letter(_))));
+            come >= all
+        }) {
+            return Ok(());
+        }
+        fault(Fault::Wedged, format!("{all} letters have numbers, and {come} come"))
+    }
+}
+
+/// A loan that is released before anybody has noticed what was in it.
+struct GivenBackFirst;
+
+impl Operation for GivenBackFirst {
+    fn name(&self) -> &'static str {
+        "release, then work"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Scene::Alone]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build_tube(w)?;
+        w.post_all("t", KEEPER, 1)
+    }
+    fn perform(&self, w: &World) {
+        let into = receiver(w);
+        w.stage().begin();
+        let done = into.borrow().is_ok_and(|loan| {
+            let it = *loan;
+            loan.release().is_ok() && w.keep_letter("t", &it)
+        });
+        w.stage().end(done);
+        std::mem::forget(into);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        w.settle("t", SLOTS, Part::Receives(false, 1))
+    }
+}
+
+struct MarkIgnored;
+
+impl Operation for MarkIgnored {
+    fn name(&self) -> &'static str {
+        "work, then release, no mark"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Scene::Alone]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build_tube(w)?;
+        w.post_all("t", KEEPER, 1)
+    }
+    fn perform(&self, w: &World) {
+        let into = receiver(w);
+        w.stage().begin();
+        let done = into.borrow().is_ok_and(|loan| w.keep_letter("t", &loan) && loan.release().is_ok());
+        w.stage().end(done);
+        std::mem::forget(into);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        w.settle("t", SLOTS, Part::Receives(true, 1))
     }
 }

@@ -16,6 +16,7 @@
 mod conditions;
 mod house;
 mod ledger;
+mod letters;
 mod lives;
 mod mistakes;
 mod mutexes;
@@ -23,6 +24,7 @@ mod objects;
 mod permits;
 mod semaphores;
 mod several;
+mod tubes;
 mod words;
 mod world;
 
@@ -33,7 +35,7 @@ use crate::board::{Cue, Fault, INSIDE, Stage, Verdict};
 use crate::step;
 use crate::trial::{Pause, Play};
 pub use lives::REST;
-pub use world::World;
+pub use world::{DATA, World};
 use world::{DONE_HELPERS, HERE, MEET, SECOND, VICTIM};
 
 /// The surroundings of an operation.
@@ -137,7 +139,12 @@ pub trait Operation {
 
     /// Whether a full sweep, too, takes a share of it in this scene: what happens there happens in a scene or an operation
     /// that is swept whole, instruction for instruction.
-    fn retold(&self, _scene: Scene) -> bool {
+    fn retold(&self, scene: Scene) -> bool {
+        self.rare(scene)
+    }
+
+    /// Whether a share leaves it out in this scene: it differs from another that is there by a swap or two.
+    fn rare(&self, _scene: Scene) -> bool {
         false
     }
 }
@@ -150,9 +157,9 @@ pub struct Case {
 }
 
 impl Case {
-    /// Whether it is too long for a share.
+    /// Whether a share leaves it out.
     pub fn long(&self) -> bool {
-        self.operation.long()
+        self.operation.long() || self.operation.rare(self.scene)
     }
 
     /// Whether a full sweep takes a share of it: every 20th instruction, and where shared state changes hands.
@@ -170,7 +177,7 @@ pub fn all(home: &Path) -> Vec<Case> {
     let operations = || {
         let old = permits::all().into_iter().chain(objects::all()).chain(lives::all());
         let new = semaphores::all().into_iter().chain(mutexes::all()).chain(conditions::all());
-        old.chain(several::all()).chain(new).chain(words::all())
+        old.chain(several::all()).chain(new).chain(words::all()).chain(tubes::all())
     };
     let scenes: Vec<&'static [Scene]> = operations().map(|o| o.scenes()).collect();
     let mut cases = Vec::new();
@@ -245,6 +252,8 @@ impl Play for Case {
             w.attend(if which == 0 { world::FIRST } else { SECOND })?;
             self.operation.wait(&w, which)
         };
+        // What it has of tubes goes before it is said to be through.
+        drop(w);
         stage.board().backstops.fetch_add(chappe::recoveries().backstops, SeqCst);
         stage.word(DONE_HELPERS).fetch_add(1, SeqCst);
         verdict

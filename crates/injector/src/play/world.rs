@@ -1,12 +1,15 @@
 //! What keeper and helpers do: hold, pass on, count, and look for what is out of use.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use chappe::{AcquireError, Arena, ArenaError, ArenaOptions, Permit, Pool, PoolError};
 
 use super::Scene;
+use super::letters::Desk;
 use crate::board::{DONE, Fault, Stage, Verdict, within};
+use crate::cast::lives;
 use crate::step;
 use crate::trial::{Child, OVER};
 
@@ -40,8 +43,8 @@ const OWNERS: usize = 64;
 /// Capacities of every arena here: small enough to fill in a moment.
 pub const OPTIONS: ArenaOptions =
     ArenaOptions { members: Some(16), objects: Some(6), cells: Some(12), data: Some(DATA) };
-/// Bytes for the data of mutexes.
-pub const DATA: u64 = 256;
+/// Bytes for the data of mutexes, and for tubes.
+pub const DATA: u64 = 2048;
 
 /// A fault with its description.
 pub fn fault<T>(fault: Fault, text: impl Into<String>) -> Result<T, (Fault, String)> {
@@ -70,12 +73,16 @@ pub struct World<'a> {
     /// What ends the keeper's hold on what others wait for.
     owed: Vec<Box<dyn FnOnce()>>,
     queue: Queue,
+    /// The ends of tubes that this process has.
+    pub(super) desk: Desk,
+    /// The victim's operation is to leave an end of a tube.
+    pub(super) leaves: Cell<bool>,
 }
 
 impl<'a> World<'a> {
     /// With nothing in hand.
     pub fn new(stage: &'a Stage, scene: Scene) -> World<'a> {
-        World { stage, scene, owed: Vec::new(), queue: Queue::Nobodys }
+        World { stage, scene, owed: Vec::new(), queue: Queue::Nobodys, desk: Desk::default(), leaves: Cell::new(false) }
     }
 
     /// The board.
@@ -132,6 +139,17 @@ impl<'a> World<'a> {
     /// Whether the keeper had let go before the victim died.
     pub fn was_woken(&self) -> bool {
         self.stage.word(WOKEN).load(SeqCst) != 0
+    }
+
+    /// Whether the keeper has let go.
+    pub fn has_let_go(&self) -> bool {
+        self.stage.word(LET_GO).load(SeqCst) != 0
+    }
+
+    /// Whether the victim is dead, or on its way out.
+    pub fn is_leaving(&self) -> bool {
+        let victim = self.stage.word(VICTIM).load(SeqCst) as u32;
+        victim != 0 && !lives(victim)
     }
 
     /// How many helpers are through.

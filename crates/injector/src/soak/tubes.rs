@@ -1,0 +1,345 @@
+//! The soak of tubes: random SIGKILLs of senders and receivers, with letters in their hands and between.
+//!
+//! Who they are is in [`letters`](super::letters). Each that is killed is followed by another at its place. At the end nobody sends
+//! any more, all end by themselves, and a survivor receives what is left and tries every slot. Then the ledger must add up:
+//!
+//! | | |
+//! |---|---|
+//! | lost | a letter that was sent has not come; one for each receiver that was killed while it copied, and one for each that was dropped after its second receiver's death, may be missing |
+//! | doubled | one has come twice without saying so, or has said so and its first receiver was not killed with it in hand |
+//! | torn | one contradicts itself, or was never sent |
+//! | out of order | one has come after a later one of its sender, to the same receiver |
+//! | hung | a process made no turn within the watchdog, or did not end |
+//! | failed | one ended with an error of its own |
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use chappe::tube::named::{NotReceived, NotSent, Tube, TubeOptions};
+use chappe::{Arena, ArenaOptions};
+
+use super::ask;
+use super::letters::{Board, EXCUSED, GOT, Letter, Life, MARKED, SENT, SIX, Share, TRIED, TUBES, TWICE};
+use crate::board::{Fault, Stage, Verdict, within};
+use crate::trial::Child;
+
+/// What to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Storm {
+    /// How many kills.
+    pub kills: u64,
+    /// Where the random choices begin.
+    pub seed: u64,
+    /// The watchdog.
+    pub limit: Duration,
+    /// Receivers make a known mistake, by which letters are lost: they give back first what they note then.
+    pub forgetful: bool,
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default)]
+pub struct Sum {
+    /// Senders killed.
+    pub senders: u64,
+    /// Receivers killed.
+    pub receivers: u64,
+    /// Letters sent, as their senders know.
+    pub sent: u64,
+    /// Letters received.
+    pub received: u64,
+    /// Of them: sent by one that was killed before it knew.
+    pub unknown: u64,
+    /// Of them: came marked.
+    pub marked: u64,
+    /// Letters that were sent and have not come.
+    pub missing: u64,
+    /// Receivers that were killed while they copied.
+    pub undecided: u64,
+    /// Letters that were dropped because their second receiver had died.
+    pub dropped: u64,
+    /// More missing than may be.
+    pub lost: u64,
+    /// See above.
+    pub doubled: u64,
+    /// See above.
+    pub torn: u64,
+    /// See above.
+    pub order: u64,
+    /// See above.
+    pub hung: u64,
+    /// See above.
+    pub failed: u64,
+    /// What the survivor found at the end.
+    pub rest: Option<(Fault, String)>,
+    /// Times the backstop fired.
+    pub backstops: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Sum {
+    /// Whether something happened and nothing was found.
+    pub fn clean(&self) -> bool {
+        let found = self.lost + self.doubled + self.torn + self.order + self.hung + self.failed + self.backstops;
+        found == 0 && self.rest.is_none() && self.received > 0 && self.senders + self.receivers > 0
+    }
+
+    /// One line.
+    pub fn summary(&self, seed: u64) -> String {
+        let slots: u32 = TUBES.iter().map(|(_, slots, _)| slots).sum();
+        let rest = match &self.rest {
+            None => format!("all {slots} slots back"),
+            Some((fault, what)) => format!("{fault:?}: {what}"),
+        };
+        format!(
+            "soak of tubes: {} kills ({} senders, {} receivers), {} letters sent, {} received ({} of senders killed before \
+             they knew, {} marked), {} missing (at most {}: {} receivers killed copying, {} dropped), {} lost, {} doubled, {} \
+             torn, {} out of order, {} hung, {} failed, {rest}, {} backstops, {:.1} s, seed {seed}",
+            self.senders + self.receivers,
+            self.senders,
+            self.receivers,
+            self.sent,
+            self.received,
+            self.unknown,
+            self.marked,
+            self.missing,
+            self.undecided + self.dropped,
+            self.undecided,
+            self.dropped,
+            self.lost,
+            self.doubled,
+            self.torn,
+            self.order,
+            self.hung,
+            self.failed,
+            self.backstops,
+            self.took.as_secs_f64()
+        )
+    }
+}
+
+struct Director {
+    storm: Storm,
+    board: &'static Board,
+    dice: u64,
+    /// Who is at each place, and when it last was seen to come on, after how many turns.
+    cast: Vec<(Option<Child>, Instant, u64)>,
+    /// Receivers that were killed while they copied, by [`Share`].
+    undecided: [u64; 2],
+    sum: Sum,
+}
+
+/// Soaks. The environment's `CHAPPE_DIR` is the caller's, for all that are started; no arena is there yet.
+///
+/// # Errors
+/// What keeps the stage from being set.
+pub fn soak(storm: Storm) -> Result<Sum, String> {
+    let start = Instant::now();
+    let board = shared();
+    let stage = Stage::new(storm.limit);
+    ask(&stage, "setting the stage", || {
+        let options = ArenaOptions { members: Some(128), objects: Some(8), cells: Some(4), data: Some(4096) };
+        Arena::create("default", &options).map_err(|e| (Fault::Torn, e.to_string()))?;
+        for (name, slots, kind) in TUBES {
+            let options = TubeOptions { slots, kind, ..TubeOptions::default() };
+            Tube::<Letter>::create(name, &options).map_err(|e| (Fault::Torn, e.to_string()))?;
+        }
+        Ok(())
+    })
+    .map_err(|(_, text)| text)?;
+    let cast = (0..2 * SIX).map(|_| (None, start, 0)).collect();
+    let mut director = Director { storm, board, dice: storm.seed | 1, cast, undecided: [0; 2], sum: Sum::default() };
+    director.blow();
+    director.calm();
+    let mut sum = std::mem::take(&mut director.sum);
+    sum.rest = ask(&stage, "the count", || count(&stage, board)).err();
+    let dropped = [0, 1].map(|share: usize| board.dropped[share].load(SeqCst));
+    sum.dropped = dropped.iter().sum();
+    sum.sent = board.count(SENT, 0);
+    sum.marked = board.count(MARKED, 0);
+    sum.received = board.count(TRIED, 0) - board.count(TRIED, GOT | MARKED);
+    sum.unknown = sum.received - (sum.sent - board.count(SENT, GOT | MARKED));
+    sum.missing = board.count(SENT, GOT | MARKED);
+    sum.undecided = director.undecided.iter().sum();
+    for share in [Share::Choices, Share::Single] {
+        let most = director.undecided[share as usize] + dropped[share as usize];
+        sum.lost += board.count_of(share, SENT, GOT | MARKED).saturating_sub(most);
+    }
+    // Once more to one who is not told, or marked after it was noted: its first receiver was killed with it in hand.
+    sum.doubled = board.doubled.load(SeqCst) + board.count(TWICE, EXCUSED) + board.count(GOT | MARKED, EXCUSED);
+    sum.torn = board.torn.load(SeqCst);
+    sum.order = board.order.load(SeqCst);
+    let noted: u64 = board.places.iter().map(|p| p.backstops.load(SeqCst)).sum();
+    sum.backstops += noted + stage.board().backstops.load(SeqCst);
+    sum.took = start.elapsed();
+    Ok(sum)
+}
+
+/// A board that all who are forked share. It stays mapped.
+fn shared() -> &'static Board {
+    // SAFETY: an anonymous mapping at an address of the kernel's choice disturbs nobody.
+    let page = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size_of::<Board>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    assert_ne!(page, libc::MAP_FAILED, "no memory for the ledger: {}", std::io::Error::last_os_error());
+    // SAFETY: large enough, page-aligned, zeroed, which is valid for every field (all are atomics), and never unmapped.
+    unsafe { &*page.cast::<Board>() }
+}
+
+impl Director {
+    /// A number below `below`.
+    fn roll(&mut self, below: u64) -> u64 {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 7;
+        self.dice ^= self.dice << 17;
+        (self.dice >> 11) % below
+    }
+
+    fn start(&mut self, place: usize) {
+        let (board, seed, forgetful) = (self.board, self.roll(u64::MAX >> 12), self.storm.forgetful);
+        board.places[place].attached.store(0, SeqCst);
+        let child = Child::fork(|| {
+            if let Err(e) = Life::new(board, place, seed, forgetful).live() {
+                eprintln!("at place {place}: {e}");
+                // SAFETY: ends this process at once.
+                unsafe { libc::_exit(1) };
+            }
+        });
+        self.cast[place] = (Some(child), Instant::now(), u64::MAX);
+    }
+
+    /// Everybody sends and receives, and somebody is killed every few milliseconds.
+    fn blow(&mut self) {
+        (0..2 * SIX).for_each(|place| self.start(place));
+        while self.sum.senders + self.sum.receivers < self.storm.kills {
+            let pause = 1_000 + self.roll(7_000);
+            std::thread::sleep(Duration::from_micros(pause));
+            let place = self.roll(2 * SIX as u64) as usize;
+            // One that has just been started has nothing in hand: now and then that is tried too.
+            let is_there = self.board.places[place].attached.load(SeqCst) != 0;
+            if is_there || self.roll(8) == 0 {
+                self.strike(place);
+            }
+            if !self.all_well() {
+                return;
+            }
+        }
+    }
+
+    fn strike(&mut self, place: usize) {
+        let Some(mut child) = self.cast[place].0.take() else { return };
+        child.kill();
+        let said = &self.board.places[place];
+        self.sum.backstops += said.backstops.swap(0, SeqCst);
+        if place < SIX {
+            self.sum.senders += 1;
+        } else {
+            self.sum.receivers += 1;
+            self.undecided[Share::of(place) as usize] += u64::from(said.copies.swap(0, SeqCst));
+            self.board.excuse(place);
+        }
+        self.start(place);
+    }
+
+    /// Whether nobody has ended by itself, and everybody comes on.
+    fn all_well(&mut self) -> bool {
+        for (place, (child, since, turns)) in self.cast.iter_mut().enumerate() {
+            if child.as_mut().is_some_and(|c| c.ended().is_some()) {
+                self.sum.failed += 1;
+                return false;
+            }
+            let now = self.board.places[place].turns.load(SeqCst);
+            if now != *turns {
+                (*since, *turns) = (Instant::now(), now);
+            } else if since.elapsed() > self.storm.limit {
+                self.sum.hung += 1;
+                eprintln!("hangs: the process at place {place}");
+            }
+        }
+        self.sum.hung == 0
+    }
+
+    /// Nobody sends any more; everybody ends by itself, the senders first.
+    fn calm(&mut self) {
+        self.board.stop.store(1, SeqCst);
+        let limit = self.storm.limit;
+        let cast = &mut self.cast;
+        within(limit, || cast.iter_mut().all(|(child, ..)| child.as_mut().is_none_or(|c| c.ended().is_some())));
+        for (place, (child, ..)) in self.cast.iter_mut().enumerate() {
+            match child.as_mut().map(Child::ended) {
+                Some(Some(0)) | None => {}
+                Some(Some(_)) => self.sum.failed += 1,
+                Some(None) => {
+                    self.sum.hung += 1;
+                    eprintln!("does not end: the process at place {place}");
+                }
+            }
+            // What hangs is killed.
+            *child = None;
+        }
+    }
+}
+
+/// Receives what is left, and tries every slot.
+fn count(stage: &Stage, board: &Board) -> Verdict {
+    let torn = |e: &dyn std::fmt::Display| (Fault::Torn, e.to_string());
+    for (which, (name, slots, _)) in TUBES.into_iter().enumerate() {
+        chappe::doctor().map_err(|e| torn(&e))?;
+        let tube = Tube::<Letter>::open(name).map_err(|e| torn(&e))?;
+        let (out, into) = (tube.sender().map_err(|e| torn(&e))?, tube.receiver().map_err(|e| torn(&e))?);
+        let empty = || loop {
+            match into.try_borrow() {
+                Ok(loan) => {
+                    // Zeros are not in the ledger: see below.
+                    if *loan != Letter::default() {
+                        board.receive(None, &loan, which, Some(loan.again()));
+                    }
+                    drop(loan);
+                }
+                Err(NotReceived::Empty) => return Ok(()),
+                Err(e) => return Err(torn(&e)),
+            }
+        };
+        let room = || -> Result<u32, (Fault, String)> {
+            let mut room = 0;
+            loop {
+                match out.try_send(Letter::default()) {
+                    Ok(()) => room += 1,
+                    Err(NotSent::Full(_)) => break,
+                    Err(e) => return Err(torn(&e)),
+                }
+            }
+            empty().map(|()| room)
+        };
+        // Somebody may just be seeing to the dead: so more than once, and what comes of it is received.
+        let (mut last, mut failed) = (0, None);
+        let whole = stage.until(|| {
+            let tried = empty().and_then(|()| room());
+            match tried {
+                Ok(now) => last = now,
+                Err(e) => failed = Some(e),
+            }
+            failed.is_some() || last == slots
+        });
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        if !whole {
+            return Err((Fault::Leaked, format!("{name} has room for {last} letters, not {slots}")));
+        }
+        let info = tube.info().map_err(|e| torn(&e))?;
+        board.dropped[Share::of_tube(which) as usize].fetch_add(info.dropped, SeqCst);
+        if info.messages > 0 || info.senders.len() + info.receivers.len() != 2 {
+            return Err((Fault::Torn, format!("at last {name} is {info:?}")));
+        }
+    }
+    stage.board().backstops.fetch_add(chappe::recoveries().backstops, SeqCst);
+    Ok(())
+}
