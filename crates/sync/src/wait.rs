@@ -273,6 +273,7 @@ fn decide(map: &Map, member: u32, seen: State, to: impl Fn(bool) -> Grant) -> Op
                 step!("granted, not yet woken");
                 if asleep {
                     futex::wake(low_half(word), 1, scope);
+                    note(|lately| lately.woke = true);
                 }
                 return Some(granted);
             }
@@ -281,6 +282,34 @@ fn decide(map: &Map, member: u32, seen: State, to: impl Fn(bool) -> Grant) -> Op
             Err(_) => return None,
         }
     }
+}
+
+/// What a thread has done since it last asked.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Lately {
+    /// It has woken somebody.
+    pub woke: bool,
+    /// It has slept.
+    pub slept: bool,
+}
+
+thread_local! {
+    static LATELY: Cell<Lately> = const { Cell::new(Lately { woke: false, slept: false }) };
+}
+
+fn note(what: impl FnOnce(&mut Lately)) {
+    // The explorers' threads are not threads.
+    if cfg!(not(any(feature = "sim", feature = "loom"))) {
+        let mut lately = LATELY.get();
+        what(&mut lately);
+        LATELY.set(lately);
+    }
+}
+
+/// What this thread has done since it last asked.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn lately() -> Lately {
+    LATELY.take()
 }
 
 /// Wakes a member that was granted by somebody who may have died before the wake, if it may be asleep (I8).
@@ -653,6 +682,7 @@ pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
     if word.compare_exchange(State::new(WAITING, number).0, asleep.0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
         return;
     }
+    note(|lately| lately.slept = true);
     while waiting() {
         if futex::wait(low_half(word), asleep.0 as u32, deadline, scope) == Wait::TimedOut {
             return;

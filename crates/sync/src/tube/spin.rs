@@ -5,10 +5,20 @@
 //! ten thousand times a second never comes in that time: looking for it would only burn the processor. So each thread keeps count:
 //! what paid is done more, what did not less, and, when it has not paid for long, only now and then.
 //!
+//! What was there before one slept, though one had not looked for it, or no longer, came while one got ready to sleep, which takes
+//! longer than looking (the fence for all threads: 15 us where processors are virtual): that looking would have paid.
+//!
+//! Two who answer each other, and both sleep, would so sleep for ever: for each the answer comes as late as the other takes to
+//! get up. So who has just woken somebody, and now waits, looks for as long as that takes. Then the other, when its turn comes to look,
+//! finds that it pays. If it does not come round in so many answers, it is let sleep, and asked again much later. (Two processors of a
+//! virtual machine, where getting up takes 25 to 50 us: a round trip stayed at 65 us once it had come to that; now it is at 0.4 again
+//! after some hundreds.)
+//!
 //! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before one sleeps, and roles).
 
-use crate::wait::Patience;
+use crate::wait::{Lately, Patience, lately};
 use chappe_plat::atomic::{give_way, pause};
+use chappe_plat::clock;
 use std::cell::Cell;
 
 /// Looks with 1, 2, 4... pauses in between: some hundred nanoseconds in all.
@@ -20,17 +30,46 @@ const MOST: u32 = 8;
 /// Of so many waits that do not look, one does all the same.
 const SELDOM: u32 = 16;
 
+/// How long one looks for the answer of somebody who has to get up first: nanoseconds.
+const GETTING_UP: u64 = 100_000;
+/// For so many answers in a row.
+const ANSWERS: u8 = 32;
+/// After so many waits in which that was not worth it one tries again.
+const MUCH_LATER: u16 = 1_000;
+
 /// What a thread knows of whether looking pays: how much it did, how many waits ago it last looked, and whether what it waited for
-/// came while it gave way: then who brings it needs this very processor, and pausing only keeps it off.
+/// came while it gave way: then who brings it needs this very processor, and pausing only keeps it off. Whether it then was going to
+/// sleep. How many more answers it would look for while others get up; and for how many waits it has not done that.
 #[derive(Clone, Copy)]
 pub(crate) struct Looks {
     pays: u8,
     ago: u8,
     gives: bool,
+    failed: bool,
+    answers: u8,
+    since: u16,
 }
 
 impl Looks {
-    pub const NEW: Looks = Looks { pays: MOST as u8, ago: 0, gives: false };
+    pub const NEW: Looks = Looks { pays: MOST as u8, ago: 0, gives: false, failed: false, answers: ANSWERS, since: 0 };
+
+    /// It came while one looked for a short time. `gives`: while giving way.
+    fn paid(self, gives: bool) -> Looks {
+        Looks { pays: (self.pays + 2).min(MOST as u8), gives, ..Looks::NEW }
+    }
+
+    /// It came once somebody had got up for it.
+    fn answered(self) -> Looks {
+        Looks { answers: self.answers - 1, since: 0, failed: false, ..self }
+    }
+
+    /// It did not come.
+    fn failed(self, looked: bool) -> Looks {
+        let (pays, ago) = if looked { (self.pays.saturating_sub(1), 0) } else { (self.pays, self.ago + 1) };
+        let rested = self.answers == 0 && self.since >= MUCH_LATER;
+        let (answers, since) = if rested { (ANSWERS, 0) } else { (self.answers, self.since.saturating_add(1)) };
+        Looks { pays, ago, gives: self.gives && !looked, failed: true, answers, since }
+    }
 }
 
 /// Looks until there is something, as long as the role and what was before allow. `count` is the thread's.
@@ -56,24 +95,47 @@ pub(crate) fn spin<R>(
             }
         }
     }
-    let Looks { pays, ago, gives } = count.get();
-    if pays == 0 && u32::from(ago) < SELDOM {
-        count.set(Looks { ago: ago + 1, ..count.get() });
-        return None;
+    let (Lately { woke, slept }, mut looks) = (lately(), count.get());
+    if looks.failed && !slept {
+        looks = looks.paid(false);
     }
-    for turn in if gives { PAUSING } else { 0 }..PAUSING + GIVING_WAY {
-        if turn < PAUSING {
-            (0..1 << turn).for_each(|_| pause())
-        } else {
-            give_way()
+    let looked = looks.pays > 0 || u32::from(looks.ago) >= SELDOM;
+    if looked {
+        for turn in if looks.gives { PAUSING } else { 0 }..PAUSING + GIVING_WAY {
+            if turn < PAUSING {
+                (0..1 << turn).for_each(|_| pause())
+            } else {
+                give_way()
+            }
+            if let Some(found) = look() {
+                // Later ones than the first: it came from elsewhere.
+                count.set(looks.paid(turn == PAUSING));
+                return Some(found);
+            }
         }
-        if let Some(found) = look() {
-            // Later ones than the first: it came from elsewhere.
-            let gives = turn == PAUSING;
-            count.set(Looks { pays: (pays + 2).min(MOST as u8), ago: 0, gives });
+    }
+    if woke && looks.answers > 0 {
+        if let Some((turn, found)) = look_for_long(&is_late, look) {
+            count.set(if turn < GIVING_WAY { looks.paid(turn == 0) } else { looks.answered() });
             return Some(found);
         }
+        looks = Looks { answers: 0, since: 0, ..looks };
     }
-    count.set(Looks { pays: pays.saturating_sub(1), ago: 0, gives: false });
+    count.set(looks.failed(looked));
+    None
+}
+
+/// For as long as somebody takes to get up. Answers at which turn it was there.
+#[cold]
+fn look_for_long<R>(is_late: impl Fn() -> bool, mut look: impl FnMut() -> Option<R>) -> Option<(u32, R)> {
+    let end = clock::now().saturating_add(GETTING_UP);
+    let mut turn = 0;
+    while clock::now() < end && !is_late() {
+        give_way();
+        if let Some(found) = look() {
+            return Some((turn, found));
+        }
+        turn += 1;
+    }
     None
 }
