@@ -6,8 +6,7 @@ mod house;
 
 use chappe::tube::named::{Kind, Receiver, Sender, Tube, TubeOptions};
 use chappe::{Role, set_role};
-use house::{Dice, House, LONG, ROLE, listen, say};
-use std::panic::AssertUnwindSafe;
+use house::{Dice, House, LONG, ROLE, eventually, listen, say};
 use std::time::Duration;
 
 fn tube(name: &str) -> Tube<u64> {
@@ -48,6 +47,14 @@ fn actor() {
     if let Some(kind) = role.strip_prefix("asks ") {
         return asks(kind);
     }
+    if role == "many refused" {
+        let receiver = Tube::<u64>::open("many").unwrap().receiver().unwrap();
+        refuse_membarrier();
+        assert!(Role::Sleeper.during(|| receiver.recv_timeout(Duration::from_millis(1))).is_err());
+        say("gave up");
+        listen();
+        return;
+    }
     if role.contains("refused") {
         refuse_membarrier();
     }
@@ -67,7 +74,16 @@ fn actor() {
     listen();
 }
 
-/// Waits, in a process that loses what it needs for the fence after it has come.
+/// How often this thread went to sleep.
+fn sleeps() -> i64 {
+    // SAFETY: zeros are one; the call fills it.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) }, 0);
+    usage.ru_nvcsw
+}
+
+/// Waits for half a second, in a process that loses what it needs for the fence after it has come. How often it got up.
 fn asks(what: &str) {
     let kind = if what.contains("mpmc") { Kind::Mpmc } else { Kind::Spsc };
     let options = TubeOptions { slots: 1, kind, ..TubeOptions::default() };
@@ -75,29 +91,74 @@ fn asks(what: &str) {
     let (sender, receiver) = (tube.sender().unwrap(), tube.receiver().unwrap());
     refuse_membarrier();
     set_role(Role::Sleeper);
-    let soon = Duration::from_millis(1);
-    let waits = if what.contains("recv") {
-        std::panic::catch_unwind(AssertUnwindSafe(|| assert!(receiver.recv_timeout(soon).is_err())))
+    // So that all there is to start has been started.
+    assert!(receiver.recv_timeout(Duration::from_millis(1)).is_err());
+    sender.send(1).unwrap();
+    assert!(sender.send_timeout(2, Duration::from_millis(1)).is_err());
+    let (before, while_) = (sleeps(), Duration::from_millis(500));
+    if what.contains("recv") {
+        receiver.recv().unwrap();
+        assert!(receiver.recv_timeout(while_).is_err());
     } else {
-        sender.send(1).unwrap();
-        std::panic::catch_unwind(AssertUnwindSafe(|| assert!(sender.send_timeout(2, soon).is_err())))
-    };
-    let why = waits.err().map(|why| why.downcast_ref::<&str>().map_or_else(String::new, |why| (*why).to_owned()));
-    say(&why.unwrap_or("slept".into()));
-    // Without what else it would do when it ends.
-    std::process::exit(0);
+        assert!(sender.send_timeout(2, while_).is_err());
+    }
+    say(&(sleeps() - before).to_string());
 }
 
-/// Who sleeps where the other end goes without fences has asked for its own: it is told that it cannot have it any more. What
-/// is sure to be lost otherwise is too rare to wait for.
+/// Who sleeps where the other end goes without fences asks for its own; if it cannot have it any more, it gets up again and
+/// again. (What is lost otherwise is lost too seldom to wait for.)
 #[test]
-fn who_sleeps_has_asked_for_its_fence() {
+fn who_sleeps_asks_for_its_fence_and_looks_again_without() {
     for what in ["recv", "send"] {
         let house = House::new(what);
-        let said = house.actor(&format!("asks spsc-{what}")).hear();
-        assert!(said.contains("no longer allows membarrier"), "{said}");
-        assert_eq!(house.actor(&format!("asks mpmc-{what}")).hear(), "slept");
+        let times = |kind| house.actor(&format!("asks {kind}-{what}")).hear().parse::<i64>().unwrap();
+        let (alone, many) = (times("spsc"), times("mpmc"));
+        assert!(alone > 20 && many < 10, "{what}: {alone} times with only ends, {many} with many");
     }
+}
+
+/// Filters are a thread's: of one the next wait goes as the first, whatever others of the process may do.
+#[test]
+fn one_thread_of_several_may_not_ask() {
+    let _house = House::new("one-thread");
+    let (t, other) = (tube("t"), tube("u"));
+    let sender = t.sender().unwrap();
+    let (to, then) = chappe::tube::bounded::<()>(1);
+    std::thread::scope(|s| {
+        let waits = s.spawn(|| {
+            refuse_membarrier();
+            set_role(Role::Sleeper);
+            let receiver = t.receiver().unwrap();
+            assert!(receiver.recv_timeout(Duration::from_millis(5)).is_err());
+            then.recv().unwrap();
+            assert!(receiver.recv_timeout(Duration::from_millis(5)).is_err());
+            receiver.recv_timeout(LONG).unwrap()
+        });
+        let _sender = other.sender().unwrap();
+        to.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        sender.send(7).unwrap();
+        assert_eq!(waits.join().unwrap(), 7);
+    });
+}
+
+/// Who got up for nothing has left nothing behind: another is told.
+#[test]
+fn who_may_not_ask_any_more_is_in_nobodys_way() {
+    let house = House::new("in-the-way");
+    let options = TubeOptions { slots: 4, kind: Kind::Spmc, ..TubeOptions::default() };
+    let tube = Tube::<u64>::create("many", &options).unwrap();
+    let sender = tube.sender().unwrap();
+    let mut actor = house.actor("many refused");
+    assert_eq!(actor.hear(), "gave up");
+    std::thread::scope(|s| {
+        let waits = s.spawn(|| Role::Sleeper.during(|| tube.receiver().unwrap().recv_timeout(LONG)));
+        eventually("it waits", || tube.info().unwrap().receivers_waiting.len() == 1);
+        sender.send(1).unwrap();
+        assert_eq!(waits.join().unwrap().unwrap(), 1);
+    });
+    actor.tell("end");
+    actor.ended();
 }
 
 fn round_trips(other: &str, role: Role, rounds: u64) {

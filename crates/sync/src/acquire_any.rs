@@ -56,5 +56,6 @@ fn any<'a>(pools: &[&'a Pool], until: Until) -> Result<(usize, Permit<'a>), Acqu
         Err(SelectError::Nothing) => Err(AcquireError::NoPools),
         Err(SelectError::Arena(e)) => Err(AcquireError::Arena(e)),
         Err(SelectError::System(e)) => Err(AcquireError::System(e)),
+        Err(SelectError::Inherited { .. }) => unreachable!("a pool is nobody's"),
     }
 }

@@ -158,6 +158,10 @@ fn wait<A: Operation + ?Sized>(
         true => arms.iter().all(|arm| arm.is_tube()),
         false => arms.iter().any(|arm| arm.is_tube()),
     };
+    if patience.forever && arms.iter().any(|arm| !arm.dies_unseen()) {
+        // Who never sleeps must see to it beforehand that somebody looks after the dead.
+        watched(seat).map_err(SelectError::System)?;
+    }
     if looks && !meets {
         let due = arms.iter().filter_map(|arm| arm.due()).min();
         let end = [deadline, due].into_iter().flatten().min();
@@ -184,7 +188,7 @@ fn wait<A: Operation + ?Sized>(
     made.map_err(|e| match e {
         Refused::Dead(arm) => dead(arms, arm),
         // No arm asks for more than one.
-        Refused::TimedOut | Refused::NoneFree | Refused::TooMany => SelectError::Timeout,
+        Refused::TimedOut | Refused::NoneFree | Refused::TooMany | Refused::Inherited => SelectError::Timeout,
     })
 }
 
@@ -198,6 +202,11 @@ fn nothing(until: Until) -> Result<(usize, Taken), SelectError> {
             Err(SelectError::Timeout)
         }
     }
+}
+
+fn inherited<A: Operation + ?Sized>(arms: &[&A], arm: usize) -> SelectError {
+    let (map, place) = (arms[arm].map(), arms[arm].place());
+    SelectError::Inherited { arm, name: shown(map, place) }
 }
 
 fn dead<A: Operation + ?Sized>(arms: &[&A], arm: usize) -> SelectError {
@@ -241,6 +250,7 @@ fn look<A: Operation + ?Sized>(
         match aim.attempt(arms[at], who.party(arms[at].map())) {
             Ok(taken) => return Ok(Some((at, taken))),
             Err(Refused::Dead(_)) => return Err(dead(arms, at)),
+            Err(Refused::Inherited) => return Err(inherited(arms, at)),
             Err(_) => order.skip(),
         }
     }

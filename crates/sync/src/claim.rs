@@ -27,6 +27,9 @@ pub(crate) enum Refused {
     TimedOut,
     Dead(usize),
     TooMany,
+    /// The end is the parent process's.
+    #[cfg(not(feature = "sim"))]
+    Inherited,
 }
 
 /// What became of a grant.

@@ -403,6 +403,16 @@ pub enum SelectError {
         /// Its object.
         name: String,
     },
+    /// An arm is an end of a tube that the parent process has alone.
+    #[error(
+        "`{name}` (arm {arm} of the choice) may have one such end only, which is the parent process's; after its end another can be attached here"
+    )]
+    Inherited {
+        /// The arm's number.
+        arm: usize,
+        /// Its object.
+        name: String,
+    },
     /// A choice names objects of two different named arenas.
     #[error(
         "one choice cannot wait in two arenas, `{first}` and `{second}`; keep what is chosen among in one arena (this process's private one may be mixed in)"

@@ -217,6 +217,8 @@ impl From<Refused> for Refusal {
             Refused::TimedOut => Refusal::TimedOut,
             Refused::Dead(arm) => Refusal::Dead(arm),
             Refused::TooMany => Refusal::TooMany,
+            #[cfg(not(feature = "sim"))]
+            Refused::Inherited => unreachable!("there are no handles here"),
         }
     }
 }

@@ -126,13 +126,12 @@ impl<T: Record + ?Sized> sealed::Sealed for named::Receiver<T> {}
 impl<T: Record + ?Sized> ReceivingEnd for named::Receiver<T> {
     type Message = T::Owned;
     fn __arm(&self) -> Armed<'_> {
-        self.come();
         Armed(&self.into)
     }
     #[track_caller]
     fn __finish(&self, chosen: SelectedOperation<'_>) -> Result<T::Owned, RecvError> {
         let taken = chosen.complete(Armed(&self.into), "receiver").ok_or(RecvError)?;
-        self.finish(taken).ok_or(RecvError)
+        self.finish(taken).map(|(message, _)| message).ok_or(RecvError)
     }
     fn __is_single(&self) -> bool {
         true
@@ -142,7 +141,6 @@ impl<T: Record + ?Sized> sealed::Sealed for named::Sender<T> {}
 impl<T: Record + ?Sized> SendingEnd for named::Sender<T> {
     type Message = T::Owned;
     fn __arm(&self) -> Armed<'_> {
-        self.come();
         Armed(&self.out)
     }
     #[track_caller]
@@ -600,6 +598,30 @@ impl<'a> SelectedOperation<'a> {
     #[inline]
     pub fn recv_on<R: ReceivingEnd>(self, receiver: &R) -> Result<R::Message, RecvError> {
         receiver.__finish(self)
+    }
+
+    /// As [`SelectedOperation::recv_on`], from a named tube; and whether a receiver has died that had it before.
+    ///
+    /// # Errors
+    /// As [`SelectedOperation::recv`].
+    ///
+    /// # Panics
+    /// As [`SelectedOperation::recv`].
+    #[track_caller]
+    pub fn recv_marked<T: Record + ?Sized>(self, from: &named::Receiver<T>) -> Result<(T::Owned, bool), RecvError> {
+        self.complete(Armed(&from.into), "receiver").and_then(|taken| from.finish(taken)).ok_or(RecvError)
+    }
+
+    /// Borrows the message of a named tube, to look at it in place.
+    ///
+    /// # Errors
+    /// As [`SelectedOperation::recv`].
+    ///
+    /// # Panics
+    /// As [`SelectedOperation::recv`].
+    #[track_caller]
+    pub fn borrow<'r, T: Record + ?Sized>(self, from: &'r named::Receiver<T>) -> Result<named::Loan<'r, T>, RecvError> {
+        self.complete(Armed(&from.into), "receiver").and_then(|taken| from.lend(taken)).ok_or(RecvError)
     }
 
     /// The permit that was taken.

@@ -422,6 +422,8 @@ pub(crate) struct Patience<'a> {
 }
 
 const SPIN_MOST: u32 = 500;
+/// How long one sleeps who could not have its fence: a millisecond.
+const BLIND: u64 = 1_000_000;
 const SPIN_PROBE: u32 = 64;
 
 /// What a wait is for.
@@ -447,6 +449,8 @@ pub(crate) struct Begun {
     first: usize,
     enlisted: usize,
     dead: Option<usize>,
+    /// It looked without the fence that it should have had: it is to look again soon.
+    is_blind: bool,
 }
 
 /// The next arrival.
@@ -480,7 +484,7 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
         arm.before();
     }
     publish(who, number, terms);
-    let mut begun = Begun { number, first: terms.first, enlisted: 0, dead: None };
+    let mut begun = Begun { number, first: terms.first, enlisted: 0, dead: None, is_blind: false };
     for k in 0..arms.len() {
         let at = (terms.first + k) % arms.len();
         if !arms[at].is_queued() {
@@ -505,27 +509,27 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
         }
     }
     if begun.dead.is_none() && arms.iter().any(|arm| arm.is_fenced()) {
-        look(who, arms, &begun);
+        begun.is_blind = !look(who, arms, &begun);
     }
     begun
 }
 
-/// The second look, at the arms that want one.
-fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) {
-    if arms.iter().any(|arm| arm.is_fenced() && !arm.is_fenced_across()) {
-        fence::heavy();
+/// The second look, at the arms that want one. False: it was without the fence, and so in vain perhaps.
+fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) -> bool {
+    let (mut near, mut across) = (false, false);
+    for arm in arms.iter().filter(|arm| arm.is_fenced()) {
+        *(if arm.is_fenced_across() { &mut across } else { &mut near }) = true;
     }
-    if arms.iter().any(|arm| arm.is_fenced_across()) {
-        fence::across::heavy();
-    }
+    let is_fenced = (!near || fence::try_heavy()) && (!across || fence::across::try_heavy());
     for arm in enlisted(arms, begun).filter(|arm| arm.is_fenced()) {
         let (map, me) = (arm.map(), who.party(arm.map()));
         if arm.look(me) {
             // A failure: it was decided already.
             tell(map, me.member, State::new(WAITING, begun.number), arm.place().index, STIR);
-            return;
+            break;
         }
     }
+    is_fenced
 }
 
 /// The last part of a wait: decides how it ended. If it ended without a grant, everything is cleared up.
@@ -645,6 +649,8 @@ pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
         return;
     }
     let Terms { deadline, patience, .. } = terms;
+    let soon = begun.is_blind.then(|| clock::now().saturating_add(BLIND));
+    let deadline = [deadline, soon].into_iter().flatten().min();
     let (word, scope) = (&who.main.map.member(who.main.member).state, who.main.map.scope());
     let number = begun.number;
     // SeqCst, here and below: R2 and R4, our own word after our bits.

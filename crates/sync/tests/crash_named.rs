@@ -631,3 +631,36 @@ fn the_only_one_is_followed_by_another() {
         assert!(report.outcomes().contains_key("next"));
     }
 }
+
+/// One comes to the senders' end, and then the one leaves that was there: somebody is there all the time.
+fn handed_over(world: &World) {
+    let scene = Scene::new(world, 8, FEW);
+    let p = world.prepare("senders").immortal();
+    let (first, second) = (scene.stage.member(p, "first"), scene.stage.member(p, "second"));
+    p.before(|| first.attach(scene.tube, true).expect("nobody is there"));
+    scene.stage.reaper(scene.stage.lasting(p, move || {
+        second.attach(scene.tube, true).expect("there may be many");
+        first.detach(scene.tube, true);
+        assert_eq!(second.put(scene.tube, 7, None), Came::Sent);
+        reached("senders");
+    }));
+    let q = world.prepare("receiver").immortal();
+    let me = scene.stage.member(q, "receiver");
+    q.before(|| me.attach(scene.tube, false).expect("nobody is there"));
+    scene.stage.reaper(scene.stage.lasting(q, move || {
+        let how = me.get(scene.tube, None);
+        assert!(matches!(how, Came::Message(7, false)), "there was a sender all the time: {how:?}");
+        reached("receiver");
+    }));
+}
+
+#[test]
+fn an_end_that_is_handed_over_is_never_left() {
+    for search in [
+        Search::depth("handed_schedules", 3).schedules(10_000),
+        Search::priorities("handed_pct", 4).schedules(4_000),
+        Search::uniform("handed_dice").schedules(4_000),
+    ] {
+        search.run(handed_over).assert_clean().assert_reached(&["senders", "receiver"]);
+    }
+}

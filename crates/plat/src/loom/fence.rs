@@ -17,6 +17,12 @@ pub fn heavy() {
     fence(Ordering::SeqCst);
 }
 
+/// As above.
+pub fn try_heavy() -> bool {
+    heavy();
+    true
+}
+
 /// Between processes.
 pub mod across {
     /// All can go without.
@@ -24,11 +30,8 @@ pub mod across {
         true
     }
 
-    /// Nothing to find out.
-    pub fn prepare() {}
-
-    /// Whether the rare side can rely on it.
-    pub fn is_able() -> bool {
+    /// There is such a fence.
+    pub fn is_possible() -> bool {
         true
     }
 
@@ -38,7 +41,7 @@ pub mod across {
     }
 
     /// The rare side.
-    pub fn heavy() {
-        super::heavy();
+    pub fn try_heavy() -> bool {
+        super::try_heavy()
     }
 }

@@ -46,46 +46,40 @@ pub fn light() {
     }
 }
 
-/// The rare side.
-///
-/// # Panics
-/// If the kernel had what is needed, and refuses it now: a filter must be installed before the first tube is made.
-pub fn heavy() {
+/// The rare side. False: the kernel had what is needed, and refuses it now, to this thread: a filter was installed. Then it
+/// cannot know what the other side has stored just now.
+#[must_use]
+pub fn try_heavy() -> bool {
     // SeqCst: as in `light`, for this thread.
     fence(Ordering::SeqCst);
     // Relaxed: see `BOTH`.
-    if !BOTH.load(Ordering::Relaxed) {
-        assert!(
-            membarrier(EXPEDITED),
-            "the kernel no longer allows membarrier: was a filter installed after the first tube was made?"
-        );
-    }
+    BOTH.load(Ordering::Relaxed) || membarrier(EXPEDITED)
+}
+
+/// The rare side.
+///
+/// # Panics
+/// Where [`try_heavy`] says false: a filter must be installed before the first tube is made.
+pub fn heavy() {
+    assert!(
+        try_heavy(),
+        "the kernel no longer allows membarrier: was a filter installed after the first tube was made?"
+    );
 }
 
 /// Between processes.
 pub mod across {
-    use super::{AtomicBool, GLOBAL, Ordering, REGISTER_GLOBAL, compiler_fence, fence, membarrier};
+    use super::{GLOBAL, Ordering, REGISTER_GLOBAL, compiler_fence, fence, membarrier};
 
-    /// Whether this process may ask the kernel.
-    static ABLE: AtomicBool = AtomicBool::new(false);
-
-    /// Finds out whether this process may ask the kernel. Whoever uses the rare side has called it before.
-    pub fn prepare() {
-        // Relaxed: whoever reads it has called this.
-        ABLE.store(membarrier(GLOBAL), Ordering::Relaxed);
+    /// Whether there is such a fence, and this thread may ask for it.
+    pub fn is_possible() -> bool {
+        membarrier(GLOBAL)
     }
 
     /// Registers this process as one that goes without fences. False: it cannot, and must use them. A forked child is registered
     /// if its parent was; after exec it is another program.
     pub fn register() -> bool {
-        is_able() && membarrier(REGISTER_GLOBAL)
-    }
-
-    /// Whether the rare side can rely on [`heavy`]. If not, it cannot know what the other side stored last, and looks again
-    /// after a while.
-    pub fn is_able() -> bool {
-        // Relaxed: see `prepare`.
-        ABLE.load(Ordering::Relaxed)
+        membarrier(REGISTER_GLOBAL)
     }
 
     /// The frequent side; `plain` if this process is registered, and has said that it goes without.
@@ -99,26 +93,20 @@ pub mod across {
         }
     }
 
-    /// The rare side, where the frequent one goes without.
-    ///
-    /// # Panics
-    /// If the kernel allowed it to this process, and refuses it now.
-    pub fn heavy() {
+    /// The rare side, where the frequent one goes without. False: this thread may not ask for it (filters are a thread's). Then it
+    /// cannot know what the other side has stored just now.
+    #[must_use]
+    pub fn try_heavy() -> bool {
         // SeqCst: as in `light`, for this thread.
         fence(Ordering::SeqCst);
-        if is_able() {
-            assert!(
-                membarrier(GLOBAL),
-                "the kernel no longer allows membarrier: was a filter installed after the first end was attached?"
-            );
-        }
+        membarrier(GLOBAL)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicBool, AtomicU32};
+    use std::sync::atomic::AtomicU32;
 
     const ROUNDS: usize = 6_000;
 
@@ -199,7 +187,6 @@ mod tests {
     /// The same of two processes.
     #[test]
     fn of_two_processes_one_sees_the_other() {
-        across::prepare();
         let common = common();
         // SAFETY: the child touches nothing but the mapping, and ends.
         let child = unsafe { libc::fork() };
@@ -209,11 +196,11 @@ mod tests {
             // SAFETY: ends this process.
             unsafe { libc::_exit(i32::from(!plain)) };
         }
-        let seen = common.rare(across::heavy);
+        let seen = common.rare(|| _ = across::try_heavy());
         let mut status = 0;
         // SAFETY: our own child.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(common.missed(&seen), 0);
-        assert_eq!(status == 0, across::is_able(), "who is able to ask can be registered");
+        assert_eq!(status == 0, across::is_possible(), "who is able to ask can be registered");
     }
 }

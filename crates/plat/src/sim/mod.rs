@@ -22,6 +22,12 @@ pub mod fence {
         super::step_point("fences all");
     }
 
+    /// As above.
+    pub fn try_heavy() -> bool {
+        heavy();
+        true
+    }
+
     /// Between processes.
     pub mod across {
         /// All can go without.
@@ -29,11 +35,8 @@ pub mod fence {
             true
         }
 
-        /// Nothing to find out.
-        pub fn prepare() {}
-
-        /// Whether the rare side can rely on it.
-        pub fn is_able() -> bool {
+        /// There is such a fence.
+        pub fn is_possible() -> bool {
             true
         }
 
@@ -41,8 +44,9 @@ pub mod fence {
         pub fn light(_plain: bool) {}
 
         /// The rare side: a step.
-        pub fn heavy() {
+        pub fn try_heavy() -> bool {
             crate::step_point("fences all processes");
+            true
         }
     }
 }

@@ -7,13 +7,15 @@
 use super::arms::{Mapped, Not};
 use super::error::TubeError;
 use super::pipe::{Pipe, Side, Unattached};
+use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::handle::shown;
 use crate::patience::has_own_core;
 use crate::seat::{process_seat, seat};
+use crate::wait::{Arm, Grant, Party};
 use chappe_arena::{ArenaError, Joined, Map, Place, Who};
-use chappe_plat::fence::across;
 use chappe_plat::process;
 use std::cell::Cell;
+use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An end of a tube that this process has.
@@ -83,6 +85,77 @@ pub(crate) struct Attachment {
     incarnation: Cell<u64>,
 }
 
+/// An end as an arm of this process: in a forked child it comes to its end before anything else.
+pub(crate) struct Own<A> {
+    pub arm: A,
+    pub at: Attachment,
+}
+
+impl<A> Deref for Own<A> {
+    type Target = A;
+    fn deref(&self) -> &A {
+        &self.arm
+    }
+}
+
+impl<A> Own<A> {
+    /// The tube, if this process has the end, and the tube is in service: else its memory may be another's.
+    pub fn here(&self) -> Option<&Mapped> {
+        (self.at.here().is_ok() && self.at.pipe.is_live()).then_some(&self.at.pipe)
+    }
+
+    fn ours(&self) -> Result<(), Refused> {
+        self.at.here().map_err(|_| Refused::Inherited)
+    }
+}
+
+impl<A: Arm> Arm for Own<A> {
+    fn map(&self) -> &'static Map {
+        self.arm.map()
+    }
+    fn place(&self) -> Place {
+        self.arm.place()
+    }
+    fn before(&self) {
+        self.arm.before();
+    }
+    fn enlisted(&self, me: &Party) {
+        self.arm.enlisted(me);
+    }
+    fn is_fenced_across(&self) -> bool {
+        self.arm.is_fenced_across()
+    }
+    fn look(&self, me: &Party) -> bool {
+        self.arm.look(me)
+    }
+    fn left(&self, member: u32, grant: Option<Grant>) {
+        self.arm.left(member, grant);
+    }
+}
+
+impl<A: Operation> Operation for Own<A> {
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        self.ours()?;
+        self.arm.attempt(me)
+    }
+    fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
+        self.arm.collect(me, grant, number)
+    }
+    fn revive(&self) -> bool {
+        self.at.pipe.revive()
+    }
+    fn is_ready(&self, me: &Party) -> Result<bool, Refused> {
+        self.ours()?;
+        self.arm.is_ready(me)
+    }
+    fn took(&self) {
+        self.arm.took();
+    }
+    fn is_tube(&self) -> bool {
+        self.arm.is_tube()
+    }
+}
+
 fn end_name(side: Side) -> &'static str {
     if side == Side::Senders { "sender" } else { "receiver" }
 }
@@ -98,7 +171,6 @@ impl Attachment {
         let single = |who: Who| TubeError::Single { name: name(), end: end_name(side), pid: who.pid, label: who.label };
         let mut table = Table::ours();
         let admin = map.admin();
-        across::prepare();
         let Some(pipe) = Pipe::of(map, place).filter(Mapped::is_live) else {
             return Err(TubeError::Dead { name: name() });
         };

@@ -2,7 +2,7 @@
 
 use super::arms::{In, Mapped, Not, Out, borrow_seated, borrowed, recv_seated, reserve_seated, reserved, send_seated};
 use super::arms::{give_up, recv_taken, send_taken, try_recv, try_send};
-use super::attach::Attachment;
+use super::attach::{Attachment, Own};
 use super::error::{NotReceived, NotSent, TubeError};
 use super::name_of;
 use super::pipe::Side;
@@ -154,7 +154,8 @@ fn done<R>(
         Some(Err(Not::Now)) | None => {}
         Some(first) => return Ok(first?),
     }
-    seat(map, |seat| waited(seat, until, is_there, now, sleep)).map_err(Fault::Arena)?
+    let revive = || at.pipe.revive();
+    seat(map, |seat| waited(seat, until, is_there, revive, now, sleep)).map_err(Fault::Arena)?
 }
 
 #[inline(never)]
@@ -162,6 +163,7 @@ fn waited<R>(
     seat: &ThreadSeat,
     until: Until,
     is_there: impl Fn() -> bool,
+    revive: impl Fn() -> bool,
     mut now: impl FnMut(&ThreadSeat) -> Result<R, Not>,
     sleep: impl FnOnce(&Parties, Option<u64>, &Patience<'_>) -> Result<R, Not>,
 ) -> Result<R, Fault> {
@@ -173,16 +175,22 @@ fn waited<R>(
         return Ok(first?);
     }
     if let Until::Now = until {
-        return Err(Not::Now.into());
+        // What the dead have may be all there is.
+        let found = if revive() { looked(now(seat)) } else { None };
+        return Ok(found.unwrap_or(Err(Not::Now))?);
     }
-    let end = deadline(until);
+    let (end, patience) = (deadline(until), patience(seat));
+    if patience.forever {
+        // Who never sleeps must see to it beforehand that somebody looks after the dead.
+        watched(seat).map_err(Fault::System)?;
+    }
     let mut turn = 0u32;
     let look = || {
         turn = turn.wrapping_add(1);
         let is_worth_it = is_there() || turn.is_multiple_of(THOROUGH);
         if is_worth_it { looked(now(seat)) } else { None }
     };
-    if let Some(found) = spin(&seat.looks, &patience(seat), || is_late(end), look) {
+    if let Some(found) = spin(&seat.looks, &patience, || is_late(end), look) {
         return Ok(found?);
     }
     watched(seat).map_err(Fault::System)?;
@@ -197,8 +205,7 @@ fn waited<R>(
 ///
 /// In a forked child it is the child's own from its first use there; one that there may be only one of stays the parent's.
 pub struct Sender<T: ?Sized> {
-    pub(crate) out: Out,
-    at: Attachment,
+    pub(crate) out: Own<Out>,
     one: PhantomData<Cell<()>>,
     of: PhantomData<fn(&T)>,
 }
@@ -211,8 +218,7 @@ pub struct Sender<T: ?Sized> {
 ///
 /// In a forked child it is the child's own from its first use there; one that there may be only one of stays the parent's.
 pub struct Receiver<T: ?Sized> {
-    pub(crate) into: In,
-    at: Attachment,
+    pub(crate) into: Own<In>,
     one: PhantomData<Cell<()>>,
     of: PhantomData<fn(&T)>,
 }
@@ -230,25 +236,25 @@ impl<T: ?Sized> std::fmt::Debug for Receiver<T> {
 }
 
 macro_rules! both {
-    ($end:ident) => {
-        /// Whether there is no message in the tube.
+    ($end:ident $arm:ident) => {
+        /// Whether there is no message in the tube; one that was removed has none.
         pub fn is_empty(&self) -> bool {
-            self.len() == 0
+            self.$arm.here().is_none_or(|pipe| pipe.ring.is_empty())
         }
 
-        /// Whether there is no room.
+        /// Whether there is no room. One that was removed is not full.
         pub fn is_full(&self) -> bool {
-            !self.at.pipe.ring.has_hole()
+            self.$arm.here().is_some_and(|pipe| !pipe.ring.has_hole())
         }
 
         /// How many messages there are in the tube, those that somebody looks at in place aside. Looks at all slots.
         pub fn len(&self) -> usize {
-            self.at.pipe.ring.len()
+            self.$arm.here().map_or(0, |pipe| pipe.ring.len())
         }
 
         /// How many messages there is room for.
         pub fn capacity(&self) -> usize {
-            self.at.pipe.ring.slots() as usize
+            self.$arm.0.ring.slots() as usize
         }
 
         /// Another handle of this end.
@@ -256,13 +262,7 @@ macro_rules! both {
         /// # Errors
         /// `Single` if there may be only one; `Sealed`, `Dead`, `Object`.
         pub fn another(&self) -> Result<$end<T>, TubeError> {
-            Ok($end::with(self.at.another()?))
-        }
-
-        /// Comes to the end in a forked child, before it is chosen.
-        pub(crate) fn come(&self) {
-            // If it cannot, the operation says so.
-            let _ = self.at.here();
+            Ok($end::with(self.$arm.at.another()?))
         }
     };
 }
@@ -273,15 +273,15 @@ impl<T: ?Sized> Sender<T> {
     }
 
     fn with(at: Attachment) -> Sender<T> {
-        Sender { out: Out(at.pipe), at, one: PhantomData, of: PhantomData }
+        Sender { out: Own { arm: Out(at.pipe), at }, one: PhantomData, of: PhantomData }
     }
 
-    both!(Sender);
+    both!(Sender out);
 
     fn put<M>(&self, record: &[u8], until: Until, message: impl FnOnce() -> M) -> Result<(), NotSent<M>> {
         let pipe = &self.out.0;
         let sent = done(
-            &self.at,
+            &self.out.at,
             until,
             || pipe.ring.has_hole(),
             |seat| try_send(pipe, number(seat), record),
@@ -293,7 +293,7 @@ impl<T: ?Sized> Sender<T> {
     fn slot(&mut self, until: Until) -> Result<Slot<'_, T>, NotSent> {
         let pipe = &self.out.0;
         let slot = done(
-            &self.at,
+            &self.out.at,
             until,
             || pipe.ring.has_hole(),
             |seat| reserved(self.out.attempt(&party(seat))?, number(seat)),
@@ -359,11 +359,20 @@ impl<T: Record + ?Sized> Sender<T> {
 
 impl<T: Record + ?Sized> Receiver<T> {
     /// Receives the message that a choice has taken.
-    pub(crate) fn finish(&self, taken: Taken) -> Option<T::Owned> {
+    pub(crate) fn finish(&self, taken: Taken) -> Option<(T::Owned, bool)> {
+        let (pipe, mut again) = (&self.into.0, false);
+        let message = T::__owned(pipe.ring.size() as usize, |bytes| {
+            let received = recv_taken(pipe, taken, as_unwritten(bytes)).ok()?;
+            again = received.again;
+            Some(received.len as usize)
+        })?;
+        Some((message, again))
+    }
+
+    /// The same, in place.
+    pub(crate) fn lend(&self, taken: Taken) -> Option<Loan<'_, T>> {
         let pipe = &self.into.0;
-        T::__owned(pipe.ring.size() as usize, |bytes| {
-            Some(recv_taken(pipe, taken, as_unwritten(bytes)).ok()?.len as usize)
-        })
+        Some(Loan::new(pipe, borrowed(pipe, taken).ok()?))
     }
 }
 
@@ -465,16 +474,16 @@ impl<T: ?Sized> Receiver<T> {
     }
 
     fn with(at: Attachment) -> Receiver<T> {
-        Receiver { into: In(at.pipe), at, one: PhantomData, of: PhantomData }
+        Receiver { into: Own { arm: In(at.pipe), at }, one: PhantomData, of: PhantomData }
     }
 
-    both!(Receiver);
+    both!(Receiver into);
 
     fn get(&self, buffer: &mut [MaybeUninit<u8>], until: Until) -> Result<(usize, bool), NotReceived> {
         let pipe = &self.into.0;
         let buffer = RefCell::new(buffer);
         let received = done(
-            &self.at,
+            &self.into.at,
             until,
             || pipe.ring.has_message(),
             |_| try_recv(pipe, &mut buffer.borrow_mut()),
@@ -486,7 +495,7 @@ impl<T: ?Sized> Receiver<T> {
     fn loan(&self, until: Until) -> Result<Loan<'_, T>, NotReceived> {
         let pipe = &self.into.0;
         let loan = done(
-            &self.at,
+            &self.into.at,
             until,
             || pipe.ring.has_message(),
             |seat| borrowed(pipe, self.into.attempt(&party(seat))?),

@@ -34,8 +34,9 @@
 //!   waits for holes. Who has its unsent record in a slot of its own can use more holes than others: it is told of everything.
 //! - I3: whoever dies between the change and the telling is made up for: recovery drains every object, and tells the first for
 //!   whom there is something. Who comes by a waiter that was told and may not have been woken wakes it.
-//! - I4: the bit of a side is set before `had`, and goes before one looks whether the side is empty: so `had` and no bit means that
-//!   all have gone. The bit of a dead process counts for nothing, and is taken away by who owns the dead's life word, before
+//! - I4: the bit of a side is set before `had` is counted up, and goes before one looks whether the side is empty. So if there was
+//!   no bit, looked at one after the other, and `had` is as before and not 0, then all who had come by then have gone: nobody
+//!   came and handed over behind the look. The bit of a dead process counts for nothing, and is taken away by who owns the dead's life word, before
 //!   the number is given anew: so nobody clears a successor's; and who sees a bit, and then nobody dead, looks at the bit again: it
 //!   may have been a dead one's, who has been swept since. `only` goes by a swap from the exact generation.
 //! - I5: attaching, sealing, making and removing are done under `admin`. So nobody is refused, or let in, by what has changed
@@ -60,7 +61,7 @@ use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::fence::across;
-use chappe_plat::{Life, clock, step};
+use chappe_plat::{Life, step};
 use std::mem::size_of;
 use std::ptr::NonNull;
 
@@ -76,9 +77,6 @@ const ONE_RECEIVER: u32 = 2;
 const DROPS: u32 = 4;
 /// An only sender or receiver may go without fences.
 const SWIFT: u32 = 8;
-
-/// How often one looks who cannot have a fence for all: a millisecond.
-const AGAIN: u64 = 1_000_000;
 
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +96,7 @@ impl Side {
 struct SideHead {
     /// Whose the only handle is.
     only: AtomicU64,
-    /// 1: somebody has been here.
+    /// How many times somebody has come.
     had: AtomicU32,
     pad: u32,
 }
@@ -248,11 +246,6 @@ impl<'m> Pipe<'m> {
         self.is_swift && self.is_single(side.other())
     }
 
-    /// When who waits at an end, and may not have that fence, must look again.
-    pub fn due(&self, side: Side) -> Option<u64> {
-        (self.is_fenced(side) && !across::is_able()).then(|| clock::now() + AGAIN)
-    }
-
     /// The pipe of an only handle, which goes without fences if it can.
     pub fn registered(self, side: Side) -> Pipe<'m> {
         Pipe { is_plain: self.is_swift && self.is_single(side) && across::register(), ..self }
@@ -275,23 +268,34 @@ impl<'m> Pipe<'m> {
         self.bits(side)[member as usize / 64].load(Ordering::SeqCst) & 1 << (member % 64) != 0
     }
 
-    /// Whether somebody has been at an end, or nobody ever will.
+    /// Whether somebody has been at an end, or nobody ever will, and now, by a look at one after the other, nobody is there.
     #[inline(always)]
-    fn had(&self, side: Side) -> bool {
-        // SeqCst: I4, before the look at the bits.
-        self.side(side).had.load(Ordering::SeqCst) != 0 || (side == Side::Senders && self.is_sealed())
+    fn is_empty(&self, side: Side, nobody: impl Fn() -> bool) -> bool {
+        let had = &self.side(side).had;
+        loop {
+            // SeqCst: I4, before the look at the bits.
+            let before = had.load(Ordering::SeqCst);
+            if (before == 0 && !(side == Side::Senders && self.is_sealed())) || !nobody() {
+                return false;
+            }
+            step!("nobody there, looked at one after the other");
+            // SeqCst: I4, after the look at the bits.
+            if had.load(Ordering::SeqCst) == before {
+                return true;
+            }
+        }
     }
 
     /// Whether all have left an end, as far as can be seen at once: one that has died, and is not yet recovered, may be there.
     #[inline(always)]
     pub fn seems_gone(&self, side: Side) -> bool {
         // SeqCst: I4.
-        self.had(side) && self.bits(side).iter().all(|word| word.load(Ordering::SeqCst) == 0)
+        self.is_empty(side, || self.bits(side).iter().all(|word| word.load(Ordering::SeqCst) == 0))
     }
 
     /// Whether all have left an end, or died.
     pub fn is_gone(&self, side: Side) -> bool {
-        self.had(side) && self.attached(side).next().is_none()
+        self.is_empty(side, || self.attached(side).next().is_none())
     }
 
     /// A process comes to an end. The caller has seen to it that the dead are made up for.
@@ -320,7 +324,10 @@ impl<'m> Pipe<'m> {
         self.bits(side)[member as usize / 64].fetch_or(1 << (member % 64), Ordering::SeqCst);
         step!("there, as if nobody had ever been");
         // SeqCst: I4.
-        self.side(side).had.store(1, Ordering::SeqCst);
+        if self.side(side).had.fetch_add(1, Ordering::SeqCst) == u32::MAX {
+            // SeqCst: as above. 0 is nobody.
+            self.side(side).had.fetch_add(1, Ordering::SeqCst);
+        }
         Ok(())
     }
 
@@ -455,6 +462,27 @@ impl<'m> Pipe<'m> {
     }
 }
 
+#[cfg(not(feature = "sim"))]
+impl Pipe<'static> {
+    /// Makes up for the dead, if a process at either end is. What they had may be all there is. False: nobody died.
+    pub fn revive(&self) -> bool {
+        let dead = |side| {
+            let words = self.bits(side).iter().enumerate();
+            // SeqCst: I4.
+            let bits = words.map(|(i, word)| (i, word.load(Ordering::SeqCst)));
+            bits.filter(|(_, word)| *word != 0).any(|(i, word)| {
+                let members = (0..64).filter(|bit| word >> bit & 1 != 0).map(|bit| i as u32 * 64 + bit);
+                members.into_iter().any(|member| self.map.dead(member).is_some())
+            })
+        };
+        let some = dead(Side::Senders) || dead(Side::Receivers);
+        if some {
+            self.map.recover_dead();
+        }
+        some
+    }
+}
+
 impl TubeHead {
     fn shape(&self) -> Shape {
         // Acquire, all: written before the object was in service; the caller then looks whether it still is.
@@ -473,7 +501,6 @@ fn by(member: u32, generation: u32) -> u64 {
 
 /// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, hash: u64) -> Result<Place, ArenaError> {
-    across::prepare();
     sweep(map, admin);
     let most = map.geometry().blocks;
     let blocks = blocks_wanted(shape, map.geometry().members).unwrap_or(u32::MAX);
@@ -492,7 +519,7 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, h
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
         let flags =
             flag(shape.one_sender, ONE_SENDER) | flag(shape.one_receiver, ONE_RECEIVER) | flag(shape.drops, DROPS);
-        let flags = flags | flag(across::is_able(), SWIFT);
+        let flags = flags | flag(across::is_possible(), SWIFT);
         head.slots.store(shape.slots, Ordering::Relaxed); // Relaxed, here and below: published by the head.
         head.size.store(shape.size, Ordering::Relaxed); // Relaxed: as above.
         head.align.store(shape.align, Ordering::Relaxed); // Relaxed: as above.
