@@ -94,7 +94,7 @@ impl<T> Tube<T> {
         }
         let sent = match &self.body {
             Body::Ring(ring) => ring.push(message),
-            other => return self.try_send_other(other, message),
+            other => return self.try_send_other(other, &mut Some(message)),
         };
         match sent {
             Ok(()) => self.receivers.announce(),
@@ -116,11 +116,13 @@ impl<T> Tube<T> {
             self.receivers.announce();
             return Ok(());
         }
-        self.try_send_alone_other(message)
+        self.try_send_alone_other(&mut Some(message))
     }
 
+    /// By reference to a copy: else what is sent at once would have to lie in memory before, for this one's sake.
     #[inline(never)]
-    fn try_send_alone_other(&self, message: T) -> Result<(), (Not, T)> {
+    fn try_send_alone_other(&self, message: &mut Option<T>) -> Result<(), (Not, T)> {
+        let message = message.take().expect("the caller has put it there");
         if self.receivers.is_gone() {
             return Err((Not::Ever, message));
         }
@@ -141,8 +143,10 @@ impl<T> Tube<T> {
         if other.is_gone() { Not::Ever } else { Not::Now }
     }
 
+    /// As [`Tube::try_send_alone_other`].
     #[inline(never)]
-    fn try_send_other(&self, body: &Body<T>, message: T) -> Result<(), (Not, T)> {
+    fn try_send_other(&self, body: &Body<T>, message: &mut Option<T>) -> Result<(), (Not, T)> {
+        let message = message.take().expect("the caller has put it there");
         match body {
             Body::Chain(ring) => {
                 if let Err(message) = ring.push(message) {

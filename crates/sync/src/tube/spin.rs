@@ -23,7 +23,7 @@ use std::cell::Cell;
 
 /// Looks with 1, 2, 4... pauses in between: some hundred nanoseconds in all.
 const PAUSING: u32 = 5;
-/// Looks with giving way in between.
+/// Looks with giving way in between, for each that paid.
 const GIVING_WAY: u32 = 8;
 /// The most that the count grows to.
 const MOST: u32 = 8;
@@ -101,7 +101,8 @@ pub(crate) fn spin<R>(
     }
     let looked = looks.pays > 0 || u32::from(looks.ago) >= SELDOM;
     if looked {
-        for turn in if looks.gives { PAUSING } else { 0 }..PAUSING + GIVING_WAY {
+        let most = PAUSING + GIVING_WAY * u32::from(looks.pays.max(1));
+        for turn in if looks.gives { PAUSING } else { 0 }..most {
             if turn < PAUSING {
                 (0..1 << turn).for_each(|_| pause())
             } else {
