@@ -1,8 +1,9 @@
 //! The ring of one sender and one receiver: two indices, each written by one of them, and no locked operation.
 //!
-//! Who sends owns `tail`, who receives owns `head`; each keeps what it last saw of the other's in its own line, and looks there
-//! again only when that says full, or empty. So as long as the two are apart no line but the messages' own goes from one
-//! processor to the other.
+//! Who sends owns `tail`, who receives owns `head`; each keeps what it last saw of the other's in a line of its own, and looks
+//! there again only when that says full, or empty. So as long as the two are apart no line but the messages' own goes from one
+//! processor to the other. And where one looks again and again it takes only the other's index, and nothing that the other reads
+//! to go on (a stream of 64 bytes: 24 ns a message instead of 30).
 //!
 //! ```text
 //!        head                 tail
@@ -27,11 +28,15 @@ use chappe_plat::step;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 
-/// One end: what it has done, and what it last saw of the other end's. On a line of its own.
+/// One end: what it has done, on a line of its own, and behind that what only it knows.
 #[derive(Default)]
-#[repr(align(128))]
+#[repr(C, align(128))]
 struct Index {
     mine: AtomicU64,
+    rest_of_line: [u64; 7],
+    /// As `mine`.
+    at: Cell<u64>,
+    /// What it last saw of the other end's.
     seen: Cell<u64>,
     /// Where the next one lies.
     place: Cell<usize>,
@@ -68,6 +73,7 @@ impl<T> Line<T> {
         for index in [&line.head, &line.tail] {
             index.mine.store(messages, Ordering::Relaxed); // Relaxed: nobody else has it yet.
             index.seen.set(messages);
+            index.at.set(messages);
         }
         line
     }
@@ -80,6 +86,7 @@ impl<T> Line<T> {
     #[inline(always)]
     fn go_on(&self, index: &Index, at: u64, place: usize) {
         index.place.set(if place + 1 < self.slots.len() { place + 1 } else { 0 });
+        index.at.set(at + 1);
         // Release: E1.
         index.mine.store(at + 1, Ordering::Release);
     }
@@ -90,8 +97,7 @@ impl<T> Line<T> {
     /// Nobody else sends meanwhile.
     #[inline(always)]
     pub unsafe fn has_hole(&self) -> bool {
-        // Relaxed: it is ours.
-        let tail = self.tail.mine.load(Ordering::Relaxed);
+        let tail = self.tail.at.get();
         if tail - self.tail.seen.get() < self.slots.len() as u64 {
             return true;
         }
@@ -110,8 +116,7 @@ impl<T> Line<T> {
         // SAFETY: I1; a place is below the number of slots.
         unsafe { (*self.slots.get_unchecked(place).get()).write(message) };
         step!("written, not yet there");
-        // Relaxed: it is ours.
-        self.go_on(&self.tail, self.tail.mine.load(Ordering::Relaxed), place);
+        self.go_on(&self.tail, self.tail.at.get(), place);
     }
 
     /// Whether there is a message.
@@ -120,8 +125,7 @@ impl<T> Line<T> {
     /// Nobody else receives meanwhile.
     #[inline(always)]
     pub unsafe fn has_message(&self) -> bool {
-        // Relaxed: it is ours.
-        let head = self.head.mine.load(Ordering::Relaxed);
+        let head = self.head.at.get();
         if head != self.head.seen.get() {
             return true;
         }
@@ -140,8 +144,7 @@ impl<T> Line<T> {
         // SAFETY: I1: it was written, and is read once.
         let message = unsafe { (*self.slots.get_unchecked(place).get()).assume_init_read() };
         step!("read, not yet given up");
-        // Relaxed: it is ours.
-        self.go_on(&self.head, self.head.mine.load(Ordering::Relaxed), place);
+        self.go_on(&self.head, self.head.at.get(), place);
         message
     }
 
