@@ -275,11 +275,11 @@ fn world(shape: Shape, processes: Processes<'_>) -> impl Fn(&World) + Sync {
 fn explored(name: &str, shape: Shape, processes: Processes<'_>, also: &[&str]) {
     let outcomes: Vec<&str> = processes.iter().map(|(name, ..)| *name).chain(also.iter().copied()).collect();
     let all = [
-        Search::depth(&format!("{name}_schedules"), 2).schedules(2_000),
+        Search::depth(&format!("{name}_schedules"), 2).schedules(1_000),
         Search::sweep(&format!("{name}_sweep")).kills(1),
-        Search::sweep(&format!("{name}_sweep2")).kills(2).schedules(2_000),
-        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(2_000),
-        Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(2_000),
+        Search::sweep(&format!("{name}_sweep2")).kills(2).schedules(1_000),
+        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(1_000),
+        Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(1_000),
         Search::uniform(&format!("{name}_dice")).kills(2).schedules(1_000),
     ]
     .map(|search| search.run(world(shape, processes)));
@@ -288,7 +288,7 @@ fn explored(name: &str, shape: Shape, processes: Processes<'_>, also: &[&str]) {
     }
     let missed: Vec<_> = outcomes.iter().filter(|o| !all.iter().any(|r| r.outcomes().contains_key(**o))).collect();
     assert!(missed.is_empty() || std::env::var_os("CRASHSIM_REPLAY").is_some(), "{name} never came to {missed:?}");
-    stopped_in(1_000, name, world(shape, processes));
+    stopped_in(600, name, world(shape, processes));
 }
 
 #[test]

@@ -231,9 +231,9 @@ fn renumbered(world: &World, drops: bool) {
 fn a_late_recoverer_harms_nobody_who_has_the_number_now() {
     for (name, drops) in [("again", false), ("drops", true)] {
         for search in [
-            Search::depth(&format!("record_number_{name}_depth"), 4).schedules(60_000),
-            Search::depth(&format!("record_number_{name}_kill"), 3).kills(1).schedules(60_000),
-            Search::priorities(&format!("record_number_{name}_stop"), 5).stops(1).resume().schedules(20_000),
+            Search::depth(&format!("record_number_{name}_depth"), 4).schedules(30_000),
+            Search::depth(&format!("record_number_{name}_kill"), 3).kills(1).schedules(30_000),
+            Search::priorities(&format!("record_number_{name}_stop"), 5).stops(1).resume().schedules(10_000),
         ] {
             search.run(|world: &World| renumbered(world, drops)).assert_clean().assert_reached(&["renumbered"]);
         }
