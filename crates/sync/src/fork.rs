@@ -4,7 +4,7 @@
 //! of it would stay locked for ever. Our own reaper is such another thread, so this is no rare case. So
 //! whoever forks first takes every process-local mutex, in the order in which they nest, and parent and child each let
 //! go of theirs. All of them are held for short, except the directory's (waiting for another process that makes
-//! an arena) and the custodian's (while its thread starts): a fork waits for these.
+//! an arena), the custodian's and that of the ends with descriptors (while their threads start): a fork waits for these.
 //!
 //! The locks in shared memory need nothing of the kind: they belong to the parent's thread, and the child has not
 //! got it.
@@ -13,7 +13,7 @@ use crate::descriptor::REGISTRY;
 use crate::home::{KNOWN, PRIVATE};
 use crate::lease::WATCHED;
 use crate::seat::{CUSTODIAN, LABEL, REAPER, WATCH};
-use crate::tube::named::ATTACHED;
+use crate::tube::named::{ATTACHED, LIST};
 use chappe_plat::{dir, process};
 use std::cell::UnsafeCell;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -36,6 +36,7 @@ extern "C" fn before() {
     // SAFETY: with the first mutex ours, no other thread is between its `before` and its `after`.
     let held = unsafe { &mut *HELD.0.get() };
     held.push(attached);
+    held.push(of(&LIST));
     held.push(of(&CUSTODIAN));
     held.push(of(&PRIVATE));
     held.push(of(&KNOWN));

@@ -164,13 +164,13 @@ impl Operation for In {
     }
 }
 
-fn is_ready(pipe: &Mapped, side: Side) -> Result<bool, Refused> {
+pub(super) fn is_ready(pipe: &Mapped, side: Side) -> Result<bool, Refused> {
     if pipe.is_live() { Ok(pipe.is_ready(side)) } else { Err(Refused::Dead(0)) }
 }
 
 /// Who has set its bit looks, unless it first must have a fence for others: then it looks when all bits are set. If there is
 /// something, it tells itself, and not who came first: that one may be stopped.
-fn look(pipe: &Mapped, side: Side, me: &Party, is_there: impl Fn() -> bool) {
+pub(super) fn look(pipe: &Mapped, side: Side, me: &Party, is_there: impl Fn() -> bool) {
     if pipe.is_fenced(side) {
         return;
     }

@@ -3,6 +3,7 @@
 use super::arms::{In, Mapped, Not, Out, borrow_seated, borrowed, recv_seated, reserve_seated, reserved, send_seated};
 use super::arms::{give_up, recv_taken, send_taken, try_recv, try_send};
 use super::attach::{Attachment, Own};
+use super::descriptor::Watched;
 use super::error::{NotReceived, NotSent, TubeError};
 use super::name_of;
 use super::pipe::Side;
@@ -205,6 +206,8 @@ fn waited<R>(
 ///
 /// In a forked child it is the child's own from its first use there; one that there may be only one of stays the parent's.
 pub struct Sender<T: ?Sized> {
+    /// First: it goes before the end does.
+    pub(super) watched: Watched,
     pub(crate) out: Own<Out>,
     one: PhantomData<Cell<()>>,
     of: PhantomData<fn(&T)>,
@@ -218,6 +221,8 @@ pub struct Sender<T: ?Sized> {
 ///
 /// In a forked child it is the child's own from its first use there; one that there may be only one of stays the parent's.
 pub struct Receiver<T: ?Sized> {
+    /// First: it goes before the end does.
+    pub(super) watched: Watched,
     pub(crate) into: Own<In>,
     one: PhantomData<Cell<()>>,
     of: PhantomData<fn(&T)>,
@@ -273,7 +278,7 @@ impl<T: ?Sized> Sender<T> {
     }
 
     fn with(at: Attachment) -> Sender<T> {
-        Sender { out: Own { arm: Out(at.pipe), at }, one: PhantomData, of: PhantomData }
+        Sender { watched: Watched::default(), out: Own { arm: Out(at.pipe), at }, one: PhantomData, of: PhantomData }
     }
 
     both!(Sender out);
@@ -474,7 +479,7 @@ impl<T: ?Sized> Receiver<T> {
     }
 
     fn with(at: Attachment) -> Receiver<T> {
-        Receiver { into: Own { arm: In(at.pipe), at }, one: PhantomData, of: PhantomData }
+        Receiver { watched: Watched::default(), into: Own { arm: In(at.pipe), at }, one: PhantomData, of: PhantomData }
     }
 
     both!(Receiver into);

@@ -353,7 +353,7 @@ impl<T: Record + ?Sized> Tube<T> {
 }
 
 impl Tube<[u8]> {
-    /// Removes a tube by name, whatever it carries. One that has messages, or that somebody is attached to or waits at, is refused
+    /// Removes a tube by name, whatever it carries. One that has messages, or that somebody is attached to, is refused
     /// unless `force`: then the messages are lost, and its users get `Dead`.
     ///
     /// # Errors
@@ -381,7 +381,8 @@ fn in_use(map: &'static Map, place: Place) -> Option<String> {
     let info = info(map, place)?;
     let (senders, receivers) = (info.senders.len(), info.receivers.len());
     let waiting = info.senders_waiting.len() + info.receivers_waiting.len();
-    if senders + receivers + waiting + info.messages == 0 {
+    // Who waits is attached; or it was, and its thread that waits for descriptors has not yet heard that.
+    if senders + receivers + info.messages == 0 {
         return None;
     }
     let first = info.senders.iter().chain(&info.receivers).next();

@@ -18,7 +18,8 @@
 //! the others were told `Disconnected`, it is there for whoever is attached next.
 //!
 //! Each operation has a plain form, which waits, a `try_`, a `_timeout` and a `_deadline`. Both ends join choices
-//! ([`select!`](crate::select!)), with private tubes, pools and semaphores.
+//! ([`select!`](crate::select!)), with private tubes, pools and semaphores, and have descriptors for epoll and runtimes
+//! ([`Receiver::descriptor`]).
 //!
 //! Paper: nix-semaphores-tubes, 3; synthesis, 5.2 (four kinds).
 
@@ -27,6 +28,8 @@ pub(crate) mod pipe;
 
 #[cfg(not(feature = "sim"))]
 mod attach;
+#[cfg(not(feature = "sim"))]
+mod descriptor;
 #[cfg(not(feature = "sim"))]
 mod ends;
 #[cfg(not(feature = "sim"))]
@@ -41,6 +44,7 @@ pub(crate) use pipe::{clear, drain, drain_end, is_attached, is_named, recover};
 #[cfg(not(feature = "sim"))]
 pub(crate) use self::{
     attach::ATTACHED,
+    descriptor::LIST,
     made::{info, name_of},
     pipe::{is_used_by, keep_from_all},
 };

@@ -44,7 +44,8 @@
 //! - I6: the tube's head publishes it (objects, I1). The senders' object is made before, and goes after it: one whose tube does not
 //!   live belongs to nobody, and goes with the next tube that is made. Who waits there is told by whoever finds it.
 //! - I7: the blocks of a tube that was removed are used again only when no bit of a side stands: whoever may touch the ring has a
-//!   handle, and so a bit, or recovers the dead.
+//!   handle, and so a bit, or recovers the dead. Who has just left still looks whether others are there: from what is another's by
+//!   then it would at most tell somebody to look in vain.
 //!
 //! Deaths: of a sender or receiver in the ring, see `record`. A death counts as gone from the end. A maker's leaves a senders'
 //! object (I6), a remover's the same. Who was told and dies: I3.
@@ -337,7 +338,7 @@ impl<'m> Pipe<'m> {
         self.bits(side)[member as usize / 64].fetch_and(!(1 << (member % 64)), Ordering::SeqCst);
         self.free(side, member, generation);
         step!("gone, nobody told yet");
-        self.bring(side.other());
+        self.bring_end(side.other());
     }
 
     fn free(&self, side: Side, member: u32, generation: u32) {
@@ -425,8 +426,22 @@ impl<'m> Pipe<'m> {
     pub fn bring(&self, side: Side) {
         // SeqCst: I1, of who waits, and of recoverers.
         fence(Ordering::SeqCst);
-        let (at, gone) = (self.waits(side), self.is_gone(side.other()));
+        let gone = self.is_gone(side.other());
         let some = gone || if side == Side::Senders { self.ring.has_hole() } else { self.ring.has_message() };
+        self.tell_those(side, gone, some);
+    }
+
+    /// Tells who waits at an end, if nobody is at the other any more. Whoever has just left may no longer look into the ring (I7).
+    fn bring_end(&self, side: Side) {
+        // SeqCst: I1, as above.
+        fence(Ordering::SeqCst);
+        if self.is_gone(side.other()) {
+            self.tell_those(side, true, true);
+        }
+    }
+
+    fn tell_those(&self, side: Side, gone: bool, some: bool) {
+        let at = self.waits(side);
         loop {
             let mut first: Option<Candidate> = None;
             each(self.map, at.index, |c| {

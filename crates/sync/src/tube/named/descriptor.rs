@@ -1,0 +1,416 @@
+//! Descriptors of the ends of named tubes: eventfds that a thread of this process makes readable.
+//!
+//! Whoever sends in another process can wake a thread of this one, but can write to no descriptor here. So a thread waits in the
+//! place of those who poll: one for each arena in which a descriptor was asked for, since a choice is made in one named arena.
+//! It makes one choice over all ends that are armed, and takes nothing (as `ready`); beside them stands a private tube, its
+//! bell, which says that the list has changed.
+//!
+//! ```text
+//!   who polls:    listed -- nothing there -- cleared and armed -- the bell -- polls
+//!   the thread:   takes the bell -- reads the list: what is ready is disarmed, and readable -- chooses among the bell and the rest
+//! ```
+//!
+//! - I1: the thread takes the bell before it reads the list. So who arms an end that it has not read rings a bell that it has yet to
+//!   hear; and the end is looked at after it was armed, whatever came before or comes after that.
+//! - I2: the thread looks into a tube under the lock, and only while the end is listed and armed; a handle takes its end off the
+//!   list before it leaves the tube. So nobody waits for the thread to let go of an end: it has none. What is left of it at the
+//!   tube is its bit in the wait queue, until it hears the bell.
+//! - I3: a descriptor is written to under the lock, while it is listed; with the handle both go, and so does the number.
+//! - I4: an end that is ready is disarmed: if nobody arms it again, the thread sleeps.
+//! - I5: the list is one process's. A forked child, which has no such thread, begins with an empty one, and leaves alone the
+//!   descriptors that it shares with its parent.
+//!
+//! Where the thread cannot wait (no place in an arena), it looks once a millisecond. If it panics, all ends of its arena become
+//! readable, and the next that is armed starts another.
+
+use super::arms::{Mapped, is_ready, look};
+use super::attach::Attachment;
+use super::error::{NotReceived, NotSent};
+use super::name_of;
+use super::pipe::Side;
+use super::{Receiver, Sender};
+use crate::choice::{How, choose};
+use crate::claim::{Aim, Collected, Operation, Refused, Taken};
+use crate::error::SelectError;
+use crate::home::Arena;
+use crate::patience::{Role, Until, set_role};
+use crate::seat::{seat, watched};
+use crate::tube;
+use crate::wait::{Arm, Grant, Party};
+use chappe_arena::{Map, Place};
+use chappe_plat::poll::Event;
+use chappe_plat::{process, thread};
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often the thread looks if it cannot wait.
+const POLL: Duration = Duration::from_millis(1);
+/// How long it stays for the next end when there is none any more.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// An end whose handle has a descriptor.
+struct Listed {
+    pipe: Mapped,
+    side: Side,
+    event: Arc<Event>,
+    is_armed: bool,
+}
+
+impl Listed {
+    /// Whether an operation would not wait.
+    fn is_ready(&self) -> bool {
+        is_ready(&self.pipe, self.side).unwrap_or(true)
+    }
+
+    fn fire(&mut self) {
+        self.is_armed = false;
+        self.event.signal();
+    }
+}
+
+/// The thread of an arena.
+struct Watcher {
+    map: &'static Map,
+    bell: tube::Sender<()>,
+}
+
+/// All of them, and whose they are.
+pub(crate) struct List {
+    incarnation: u64,
+    next: u64,
+    ends: BTreeMap<u64, Listed>,
+    watchers: Vec<Watcher>,
+}
+
+pub(crate) static LIST: Mutex<List> =
+    Mutex::new(List { incarnation: 0, next: 0, ends: BTreeMap::new(), watchers: Vec::new() });
+
+/// Does something with the list of this very process.
+fn with<R>(then: impl FnOnce(&mut List) -> R) -> R {
+    let mut list = LIST.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = process::incarnation();
+    if list.incarnation != now {
+        // I5. To drop a bell would be to ring it: the other end is in the parent alone.
+        list.watchers.drain(..).for_each(std::mem::forget);
+        list.ends.clear();
+        list.incarnation = now;
+    }
+    then(&mut list)
+}
+
+impl List {
+    fn watcher(&self, map: &'static Map) -> Option<usize> {
+        self.watchers.iter().position(|w| std::ptr::eq(w.map, map))
+    }
+
+    /// Sees to it that an arena has its thread.
+    fn start(&mut self, map: &'static Map) -> io::Result<()> {
+        if self.watcher(map).is_some() {
+            return Ok(());
+        }
+        let ((bell, hears), (tell, told)) = (tube::bounded(1), mpsc::channel());
+        thread::background("chappe-watcher", move || {
+            set_role(Role::Sleeper);
+            let ready = join(map);
+            let stay = ready.is_ok();
+            let _ = tell.send(ready);
+            if stay {
+                let _last = Last(map);
+                watch(map, &hears);
+            }
+        })?;
+        told.recv().map_err(|_| io::Error::other("the thread that watches tubes has ended"))??;
+        self.watchers.push(Watcher { map, bell });
+        Ok(())
+    }
+
+    /// I1: after the list has changed. Full: it will hear it.
+    fn ring(&self, map: &'static Map) {
+        if let Some(at) = self.watcher(map) {
+            let _ = self.watchers[at].bell.try_send(());
+        }
+    }
+
+    fn enter(&mut self, pipe: Mapped, side: Side, event: Arc<Event>) -> io::Result<u64> {
+        self.start(pipe.map)?;
+        self.next += 1;
+        self.ends.insert(self.next, Listed { pipe, side, event, is_armed: false });
+        Ok(self.next)
+    }
+
+    /// Arms an end, unless there is something already. False: there is.
+    fn arm(&mut self, id: u64) -> bool {
+        let Some(end) = self.ends.get_mut(&id) else { return false };
+        let map = end.pipe.map;
+        if end.is_ready() {
+            end.fire();
+            return false;
+        }
+        end.event.clear();
+        let was_armed = std::mem::replace(&mut end.is_armed, true);
+        if self.start(map).is_err() {
+            // The operation may still say what is wrong.
+            self.fire_all(map);
+            return false;
+        }
+        if !was_armed {
+            self.ring(map);
+        }
+        true
+    }
+
+    fn forget(&mut self, id: u64) {
+        if let Some(end) = self.ends.remove(&id) {
+            self.ring(end.pipe.map);
+        }
+    }
+
+    fn of(&mut self, map: &'static Map) -> impl Iterator<Item = (&u64, &mut Listed)> {
+        self.ends.iter_mut().filter(move |(_, end)| std::ptr::eq(end.pipe.map, map))
+    }
+
+    fn fire_all(&mut self, map: &'static Map) {
+        self.of(map).filter(|(_, end)| end.is_armed).for_each(|(_, end)| end.fire());
+    }
+
+    /// Fires what is ready; the armed ends that are left, and whether any is listed at all.
+    fn read(&mut self, map: &'static Map) -> (Vec<Armed>, bool) {
+        let (mut rest, mut any) = (Vec::new(), false);
+        for (id, end) in self.of(map) {
+            any = true;
+            if !end.is_armed {
+                continue;
+            }
+            if end.is_ready() {
+                end.fire();
+            } else {
+                rest.push(Armed { id: *id, pipe: end.pipe, side: end.side });
+            }
+        }
+        (rest, any)
+    }
+
+    /// Lets an arena's thread go if nobody needs it.
+    fn dismiss(&mut self, map: &'static Map) -> bool {
+        let goes = self.of(map).next().is_none();
+        if goes {
+            self.watchers.retain(|w| !std::ptr::eq(w.map, map));
+        }
+        goes
+    }
+}
+
+/// Makes this thread ready to wait in an arena, and beside it for the bell.
+fn join(map: &'static Map) -> io::Result<()> {
+    seat(Arena::private().map(), |_| ()).map_err(io::Error::other)?;
+    seat(map, watched).map_err(io::Error::other)?
+}
+
+/// What an arena's thread does.
+fn watch(map: &'static Map, bell: &tube::Receiver<()>) {
+    loop {
+        let _ = bell.try_recv();
+        let (armed, any) = with(|list| list.read(map));
+        let ends = armed.iter().map(|end| end as &dyn Operation);
+        let arms: Vec<&dyn Operation> = std::iter::once(&bell.into as &dyn Operation).chain(ends).collect();
+        let until = if any { Until::Forever } else { Until::after(LINGER) };
+        match choose(&arms, How { until, biased: true, aim: Aim::Look }) {
+            Ok(_) | Err(SelectError::Dead { .. }) => {}
+            Err(SelectError::Timeout) => {
+                if with(|list| list.dismiss(map)) {
+                    return;
+                }
+            }
+            Err(_) => std::thread::sleep(POLL),
+        }
+    }
+}
+
+/// What the thread leaves behind if it panics: users see for themselves.
+struct Last(&'static Map);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            with(|list| {
+                list.watchers.retain(|w| !std::ptr::eq(w.map, self.0));
+                list.fire_all(self.0);
+            });
+        }
+    }
+}
+
+/// An armed end as an arm of the thread's choice.
+struct Armed {
+    id: u64,
+    pipe: Mapped,
+    side: Side,
+}
+
+impl Armed {
+    /// I2.
+    fn while_armed<R: Default>(&self, look: impl FnOnce() -> R) -> R {
+        with(|list| if list.ends.get(&self.id).is_some_and(|end| end.is_armed) { look() } else { R::default() })
+    }
+}
+
+impl Arm for Armed {
+    fn map(&self) -> &'static Map {
+        self.pipe.map
+    }
+    fn place(&self) -> Place {
+        self.pipe.waits(self.side)
+    }
+    fn before(&self) {}
+    fn enlisted(&self, me: &Party) {
+        self.while_armed(|| look(&self.pipe, self.side, me, || self.pipe.is_ready(self.side)));
+    }
+    fn is_fenced_across(&self) -> bool {
+        self.pipe.is_fenced(self.side)
+    }
+    fn look(&self, _me: &Party) -> bool {
+        self.while_armed(|| self.pipe.is_ready(self.side))
+    }
+    fn left(&self, _member: u32, _grant: Option<Grant>) {}
+}
+
+impl Operation for Armed {
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        if self.is_ready(me)? { Ok(Taken::UNIT) } else { Err(Refused::NoneFree) }
+    }
+    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
+        Collected::Nudged
+    }
+    fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
+        self.while_armed(|| Some(is_ready(&self.pipe, self.side))).unwrap_or(Ok(false))
+    }
+    fn is_tube(&self) -> bool {
+        true
+    }
+}
+
+/// What a handle has of its descriptor: nothing, until that is asked for.
+#[derive(Default)]
+pub(super) struct Watched(OnceCell<Box<Asked>>);
+
+struct Asked {
+    incarnation: u64,
+    id: u64,
+    event: Arc<Event>,
+    /// That of a forked child: the parent's may still be borrowed.
+    next: Watched,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        with(|list| list.forget(self.id));
+    }
+}
+
+impl Watched {
+    /// This process's, or where that is to be.
+    fn ours(&self) -> Result<&Asked, &OnceCell<Box<Asked>>> {
+        match self.0.get() {
+            Some(asked) if asked.incarnation == process::incarnation() => Ok(asked),
+            Some(asked) => asked.next.ours(),
+            None => Err(&self.0),
+        }
+    }
+
+    /// The descriptor of a handle of ours, armed when it is made.
+    fn descriptor(&self, pipe: Mapped, side: Side) -> io::Result<BorrowedFd<'_>> {
+        let empty = match self.ours() {
+            Ok(asked) => return Ok(asked.event.as_fd()),
+            Err(empty) => empty,
+        };
+        let event = Arc::new(Event::new()?);
+        let id = with(|list| list.enter(pipe, side, Arc::clone(&event)))?;
+        let (incarnation, next) = (process::incarnation(), Watched::default());
+        let asked = empty.get_or_init(|| Box::new(Asked { incarnation, id, event, next }));
+        with(|list| list.arm(asked.id));
+        Ok(asked.event.as_fd())
+    }
+
+    fn rearm(&self, at: &Attachment, side: Side) -> bool {
+        if at.here().is_err() {
+            return false;
+        }
+        match self.ours() {
+            Ok(asked) => with(|list| list.arm(asked.id)),
+            Err(_) => !is_ready(&at.pipe, side).unwrap_or(true),
+        }
+    }
+}
+
+fn not_ours(why: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
+impl<T: ?Sized> Sender<T> {
+    /// A descriptor (an eventfd) that becomes readable when there is room to send, no receiver any more, or no tube: see
+    /// [`Receiver::descriptor`].
+    ///
+    /// # Errors
+    /// As [`Receiver::descriptor`].
+    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        let tube = || name_of(&self.out.at.pipe);
+        self.out.at.here().map_err(|_| not_ours(NotSent::Inherited { tube: tube(), message: () }))?;
+        self.watched.descriptor(self.out.at.pipe, Side::Senders)
+    }
+
+    /// Makes the descriptor unreadable, and ready to become readable again. False: a `try_send` would not answer `Full` now, and
+    /// it is readable.
+    pub fn rearm(&self) -> bool {
+        self.watched.rearm(&self.out.at, Side::Senders)
+    }
+}
+
+impl<T: ?Sized> Receiver<T> {
+    /// A descriptor (an eventfd) that becomes readable when there is something to receive, no sender any more (gone or dead), or
+    /// no tube: for epoll and runtimes. This handle's own, made when it is first asked for, and closed with the handle. Only poll
+    /// it: do not read it. It becomes readable once, and is made ready for the next time by [`rearm`](Self::rearm). Others may be
+    /// faster: then a `try_recv` finds nothing.
+    ///
+    /// The first one in an arena starts a thread of this process, one for all tubes of that arena; it takes a place among the arena's
+    /// members, and ends a second after the last handle with a descriptor has gone. Who asks for none has no thread, and pays
+    /// nothing. Each rearming and each becoming readable wakes that thread, which looks at all armed ends of the arena: ten
+    /// microseconds, so a thread that may block is better off with `recv`. Neither method waits for another process; while
+    /// armed, the end has a waiter in listings.
+    ///
+    /// In a forked child the parent's descriptor means nothing: the child asks again, and gets one of its own.
+    ///
+    /// # Errors
+    /// The system's, when it refuses a descriptor or a thread; the arena's, when it cannot take another member;
+    /// `PermissionDenied` if the end is the parent process's.
+    ///
+    /// ```no_run
+    /// use chappe_sync::tube::named::{NotReceived, Tube};
+    /// let jobs = Tube::<u64>::open("jobs")?.receiver()?;
+    /// let descriptor = jobs.descriptor()?; // register it
+    /// loop {
+    ///     match jobs.try_recv() {
+    ///         Ok(job) => println!("{job}"),
+    ///         Err(NotReceived::Empty) if jobs.rearm() => break, // nothing has come meanwhile: wait for the descriptor
+    ///         Err(NotReceived::Empty) => {}
+    ///         Err(e) => return Err(e.into()),
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        let tube = || name_of(&self.into.at.pipe);
+        self.into.at.here().map_err(|_| not_ours(NotReceived::Inherited { tube: tube() }))?;
+        self.watched.descriptor(self.into.at.pipe, Side::Receivers)
+    }
+
+    /// Makes the descriptor unreadable, and ready to become readable again. False: a `try_recv` would not answer `Empty` now, and
+    /// it is readable.
+    pub fn rearm(&self) -> bool {
+        self.watched.rearm(&self.into.at, Side::Receivers)
+    }
+}
