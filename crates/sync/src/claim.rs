@@ -169,6 +169,8 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
     let Wish { aim, first, patience, packet, .. } = wish;
     let need = u32::from(aim == Aim::Take);
     let tickets = arrive(who);
+    // Of the others nothing is there that was not granted.
+    let may_look = arms.iter().any(|arm| arm.is_tube() || arm.is_fenced() || arm.due().is_some());
     loop {
         // A clock may have been another's meanwhile.
         let due = arms.iter().filter_map(|arm| arm.due()).min();
@@ -177,6 +179,7 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
         let is_late = || wish.deadline.is_some_and(|d| clock::now() >= d);
         let (grant, number) = match ended {
             Ended::Granted(grant, number) => (grant, number),
+            Ended::TimedOut if !may_look => return Err(Refused::TimedOut),
             Ended::TimedOut => match look(who, arms, aim) {
                 Some(found) => return Ok(found),
                 None if is_late() => return Err(Refused::TimedOut),
