@@ -219,15 +219,16 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
         let state = State(word.load(Ordering::SeqCst));
         if state.wait() == seen.aux() {
             let m = map.member(member);
-            // Acquire: E2 of the wait queue; it is this wait's while the word says so.
-            let need = m.need.load(Ordering::Acquire);
+            // Acquire, both: E2 of the wait queue; they are this wait's while the word says so.
+            let (need, ticket) = (m.need.load(Ordering::Acquire), m.ticket.load(Ordering::Acquire));
             if !is_still(map, object, head) {
                 // A cell of the table may be another pool's by now.
                 return true;
             }
             if state.is_waiting() && waits_on(map, object, member) {
-                if need > 1 && next(map, object, head).is_some_and(|first| first.member != member) {
-                    // Who arrived first, and was seen late, needs it for all of its own.
+                if need > 1 && next(map, object, head).is_some_and(|first| first.ticket < ticket) {
+                    // Who arrived first, and was seen late, needs it for all of its own. (A later one is first when this one has
+                    // just been granted all.)
                     cell.swap(seen, seen.freed());
                     return false;
                 }
