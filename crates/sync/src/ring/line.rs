@@ -35,11 +35,19 @@ struct Index {
     mine: AtomicU64,
     rest_of_line: [u64; 7],
     /// As `mine`.
-    at: Cell<u64>,
+    own: Cell<u64>,
     /// What it last saw of the other end's.
     seen: Cell<u64>,
     /// Where the next one lies.
     place: Cell<usize>,
+}
+
+impl Index {
+    #[inline(always)]
+    fn at(&self) -> u64 {
+        // In loom's scenes only atomics begin anew with each execution. Relaxed: it is ours.
+        if cfg!(feature = "loom") { self.mine.load(Ordering::Relaxed) } else { self.own.get() }
+    }
 }
 
 /// A ring of slots between one thread that sends and one that receives.
@@ -73,7 +81,7 @@ impl<T> Line<T> {
         for index in [&line.head, &line.tail] {
             index.mine.store(messages, Ordering::Relaxed); // Relaxed: nobody else has it yet.
             index.seen.set(messages);
-            index.at.set(messages);
+            index.own.set(messages);
         }
         line
     }
@@ -86,7 +94,7 @@ impl<T> Line<T> {
     #[inline(always)]
     fn go_on(&self, index: &Index, at: u64, place: usize) {
         index.place.set(if place + 1 < self.slots.len() { place + 1 } else { 0 });
-        index.at.set(at + 1);
+        index.own.set(at + 1);
         // Release: E1.
         index.mine.store(at + 1, Ordering::Release);
     }
@@ -97,7 +105,7 @@ impl<T> Line<T> {
     /// Nobody else sends meanwhile.
     #[inline(always)]
     pub unsafe fn has_hole(&self) -> bool {
-        let tail = self.tail.at.get();
+        let tail = self.tail.at();
         if tail - self.tail.seen.get() < self.slots.len() as u64 {
             return true;
         }
@@ -116,7 +124,7 @@ impl<T> Line<T> {
         // SAFETY: I1; a place is below the number of slots.
         unsafe { (*self.slots.get_unchecked(place).get()).write(message) };
         step!("written, not yet there");
-        self.go_on(&self.tail, self.tail.at.get(), place);
+        self.go_on(&self.tail, self.tail.at(), place);
     }
 
     /// Whether there is a message.
@@ -125,7 +133,7 @@ impl<T> Line<T> {
     /// Nobody else receives meanwhile.
     #[inline(always)]
     pub unsafe fn has_message(&self) -> bool {
-        let head = self.head.at.get();
+        let head = self.head.at();
         if head != self.head.seen.get() {
             return true;
         }
@@ -144,7 +152,7 @@ impl<T> Line<T> {
         // SAFETY: I1: it was written, and is read once.
         let message = unsafe { (*self.slots.get_unchecked(place).get()).assume_init_read() };
         step!("read, not yet given up");
-        self.go_on(&self.head, self.head.at.get(), place);
+        self.go_on(&self.head, self.head.at(), place);
         message
     }
 
