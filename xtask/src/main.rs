@@ -6,8 +6,11 @@
 //! cargo xtask bench pool [--quick]       pools beside their peers, one run
 //! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
 //! cargo xtask bench tube [--quick]       channels between threads and between processes beside theirs
-//! cargo xtask crashsim [--schedules N]   a long exploration
-//! cargo xtask mutants [NAME]             planted mistakes: the explorer must find each
+//! cargo xtask crashsim [--seconds N] [--schedules N] [--seed N]
+//!                                        a long exploration, and which places of the source it killed at
+//! cargo xtask mutants [NAME]             planted mistakes: each must be found
+//! cargo xtask mutants [NAME] --sweep     those that the injector is said to find as well, by the injector
+//! cargo xtask mutants --table            who finds which: docs/mutants.md
 //! cargo xtask kill-sweep [ARG...]        SIGKILL at every instruction of every operation
 //! cargo xtask soak [ARG...]              random SIGKILLs while jobs share pools
 //! cargo xtask soak tube [ARG...]         random SIGKILLs of senders and receivers while they share tubes
@@ -17,16 +20,17 @@
 //!
 //! [`stages`] says what `test` is made of, [`lint`] holds the rules, [`run`] starts other programs.
 
+mod explore;
 mod lint;
 mod mutants;
 mod run;
 mod stages;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use run::{Cargo, root, target};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube | crashsim [--schedules N] | mutants | \
+const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube | crashsim [--seconds N] | mutants | \
                      kill-sweep | soak [tube|jobserver] | man";
 
 fn main() -> ExitCode {
@@ -48,8 +52,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["bench", what @ ("pool" | "sync" | "tube"), rest @ ..] => {
             Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
         }
-        ["crashsim"] => crashsim(1_000_000),
-        ["crashsim", "--schedules", n] => crashsim(n.parse().with_context(|| format!("`{n}` is not a number"))?),
+        ["crashsim", rest @ ..] => explore::command(rest),
         ["kill-sweep", rest @ ..] => injector("sweep", if rest.is_empty() { &["--all"] } else { rest }),
         ["soak", "jobserver"] => soak_jobserver("150"),
         ["soak", "jobserver", kills] => soak_jobserver(kills),
@@ -58,21 +61,15 @@ fn dispatch(args: &[&str]) -> Result<()> {
             Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;
             injector("soak", rest)
         }
-        ["mutants"] => mutants::hunt("").map(|all| println!("{all}")),
-        ["mutants", filter] => mutants::hunt(filter).map(|all| println!("{all}")),
+        ["mutants", "--table"] => mutants::table().map(|table| print!("{table}")),
+        ["mutants", "--sweep"] => mutants::hunt("", true).map(|all| println!("{all}")),
+        ["mutants"] => mutants::hunt("", false).map(|all| println!("{all}")),
+        ["mutants", filter] => mutants::hunt(filter, false).map(|all| println!("{all}")),
+        ["mutants", filter, "--sweep"] => mutants::hunt(filter, true).map(|all| println!("{all}")),
         ["man"] => man(),
         [] => bail!("nothing to do\n{USAGE}"),
         other => bail!("`{}` is not known here\n{USAGE}", other.join(" ")),
     }
-}
-
-/// Explores for as long as it takes; the share that `test` runs is smaller.
-fn crashsim(schedules: u64) -> Result<()> {
-    ensure!(schedules > 0, "no schedules explore nothing");
-    Cargo::new("test")
-        .args(["--profile", "explore", "-p", "chappe-sync", "--features", "sim", "--", "--nocapture"])
-        .env("CRASHSIM_SCHEDULES", &schedules.to_string())
-        .run()
 }
 
 fn soak_jobserver(kills: &str) -> Result<()> {

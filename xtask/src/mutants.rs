@@ -1,11 +1,14 @@
-//! Known mistakes, planted one at a time in a copy of the protocols: the explorer, or loom, must find each.
+//! Known mistakes, planted one at a time in a copy of the protocols: each must be found.
 //!
-//! A mutant is a file in `crates/sync/mutants`: a sentence that says what is wrong, the test that must fail, and one or
-//! more changes: the source file, a piece of it as it is, and the same as it must not be.
+//! A mutant is a file in `crates/sync/mutants`: a sentence that says what is wrong, who must find it, and one or more
+//! changes: the source file, a piece of it as it is, and the same as it must not be.
 //!
 //! ```text
 //! Who gives back does not look whether anybody waits.
+//! known: WAITERS flag against the fast path: lost wake
 //! test: crash_pool acquire_and_release
+//! model: pool NO_LOOK
+//! sweep: release, waiters
 //! file: crates/sync/src/permit.rs
 //! ---- old
 //! ...
@@ -14,25 +17,53 @@
 //! ---- end
 //! ```
 //!
-//! A suite whose name begins with `loom_` is built for loom, the others for the explorer. A piece that no longer occurs
-//! exactly once is an error: mutants are kept up with the source. One that does not compile, or whose test fails without
-//! a schedule to replay or the word of loom that it found it, has not been caught.
+//! | line | who finds it | when |
+//! |---|---|---|
+//! | `test: crash_SUITE TEST` | the explorer | `cargo xtask mutants`; with `known:` also in `cargo xtask test` |
+//! | `test: loom_SUITE TEST` | loom | the same |
+//! | `test: chappe/SUITE TEST` | a test of what ships | the same |
+//! | `model: MODEL MISTAKE` | spin, in the protocol's model, where the same mistake is planted | `cargo xtask models` |
+//! | `sweep: WORDS` | the injector, which kills real processes in the operation and scene of that name | `cargo xtask mutants --sweep` |
+//!
+//! `known:` says which race or fault of the field's (or of the papers' own code) it is. A piece that no longer occurs exactly
+//! once is an error: mutants are kept up with the source. One that does not compile, or whose test fails without a schedule
+//! to replay or the word of loom that it found it, has not been caught; of a test of what ships an assertion must fail, or its
+//! watchdog.
+//!
+//! Two lanes work at once, each with a tree and a build of its own.
 
 use crate::run::{Cargo, root, target};
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Instant;
 
-const CRATES: [&str; 4] = ["crates/arena", "crates/crashsim", "crates/plat", "crates/sync"];
+const CRATES: [&str; 6] =
+    ["crates/arena", "crates/crashsim", "crates/plat", "crates/sync", "crates/chappe", "crates/injector"];
+const LANES: usize = 2;
+/// Seconds that a test may take: a mistake in what ships may have it hang.
+const LIMIT: u64 = 240;
+/// What the injector is asked to sweep: every so-manieth instruction, and all that matter.
+const SHARE: &str = "400";
 
 #[derive(Debug, PartialEq, Eq)]
 struct Mutant {
     name: String,
     why: String,
-    suite: String,
-    test: String,
+    known: Option<String>,
+    checkers: Vec<Checker>,
     edits: Vec<Edit>,
+}
+
+/// Who must find it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Checker {
+    Test { suite: String, test: String },
+    Model { model: String, mistake: String },
+    Sweep { words: String },
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -44,9 +75,32 @@ struct Edit {
 
 impl Mutant {
     fn parse(name: &str, text: &str) -> Result<Mutant> {
-        let (why, rest) = text.split_once("test: ").context("no `test:`")?;
-        let (test, mut rest) = rest.split_once('\n').context("nothing after `test:`")?;
-        let (suite, test) = test.split_once(' ').context("`test:` names a suite and a test")?;
+        let at = text.find("file: ").context("no `file:`")?;
+        let (head, mut rest) = text.split_at(at);
+        let (mut why, mut known, mut checkers) = (String::new(), None, Vec::new());
+        for line in head.lines().map(str::trim).filter(|l| !l.is_empty()) {
+            let two = |args: &str| -> Result<(String, String)> {
+                let (a, b) = args.split_once(' ').with_context(|| format!("`{line}` names two things"))?;
+                Ok((a.to_owned(), b.to_owned()))
+            };
+            match line.split_once(": ") {
+                Some(("known", what)) => known = Some(what.to_owned()),
+                Some(("test", args)) => {
+                    let (suite, test) = two(args)?;
+                    checkers.push(Checker::Test { suite, test });
+                }
+                Some(("model", args)) => {
+                    let (model, mistake) = two(args)?;
+                    checkers.push(Checker::Model { model, mistake });
+                }
+                Some(("sweep", words)) => checkers.push(Checker::Sweep { words: words.to_owned() }),
+                _ => {
+                    let space = if why.is_empty() { "" } else { " " };
+                    let _ = write!(why, "{space}{line}");
+                }
+            }
+        }
+        ensure!(checkers.iter().any(|c| matches!(c, Checker::Test { .. })), "no `test:`");
         let mut edits = Vec::new();
         while !rest.trim().is_empty() {
             let edit;
@@ -54,16 +108,37 @@ impl Mutant {
             edits.push(edit);
         }
         ensure!(!edits.is_empty(), "it changes nothing");
-        let [name, why, suite, test] = [name, why.trim(), suite, test].map(str::to_owned);
-        Ok(Mutant { name, why, suite, test, edits })
+        Ok(Mutant { name: name.to_owned(), why, known, checkers, edits })
     }
 
-    /// Whether all it changes is there, once.
+    /// Whether all it changes is there, once, and so is each model's mistake.
     fn fits(&self, tree: &Path) -> Result<()> {
         for edit in &self.edits {
             edit.plant(&fs::read_to_string(tree.join(&edit.file)).with_context(|| edit.file.clone())?)?;
         }
+        for checker in &self.checkers {
+            if let Checker::Model { model, mistake } = checker {
+                let path = root().join(format!("models/{model}.pml"));
+                let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+                ensure!(text.contains(&format!("MISTAKE_{mistake}")), "models/{model}.pml has no MISTAKE_{mistake}");
+            }
+        }
         Ok(())
+    }
+}
+
+impl Checker {
+    /// What the table calls it.
+    fn title(&self) -> String {
+        match self {
+            Checker::Test { suite, test } => match suite.split_once('_') {
+                _ if suite.contains('/') => format!("test `{suite}` {test}"),
+                Some(("loom", _)) => format!("loom `{suite}` {test}"),
+                _ => format!("crashsim `{suite}` {test}"),
+            },
+            Checker::Model { model, mistake } => format!("spin `{model}` {mistake}"),
+            Checker::Sweep { words } => format!("kill sweep `{words}`"),
+        }
     }
 }
 
@@ -87,18 +162,44 @@ impl Edit {
     }
 }
 
-/// Plants each mutant whose name contains `filter`, and demands that its test catches it.
-pub fn hunt(filter: &str) -> Result<String> {
-    catch(all(filter)?, usize::MAX)
+/// Plants each mutant whose name contains `filter`, and demands that each of its tests catches it; with `sweep`, that the
+/// injector does where it is named.
+pub fn hunt(filter: &str, sweep: bool) -> Result<String> {
+    let mutants = all(filter)?;
+    let jobs = jobs(&mutants, |c| match c {
+        Checker::Test { .. } => !sweep,
+        Checker::Sweep { .. } => sweep,
+        Checker::Model { .. } => false,
+    });
+    catch(&mutants, jobs)
 }
 
-/// As [`hunt`], of the first mutant of each suite; that the others still fit their sources is looked at as well.
+/// As [`hunt`], of the mutants that plant a known race or fault; that the others still fit is looked at as well.
 pub fn sample() -> Result<String> {
-    let mut seen = std::collections::BTreeSet::new();
-    let (mut first, rest): (Vec<_>, Vec<_>) = all("")?.into_iter().partition(|m| seen.insert(m.suite.clone()));
-    let count = first.len();
-    first.extend(rest);
-    catch(first, count)
+    let mutants = all("")?;
+    let mut suites = BTreeMap::new();
+    for m in &mutants {
+        for c in &m.checkers {
+            if let Checker::Test { suite, .. } = c {
+                *suites.entry(suite).or_insert(false) |= m.known.is_some();
+            }
+        }
+    }
+    let without: Vec<_> = suites.iter().filter(|(_, has)| !**has).map(|(suite, _)| suite.as_str()).collect();
+    ensure!(without.is_empty(), "no mutant with `known:` tries {}", without.join(", "));
+    let mut jobs = jobs(&mutants, |c| matches!(c, Checker::Test { .. }));
+    jobs.retain(|(m, _)| m.known.is_some());
+    catch(&mutants, jobs)
+}
+
+type Job<'a> = (&'a Mutant, &'a Checker);
+
+/// What is to be tried, those of one build together.
+fn jobs(mutants: &[Mutant], wanted: impl Fn(&Checker) -> bool) -> VecDeque<Job<'_>> {
+    let each = mutants.iter().flat_map(|m| m.checkers.iter().map(move |c| (m, c)));
+    let mut jobs: Vec<Job<'_>> = each.filter(|(_, c)| wanted(c)).collect();
+    jobs.sort_by_key(|(m, c)| (std::mem::discriminant(*c) != std::mem::discriminant(&m.checkers[0]), c.title()));
+    jobs.into()
 }
 
 fn all(filter: &str) -> Result<Vec<Mutant>> {
@@ -116,34 +217,72 @@ fn all(filter: &str) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// All must fit; the first `count` are planted.
-fn catch(mutants: Vec<Mutant>, count: usize) -> Result<String> {
-    let tree = target().join("mutants/tree");
-    copy_house(&tree)?;
-    let stale: Vec<String> =
-        mutants.iter().filter_map(|m| m.fits(&tree).err().map(|e| format!("{}: {e:#}", m.name))).collect();
-    ensure!(stale.is_empty(), "{}", stale.join("\n"));
-    let mut escaped = Vec::new();
-    for mutant in mutants.iter().take(count) {
-        let start = Instant::now();
-        let verdict = caught(mutant, &tree).with_context(|| format!("mutant {}", mutant.name))?;
-        let seconds = start.elapsed().as_secs_f64();
-        println!(
-            "  {:<28}{} {seconds:>5.1} s   {}",
-            mutant.name,
-            if verdict { "caught " } else { "ESCAPED" },
-            mutant.why
-        );
-        if !verdict {
-            escaped.push(mutant.name.as_str());
-        }
+/// The table of all mutants, for people: the known ones first.
+pub fn table() -> Result<String> {
+    let mutants = all("")?;
+    let mut text = String::from(HEAD);
+    let row = |m: &Mutant| {
+        let by: Vec<String> = m.checkers.iter().map(Checker::title).collect();
+        format!("| `{}` | {} | {} |\n", m.name, m.why, by.join("; "))
+    };
+    text += "\n## Known races and faults: planted in each `cargo xtask test`\n\n";
+    text += "| known as | mutant | what it does | caught by |\n|---|---|---|---|\n";
+    let mut known: Vec<_> = mutants.iter().filter_map(|m| Some((m.known.as_deref()?, m))).collect();
+    known.sort_by_key(|(what, _)| *what);
+    for (what, m) in known {
+        let _ = write!(text, "| {what} {}", row(m));
     }
-    ensure!(escaped.is_empty(), "not caught: {}", escaped.join(", "));
-    let caught = count.min(mutants.len());
-    Ok(format!("{caught} mutants caught, of {}", mutants.len()))
+    text +=
+        "\n## All others: planted by `cargo xtask mutants`\n\n| mutant | what it does | caught by |\n|---|---|---|\n";
+    mutants.iter().filter(|m| m.known.is_none()).for_each(|m| text += &row(m));
+    Ok(text)
 }
 
-fn caught(mutant: &Mutant, tree: &Path) -> Result<bool> {
+const HEAD: &str = "\
+# Planted mistakes, and who catches them
+
+Made by `cargo xtask mutants --table`. Each mistake is planted alone, in a copy of the protocols; crashsim is the explorer, a *test* one of
+what ships, spin runs the protocol's model with the same mistake, and the kill sweep kills real processes.
+";
+
+/// All must fit; the jobs are done. Answers how many mutants were caught.
+fn catch(mutants: &[Mutant], jobs: VecDeque<Job<'_>>) -> Result<String> {
+    let trees: Vec<PathBuf> = (0..LANES).map(|lane| target().join(format!("mutants/{lane}/tree"))).collect();
+    for tree in &trees {
+        copy_house(tree)?;
+    }
+    let stale: Vec<String> =
+        mutants.iter().filter_map(|m| m.fits(&trees[0]).err().map(|e| format!("{}: {e:#}", m.name))).collect();
+    ensure!(stale.is_empty(), "{}", stale.join("\n"));
+    let tried: BTreeMap<&str, u32> = jobs.iter().fold(BTreeMap::new(), |mut all, (m, _)| {
+        *all.entry(m.name.as_str()).or_default() += 1;
+        all
+    });
+    ensure!(!tried.is_empty(), "nothing to try: no mutant of these names a checker of that kind");
+    let (jobs, escaped) = (Mutex::new(jobs), Mutex::new(Vec::new()));
+    let lane = |tree: &Path| -> Result<()> {
+        loop {
+            let Some((mutant, checker)) = jobs.lock().expect("no lane panics").pop_front() else { return Ok(()) };
+            let start = Instant::now();
+            let found = caught(mutant, checker, tree).with_context(|| format!("mutant {}", mutant.name))?;
+            let (seconds, verdict) = (start.elapsed().as_secs_f64(), if found { "caught " } else { "ESCAPED" });
+            println!("  {:<34}{verdict} {seconds:>5.1} s   {:<44} {}", mutant.name, checker.title(), mutant.why);
+            if !found {
+                escaped.lock().expect("no lane panics").push(format!("{} by {}", mutant.name, checker.title()));
+            }
+        }
+    };
+    std::thread::scope(|s| {
+        let all: Vec<_> = trees.iter().map(|tree| s.spawn(|| lane(tree))).collect();
+        all.into_iter().try_for_each(|t| t.join().unwrap_or_else(|e| std::panic::resume_unwind(e)))
+    })?;
+    let escaped = escaped.into_inner().expect("no lane panics");
+    ensure!(escaped.is_empty(), "not caught: {}", escaped.join(", "));
+    let twice = tried.values().filter(|n| **n > 1).count();
+    Ok(format!("{} mutants caught, {twice} of them by two, of {}", tried.len(), mutants.len()))
+}
+
+fn caught(mutant: &Mutant, checker: &Checker, tree: &Path) -> Result<bool> {
     let mut sound = Vec::new();
     for edit in &mutant.edits {
         let path = tree.join(&edit.file);
@@ -151,24 +290,51 @@ fn caught(mutant: &Mutant, tree: &Path) -> Result<bool> {
         fs::write(&path, edit.plant(&text)?)?;
         sound.push((path, text));
     }
-    let (feature, found) = if mutant.suite.starts_with("loom_") {
-        ("loom", "found by loom")
-    } else {
-        ("sim", "replay with CRASHSIM_REPLAY")
+    let verdict = match checker {
+        Checker::Test { suite, test } => try_test(tree, suite, test),
+        Checker::Sweep { words } => try_sweep(tree, words),
+        Checker::Model { .. } => bail!("models are run by `cargo xtask models`"),
     };
-    let run = Cargo::new("test")
-        .directory(tree)
-        .args(["--profile", "explore", "-p", "chappe-sync", "--features", feature])
-        .args(["--test", mutant.suite.as_str(), mutant.test.as_str()])
-        .env("CARGO_TARGET_DIR", &target().join("mutants/build").display().to_string())
-        .quiet();
     for (path, text) in sound.into_iter().rev() {
         fs::write(path, text)?;
     }
-    let (passed, text) = run?;
-    ensure!(!text.contains("running 0 tests"), "no test is called `{}`", mutant.test);
-    if !passed && !text.contains(found) {
+    verdict
+}
+
+/// A call of cargo in a lane's tree, with the lane's build.
+fn in_tree(subcommand: &str, tree: &Path) -> Cargo {
+    let build = tree.with_file_name("build").display().to_string();
+    Cargo::within(LIMIT, subcommand).directory(tree).env("CARGO_TARGET_DIR", &build)
+}
+
+fn try_test(tree: &Path, suite: &str, test: &str) -> Result<bool> {
+    let run = in_tree("test", tree);
+    let (run, found): (_, &[&str]) = match suite.split_once('/') {
+        Some((package, suite)) => {
+            (run.args(["-p", package, "--test", suite, test]), &["panicked at", "has been running for over 60 seconds"])
+        }
+        None => {
+            let loom = suite.starts_with("loom_");
+            let feature = if loom { "loom" } else { "sim" };
+            let run = run.args(["--profile", "explore", "-p", "chappe-sync", "--features", feature]);
+            let found = if loom { &["found by loom"] } else { &["replay with CRASHSIM_REPLAY"] };
+            (run.args(["--test", suite, test]), found)
+        }
+    };
+    let (passed, text) = run.quiet()?;
+    ensure!(!text.contains("running 0 tests"), "no test is called `{test}`");
+    if !passed && !found.iter().any(|f| text.contains(f)) {
         bail!("its test failed for another reason:\n{text}");
+    }
+    Ok(!passed)
+}
+
+fn try_sweep(tree: &Path, words: &str) -> Result<bool> {
+    let run = in_tree("run", tree).args(["--profile", "explore", "-p", "chappe-injector", "--"]);
+    let (passed, text) = run.args(["sweep", "--share", SHARE, "--only", words]).quiet()?;
+    // The injector's last row is the sum of what it found.
+    if !passed && !text.contains("in all") {
+        bail!("the sweep failed for another reason:\n{text}");
     }
     Ok(!passed)
 }
@@ -227,12 +393,15 @@ fn write_if_new(to: &Path, bytes: &[u8]) -> Result<()> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "It is wrong.\ntest: suite name\nfile: a.rs\n---- old\none\n---- new\ntwo\n---- end\n";
+    const TEXT: &str = "It is wrong.\nVery.\n\nknown: a race\ntest: suite name\nmodel: m MISTAKE\nsweep: up, waiters\n\
+                        file: a.rs\n---- old\none\n---- new\ntwo\n---- end\n";
 
     #[test]
     fn a_mutant_is_read_and_planted() {
         let m = Mutant::parse("m", TEXT).unwrap();
-        assert_eq!((m.why.as_str(), m.suite.as_str(), m.test.as_str()), ("It is wrong.", "suite", "name"));
+        assert_eq!((m.why.as_str(), m.known.as_deref()), ("It is wrong. Very.", Some("a race")));
+        let titles: Vec<_> = m.checkers.iter().map(Checker::title).collect();
+        assert_eq!(titles, ["crashsim `suite` name", "spin `m` MISTAKE", "kill sweep `up, waiters`"]);
         assert_eq!(m.edits[0].plant("zero\none\nthree\n").unwrap(), "zero\ntwo\nthree\n");
     }
 
@@ -242,5 +411,17 @@ mod tests {
         assert!(m.edits[0].plant("two\n").unwrap_err().to_string().contains("occurs 0 times"));
         assert!(m.edits[0].plant("one\none\n").unwrap_err().to_string().contains("occurs 2 times"));
         assert!(Mutant::parse("m", "no such thing").is_err());
+        assert!(Mutant::parse("m", &TEXT.replace("test: suite name\n", "")).is_err());
+    }
+
+    #[test]
+    fn thirty_known_races_and_faults_are_planted_and_the_table_says_by_whom_each_is_caught() {
+        let known = all("").unwrap().iter().filter(|m| m.known.is_some()).count();
+        assert!(known >= 30, "{known}");
+        let there = fs::read_to_string(root().join("docs/mutants.md")).unwrap();
+        assert!(
+            there == table().unwrap(),
+            "docs/mutants.md is not up to date: `cargo xtask mutants --table > docs/mutants.md`"
+        );
     }
 }

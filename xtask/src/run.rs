@@ -1,6 +1,7 @@
 //! Starting cargo on this workspace.
 
 use anyhow::{Context, Result, bail};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -23,6 +24,14 @@ impl Cargo {
     pub fn new(subcommand: &str) -> Cargo {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.arg(subcommand).current_dir(root());
+        Cargo(command)
+    }
+
+    /// The same, which is ended with all that it started when it has taken so many seconds.
+    pub fn within(seconds: u64, subcommand: &str) -> Cargo {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5".to_owned(), seconds.to_string()]).arg(cargo).arg(subcommand).current_dir(root());
         Cargo(command)
     }
 
@@ -60,6 +69,17 @@ impl Cargo {
             bail!("`{}` ended with {}", self.shown(), out.status);
         }
         Ok(out.stdout)
+    }
+
+    /// Hands each line that it prints to `each`; its errors are shown as they come. Whether it succeeded.
+    pub fn lines(mut self, mut each: impl FnMut(&str)) -> Result<bool> {
+        let shown = format!("cannot start {}", self.shown());
+        let mut child = self.0.stdout(Stdio::piped()).spawn().context(shown)?;
+        let out = child.stdout.take().context("its output is ours")?;
+        for line in BufReader::new(out).lines() {
+            each(&line?);
+        }
+        Ok(child.wait()?.success())
     }
 
     /// Runs it silently; what it wrote, both streams, and whether it succeeded.

@@ -24,6 +24,13 @@
 //!   Any number of recoverers, dead or stopped at any step, give it back once.
 //! - I4: `swept = g` is stored only by the owner of `life`, after all of g's belongings were given back.
 //!   Until then everybody who looks recovers g again.
+//! - I5: who has claimed the life word of an unswept slot first takes the thread id out of `ident`: numbers are used again, and
+//!   its own may be the one that the dead had. Else it would seem to be the dead one, alive, or one that has called exec.
+//! - I6: `kind` is the dead one's until it is swept: whether its process must be gone as well is asked of it, and not of
+//!   who comes next.
+//! - I7: a marked twin is that of the occupant that `ident` named before and names still, with the life word; else it is
+//!   one that is being cleaned. (Who saw all that and is stopped before it marks the life word, while all is swept
+//!   and a thread with the same number joins, would mark that one: thread numbers do not come again so soon.)
 //!
 //! A thread that is not its process's leader and calls exec takes the leader's id before the kernel walks
 //! its words, so its life word would stay unmarked. It owns a second word, `twin`, that names the process.
@@ -129,6 +136,7 @@ impl Map {
                 continue;
             }
             step!("life word claimed, old generation not yet swept");
+            chappe_plat::recovering(|| self.clean(i));
             // SeqCst: before the look at the arena's state, so that a remover who sees the claim sees also what it is for.
             m.kind.store(seat as u32, Ordering::SeqCst);
             // SeqCst: the C library's claim alone is no more than an acquire.
@@ -138,7 +146,6 @@ impl Map {
                 m.life.release();
                 return Err(ArenaError::Removed { name: self.name().into() });
             }
-            self.clean(i);
             // A reaper never calls exec itself, and a thread that exec ends is marked under its own id.
             let leads = process::tid() == process::pid() || seat == Seat::Reaper;
             let twin = !leads && m.twin.try_claim() != Claim::Busy;
@@ -293,6 +300,10 @@ impl Map {
 
     /// Gives back what the dead generation held, then, if nobody else is at it, clears its wait bits.
     pub fn sweep(&'static self, i: u32, generation: u32) {
+        chappe_plat::recovering(|| self.sweep_out(i, generation));
+    }
+
+    fn sweep_out(&'static self, i: u32, generation: u32) {
         (self.hooks.recover)(self, i, generation);
         (self.hooks.stir)(self);
         // SeqCst: the dead may have been burying the arena.
@@ -310,15 +321,20 @@ impl Map {
     /// With the life word ours: makes sure that nothing of the last generation is left.
     fn clean(&'static self, i: u32) {
         let m = self.member(i);
+        // Relaxed: we own the life word, I1.
+        let last = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
+        // Relaxed: as above.
+        let unswept = m.swept.load(Ordering::Relaxed) != last;
+        if unswept {
+            // Release: I5, before the twin is marked.
+            m.ident.store(u64::from(last) << 32, Ordering::Release);
+        }
         // The kernel marks a twin only after an exec: after any other death it still names the dead process. Whoever
         // owned it is gone, since its life word is ours.
         if let Life::Alive(gone) = m.twin.probe() {
             m.twin.mark_dead(gone);
         }
-        // Relaxed: we own the life word, I1.
-        let last = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
-        // Relaxed: as above.
-        if m.swept.load(Ordering::Relaxed) != last {
+        if unswept {
             (self.hooks.recover)(self, i, last);
             (self.hooks.stir)(self);
             self.clear_bits(i);
@@ -344,18 +360,22 @@ impl Map {
     /// there was one.
     pub(crate) fn notice_exec(&self, i: u32) -> bool {
         let m = self.member(i);
-        if m.twin.probe() == Life::Dead
-            && let Life::Alive(tid) = m.life.probe()
-        {
-            // Acquire: the occupant that the twin belonged to.
-            let ident = m.ident.load(Ordering::Acquire);
-            // Acquire: as in `dead`.
-            if ident as u32 == tid && m.swept.load(Ordering::Acquire) != (ident >> 32) as u32 {
-                m.life.mark_dead(tid);
-                return true;
-            }
+        if m.twin.probe() != Life::Dead {
+            return false;
         }
-        false
+        // Acquire: I7, before the twin is looked at: an occupant has claimed it before it says who it is.
+        let ident = m.ident.load(Ordering::Acquire);
+        let (generation, tid) = ((ident >> 32) as u32, ident as u32);
+        let called = m.twin.probe() == Life::Dead
+            // Acquire: as in `dead`.
+            && m.swept.load(Ordering::Acquire) != generation
+            && m.life.probe() == Life::Alive(tid)
+            // Acquire: I5, it is not somebody's who has claimed the slot meanwhile, and whose number is the same.
+            && m.ident.load(Ordering::Acquire) == ident;
+        if called {
+            m.life.mark_dead(tid);
+        }
+        called
     }
 
     /// Tells every reaper that there is something new to watch.

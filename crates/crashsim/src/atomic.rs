@@ -1,11 +1,12 @@
 //! Atomic words whose every operation is a step.
 //!
 //! All operations are sequentially consistent, whatever ordering is asked for: this explorer is about interleaving,
-//! death and sleep; store buffers are loom's business. `compare_exchange_weak` never fails without cause.
+//! death and sleep. A search may have store buffers, as x86 has them (`buffer.rs`); whatever else a weak memory does is
+//! loom's business. `compare_exchange_weak` never fails without cause.
 //! The types have the size, alignment and bytes of the standard ones.
 
 use crate::trace::{CLOCK, Touch};
-use crate::turn::{Mode, me, mode, saw, turn, with};
+use crate::turn::{Mode, buffered, me, mode, saw, turn, turn_in_order, with};
 use std::panic::Location;
 pub use std::sync::atomic::Ordering;
 use std::sync::atomic::{self as real, Ordering::SeqCst};
@@ -52,7 +53,8 @@ macro_rules! word {
             #[inline]
             pub fn load(&self, _order: Ordering) -> $int {
                 turn();
-                let v = self.0.load(SeqCst);
+                let own = if buffered() { with(|e| e.forwarded(me(), self.at(), size_of::<$int>())) } else { None };
+                let v = own.map_or_else(|| self.0.load(SeqCst), |v| v as $int);
                 saw(self.at(), 20, Touch::Read, Location::caller(), |n| {
                     format!("{}: reads {}", n.of(self.at()), n.show(self.at(), v as u64))
                 });
@@ -62,8 +64,16 @@ macro_rules! word {
             /// Writes.
             #[track_caller]
             #[inline]
-            pub fn store(&self, value: $int, _order: Ordering) {
-                self.change("store", Location::caller(), |_| value);
+            pub fn store(&self, value: $int, order: Ordering) {
+                if !buffered() || order == SeqCst {
+                    self.change("store", Location::caller(), |_| value);
+                    return;
+                }
+                turn();
+                with(|e| e.store(me(), self.at(), size_of::<$int>(), value as u64));
+                saw(0, 0, Touch::Write, Location::caller(), |n| {
+                    format!("{}: store {}, which is on its way", n.of(self.at()), n.show(self.at(), value as u64))
+                });
             }
 
             /// Writes, and answers what was there.
@@ -86,7 +96,7 @@ macro_rules! word {
                 _success: Ordering,
                 _failure: Ordering,
             ) -> Result<$int, $int> {
-                turn();
+                turn_in_order();
                 let r = self.0.compare_exchange(current, new, SeqCst, SeqCst);
                 let (code, how) = if r.is_ok() { (21, Touch::Write) } else { (22, Touch::Read) };
                 saw(self.at(), code, how, Location::caller(), |n| {
@@ -167,7 +177,7 @@ macro_rules! word {
 
             #[inline]
             fn change(&self, what: &str, at: &'static Location<'static>, f: impl FnOnce($int) -> $int) -> $int {
-                turn();
+                turn_in_order();
                 let old = self.0.load(SeqCst);
                 let new = f(old);
                 self.0.store(new, SeqCst);
@@ -197,9 +207,26 @@ word!(AtomicI32, AtomicI32, i32, "A 32-bit word with a sign; [`unsigned`] is wha
 word!(AtomicU32, AtomicU32, u32, "A 32-bit word, which a futex can watch.");
 word!(AtomicU64, AtomicU64, u64, "A 64-bit word.");
 
-/// A fence: nothing to do where all is sequentially consistent.
+/// A fence: nothing to do where all is sequentially consistent. With store buffers, the thread's own is emptied by a
+/// sequentially consistent one.
+#[track_caller]
 #[inline]
-pub fn fence(_order: Ordering) {}
+pub fn fence(order: Ordering) {
+    if buffered() && order == SeqCst {
+        turn_in_order();
+        saw(0, 0, Touch::Read, Location::caller(), |_| "fences".to_owned());
+    }
+}
+
+/// The asymmetric fence: a step after which all stores of all threads are visible.
+#[track_caller]
+pub fn fence_others() {
+    turn_in_order();
+    if mode() == Mode::Fibre {
+        with(|e| (0..e.processes.len()).for_each(|p| e.drain_process(p)));
+    }
+    saw(0, 0, Touch::Read, Location::caller(), |_| "fences for others".to_owned());
+}
 
 /// The half of a 64-bit word that a futex can watch: its low 32 bits.
 #[inline]

@@ -15,6 +15,8 @@ use crate::trace::mix;
 const EARLY: u64 = 24;
 /// One in so many decisions interrupts a sleep.
 const SPURIOUS: u64 = 40;
+/// One in so many stores is held.
+const HELD: u64 = 3;
 
 #[derive(Clone, Copy)]
 struct Plan {
@@ -22,9 +24,20 @@ struct Plan {
     victim: u64,
     /// The share of the victim's steps, or of all steps, before it happens: out of 2^16.
     share: u64,
-    /// Counted in the victim's own steps.
-    own: bool,
+    /// What its time is counted in.
+    by: By,
     done: bool,
+}
+
+/// What a planned death waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// So many of all steps.
+    All,
+    /// So many of the victim's own.
+    Own,
+    /// So many that whoever recovers from an earlier death has made in that.
+    Recovery,
 }
 
 pub(crate) struct Chance {
@@ -41,6 +54,8 @@ pub(crate) struct Chance {
     usual: u64,
     /// How many steps each process makes, from experience.
     usual_of: Vec<u32>,
+    /// How many of them in recoveries, at most.
+    usual_recovery: u32,
     steps: u64,
 }
 
@@ -58,6 +73,7 @@ impl Chance {
             plans: Vec::new(),
             usual: 60,
             usual_of: Vec::new(),
+            usual_recovery: 0,
             steps: 0,
         }
     }
@@ -82,12 +98,21 @@ impl Chance {
             if count == 0 {
                 continue;
             }
-            let p = (0..e.processes.len()).filter(|p| mortal(*p)).nth((plan.victim % count) as usize)?;
-            let due = if plan.own {
-                let usual = u64::from(self.usual_of.get(p).copied().unwrap_or(20)) + 2;
-                u64::from(e.processes[p].steps) >= (plan.share * usual) >> 16
-            } else {
-                e.steps >= (plan.share * (self.usual + 2)) >> 16
+            let mut p = (0..e.processes.len()).filter(|p| mortal(*p)).nth((plan.victim % count) as usize)?;
+            let due = match plan.by {
+                By::Own => {
+                    let usual = u64::from(self.usual_of.get(p).copied().unwrap_or(20)) + 2;
+                    u64::from(e.processes[p].steps) >= (plan.share * usual) >> 16
+                }
+                By::All => e.steps >= (plan.share * (self.usual + 2)) >> 16,
+                By::Recovery => {
+                    let long = (plan.share * (u64::from(self.usual_recovery) + 2)) >> 16;
+                    let recoverer =
+                        |p: &usize| mortal(*p) && e.recovers(*p) && u64::from(e.processes[*p].recovery) >= long;
+                    let found = (0..e.processes.len()).find(recoverer);
+                    p = found.unwrap_or(p);
+                    found.is_some()
+                }
             };
             if due {
                 self.plans[i].done = true;
@@ -105,6 +130,7 @@ impl Chance {
             Event::Run(t) | Event::Die(t) => usize::from(t),
             Event::Mark(t) => 64 + usize::from(t),
             Event::Gone(p) => 128 + usize::from(p),
+            Event::Flush(t) => 192 + usize::from(t),
             _ => return 0,
         };
         while self.priorities.len() <= actor {
@@ -138,9 +164,13 @@ impl Strategy for Chance {
         self.plans.clear();
         for (most, stop) in [(self.limits.kills, false), (self.limits.stops, true)] {
             if most > 0 && self.below(8) > 0 {
-                for _ in 0..=self.below(u64::from(most)) {
-                    let own = self.below(4) > 0;
-                    let plan = Plan { stop, victim: self.dice(), share: self.below(1 << 16), own, done: false };
+                for nth in 0..=self.below(u64::from(most)) {
+                    let by = match self.below(4) {
+                        0 => By::All,
+                        1 if nth > 0 => By::Recovery,
+                        _ => By::Own,
+                    };
+                    let plan = Plan { stop, victim: self.dice(), share: self.below(1 << 16), by, done: false };
                     self.plans.push(plan);
                 }
             }
@@ -155,14 +185,15 @@ impl Strategy for Chance {
                 self.usual_of.push(0);
             }
             self.usual_of[p] = self.usual_of[p].max(process.steps);
+            self.usual_recovery = self.usual_recovery.max(process.recovery);
         }
         if let Some(event) = self.planned(e) {
             return event;
         }
         let early = |o: &crate::offer::Offer| o.cost == Cost::Preemption && matches!(o.event, Event::Fire(_));
         let ordinary = |o: &crate::offer::Offer| matches!(o.cost, Cost::Free | Cost::Preemption) && !early(o);
-        for (one_in, of) in [(EARLY, Cost::Preemption), (SPURIOUS, Cost::Spurious)] {
-            let fits = |o: &&crate::offer::Offer| if of == Cost::Spurious { o.cost == of } else { early(o) };
+        for (one_in, of) in [(EARLY, Cost::Preemption), (SPURIOUS, Cost::Spurious), (HELD, Cost::Hold)] {
+            let fits = |o: &&crate::offer::Offer| if of == Cost::Preemption { early(o) } else { o.cost == of };
             let count = e.offers.iter().filter(fits).count() as u64;
             if count > 0 && self.below(one_in) == 0 {
                 let n = self.below(count) as usize;

@@ -4,7 +4,7 @@
 
 use crate::event::Event;
 use crate::offer::Cost;
-use crate::search::Strategy;
+use crate::search::{Part, Strategy};
 use crate::state::Engine;
 use crate::trace::{Mixer, mix};
 use std::collections::HashMap;
@@ -33,12 +33,13 @@ pub(crate) struct Depth {
     tail: bool,
     begun: bool,
     prune: bool,
+    part: Part,
     /// State to the most preemptions that were left in it.
     seen: HashMap<u64, u32, BuildHasherDefault<Mixer>>,
 }
 
 impl Depth {
-    pub fn new(most: u32, prune: bool) -> Depth {
+    pub fn new(most: u32, prune: bool, part: Part) -> Depth {
         Depth {
             bound: 0,
             most,
@@ -49,6 +50,7 @@ impl Depth {
             tail: false,
             begun: false,
             prune,
+            part,
             seen: HashMap::default(),
         }
     }
@@ -108,10 +110,14 @@ impl Strategy for Depth {
             }
             _ => {}
         }
+        // What is divided among the workers is where a schedule leaves the default first.
+        let divided = self.part.of > 1 && self.nodes.iter().all(|n| n.at == 0);
         self.nodes.push(Node { first: self.events.len(), at: 0 });
         self.depth += 1;
-        let within = e.offers.iter().filter(|o| left > 0 || o.cost != Cost::Preemption);
-        self.events.extend(within.map(|o| (o.event, o.cost)));
+        let within = e.offers.iter().filter(|o| left > 0 || o.cost != Cost::Preemption).enumerate();
+        let (part, depth) = (self.part, self.depth);
+        let ours = within.filter(|(n, _)| *n == 0 || !divided || part.has(n + depth));
+        self.events.extend(ours.map(|(_, o)| (o.event, o.cost)));
         default
     }
 }

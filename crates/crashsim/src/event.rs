@@ -30,6 +30,10 @@ pub(crate) enum Event {
     Resume(u8),
     /// A process that waited for the others to be done begins.
     Start(u8),
+    /// The thread's oldest store becomes visible to others.
+    Flush(u8),
+    /// The thread's store waits in its buffer.
+    Hold(u8),
     /// Nothing more happens.
     End,
 }
@@ -47,6 +51,8 @@ impl Event {
             Event::Stop(n) => ('s', n),
             Event::Resume(n) => ('c', n),
             Event::Start(n) => ('b', n),
+            Event::Flush(n) => ('w', n),
+            Event::Hold(n) => ('h', n),
             Event::End => ('e', 0),
         }
     }
@@ -63,6 +69,8 @@ impl Event {
             's' => Event::Stop(n),
             'c' => Event::Resume(n),
             'b' => Event::Start(n),
+            'w' => Event::Flush(n),
+            'h' => Event::Hold(n),
             'e' => Event::End,
             _ => return None,
         })

@@ -6,7 +6,7 @@
 use crate::memory;
 use crate::state::Block;
 use crate::trace::{FILES, Touch};
-use crate::turn::{Mode, block, me, mode, saw, turn, with};
+use crate::turn::{Mode, block, me, mode, saw, turn_in_order, with};
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::Location;
@@ -81,7 +81,7 @@ fn error<T>(code: i32) -> io::Result<T> {
 
 /// Takes a turn, acts on the file system, and notes it.
 fn act<R>(at: &'static Location<'static>, what: impl FnOnce() -> String, then: impl FnOnce(&mut Files) -> R) -> R {
-    turn();
+    turn_in_order();
     let r = with(|e| then(&mut e.files));
     saw(FILES, 70, Touch::Write, at, |_| what());
     r
@@ -106,7 +106,7 @@ pub struct Locked(usize);
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        turn();
+        turn_in_order();
         with(|e| {
             e.files.folders[self.0].locked = None;
             e.unlocked();

@@ -9,7 +9,7 @@
 use crate::atomic::AtomicU32;
 use crate::state::{Block, Woken};
 use crate::trace::{QUEUE, Touch};
-use crate::turn::{Mode, block, me, mode, saw, turn, with};
+use crate::turn::{Mode, block, me, mode, saw, turn_in_order, with};
 use std::panic::Location;
 
 /// Who can sleep on a word.
@@ -77,7 +77,7 @@ fn sleep_on(words: &[(&AtomicU32, u32)], deadline: Option<u64>, scope: Scope, at
     let scope = number(scope);
     with(|e| e.threads[thread].woken = Woken::No);
     for (i, (word, expected)) in words.iter().enumerate() {
-        turn();
+        turn_in_order();
         let found = word.peek();
         saw(place(word), 30, Touch::Read, at, |n| {
             let (name, was) = (n.of(place(word)), n.show(place(word), found.into()));
@@ -121,7 +121,7 @@ fn sleep_on(words: &[(&AtomicU32, u32)], deadline: Option<u64>, scope: Scope, at
 /// Wakes at most `count` sleepers; tells how many.
 #[track_caller]
 pub fn wake(word: &AtomicU32, count: u32, scope: Scope) -> u32 {
-    turn();
+    turn_in_order();
     if mode() == Mode::Outside {
         return 0;
     }

@@ -10,6 +10,7 @@
 //! SIGKILL of a process with several threads: one dies at once, each sibling by an event of its own, before
 //! which it may make further steps (as one in a system call on another processor does).
 
+use crate::coverage;
 use crate::event::{Anchor, Event};
 use crate::report::Fault;
 use crate::state::{Block, Engine, Sleeper, State, Woken};
@@ -55,11 +56,13 @@ impl Engine {
         self.record.push(event);
         self.anchor.turn += 1;
         self.excused = None;
-        if !matches!(event, Event::Run(_)) {
+        if !matches!(event, Event::Run(_) | Event::Hold(_)) {
             self.calm();
         }
-        for p in &mut self.processes {
-            p.dirty = false;
+        if !matches!(event, Event::Flush(_) | Event::Hold(_)) {
+            for p in &mut self.processes {
+                p.dirty = false;
+            }
         }
         match event {
             Event::Run(t) => return self.run(usize::from(t)),
@@ -78,6 +81,7 @@ impl Engine {
             Event::Stop(p) => {
                 let p = usize::from(p);
                 self.counts.stops += 1;
+                self.drain_process(p);
                 self.processes[p].stopped = true;
                 self.trace.befall(self.processes[p].threads[0], 4);
                 self.tell(|e| format!("== {} is stopped", e.processes[p].name));
@@ -92,6 +96,8 @@ impl Engine {
                 self.threads[usize::from(t)].state = State::Ready;
                 self.tell(|e| format!("== all others are done: {} begins", e.title(usize::from(t))));
             }
+            Event::Flush(t) => self.flush(usize::from(t)),
+            Event::Hold(t) => self.hold(usize::from(t)),
             Event::End => {
                 self.ended = true;
                 return Next::End;
@@ -125,6 +131,7 @@ impl Engine {
         thread.steps += 1;
         let p = &mut self.processes[thread.process];
         p.steps += 1;
+        p.recovery += u32::from(thread.recovers > 0);
         p.dirty = true;
         self.anchor = Anchor { thread: t as u8, steps: thread.steps, turn: 0 };
         // A step that touches nothing is a step all the same: the state behind it is another.
@@ -191,6 +198,12 @@ impl Engine {
 
     fn kill(&mut self, p: usize) -> Next {
         self.counts.kills += 1;
+        self.counts.doubles += u64::from(self.recovers(p));
+        for t in &self.processes[p].threads {
+            if !self.threads[*t].over() {
+                coverage::killed(*t, self.threads[*t].recovers > 0);
+            }
+        }
         self.processes[p].killed = true;
         self.processes[p].stopped = false;
         self.tell(|e| format!("== {} is killed", e.processes[p].name));
@@ -247,6 +260,7 @@ impl Engine {
     }
 
     fn mark(&mut self, t: usize) {
+        self.drain(t);
         let (word, only_wake) = self.threads[t].marks.remove(0);
         let tid = self.threads[t].tid;
         let old = peek(word);
@@ -272,11 +286,24 @@ impl Engine {
     }
 
     fn go(&mut self, p: usize) {
+        self.drain_process(p);
         self.processes[p].gone = true;
         let main = self.processes[p].threads[0];
         self.trace.touch(main, PROCESS + p, 12, Touch::Write);
         self.tell(|e| format!("-- {} is gone from the system", e.processes[p].name));
         self.files.release_all(p);
+        for next in 0..self.processes.len() {
+            if self.processes[next].after == Some(p) {
+                self.processes[next].after = None;
+                for t in self.processes[next].threads.clone() {
+                    self.threads[t].state = State::Ready;
+                }
+                self.trace.follow(self.processes[next].threads[0], main);
+                self.tell(|e| {
+                    format!("-- {} begins, with the number of {}", e.processes[next].name, e.processes[p].name)
+                });
+            }
+        }
         for t in 0..self.threads.len() {
             if matches!(self.threads[t].state, State::Blocked(Block::Exit | Block::Lock)) {
                 self.rouse(t, Woken::ByWake);

@@ -31,8 +31,10 @@
 //! decides anything; no lock of the standard library held across a step.
 
 pub mod atomic;
+mod buffer;
 mod chance;
 pub mod clock;
+mod coverage;
 mod depth;
 mod event;
 mod fibre;
@@ -53,10 +55,32 @@ mod trace;
 mod turn;
 mod world;
 
+/// The page for those who use it in another project; its example is run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Page;
+
+pub use coverage::{Coverage, Hits, Site};
 pub use memory::Shared;
 pub use report::{Counts, Fault, Found, Report};
 pub use search::Search;
 pub use world::{Fate, Process, Word, World, backstops, note, reached};
+
+/// Runs what recovers from somebody's death: a kill within counts as a double fault, and searches aim at it. No step.
+pub fn recovering<R>(recovery: impl FnOnce() -> R) -> R {
+    let count = |by: i32| {
+        if turn::mode() == turn::Mode::Fibre {
+            turn::with(|e| {
+                let t = &mut e.threads[turn::me()];
+                t.recovers = t.recovers.saturating_add_signed(by);
+            });
+        }
+    };
+    count(1);
+    let r = recovery();
+    count(-1);
+    r
+}
 
 /// A point between two operations at which a switch or a death is of interest, though nothing is touched.
 #[track_caller]

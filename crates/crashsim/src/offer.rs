@@ -26,6 +26,7 @@ pub(crate) enum Cost {
     Kill,
     Stop,
     Spurious,
+    Hold,
 }
 
 /// An event that can happen next.
@@ -55,6 +56,11 @@ impl Engine {
     /// sleep for ever are excused.
     pub fn offer(&mut self) -> bool {
         self.offers.clear();
+        if let Some(t) = self.undecided {
+            self.push(Event::Flush(t as u8), Cost::Free);
+            self.push(Event::Hold(t as u8), Cost::Hold);
+            return true;
+        }
         let n = self.threads.len();
         for t in 0..n {
             if self.threads[t].doomed && !self.threads[t].over() {
@@ -82,6 +88,11 @@ impl Engine {
         for p in 0..self.processes.len() {
             if self.can_go(p) {
                 self.push(Event::Gone(p as u8), cost);
+            }
+        }
+        for t in 0..n {
+            if !self.threads[t].buffer.is_empty() {
+                self.push(Event::Flush(t as u8), Cost::Free);
             }
         }
         if self.offers.is_empty() {
@@ -193,6 +204,8 @@ impl Engine {
             Event::Kill(p) | Event::Stop(p) => mortal(p),
             Event::Resume(p) => process(p).is_some_and(|p| p.stopped && !p.ended),
             Event::Start(t) => thread(t).is_some_and(|t| t.last && t.state == State::Unborn),
+            Event::Flush(t) => thread(t).is_some_and(|t| !t.buffer.is_empty()),
+            Event::Hold(t) => self.undecided == Some(usize::from(t)),
             Event::End => true,
         }
     }

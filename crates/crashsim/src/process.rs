@@ -1,11 +1,12 @@
 //! Who runs, whether another process is still there, and threads of one's own.
 //!
-//! The dead stay zombies: their number keeps its meaning, their start time can be read, and is never given to
-//! another.
+//! The dead stay zombies: their number keeps its meaning, and their start time can be read. Unless the world has a
+//! successor for one ([`World::successor`](crate::World::successor)): when nothing of the dead is left, that begins with
+//! its number.
 
 use crate::state::{Block, State};
 use crate::trace::{PROCESS, Touch};
-use crate::turn::{Mode, block, embody, me, mode, saw, turn, with};
+use crate::turn::{Mode, block, embody, me, mode, saw, turn_in_order, with};
 use std::io;
 use std::panic::Location;
 
@@ -45,7 +46,7 @@ pub fn namespace() -> u64 {
 
 /// A number that is this process's alone.
 pub fn incarnation() -> u64 {
-    u64::from(pid()) << 32 | 1
+    mine(|p, _| p.born).unwrap_or(1) << 32 | 1
 }
 
 /// The index of the running virtual thread: for what one thread has for itself.
@@ -55,23 +56,28 @@ pub fn thread_index() -> usize {
 
 /// When the process started, or `None` if there never was such a process.
 pub fn start_time(pid: u32) -> Option<u64> {
-    with(|e| e.processes.iter().any(|p| p.pid == pid).then(|| u64::from(pid) * 10 + 7))
+    with(|e| index_in(e, pid).map(|p| e.processes[p].born))
 }
 
 /// What the process is called.
 pub fn name(pid: u32) -> Option<String> {
-    with(|e| e.processes.iter().find(|p| p.pid == pid).map(|p| p.name.clone()))
+    with(|e| index_in(e, pid).map(|p| e.processes[p].name.clone()))
+}
+
+/// Whose number it is: the last one's that has begun with it.
+fn index_in(e: &crate::state::Engine, pid: u32) -> Option<usize> {
+    e.processes.iter().rposition(|p| p.pid == pid && p.after.is_none())
 }
 
 fn index_of(pid: u32) -> Option<usize> {
-    with(|e| e.processes.iter().position(|p| p.pid == pid))
+    with(|e| index_in(e, pid))
 }
 
 /// Whether the process maps a file with this inode.
 #[track_caller]
 pub fn maps_inode(pid: u32, inode: u64) -> bool {
     let Some(p) = index_of(pid) else { return false };
-    turn();
+    turn_in_order();
     let there = with(|e| !e.processes[p].gone && e.files.maps(p, inode));
     saw(PROCESS + p, 60, Touch::Read, Location::caller(), |_| {
         format!("looks whether {pid} maps the arena: {}", if there { "yes" } else { "no" })
@@ -97,7 +103,7 @@ pub fn poll_readable(fds: &[&Exit], timeout_ms: i32) -> Vec<bool> {
     let at = Location::caller();
     let deadline = (timeout_ms >= 0).then(|| crate::clock::now() + timeout_ms.unsigned_abs() as u64 * 1_000_000);
     loop {
-        turn();
+        turn_in_order();
         let ready: Vec<_> = with(|e| fds.iter().map(|f| e.processes[f.0].gone).collect());
         for (fd, gone) in fds.iter().zip(&ready) {
             saw(PROCESS + fd.0, 61, Touch::Read, at, |_| {
@@ -123,7 +129,7 @@ fn with_name(p: usize) -> String {
 /// None; the signature is that of the system's.
 #[track_caller]
 pub fn background(name: &str, body: impl FnOnce() + 'static) -> io::Result<()> {
-    turn();
+    turn_in_order();
     assert!(mode() != Mode::Outside, "threads are started in a world");
     let t = with(|e| {
         let process = e.threads[me()].process;

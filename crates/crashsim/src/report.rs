@@ -1,5 +1,6 @@
 //! What a search found.
 
+use crate::coverage::{self, Coverage};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub struct Counts {
     pub steps: u64,
     /// Processes killed.
     pub kills: u64,
+    /// Those among them that were recovering from another's death: double faults.
+    pub doubles: u64,
     /// Processes stopped.
     pub stops: u64,
     /// Waits that ended by their deadline.
@@ -42,16 +45,20 @@ pub struct Counts {
     pub backstops: u64,
     /// Waits interrupted without a wake.
     pub spurious: u64,
+    /// Stores that were held back.
+    pub held: u64,
 }
 
 impl Counts {
     pub(crate) fn add(&mut self, other: &Counts) {
         self.steps += other.steps;
         self.kills += other.kills;
+        self.doubles += other.doubles;
         self.stops += other.stops;
         self.timeouts += other.timeouts;
         self.backstops += other.backstops;
         self.spurious += other.spurious;
+        self.held += other.held;
     }
 }
 
@@ -82,6 +89,7 @@ pub struct Report {
     pub(crate) longest: u64,
     pub(crate) took: Duration,
     pub(crate) found: Option<Found>,
+    pub(crate) coverage: Coverage,
 }
 
 impl Report {
@@ -123,6 +131,25 @@ impl Report {
         self
     }
 
+    /// The places of the source that it came to, and at which somebody was killed.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    /// Adds what another worker found of the same search.
+    pub(crate) fn join(&mut self, other: Report) {
+        self.schedules += other.schedules;
+        self.complete &= other.complete;
+        self.counts.add(&other.counts);
+        for (outcome, times) in other.outcomes {
+            *self.outcomes.entry(outcome).or_default() += times;
+        }
+        self.longest = self.longest.max(other.longest);
+        self.took = self.took.max(other.took);
+        self.found = self.found.take().or(other.found);
+        coverage::merge(&mut self.coverage, other.coverage);
+    }
+
     /// The failure, if there was one.
     pub fn found(&self) -> Option<&Found> {
         self.found.as_ref()
@@ -162,7 +189,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { steps, kills, stops, timeouts, backstops, spurious } = self.counts;
+        let Counts { steps, kills, doubles, stops, timeouts, backstops, spurious, held } = self.counts;
         let end = match (&self.found, self.skipped, self.complete) {
             (Some(_), ..) => "FAILED",
             (_, true, _) => "skipped: another world is replayed",
@@ -171,12 +198,13 @@ impl fmt::Display for Report {
         };
         write!(
             f,
-            "crashsim {} [{}]: {} schedules, {steps} steps (longest {}), {kills} kills, {stops} stops, {timeouts} time-outs \
-             ({backstops} backstops), {spurious} spurious wakes, {:.1} s: {end}",
+            "crashsim {} [{}]: {} schedules, {steps} steps (longest {}), {kills} kills ({doubles} of recoverers), {stops} stops, \
+             {timeouts} time-outs ({backstops} backstops), {spurious} spurious wakes, {held} held stores, {} sites, {:.1} s: {end}",
             self.name,
             self.how,
             self.schedules,
             self.longest,
+            self.coverage.len(),
             self.took.as_secs_f64()
         )
     }

@@ -8,7 +8,7 @@ use crate::atomic::{AtomicU32, Ordering::SeqCst};
 use crate::futex::{Scope, wait, wake};
 use crate::kernel::{OWNER_DIED, TID_MASK, WATCHED};
 use crate::trace::Touch;
-use crate::turn::{Mode, me, mode, saw, turn, with};
+use crate::turn::{Mode, me, mode, saw, turn_in_order, with};
 use std::panic::Location;
 
 /// How a claim ended.
@@ -37,7 +37,7 @@ fn pending(word: Option<&AtomicU32>) {
 }
 
 fn claim_with(word: &AtomicU32, watched: u32, at: &'static Location<'static>) -> Claim {
-    turn();
+    turn_in_order();
     let old = word.peek();
     let place = word.as_ptr() as usize;
     let tid = with(|e| e.threads.get(me()).map_or(1, |t| t.tid));
@@ -99,7 +99,7 @@ pub fn claim(word: &AtomicU32) -> Claim {
 #[track_caller]
 pub fn release(word: &AtomicU32) {
     let at = Location::caller();
-    turn();
+    turn_in_order();
     let old = word.peek();
     let place = word.as_ptr() as usize;
     let tid = with(|e| e.threads.get(me()).map_or(1, |t| t.tid));

@@ -9,7 +9,7 @@ use crate::state::{Engine, Limits};
 use crate::sweep::Sweep;
 use crate::turn::play;
 use crate::world::World;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Chooses among what can happen.
 pub(crate) trait Strategy {
@@ -26,6 +26,20 @@ pub(crate) trait Strategy {
     /// Whether states must be numbered.
     fn wants_trace(&self) -> bool {
         false
+    }
+}
+
+/// Which part of a search a thread takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub which: u32,
+    pub of: u32,
+}
+
+impl Part {
+    /// Whether this part has the so-manieth of what is divided.
+    pub fn has(self, number: usize) -> bool {
+        number % self.of as usize == self.which as usize
     }
 }
 
@@ -62,6 +76,14 @@ pub struct Search {
     limits: Limits,
     schedules: u64,
     seed: u64,
+    /// A sweep takes every so-manieth first kill.
+    share: u32,
+    /// Kills after the first hit those only who recover from one.
+    doubles: bool,
+    /// Threads that search.
+    workers: u32,
+    /// Goes on for so long, however many schedules that are.
+    time: Option<Duration>,
     /// Whether states that were seen are left out: only for the test that this leaves out no outcome.
     prune: bool,
 }
@@ -69,8 +91,19 @@ pub struct Search {
 impl Search {
     fn new(name: &str, how: How, schedules: u64) -> Search {
         assert!(!name.is_empty() && !name.contains([':', ',']), "a search's name goes into its tokens");
-        let limits = Limits { kills: 0, stops: 0, resume: false, spurious: 0, steps: 20_000, backstops: 0 };
-        Search { name: name.to_owned(), how, limits, schedules, seed: 1, prune: true }
+        let limits = Limits { kills: 0, stops: 0, resume: false, spurious: 0, holds: 0, steps: 20_000, backstops: 0 };
+        Search {
+            name: name.to_owned(),
+            how,
+            limits,
+            schedules,
+            seed: 1,
+            share: 1,
+            doubles: false,
+            workers: 1,
+            time: None,
+            prune: true,
+        }
     }
 
     /// All schedules with at most so many preemptions, fewest first, each state once.
@@ -118,6 +151,33 @@ impl Search {
         self
     }
 
+    /// Kills after a schedule's first hit processes only while they recover from a death ([`recovering`](crate::recovering)).
+    /// With [`Search::sweep`] and two kills: for each first kill, the recoverer's death at each of its steps; with
+    /// three, its recoverer's as well.
+    pub fn of_recoverers(mut self) -> Search {
+        self.doubles = true;
+        self
+    }
+
+    /// A sweep takes every `share`-th first kill or stop only, other ones in each order; what comes after it is taken whole.
+    pub fn share(mut self, share: u32) -> Search {
+        self.share = share.max(1);
+        self
+    }
+
+    /// Plain stores go through store buffers, as x86 has them, and so many of them in one schedule may wait there for as
+    /// long as the explorer likes (see the head of `buffer.rs`). Not for sweeps, which never hold one.
+    pub fn store_buffers(mut self, holds: u32) -> Search {
+        self.limits.holds = holds;
+        self
+    }
+
+    /// So many threads of the system share the search: each takes a part of the orders of events, or throws dice of its own.
+    pub fn workers(mut self, workers: u32) -> Search {
+        self.workers = workers.max(1);
+        self
+    }
+
     /// Stop after so many schedules.
     pub fn schedules(mut self, schedules: u64) -> Search {
         self.schedules = schedules;
@@ -133,8 +193,9 @@ impl Search {
     /// Searches the world that `world` builds.
     ///
     /// `CRASHSIM_REPLAY` replays the schedule of a token instead, and tells it, if it is of this search;
-    /// `CRASHSIM_SCHEDULES` is another limit of schedules; `CRASHSIM_SEED` other dice; `CRASHSIM_STORY=short` leaves
-    /// steps that changed nothing out of stories.
+    /// `CRASHSIM_SCHEDULES` is another limit of schedules; `CRASHSIM_SECONDS` one of time in its place; `CRASHSIM_SHARE` another share of sweeps; `CRASHSIM_SEED` other
+    /// dice; `CRASHSIM_WORKERS` how many threads search; `CRASHSIM_STORY=short` leaves steps that changed nothing out of
+    /// stories; into the directory `CRASHSIM_COVERAGE` each search writes which places of the source it came to.
     ///
     /// # Panics
     /// When the environment's variables cannot be read.
@@ -147,11 +208,26 @@ impl Search {
         if let Some(n) = number("CRASHSIM_SCHEDULES") {
             search.schedules = n.max(1);
         }
+        if let Some(n) = number("CRASHSIM_SECONDS") {
+            search.time = Some(Duration::from_secs(n));
+            search.schedules = u64::MAX;
+        }
         if let Some(n) = number("CRASHSIM_SEED") {
             search.seed = n;
         }
+        if let Some(n) = number("CRASHSIM_SHARE") {
+            search.share = n.clamp(1, 1 << 20) as u32;
+        }
+        if let Some(n) = number("CRASHSIM_WORKERS") {
+            search.workers = n.clamp(1, 64) as u32;
+        }
         let replay = std::env::var("CRASHSIM_REPLAY").ok();
-        search.run_with(world, replay.as_deref())
+        let report = search.run_with(world, replay.as_deref());
+        if let Some(directory) = std::env::var_os("CRASHSIM_COVERAGE").filter(|_| !report.replayed && !report.skipped) {
+            let written = crate::coverage::write(directory.as_ref(), &search.name, &report.coverage);
+            written.unwrap_or_else(|e| panic!("CRASHSIM_COVERAGE={}: {e}", directory.display()));
+        }
+        report
     }
 
     /// Replays one token, whatever the environment says.
@@ -161,24 +237,43 @@ impl Search {
 
     fn run_with(&self, world: impl Fn(&World) + Sync, replay: Option<&str>) -> Report {
         let world: &(dyn Fn(&World) + Sync) = &world;
-        // A thread of its own: its thread-locals are fresh, and die with it.
+        let workers = if replay.is_some() { 1 } else { self.workers };
+        // Threads of its own: their thread-locals are fresh, and die with them.
         std::thread::scope(|s| {
-            let handle =
-                std::thread::Builder::new().name(self.name.clone()).spawn_scoped(s, || self.drive(world, replay));
-            handle.expect("a thread").join().unwrap_or_else(|e| std::panic::resume_unwind(e))
+            let all: Vec<_> = (0..workers)
+                .map(|which| {
+                    let named = std::thread::Builder::new().name(self.name.clone());
+                    let part = Part { which, of: workers };
+                    named.spawn_scoped(s, move || self.drive(world, replay, part)).expect("a thread")
+                })
+                .collect();
+            let ended = |t: std::thread::ScopedJoinHandle<'_, Report>| {
+                t.join().unwrap_or_else(|e| std::panic::resume_unwind(e))
+            };
+            all.into_iter().map(ended).reduce(|mut sum, next| {
+                sum.join(next);
+                sum
+            })
         })
+        .expect("one worker at least")
     }
 
     fn report(&self) -> Report {
-        let Limits { kills, stops, resume, spurious, .. } = self.limits;
+        let Limits { kills, stops, resume, spurious, holds, .. } = self.limits;
         let how = match self.how {
             How::Depth { preemptions } => format!("depth first, {preemptions} preemptions"),
             How::Priorities { changes } => format!("priorities, {changes} changes"),
             How::Uniform => "uniform".to_owned(),
+            How::Sweep { .. } if self.share > 1 => format!("sweep, 1 in {}", self.share),
             How::Sweep { .. } => "sweep".to_owned(),
         };
         let mut how = format!("{how}, {kills} kills, {stops} stops");
-        for (on, text) in [(resume, ", resumed"), (spurious > 0, ", spurious wakes")] {
+        for (on, text) in [
+            (resume, ", resumed"),
+            (spurious > 0, ", spurious wakes"),
+            (holds > 0, ", store buffers"),
+            (self.doubles, ", of recoverers"),
+        ] {
             if on {
                 how += text;
             }
@@ -195,10 +290,11 @@ impl Search {
             longest: 0,
             took: Default::default(),
             found: None,
+            coverage: Default::default(),
         }
     }
 
-    fn drive(&self, world: &dyn Fn(&World), replay: Option<&str>) -> Report {
+    fn drive(&self, world: &dyn Fn(&World), replay: Option<&str>, part: Part) -> Report {
         let mut report = self.report();
         let began = Instant::now();
         if let Some(token) = replay {
@@ -214,12 +310,15 @@ impl Search {
             return report;
         }
         let mut strategy: Option<Box<dyn Strategy>> = Some(match self.how {
-            How::Depth { preemptions } => Box::new(Depth::new(preemptions, self.prune)),
-            How::Priorities { changes } => Box::new(Chance::new(Some(changes), self.limits, self.dice())),
-            How::Uniform => Box::new(Chance::new(None, self.limits, self.dice())),
-            How::Sweep { orders } => Box::new(Sweep::new(orders)),
+            How::Depth { preemptions } => Box::new(Depth::new(preemptions, self.prune, part)),
+            How::Priorities { changes } => Box::new(Chance::new(Some(changes), self.limits, self.dice(part))),
+            How::Uniform => Box::new(Chance::new(None, self.limits, self.dice(part))),
+            How::Sweep { orders } => Box::new(Sweep::new(orders, self.share, self.doubles, part)),
         });
-        while report.schedules < self.schedules {
+        while report.schedules < self.schedules.div_ceil(part.of.into()) {
+            if self.time.is_some_and(|most| report.schedules.is_multiple_of(64) && began.elapsed() > most) {
+                break;
+            }
             if !strategy.as_mut().expect("given back by play").begin() {
                 report.complete = true;
                 break;
@@ -242,12 +341,14 @@ impl Search {
                 break;
             }
         }
+        report.coverage = crate::coverage::take();
         report.took = began.elapsed();
         report
     }
 
-    fn dice(&self) -> u64 {
-        self.name.bytes().fold(self.seed, |h, b| crate::trace::mix(h, b.into()))
+    fn dice(&self, part: Part) -> u64 {
+        let seed = if part.which == 0 { self.seed } else { crate::trace::mix(self.seed, part.which.into()) };
+        self.name.bytes().fold(seed, |h, b| crate::trace::mix(h, b.into()))
     }
 }
 

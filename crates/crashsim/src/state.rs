@@ -2,12 +2,14 @@
 //!
 //! What can happen next is in `offer.rs`, what then happens in `kernel.rs`.
 
+use crate::buffer::Stored;
 use crate::event::{Anchor, Event};
 use crate::files::Files;
 use crate::offer::Offer;
 use crate::report::{Counts, Failure, Fault};
 use crate::story::{Names, Story};
 use crate::trace::Trace;
+use std::collections::VecDeque;
 
 /// A wait of at least this long counts as a backstop: nothing should depend on its coming to an end.
 pub(crate) const BACKSTOP_NS: u64 = 900_000_000;
@@ -77,6 +79,10 @@ pub(crate) struct Thread {
     pub marks: Vec<(usize, bool)>,
     /// Called when it dies.
     pub on_death: Vec<Box<dyn FnOnce()>>,
+    /// Stores that only it sees, oldest first.
+    pub buffer: VecDeque<Stored>,
+    /// How many recoveries of others' deaths it is in the middle of.
+    pub recovers: u32,
 }
 
 impl Thread {
@@ -88,6 +94,10 @@ impl Thread {
 pub(crate) struct Process {
     pub name: String,
     pub pid: u32,
+    /// When it started: no two processes have this in common.
+    pub born: u64,
+    /// It begins when this one is gone, and has its number.
+    pub after: Option<usize>,
     pub threads: Vec<usize>,
     pub immortal: bool,
     pub killed: bool,
@@ -99,6 +109,8 @@ pub(crate) struct Process {
     /// Something about it has changed since the last decision: killing it now differs from killing it then.
     pub dirty: bool,
     pub steps: u32,
+    /// Steps that it made while it recovered from another's death.
+    pub recovery: u32,
 }
 
 /// One place in the queue of a futex.
@@ -116,6 +128,8 @@ pub(crate) struct Limits {
     pub stops: u32,
     pub resume: bool,
     pub spurious: u32,
+    /// Stores held back: none, and there are no store buffers.
+    pub holds: u32,
     pub steps: u64,
     pub backstops: u32,
 }
@@ -138,6 +152,8 @@ pub(crate) struct Engine {
     pub yielded: u64,
     /// Threads that have spun since anything was changed.
     pub spun: u64,
+    /// This thread's store has just gone into its empty buffer: does it stay there?
+    pub undecided: Option<usize>,
     /// By how much time passes when everybody only spins.
     pub tick: u64,
     /// Short waits of daemons that were let expire since the others were done.
@@ -167,11 +183,12 @@ impl Engine {
             files: Files::default(),
             cur: 0,
             anchor: Anchor::default(),
-            limits: Limits { kills: 0, stops: 0, resume: false, spurious: 0, steps: 0, backstops: 0 },
+            limits: Limits { kills: 0, stops: 0, resume: false, spurious: 0, holds: 0, steps: 0, backstops: 0 },
             steps: 0,
             run: 0,
             yielded: 0,
             spun: 0,
+            undecided: None,
             tick: 0,
             idle_jumps: 0,
             excused: None,
@@ -202,6 +219,7 @@ impl Engine {
         self.run = 0;
         self.yielded = 0;
         self.spun = 0;
+        self.undecided = None;
         self.tick = 0;
         self.idle_jumps = 0;
         self.excused = None;
@@ -227,6 +245,8 @@ impl Engine {
         self.processes.push(Process {
             name: name.to_owned(),
             pid: 1000 * (index as u32 + 1),
+            born: 10_000 * (index as u64 + 1) + 7,
+            after: None,
             threads: Vec::new(),
             immortal: false,
             killed: false,
@@ -235,6 +255,7 @@ impl Engine {
             gone: false,
             dirty: true,
             steps: 0,
+            recovery: 0,
         });
         self.add_thread(index, "main");
         index
@@ -264,6 +285,8 @@ impl Engine {
             doomed: p.killed,
             marks: Vec::new(),
             on_death: Vec::new(),
+            buffer: VecDeque::new(),
+            recovers: 0,
         });
         index
     }
@@ -271,6 +294,11 @@ impl Engine {
     /// Whether a thread can make a step if it is let.
     pub fn runnable(&self, t: usize) -> bool {
         self.threads[t].state == State::Ready && !self.processes[self.threads[t].process].stopped
+    }
+
+    /// Whether a process is in the middle of recovering from another's death.
+    pub fn recovers(&self, p: usize) -> bool {
+        self.processes[p].threads.iter().any(|t| self.threads[*t].recovers > 0 && !self.threads[*t].over())
     }
 
     /// What to call a thread in a story.

@@ -1,9 +1,9 @@
 //! The deterministic sweep: in each of a few plain orders, a kill or stop of each process at each state it comes to;
-//! with several, all combinations.
+//! with several, all combinations. Where later ones are to hit recoverers only, all combinations with these: double faults.
 
 use crate::event::Event;
 use crate::offer::Cost;
-use crate::search::Strategy;
+use crate::search::{Part, Strategy};
 use crate::state::Engine;
 
 /// The plain orders.
@@ -25,6 +25,11 @@ const ORDERS: [Order; 5] = [Order::Default, Order::KernelFirst, Order::Backwards
 
 pub(crate) struct Sweep {
     orders: usize,
+    /// Every so-manieth first kill is taken.
+    share: u32,
+    /// Later ones hit only who recovers.
+    doubles: bool,
+    part: Part,
     order: usize,
     begun: bool,
     /// Which of the kills and stops offered in the schedule happen: their numbers, rising.
@@ -36,23 +41,31 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    pub fn new(orders: u32) -> Sweep {
-        Sweep { orders: orders as usize, order: 0, begun: false, plan: Vec::new(), offered: 0, done: 0 }
+    pub fn new(orders: u32, share: u32, doubles: bool, part: Part) -> Sweep {
+        let (orders, plan) = (orders as usize, Vec::new());
+        Sweep { orders, share, doubles, part, order: 0, begun: false, plan, offered: 0, done: 0 }
+    }
+
+    /// The first of all kills: another one in each order, so that a share misses none in all of them.
+    fn first(&self) -> u32 {
+        self.order as u32 % self.share + self.share * self.part.which
     }
 
     fn next_plan(&mut self) -> bool {
-        if self.done == self.plan.len() && self.offered > self.plan.last().map_or(0, |l| l + 1) {
+        let next = self.plan.last().map_or(self.first(), |l| l + 1);
+        if self.done == self.plan.len() && self.offered > next {
             // All of it happened, and something was offered after it: one more.
-            self.plan.push(self.plan.last().map_or(0, |l| l + 1));
+            self.plan.push(next);
             return true;
         }
         if self.done < self.plan.len() {
             // The last one was never offered.
             self.plan.pop();
         }
+        let by = if self.plan.len() == 1 { self.share * self.part.of } else { 1 };
         match self.plan.last_mut() {
             Some(last) => {
-                *last += 1;
+                *last += by;
                 true
             }
             None => false,
@@ -73,6 +86,10 @@ impl Strategy for Sweep {
 
     fn choose(&mut self, e: &mut Engine) -> Event {
         for o in e.offers.iter().filter(|o| matches!(o.cost, Cost::Kill | Cost::Stop)) {
+            let aside = |p: u8| self.doubles && self.done > 0 && !e.recovers(p.into());
+            if matches!(o.event, Event::Kill(p) | Event::Stop(p) if aside(p)) {
+                continue;
+            }
             if self.plan.get(self.done) == Some(&self.offered) {
                 self.done += 1;
                 self.offered += 1;

@@ -120,6 +120,30 @@ impl Trace {
     pub fn sum(&self) -> u64 {
         self.sum
     }
+
+    /// What stands for a thread.
+    pub fn number(&mut self, thread: usize) -> u64 {
+        if self.on { *self.thread_mut(thread) } else { 0 }
+    }
+
+    /// A store of the thread waits in its buffer.
+    pub fn keep(&mut self, thread: usize, key: usize, number: u64) {
+        if self.on {
+            self.sum ^= mix(mix(thread as u64, key as u64), number);
+        }
+    }
+
+    /// It arrives.
+    pub fn arrive(&mut self, thread: usize, key: usize, number: u64) {
+        if self.on {
+            self.sum ^= mix(mix(thread as u64, key as u64), number);
+            let key = key & !7;
+            let seen = self.words.get(&key).copied().unwrap_or(0);
+            let new = mix(mix(number, seen), 20);
+            self.words.insert(key, new);
+            self.sum ^= mix(key as u64, seen) ^ mix(key as u64, new);
+        }
+    }
 }
 
 #[cfg(test)]

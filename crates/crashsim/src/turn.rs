@@ -4,6 +4,7 @@
 //! search decides what happens next, on the stack of whoever asks. If it is the asker's own step, it goes on without
 //! any switch; else it suspends itself, and the loop in [`play`] resumes whose turn it is.
 
+use crate::coverage;
 use crate::fibre::{Fibre, suspend};
 use crate::kernel::Next;
 use crate::memory;
@@ -51,6 +52,7 @@ thread_local! {
     static INVARIANTS: RefCell<Rc<Invariants>> = RefCell::new(Rc::new(Vec::new()));
     static CHECKED: Cell<bool> = const { Cell::new(false) };
     static WATCHED: Cell<bool> = const { Cell::new(false) };
+    static BUFFERED: Cell<bool> = const { Cell::new(false) };
     static PROGRESS: Cell<bool> = const { Cell::new(false) };
     static MODE: Cell<Mode> = const { Cell::new(Mode::Outside) };
     static ME: Cell<usize> = const { Cell::new(0) };
@@ -100,6 +102,22 @@ pub(crate) fn turn() {
     }
 }
 
+/// As [`turn`], for what the processor makes only when its thread's earlier stores are visible: locked operations,
+/// fences, system calls.
+#[inline]
+pub(crate) fn turn_in_order() {
+    turn();
+    if buffered() {
+        with(|e| e.drain(me()));
+    }
+}
+
+/// Whether the stores of virtual threads go through buffers here.
+#[inline]
+pub(crate) fn buffered() -> bool {
+    BUFFERED.get() && MODE.get() == Mode::Fibre
+}
+
 fn pass() {
     let me = ME.get();
     let next = decide();
@@ -123,6 +141,7 @@ pub(crate) fn block(on: Block, words: &[usize], deadline: Option<u64>, why: &str
     if MODE.get() == Mode::Fibre {
         let me = ME.get();
         with(|e| {
+            e.drain(me);
             let backstop = e.is_backstop(deadline);
             let t = &mut e.threads[me];
             t.state = State::Blocked(on);
@@ -150,6 +169,9 @@ pub(crate) fn saw(
 ) {
     if how == Touch::Write {
         PROGRESS.set(true);
+    }
+    if MODE.get() == Mode::Fibre {
+        coverage::step(ME.get(), at);
     }
     if WATCHED.get() && MODE.get() == Mode::Fibre {
         let me = ME.get();
@@ -308,6 +330,8 @@ pub(crate) fn play(
 ) -> Played {
     catch_panics();
     memory::reset();
+    coverage::begin();
+    BUFFERED.set(limits.holds > 0);
     let wants_trace = strategy.as_ref().is_some_and(|s| s.wants_trace());
     STRATEGY.set(strategy.take());
     CALLS.set(Calls::default());

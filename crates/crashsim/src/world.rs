@@ -34,6 +34,20 @@ impl World {
         Process(with(|e| e.add_process(name)), PhantomData)
     }
 
+    /// A process that begins once nothing of `dead` is left, and has its number: what looks for the dead by number finds
+    /// it. Where `dead` stays, it never begins.
+    pub fn successor(&self, name: &str, dead: Process) -> Process {
+        let p = self.prepare(name);
+        with(|e| {
+            let pid = e.processes[dead.0].pid;
+            e.processes[p.0].pid = pid;
+            e.processes[p.0].after = Some(dead.0);
+            let main = e.processes[p.0].threads[0];
+            e.threads[main].tid = pid;
+        });
+        p
+    }
+
     /// Puts a value where all processes of this schedule can reach it.
     pub fn share<T: 'static>(&self, value: T) -> Shared<T> {
         memory::share(value)
@@ -128,9 +142,9 @@ impl Process {
         let main = self.main();
         embody(main, Box::new(body));
         with(|e| {
-            let t = &mut e.threads[main];
-            if !t.last {
-                t.state = State::Ready;
+            let waits = e.threads[main].last || e.processes[self.0].after.is_some();
+            if !waits {
+                e.threads[main].state = State::Ready;
             }
         });
         self
@@ -155,7 +169,9 @@ impl Process {
         let t = with(|e| {
             let t = e.add_thread(self.0, name);
             e.threads[t].daemon = daemon;
-            e.threads[t].state = State::Ready;
+            if e.processes[self.0].after.is_none() {
+                e.threads[t].state = State::Ready;
+            }
             t
         });
         embody(t, Box::new(body));

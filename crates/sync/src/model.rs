@@ -268,7 +268,19 @@ impl Actor {
     /// # Errors
     /// As [`Map::join`].
     pub fn join(map: &'static Map, label: &str) -> Result<Actor, ArenaError> {
-        let joined = map.join(Seat::Thread, label)?;
+        Actor::join_as(map, Seat::Thread, label)
+    }
+
+    /// Joins on behalf of the whole process: the calling thread is its custodian, and others act for it.
+    ///
+    /// # Errors
+    /// As [`Map::join`].
+    pub fn join_for_process(map: &'static Map, label: &str) -> Result<Actor, ArenaError> {
+        Actor::join_as(map, Seat::Process, label)
+    }
+
+    fn join_as(map: &'static Map, seat: Seat, label: &str) -> Result<Actor, ArenaError> {
+        let joined = map.join(seat, label)?;
         let main = Party { map, member: joined.index, generation: joined.generation };
         Ok(Actor { who: Parties { main, private: None }, joined })
     }

@@ -277,7 +277,8 @@ fn explored(name: &str, shape: Shape, processes: Processes<'_>, also: &[&str]) {
     let all = [
         Search::depth(&format!("{name}_schedules"), 2).schedules(1_000),
         Search::sweep(&format!("{name}_sweep")).kills(1),
-        Search::sweep(&format!("{name}_sweep2")).kills(2).schedules(1_000),
+        crash::doubles(name, 1_000),
+        crash::buffers(name, 500),
         Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(1_000),
         Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(1_000),
         Search::uniform(&format!("{name}_dice")).kills(2).schedules(1_000),
@@ -583,7 +584,8 @@ fn made_and_removed(world: &World) {
 fn who_dies_while_it_makes_or_removes_one_leaves_nothing() {
     for search in [
         Search::sweep("made_sweep").kills(1),
-        Search::sweep("made_sweep2").kills(2).schedules(10_000),
+        crash::doubles("made", 10_000),
+        crash::buffers("made", 2_000),
         Search::depth("made_depth", 2).kills(1).schedules(10_000),
         Search::priorities("made_pct", 4).kills(1).schedules(10_000),
     ] {

@@ -199,6 +199,7 @@ fn searched(name: &str, preemptions: u32, world: impl Fn(&World) + Sync, outcome
     let violent = [
         Search::sweep(&called("sweep")).kills(1),
         Search::sweep(&called("sweep2")).kills(2).schedules(10_000),
+        Search::uniform(&called("kill_buffers")).kills(1).store_buffers(3).schedules(3_000),
         Search::depth(&called("kill"), 2).kills(1).schedules(30_000),
         Search::priorities(&called("kill_pct"), 4).kills(2).schedules(5_000),
         Search::uniform(&called("kill_dice")).kills(2).spurious(1).schedules(5_000),

@@ -216,6 +216,7 @@ fn its_histories_are_those_of_a_queue() {
             Search::priorities(&name("pct"), 7).schedules(15_000),
             Search::priorities(&name("stop"), 4).stops(2).schedules(10_000),
             Search::priorities(&name("kill"), 4).kills(2).schedules(10_000),
+            Search::uniform(&name("buffers")).kills(1).store_buffers(4).schedules(5_000),
         ] {
             search.run(|world: &World| play(world, plan)).assert_clean();
         }

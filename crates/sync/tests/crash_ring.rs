@@ -184,6 +184,7 @@ fn explored(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
         Search::sweep(&format!("{name}_stop")).stops(1),
         Search::depth(&format!("{name}_stop_depth"), 2).stops(1).schedules(60_000),
         Search::priorities(&format!("{name}_stop_pct"), 4).stops(2).schedules(30_000),
+        Search::uniform(&format!("{name}_buffers")).store_buffers(4).schedules(10_000),
     ]
     .map(|search| search.run(&world));
     for report in &all {

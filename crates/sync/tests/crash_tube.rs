@@ -160,6 +160,7 @@ fn explored_as(name: &str, make: [&(dyn Fn(&Stage) -> TubeAt + Sync); 2], thread
         Search::sweep(&format!("{name}_stop")).stops(1).resume(),
         Search::depth(&format!("{name}_stop_depth"), 2).stops(1).resume().schedules(10_000),
         Search::priorities(&format!("{name}_pct"), 4).stops(1).resume().schedules(10_000),
+        Search::uniform(&format!("{name}_buffers")).store_buffers(4).spurious(1).schedules(4_000),
     ]
     .map(|search| search.run(world));
     for report in &all {

@@ -23,3 +23,8 @@ pub mod thread;
 
 #[inline(always)]
 pub(crate) fn step_point(_what: &'static str) {}
+
+#[inline(always)]
+pub(crate) fn recovering<R>(recovery: impl FnOnce() -> R) -> R {
+    recovery()
+}

@@ -206,19 +206,30 @@ pub fn sleep(ns: u64) {
     while futex::wait(&word, 0, Some(clock::now() + ns), Scope::Private) != Wait::TimedOut {}
 }
 
-/// Several searches of one world: a kill at each step (and two), the schedules around a kill, random ones.
+/// Double faults: for a share of first kills, the recoverer's death at each of its steps; all of them in a long run.
+pub fn doubles(name: &str, schedules: u64) -> Search {
+    Search::sweep(&format!("{name}_doubles")).kills(2).of_recoverers().share(8).schedules(schedules)
+}
+
+/// Random schedules with x86's store buffers.
+pub fn buffers(name: &str, schedules: u64) -> Search {
+    Search::uniform(&format!("{name}_buffers")).kills(1).store_buffers(4).schedules(schedules)
+}
+
+/// Several searches of one world: a kill at each step, and of recoverers, the schedules around a kill, random ones.
 pub fn searched(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
     searched_in(10_000, name, world, outcomes);
 }
 
 /// As [`searched`], each search but the first with at most so many schedules.
 pub fn searched_in(schedules: u64, name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
-    let all: [Report; 5] = [
+    let all: [Report; 6] = [
         Search::sweep(&format!("{name}_sweep")).kills(1).run(&world),
-        Search::sweep(&format!("{name}_sweep2")).kills(2).schedules(schedules).run(&world),
+        doubles(name, schedules).run(&world),
         Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(schedules).run(&world),
         Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(schedules).run(&world),
-        Search::uniform(&format!("{name}_dice")).kills(2).schedules(schedules / 2).run(&world),
+        Search::uniform(&format!("{name}_dice")).kills(2).spurious(1).schedules(schedules / 2).run(&world),
+        buffers(name, schedules / 4).run(&world),
     ];
     for report in &all {
         report.assert_clean();

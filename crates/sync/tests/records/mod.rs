@@ -138,7 +138,7 @@ impl Stage {
                 let stage = *self;
                 p.daemon(&format!("of {me}"), move || {
                     robust::claim(&stage.lives[i][usize::from(me)]);
-                    stage.ring.recover(me, || true);
+                    chappe_plat::recovering(|| stage.ring.recover(me, || true));
                     process::linger();
                 });
             }
@@ -354,6 +354,7 @@ pub fn explored(name: &str, way: &Way, world: impl Fn(&World) + Sync, outcomes: 
         Search::sweep(&format!("{name}_kills")).kills(kills).schedules(schedules),
         Search::depth(&format!("{name}_kill_depth"), 2).kills(1).schedules(schedules),
         Search::priorities(&format!("{name}_kills_pct"), 5).kills(kills).schedules(schedules / 2),
+        Search::uniform(&format!("{name}_buffers")).kills(1).store_buffers(4).schedules(schedules / 4),
         Search::sweep(&format!("{name}_stop")).stops(1),
         Search::depth(&format!("{name}_stop_depth"), 2).stops(1).schedules(schedules),
         Search::priorities(&format!("{name}_stop_pct"), 5).stops(1).kills(1).schedules(schedules / 2),

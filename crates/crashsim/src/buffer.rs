@@ -1,0 +1,114 @@
+//! Store buffers: what x86's processors do to the order of memory, for searches that ask for it.
+//!
+//! A plain store (any but a sequentially consistent one) of a thread goes into its buffer, first in, first out, and
+//! becomes visible to others later. The thread itself reads what it stored. A locked operation, a fence, a system call, a
+//! sleep and a stop empty the buffer first. Of a thread that has ended or was killed it is empty before the kernel marks a word:
+//! the processor sees to that before the kernel runs.
+//!
+//! The explorer decides for a store that finds the buffer empty whether it goes out at once (the default) or is *held*;
+//! those behind it wait their turn. How many are held in one schedule is bounded, as preemptions are.
+//!
+//! What is no atomic of the facade (bytes that are copied, cells of the test) is visible at once. A store of another size
+//! than what is read of it empties the buffer: the processor waits then, too.
+
+use crate::state::Engine;
+use crate::trace::mix;
+
+/// A store that only its own thread sees.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    pub place: usize,
+    pub bytes: usize,
+    pub value: u64,
+    /// The number of its thread when it was made, for the state's number.
+    number: u64,
+}
+
+impl Stored {
+    fn overlaps(&self, place: usize, bytes: usize) -> bool {
+        self.place < place + bytes && place < self.place + self.bytes
+    }
+
+    /// # Safety
+    /// The word lives, and nothing else of the system touches it.
+    unsafe fn put(&self) {
+        if self.bytes == 4 {
+            // SAFETY: the caller's promise; the word has four bytes.
+            unsafe { (self.place as *mut u32).write_volatile(self.value as u32) };
+        } else {
+            // SAFETY: the caller's promise; the word has eight bytes.
+            unsafe { (self.place as *mut u64).write_volatile(self.value) };
+        }
+    }
+}
+
+impl Engine {
+    /// A plain store of a thread.
+    pub fn store(&mut self, t: usize, place: usize, bytes: usize, value: u64) {
+        self.trace.befall(t, mix(place as u64, value));
+        let stored = Stored { place, bytes, value, number: self.trace.number(t) };
+        let empty = self.threads[t].buffer.is_empty();
+        self.trace.keep(t, place, stored.number);
+        self.threads[t].buffer.push_back(stored);
+        if empty {
+            if self.counts.held < u64::from(self.limits.holds) {
+                self.undecided = Some(t);
+            } else {
+                self.flush(t);
+            }
+        }
+    }
+
+    /// What a thread would read of its own stores. If they cover a part of the word only, they go out first.
+    pub fn forwarded(&mut self, t: usize, place: usize, bytes: usize) -> Option<u64> {
+        let last = self.threads[t].buffer.iter().rev().find(|s| s.overlaps(place, bytes)).copied()?;
+        if (last.place, last.bytes) != (place, bytes) {
+            self.drain(t);
+            return None;
+        }
+        self.trace.befall(t, 19);
+        Some(last.value)
+    }
+
+    /// The oldest store of a thread becomes visible.
+    pub fn flush(&mut self, t: usize) {
+        let Some(oldest) = self.threads[t].buffer.pop_front() else { return };
+        // SAFETY: a thread of this world stored to it; the memory of a world lives until its schedule has ended, and all
+        // virtual threads are one of the system's.
+        unsafe { oldest.put() };
+        self.trace.arrive(t, oldest.place, oldest.number);
+        self.tell(|e| {
+            format!(
+                "-- {} = {} arrives, stored by {}",
+                e.names.of(oldest.place),
+                e.names.show(oldest.place, oldest.value),
+                e.title(t)
+            )
+        });
+        if self.undecided == Some(t) {
+            self.undecided = None;
+        }
+    }
+
+    /// All stores of a thread become visible.
+    pub fn drain(&mut self, t: usize) {
+        while !self.threads[t].buffer.is_empty() {
+            self.flush(t);
+        }
+    }
+
+    /// All stores of all threads of a process do.
+    pub fn drain_process(&mut self, p: usize) {
+        for t in self.processes[p].threads.clone() {
+            self.drain(t);
+        }
+    }
+
+    /// The store that was just made stays where it is.
+    pub fn hold(&mut self, t: usize) {
+        self.undecided = None;
+        self.counts.held += 1;
+        self.trace.befall(t, 18);
+        self.tell(|e| format!("-- {}'s store is held", e.title(t)));
+    }
+}

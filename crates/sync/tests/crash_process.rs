@@ -1,0 +1,120 @@
+//! Permits of a whole process: its custodian's word is marked while another of its threads may still be at work, and its number
+//! goes to another process when it is gone.
+
+mod crash;
+
+use chappe_crashsim::{Process, Search, World, process, reached};
+use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst};
+use chappe_plat::futex::{self, Scope};
+use chappe_sync::model::{self, Actor, PoolAt};
+use crash::Stage;
+
+/// A process with a custodian, whose other thread takes a permit of the pool, works, gives it back, and ends.
+fn owner(world: &World, stage: &Stage, name: &'static str, p: Process, pool: PoolAt, done: &'static str) {
+    let (stage, map) = (*stage, stage.map);
+    let me: std::rc::Rc<std::cell::Cell<Option<Actor>>> = std::rc::Rc::default();
+    let (seat, hands) = (me.clone(), me);
+    let began = world.share(AtomicU32::new(0));
+    // Who no longer maps the arena has called exec, as far as others see.
+    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    let pid = p.pid();
+    let inside = stage.inside;
+    p.daemon("custodian", move || {
+        seat.set(Some(Actor::join_for_process(map, name).expect("a slot")));
+        began.store(1, SeqCst);
+        futex::wake(&began, 1, Scope::Private);
+        process::linger();
+    });
+    p.on_death(move || inside.forget(pid));
+    p.run(move || {
+        while began.load(SeqCst) == 0 {
+            futex::wait(&began, 0, None, Scope::Private);
+        }
+        let me = hands.take().expect("it has joined");
+        let hold = stage.enter(&me, &[pool], None).expect("a permit");
+        chappe_plat::step!("works");
+        assert!(stage.leave(&me, hold));
+        reached(done);
+    });
+    stage.reaper(p);
+}
+
+/// Two such processes, a third that waits, and one that begins with the number of the first when that is gone.
+fn owners(world: &World) {
+    let (stage, pools) = Stage::new(world, 12, &[1], 0);
+    let pool = pools[0];
+    let first = world.prepare("first");
+    owner(world, &stage, "first", first, pool, "first done");
+    let next = world.successor("next", first).immortal();
+    owner(world, &stage, "next", next, pool, "next done");
+    stage.customer(world, "customer", "served", &pools).immortal();
+    world.prepare("last").last().run(move || stage.settled(&[pool]));
+}
+
+#[test]
+fn what_a_process_had_comes_back_when_all_its_threads_are_gone_and_its_number_is_anothers() {
+    let all = [
+        Search::sweep("process_sweep").kills(1).run(owners),
+        Search::depth("process_depth", 2).kills(1).schedules(6_000).run(owners),
+        Search::priorities("process_pct", 5).kills(1).schedules(10_000).run(owners),
+        Search::uniform("process_dice").kills(1).spurious(1).schedules(10_000).run(owners),
+        crash::buffers("process", 5_000).run(owners),
+    ];
+    for report in &all {
+        report.assert_clean();
+    }
+    for outcome in ["first done", "next done", "served"] {
+        assert!(
+            all.iter().any(|r| r.outcomes().contains_key(outcome)) || std::env::var_os("CRASHSIM_REPLAY").is_some(),
+            "never came to `{outcome}`"
+        );
+    }
+}
+
+/// A thread ends, alone, with a permit; whoever takes its slot next stands for a whole process, and dies on the way.
+fn thread_alone(world: &World) {
+    let (stage, pools) = Stage::new(world, 12, &[1], 0);
+    let (pool, map) = (pools[0], stage.map);
+    let p = world.prepare("process").immortal();
+    let inside = stage.inside;
+    let ended = world.share(AtomicU32::new(0));
+    p.thread("ends", move || {
+        let me = Actor::join(map, "ends").expect("a slot");
+        let _held = me.try_acquire(pool).expect("it is free");
+        inside.forget(process::pid());
+        ended.store(1, SeqCst);
+        futex::wake(&ended, u32::MAX, Scope::Shared);
+    });
+    stage.lasting(p, || {});
+    let ended = move || {
+        while ended.load(SeqCst) == 0 {
+            futex::wait(&ended, 0, None, Scope::Shared);
+        }
+    };
+    world.process("comes next", move || {
+        ended();
+        let me = Actor::join_for_process(map, "comes next").expect("a slot");
+        reached("came next");
+        me.leave();
+    });
+    let c = world.prepare("customer").immortal();
+    let me = stage.member(c, "customer");
+    stage.reaper(c.run(move || {
+        ended();
+        let hold = stage.enter(&me, &[pool], None).expect("a permit");
+        assert!(stage.leave(&me, hold));
+        reached("served");
+    }));
+    world.prepare("last").last().run(move || stage.settled(&[pool]));
+}
+
+#[test]
+fn who_takes_the_slot_of_a_dead_thread_and_dies_does_not_hide_it() {
+    for search in [
+        Search::sweep("alone_sweep").kills(1),
+        Search::depth("alone_depth", 2).kills(1).schedules(6_000),
+        Search::priorities("alone_pct", 4).kills(1).schedules(10_000),
+    ] {
+        search.run(thread_alone).assert_clean().assert_reached(&["came next", "served"]);
+    }
+}
