@@ -9,6 +9,7 @@
 //! cargo xtask crashsim [--seconds N] [--schedules N] [--seed N]
 //!                                        a long exploration, and which places of the source it killed at
 //! cargo xtask mutants [NAME]             planted mistakes: each must be found
+//! cargo xtask mutants --known            known races and faults, as `test` does it
 //! cargo xtask mutants [NAME] --sweep     those that the injector is said to find as well, by the injector
 //! cargo xtask mutants --table            who finds which: docs/mutants.md
 //! cargo xtask kill-sweep [ARG...]        SIGKILL at every instruction of every operation
@@ -62,6 +63,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
             injector("soak", rest)
         }
         ["mutants", "--table"] => mutants::table().map(|table| print!("{table}")),
+        ["mutants", "--known"] => mutants::sample().map(|all| println!("{all}")),
         ["mutants", "--sweep"] => mutants::hunt("", true).map(|all| println!("{all}")),
         ["mutants"] => mutants::hunt("", false).map(|all| println!("{all}")),
         ["mutants", filter] => mutants::hunt(filter, false).map(|all| println!("{all}")),

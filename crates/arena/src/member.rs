@@ -304,17 +304,22 @@ impl Map {
     }
 
     fn sweep_out(&'static self, i: u32, generation: u32) {
-        (self.hooks.recover)(self, i, generation);
-        (self.hooks.stir)(self);
-        // SeqCst: the dead may have been burying the arena.
-        if self.header().state.load(Ordering::SeqCst) == REMOVED {
-            self.bury_all();
-        }
+        self.make_up_for(i, generation);
         step!("recovered, bits not yet cleared");
         let m = self.member(i);
         if self.dead(i) == Some(generation) && m.life.try_claim() != Claim::Busy {
             self.clean(i);
             m.life.release();
+        }
+    }
+
+    /// Gives back what the dead generation held, and does what it left undone.
+    fn make_up_for(&'static self, i: u32, generation: u32) {
+        (self.hooks.recover)(self, i, generation);
+        (self.hooks.stir)(self);
+        // SeqCst: the dead may have been burying the arena.
+        if self.header().state.load(Ordering::SeqCst) == REMOVED {
+            self.bury_all();
         }
     }
 
@@ -335,8 +340,7 @@ impl Map {
             m.twin.mark_dead(gone);
         }
         if unswept {
-            (self.hooks.recover)(self, i, last);
-            (self.hooks.stir)(self);
+            self.make_up_for(i, last);
             self.clear_bits(i);
             // Release: I4.
             m.swept.store(last, Ordering::Release);

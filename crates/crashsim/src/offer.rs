@@ -36,6 +36,30 @@ pub(crate) struct Offer {
     pub cost: Cost,
 }
 
+/// Sets of threads: one bit each.
+#[derive(Clone, Copy, Default)]
+struct Sets {
+    /// They are to die.
+    doomed: u64,
+    /// They can make a step.
+    ready: u64,
+    /// The kernel has words of theirs to mark.
+    marks: u64,
+    /// Stores of theirs wait.
+    buffers: u64,
+    /// They sleep, and something other than a wake may end it.
+    blocked: u64,
+}
+
+/// The members of a set, in order.
+fn each(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let next = set.trailing_zeros() as usize;
+        set &= set.wrapping_sub(1);
+        (next < 64).then_some(next)
+    })
+}
+
 impl Engine {
     /// Whether all that must come to an end has.
     pub fn done(&self) -> bool {
@@ -62,16 +86,15 @@ impl Engine {
             return true;
         }
         let n = self.threads.len();
-        for t in 0..n {
-            if self.threads[t].doomed && !self.threads[t].over() {
-                self.push(Event::Die(t as u8), Cost::Free);
-            }
+        let Sets { doomed, ready, marks, buffers, blocked } = self.sets();
+        for t in each(doomed) {
+            self.push(Event::Die(t as u8), Cost::Free);
         }
         let fair = self.run < FAIR;
         let mut cost = if self.offers.is_empty() { Cost::Free } else { Cost::Preemption };
         for k in 0..n {
             let t = if self.cur + k >= n { self.cur + k - n } else { self.cur + k };
-            if self.runnable(t) && self.yielded & 1 << t == 0 && (k > 0 || fair) {
+            if ready & !self.yielded & 1 << t != 0 && (k > 0 || fair) {
                 // One that was let run on although it is to die may go on as long as it likes.
                 let own = k == 0 && self.threads[t].doomed;
                 self.push(Event::Run(t as u8), if own { Cost::Free } else { cost });
@@ -80,32 +103,28 @@ impl Engine {
                 }
             }
         }
-        for t in 0..n {
-            if !self.threads[t].marks.is_empty() {
-                self.push(Event::Mark(t as u8), cost);
-            }
+        for t in each(marks) {
+            self.push(Event::Mark(t as u8), cost);
         }
         for p in 0..self.processes.len() {
             if self.can_go(p) {
                 self.push(Event::Gone(p as u8), cost);
             }
         }
-        for t in 0..n {
-            if !self.threads[t].buffer.is_empty() {
-                self.push(Event::Flush(t as u8), Cost::Free);
-            }
+        for t in each(buffers) {
+            self.push(Event::Flush(t as u8), Cost::Free);
         }
         if self.offers.is_empty() {
             // Those who gave way, or ran for long: nobody else is there to go first.
             for k in 1..=n {
                 let t = (self.cur + k) % n;
-                if self.runnable(t) {
+                if ready & 1 << t != 0 {
                     self.push(Event::Run(t as u8), Cost::Free);
                 }
             }
         }
         let busy = !self.offers.is_empty();
-        self.offer_deadlines(busy);
+        self.offer_deadlines(blocked, busy);
         if !busy && self.offers.is_empty() && !self.offer_at_rest() {
             return false;
         }
@@ -113,13 +132,36 @@ impl Engine {
         true
     }
 
-    fn offer_deadlines(&mut self, busy: bool) {
-        for t in 0..self.threads.len() {
+    /// What each thread is about, in one look at each: this is done at every step.
+    fn sets(&self) -> Sets {
+        let mut sets = Sets::default();
+        for (t, thread) in self.threads.iter().enumerate() {
+            let bit = 1u64 << t;
+            let stopped = || self.processes[thread.process].stopped;
+            match thread.state {
+                State::Ready if !stopped() => sets.ready |= bit,
+                State::Blocked(_) if thread.deadline.is_some() || self.limits.spurious > 0 => {
+                    sets.blocked |= if stopped() { 0 } else { bit };
+                }
+                _ => {}
+            }
+            if thread.doomed && !thread.over() {
+                sets.doomed |= bit;
+            }
+            if !thread.marks.is_empty() {
+                sets.marks |= bit;
+            }
+            if !thread.buffer.is_empty() {
+                sets.buffers |= bit;
+            }
+        }
+        sets
+    }
+
+    fn offer_deadlines(&mut self, blocked: u64, busy: bool) {
+        for t in each(blocked) {
             let thread = &self.threads[t];
             let State::Blocked(block) = thread.state else { continue };
-            if self.processes[thread.process].stopped {
-                continue;
-            }
             match thread.deadline {
                 Some(d) if d <= self.now => self.push(Event::Fire(t as u8), Cost::Free),
                 Some(_) if busy && !thread.backstop => self.push(Event::Fire(t as u8), Cost::Preemption),

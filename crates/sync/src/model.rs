@@ -195,6 +195,12 @@ impl Held {
     pub fn index(&self) -> u32 {
         self.taken.position
     }
+
+    /// Whether its holder still has it: it may have been taken away.
+    pub fn is_there(&self) -> bool {
+        let cell = cell_at(self.pool.map, self.pool.place.index, self.taken.position);
+        cell.is_some_and(|c| c.load() == self.taken.word)
+    }
 }
 
 /// Why there is none.

@@ -62,6 +62,27 @@ fn a_choice_of_three_survives_kills() {
     searched("choice", choice, &["chose", "single served"]);
 }
 
+/// Two permits that others have; one of them comes back.
+fn second_only(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[1, 1], 0);
+    let (p, ..) = stage.holder(world, "keeps", &pools[..1]);
+    stage.lasting(p.immortal(), || {});
+    stage.giver(world, "gives", &pools[1..]);
+    let c = world.prepare("chooser").immortal();
+    let me = stage.member(c, "chooser");
+    stage.reaper(stage.lasting(c, move || {
+        let hold = stage.enter(&me, &pools, None).expect("the second");
+        assert!(stage.leave(&me, hold));
+        reached("served");
+    }));
+}
+
+/// Nix's `semalt` queued on one only (evidence, fault 1).
+#[test]
+fn a_choice_is_served_by_whichever_comes_back() {
+    searched("second_only", second_only, &["served"]);
+}
+
 /// The time may be up at any moment, also while the permit is being granted.
 fn time_out(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1, 1], 0);

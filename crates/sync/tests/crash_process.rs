@@ -3,8 +3,9 @@
 
 mod crash;
 
-use chappe_crashsim::{Process, Search, World, process, reached};
-use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst};
+use chappe_crashsim::{Fate, Process, Search, World, process, reached};
+use chappe_plat::Life;
+use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_sync::model::{self, Actor, PoolAt};
 use crash::Stage;
@@ -76,6 +77,7 @@ fn thread_alone(world: &World) {
     let (stage, pools) = Stage::new(world, 12, &[1], 0);
     let (pool, map) = (pools[0], stage.map);
     let p = world.prepare("process").immortal();
+    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
     let inside = stage.inside;
     let ended = world.share(AtomicU32::new(0));
     p.thread("ends", move || {
@@ -116,5 +118,84 @@ fn who_takes_the_slot_of_a_dead_thread_and_dies_does_not_hide_it() {
         Search::priorities("alone_pct", 4).kills(1).schedules(10_000),
     ] {
         search.run(thread_alone).assert_clean().assert_reached(&["came next", "served"]);
+    }
+}
+
+/// The number of a dead process goes to one that has the arena open, and does nothing with it.
+fn namesake(world: &World) {
+    let (stage, pools) = Stage::new(world, 12, &[1], 0);
+    let pool = pools[0];
+    let first = world.prepare("first");
+    owner(world, &stage, "first", first, pool, "first done");
+    let namesake = world.successor("namesake", first).immortal();
+    namesake.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    namesake.run(|| {
+        reached("namesake");
+        process::linger();
+    });
+    stage.customer(world, "customer", "served", &pools).immortal();
+    world.prepare("last").last().run(move || stage.settled(&[pool]));
+}
+
+#[test]
+fn a_namesake_of_the_dead_is_not_taken_for_it() {
+    for search in
+        [Search::sweep("namesake_sweep").kills(1), Search::priorities("namesake_pct", 4).kills(1).schedules(10_000)]
+    {
+        search.run(namesake).assert_clean().assert_reached(&["namesake", "served"]);
+    }
+}
+
+/// One dies, another takes its slot, and a third, that has seen signs of the first one's death, is late.
+fn seen_late(world: &World) {
+    let (stage, pools) = Stage::new(world, 4, &[1], 0);
+    let (pool, map) = (pools[0], stage.map);
+    let over = world.share(AtomicU32::new(0));
+    let first = world.prepare("first");
+    first.on_death(move || {
+        over.store(1, SeqCst);
+        futex::wake(&over, u32::MAX, Scope::Shared);
+    });
+    stage.lasting(
+        first.daemon("member", move || {
+            let seat = Actor::join(map, "first").expect("a slot");
+            assert_eq!(seat.member(), 0);
+            process::linger();
+        }),
+        || {},
+    );
+    let next = world.prepare("next").immortal();
+    next.thread("member", move || {
+        while over.load(SeqCst) == 0 {
+            futex::wait(&over, 0, None, Scope::Shared);
+        }
+        // In the dead one's slot.
+        while matches!(map.member(0).life.probe(), Life::Alive(_)) {
+            pause();
+        }
+        let me = Actor::join(map, "next").expect("a slot");
+        let hold = stage.try_enter(&me, pool).expect("it is free");
+        chappe_plat::step!("holds it");
+        assert!(stage.leave(&me, hold), "it was taken from a living member");
+        reached("next");
+        process::linger();
+    });
+    next.run(process::linger);
+    world
+        .process("third", move || {
+            map.recover_dead();
+            reached("looked");
+        })
+        .immortal();
+    world.may_wait(move || first.fate() == Fate::Alive);
+}
+
+#[test]
+fn who_joined_meanwhile_is_not_taken_for_the_dead_one_before() {
+    for search in [
+        Search::depth("late_depth", 3).kills(1).schedules(40_000),
+        Search::priorities("late_pct8", 8).kills(1).schedules(150_000),
+    ] {
+        search.run(seen_late).assert_clean().assert_reached(&["next", "looked"]);
     }
 }

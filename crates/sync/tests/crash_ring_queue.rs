@@ -2,6 +2,7 @@
 //! answer that nothing is there, in which a queue would have answered the same. Senders are stopped beforehand, and go on.
 
 use chappe_crashsim::{Search, Shared, World, reached};
+use chappe_plat::atomic::Ordering::SeqCst;
 use chappe_sync::ring::{Claim, Ring};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -53,6 +54,8 @@ impl Scene {
     }
 
     fn end(&self, call: usize, act: Act) {
+        // SeqCst: a call has ended, for who looks from outside, when what it stored is visible.
+        chappe_plat::atomic::fence(SeqCst);
         let to = self.tick();
         let call = &mut self.calls.borrow_mut()[call];
         (call.act, call.to) = (act, to);

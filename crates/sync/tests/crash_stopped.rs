@@ -23,7 +23,6 @@ fn explored_in(schedules: u64, name: &str, world: impl Fn(&World) + Sync) {
         Search::sweep(&format!("{name}_sweep")).stops(1),
         Search::depth(&format!("{name}_depth"), 2).stops(1).schedules(20_000),
         Search::priorities(&format!("{name}_pct"), 6).stops(1).schedules(schedules),
-        Search::uniform(&format!("{name}_buffers")).stops(1).store_buffers(3).schedules(schedules / 2),
     ]
     .map(|search| search.run(&world));
     for report in &all {
