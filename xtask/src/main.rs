@@ -14,6 +14,7 @@
 //! cargo xtask mutants --table            who finds which: docs/mutants.md
 //! cargo xtask kill-sweep [ARG...]        SIGKILL at every instruction of every operation
 //! cargo xtask soak [ARG...]              random SIGKILLs while jobs share pools
+//! cargo xtask soak --minutes N           random SIGKILLs and SIGSTOPs of processes that use everything: the zoo
 //! cargo xtask soak tube [ARG...]         random SIGKILLs of senders and receivers while they share tubes
 //! cargo xtask soak jobserver [KILLS]     the same of what builds under the job server start; needs GNU make 4.4
 //! cargo xtask man                        manual pages and completions, into target/man and target/completions
@@ -32,7 +33,7 @@ use run::{Cargo, root, target};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube | crashsim [--seconds N] | mutants | \
-                     kill-sweep | soak [tube|jobserver] | man";
+                     kill-sweep | soak [tube|zoo|jobserver] [--minutes N] | man";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -57,7 +58,8 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["kill-sweep", rest @ ..] => injector("sweep", if rest.is_empty() { &["--all"] } else { rest }),
         ["soak", "jobserver"] => soak_jobserver("150"),
         ["soak", "jobserver", kills] => soak_jobserver(kills),
-        ["soak", "tube", ..] => injector("soak", &args[1..]),
+        ["soak", "tube" | "zoo", ..] => injector("soak", &args[1..]),
+        ["soak", rest @ ..] if rest.contains(&"--minutes") => injector("soak", &[&["zoo"][..], rest].concat()),
         ["soak", rest @ ..] => {
             Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;
             injector("soak", rest)

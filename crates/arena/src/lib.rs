@@ -9,6 +9,7 @@ mod map;
 mod member;
 mod object;
 mod reaper;
+mod twin;
 
 pub use error::ArenaError;
 pub use map::{Hooks, Map, file_mode, io_at};

@@ -33,11 +33,12 @@
 //!   and a thread with the same number joins, would mark that one: thread numbers do not come again so soon.)
 //!
 //! A thread that is not its process's leader and calls exec takes the leader's id before the kernel walks
-//! its words, so its life word would stay unmarked. It owns a second word, `twin`, that names the process.
+//! its words, so its life word would stay unmarked. It owns a second word, `twin`, that names the process (twin.rs).
 //!
 //! A process member (owned permits) is a slot whose life word a thread of ours holds that never ends before
 //! the process. That thread's mark may come while a sibling still runs, so I2 also asks that the process be
-//! gone: its pidfd readable, another start time, or (exec) the arena no longer mapped by it.
+//! gone: its pidfd readable, another start time, or (exec) the arena no longer mapped by it. It is asked again of who
+//! claims the life word: such a member may have come, and been marked, since the claimer looked.
 //!
 //! Death at each step of joining: before the claim, nothing; after it, the word is marked and the old
 //! generation is still what `ident` says, swept or not; after `ident`, a dead member that owns nothing.
@@ -45,6 +46,7 @@
 use crate::error::ArenaError;
 use crate::layout::{Member, REMOVED};
 use crate::map::Map;
+use crate::twin;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex;
 use chappe_plat::life::Claim;
@@ -132,7 +134,7 @@ impl Map {
             }
             self.notice_exec(i);
             let m = self.member(i);
-            if matches!(m.life.probe(), Life::Alive(_)) || self.unconfirmed(i) || m.life.try_claim() == Claim::Busy {
+            if matches!(m.life.probe(), Life::Alive(_)) || self.unconfirmed(i) || !self.claim(i) {
                 continue;
             }
             step!("life word claimed, old generation not yet swept");
@@ -150,7 +152,7 @@ impl Map {
             let leads = process::tid() == process::pid() || seat == Seat::Reaper;
             let twin = !leads && m.twin.try_claim() != Claim::Busy;
             if twin {
-                m.twin.name_process();
+                twin::claimed(self, i);
             } else if m.twin.try_claim() != Claim::Busy {
                 m.twin.release();
             }
@@ -215,7 +217,7 @@ impl Map {
         // Release: nothing of this generation is left, I4.
         m.swept.store(joined.generation, Ordering::Release);
         if joined.twin {
-            m.twin.release_as_process();
+            twin::release(self, joined.index);
         }
         m.life.release();
     }
@@ -242,17 +244,36 @@ impl Map {
         }
     }
 
-    /// Whether slot `i` is a process member whose word is marked while its process still seems to be there.
+    /// Whether slot `i` is a process member whose word nobody holds any more while its process still seems to be there.
     pub fn unconfirmed(&self, i: u32) -> bool {
+        !matches!(self.member(i).life.probe(), Life::Alive(_)) && self.is_of_a_process_there(i)
+    }
+
+    /// Whether slot `i` is not swept, and its last occupant a process that still seems to be there.
+    fn is_of_a_process_there(&self, i: u32) -> bool {
         let m = self.member(i);
         // Acquire: as in `dead`.
         let generation = (m.ident.load(Ordering::Acquire) >> 32) as u32;
-        m.life.probe() == Life::Dead
-            // Acquire: as in `dead`.
-            && m.kind.load(Ordering::Acquire) == Seat::Process as u32
+        // Acquire: as in `dead`.
+        m.kind.load(Ordering::Acquire) == Seat::Process as u32
             // Acquire: as in `dead`.
             && m.swept.load(Ordering::Acquire) != generation
             && !self.process_gone(m)
+    }
+
+    /// Takes the life word of a slot in which nobody lives. False: somebody was faster, or a process has come, and lost
+    /// the thread that stands for it, since the caller looked. Then the word is free, and the slot waits for that process's end.
+    fn claim(&self, i: u32) -> bool {
+        let life = &self.member(i).life;
+        if life.try_claim() == Claim::Busy {
+            return false;
+        }
+        step!("life word claimed, its last owner's end not yet confirmed");
+        let ours = !self.is_of_a_process_there(i);
+        if !ours {
+            life.release();
+        }
+        ours
     }
 
     fn process_gone(&self, m: &Member) -> bool {
@@ -306,10 +327,9 @@ impl Map {
     fn sweep_out(&'static self, i: u32, generation: u32) {
         self.make_up_for(i, generation);
         step!("recovered, bits not yet cleared");
-        let m = self.member(i);
-        if self.dead(i) == Some(generation) && m.life.try_claim() != Claim::Busy {
+        if self.dead(i) == Some(generation) && self.claim(i) {
             self.clean(i);
-            m.life.release();
+            self.member(i).life.release();
         }
     }
 

@@ -171,8 +171,8 @@ fn round(w: &'static Watch, late: bool, known: &mut Vec<Death>) -> bool {
                 }
             }
             unsure |= map.unconfirmed(i);
-            // Died since we looked: a word that is marked already wakes nobody.
-            again |= m.life.probe() == Life::Dead && map.dead(i).is_some();
+            // Died since we looked: a word that is marked, or free, already wakes nobody.
+            again |= !matches!(m.life.probe(), Life::Alive(_)) && map.dead(i).is_some();
             again |= map.notice_exec(i);
         }
     }

@@ -6,6 +6,7 @@ mod house;
 
 use chappe::{AcquireError, Arena, ArenaOptions, LifeState, Pool, PoolError, acquire_any};
 use house::{House, LONG, ROLE, eventually, exec, listen, say};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What children do; nothing when it is run as a test.
@@ -47,6 +48,17 @@ fn actor() {
             std::thread::scope(|s| {
                 s.spawn(|| {
                     std::mem::forget(pool.acquire().unwrap());
+                    say("held");
+                    listen();
+                    let e = exec(&["sleep", "1000"]);
+                    panic!("exec: {e}");
+                });
+            });
+        }
+        "exec-all" => {
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    pools.iter().for_each(|pool| std::mem::forget(pool.acquire().unwrap()));
                     say("held");
                     listen();
                     let e = exec(&["sleep", "1000"]);
@@ -204,6 +216,38 @@ fn exec_by_a_thread_gives_back() {
     // The process goes on as something else.
     assert!(holder.child.try_wait().unwrap().is_none());
     assert_eq!(chappe::recoveries().backstops, 0);
+}
+
+/// The kernel walks the thread's words one after the other: whoever recovers the first must not lead it astray.
+#[test]
+fn exec_by_a_thread_gives_back_in_each_arena_however_fast_others_are() {
+    let house = House::new("exec-all");
+    let small = ArenaOptions { members: Some(16), objects: Some(2), cells: Some(1), data: Some(64) };
+    let names: Vec<String> = (0..12).map(|i| format!("a{i}")).collect();
+    let pools: Vec<Pool> =
+        names.iter().map(|name| Pool::create_in(Arena::create(name, &small).unwrap(), "p", 1).unwrap()).collect();
+    let all: Vec<String> = names.iter().map(|name| format!("{name}/p")).collect();
+    for round in 0..40 {
+        let mut holder = house.actor(&format!("exec-all {}", all.join(" ")));
+        assert_eq!(holder.hear(), "held");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            // One looks all the time; for each permit one sleeps.
+            let map = Arena::open("a11").unwrap().map();
+            s.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    map.recover_dead();
+                }
+            });
+            let waiters: Vec<_> = pools.iter().map(|pool| s.spawn(|| pool.acquire_timeout(LONG).is_ok())).collect();
+            eventually("all wait", || pools.iter().all(|pool| pool.waiters().len() == 1));
+            holder.tell("go");
+            let got: Vec<bool> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
+            over.store(true, Ordering::SeqCst);
+            assert_eq!(got, [true; 12], "in round {round} permits did not come back");
+        });
+        assert!(holder.child.try_wait().unwrap().is_none());
+    }
 }
 
 #[test]

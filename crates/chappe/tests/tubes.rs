@@ -293,11 +293,12 @@ fn a_choice_of_single_ends_takes_none_of_another_thread() {
 fn on_a_small_stack<T: Send>(ends: (Sender<T>, Receiver<T>), message: fn() -> T, is_it: fn(&T) -> bool) {
     let small = thread::Builder::new().stack_size(3 << 19);
     thread::scope(|s| {
-        small.spawn_scoped(s, move || {
-            ends.0.send(message()).unwrap();
-            assert!(is_it(&ends.1.recv().unwrap()));
-        })
-        .unwrap();
+        small
+            .spawn_scoped(s, move || {
+                ends.0.send(message()).unwrap();
+                assert!(is_it(&ends.1.recv().unwrap()));
+            })
+            .unwrap();
     });
 }
 

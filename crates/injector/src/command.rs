@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chappe_injector::soak::tubes::{self, Storm};
+use chappe_injector::soak::zoo::limb::Mistake;
+use chappe_injector::soak::zoo::{self, Visit};
 use chappe_injector::soak::{self, Soak};
 use chappe_injector::{Plan, Play, cast, control, play, repeat, report, sweep, trial};
 
@@ -20,6 +22,10 @@ usage: chappe-injector control                    are known mistakes caught?
        chappe-injector soak tube [--kills N] [--seed N]
                                                   the same while senders and receivers share tubes
                                  [--forgetful]    receivers that lose letters: it must be seen
+       chappe-injector soak zoo [--minutes N | --kills N] [--seed N]
+                                                  the same of a dozen processes that use everything, run out of
+                                                  everything, fork, exec, are stopped and continued (1000 kills)
+                                [--mistake NAME]  one that must be seen: forgetful, careless, generous, untidy, greedy
 status: 0 nothing found, 1 something found, 2 usage, 3 cannot be done here (ptrace refused, no chappe command)";
 
 /// Nothing found, something found, asked wrongly, not possible here.
@@ -49,6 +55,7 @@ pub fn run() -> ExitCode {
         ["control"] => try_controls(),
         ["sweep", rest @ ..] => sweep_all(rest),
         ["soak", "tube", rest @ ..] => soak_tubes(rest),
+        ["soak", "zoo", rest @ ..] => visit_the_zoo(rest),
         ["soak", rest @ ..] => run_soak(rest),
         _ => Err(String::new()),
     };
@@ -170,6 +177,35 @@ fn soak_tubes(args: &[&str]) -> Result<usize, String> {
     let seed = seed.unwrap_or_else(now);
     let _home = Home::enter()?;
     let sum = tubes::soak(Storm { kills, seed, limit: Duration::from_secs(30), forgetful })?;
+    say(&sum.summary(seed));
+    Ok(usize::from(!sum.clean()))
+}
+
+fn visit_the_zoo(args: &[&str]) -> Result<usize, String> {
+    const FOR_EVER: Duration = Duration::from_secs(1 << 32);
+    let (mut kills, mut time, mut seed, mut mistake) = (None, None, None, None);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--kills" => kills = Some(number(args.next())?),
+            "--minutes" => time = Some(Duration::from_secs(60) * number(args.next())?),
+            "--seed" => seed = Some(number(args.next())?),
+            "--mistake" => {
+                let name = args.next().ok_or("--mistake needs a name")?;
+                mistake = Some(Mistake::named(name).ok_or(format!("no mistake is called `{name}`"))?);
+            }
+            other => return Err(format!("`{other}` is not known here")),
+        }
+    }
+    if kills.is_some() && time.is_some() {
+        return Err("--minutes or --kills, not both".to_owned());
+    }
+    let kills = kills.unwrap_or(if time.is_some() { u64::MAX / 4 } else { 1000 });
+    let (time, seed) = (time.unwrap_or(FOR_EVER), seed.unwrap_or_else(now));
+    // Who waits for what a greedy one keeps need not do so for long.
+    let limit = Duration::from_secs(if mistake.is_some() { 3 } else { 20 });
+    let home = Home::make().map_err(|e| e.to_string())?;
+    let sum = zoo::visit(&Visit { kills, time, seed, limit, home: home.0.clone(), mistake })?;
     say(&sum.summary(seed));
     Ok(usize::from(!sum.clean()))
 }

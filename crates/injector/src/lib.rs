@@ -17,14 +17,14 @@
 //! ```
 //!
 //! [`sweep()`] does that for every instruction, [`soak`] kills at random while jobs share pools under the real command,
-//! or senders and receivers tubes ([`soak::tubes`]).
+//! or senders and receivers tubes ([`soak::tubes`]), or a zoo of processes everything there is ([`soak::zoo`]).
 //!
 //! What the survivors may find is a [`Fault`]: *wedged* (somebody does not get on within the watchdog), *torn* (state
 //! contradicts itself), *lost* (a permit does not come back), *doubled* (one permit, two holders), *leaked* (a slot stays
 //! out of use after the sweep). How often the one-second backstop had to fire is counted beside them: it must never.
 //!
-//! An injector that finds nothing proves nothing: [`control`] has operations known to be broken, and [`cast`] a
-//! supervisor known to be; the tests demand that they are caught.
+//! An injector that finds nothing proves nothing: [`control`] has operations known to be broken, [`cast`] a supervisor
+//! known to be, and the zoo [mistakes](soak::zoo::limb::Mistake) to be made; the tests demand that they are caught.
 //!
 //! What is left out: wild writes, power loss, and weak memory beyond what x86 shows. Threads that the victim's operation
 //! starts are not led; they die with it.

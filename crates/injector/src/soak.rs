@@ -16,8 +16,10 @@
 //! | faults of the count | a permit lost, doubled, a slot leaked |
 //! | backstops | in holders, and in the survivor that counts |
 
+pub mod dice;
 pub mod letters;
 pub mod tubes;
+pub mod zoo;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -28,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use chappe::{Arena, ArenaOptions, Pool};
 
+use self::dice::Dice;
 use crate::board::{Fault, KEEPER, Stage, Verdict, within};
 use crate::cast::{BACKSTOPS, COLLISION, DONE, LOCKS, POOLS};
 use crate::play::{DATA, Scene, World};
@@ -139,7 +142,7 @@ struct Running {
 
 struct Director<'a> {
     soak: &'a Soak,
-    dice: u64,
+    dice: Dice,
     running: HashMap<i32, Running>,
     outcome: Outcome,
 }
@@ -166,7 +169,8 @@ pub fn soak(soak: &Soak) -> std::io::Result<Outcome> {
     })
     .map_err(|(_, text)| std::io::Error::other(text))?;
 
-    let mut director = Director { soak, dice: soak.seed | 1, running: HashMap::new(), outcome: Outcome::default() };
+    let mut director =
+        Director { soak, dice: Dice::new(soak.seed), running: HashMap::new(), outcome: Outcome::default() };
     director.storm()?;
     director.calm();
     let mut outcome = director.outcome;
@@ -204,14 +208,6 @@ fn size(file: &Path) -> u64 {
 }
 
 impl Director<'_> {
-    /// A number below `below`.
-    fn roll(&mut self, below: u64) -> u64 {
-        self.dice ^= self.dice << 13;
-        self.dice ^= self.dice >> 7;
-        self.dice ^= self.dice << 17;
-        (self.dice >> 11) % below
-    }
-
     /// All loops turn, and somebody is killed every few milliseconds.
     fn storm(&mut self) -> std::io::Result<()> {
         for slot in 0..LOOPS {
@@ -219,7 +215,7 @@ impl Director<'_> {
         }
         let mut last = Instant::now();
         while self.outcome.kills() < self.soak.kills {
-            let end = Instant::now() + Duration::from_micros(2_000 + self.roll(18_000));
+            let end = Instant::now() + Duration::from_micros(2_000 + self.dice.roll(18_000));
             while Instant::now() < end {
                 for slot in self.reap() {
                     self.start(slot)?;
@@ -271,12 +267,12 @@ impl Director<'_> {
     /// Starts a loop's next process.
     fn start(&mut self, slot: usize) -> std::io::Result<()> {
         let me = std::env::current_exe()?;
-        let work = (2 + self.roll(20)).to_string();
+        let work = (2 + self.dice.roll(20)).to_string();
         let stderr = self.soak.home.join(format!("stderr-{slot}"));
         let mut command = if slot < SUPERVISED {
             let mut command = Command::new(&self.soak.chappe);
             command.arg("acquire").args(POOLS.map(|(name, _)| name)).arg("--").arg(me).arg(JOB);
-            command.arg(&self.soak.home).arg(work).arg(if self.roll(4) == 0 { "fork" } else { "stay" });
+            command.arg(&self.soak.home).arg(work).arg(if self.dice.roll(4) == 0 { "fork" } else { "stay" });
             command
         } else {
             let mut command = Command::new(me);
@@ -324,13 +320,13 @@ impl Director<'_> {
 
     /// Kills somebody. False if there was nobody of the kind.
     fn strike(&mut self) -> bool {
-        let kind = match self.roll(10) {
+        let kind = match self.dice.roll(10) {
             0..4 => Kind::Supervisor,
             4..7 => Kind::Job,
             _ => Kind::Holder,
         };
         let all: Vec<Descendant> = descendants().into_iter().filter(|d| d.kind == Some(kind)).collect();
-        if all.is_empty() || !all[self.roll(all.len() as u64) as usize].kill() {
+        if all.is_empty() || !all[self.dice.roll(all.len() as u64) as usize].kill() {
             return false;
         }
         match kind {

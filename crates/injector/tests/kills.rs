@@ -1,7 +1,9 @@
 //! The injector's share of the tests. Each runs the injector's own program: the director must have one thread.
 //!
-//! `cargo xtask kill-sweep` tries every instruction, `cargo xtask soak` and `cargo xtask soak tube` a thousand kills.
+//! `cargo xtask kill-sweep` tries every instruction, `cargo xtask soak` and `cargo xtask soak tube` a thousand kills,
+//! `cargo xtask soak --minutes N` kills in the zoo for as long as you like.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -73,6 +75,33 @@ fn a_soak_of_forgetful_receivers_sees_letters_lost() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(!said.contains(" 0 lost"), "{said}");
+}
+
+#[test]
+fn a_dozen_processes_that_use_everything_lose_double_and_wait_for_nothing_when_killed_and_stopped_at_random() {
+    let said = nothing_found(&["soak", "zoo", "--kills", "300"]);
+    assert!(said.contains("300 kills") && said.contains(" 0 backstops without stops"), "{said}");
+    for line in said.lines().filter(|line| line.starts_with("not tested: ")) {
+        // Not by a macro: those are heard only of tests that fail.
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+}
+
+#[test]
+fn a_zoo_sees_each_mistake_that_is_made_in_it() {
+    for (mistake, kills, unseen) in [
+        ("forgetful", "400", " 0 lost"),
+        ("careless", "20", " 0 doubled"),
+        ("generous", "20", " 0 doubled"),
+        ("untidy", "20", " 0 torn"),
+        ("greedy", "20", " 0 wedged"),
+    ] {
+        let output = Command::new(INJECTOR).args(["soak", "zoo", "--kills", kills, "--mistake", mistake]).output();
+        let output = output.expect("the injector starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{mistake}: {said}");
+        assert!(!said.contains(unseen), "{mistake}: {said}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use chappe_arena::layout::Geometry;
 use chappe_arena::{ArenaError, Map};
 use chappe_crashsim::{Search, World, reached};
 use chappe_plat::Life;
+use chappe_plat::atomic::Ordering;
 use chappe_sync::model::{self, Actor, PoolAt, Refusal};
 use crash::{Stage, directory, searched, stopped};
 
@@ -277,6 +278,40 @@ fn heir(world: &World) {
 fn a_slow_recoverer_takes_nothing_from_the_next_occupant() {
     Search::depth("heir_all", 3).schedules(60_000).run(heir).assert_clean();
     searched("heir", heir, &["found dead", "in the same slot", "in another slot"]);
+}
+
+/// Threads that do not lead their processes: one ends with its slot, another joins there, while somebody looks after the
+/// dead. What is marked of the first is not taken for the second's.
+fn successor(world: &World) {
+    let map = model::create(&directory(), "lab", Geometry { members: 1, ..SMALL }).expect("an arena");
+    world.prepare("first").thread("of the first", move || std::mem::forget(Actor::join(map, "first"))).run(|| ());
+    let second = move || {
+        let Ok(me) = Actor::join(map, "second") else { return };
+        // Acquire: ours.
+        let generation = map.member(0).ident.load(Ordering::Acquire) >> 32;
+        for _ in 0..3 {
+            assert_eq!(map.dead(0), None, "who lives is taken for dead");
+        }
+        reached(if generation == 1 { "came first" } else { "came second" });
+        me.leave();
+    };
+    world.prepare("second").thread("of the second", second).run(|| ());
+    world.process("sweeper", move || {
+        if map.recover_dead() > 0 {
+            reached("found dead");
+        }
+    });
+    world.prepare("last").last().run(move || {
+        map.recover_dead();
+        assert_eq!(slots_in_use(map), 0, "a slot stays out of use");
+    });
+}
+
+#[test]
+fn who_joins_where_another_thread_has_died_is_not_taken_for_it() {
+    Search::depth("successor_all", 3).schedules(60_000).run(successor).assert_clean();
+    searched("successor", successor, &["came first", "came second", "found dead"]);
+    stopped("successor", successor);
 }
 
 /// An arena is removed by force under a holder and a waiter; whoever removes it may die at any point.

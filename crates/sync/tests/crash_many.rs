@@ -143,10 +143,8 @@ fn force(world: &World) {
         if cell.starts_with("Reserved") {
             reached("takes what is set aside");
         }
-        // What it takes is nobody's from the moment on; the holder may not know.
-        stage.inside.who[0][0].set(0);
+        stage.inside.taken.set(1);
         pool.force(0);
-        stage.inside.who[0][0].set(0);
     });
     last(world, stage, &pools);
 }

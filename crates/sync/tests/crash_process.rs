@@ -199,3 +199,48 @@ fn who_joined_meanwhile_is_not_taken_for_the_dead_one_before() {
         search.run(seen_late).assert_clean().assert_reached(&["next", "looked"]);
     }
 }
+
+/// The thread that stands for a process ends before another, which does not wait any more, while somebody is about to take
+/// the slot, having seen it free.
+fn seen_free(world: &World) {
+    let (stage, pools) = Stage::new(world, 12, &[1], 0);
+    let (pool, map) = (pools[0], stage.map);
+    let p = world.prepare("process").immortal();
+    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    let me: std::rc::Rc<std::cell::Cell<Option<Actor>>> = std::rc::Rc::default();
+    let (seat, hands) = (me.clone(), me);
+    let ended = world.share(AtomicU32::new(0));
+    p.thread("custodian", move || {
+        seat.set(Some(Actor::join_for_process(map, "process").expect("a slot")));
+        ended.store(1, SeqCst);
+        futex::wake(&ended, 1, Scope::Private);
+    });
+    p.run(move || {
+        while ended.load(SeqCst) == 0 {
+            futex::wait(&ended, 0, None, Scope::Private);
+        }
+        let me = hands.take().expect("it has joined");
+        let Ok(hold) = stage.try_enter(&me, pool) else { return };
+        chappe_plat::step!("works");
+        assert!(stage.leave(&me, hold), "it was taken from a process that is there");
+        reached("done");
+    });
+    stage.customer(world, "customer", "served", &pools).immortal();
+    world
+        .process("comes", move || {
+            let me = Actor::join(map, "comes").expect("a slot");
+            reached("came");
+            me.leave();
+        })
+        .immortal();
+    world.prepare("last").last().run(move || stage.settled(&[pool]));
+}
+
+#[test]
+fn who_saw_a_slot_free_does_not_take_it_from_a_process_that_came_meanwhile() {
+    for search in
+        [Search::depth("free_depth", 2).schedules(20_000), Search::priorities("free_pct", 5).schedules(20_000)]
+    {
+        search.run(seen_free).assert_clean().assert_reached(&["done", "served", "came"]);
+    }
+}

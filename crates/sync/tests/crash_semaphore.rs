@@ -329,7 +329,7 @@ fn a_barging_time_out_survives_kills() {
 
 /// A choice of two semaphores (one of them twice) and a pool, each of which somebody makes ready; others want the same.
 fn choice(world: &World) {
-    let (stage, pools) = Stage::new(world, 8, &[1], 2);
+    let (stage, pools) = Stage::new(world, 10, &[1], 2);
     let pool = pools[0];
     let a = Counted::new(world, &stage, "left", 0, 1, false);
     let b = Counted::new(world, &stage, "right", 0, 1, false);

@@ -82,9 +82,13 @@ impl World<'_> {
         for i in 0..capacity.objects {
             room("all objects", &|| pool(&format!("o{i}"), 1))?;
         }
-        fine("removing an object", Pool::remove(&full("o0"), false))?;
-        let data = || Mutex::create(&full("data"), [0u64; DATA as usize / 8]).map(drop).map_err(|e| e.to_string());
-        room("all data", &data)
+        for i in 0..capacity.data / DATA {
+            fine("removing an object", Pool::remove(&full(&format!("o{i}")), false))?;
+            let name = full(&format!("data{i}"));
+            let data = || Mutex::create(&name, [0u64; DATA as usize / 8]).map(drop).map_err(|e| e.to_string());
+            room("all data", &data)?;
+        }
+        Ok(())
     }
 
     /// The directory holds these arenas, and no other files but locks and leases.

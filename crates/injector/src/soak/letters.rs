@@ -23,6 +23,8 @@ use std::time::Duration;
 use chappe::Select;
 use chappe::tube::named::{Kind, NotReceived, NotSent, Receiver, Sender, Tube, TubeError};
 
+use super::dice::Dice;
+
 /// The tubes: name, slots, kind.
 pub const TUBES: [(&str, u32, Kind); 3] = [("a", 4, Kind::Mpmc), ("b", 1, Kind::Mpmc), ("c", 2, Kind::Mpsc)];
 /// Senders, and receivers.
@@ -173,7 +175,7 @@ impl Board {
 pub struct Life<'a> {
     board: &'a Board,
     place: usize,
-    dice: u64,
+    dice: Dice,
     /// Sleeps a little at each turn.
     slow: bool,
     /// Makes a known mistake: looks in place always, and gives a letter back before it has noted it.
@@ -190,16 +192,9 @@ fn tube(which: usize) -> Result<Tube<Letter>, TubeError> {
 impl<'a> Life<'a> {
     /// At this place, with random choices of its own.
     pub fn new(board: &'a Board, place: usize, seed: u64, forgetful: bool) -> Life<'a> {
-        let mut life = Life { board, place, dice: seed | 1, slow: false, forgetful };
-        life.slow = life.roll(3) == 0;
+        let mut life = Life { board, place, dice: Dice::new(seed), slow: false, forgetful };
+        life.slow = life.dice.roll(3) == 0;
         life
-    }
-
-    fn roll(&mut self, below: u64) -> u64 {
-        self.dice ^= self.dice << 13;
-        self.dice ^= self.dice >> 7;
-        self.dice ^= self.dice << 17;
-        (self.dice >> 11) % below
     }
 
     fn here(&self) -> &'a Place {
@@ -214,8 +209,8 @@ impl<'a> Life<'a> {
     fn turn(&mut self) {
         self.here().turns.fetch_add(1, SeqCst);
         self.here().backstops.store(chappe::recoveries().backstops, SeqCst);
-        if self.slow || self.roll(64) == 0 {
-            std::thread::sleep(Duration::from_micros(200 + self.roll(400)));
+        if self.slow || self.dice.roll(64) == 0 {
+            std::thread::sleep(Duration::from_micros(200 + self.dice.roll(400)));
         }
     }
 
@@ -227,9 +222,9 @@ impl<'a> Life<'a> {
 
     /// In the middle of a letter: where it should be found.
     fn dawdle(&mut self) {
-        match self.roll(4) {
-            0 => std::thread::sleep(Duration::from_micros(self.roll(300))),
-            1 => (0..self.roll(2_000)).for_each(|_| std::hint::spin_loop()),
+        match self.dice.roll(4) {
+            0 => std::thread::sleep(Duration::from_micros(self.dice.roll(300))),
+            1 => (0..self.dice.roll(2_000)).for_each(|_| std::hint::spin_loop()),
             _ => {}
         }
     }
@@ -281,7 +276,7 @@ impl<'a> Life<'a> {
         self.here().attached.store(1, SeqCst);
         while let Some(number) = self.next() {
             let it = letter(self.place as u64, number, which as u64);
-            let sent = if self.roll(2) == 0 { out.send(it).map_err(unsent) } else { self.write(&mut out, it) };
+            let sent = if self.dice.roll(2) == 0 { out.send(it).map_err(unsent) } else { self.write(&mut out, it) };
             self.sent(number, sent)?;
         }
         Ok(())
@@ -289,7 +284,7 @@ impl<'a> Life<'a> {
 
     fn write(&mut self, out: &mut Sender<Letter>, it: Letter) -> Result<(), Option<Broken>> {
         // One that is given up first, now and then.
-        if self.roll(8) == 0 {
+        if self.dice.roll(8) == 0 {
             drop(out.reserve().map_err(unsent)?);
         }
         let mut slot = out.reserve().map_err(unsent)?;
@@ -330,7 +325,7 @@ impl<'a> Life<'a> {
         };
         self.here().attached.store(1, SeqCst);
         loop {
-            let copies = !self.forgetful && self.roll(2) == 0;
+            let copies = !self.forgetful && self.dice.roll(2) == 0;
             let got = if copies { self.copy(&into, which) } else { self.look(&into, which) };
             match got {
                 Ok(()) => self.turn(),

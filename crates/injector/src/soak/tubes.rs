@@ -19,6 +19,7 @@ use chappe::tube::named::{NotReceived, NotSent, Tube, TubeOptions};
 use chappe::{Arena, ArenaOptions};
 
 use super::ask;
+use super::dice::Dice;
 use super::letters::{Board, EXCUSED, GOT, Letter, Life, MARKED, SENT, SIX, Share, TRIED, TUBES, TWICE};
 use crate::board::{Fault, Stage, Verdict, within};
 use crate::trial::Child;
@@ -121,7 +122,7 @@ impl Sum {
 struct Director {
     storm: Storm,
     board: &'static Board,
-    dice: u64,
+    dice: Dice,
     /// Who is at each place, and when it last was seen to come on, after how many turns.
     cast: Vec<(Option<Child>, Instant, u64)>,
     /// Receivers that were killed while they copied, by [`Share`].
@@ -148,7 +149,8 @@ pub fn soak(storm: Storm) -> Result<Sum, String> {
     })
     .map_err(|(_, text)| text)?;
     let cast = (0..2 * SIX).map(|_| (None, start, 0)).collect();
-    let mut director = Director { storm, board, dice: storm.seed | 1, cast, undecided: [0; 2], sum: Sum::default() };
+    let mut director =
+        Director { storm, board, dice: Dice::new(storm.seed), cast, undecided: [0; 2], sum: Sum::default() };
     director.blow();
     director.calm();
     let mut sum = std::mem::take(&mut director.sum);
@@ -194,16 +196,8 @@ fn shared() -> &'static Board {
 }
 
 impl Director {
-    /// A number below `below`.
-    fn roll(&mut self, below: u64) -> u64 {
-        self.dice ^= self.dice << 13;
-        self.dice ^= self.dice >> 7;
-        self.dice ^= self.dice << 17;
-        (self.dice >> 11) % below
-    }
-
     fn start(&mut self, place: usize) {
-        let (board, seed, forgetful) = (self.board, self.roll(u64::MAX >> 12), self.storm.forgetful);
+        let (board, seed, forgetful) = (self.board, self.dice.seed(), self.storm.forgetful);
         board.places[place].attached.store(0, SeqCst);
         let child = Child::fork(|| {
             if let Err(e) = Life::new(board, place, seed, forgetful).live() {
@@ -219,12 +213,12 @@ impl Director {
     fn blow(&mut self) {
         (0..2 * SIX).for_each(|place| self.start(place));
         while self.sum.senders + self.sum.receivers < self.storm.kills {
-            let pause = 1_000 + self.roll(7_000);
+            let pause = 1_000 + self.dice.roll(7_000);
             std::thread::sleep(Duration::from_micros(pause));
-            let place = self.roll(2 * SIX as u64) as usize;
+            let place = self.dice.roll(2 * SIX as u64) as usize;
             // One that has just been started has nothing in hand: now and then that is tried too.
             let is_there = self.board.places[place].attached.load(SeqCst) != 0;
-            if is_there || self.roll(8) == 0 {
+            if is_there || self.dice.roll(8) == 0 {
                 self.strike(place);
             }
             if !self.all_well() {

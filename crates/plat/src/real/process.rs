@@ -41,9 +41,13 @@ pub fn name(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&raw).trim_end().to_owned())
 }
 
-/// Whether the process maps a file with this inode: false once it has called exec, or its memory is gone.
+/// Whether the process maps a file with this inode: false once it has called exec, or its memory is gone; true where that
+/// cannot be seen for want of descriptors or memory.
 pub fn maps_inode(pid: u32, inode: u64) -> bool {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/maps")) else { return false };
+    let text = match std::fs::read_to_string(format!("/proc/{pid}/maps")) {
+        Ok(text) => text,
+        Err(e) => return matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)),
+    };
     text.lines().any(|l| l.split_ascii_whitespace().nth(4).is_some_and(|i| i.parse() == Ok(inode)))
 }
 

@@ -1,0 +1,66 @@
+//! Twins: the words by which the exec of a thread is seen, kept in front of its life words.
+//!
+//! The kernel walks a thread's words one after the other, the one that was claimed last first, and reads where to go on
+//! before it marks a word. So whoever sees a word marked may claim it at once, although the claim writes into it where his own list
+//! goes on. But at an exec by a thread that does not lead its process only twins are marked; who sees that marks the life word
+//! himself, and it may be claimed long before the kernel comes to it. There the kernel would go astray.
+//!
+//! - T1: of all that a thread owns, twins come first. So the kernel has been at every twin, in every arena, before it comes to
+//!   a word that may be another's by then. What it finds from there on is nothing to it: life words name threads, and
+//!   those of the leader, whose number the caller has taken over, were marked when the leader ended.
+//!
+//! What is claimed comes to the front, so who joins one more arena claims the twins it has in others once more. Meanwhile such
+//! a twin is free for a moment, and is not watched by who looks just then: hence the ring afterwards. A death in that moment
+//! is none by exec; it marks the life word.
+
+use crate::map::Map;
+use chappe_plat::life::Claim;
+use chappe_plat::{Life, process};
+use std::cell::RefCell;
+
+thread_local! {
+    /// This thread's twins: arena and slot. A forked child has a copy, and owns none of them.
+    static OWN: RefCell<Vec<(&'static Map, u32)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The thread has just claimed the twin of this slot.
+pub fn claimed(map: &'static Map, slot: u32) {
+    map.member(slot).twin.name_process();
+    // The explorer's threads run in many worlds, and its kernel marks all words at once.
+    if cfg!(feature = "sim") {
+        return;
+    }
+    // A thread that is ending has no list any more, and will not call exec; nor does who was interrupted here.
+    let _ = OWN.try_with(|own| {
+        if let Ok(mut own) = own.try_borrow_mut() {
+            own.retain(|(map, slot)| put_in_front(map, *slot));
+            own.push((map, slot));
+        }
+    });
+}
+
+/// Claims a twin of this thread once more. False: it is not this process's.
+fn put_in_front(map: &Map, slot: u32) -> bool {
+    let twin = &map.member(slot).twin;
+    if twin.probe() != Life::Alive(process::pid()) {
+        return false;
+    }
+    twin.release_as_process();
+    // Nobody else claims the twin of a slot whose life word is ours.
+    let ours = twin.try_claim() != Claim::Busy;
+    if ours {
+        twin.name_process();
+    }
+    map.ring_roster();
+    ours
+}
+
+/// Gives the twin of this slot up.
+pub fn release(map: &'static Map, slot: u32) {
+    let _ = OWN.try_with(|own| {
+        if let Ok(mut own) = own.try_borrow_mut() {
+            own.retain(|(m, s)| !(std::ptr::eq(*m, map) && *s == slot));
+        }
+    });
+    map.member(slot).twin.release_as_process();
+}
