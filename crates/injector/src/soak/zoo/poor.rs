@@ -204,7 +204,7 @@ fn make(limb: &mut Limb, name: &str) {
 }
 
 fn remove(limb: &mut Limb, name: &str) {
-    match Arena::remove(name, limb.place % 2 == 0) {
+    match Arena::remove(name, limb.place.is_multiple_of(2)) {
         Ok(()) => limb.board().count(Count::Removed, 1),
         Err(ArenaError::NotFound { .. } | ArenaError::InUse { .. }) => {}
         Err(e) => limb.zoo.found(Found::Unclear, &format!("removing {name} in little room: {e}")),
