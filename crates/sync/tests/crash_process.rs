@@ -3,7 +3,7 @@
 
 mod crash;
 
-use chappe_crashsim::{Fate, Process, Search, World, process, reached};
+use chappe_crashsim::{Process, Search, World, process, reached};
 use chappe_plat::Life;
 use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst, pause};
 use chappe_plat::futex::{self, Scope};
@@ -146,24 +146,19 @@ fn a_namesake_of_the_dead_is_not_taken_for_it() {
     }
 }
 
-/// One dies, another takes its slot, and a third, that has seen signs of the first one's death, is late.
+/// A thread ends, another takes its slot, and a third, that has seen signs of the first one's death, is late.
 fn seen_late(world: &World) {
     let (stage, pools) = Stage::new(world, 4, &[1], 0);
     let (pool, map) = (pools[0], stage.map);
     let over = world.share(AtomicU32::new(0));
-    let first = world.prepare("first");
-    first.on_death(move || {
+    let first = world.prepare("first").immortal();
+    first.thread("member", move || {
+        let seat = Actor::join(map, "first").expect("a slot");
+        assert_eq!(seat.member(), 0);
         over.store(1, SeqCst);
         futex::wake(&over, u32::MAX, Scope::Shared);
     });
-    stage.lasting(
-        first.daemon("member", move || {
-            let seat = Actor::join(map, "first").expect("a slot");
-            assert_eq!(seat.member(), 0);
-            process::linger();
-        }),
-        || {},
-    );
+    first.run(process::linger);
     let next = world.prepare("next").immortal();
     next.thread("member", move || {
         while over.load(SeqCst) == 0 {
@@ -187,15 +182,12 @@ fn seen_late(world: &World) {
             reached("looked");
         })
         .immortal();
-    world.may_wait(move || first.fate() == Fate::Alive);
 }
 
 #[test]
 fn who_joined_meanwhile_is_not_taken_for_the_dead_one_before() {
-    for search in [
-        Search::depth("late_depth", 3).kills(1).schedules(40_000),
-        Search::priorities("late_pct8", 8).kills(1).schedules(150_000),
-    ] {
+    for search in [Search::depth("late_depth", 2).schedules(5_000), Search::priorities("late_pct", 3).schedules(30_000)]
+    {
         search.run(seen_late).assert_clean().assert_reached(&["next", "looked"]);
     }
 }
