@@ -12,7 +12,10 @@
 //! cargo xtask mutants --known            known races and faults, as `test` does it
 //! cargo xtask mutants [NAME] --sweep     those that the injector is said to find as well, by the injector
 //! cargo xtask mutants --table            who finds which: docs/mutants.md
-//! cargo xtask kill-sweep [ARG...]        SIGKILL at every instruction of every operation
+//! cargo xtask models [NAME] [--mistakes] every state of the protocols' models; with their mistakes, each must be found
+//! cargo xtask kill-sweep [--all | --share N] [--only WORDS] [--jobs N] [--markdown FILE]
+//!                                        SIGKILL at every instruction of every operation, and of who makes up for it;
+//!                                        without arguments everything, on all processors (an hour or more on two)
 //! cargo xtask soak [ARG...]              random SIGKILLs while jobs share pools
 //! cargo xtask soak --minutes N           random SIGKILLs and SIGSTOPs of processes that use everything: the zoo
 //! cargo xtask soak tube [ARG...]         random SIGKILLs of senders and receivers while they share tubes
@@ -24,6 +27,7 @@
 
 mod explore;
 mod lint;
+mod models;
 mod mutants;
 mod run;
 mod stages;
@@ -33,7 +37,7 @@ use run::{Cargo, root, target};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube | crashsim [--seconds N] | mutants | \
-                     kill-sweep | soak [tube|zoo|jobserver] [--minutes N] | man";
+                     models [NAME] [--mistakes] | kill-sweep | soak [tube|zoo|jobserver] [--minutes N] | man";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -55,7 +59,11 @@ fn dispatch(args: &[&str]) -> Result<()> {
             Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
         }
         ["crashsim", rest @ ..] => explore::command(rest),
-        ["kill-sweep", rest @ ..] => injector("sweep", if rest.is_empty() { &["--all"] } else { rest }),
+        ["kill-sweep"] => {
+            let jobs = std::thread::available_parallelism().map_or(1, usize::from).to_string();
+            injector("sweep", &["--all", "--jobs", &jobs])
+        }
+        ["kill-sweep", rest @ ..] => injector("sweep", rest),
         ["soak", "jobserver"] => soak_jobserver("150"),
         ["soak", "jobserver", kills] => soak_jobserver(kills),
         ["soak", "tube" | "zoo", ..] => injector("soak", &args[1..]),
@@ -70,6 +78,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["mutants"] => mutants::hunt("", false).map(|all| println!("{all}")),
         ["mutants", filter] => mutants::hunt(filter, false).map(|all| println!("{all}")),
         ["mutants", filter, "--sweep"] => mutants::hunt(filter, true).map(|all| println!("{all}")),
+        ["models", rest @ ..] => models::command(rest),
         ["man"] => man(),
         [] => bail!("nothing to do\n{USAGE}"),
         other => bail!("`{}` is not known here\n{USAGE}", other.join(" ")),

@@ -22,7 +22,7 @@
 //! | `test: crash_SUITE TEST` | the explorer | `cargo xtask mutants`; with `known:` also in `cargo xtask test` |
 //! | `test: loom_SUITE TEST` | loom | the same |
 //! | `test: chappe/SUITE TEST` | a test of what ships | the same |
-//! | `model: MODEL MISTAKE` | spin, in the protocol's model, where the same mistake is planted | `cargo xtask models` |
+//! | `model: MODEL MISTAKE` | spin, in the protocol's model, where the same mistake is planted | `cargo xtask models --mistakes` |
 //! | `sweep: WORDS` | the injector, which kills real processes in the operation and scene of that name | `cargo xtask mutants --sweep` |
 //!
 //! `known:` says which race or fault of the field's (or of the papers' own code) it is. A piece that no longer occurs exactly
@@ -32,6 +32,7 @@
 //!
 //! Two lanes work at once, each with a tree and a build of its own.
 
+use crate::models;
 use crate::run::{Cargo, root, target};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, VecDeque};
@@ -118,9 +119,7 @@ impl Mutant {
         }
         for checker in &self.checkers {
             if let Checker::Model { model, mistake } = checker {
-                let path = root().join(format!("models/{model}.pml"));
-                let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-                ensure!(text.contains(&format!("MISTAKE_{mistake}")), "models/{model}.pml has no MISTAKE_{mistake}");
+                models::has(model, mistake)?;
             }
         }
         Ok(())
@@ -412,6 +411,18 @@ mod tests {
         assert!(m.edits[0].plant("one\none\n").unwrap_err().to_string().contains("occurs 2 times"));
         assert!(Mutant::parse("m", "no such thing").is_err());
         assert!(Mutant::parse("m", &TEXT.replace("test: suite name\n", "")).is_err());
+    }
+
+    #[test]
+    fn each_mistake_that_a_mutant_names_is_one_of_a_model() {
+        let mutants = all("").unwrap();
+        let named =
+            mutants.iter().flat_map(|m| m.checkers.iter().map(move |c| (&m.name, c))).filter_map(|(name, c)| match c {
+                Checker::Model { model, mistake } => Some((name, models::has(model, mistake))),
+                _ => None,
+            });
+        let (good, bad): (Vec<_>, Vec<_>) = named.partition(|(_, found)| found.is_ok());
+        assert!(bad.is_empty() && !good.is_empty(), "{bad:?}");
     }
 
     #[test]

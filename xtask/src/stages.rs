@@ -7,6 +7,7 @@
 //! end it is repeated what the tests say that they could not test on this machine.
 
 use crate::lint;
+use crate::models;
 use crate::mutants;
 use crate::run::{Cargo, root};
 use anyhow::{Result, bail};
@@ -110,6 +111,20 @@ pub fn test() -> Result<()> {
     for stage in rest() {
         not_tested.extend(go(stage)?);
     }
+    let mut absent = None;
+    timed(
+        "models",
+        || {
+            println!();
+            let said = models::check(None, false)?;
+            println!("  {said}");
+            print!("{:<24}", "");
+            absent = said.starts_with("not tested: ").then_some(said);
+            Ok(None)
+        },
+        "a model does not hold: `cargo xtask models NAME`, and models/README.md",
+    )?;
+    not_tested.extend(absent);
     timed(
         "mutants",
         mutants,

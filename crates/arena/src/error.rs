@@ -211,6 +211,14 @@ pub enum ArenaError {
         /// The arena.
         name: String,
     },
+    /// Somebody is just removing it, and does not get on.
+    #[error(
+        "arena `{name}` is just being removed by somebody who does not get on: a stopped process, which `chappe doctor` names; continue or end it"
+    )]
+    Undecided {
+        /// The arena.
+        name: String,
+    },
     /// The system refused something.
     #[error("{what}: {source}")]
     Io {

@@ -46,6 +46,8 @@ pub const MAX_PERMITS: u32 = 1 << 16;
 pub const MAX_BLOCKS: u32 = 1 << 26;
 /// The longest name of an object, in bytes.
 pub const MAX_NAME: usize = 47;
+/// Where the name is in the header, for who cannot map it.
+pub const NAME_AT: usize = 76;
 /// How many members' wait bits an object holds itself.
 pub const INLINE_MEMBERS: u32 = 256;
 
@@ -91,7 +93,9 @@ pub struct Header {
     pub objects_low: AtomicU32,
     /// How many blocks there are.
     pub blocks: AtomicU32,
-    pad0: [u32; 13],
+    /// What it was called when it was made, zero-padded: for who finds it without a name.
+    pub name: [AtomicU32; 12],
+    pad0: u32,
     /// Arrival order of waiters. A line of its own: every waiter writes it.
     pub ticket: AtomicU64,
     pad1: [u64; 7],
@@ -190,6 +194,7 @@ pub struct Cell {
 }
 
 const _: () = {
+    assert!(std::mem::offset_of!(Header, name) == NAME_AT && MAX_NAME < 48);
     assert!(size_of::<Header>() <= 4096);
     assert!(size_of::<Member>() == 256);
     assert!(size_of::<Object>() == 128);

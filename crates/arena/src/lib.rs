@@ -9,10 +9,14 @@ mod map;
 mod member;
 mod object;
 mod reaper;
+#[cfg(not(feature = "sim"))]
+mod repair;
 mod twin;
 
 pub use error::ArenaError;
-pub use map::{Hooks, Map, file_mode, io_at};
+pub use map::{Hooks, Map, Standing, file_mode, io_at};
 pub use member::{Joined, LifeState, Seat, Who, next_generation, quiet};
 pub use object::{Admin, Place, check_name, hash};
 pub use reaper::{Watch, watch};
+#[cfg(not(feature = "sim"))]
+pub use repair::{Reclaimed, Vacant};

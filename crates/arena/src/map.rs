@@ -10,7 +10,8 @@
 //! - I3: an arena in use is not removed without force. Remover: REMOVING, then look for members. Member:
 //!   claim the life word, then look at the state (E1, sequentially consistent both ways). At least one of
 //!   them sees the other. A member that sees REMOVING takes the directory's lock, so that a living remover
-//!   has decided; one that died undecided is undone.
+//!   has decided; one that died undecided is undone. One that lives and does not get on (it is stopped) is waited for
+//!   a second: then the member is refused.
 //! - The lock is a record lock of the process: the kernel drops it at any death.
 //!
 //! A mapping is never undone while the process lives: the kernel may still write a life word in it.
@@ -25,6 +26,7 @@ use chappe_plat::life::LifeLock;
 use chappe_plat::{dir, process, step};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What the layer above does when the arena needs it.
 #[derive(Clone, Copy)]
@@ -41,6 +43,20 @@ pub struct Hooks {
     pub used: fn(&Map, u32) -> bool,
     /// Looks after permits whose holder is gone and whose job may go on; called by each reaper's round.
     pub leases: fn(&'static Map),
+}
+
+/// How long one waits for somebody who is just removing an arena.
+const UNDECIDED: Duration = Duration::from_secs(1);
+
+/// Whether an arena serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It does.
+    Serving,
+    /// It was removed.
+    Removed,
+    /// Somebody alive is just removing it, and has not decided for long: it is stopped, perhaps.
+    Undecided,
 }
 
 /// An arena, mapped.
@@ -152,6 +168,9 @@ impl Map {
         if map.header().state.load(Ordering::Acquire) == REMOVED {
             return Err(absent());
         }
+        if !map.header().admin.is_whole() {
+            return Err(ArenaError::Damaged { path: shown, what: "the lock in its header is none".into() });
+        }
         Ok(Box::leak(Box::new(map)))
     }
 
@@ -262,6 +281,13 @@ impl Map {
         h.cells.store(self.geometry.cells, Ordering::Relaxed); // Relaxed: as above.
         h.blocks.store(self.geometry.blocks, Ordering::Relaxed); // Relaxed: as above.
         h.ticket.store(1, Ordering::Relaxed); // Relaxed: as above.
+        let mut bytes = [0; 48];
+        let len = self.name.len().min(47);
+        bytes[..len].copy_from_slice(&self.name.as_bytes()[..len]);
+        for (word, part) in h.name.iter().zip(bytes.chunks_exact(4)) {
+            let value = u32::from_le_bytes(part.try_into().expect("four bytes"));
+            word.store(value, Ordering::Relaxed); // Relaxed: as above.
+        }
         // SAFETY: the lock lies in the mapping, which nobody else uses yet.
         unsafe { LifeLock::init(std::ptr::from_ref(&h.admin).cast_mut()) };
         // A private arena of thousands of members is touched only where it is used: its slots are made
@@ -411,20 +437,35 @@ impl Map {
         let Some(path) = &self.dir else { return false };
         Dir::open(path).is_ok_and(|d| d.inode_of(&self.name) != Some(self.inode))
     }
-    /// Whether it was removed. Undoes what a remover that died undecided left.
-    pub fn is_removed(&self) -> bool {
+    /// Whether it was removed, or just may be: a look that waits for nobody.
+    pub fn mark(&self) -> Standing {
+        // Acquire: what the remover did before.
+        match self.header().state.load(Ordering::Acquire) {
+            SERVING => Standing::Serving,
+            REMOVED => Standing::Removed,
+            _ => Standing::Undecided,
+        }
+    }
+
+    /// Whether it was removed. Undoes what a remover that died undecided left; waits for one that lives, but not for ever.
+    pub fn standing(&self) -> Standing {
         let state = &self.header().state;
         // E1 SeqCst: after our claim of a life word; pairs with the remover's.
         match state.load(Ordering::SeqCst) {
-            SERVING => false,
-            REMOVED => true,
+            SERVING => Standing::Serving,
+            REMOVED => Standing::Removed,
             _ => {
-                let Some(Ok(dir)) = self.dir.as_ref().map(|d| Dir::open(d)) else { return true };
-                let Ok(_lock) = dir.lock() else { return true };
+                let Some(Ok(dir)) = self.dir.as_ref().map(|d| Dir::open(d)) else { return Standing::Removed };
+                let _lock = match dir.lock_within(UNDECIDED) {
+                    Ok(Some(lock)) => lock,
+                    // A remover that is stopped.
+                    Ok(None) => return Standing::Undecided,
+                    Err(_) => return Standing::Removed,
+                };
                 // AcqRel: under the lock no remover is at work: this one died undecided.
                 let _ = state.compare_exchange(REMOVING, SERVING, Ordering::AcqRel, Ordering::Acquire);
                 // Acquire: what was decided.
-                state.load(Ordering::Acquire) == REMOVED
+                if state.load(Ordering::Acquire) == REMOVED { Standing::Removed } else { Standing::Serving }
             }
         }
     }
@@ -445,6 +486,7 @@ fn check(file: &File, path: &str, len: u64) -> Result<Geometry, ArenaError> {
     if got < 80 {
         return Err(ArenaError::Truncated { path: path(), has: len, wants: 4096 });
     }
+    let damaged = |what: &str| Err(ArenaError::Damaged { path: path(), what: what.into() });
     if word(8) != VERSION {
         return Err(ArenaError::Version { path: path(), found: word(8), wanted: VERSION });
     }
@@ -453,7 +495,10 @@ fn check(file: &File, path: &str, len: u64) -> Result<Geometry, ArenaError> {
     }
     let geometry = Geometry { members: word(40), objects: word(44), cells: word(48), blocks: word(72) };
     if geometry.checked().is_none() || geometry.len() as u64 != long(32) {
-        return Err(ArenaError::Damaged { path: path(), what: "its header's sizes contradict each other".into() });
+        return damaged("its header's sizes contradict each other");
+    }
+    if !matches!(word(20), SERVING | REMOVED | REMOVING) {
+        return damaged("its header says neither that it serves nor that it was removed");
     }
     if len < long(32) {
         return Err(ArenaError::Truncated { path: path(), has: len, wants: long(32) });

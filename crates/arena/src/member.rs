@@ -45,7 +45,7 @@
 
 use crate::error::ArenaError;
 use crate::layout::{Member, REMOVED};
-use crate::map::Map;
+use crate::map::{Map, Standing};
 use crate::twin;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex;
@@ -143,10 +143,15 @@ impl Map {
             m.kind.store(seat as u32, Ordering::SeqCst);
             // SeqCst: the C library's claim alone is no more than an acquire.
             fence(Ordering::SeqCst);
-            // E1 of the map's head: the claim is a locked operation; `is_removed` loads after it.
-            if self.is_removed() {
+            // E1 of the map's head: the claim is a locked operation; `standing` loads after it.
+            let standing = self.standing();
+            if standing != Standing::Serving {
                 m.life.release();
-                return Err(ArenaError::Removed { name: self.name().into() });
+                let name = self.name().into();
+                return Err(match standing {
+                    Standing::Undecided => ArenaError::Undecided { name },
+                    _ => ArenaError::Removed { name },
+                });
             }
             // A reaper never calls exec itself, and a thread that exec ends is marked under its own id.
             let leads = process::tid() == process::pid() || seat == Seat::Reaper;
@@ -286,7 +291,7 @@ impl Map {
         }
         // Relaxed: as above.
         let started = m.start_time.load(Ordering::Relaxed);
-        if process::start_time(pid).is_none_or(|s| s != started) || pid == process::pid() {
+        if process::has_ended(pid, started) || pid == process::pid() {
             // Our own: the thread that held the word ends with its process or with its program, and we are here. So
             // it was an exec, and we are the new program.
             return true;

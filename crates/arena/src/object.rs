@@ -39,7 +39,7 @@ pub struct Place {
 }
 
 /// The right to change the set of objects; given back on drop and at any death.
-pub struct Admin(&'static Map);
+pub struct Admin(pub(crate) &'static Map);
 
 impl Drop for Admin {
     fn drop(&mut self) {
@@ -249,19 +249,14 @@ impl Map {
         (4..self.waiting_words()).any(|i| self.waiting(object, i).load(Ordering::SeqCst) != 0)
     }
 
-    fn insert_name(&self, hash: u64, index: u32) {
-        for step in 0..self.geometry().names() {
-            let place = self.name_place(hash as usize + step);
-            // Relaxed: under admin.
-            let entry = place.load(Ordering::Relaxed);
-            if entry != 0 && self.entry_counts(entry) {
-                continue;
-            }
-            // Release: I3, the hint is there before the object is.
-            place.store((hash & 0xffff_ffff) << 32 | u64::from(index + 1), Ordering::Release);
-            return;
-        }
-        unreachable!("the table of names has twice as many places as there are objects");
+    pub(crate) fn insert_name(&self, hash: u64, index: u32) {
+        // Relaxed: under admin.
+        let counts = |at: usize| self.entry_counts(self.name_place(at).load(Ordering::Relaxed));
+        let from = hash as usize & (self.geometry().names() - 1);
+        // There are twice as many places as objects. If all are taken, somebody has written over them: the first gives way.
+        let at = (from..from + self.geometry().names()).find(|at| !counts(*at)).unwrap_or(from);
+        // Release: I3, the hint is there before the object is.
+        self.name_place(at).store((hash & 0xffff_ffff) << 32 | u64::from(index + 1), Ordering::Release);
     }
 
     /// I3.
@@ -359,7 +354,7 @@ impl Map {
     }
 
     /// I2: whether the object that an owner word names is there, or not yet cleared. One that is being made is not.
-    fn owner_lives(&self, owner: u64) -> bool {
+    pub(crate) fn owner_lives(&self, owner: u64) -> bool {
         let (its_generation, its_object) = ((owner >> 32) as u32, owner as u32);
         if its_object == 0 || its_object > self.geometry().objects {
             return false;

@@ -20,7 +20,7 @@
 //! processes by pidfd, level-triggered. Without futex_waitv (before Linux 5.16, or forced off) the reaper itself
 //! does that for all, and looks at the words twenty times a second for deaths of single threads.
 
-use crate::map::Map;
+use crate::map::{Map, Standing};
 use crate::member::Seat;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
@@ -153,7 +153,7 @@ fn round(w: &'static Watch, late: bool, known: &mut Vec<Death>) -> bool {
         // SeqCst: whoever removed it may have died before it had told everybody.
         if late && map.header().state.load(Ordering::SeqCst) == crate::layout::REMOVED {
             map.bury_all();
-        } else if late && map.is_unlinked() && !map.is_removed() {
+        } else if late && map.is_unlinked() && map.standing() == Standing::Serving {
             // Two arenas of one name must not both serve: this one stops.
             // SeqCst: before the burial looks at who waits.
             map.header().state.store(crate::layout::REMOVED, Ordering::SeqCst);

@@ -1,17 +1,44 @@
 //! Looking for what is wrong, and putting right what can be.
+//!
+//! [`examine`] looks into one arena, [`surroundings`] at what lies and runs around them, [`doctor`] at all. Nothing here waits
+//! for a peer: not for a lock that somebody stopped has, nor for a process that does not answer.
+
+mod arena;
+mod around;
 
 use chappe_arena::ArenaError;
 use chappe_plat::{futex, process};
-use chappe_sync::{Arena, Capacity, ObjectState, Pool, directory};
+use chappe_sync::{Arena, Capacity, directory};
+
+pub use arena::examine;
+pub use around::surroundings;
 
 /// Something noteworthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
+    /// What kind of thing it is, for programs: `dead-member`, `orphan-permit`; see `chappe doctor --help`.
+    pub kind: &'static str,
     /// What was found.
     pub what: String,
     /// What was done about it, if anything was.
     pub done: Option<String>,
+    /// What is to be done, or what will become of it, if anything is left.
+    pub advice: Option<String>,
+}
+
+impl Finding {
+    pub(crate) fn new(kind: &'static str, what: impl Into<String>) -> Finding {
+        Finding { kind, what: what.into(), done: None, advice: None }
+    }
+
+    pub(crate) fn done(self, done: impl Into<String>) -> Finding {
+        Finding { done: Some(done.into()), ..self }
+    }
+
+    pub(crate) fn advice(self, advice: impl Into<String>) -> Finding {
+        Finding { advice: Some(advice.into()), ..self }
+    }
 }
 
 /// How one arena is.
@@ -28,6 +55,16 @@ pub struct ArenaHealth {
     pub capacity: Option<Capacity>,
 }
 
+/// What lies and runs around the arenas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Surroundings {
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// How many processes could not be looked at: other users', as a rule.
+    pub unseen: u32,
+}
+
 /// How all is.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -36,6 +73,8 @@ pub struct Doctor {
     pub directory: String,
     /// Each arena of the directory.
     pub arenas: Vec<ArenaHealth>,
+    /// What lies and runs around them.
+    pub surroundings: Surroundings,
     /// What this kernel lacks, and what is done instead.
     pub kernel: Vec<Finding>,
 }
@@ -56,84 +95,39 @@ pub fn recoveries() -> Recovered {
     Recovered { sweeps, backstops }
 }
 
-/// Looks at every arena of the directory, recovers what the dead held, and says what this kernel lacks.
+/// Looks at every arena of the directory and at what is around them, makes up for the dead, frees what nobody accounts for,
+/// and says what this kernel lacks.
 ///
 /// # Errors
 /// What is wrong with the directory.
 pub fn doctor() -> Result<Doctor, ArenaError> {
-    let arenas = Arena::list()?.into_iter().map(examine).collect();
-    let mut kernel = Vec::new();
-    if !futex::wait_any_supported() {
-        kernel.push(Finding {
-            what: "no futex_waitv (Linux 5.16, or CHAPPE_NO_WAITV is set)".into(),
-            done: Some(
-                "deaths of processes are watched by pidfd, of single threads by looking 20 times a second".into(),
-            ),
-        });
-    }
-    if let Err(e) = process::watch_exit(process::pid()) {
-        kernel.push(Finding {
-            what: format!("no pidfd ({e})"),
-            done: Some("a process's end is seen by its life words and its entry in /proc".into()),
-        });
-    }
-    if process::namespace() == 0 {
-        kernel.push(Finding { what: "/proc is not mounted".into(), done: None });
-    }
-    Ok(Doctor { directory: directory()?.display().to_string(), arenas, kernel })
+    Ok(Doctor {
+        arenas: Arena::list()?.iter().map(|name| examine(name)).collect(),
+        directory: directory()?.display().to_string(),
+        surroundings: surroundings(),
+        kernel: kernel(),
+    })
 }
 
-fn examine(name: String) -> ArenaHealth {
-    let arena = match Arena::open(&name) {
-        Ok(a) => a,
-        Err(e) => return ArenaHealth { name, error: Some(e), findings: Vec::new(), capacity: None },
-    };
-    let mut findings = Vec::new();
-    let dead = arena.map().recover_dead();
-    if dead > 0 {
-        findings.push(Finding {
-            what: format!("{dead} dead member(s) not yet recovered"),
-            done: Some("what they held was given back".into()),
-        });
+/// What this kernel lacks, and what is done instead.
+pub fn kernel() -> Vec<Finding> {
+    let mut kernel = Vec::new();
+    if !futex::wait_any_supported() {
+        kernel.push(
+            Finding::new("no-futex-waitv", "no futex_waitv (Linux 5.16, or CHAPPE_NO_WAITV is set)")
+                .done("deaths of processes are watched by pidfd, of single threads by looking 20 times a second"),
+        );
     }
-    for info in Pool::list(arena) {
-        let Ok(pool) = Pool::in_arena(arena, &info.name) else { continue };
-        for h in pool.holders().iter().filter(|h| h.orphan) {
-            findings.push(Finding {
-                what: format!(
-                    "permit {} of pool `{}` is kept by a job whose holder is gone: pid {} `{}`",
-                    h.index, info.name, h.who.pid, h.who.label
-                ),
-                done: None,
-            });
-        }
-        if pool.settle() > 0 {
-            findings.push(Finding {
-                what: format!("pool `{}` had permits kept by jobs that have ended", info.name),
-                done: Some("they were given back".into()),
-            });
-        }
+    if let Err(e) = process::watch_exit(process::pid()) {
+        kernel.push(
+            Finding::new("no-pidfd", format!("no pidfd ({e})"))
+                .done("a process's end is seen by its life words and its entry in /proc"),
+        );
     }
-    for object in arena.objects() {
-        let what = match object.state {
-            ObjectState::Mutex { condemned: true, .. } => "is condemned: nobody gets it any more; remove it",
-            ObjectState::Mutex { torn: true, .. } => {
-                "was left by a holder that died, and nobody has made its data whole since"
-            }
-            _ => continue,
-        };
-        findings.push(Finding { what: format!("mutex `{}` {what}", object.name), done: None });
+    if process::namespace() == 0 {
+        kernel.push(Finding::new("no-proc", "/proc is not mounted").advice(
+            "mount it: without it jobs that outlive their holder are not seen, nor processes that are stopped",
+        ));
     }
-    let c = arena.capacity();
-    for (what, used, all) in [
-        ("member slots", c.members_used.into(), c.members.into()),
-        ("object slots", c.objects_used.into(), c.objects.into()),
-        ("cells", c.cells_used.into(), c.cells.into()),
-        ("bytes of data", c.data_used, c.data),
-    ] {
-        if used * 10 >= all * 9 {
-            findings.push(Finding { what: format!("{used} of {all} {what} are in use"), done: None });
-        }
-    }
-    ArenaHealth { name, error: None, findings, capacity: Some(c) }
+    kernel
 }

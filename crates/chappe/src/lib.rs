@@ -62,7 +62,7 @@
 //! Protection from a process that writes wildly into the shared mapping; survival of power loss. A process that is
 //! frozen, dumping core or in uninterruptible sleep is alive, and keeps what it holds.
 
-mod doctor;
+pub mod doctor;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
 pub use chappe_sync::plan9;
@@ -73,4 +73,4 @@ pub use chappe_sync::{
     Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory, select, select_biased, set_label,
     set_role, try_acquire_any, tube,
 };
-pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, doctor, recoveries};
+pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, Surroundings, doctor, recoveries};

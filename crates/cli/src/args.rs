@@ -99,6 +99,7 @@ pub enum Command {
     ///     "messages": N, "slots": N, "size": N, "sent": N, "received": N, "senders": N,
     ///     "receivers": N, "redelivered": N, "dropped": N, "drops": BOOL, "sealed": BOOL,
     ///     "waiting": N}
+    ///   {"name": TEXT, "arena": TEXT, "kind": TEXT, "damaged": TEXT, "waiting": N}
     /// and WHO is {"pid": N, "tid": N, "label": TEXT}
     #[command(visible_alias = "list", verbatim_doc_comment)]
     Ls {
@@ -179,15 +180,31 @@ pub enum Command {
     Arena(ArenaCommand),
     /// Look for what is wrong, and put right what can be
     ///
-    /// Recovers what the dead held, removes what killed job servers left, and says which
-    /// arenas cannot be used and what this kernel lacks. Exit status 1 if an arena cannot be used.
+    /// In each arena: makes up for members that have died, and names them with what they had;
+    /// frees what nobody accounts for; names who is stopped and holds something, permits that
+    /// jobs keep, mutexes that nobody has made whole, what was removed and is still in use,
+    /// what makes no sense, what is nearly full. Around them: removes what killed job servers
+    /// and jobs left, and names arenas that processes still use though their file is gone,
+    /// locks that somebody stopped has, files that are not chappe's. Last, what this kernel
+    /// lacks. Each finding says what was done, or what to do.
+    ///
+    /// What it may not look at, it counts: other users' processes. It waits for nobody.
+    /// Exit status 1 if an arena cannot be used, or something took too long to look at;
+    /// findings alone are no failure.
     ///
     /// JSON: {"directory": TEXT,
     ///   "arenas": [{"name": TEXT, "error": TEXT or null, "findings": [FINDING],
     ///     "capacity": {"members": N, "members_used": N, "objects": N, "objects_used": N,
     ///       "cells": N, "cells_used": N, "data": N, "data_used": N} or null}],
-    ///   "kernel": [FINDING], "job_servers_removed": [PATH]}
-    /// where FINDING is {"what": TEXT, "done": TEXT or null}
+    ///   "around": [FINDING], "unseen": N (processes), "job_servers_removed": [PATH],
+    ///   "kernel": [FINDING]}
+    /// where FINDING is
+    ///   {"kind": KIND, "what": TEXT, "done": TEXT or null, "advice": TEXT or null}
+    /// and KIND in an arena is dead-member, lost-member, stuck-member, elsewhere,
+    ///   orphan-permit, ended-job, nobodys, leaked-cells, leaked-data, leaked-object,
+    ///   lost-name, condemned-mutex, torn-mutex, kept-slots, removed-in-use, damaged, full,
+    ///   changing or not-a-member; around them unlinked-arena, removed-arena, unnamed-arena,
+    ///   directory-locked, lease-file or stray-file; of the kernel no-futex-waitv, no-pidfd or no-proc
     #[command(verbatim_doc_comment)]
     Doctor,
     /// Print completions for a shell

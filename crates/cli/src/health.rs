@@ -1,92 +1,146 @@
 //! `chappe doctor`: what was found, to people and to programs.
 
+use crate::look::plain;
+use crate::within::{Patience, too_long};
 use anyhow::Result;
-use chappe::Finding;
+use chappe::doctor::{ArenaHealth, Finding, Surroundings, examine, kernel, surroundings};
+use chappe::{Arena, Capacity, directory};
 use serde::Serialize;
+use serde_json::json;
 use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Serialize)]
 struct FindingView<'a> {
+    kind: &'a str,
     what: &'a str,
     done: Option<&'a str>,
+    advice: Option<&'a str>,
 }
 
-fn findings(all: &[Finding]) -> Vec<FindingView<'_>> {
-    all.iter().map(|f| FindingView { what: &f.what, done: f.done.as_deref() }).collect()
+fn views<'a>(all: &'a [Finding]) -> Vec<FindingView<'a>> {
+    let view = |f: &'a Finding| {
+        let Finding { kind, what, done, advice, .. } = f;
+        FindingView { kind, what, done: done.as_deref(), advice: advice.as_deref() }
+    };
+    all.iter().map(view).collect()
 }
 
-/// `chappe doctor`. Status 1 if an arena cannot be used.
-pub fn doctor(json: bool) -> Result<(String, u8)> {
-    let found = chappe::doctor()?;
-    let status = u8::from(found.arenas.iter().any(|a| a.error.is_some()));
-    let job_servers = crate::jobserver::clean_up();
-    if json {
-        let arenas: Vec<_> = found
-            .arenas
-            .iter()
-            .map(|a| {
-                let capacity = a.capacity.as_ref().map(|c| {
-                    serde_json::json!({
-                        "members": c.members, "members_used": c.members_used,
-                        "objects": c.objects, "objects_used": c.objects_used,
-                        "cells": c.cells, "cells_used": c.cells_used,
-                        "data": c.data, "data_used": c.data_used,
-                    })
-                });
-                let error = a.error.as_ref().map(ToString::to_string);
-                serde_json::json!({
-                    "name": a.name, "error": error, "findings": findings(&a.findings), "capacity": capacity,
-                })
-            })
-            .collect();
-        let all = serde_json::json!({
-            "directory": found.directory, "arenas": arenas, "kernel": findings(&found.kernel),
-            "job_servers_removed": job_servers,
-        });
-        return Ok((format!("{all}\n"), status));
+/// One arena: why it cannot be used, or how it is.
+struct Seen {
+    name: String,
+    error: Option<String>,
+    findings: Vec<Finding>,
+    capacity: Option<Capacity>,
+}
+
+impl Seen {
+    fn of(health: ArenaHealth) -> Seen {
+        let ArenaHealth { name, error, findings, capacity, .. } = health;
+        Seen { name, error: error.map(|e| e.to_string()), findings, capacity }
     }
-    let mut text = format!("arenas in {}: {}\n", found.directory, found.arenas.len());
-    for a in &found.arenas {
+}
+
+/// `chappe doctor`. Status 1 if an arena cannot be used, or something could not be looked at.
+pub fn doctor(json: bool) -> Result<(String, u8)> {
+    let patience = Patience::new();
+    let here = directory()?.display().to_string();
+    let names = patience.look(Duration::ZERO, Arena::list).ok_or_else(|| anyhow::anyhow!(too_long(&here)))??;
+    let mut arenas = Vec::new();
+    for name in names {
+        let one = name.clone();
+        let seen = patience.look(Duration::ZERO, move || examine(&one)).map(Seen::of);
+        arenas.push(seen.unwrap_or_else(|| {
+            let error = Some(too_long(&format!("arena `{name}`")));
+            Seen { name, error, findings: Vec::new(), capacity: None }
+        }));
+    }
+    let around = patience.look(Duration::ZERO, surroundings);
+    let job_servers = patience.look(Duration::ZERO, crate::jobserver::clean_up);
+    let kernel = patience.look(Duration::ZERO, kernel);
+    let whole = around.is_some() && job_servers.is_some() && kernel.is_some();
+    if !whole {
+        crate::tell(format_args!("chappe: {}", too_long("what is around the arenas")));
+    }
+    let status = u8::from(!whole || arenas.iter().any(|a| a.error.is_some()));
+    let (around, job_servers) = (around.unwrap_or_default(), job_servers.unwrap_or_default());
+    let kernel = kernel.unwrap_or_default();
+    let text = if json {
+        as_json(&here, &arenas, &around, &job_servers, &kernel)
+    } else {
+        as_text(&here, &arenas, &around, &job_servers, &kernel)
+    };
+    Ok((text, status))
+}
+
+fn as_json(here: &str, arenas: &[Seen], around: &Surroundings, servers: &[PathBuf], kernel: &[Finding]) -> String {
+    let one = |a: &Seen| {
+        let capacity = a.capacity.as_ref().map(|c| {
+            json!({
+                "members": c.members, "members_used": c.members_used,
+                "objects": c.objects, "objects_used": c.objects_used,
+                "cells": c.cells, "cells_used": c.cells_used,
+                "data": c.data, "data_used": c.data_used,
+            })
+        });
+        json!({ "name": a.name, "error": a.error, "findings": views(&a.findings), "capacity": capacity })
+    };
+    let arenas: Vec<_> = arenas.iter().map(one).collect();
+    let all = json!({
+        "directory": here, "arenas": arenas, "around": views(&around.findings), "unseen": around.unseen,
+        "job_servers_removed": servers, "kernel": views(kernel),
+    });
+    format!("{all}\n")
+}
+
+fn as_text(here: &str, arenas: &[Seen], around: &Surroundings, servers: &[PathBuf], kernel: &[Finding]) -> String {
+    let mut text = format!("arenas in {here}: {}\n", arenas.len());
+    for a in arenas {
+        let name = plain(&a.name);
         match (&a.error, &a.capacity) {
             (Some(e), _) => {
-                let _ = writeln!(text, "  {}: cannot be used: {e}", a.name);
+                let _ = writeln!(text, "  {name}: cannot be used: {}", plain(e));
             }
             (None, Some(c)) => {
                 let _ = writeln!(
                     text,
-                    "  {}: {} of {} members, {} of {} objects, {} of {} cells, {} of {} bytes of data in use",
-                    a.name,
-                    c.members_used,
-                    c.members,
-                    c.objects_used,
-                    c.objects,
-                    c.cells_used,
-                    c.cells,
-                    c.data_used,
-                    c.data
+                    "  {name}: {} of {} members, {} of {} objects, {} of {} cells, {} of {} bytes of data in use",
+                    c.members_used, c.members, c.objects_used, c.objects, c.cells_used, c.cells, c.data_used, c.data
                 );
             }
             (None, None) => {}
         }
-        finding_lines(&mut text, "    ", &a.findings);
+        lines(&mut text, "    ", &a.findings);
     }
-    for path in job_servers {
+    if !around.findings.is_empty() {
+        text.push_str("around them:\n");
+        lines(&mut text, "  ", &around.findings);
+    }
+    for path in servers {
         let _ = writeln!(text, "{}: left by a killed `chappe jobserver`; removed", path.display());
     }
-    if found.kernel.is_empty() {
+    if around.unseen > 0 {
+        let _ = writeln!(
+            text,
+            "processes: {} could not be looked at (other users', as a rule): whether they use an arena that has lost its \
+             file is not known",
+            around.unseen
+        );
+    }
+    if kernel.is_empty() {
         text.push_str("kernel: has all that chappe can use\n");
     } else {
         text.push_str("kernel:\n");
-        finding_lines(&mut text, "  ", &found.kernel);
+        lines(&mut text, "  ", kernel);
     }
-    Ok((text, status))
+    text
 }
 
-fn finding_lines(text: &mut String, indent: &str, all: &[Finding]) {
+fn lines(text: &mut String, indent: &str, all: &[Finding]) {
     for f in all {
-        let _ = match &f.done {
-            Some(done) => writeln!(text, "{indent}{}; {done}", f.what),
-            None => writeln!(text, "{indent}{}", f.what),
-        };
+        let parts: Vec<&str> =
+            std::iter::once(f.what.as_str()).chain(f.done.as_deref()).chain(f.advice.as_deref()).collect();
+        let _ = writeln!(text, "{indent}{}", plain(&parts.join("; ")));
     }
 }

@@ -1,8 +1,9 @@
 //! `chappe ls` and `chappe show`, to people and to programs.
 
-use crate::look::{Name, Row, called, find, holder_text, ms, permits_text, state_text, who_text};
+use crate::look::{Name, Row, called, find, holder_text, ms, permits_text, plain, state_text, who_text};
+use crate::within::{Patience, too_long};
 use crate::{tell, time, tube};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use chappe::{Arena, Holder, ObjectInfo, ObjectState, Pool, Waiter};
 use serde::Serialize;
 use std::fmt::Write;
@@ -10,25 +11,33 @@ use std::time::Duration;
 
 /// `chappe ls`. Status 1 if an arena could not be looked at.
 pub fn list(only: Option<&str>, json: bool) -> Result<(String, u8)> {
+    let patience = Patience::new();
     let names = match only {
         Some(one) => vec![one.to_owned()],
-        None => Arena::list()?,
+        None => patience.look(Duration::ZERO, Arena::list).ok_or_else(|| anyhow!(too_long("the directory")))??,
     };
     let mut all = Vec::new();
     let mut status = 0;
     for name in names {
-        match Arena::open(&name) {
-            Ok(arena) => all.extend(objects(arena).into_iter().map(|info| (arena, info))),
-            Err(e) if only.is_some() => return Err(e.into()),
-            Err(e) => {
-                if json {
-                    tell(serde_json::json!({ "error": e.to_string() }));
-                } else {
-                    tell(format_args!("chappe: {e}"));
-                }
-                status = 1;
+        let one = name.clone();
+        let seen = patience.look(Duration::ZERO, move || Arena::open(&one).map(|arena| (arena, objects(arena))));
+        let why = match seen {
+            Some(Ok((arena, objects))) => {
+                all.extend(objects.into_iter().map(|info| (arena, info)));
+                continue;
             }
+            Some(Err(e)) => anyhow!(e),
+            None => anyhow!(too_long(&format!("arena `{name}`"))),
+        };
+        if only.is_some() {
+            return Err(why);
         }
+        if json {
+            tell(serde_json::json!({ "error": why.to_string() }));
+        } else {
+            tell(format_args!("chappe: {}", plain(&why.to_string())));
+        }
+        status = 1;
     }
     if json {
         let rows: Vec<Row> = all.iter().map(|(arena, info)| Row::of(*arena, info)).collect();
@@ -48,7 +57,8 @@ fn objects(arena: Arena) -> Vec<ObjectInfo> {
 }
 
 fn table(all: &[(Arena, ObjectInfo)]) -> String {
-    let rows: Vec<(String, &ObjectInfo)> = all.iter().map(|(arena, info)| (called(*arena, info), info)).collect();
+    let rows: Vec<(String, &ObjectInfo)> =
+        all.iter().map(|(arena, info)| (plain(&called(*arena, info)), info)).collect();
     let wide = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(4);
     let kind = rows.iter().map(|(_, info)| info.kind.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -99,6 +109,12 @@ pub struct WaiterView {
 
 /// `chappe show`.
 pub fn show(name: &str, interval: Option<Duration>, json: bool) -> Result<String> {
+    let one = name.to_owned();
+    let shown = Patience::new().look(interval.unwrap_or_default(), move || look(&one, interval, json));
+    shown.ok_or_else(|| anyhow!(too_long(&format!("`{name}`"))))?
+}
+
+fn look(name: &str, interval: Option<Duration>, json: bool) -> Result<String> {
     let (arena, mut info) = find(name)?;
     let mut rates = None;
     if let Some(interval) = interval {
@@ -112,7 +128,7 @@ pub fn show(name: &str, interval: Option<Duration>, json: bool) -> Result<String
     };
     if !json {
         let waiting = if let ObjectState::Tube(_) = info.state { info.waiting as usize } else { waiters.len() };
-        let mut text = first_line(&called(arena, &info), &info, waiting);
+        let mut text = first_line(&plain(&called(arena, &info)), &info, waiting);
         text += &match (&info.state, &pool) {
             (ObjectState::Tube(tube), _) => tube::show_text(tube, rates.as_ref()),
             (_, pool) => show_text(pool.as_ref(), &waiters),

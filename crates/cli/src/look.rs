@@ -97,6 +97,11 @@ pub fn who_text(who: &Who) -> String {
     format!("pid {} `{}`{dead}", who.pid, who.label.replace(char::is_control, " "))
 }
 
+/// What may have come from anywhere, as it may go to a terminal: one line of text, and nothing else.
+pub fn plain(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
 /// "spsc".
 pub fn ends_text(kind: Kind) -> String {
     format!("{kind:?}").to_lowercase()
@@ -125,6 +130,7 @@ pub fn state_text(state: &ObjectState) -> String {
                  {sealed}{again}{dropped}"
             )
         }
+        ObjectState::Damaged { what } => format!("damaged: {what}"),
         _ => String::new(),
     }
 }
@@ -147,6 +153,7 @@ enum StateView {
     Semaphore { value: u32, barging: bool },
     Mutex { holder: Option<WhoView>, torn: bool, condemned: bool, bytes: u32 },
     Tube(TubeView),
+    Damaged { damaged: String },
     Plain {},
 }
 
@@ -211,6 +218,7 @@ impl Row {
                 drops: t.drops,
                 sealed: t.sealed,
             }),
+            ObjectState::Damaged { what } => StateView::Damaged { damaged: what.clone() },
             _ => StateView::Plain {},
         };
         Row { name: called(arena, info), arena: arena.name(), kind: info.kind, state, waiting: info.waiting }

@@ -25,6 +25,7 @@ mod take;
 mod terminal;
 mod time;
 mod tube;
+mod within;
 
 use anyhow::Result;
 use args::{ArenaCommand, Cli, Command, PoolCommand};
@@ -66,7 +67,8 @@ fn main() -> ExitCode {
             if json {
                 tell_failure(&text, failure.status);
             } else {
-                tell(format_args!("chappe: {text}"));
+                let lines: Vec<String> = text.lines().map(look::plain).collect();
+                tell(format_args!("chappe: {}", lines.join("\n")));
             }
             ExitCode::from(failure.status)
         }

@@ -59,6 +59,11 @@ pub fn start_time(pid: u32) -> Option<u64> {
     with(|e| index_in(e, pid).map(|p| e.processes[p].born))
 }
 
+/// Whether the process that started then is not there any more.
+pub fn has_ended(pid: u32, started: u64) -> bool {
+    start_time(pid) != Some(started)
+}
+
 /// What the process is called.
 pub fn name(pid: u32) -> Option<String> {
     with(|e| index_in(e, pid).map(|p| e.processes[p].name.clone()))

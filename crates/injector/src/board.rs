@@ -11,14 +11,19 @@
 //! | `notes` | each survivor its own | its verdict; read after it has exited |
 //! | `backstops` | survivors | how often the backstop fired in them, added up at their ends |
 //! | `told` | survivors | how often they were told that a holder had died with a mutex locked |
+//! | `held` | keeper | somebody that came while the victim was stopped had to wait for it |
+//! | `aside` | recoverer | as `phase`, of the one that makes up for the victim's death |
+//! | `settled` | keeper | when those that waited had got on, or all was there: nanoseconds of the system's clock |
 //! | `words` | the play | whatever it needs; the controls keep their broken structures here |
 //!
 //! Orderings: every access is sequentially consistent. Nothing here is measured.
 
 use std::cell::UnsafeCell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use crate::lead::Role;
 use crate::step;
 
 /// The victim has not begun its operation.
@@ -45,6 +50,8 @@ const TEXT: usize = 400;
 pub struct Board {
     /// Where the victim is.
     pub phase: AtomicU32,
+    /// Where the recoverer is.
+    aside: AtomicU32,
     /// The keeper has set the stage.
     pub ready: AtomicU32,
     cue: AtomicU64,
@@ -53,6 +60,10 @@ pub struct Board {
     pub backstops: AtomicU64,
     /// How often survivors locked a mutex, and were told of its holder's death.
     pub told: AtomicU64,
+    /// Not 0: somebody that came while the victim was stopped had to wait for it.
+    pub held: AtomicU64,
+    /// When all had got on, or all was found to be there.
+    pub settled: AtomicU64,
     /// The play's own.
     pub words: [AtomicU64; WORDS],
     notes: [Note; NOTES],
@@ -102,13 +113,44 @@ pub enum Cue {
 #[derive(Clone, Copy)]
 pub struct Stage {
     board: &'static Board,
+    role: Role,
     /// What a survivor waits for at most.
     pub limit: Duration,
 }
 
 impl Stage {
-    /// Maps a fresh board. It stays mapped: there is one per sweep.
+    /// The board of this process, which directs one trial at a time.
     pub fn new(limit: Duration) -> Stage {
+        static BOARD: OnceLock<&'static Board> = OnceLock::new();
+        Stage { board: BOARD.get_or_init(Stage::map), role: Role::Victim, limit }
+    }
+
+    /// The same for one in this role.
+    pub fn of(&self, role: Role) -> Stage {
+        Stage { role, ..*self }
+    }
+
+    /// Where somebody in this role says how far it is.
+    pub fn phase_of(&self, role: Role) -> &'static AtomicU32 {
+        match role {
+            Role::Victim => &self.board.phase,
+            Role::Recoverer => &self.board.aside,
+        }
+    }
+
+    /// The system's clock, which all processes share, in nanoseconds.
+    pub fn clock() -> u64 {
+        // SAFETY: a zeroed timespec is valid, and a valid place for the clock.
+        let now = unsafe {
+            let mut now: libc::timespec = std::mem::zeroed();
+            libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
+            now
+        };
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+
+    /// Maps a board. It stays mapped.
+    fn map() -> &'static Board {
         // SAFETY: an anonymous mapping at an address of the kernel's choice disturbs nobody.
         let page = unsafe {
             libc::mmap(
@@ -123,7 +165,7 @@ impl Stage {
         assert_ne!(page, libc::MAP_FAILED, "no memory for the board: {}", std::io::Error::last_os_error());
         // SAFETY: the mapping is large enough, page-aligned, zeroed (valid for every field) and never unmapped; all
         // fields but the notes' texts are atomics, and a text has one writer and a reader that comes after it.
-        Stage { board: unsafe { &*page.cast::<Board>() }, limit }
+        unsafe { &*page.cast::<Board>() }
     }
 
     /// The shared page.
@@ -140,23 +182,25 @@ impl Stage {
     pub fn clear(&self) {
         let b = self.board;
         b.phase.store(SETTING, SeqCst);
+        b.aside.store(SETTING, SeqCst);
         b.ready.store(0, SeqCst);
         for note in &b.notes {
             note.fault.store(0, SeqCst);
         }
-        for word in [&b.cue, &b.answer, &b.backstops, &b.told].into_iter().chain(&b.words) {
+        for word in [&b.cue, &b.answer, &b.backstops, &b.told, &b.held, &b.settled].into_iter().chain(&b.words) {
             word.store(0, SeqCst);
         }
     }
 
-    // ---- the victim ----
+    // ---- the victim, the recoverer ----
 
     /// The operation starts here: the calling thread is the director's from now on.
     #[inline(always)]
     pub fn begin(&self) {
-        self.board.phase.store(INSIDE, SeqCst);
+        let phase = self.phase_of(self.role);
+        phase.store(INSIDE, SeqCst);
         if !step::offer() {
-            self.board.phase.store(REFUSED, SeqCst);
+            phase.store(REFUSED, SeqCst);
             loop {
                 std::thread::park();
             }
@@ -166,7 +210,7 @@ impl Stage {
     /// The operation ends here; `right` if it returned what the play expects.
     #[inline(always)]
     pub fn end(&self, right: bool) {
-        self.board.phase.store(if right { DONE } else { FAILED }, SeqCst);
+        self.phase_of(self.role).store(if right { DONE } else { FAILED }, SeqCst);
         step::here();
     }
 
@@ -191,6 +235,12 @@ impl Stage {
             self.board.answer.store(given, SeqCst);
         }
         self.next_cue()
+    }
+
+    /// All have got on, or all is there: the first time counts.
+    pub fn settle(&self) {
+        // It fails if it is not the first.
+        let _ = self.board.settled.compare_exchange(0, Stage::clock(), SeqCst, SeqCst);
     }
 
     /// Whether there is a later cue than `cue`, which is being acted upon.
@@ -262,19 +312,29 @@ impl Stage {
     }
 }
 
-/// Waits until `true_now` says so, for `limit` at most. Says whether it did.
+/// Waits until `true_now` says so, for `limit` at most. Says whether it did. The time for which this process was stopped
+/// itself does not count.
 pub fn within(limit: Duration, mut true_now: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + limit;
+    let mut last = Instant::now();
+    let mut end = last + limit;
     loop {
         if true_now() {
             return true;
         }
-        if Instant::now() >= end {
+        let now = Instant::now();
+        if now - last > STOPPED {
+            end += now - last;
+        }
+        if now >= end {
             return true_now();
         }
+        last = now;
         pause();
     }
 }
+
+/// Who has not looked for so long was stopped: on the busiest machine it looks sooner.
+const STOPPED: Duration = Duration::from_secs(5);
 
 /// A short sleep between two looks at a word: two CPUs are too few to spin on.
 pub fn pause() {

@@ -1,5 +1,7 @@
 //! What the program does: `chappe-injector control | sweep | soak`.
 
+mod sweep;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,13 +11,22 @@ use chappe_injector::soak::tubes::{self, Storm};
 use chappe_injector::soak::zoo::limb::Mistake;
 use chappe_injector::soak::zoo::{self, Visit};
 use chappe_injector::soak::{self, Soak};
-use chappe_injector::{Plan, Play, cast, control, play, repeat, report, sweep, trial};
+use chappe_injector::{cast, control, play, report, trial};
 
 const USAGE: &str = "\
 usage: chappe-injector control                    are known mistakes caught?
-       chappe-injector sweep [--all | --share N]  kill at every instruction, or every N-th and all that matter (100)
+       chappe-injector sweep [--all]              kill in every state, and in every state who makes up for it; go on
+                                                  from every instruction, of long paths from all that matter
+                             [--share N]          go on from every N-th and all that matter, after every N-th death
+                                                  another; what is long or like another is left out (the default: 100)
+                             [--part N]           of all that make every N-th trial
+                             [--doubles N]        after every N-th death another; 0: none
+                             [--seed N]           which of so many
+                             [--each]             kill at instructions, although most are one state
                              [--only WORDS]       operations whose `name, scene` contains WORDS
+                             [--jobs N]           so many directors at once (1)
                              [--json]             one object a line
+                             [--markdown FILE]    the table, and how it was made, as a page
        chappe-injector soak [--kills N]           random kills while jobs share pools (1000)
                             [--chappe PATH]       the chappe command (the one beside this program)
                             [--seed N]            where the random choices begin
@@ -53,7 +64,7 @@ pub fn run() -> ExitCode {
             return ExitCode::from(cast::supervise_without_a_lease(words) as u8);
         }
         ["control"] => try_controls(),
-        ["sweep", rest @ ..] => sweep_all(rest),
+        ["sweep", rest @ ..] => sweep::run(rest),
         ["soak", "tube", rest @ ..] => soak_tubes(rest),
         ["soak", "zoo", rest @ ..] => visit_the_zoo(rest),
         ["soak", rest @ ..] => run_soak(rest),
@@ -95,48 +106,6 @@ fn refused() -> usize {
          that allows it, and a debugger must not trace the injector"
     );
     3
-}
-
-fn sweep_all(args: &[&str]) -> Result<usize, String> {
-    let (mut plan, mut only, mut json) = (Plan::share(100), "", false);
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match *arg {
-            "--all" => plan = Plan::all(),
-            "--share" => plan = Plan::share(number(args.next())?),
-            "--only" => only = args.next().ok_or("--only needs words")?,
-            "--json" => json = true,
-            other => return Err(format!("`{other}` is not known here")),
-        }
-    }
-    let home = Home::enter()?;
-    let cases = play::all(&home.0);
-    let all = plan.stride == 1;
-    let chosen: Vec<_> = cases
-        .iter()
-        .filter(
-            |c| if only.is_empty() { all || !c.long() } else { format!("{}, {}", c.name(), c.scene()).contains(only) },
-        )
-        .collect();
-    if chosen.is_empty() {
-        return Err(format!("no operation is called `{only}`"));
-    }
-    if !json {
-        say(&report::head());
-    }
-    let mut total = chappe_injector::Tally { name: "in all".to_owned(), ..Default::default() };
-    for case in chosen {
-        let times = if all { 200 } else { 10 };
-        let plan = if case.thin() { Plan::share(plan.stride.max(20)) } else { plan };
-        let tally = if case.led() { sweep(case, plan) } else { repeat(case, times, plan.limit) };
-        say(&if json { report::json(&tally) } else { report::row(&tally) });
-        if tally.refused {
-            return Ok(refused());
-        }
-        total.add(&tally);
-    }
-    say(&if json { report::json(&total) } else { report::row(&total) });
-    Ok(usize::from(!total.clean()))
 }
 
 fn run_soak(args: &[&str]) -> Result<usize, String> {

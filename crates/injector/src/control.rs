@@ -6,9 +6,15 @@
 //! | robust mutex around `a += 1; b += 1` | torn between the two, never wedged | lock, `a == b` |
 //! | the same, stopped instead of killed | wedged while it holds the lock | timed lock |
 //! | one atomic add, killed and stopped | nothing | add once more |
+//! | recovery in two steps that forgets before it gives back | lost, if its recoverer dies between the two | the permit is there |
+//!
+//! Most of those in which the victim only dies, and some operations that are sound, are swept in two ways: it dies in each
+//! state, and at each instruction. Both must find the same at the same instructions: one death tells of all of a state's.
 //!
 //! What they keep lies on the board's own words. They are models of mistakes: nothing else may use them.
-//! With them go the mistakes made with chappe's own objects ([`play::mistakes`]), which the plays' own checks must see.
+//! With them go the mistakes made with chappe's own objects ([`play::mistakes`]), which the plays' own checks must see. So there
+//! is one at least for each column of the table: wedged (dead, stopped, and waited for by who comes), torn, lost, after one fault
+//! and after two, duplicated, leaked, told, and the backstop.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -16,44 +22,76 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
 use crate::board::{Cue, Fault, Stage, Verdict};
-use crate::play;
-use crate::sweep::{Plan, Tally, sweep};
+use crate::play::{self, Case, Must};
+use crate::sweep::{Plan, sweep};
+use crate::tally::Tally;
 use crate::trial::{Pause, Play};
 
-/// A control, and what must be found in it: one kind of fault and no other, or nothing.
+/// A control, and what must be found in it.
 pub struct Control {
     play: Box<dyn Play>,
-    must: Option<Fault>,
+    must: Must,
+    /// It takes a second fault to see it.
+    second: bool,
+    /// Deaths at each instruction find what deaths in each state find.
+    compared: bool,
 }
 
 impl Control {
     /// Sweeps it whole. The second is whether the injector saw what there is to see, and nothing else.
     pub fn try_out(&self) -> (Tally, bool) {
         // Who is wedged here stays so: there is no point in waiting long. Who is not is never waited for.
-        let limit = Duration::from_millis(if self.must == Some(Fault::Wedged) { 500 } else { 20_000 });
-        let t = sweep(&*self.play, Plan { limit, ..Plan::all() });
+        let limit = Duration::from_millis(if self.is_slow() { 500 } else { 20_000 });
+        let enough = if self.compared { u64::MAX } else { 4 };
+        let plan = Plan { limit, enough, doubles: u64::from(self.second), ..Plan::all() };
+        let t = sweep(&*self.play, plan);
         let seen = match self.must {
-            None => t.clean(),
-            Some(fault) => t.of(fault) > 0 && t.of(fault) == t.faults(),
+            Must::Nothing => t.clean(),
+            Must::Backstops => t.backstops > 0 && t.faults() == 0,
+            Must::Faults(fault) => {
+                t.of(fault) > 0 && t.of(fault) == t.faults() && t.backstops == 0 && t.faulty.is_empty() == self.second
+            }
         };
-        (t, seen)
+        // How often a loop turns may differ between two runs, and so the names of what comes after it.
+        (t, seen && (!self.compared || (0..3).any(|_| self.is_alike(plan))))
+    }
+
+    /// Each of its faults costs a watchdog.
+    fn is_slow(&self) -> bool {
+        matches!(self.must, Must::Faults(Fault::Wedged | Fault::Leaked))
+    }
+
+    fn is_alike(&self, plan: Plan) -> bool {
+        let plan = plan.single();
+        let (by_state, each) = (sweep(&*self.play, plan), sweep(&*self.play, Plan { each: true, ..plan }));
+        by_state.trials < each.trials && by_state.faulty == each.faulty
     }
 }
 
 /// All controls; the arenas of those that need some lie in `home`.
 pub fn all(home: &Path) -> Vec<Control> {
-    let control = |play: Box<dyn Play>, must| Control { play, must };
+    let control = |play: Box<dyn Play>, must, compared| Control { play, must, second: false, compared };
     let own = [
-        control(Box::new(Ring { pop: false }), Some(Fault::Wedged)),
-        control(Box::new(Ring { pop: true }), Some(Fault::Wedged)),
-        control(Box::new(Mutex { stopped: false }), Some(Fault::Torn)),
-        control(Box::new(Mutex { stopped: true }), Some(Fault::Wedged)),
-        control(Box::new(Single { stopped: false }), None),
-        control(Box::new(Single { stopped: true }), None),
+        control(Box::new(Ring { pop: false }), Must::Faults(Fault::Wedged), true),
+        control(Box::new(Ring { pop: true }), Must::Faults(Fault::Wedged), true),
+        control(Box::new(Mutex { stopped: false }), Must::Faults(Fault::Torn), true),
+        control(Box::new(Mutex { stopped: true }), Must::Faults(Fault::Wedged), false),
+        control(Box::new(Single { stopped: false }), Must::Nothing, true),
+        control(Box::new(Single { stopped: true }), Must::Nothing, false),
+        Control { play: Box::new(Recovery), must: Must::Faults(Fault::Lost), second: true, compared: true },
     ];
-    let mistakes = play::mistakes(home).into_iter().map(|(case, fault)| control(Box::new(case), Some(fault)));
-    own.into_iter().chain(mistakes).collect()
+    let mistake = |(case, must)| {
+        let one = control(Box::new(case), must, true);
+        // Not those in which each finding takes its time.
+        Control { compared: !one.is_slow() && must != Must::Backstops, ..one }
+    };
+    let short = |case: &Case| SHORT.contains(&(case.name().as_str(), case.scene().as_str()));
+    let sound = play::all(home).into_iter().filter(short).map(|case| control(Box::new(case), Must::Nothing, true));
+    own.into_iter().chain(play::mistakes(home).into_iter().map(mistake)).chain(sound).collect()
 }
+
+/// Operations that are as they should be, whichever way they are killed.
+const SHORT: [(&str, &str); 3] = [("up", "alone"), ("unlock", "alone"), ("tube try_send, mpmc", "alone")];
 
 const CELLS: u64 = 4;
 const HEAD: usize = 0;
@@ -263,6 +301,52 @@ impl Play for Single {
     fn victim(&self, stage: &Stage) {
         stage.begin();
         stage.word(0).fetch_add(1, SeqCst);
+        stage.end(true);
+    }
+}
+
+/// A permit, and a note that somebody has it. Whoever makes up for a death takes the note away, then gives the permit back.
+struct Recovery;
+
+const NOTE: usize = 0;
+const FREE: usize = 1;
+
+impl Recovery {
+    fn recover(stage: &Stage) {
+        if stage.word(NOTE).swap(0, SeqCst) != 0 {
+            stage.word(FREE).store(1, SeqCst);
+        }
+    }
+}
+
+impl Play for Recovery {
+    fn name(&self) -> String {
+        "recovery in two steps".to_owned()
+    }
+
+    fn keeper(&self, stage: &Stage) -> Verdict {
+        stage.word(FREE).store(1, SeqCst);
+        stage.ready();
+        Recovery::recover(stage);
+        let free = stage.word(FREE).load(SeqCst);
+        if free == 1 { Ok(()) } else { Err((Fault::Lost, format!("{free} of 1 permits came back"))) }
+    }
+
+    fn victim(&self, stage: &Stage) {
+        stage.begin();
+        // Noted first: its death before the second step is made up for as well.
+        stage.word(NOTE).store(1, SeqCst);
+        stage.word(FREE).store(0, SeqCst);
+        stage.end(true);
+    }
+
+    fn recovers(&self) -> bool {
+        true
+    }
+
+    fn recoverer(&self, stage: &Stage) {
+        stage.begin();
+        Recovery::recover(stage);
         stage.end(true);
     }
 }

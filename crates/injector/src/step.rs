@@ -89,24 +89,30 @@ impl Victim {
     /// See [`Refusal`].
     pub fn take(pid: libc::pid_t, limit: Duration, hopeless: impl Fn() -> bool) -> Result<Victim, Refusal> {
         let mut victim = Victim { pid, signal: 0, gone: false };
-        let end = Instant::now() + limit;
-        loop {
-            match victim.poll() {
-                Some(status) if libc::WIFSTOPPED(status) => break,
-                Some(status) => {
-                    victim.gone = true;
-                    return Err(Refusal::Ended(status));
-                }
-                None if Instant::now() > end || hopeless() => {
-                    victim.gone = true;
-                    return Err(Refusal::Never);
-                }
-                None => crate::board::pause(),
+        let mut came = None;
+        crate::board::within(limit, || {
+            came = victim.poll();
+            came.is_some() || hopeless()
+        });
+        match came {
+            Some(status) if libc::WIFSTOPPED(status) => {}
+            Some(status) => {
+                victim.gone = true;
+                return Err(Refusal::Ended(status));
+            }
+            None => {
+                victim.gone = true;
+                return Err(Refusal::Never);
             }
         }
         // SAFETY: `pid` is our stopped tracee; the option has no pointer.
         unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, libc::PTRACE_O_EXITKILL) };
         Ok(victim)
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> libc::pid_t {
+        self.pid
     }
 
     /// The address of the next instruction.

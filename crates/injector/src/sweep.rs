@@ -1,151 +1,104 @@
 //! All points of one operation: chosen, tried, counted.
 //!
-//! A first trial lets the operation run to its end, one instruction at a time, and records the path. Then comes one
-//! trial per point. A full sweep takes every instruction; a share takes every `stride`-th, and always an atomic
-//! instruction or a system call and what comes after it: that is where shared state changes hands.
+//! A **kill point** is a place before one instruction of the operation: between [`Stage::begin`] and [`Stage::end`], in our
+//! code and in the C library's alike. It is named by an address and the so-manieth time that the victim comes there. The
+//! kernel's instructions are none: a system call is one instruction, before it and after it are two points, and each sleep
+//! in one is a point of its own.
 //!
-//! A point is an address and the so-manieth time that the victim comes there. How often a loop turns varies a little
-//! between runs (digits of a process id, spinning): a victim that never comes to its point dies at the operation's end,
-//! and is not counted as killed inside. Of a loop the first turns are taken ([`Plan::turns`]): some operations read all of
-//! /proc, half a million instructions that are the same few thousand again and again.
+//! A first trial lets the operation run to its end, one instruction at a time, and records the path: which instruction,
+//! and in which **state** of what survivors can see. Then come the trials:
+//!
+//! - The victim **dies**, once in each state. All points of one state are **collapsed** into that one death: between two of
+//!   them nothing has changed that outlives the victim, so survivors could not tell which of them it was
+//!   ([`sight`](crate::sight) says why that is exact). [`Tally::points`] counts the points of which a death has told so.
+//!   With [`Plan::each`] it dies at every instruction all the same: [`control`](crate::control) compares the two.
+//! - Where a victim that was stopped **goes on** afterwards ([`Pause::Check`]) nothing is collapsed: what it had loaded matters
+//!   to it. It goes on from every instruction of a short path ([`SHORT`]); of a longer one, or in a share, from every
+//!   so-manieth, and always from both sides of each store to shared memory, atomic instruction and system call.
+//! - Both the victim and who makes up for its death die: see [`double`].
+//!
+//! How often a loop turns varies a little between runs (digits of a process id, spinning): a victim that never comes to
+//! its point dies at the operation's end, and is not counted as killed inside. Of a loop the first turns are taken
+//! ([`Plan::turns`]): some operations read all of /proc, half a million instructions that are the same few thousand again
+//! and again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use crate::board::{Fault, Stage};
+use crate::board::Stage;
+use crate::double;
+use crate::lead::{Mark, Point};
 use crate::step::{Kind, Reader};
-use crate::trial::{Mark, Play, Point, Trial, run};
-
-/// A sweep that finds this many wedges or leaks has made its point: each costs a watchdog.
-const ENOUGH: u64 = 4;
+use crate::tally::Tally;
+use crate::trial::{Pause, Play, Route, run};
 
 /// Which points, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Every so-manieth instruction; 1 for all.
+    /// Every so-manieth instruction from which a victim goes on, or with `each` at which it dies; 1 for all.
     pub stride: u64,
     /// How many of the times that the victim comes to one address.
     pub turns: u32,
+    /// It dies at instructions, not in states.
+    pub each: bool,
+    /// Every so-manieth of the trials chosen so far is made; 1 for all.
+    pub part: u64,
+    /// After every so-manieth first fault a second one is tried; 0 for none.
+    pub doubles: u64,
+    /// Which of so many: in each play others.
+    pub seed: u64,
     /// The watchdog.
     pub limit: Duration,
+    /// So many wedges or leaks are enough: each costs a watchdog.
+    pub enough: u64,
 }
 
 impl Plan {
-    /// Every instruction.
+    /// Everything.
     pub fn all() -> Plan {
-        Plan { stride: 1, turns: 16, limit: Duration::from_secs(20) }
+        let limit = Duration::from_secs(20);
+        Plan { stride: 1, turns: 16, each: false, part: 1, doubles: 1, seed: 0, limit, enough: 4 }
     }
 
-    /// Every `stride`-th instruction, and where shared state changes hands.
+    /// All states; of what is more, every `stride`-th, and where shared state changes hands.
     pub fn share(stride: u64) -> Plan {
-        Plan { stride, turns: 2, limit: Duration::from_secs(20) }
+        Plan { stride, turns: 2, doubles: stride, ..Plan::all() }
+    }
+
+    /// A death in each state is enough.
+    pub fn by_state(self) -> Plan {
+        Plan { each: false, ..self }
+    }
+
+    /// First faults alone.
+    pub fn single(self) -> Plan {
+        Plan { doubles: 0, ..self }
+    }
+
+    /// The same in every run with this seed, and another in each play.
+    pub fn offset(&self, play: &dyn Play) -> u64 {
+        let name = format!("{}, {}", play.name(), play.scene());
+        let mix = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        (name.bytes().fold(0xcbf2_9ce4_8422_2325, mix) >> 32).wrapping_add(self.seed)
+    }
+
+    /// The part that is tried: one at least.
+    fn part_of(&self, aims: Vec<Aim>, offset: u64) -> Vec<Aim> {
+        let first = (offset % self.part.max(1)).min(aims.len().saturating_sub(1) as u64);
+        aims.into_iter().skip(first as usize).step_by(self.part.max(1) as usize).collect()
     }
 }
 
-/// What a sweep counted.
-#[derive(Clone, Debug, Default)]
-pub struct Tally {
-    /// The operation.
-    pub name: String,
-    /// Its surroundings.
-    pub scene: String,
-    /// Instructions of the operation in the first run.
-    pub instructions: u64,
-    /// Trials made.
-    pub trials: u64,
-    /// Trials in which the victim died inside the operation, at its point.
-    pub kills: u64,
-    /// Trials after which a survivor did not get on.
-    pub wedged: u64,
-    /// Trials after which a permit was missing.
-    pub lost: u64,
-    /// Trials after which a permit had two holders.
-    pub doubled: u64,
-    /// Trials after which state contradicted itself.
-    pub torn: u64,
-    /// Trials after which a slot stayed out of use.
-    pub leaked: u64,
-    /// Times the backstop fired.
-    pub backstops: u64,
-    /// Times a survivor that locked a mutex was told of its holder's death: no fault, but what saves it from torn data.
-    pub told: u64,
-    /// How long it took.
-    pub took: Duration,
-    /// The system refuses ptrace: nothing was tried.
-    pub refused: bool,
-    /// The first findings, in words.
-    pub findings: Vec<String>,
-}
-
-impl Tally {
-    /// Whether something was tried and nothing was found.
-    pub fn clean(&self) -> bool {
-        self.trials > 0 && !self.refused && self.faults() == 0 && self.backstops == 0
-    }
-
-    /// Trials with a fault of any kind.
-    pub fn faults(&self) -> u64 {
-        self.wedged + self.torn + self.lost + self.doubled + self.leaked
-    }
-
-    /// Trials with a fault of this kind.
-    pub fn of(&self, fault: Fault) -> u64 {
-        match fault {
-            Fault::Wedged => self.wedged,
-            Fault::Torn => self.torn,
-            Fault::Lost => self.lost,
-            Fault::Doubled => self.doubled,
-            Fault::Leaked => self.leaked,
-        }
-    }
-
-    /// Counts one trial.
-    pub fn count(&mut self, trial: &Trial, whence: &str) {
-        self.trials += 1;
-        self.kills += u64::from(trial.reached);
-        self.backstops += trial.backstops;
-        self.told += trial.told;
-        self.refused |= trial.refused;
-        for verdict in [&trial.before, &trial.verdict] {
-            if let Err((fault, text)) = verdict {
-                match fault {
-                    Fault::Wedged => self.wedged += 1,
-                    Fault::Torn => self.torn += 1,
-                    Fault::Lost => self.lost += 1,
-                    Fault::Doubled => self.doubled += 1,
-                    Fault::Leaked => self.leaked += 1,
-                }
-                self.note(format!("{whence}: {fault:?}: {text}"));
-                // One fault a trial: the second is a consequence.
-                return;
-            }
-        }
-        if trial.backstops > 0 {
-            self.note(format!("{whence}: the backstop fired {} times", trial.backstops));
-        }
-    }
-
-    /// Adds up.
-    pub fn add(&mut self, other: &Tally) {
-        self.instructions += other.instructions;
-        self.trials += other.trials;
-        self.kills += other.kills;
-        self.wedged += other.wedged;
-        self.lost += other.lost;
-        self.doubled += other.doubled;
-        self.torn += other.torn;
-        self.leaked += other.leaked;
-        self.backstops += other.backstops;
-        self.told += other.told;
-        self.took += other.took;
-        self.refused |= other.refused;
-    }
-
-    fn note(&mut self, finding: String) {
-        if self.findings.len() < 8 {
-            self.findings.push(finding);
-        }
-    }
+/// One trial to be made, and of which instructions of the path it tells.
+pub struct Aim {
+    /// Where.
+    pub point: Point,
+    /// The victim goes on.
+    pub spare: bool,
+    /// The same for people.
+    pub whence: String,
+    /// The places in the path.
+    pub covers: Vec<usize>,
 }
 
 /// Sweeps one play.
@@ -153,58 +106,125 @@ pub fn sweep(play: &dyn Play, plan: Plan) -> Tally {
     let start = Instant::now();
     let stage = Stage::new(plan.limit);
     let mut reader = Reader::default();
-    let mut tally = Tally { name: play.name(), scene: play.scene(), ..Tally::default() };
+    let mut tally = Tally::of_play(play.name(), play.scene());
+    tally.why = play.held_up_by().unwrap_or_default().to_owned();
 
-    let whole = run(play, &stage, Point::End, false, &mut reader);
+    let whole = run(play, &stage, Route::to(Point::Recorded), &mut reader);
+    let path = Path::of(&whole.path);
     tally.instructions = whole.path.len() as u64;
     tally.count(&whole, "at its end");
     // An operation that fails when nobody is killed tells nothing by being killed.
     let broken = tally.faults() > 0;
+    let enough = |tally: &Tally| broken || tally.wedged + tally.leaked >= plan.enough;
 
-    let sleeps = (1..=whole.sleeps).map(|n| (Point::Asleep(n), format!("in sleep {n}")));
-    for (turn, (point, whence)) in points(&whole.path, plan).chain(sleeps).enumerate() {
-        if broken || tally.wedged + tally.leaked >= ENOUGH {
-            tally.note("the rest was not tried".to_owned());
+    let offset = plan.offset(play);
+    let deaths = plan.part_of(path.deaths(plan).into_iter().chain(asleep(whole.sleeps)).collect(), offset);
+    let spared = if play.pause() == Pause::Check { path.spared(plan, offset) } else { Vec::new() };
+    let spared = plan.part_of(spared, offset);
+    for aim in deaths.iter().chain(&spared) {
+        if enough(&tally) {
             break;
         }
-        let trial = run(play, &stage, point, turn % 2 == 1, &mut reader);
-        tally.count(&trial, &whence);
+        let route = Route { spare: aim.spare, ..Route::to(aim.point) };
+        let faulty = tally.count(&run(play, &stage, route, &mut reader), &aim.whence);
+        if !aim.spare {
+            tally.points += aim.covers.len() as u64;
+            if faulty {
+                tally.faulty.extend(aim.covers.iter().map(|at| path.places[*at]));
+            }
+        }
+    }
+    tally.states = path.states(deaths.iter().flat_map(|aim| &aim.covers));
+    if play.recovers() && !broken {
+        let last = Aim { point: Point::End, spare: false, whence: "at its end".to_owned(), covers: Vec::new() };
+        double::sweep(play, plan, &stage, deaths.into_iter().chain([last]), &mut reader, &mut tally, enough);
+    }
+    if enough(&tally) {
+        tally.note("the rest was not tried".to_owned());
     }
     tally.took = start.elapsed();
     tally
 }
 
 /// Runs a play that is not led, several times.
-pub fn repeat(play: &dyn Play, times: u64, limit: Duration) -> Tally {
+pub fn repeat(play: &dyn Play, times: u64, plan: Plan) -> Tally {
     let start = Instant::now();
-    let stage = Stage::new(limit);
-    let mut tally = Tally { name: play.name(), scene: play.scene(), ..Tally::default() };
+    let stage = Stage::new(plan.limit);
+    let mut tally = Tally::of_play(play.name(), play.scene());
     for turn in 1..=times {
-        if tally.wedged + tally.leaked >= ENOUGH {
+        if tally.wedged + tally.leaked >= plan.enough {
             break;
         }
-        let trial = run(play, &stage, Point::End, false, &mut Reader::default());
+        let trial = run(play, &stage, Route::to(Point::End), &mut Reader::default());
         tally.count(&trial, &format!("time {turn}"));
     }
     tally.took = start.elapsed();
     tally
 }
 
-/// The points of a share, each with a name for people.
-fn points(path: &[Mark], plan: Plan) -> impl Iterator<Item = (Point, String)> {
-    let chosen = choose(path, plan.stride);
-    let mut times: HashMap<u64, u32> = HashMap::new();
-    (0u64..).zip(path).filter_map(move |(at, mark)| {
-        let time = times.entry(mark.address).or_default();
-        *time += 1;
-        let point = Point::Before(mark.address, *time);
-        (*time <= plan.turns && chosen.contains(&at))
-            .then(|| (point, format!("instruction {at}, {}", place(mark.address, *time))))
-    })
+fn asleep(sleeps: u32) -> impl Iterator<Item = Aim> {
+    let aim = |n| Aim { point: Point::Asleep(n), spare: false, whence: format!("in sleep {n}"), covers: Vec::new() };
+    (1..=sleeps).map(aim)
+}
+
+/// A recorded path, each instruction with its place: the address, and the so-manieth time there.
+pub struct Path<'a> {
+    marks: &'a [Mark],
+    places: Vec<(u64, u32)>,
+}
+
+impl<'a> Path<'a> {
+    /// Counts the times.
+    pub fn of(marks: &'a [Mark]) -> Path<'a> {
+        let mut times: HashMap<u64, u32> = HashMap::new();
+        let place = |mark: &Mark| {
+            let time = times.entry(mark.address).or_default();
+            *time += 1;
+            (mark.address, *time)
+        };
+        Path { marks, places: marks.iter().map(place).collect() }
+    }
+
+    /// Where a process is killed: in each state, at the first of its instructions that comes early enough; or at each.
+    pub fn deaths(&self, plan: Plan) -> Vec<Aim> {
+        if plan.each {
+            return self.chosen(plan, 0, false);
+        }
+        let all: Vec<usize> = (0..self.marks.len()).collect();
+        all.chunk_by(|a, b| self.marks[*a].state == self.marks[*b].state)
+            .filter_map(|same| {
+                let at = *same.iter().find(|at| self.places[**at].1 <= plan.turns)?;
+                Some(self.aim(at, false, same.to_vec()))
+            })
+            .collect()
+    }
+
+    /// From where it goes on.
+    fn spared(&self, plan: Plan, offset: u64) -> Vec<Aim> {
+        let stride = plan.stride.max((self.marks.len() / SHORT) as u64);
+        self.chosen(Plan { stride, ..plan }, offset, true)
+    }
+
+    fn chosen(&self, plan: Plan, offset: u64, spare: bool) -> Vec<Aim> {
+        let chosen = choose(self.marks, plan.stride, offset).into_iter();
+        chosen.filter(|at| self.places[*at].1 <= plan.turns).map(|at| self.aim(at, spare, vec![at])).collect()
+    }
+
+    fn aim(&self, at: usize, spare: bool, covers: Vec<usize>) -> Aim {
+        let (address, time) = self.places[at];
+        let how = if spare { ", spared" } else { "" };
+        let whence = format!("instruction {at}, {}{how}", shown(address, time));
+        Aim { point: Point::Before(address, time), spare, whence, covers }
+    }
+
+    fn states<'i>(&self, places: impl Iterator<Item = &'i usize>) -> u64 {
+        let states: BTreeSet<u32> = places.map(|at| self.marks[*at].state).collect();
+        states.len() as u64
+    }
 }
 
 /// An address as `addr2line` wants it: relative to where this program was loaded.
-fn place(address: u64, time: u32) -> String {
+fn shown(address: u64, time: u32) -> String {
     // SAFETY: asks the linker about an address; it writes only to `info`.
     let (base, file) = unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
@@ -217,11 +237,15 @@ fn place(address: u64, time: u32) -> String {
     format!("{file}+{:#x}, time {time}", address - base)
 }
 
-fn choose(path: &[Mark], stride: u64) -> BTreeSet<u64> {
-    let count = path.len() as u64;
-    let mut chosen: BTreeSet<u64> = (0..count).step_by(stride.max(1) as usize).collect();
-    for (at, mark) in (0u64..).zip(path) {
-        if matches!(mark.kind, Kind::Atomic | Kind::Call) {
+/// A path of so many instructions is short.
+pub const SHORT: usize = 1000;
+
+fn choose(path: &[Mark], stride: u64, offset: u64) -> BTreeSet<usize> {
+    let (count, stride) = (path.len(), stride.max(1));
+    let mut chosen: BTreeSet<usize> = ((offset % stride) as usize..count).step_by(stride as usize).collect();
+    for (at, mark) in path.iter().enumerate() {
+        let stored = path.get(at + 1).is_some_and(|next| next.state != mark.state);
+        if stored || matches!(mark.kind, Kind::Atomic | Kind::Call) {
             // Before it has happened, and after.
             chosen.extend(at..(at + 2).min(count));
         }
@@ -234,26 +258,62 @@ mod tests {
     use super::*;
 
     fn path(atomic: usize) -> Vec<Mark> {
-        (0..100)
-            .map(|at| Mark { address: at as u64, kind: if at == atomic { Kind::Atomic } else { Kind::Plain } })
-            .collect()
+        let kind = |at| if at == atomic { Kind::Atomic } else { Kind::Plain };
+        (0..100).map(|at| Mark { address: at as u64, kind: kind(at), state: u32::from(at > atomic) }).collect()
     }
 
     #[test]
-    fn a_full_sweep_has_every_instruction() {
-        assert_eq!(choose(&path(50), 1), (0..100).collect());
+    fn a_full_sweep_goes_on_from_every_instruction() {
+        assert_eq!(choose(&path(50), 1, 7), (0..100).collect());
     }
 
     #[test]
-    fn a_share_kills_before_and_after_each_atomic_instruction() {
-        assert_eq!(choose(&path(50), 100), [0, 50, 51].into());
+    fn a_share_goes_on_before_and_after_each_atomic_instruction() {
+        assert_eq!(choose(&path(50), 100, 7), [7, 50, 51].into());
+    }
+
+    #[test]
+    fn one_death_in_each_state_tells_of_all_its_instructions() {
+        let marks = path(50);
+        let path = Path::of(&marks);
+        let deaths = path.deaths(Plan::all());
+        let points: Vec<Point> = deaths.iter().map(|aim| aim.point).collect();
+        assert_eq!(points, [Point::Before(0, 1), Point::Before(51, 1)]);
+        let covered: Vec<usize> = deaths.iter().flat_map(|aim| aim.covers.clone()).collect();
+        assert_eq!(covered, (0..100).collect::<Vec<_>>());
+        assert_eq!(path.deaths(Plan { each: true, ..Plan::all() }).len(), 100);
     }
 
     #[test]
     fn a_loop_is_told_apart_by_its_turns() {
-        let turn = Mark { address: 7, kind: Kind::Plain };
+        let turn = |state| Mark { address: 7, kind: Kind::Plain, state };
         let plan = Plan { turns: 2, ..Plan::all() };
-        let all: Vec<Point> = points(&[turn; 3], plan).map(|(point, _)| point).collect();
-        assert_eq!(all, [Point::Before(7, 1), Point::Before(7, 2)]);
+        let points = |marks: &[Mark], plan| -> Vec<Point> {
+            let path = Path::of(marks);
+            path.deaths(plan).iter().map(|aim| aim.point).collect()
+        };
+        assert_eq!(points(&[turn(0), turn(1), turn(2)], plan), [Point::Before(7, 1), Point::Before(7, 2)]);
+        assert_eq!(points(&[turn(0), turn(0), turn(0)], plan), [Point::Before(7, 1)]);
+    }
+
+    #[test]
+    fn each_side_of_a_store_to_shared_memory_is_gone_on_from() {
+        let mut marks = path(50);
+        marks[50].kind = Kind::Plain;
+        assert_eq!(choose(&marks, 100, 7), [7, 50, 51].into());
+    }
+
+    #[test]
+    fn the_parts_of_all_seeds_are_the_whole_and_none_is_empty() {
+        let marks = path(50);
+        let path = Path::of(&marks);
+        let plan = Plan { each: true, part: 7, ..Plan::all() };
+        let part = |offset| plan.part_of(path.deaths(plan), offset).into_iter().flat_map(|aim| aim.covers);
+        let mut all: Vec<usize> = (0..7).flat_map(part).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..100).collect::<Vec<_>>());
+        let by_state = Plan { part: 7, ..Plan::all() };
+        assert!((0..7).all(|offset| by_state.part_of(path.deaths(by_state), offset).len() == 1));
+        assert!(plan.part_of(Vec::new(), 3).is_empty());
     }
 }

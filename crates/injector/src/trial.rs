@@ -1,5 +1,10 @@
 //! One trial: the cast is forked, the victim is led to its point and killed, the survivors are heard.
 //!
+//! In a trial of a **double fault** a recoverer is led too. It has begun to lead a life of its own before the victim
+//! does; when the victim has died, the survivors stay stopped (SIGSTOP) and it alone makes up for the death, until it has
+//! come to its own point. There it dies as well, at once or after the survivors have gone on beside it. So what it dies of
+//! is no matter of luck: everybody else could have been descheduled for that long.
+//!
 //! Everything is bounded. Whoever is waited for has the watchdog's time, every child is killed and reaped before the
 //! trial returns, and dies with the director (PDEATHSIG). Children that a victim leaves behind come to the director
 //! (subreaper) and end when the play is over. A cast member that panics says so in the verdict.
@@ -9,7 +14,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::board::{self, Cue, Fault, KEEPER, NOTES, Stage, Verdict, WORDS, within};
-use crate::step::{self, Kind, Move, Reader, Refusal, Victim};
+use crate::lead::{Lead, Mark, Point, Role};
+use crate::step::{self, Reader, Refusal};
 
 /// The word of the board that says, not 0, that the trial is over: for children that a victim left behind.
 pub const OVER: usize = WORDS - 1;
@@ -47,6 +53,11 @@ pub trait Play {
         Pause::None
     }
 
+    /// Why somebody that comes while the victim is stopped may have to wait until that goes on or dies; nothing: it may not.
+    fn held_up_by(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Sets the stage, takes cues ([`Stage::ready`], [`Stage::acted`]) until the victim is dead, and checks.
     fn keeper(&self, stage: &Stage) -> Verdict;
 
@@ -58,6 +69,14 @@ pub trait Play {
     /// Prepares, calls [`Stage::begin`], runs the operation, calls [`Stage::end`].
     fn victim(&self, stage: &Stage);
 
+    /// Whether somebody can be led through making up for the victim's death: see [`Play::recoverer`].
+    fn recovers(&self) -> bool {
+        false
+    }
+
+    /// Prepares, calls [`Stage::begin`], makes up for the death of the victim, calls [`Stage::end`].
+    fn recoverer(&self, _stage: &Stage) {}
+
     /// Whether the victim is led through its operation. If not, it calls neither, gets no death but at the end of the
     /// trial, and the keeper no cue.
     fn led(&self) -> bool {
@@ -68,24 +87,31 @@ pub trait Play {
     fn reset(&self) {}
 }
 
-/// One instruction of the path: where it lies and what it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Its address.
-    pub address: u64,
-    /// Its kind.
-    pub kind: Kind,
+/// How a trial goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Where the victim dies.
+    pub point: Point,
+    /// Whether a victim that was stopped and checked runs on to its end, instead of dying there.
+    pub spare: bool,
+    /// Who makes up for its death, and dies too.
+    pub second: Option<Second>,
 }
 
-/// Where the victim dies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Point {
-    /// Before the instruction at an address, when it comes there for the so-manieth time (from 1).
-    Before(u64, u32),
-    /// In its so-manieth sleep (from 1).
-    Asleep(u32),
-    /// When the operation has returned.
-    End,
+/// A second fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Second {
+    /// Where the recoverer dies.
+    pub point: Point,
+    /// The survivors go on while it is stopped there; if not, when it is dead.
+    pub met: bool,
+}
+
+impl Route {
+    /// The victim dies at this point, and nobody else.
+    pub fn to(point: Point) -> Route {
+        Route { point, spare: false, second: None }
+    }
 }
 
 /// What became of a trial.
@@ -93,18 +119,24 @@ pub enum Point {
 pub struct Trial {
     /// The survivors' verdict.
     pub verdict: Verdict,
-    /// What went wrong before the victim's death.
+    /// What went wrong before the victim's death, or the recoverer's.
     pub before: Verdict,
     /// How often the backstop fired in the survivors.
     pub backstops: u64,
     /// How often survivors were told that a holder had died with a mutex locked.
     pub told: u64,
-    /// The instructions run, in order. Recorded for [`Point::End`] only.
+    /// Whether somebody that came while the victim was stopped had to wait for it.
+    pub held: bool,
+    /// The recorded path: the recoverer's if there is one, else the victim's.
     pub path: Vec<Mark>,
-    /// How often the victim slept.
+    /// How often whoever was recorded slept.
     pub sleeps: u32,
-    /// Whether it died at its point, not at the end because it never came there.
+    /// Whether the victim died at its point, not at the end because it never came there.
     pub reached: bool,
+    /// Whether the recoverer did.
+    pub doubled: bool,
+    /// From the (last) kill until those that waited had got on, or all was found to be there.
+    pub recovery: Duration,
     /// The system refuses ptrace: nothing was tried.
     pub refused: bool,
 }
@@ -149,6 +181,35 @@ impl Child {
         self.status
     }
 
+    /// Somebody else sees to its end.
+    fn hand_over(self) {
+        std::mem::forget(self);
+    }
+
+    /// Stops it as a whole, and returns when it is stopped; or has ended.
+    fn freeze(&mut self) {
+        if self.ended().is_some() {
+            return;
+        }
+        let mut status = 0;
+        // SAFETY: our own child, not yet reaped; `status` is a valid place for the duration of the call.
+        let got = unsafe {
+            libc::kill(self.pid, libc::SIGSTOP);
+            libc::waitpid(self.pid, &mut status, libc::WUNTRACED)
+        };
+        if got == self.pid && !libc::WIFSTOPPED(status) {
+            self.status = Some(status);
+        }
+    }
+
+    /// Lets it go on.
+    fn thaw(&mut self) {
+        if self.ended().is_none() {
+            // SAFETY: our own child, not yet reaped.
+            unsafe { libc::kill(self.pid, libc::SIGCONT) };
+        }
+    }
+
     /// Kills it if it lives, and reaps it.
     pub fn kill(&mut self) {
         if self.ended().is_none() {
@@ -173,46 +234,64 @@ pub fn prepare() {
     }
 }
 
-/// Runs one trial. `spare` lets a victim that was stopped and checked run on to its end, instead of dying there.
-pub fn run(play: &dyn Play, stage: &Stage, point: Point, spare: bool, reader: &mut Reader) -> Trial {
+/// Who is to live.
+pub struct Survivors {
+    /// The keeper.
+    pub keeper: Child,
+    helpers: Vec<Child>,
+}
+
+impl Survivors {
+    fn freeze(&mut self) {
+        self.keeper.freeze();
+        self.helpers.iter_mut().for_each(Child::freeze);
+    }
+
+    /// Those that were stopped go on.
+    pub fn thaw(&mut self) {
+        self.keeper.thaw();
+        self.helpers.iter_mut().for_each(Child::thaw);
+    }
+}
+
+/// Runs one trial.
+pub fn run(play: &dyn Play, stage: &Stage, route: Route, reader: &mut Reader) -> Trial {
     let mut trial = Trial {
         verdict: Ok(()),
         before: Ok(()),
         backstops: 0,
         told: 0,
+        held: false,
         path: Vec::new(),
         sleeps: 0,
         reached: false,
+        doubled: false,
+        recovery: Duration::ZERO,
         refused: false,
     };
     assert!(play.helpers() < NOTES);
     play.reset();
     stage.clear();
-    let mut keeper = Child::fork(|| speak(stage, KEEPER, || play.keeper(stage)));
-    let mut helpers: Vec<Child> = (0..play.helpers())
-        .map(|which| Child::fork(|| speak(stage, KEEPER + 1 + which, || play.helper(stage, which))))
-        .collect();
+    let mut cast = Survivors {
+        keeper: Child::fork(|| speak(stage, KEEPER, || play.keeper(stage))),
+        helpers: (0..play.helpers())
+            .map(|which| Child::fork(|| speak(stage, KEEPER + 1 + which, || play.helper(stage, which))))
+            .collect(),
+    };
 
-    let set = within(stage.limit * 2, || stage.board().ready.load(SeqCst) == 1 || keeper.ended().is_some());
-    if set && keeper.ended().is_none() {
-        let mut actor = Child::fork(|| {
-            play.victim(stage);
-            // Holds what it has until it is killed.
-            loop {
-                std::thread::park();
-            }
-        });
+    let set = within(stage.limit * 2, || stage.board().ready.load(SeqCst) == 1 || cast.keeper.ended().is_some());
+    let mut killed = 0;
+    if set && cast.keeper.ended().is_none() {
         if play.led() {
-            let manner = play.pause();
-            Lead { stage, point, manner, spare, reader, keeper: &mut keeper, trial: &mut trial, told: false }
-                .go(&mut actor);
-            drop(actor);
+            killed = direct(play, stage, route, reader, &mut cast, &mut trial);
             stage.give(Cue::Dead);
         } else {
-            within(stage.limit * 3, || keeper.ended().is_some());
+            let _actor = act(|| play.victim(stage));
+            within(stage.limit * 3, || cast.keeper.ended().is_some());
         }
     }
 
+    let Survivors { mut keeper, mut helpers } = cast;
     // The survivors' own waits are bounded by the limit each; this is for a wait that is not.
     if within(stage.limit * 3, || keeper.ended().is_some()) {
         // With a finding the rest does not matter.
@@ -233,10 +312,106 @@ pub fn run(play: &dyn Play, stage: &Stage, point: Point, spare: bool, reader: &m
     drop(keeper);
     stage.word(OVER).store(1, SeqCst);
     reap_orphans(stage.limit);
+    trial.held = stage.board().held.load(SeqCst) != 0;
     trial.told = stage.board().told.load(SeqCst);
     trial.backstops = stage.board().backstops.load(SeqCst);
     trial.reached |= stage.word(KILLED).load(SeqCst) != 0;
+    if killed > 0 {
+        trial.recovery = Duration::from_nanos(stage.board().settled.load(SeqCst).saturating_sub(killed));
+    }
     trial
+}
+
+/// Somebody whose part ends with its death: it holds what it has until it is killed.
+fn act(part: impl FnOnce()) -> Child {
+    Child::fork(|| {
+        part();
+        loop {
+            std::thread::park();
+        }
+    })
+}
+
+/// Leads the victim to its point, and the recoverer to its own. Answers when the last one was killed; 0 if none was led.
+fn direct(
+    play: &dyn Play,
+    stage: &Stage,
+    route: Route,
+    reader: &mut Reader,
+    cast: &mut Survivors,
+    trial: &mut Trial,
+) -> u64 {
+    let aside = stage.of(Role::Recoverer);
+    let mut second = None;
+    if let Some(fault) = route.second {
+        let Some(lead) = take(&aside, Role::Recoverer, act(|| play.recoverer(&aside)), trial) else { return 0 };
+        second = Some((lead, fault));
+    }
+    let Some(mut lead) = take(stage, Role::Victim, act(|| play.victim(stage)), trial) else { return 0 };
+    lead.go(route.point, reader, cast);
+    trial.reached = lead.reached;
+    if lead.reached {
+        at_point(play.pause(), stage, route, &mut lead, cast);
+    }
+    if second.is_some() {
+        cast.freeze();
+    }
+    let mut killed = Stage::clock();
+    lead.kill();
+    trial.before = lead.judge();
+    (trial.path, trial.sleeps) = (std::mem::take(&mut lead.path), lead.sleeps);
+    if let Some((mut lead, fault)) = second
+        && trial.reached
+    {
+        lead.go(fault.point, reader, cast);
+        trial.doubled = lead.reached;
+        if fault.met {
+            cast.thaw();
+            std::thread::sleep(ASIDE);
+        }
+        killed = Stage::clock();
+        lead.kill();
+        trial.before = std::mem::replace(&mut trial.before, Ok(())).and(lead.judge());
+        (trial.path, trial.sleeps) = (std::mem::take(&mut lead.path), lead.sleeps);
+    }
+    cast.thaw();
+    killed
+}
+
+/// How long survivors go on beside a stopped recoverer: enough for whoever is awake to meet it.
+const ASIDE: Duration = Duration::from_millis(1);
+
+fn take<'a>(stage: &'a Stage, role: Role, child: Child, trial: &mut Trial) -> Option<Lead<'a>> {
+    match Lead::take(stage, role, child.pid()) {
+        Ok(lead) => {
+            child.hand_over();
+            return Some(lead);
+        }
+        Err(Refusal::Ended(status)) => {
+            child.hand_over();
+            trial.before = Err((Fault::Torn, format!("the {role:?} ended before its operation, status {status:#x}")));
+        }
+        Err(Refusal::Never) => {
+            trial.refused = stage.phase_of(role).load(SeqCst) == board::REFUSED;
+            trial.before = Err((Fault::Wedged, format!("the {role:?} did not reach its operation")));
+        }
+    }
+    None
+}
+
+/// The victim has come to its point. Between two moves it is as stopped as SIGSTOP can make it; asleep it is not.
+fn at_point(manner: Pause, stage: &Stage, route: Route, lead: &mut Lead<'_>, cast: &mut Survivors) {
+    let asleep = matches!(route.point, Point::Asleep(_));
+    if manner == Pause::None || manner == Pause::Check && asleep {
+        return;
+    }
+    stage.give(Cue::Stopped);
+    if !within(stage.limit * 3, || stage.answered() || cast.keeper.ended().is_some()) {
+        return lead.fail(Fault::Wedged, "survivors wait for the stopped victim");
+    }
+    if manner == Pause::Check && route.spare && lead.is_inside() {
+        lead.run_out(cast);
+    }
 }
 
 /// Runs a survivor and leaves its verdict on the board.
@@ -244,162 +419,6 @@ fn speak(stage: &Stage, whose: usize, life: impl FnOnce() -> Verdict) {
     let verdict = catch_unwind(AssertUnwindSafe(life))
         .unwrap_or_else(|panic| Err((Fault::Torn, format!("a survivor panicked: {}", words_of(&*panic)))));
     stage.judge(whose, &verdict);
-}
-
-/// Leading the victim to its point.
-struct Lead<'a> {
-    stage: &'a Stage,
-    point: Point,
-    manner: Pause,
-    spare: bool,
-    reader: &'a mut Reader,
-    keeper: &'a mut Child,
-    trial: &'a mut Trial,
-    /// The keeper has been told of the present sleep.
-    told: bool,
-}
-
-impl Lead<'_> {
-    fn phase(&self) -> u32 {
-        self.stage.board().phase.load(SeqCst)
-    }
-
-    fn fail(&mut self, fault: Fault, what: &str) {
-        self.trial.before = Err((fault, what.to_owned()));
-    }
-
-    fn go(mut self, actor: &mut Child) {
-        let refused = || self.phase() == board::REFUSED;
-        let mut victim = match Victim::take(actor.pid(), self.stage.limit * 2, refused) {
-            Ok(victim) => victim,
-            Err(Refusal::Ended(status)) => {
-                actor.status = Some(status);
-                return self.fail(Fault::Torn, &format!("the victim ended before its operation, status {status:#x}"));
-            }
-            Err(Refusal::Never) => {
-                self.trial.refused = self.phase() == board::REFUSED;
-                return self.fail(Fault::Wedged, "the victim did not reach its operation");
-            }
-        };
-        self.lead(&mut victim);
-        if self.trial.before.is_ok() && self.phase() == board::FAILED {
-            self.fail(Fault::Torn, "the operation did not return what it should");
-        }
-        victim.kill();
-        actor.status = Some(libc::SIGKILL);
-    }
-
-    fn lead(&mut self, victim: &mut Victim) {
-        match self.point {
-            Point::End => {
-                if self.record(victim) {
-                    self.at_point(victim, false);
-                }
-            }
-            Point::Before(address, times) => {
-                if (0..times).all(|_| self.approach(victim, address)) {
-                    self.at_point(victim, false);
-                }
-            }
-            Point::Asleep(times) => {
-                let mut came = victim.run();
-                while came == Move::Asleep {
-                    self.trial.sleeps += 1;
-                    if self.trial.sleeps == times {
-                        return self.at_point(victim, true);
-                    }
-                    came = self.sleep_on(victim);
-                }
-                self.note(came);
-            }
-        }
-    }
-
-    /// Steps to the end of the operation and records the path. False if it does not get there.
-    fn record(&mut self, victim: &mut Victim) -> bool {
-        while self.phase() == board::INSIDE {
-            let address = victim.at();
-            let kind = self.reader.kind(address);
-            let mut came = victim.step(kind);
-            if came == Move::Asleep {
-                self.trial.sleeps += 1;
-                came = self.sleep_on(victim);
-            }
-            self.note(came);
-            if came != Move::Stopped {
-                return false;
-            }
-            self.trial.path.push(Mark { address, kind });
-        }
-        true
-    }
-
-    /// Goes on to where the victim comes to the address next. False if the operation ends before.
-    fn approach(&mut self, victim: &mut Victim, address: u64) -> bool {
-        loop {
-            let mut came = match victim.run_to(address) {
-                Some(came) => came,
-                None => {
-                    let kind = self.reader.kind(victim.at());
-                    victim.step(kind)
-                }
-            };
-            if came == Move::Asleep {
-                came = self.sleep_on(victim);
-            }
-            self.note(came);
-            if came != Move::Stopped || self.phase() != board::INSIDE {
-                return false;
-            }
-            if victim.at() == address {
-                return true;
-            }
-        }
-    }
-
-    /// The victim sleeps: whoever is to wake it is told. Its next move, or asleep for longer than the watchdog allows.
-    fn sleep_on(&mut self, victim: &mut Victim) -> Move {
-        if !self.told {
-            self.told = true;
-            self.stage.give(Cue::Asleep);
-        }
-        let mut came = Move::Asleep;
-        let keeper = &mut *self.keeper;
-        within(self.stage.limit, || {
-            came = victim.again();
-            came != Move::Asleep || keeper.ended().is_some()
-        });
-        came
-    }
-
-    /// The victim has come to its point. Between two moves it is as stopped as SIGSTOP can make it; asleep it is not.
-    fn at_point(&mut self, victim: &mut Victim, asleep: bool) {
-        self.trial.reached = true;
-        if self.manner == Pause::None || self.manner == Pause::Check && asleep {
-            return;
-        }
-        self.stage.give(Cue::Stopped);
-        let (stage, keeper) = (self.stage, &mut *self.keeper);
-        if !within(stage.limit * 3, || stage.answered() || keeper.ended().is_some()) {
-            return self.fail(Fault::Wedged, "survivors wait for the stopped victim");
-        }
-        if self.manner == Pause::Check && self.spare && self.phase() == board::INSIDE {
-            self.told = false;
-            let came = match victim.run() {
-                Move::Asleep => self.sleep_on(victim),
-                came => came,
-            };
-            self.note(came);
-        }
-    }
-
-    fn note(&mut self, came: Move) {
-        match came {
-            Move::Stopped => {}
-            Move::Asleep => self.fail(Fault::Wedged, "the living victim was not woken"),
-            Move::Ended(status) => self.fail(Fault::Torn, &format!("the victim ended by itself, status {status:#x}")),
-        }
-    }
 }
 
 /// Ends the children that victims left behind and the kernel gave to us.

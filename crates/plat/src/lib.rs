@@ -31,7 +31,7 @@ mod word;
 pub use backend::explore;
 pub use backend::{atomic, clock, dir, fence, futex, life, process, thread};
 #[cfg(not(feature = "sim"))]
-pub use backend::{lease, poll};
+pub use backend::{lease, mappings, poll};
 pub use word::{Life, OWNER_DIED, TID_MASK, WATCHED};
 
 /// Marks a point between two operations at which a kill or a switch is of interest to the explorer,

@@ -10,7 +10,7 @@ use crate::inspect::{self, ObjectInfo, Waiter};
 use crate::seat::leave;
 use crate::wait::State;
 use chappe_arena::layout::{BLOCK, Geometry, Kind, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS};
-use chappe_arena::{ArenaError, Hooks, Map, Place, Who, check_name, io_at};
+use chappe_arena::{ArenaError, Hooks, Map, Place, Standing, Who, check_name, io_at};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
 use chappe_plat::process;
@@ -171,7 +171,7 @@ impl Arena {
     fn known(dir: &Dir, name: &str) -> Option<Arena> {
         let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let map = known.iter().rev().find(|m| m.name() == name && m.directory() == Some(dir.path()))?;
-        (dir.inode_of(name) == Some(map.inode()) && !map.is_removed()).then_some(Arena(map))
+        (dir.inode_of(name) == Some(map.inode()) && map.mark() != Standing::Removed).then_some(Arena(map))
     }
 
     fn keep(map: &'static Map) -> Arena {
@@ -371,8 +371,8 @@ impl Arena {
                 .iter()
                 .filter(|p| p.head.is_live(Kind::Pool))
                 .flat_map(|p| self.0.extents(p.index))
-                .map(|(_, len)| len)
-                .sum(),
+                // Chains that somebody has written over may have the same cells.
+                .fold(0, |sum: u32, (_, len)| sum.saturating_add(len)),
             data: u64::from(g.blocks) * BLOCK as u64,
             data_used: objects.iter().map(|p| inspect::bytes(self.0, *p).next_multiple_of(BLOCK as u64)).sum(),
             bytes: g.len() as u64,

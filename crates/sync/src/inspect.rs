@@ -5,9 +5,11 @@
 
 use crate::cell::{Tag, Word};
 use crate::drain::{cells, permits};
+use crate::examine::unreadable;
+use crate::lease::Jobs;
 use crate::tube::named::{TubeInfo, info as tube};
 use crate::wait::{queue, waits_on};
-use crate::{lease, lock, units};
+use crate::{lock, units};
 use chappe_arena::layout::{BLOCK, Head, Kind};
 use chappe_arena::{LifeState, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
@@ -67,7 +69,7 @@ pub struct PoolInfo {
 pub struct ObjectInfo {
     /// Its name within its arena.
     pub name: String,
-    /// What it is, in a word: `pool`, `semaphore`, `mutex`, `condition variable`, `tube`.
+    /// What it is, in a word: `pool`, `semaphore`, `mutex`, `condition variable`, `tube`; `object` if that cannot be told.
     pub kind: &'static str,
     /// How it stands.
     pub state: ObjectState,
@@ -103,6 +105,11 @@ pub enum ObjectState {
     Condvar,
     /// A tube.
     Tube(TubeInfo),
+    /// Something whose words make no sense: somebody has written over them.
+    Damaged {
+        /// What of it.
+        what: String,
+    },
 }
 
 pub(crate) fn objects(map: &'static Map) -> Vec<ObjectInfo> {
@@ -113,20 +120,23 @@ pub(crate) fn objects(map: &'static Map) -> Vec<ObjectInfo> {
 
 pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
     let o = map.object(place.index);
-    let kind = place.head.kind()?;
-    let state = match kind {
-        Kind::Pool => ObjectState::Pool(info(map, place)?),
-        Kind::Semaphore => ObjectState::Semaphore { value: units::value(o), barging: units::is_barging(o) },
-        Kind::Mutex => ObjectState::Mutex {
+    let kind = place.head.kind();
+    let state = match (unreadable(map, place), kind) {
+        (Some(what), _) => ObjectState::Damaged { what },
+        (None, Some(Kind::Pool)) => ObjectState::Pool(info(map, place)?),
+        (None, Some(Kind::Semaphore)) => {
+            ObjectState::Semaphore { value: units::value(o), barging: units::is_barging(o) }
+        }
+        (None, Some(Kind::Mutex)) => ObjectState::Mutex {
             holder: lock::holder(map, o).map(|(member, _)| map.who(member)),
             torn: lock::is_torn(o),
             condemned: lock::condemned(o),
             bytes: bytes(map, place) as u32,
         },
-        Kind::Condvar => ObjectState::Condvar,
+        (None, Some(Kind::Condvar)) => ObjectState::Condvar,
+        (None, Some(Kind::Tube)) => ObjectState::Tube(tube(map, place)?),
         // A part of a tube.
-        Kind::End => return None,
-        Kind::Tube => ObjectState::Tube(tube(map, place)?),
+        (None, Some(Kind::End) | None) => return None,
     };
     let name = map.name_of(o);
     let waiting = match &state {
@@ -135,7 +145,7 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
     };
     // Acquire: the second look, after the name was read: the slot was not used again meanwhile.
     let same = Head(o.head.load(Ordering::Acquire)) == place.head;
-    same.then_some(ObjectInfo { name, kind: kind.name(), state, waiting })
+    same.then_some(ObjectInfo { name, kind: kind.map_or("object", Kind::name), state, waiting })
 }
 
 /// How many bytes of data a mutex guards in the arena, or a tube takes; anything else has none.
@@ -155,6 +165,7 @@ fn since(at: u64) -> Duration {
 
 pub(crate) fn holders(map: &'static Map, place: Place) -> Vec<Holder> {
     let mut all = Vec::new();
+    let jobs = Jobs::default();
     for (index, cell) in cells(map, place.index) {
         let word = cell.load();
         if matches!(word.tag(), Tag::Free | Tag::Alien) {
@@ -167,7 +178,7 @@ pub(crate) fn holders(map: &'static Map, place: Place) -> Vec<Holder> {
         let (ms, exact) = cell.held_for(word);
         all.push(Holder {
             index,
-            who: who(map, place, index, word),
+            who: who(map, &jobs, place, index, word),
             held: Duration::from_millis(ms),
             exact,
             leased: word.tag() == Tag::Leased,
@@ -183,9 +194,10 @@ fn goes_on_alone(map: &Map, word: Word) -> bool {
     word.tag() == Tag::Leased && (word.is_orphan() || map.dead(word.member()).is_some())
 }
 
-pub(crate) fn who(map: &'static Map, place: Place, position: u32, word: Word) -> Who {
+fn who(map: &'static Map, jobs: &Jobs, place: Place, position: u32, word: Word) -> Who {
     if goes_on_alone(map, word) {
-        return lease::job(map, place.index, position, word)
+        return jobs
+            .of(map, place.index, position, word)
             .unwrap_or_else(|| Who::job(0, 0, "a job that cannot be seen".into()));
     }
     map.who(word.member())

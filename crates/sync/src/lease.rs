@@ -25,13 +25,16 @@ use crate::cell::{Tag, Word};
 use crate::claim::Taken;
 use crate::drain::{CellRef, cell_at, cells};
 use crate::error::LeaseError;
-use crate::home::own_directory;
+use crate::home::{Arena, directory, own_directory};
 use crate::kinds::drain;
 use chappe_arena::layout::Head;
 use chappe_arena::{ArenaError, Map, Who};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
+use chappe_plat::lease::Marked;
 use chappe_plat::{clock, lease as lock, process, thread};
+use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -68,9 +71,8 @@ impl Lease {
 
 fn place_of(map: &Map) -> Result<(Dir, String), ArenaError> {
     let home = map.directory().map_or_else(PathBuf::new, PathBuf::from);
-    let default = PathBuf::from(format!("/dev/shm/chappe-{}", process::uid()));
-    if home == default {
-        let dir = own_directory(&PathBuf::from(format!("/var/tmp/chappe-{}", process::uid())))?;
+    if home == default_home() {
+        let dir = own_directory(&job_home())?;
         return Ok((dir, format!("{}-{:x}.lease", map.name(), map.id())));
     }
     let failed = |source| ArenaError::Io { what: format!("cannot open directory {}", home.display()), source };
@@ -91,6 +93,54 @@ pub(crate) fn forget(map: &Map) {
         // If it is not there, so much the better.
         let _ = dir.unlink(&name);
     }
+}
+
+/// The file of an arena's leases, though the arena is gone.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LeaseFile {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// What the arena was called.
+    pub arena: String,
+    /// Whether a job still has it.
+    pub in_use: bool,
+    /// Why it could not be removed.
+    pub error: Option<std::io::Error>,
+}
+
+/// Removes the files of leases whose arenas are gone, unless a job still has them. Answers which there were.
+pub fn leftover_leases() -> Vec<LeaseFile> {
+    let Ok(home) = directory() else { return Vec::new() };
+    let is_default = home == default_home();
+    let place = if is_default { job_home() } else { home };
+    let Ok(dir) = Dir::open(&place) else { return Vec::new() };
+    let names = if is_default { dir.names() } else { dir.dotted_names() }.unwrap_or_default();
+    names.iter().filter_map(|name| leftover(&dir, name, is_default)).collect()
+}
+
+fn leftover(dir: &Dir, name: &str, is_default: bool) -> Option<LeaseFile> {
+    let of = if is_default { name.strip_suffix(".lease")? } else { name.strip_prefix(".lease-")? };
+    let (arena, id) = of.rsplit_once('-')?;
+    let id = u64::from_str_radix(id, 16).ok()?;
+    match Arena::open(arena) {
+        Err(ArenaError::NotFound { .. }) => {}
+        Ok(other) if other.map().id() != id => {}
+        // It is there; or it cannot be said whether it is.
+        _ => return None,
+    }
+    let path = dir.path().join(name);
+    let in_use = dir.open_file(name).is_ok_and(|file| lock::is_any_locked(&file).unwrap_or(true));
+    let error = if in_use { None } else { dir.unlink(name).err() };
+    Some(LeaseFile { path, arena: arena.into(), in_use, error })
+}
+
+fn default_home() -> PathBuf {
+    PathBuf::from(format!("/dev/shm/chappe-{}", process::uid()))
+}
+
+fn job_home() -> PathBuf {
+    PathBuf::from(format!("/var/tmp/chappe-{}", process::uid()))
 }
 
 /// I2: every cell and every use of it has a byte of its own.
@@ -161,22 +211,28 @@ fn lease_one(map: &Map, object: u32, taken: Taken, file: &OwnedFd, path: &str, b
 /// Whether somebody has the lock or bears the mark. What cannot be looked at counts as running. Processes that are just
 /// ending are given [`PATIENT_NS`] to be gone; then they count, too.
 fn runs(map: &Map, byte: u64) -> bool {
-    let Ok((file, _)) = open(map) else { return true };
+    gone(map, &[byte]).is_empty()
+}
+
+/// Those of some bytes that nobody has locked, and whose mark nobody bears: as [`runs`], with one look at /proc for all.
+fn gone(map: &Map, bytes: &[u64]) -> Vec<u64> {
+    let Ok((file, _)) = open(map) else { return Vec::new() };
     let until = clock::now() + PATIENT_NS;
     loop {
-        // The lock first: it is one system call, and looking for the mark reads all of /proc.
-        if lock::is_locked(&file, byte).unwrap_or(true) {
-            return true;
+        // The locks first: each is one system call, and looking for marks reads all of /proc; and who gave up a lock may have
+        // left the mark to another.
+        let free = |byte: &u64| !lock::is_locked(&file, *byte).unwrap_or(true);
+        let mut left: Vec<u64> = bytes.iter().copied().filter(free).collect();
+        if left.is_empty() {
+            return left;
         }
-        let all = lock::bearers(VARIABLE, &mark(map, byte));
-        if !all.bear.is_empty() {
-            return true;
-        }
-        if all.ending.is_empty() {
-            return false;
+        let marked = Marked::look(VARIABLE);
+        left.retain(|byte| marked.bearers(&mark(map, *byte)).bear.is_empty());
+        if left.is_empty() || marked.is_settled() {
+            return left;
         }
         if clock::now() >= until {
-            return true;
+            return Vec::new();
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -213,7 +269,7 @@ fn end_as(map: &'static Map, object: u32, position: u32, leased: Word, orphan: b
 }
 
 /// Frees an orphan whose job is gone. True if it did.
-pub(crate) fn settle(map: &Map, object: u32, position: u32, cell: CellRef<'_>, seen: Word) -> bool {
+fn settle(map: &Map, object: u32, position: u32, cell: CellRef<'_>, seen: Word) -> bool {
     let freed = seen.is_orphan() && !runs(map, byte(map, object, position, seen)) && cell.swap(seen, seen.freed());
     if freed && map.anybody_waits(object) {
         drain(map, object);
@@ -221,10 +277,32 @@ pub(crate) fn settle(map: &Map, object: u32, position: u32, cell: CellRef<'_>, s
     freed
 }
 
-/// The job that keeps an orphan, as far as /proc tells.
-pub(crate) fn job(map: &Map, object: u32, position: u32, word: Word) -> Option<Who> {
-    let pid = *lock::bearers(VARIABLE, &mark(map, byte(map, object, position, word))).bear.first()?;
-    Some(Who::job(pid, process::start_time(pid).unwrap_or(0), process::name(pid).unwrap_or_default()))
+/// Frees those of a pool's orphans whose jobs are gone. Tells how many.
+pub(crate) fn settle_all(map: &Map, object: u32) -> usize {
+    let orphans = cells(map, object).map(|(position, cell)| (position, cell, cell.load()));
+    let orphans = orphans.filter(|(_, _, seen)| seen.is_orphan());
+    let all: Vec<_> = orphans.map(|(position, cell, seen)| (byte(map, object, position, seen), cell, seen)).collect();
+    let bytes: Vec<u64> = all.iter().map(|(byte, ..)| *byte).collect();
+    let gone: HashSet<u64> = gone(map, &bytes).into_iter().collect();
+    let freed =
+        all.into_iter().filter(|(byte, cell, seen)| gone.contains(byte) && cell.swap(*seen, seen.freed())).count();
+    if freed > 0 && map.anybody_waits(object) {
+        drain(map, object);
+    }
+    freed
+}
+
+/// The jobs that keep orphans, as far as /proc tells. Looks there once, when it is first asked.
+#[derive(Default)]
+pub(crate) struct Jobs(OnceCell<Marked>);
+
+impl Jobs {
+    /// The job of this one.
+    pub fn of(&self, map: &Map, object: u32, position: u32, word: Word) -> Option<Who> {
+        let marked = self.0.get_or_init(|| Marked::look(VARIABLE));
+        let pid = *marked.bearers(&mark(map, byte(map, object, position, word))).bear.first()?;
+        Some(Who::job(pid, process::start_time(pid).unwrap_or(0), process::name(pid).unwrap_or_default()))
+    }
 }
 
 /// Orphans that a thread of this process waits for: the process (a forked child has no such thread), arena, byte.

@@ -68,6 +68,8 @@ mod descriptor;
 #[cfg(not(feature = "sim"))]
 mod error;
 #[cfg(not(feature = "sim"))]
+mod examine;
+#[cfg(not(feature = "sim"))]
 mod fork;
 #[cfg(not(feature = "sim"))]
 mod guard;
@@ -100,10 +102,11 @@ pub use self::{
     acquire_any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any},
     condition::Condvar,
     error::{AcquireError, DownError, LeaseError, LockError, ObjectError, PoolError, SelectError, UpError},
+    examine::{Belonging, Damage, Had, Removed, Righted},
     guard::{OwnedPermit, Permit, Permits},
     home::{Arena, ArenaOptions, Capacity, directory},
     inspect::{Holder, ObjectInfo, ObjectState, PoolInfo, Waiter},
-    lease::{Lease, VARIABLE as LEASE_VARIABLE},
+    lease::{Lease, LeaseFile, VARIABLE as LEASE_VARIABLE, leftover_leases},
     mutex::{LockResult, Mutex, MutexGuard},
     patience::{Role, set_role},
     pool::Pool,

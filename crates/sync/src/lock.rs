@@ -409,6 +409,19 @@ pub(crate) fn holder(map: &Map, o: &Object) -> Option<(u32, u32)> {
     held.then_some((member_of(seen), (seen >> 40) as u32))
 }
 
+/// Whom the word names as the holder, member and generation, whether there can be such a one or not.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn named(o: &Object) -> Option<(u32, u32)> {
+    let seen = load(o);
+    (seen & 7 == HELD && member_of(seen) != NOBODY).then(|| (member_of(seen), (seen >> 40) as u32))
+}
+
+/// Whether the word is a mutex's.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn is_word(o: &Object) -> bool {
+    load(o) & 7 >= FREE
+}
+
 /// Whether the data is as a dead holder left it.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_torn(o: &Object) -> bool {

@@ -15,7 +15,7 @@ use crate::permit::{self, take};
 use crate::seat::{ThreadSeat, at_hand, seat, watched};
 use crate::wait::{Arm, Grant, Parties, Party, queue};
 use chappe_arena::layout::{Head, Kind, MAX_PERMITS, Object};
-use chappe_arena::{Admin, ArenaError, Map, Place, Who, check_name};
+use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who, check_name};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::process;
 use std::sync::Arc;
@@ -515,13 +515,13 @@ impl Pool {
     /// Gives back permits that jobs kept which have ended since; tells how many. Waiters' processes do so by
     /// themselves.
     pub fn settle(&self) -> usize {
-        let mut all: Vec<_> = cells(self.map, self.place.index).filter(|(_, c)| c.load().is_orphan()).collect();
-        // As a member: who dies between freeing a permit and handing it on must be seen to.
-        if all.is_empty() || seat(self.map, |_| ()).is_err() {
+        let some = cells(self.map, self.place.index).any(|(_, c)| c.load().is_orphan());
+        // As a member: who dies between freeing a permit and handing it on must be seen to. One cannot become one, without
+        // waiting, while somebody may be removing the arena.
+        if !some || self.map.mark() != Standing::Serving || seat(self.map, |_| ()).is_err() {
             return 0;
         }
-        all.retain(|(position, cell)| lease::settle(self.map, self.place.index, *position, *cell, cell.load()));
-        all.len()
+        lease::settle_all(self.map, self.place.index)
     }
 
     /// Gives the pool another number of permits. With fewer, those in use beyond the number end as they come back.

@@ -98,11 +98,13 @@ pub(crate) use place::bytes_wanted;
 #[cfg(any(test, feature = "sim"))]
 pub use place::in_words;
 pub use place::{Head, MOST_SLOTS, Ring, Shape, bytes_needed};
+#[cfg(not(feature = "sim"))]
+pub(crate) use recovery::NOBODY;
 
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::step;
 use place::{AGAIN, EMPTY, FULL, READING, REREADING, SKIPPED, WRITING};
-use place::{ahead, freed, is_held_by, lap, not_before, owner, restated, slot_of, state, word};
+use place::{ahead, freed, is_held_by, is_round, lap, not_before, owner, restated, slot_of, state, word};
 use std::mem::MaybeUninit;
 
 /// How many times one looks whether a sender that is just writing commits, before it is passed over.
@@ -220,7 +222,8 @@ impl Ring<'_> {
     #[inline(always)]
     fn hole(&self, own: Option<&Slot>) -> Option<(u64, u64)> {
         // Acquire: E1.
-        let mut position = self.tail().load(Ordering::Acquire);
+        let mut position = self.led(self.tail().load(Ordering::Acquire));
+        let start = position;
         loop {
             // Acquire: E1.
             let seen = self.word(position).load(Ordering::Acquire);
@@ -233,6 +236,9 @@ impl Ring<'_> {
             } else {
                 self.past_one_in_use(position, seen, own)?
             };
+            if is_round(start, position) {
+                return None;
+            }
         }
     }
 
@@ -386,7 +392,8 @@ impl Ring<'_> {
     #[inline(always)]
     fn message(&self) -> Option<Found> {
         // Acquire: E1.
-        let mut position = self.head().load(Ordering::Acquire);
+        let mut position = self.led(self.head().load(Ordering::Acquire));
+        let start = position;
         loop {
             // Acquire: E1, the message.
             let seen = self.word(position).load(Ordering::Acquire);
@@ -405,6 +412,9 @@ impl Ring<'_> {
                 AGAIN => return Some(Found { slot: slot_of(position), seen, onward: position }),
                 _ => return self.orphan(position),
             };
+            if is_round(start, position) {
+                return self.orphan(start);
+            }
         }
     }
 
@@ -546,8 +556,9 @@ impl Ring<'_> {
                 SKIPPED => (1, 1),
                 _ => (0, 0),
             };
-            passed.sent += lap(seen) + sent;
-            passed.received += lap(seen) + received;
+            // Words that somebody has written over may have more laps than can be counted.
+            passed.sent = passed.sent.wrapping_add(lap(seen) + sent);
+            passed.received = passed.received.wrapping_add(lap(seen) + received);
         }
         passed
     }

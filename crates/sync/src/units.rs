@@ -183,6 +183,12 @@ pub(crate) fn value(o: &Object) -> u32 {
     load(o).count()
 }
 
+/// Whether the word is none of a semaphore's: whoever uses it will mark it dead.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn is_broken(map: &Map, o: &Object) -> bool {
+    !load(o).is_whole(map)
+}
+
 /// Whether the semaphore's waiters may be overtaken.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_barging(o: &Object) -> bool {

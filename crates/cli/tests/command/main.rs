@@ -2,7 +2,10 @@
 
 mod acquire;
 mod bad_input;
+mod book;
+mod broken;
 mod crowd;
+mod doctor;
 mod jobserver;
 mod jobserver_make;
 mod lease;

@@ -8,7 +8,7 @@ use chappe::{Condvar, LockError};
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::mutexes::{self, check, enter};
 use super::world::{FIRST, SECOND, World, fault, fine};
-use super::{Operation, Scene};
+use super::{Operation, Reason, Scene};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
@@ -62,7 +62,7 @@ impl Operation for Wait {
         "condvar wait"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Stopped]
     }
     fn victim_sleeps(&self) -> bool {
         true
@@ -88,6 +88,9 @@ impl Operation for Wait {
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         wait(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        mutexes::lock_or_victim_has(w)
     }
     fn bereaved(&self, w: &mut World) -> Verdict {
         if w.scene() != Waiters || w.was_woken() {
@@ -118,7 +121,7 @@ impl Operation for TimedOut {
         "condvar wait, timed out"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Stopped]
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)?;
@@ -141,6 +144,9 @@ impl Operation for TimedOut {
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         wait(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        mutexes::lock_or_victim_has(w)
     }
     fn provide(&self, w: &World) {
         provide(w);
@@ -220,16 +226,31 @@ impl Operation for Create {
         "create condvar"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone]
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn build(&self, w: &mut World) -> Verdict {
-        mutexes::build(w)
+        mutexes::build(w)?;
+        if w.scene() == Waiters {
+            let pool = w.open("p")?;
+            w.hold(pool)?;
+            w.count_waiters_of("p");
+        }
+        Ok(())
     }
     fn perform(&self, w: &World) {
         mutexes::warm(w);
         w.stage().begin();
         let made = Condvar::create("v");
         w.stage().end(made.is_ok());
+    }
+    fn meet(&self, _w: &World) -> Verdict {
+        fine("making it too", Condvar::open_or_create("v")).map(drop)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.take_or_victim_has("p")
     }
     fn check(&self, w: &mut World) -> Verdict {
         if !w.has_made(Condvar::open("v"))? {
@@ -247,7 +268,7 @@ impl Operation for Remove {
         "remove condvar"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Stopped]
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)

@@ -36,6 +36,8 @@ impl World<'_> {
 
     /// The arena has these objects and no other; every slot of it can be used.
     pub fn full_house(&self, arena: &str, names: &[&str]) -> Verdict {
+        // All that can be had is had; what follows is whether it all is in its place.
+        self.stage().settle();
         let handle = fine("opening the arena", Arena::open(arena))?;
         let all = handle.objects();
         let there: Vec<&str> = all.iter().map(|o| o.name.as_str()).collect();

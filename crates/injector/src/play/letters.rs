@@ -253,6 +253,21 @@ impl World<'_> {
         Ok(())
     }
 
+    /// A survivor sends a letter, for which there is room. It is not sent if all receivers have gone, as the victim has.
+    pub fn offer(&self, tube: &str, writer: u64) -> Verdict {
+        self.send_to(tube)?;
+        let end = self.desk.out[number(tube)].borrow();
+        let it = self.write(tube, writer);
+        match end.as_ref().expect("just attached").try_send(it) {
+            Ok(()) => Ok(()),
+            Err(NotSent::Disconnected { .. }) => {
+                self.tear_up(tube, &it);
+                self.has_gone()
+            }
+            Err(e) => fault(Fault::Torn, format!("sending to {tube}: {e}")),
+        }
+    }
+
     /// A survivor sends a letter, and waits for room. It is not sent if all receivers have gone, as the victim has.
     pub fn post_slowly(&self, tube: &str, writer: u64) -> Verdict {
         self.send_to(tube)?;

@@ -8,7 +8,7 @@ use std::mem::forget;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::Scene::{Alone, Waiters};
+use super::Scene::{Alone, Stopped, Waiters};
 use super::world::{CHILD, VICTIM, World, fault};
 use super::{Operation, Scene};
 use crate::board::{Fault, NOTES, Verdict, within};
@@ -51,7 +51,7 @@ impl Operation for Fork {
         "fork, holding"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Stopped]
     }
     fn victim_holds(&self) -> bool {
         true
@@ -62,12 +62,11 @@ impl Operation for Fork {
     fn perform(&self, w: &World) {
         let (_, permit) = held(w);
         let stage = w.stage();
+        let mut permit = Some(permit);
         stage.begin();
-        // SAFETY: this process has one thread of its own; the child goes on as any process would.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            stage.word(CHILD).store(u64::from(std::process::id()), SeqCst);
-            let verdict = if permit.is_valid() {
+        let done = fork_away(w, || {
+            let permit = permit.take();
+            let verdict = if permit.as_ref().is_some_and(chappe::Permit::is_valid) {
                 fault(Fault::Doubled, "a forked child thinks that it has its parent's permit")
             } else {
                 Ok(())
@@ -75,12 +74,8 @@ impl Operation for Fork {
             stage.judge(NOTES - 1, &verdict);
             // In the child this gives nothing back: the parent, if it lives, still has it.
             drop(permit);
-            // Lives on while the parent dies and the others look.
-            within(stage.limit * 4, || stage.word(OVER).load(SeqCst) != 0);
-            // SAFETY: ends this process at once.
-            unsafe { libc::_exit(0) };
-        }
-        stage.end(child > 0);
+        });
+        stage.end(done);
         forget(permit);
     }
 }
@@ -92,20 +87,47 @@ struct Exec {
 
 impl Exec {
     fn call(&self, w: &World) {
-        let (_, permit) = held(w);
-        let program = CString::new("/proc/self/exe").expect("no zero byte");
-        let argument = CString::new(REST).expect("no zero byte");
-        let arguments = [program.as_ptr(), argument.as_ptr(), std::ptr::null()];
-        w.stage().arrive();
-        // SAFETY: no pointers in the first call; this thread's own setting is the one that survives. The second gets
-        // C strings and a list that ends in null.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::execv(program.as_ptr(), arguments.as_ptr());
-        }
-        drop(permit);
-        panic!("exec: {}", std::io::Error::last_os_error());
+        forget(held(w));
+        become_another(w);
     }
+}
+
+/// The calling process becomes one that does nothing.
+pub fn become_another(w: &World) {
+    let program = CString::new("/proc/self/exe").expect("no zero byte");
+    let argument = CString::new(REST).expect("no zero byte");
+    let arguments = [program.as_ptr(), argument.as_ptr(), std::ptr::null()];
+    w.stage().arrive();
+    // SAFETY: no pointers in the first call; this thread's own setting is the one that survives. The second gets
+    // C strings and a list that ends in null.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::execv(program.as_ptr(), arguments.as_ptr());
+    }
+    panic!("exec: {}", std::io::Error::last_os_error());
+}
+
+/// The victim has become another.
+pub fn has_become_another(w: &World) -> Verdict {
+    let text = format!("/proc/{}/cmdline", w.stage().word(VICTIM).load(SeqCst));
+    let there = || std::fs::read(&text).is_ok_and(|line| line.split(|b| *b == 0).any(|a| a == REST.as_bytes()));
+    if w.stage().until(there) { Ok(()) } else { fault(Fault::Torn, "exec has not come about") }
+}
+
+/// The calling process forks. The child lives on while its parent dies and others look, and uses
+/// nothing that it has inherited.
+pub fn fork_away(w: &World, at_first: impl FnOnce()) -> bool {
+    let stage = w.stage();
+    // SAFETY: this process has one thread of its own; the child goes on as any process would.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        stage.word(CHILD).store(u64::from(std::process::id()), SeqCst);
+        at_first();
+        within(stage.limit * 4, || stage.word(OVER).load(SeqCst) != 0);
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(0) };
+    }
+    child > 0
 }
 
 impl Operation for Exec {
@@ -146,9 +168,7 @@ impl Operation for Exec {
             unsafe { libc::kill(victim as i32, libc::SIGKILL) };
             return Ok(());
         }
-        let text = format!("/proc/{victim}/cmdline");
-        let there = || std::fs::read(&text).is_ok_and(|line| line.split(|b| *b == 0).any(|a| a == REST.as_bytes()));
-        if w.stage().until(there) { Ok(()) } else { fault(Fault::Torn, "exec has not come about") }
+        has_become_another(w)
     }
     fn check(&self, w: &mut World) -> Verdict {
         w.in_order(&["p"])?;
@@ -156,8 +176,8 @@ impl Operation for Exec {
     }
 }
 
-/// The process is still there: it was not its end that gave the permit back.
-fn alive(w: &World, wanted: bool) -> Verdict {
+/// The process is still there: it was not its end that gave back what it had.
+pub fn alive(w: &World, wanted: bool) -> Verdict {
     let victim = w.stage().word(VICTIM).load(SeqCst) as i32;
     let lives = step::state(victim).is_some_and(|s| s != b'Z');
     if lives || !wanted { Ok(()) } else { fault(Fault::Torn, "the victim has ended, which was not intended") }

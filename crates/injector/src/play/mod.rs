@@ -7,13 +7,14 @@
 //! |---|---|---|
 //! | alone | nobody | it dies |
 //! | waiters | two processes that sleep in the pool's queue; where the victim sleeps too, one before, one behind it | it dies |
-//! | met | one process, which begins an operation of the same kind while the victim is stopped, and gets as far as it can | it dies |
+//! | met | one process, which begins an operation of the same kind while the victim is stopped | when that is through, or waits for a reason that it may (see `reasons`), it dies |
 //! | stopped | nobody; or with *waiter*, one that waits ahead | whoever needs nothing of the victim's must get on; then it dies, or goes on |
 //!
 //! The keeper's demand after the death is the same everywhere: every helper gets what it came for, every permit can be had
 //! exactly once, the names are those that should be there, nothing is out of use.
 
 mod conditions;
+mod handlers;
 mod house;
 mod ledger;
 mod letters;
@@ -22,6 +23,8 @@ mod mistakes;
 mod mutexes;
 mod objects;
 mod permits;
+mod reasons;
+mod remedies;
 mod semaphores;
 mod several;
 mod tubes;
@@ -35,6 +38,8 @@ use crate::board::{Cue, Fault, INSIDE, Stage, Verdict};
 use crate::step;
 use crate::trial::{Pause, Play};
 pub use lives::REST;
+pub use mistakes::Must;
+use reasons::Reason;
 pub use world::{DATA, World};
 use world::{DONE_HELPERS, HERE, MEET, SECOND, VICTIM};
 
@@ -86,6 +91,11 @@ pub trait Operation {
         false
     }
 
+    /// Whether the victim's sleep is interrupted: [`Operation::asleep`] sends the signal, whoever else waits.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
     /// The keeper makes what is there, and takes what it holds until the victim sleeps or is dead.
     fn build(&self, w: &mut World) -> Verdict;
 
@@ -100,6 +110,11 @@ pub trait Operation {
     /// A helper that comes while the victim is stopped: it does as one that waits, unless said otherwise.
     fn meet(&self, w: &World) -> Verdict {
         self.wait(w, 0)
+    }
+
+    /// Why a helper that comes while the victim is stopped may have to wait until that goes on or dies. Nothing: it may not.
+    fn held_up_by(&self) -> Option<Reason> {
+        None
     }
 
     /// The keeper, while the victim is stopped: who must get on all the same?
@@ -127,24 +142,37 @@ pub trait Operation {
         w.in_order(&["p"])
     }
 
+    /// Whether there is something to make up for: not where nothing returns with a death.
+    fn recovers(&self) -> bool {
+        true
+    }
+
+    /// Makes up for the dead victim, between [`Stage::begin`] and [`Stage::end`], as a reaper does, and takes nothing for
+    /// itself. Where nobody else is it does so as a stranger to the arena (so does `doctor`), else as a member of it.
+    fn make_up(&self, w: &World) {
+        if w.scene() != Scene::Alone {
+            w.join();
+        }
+        let arenas = w.attach_all();
+        w.stage().begin();
+        for arena in &arenas {
+            arena.map().recover_dead();
+        }
+        w.stage().end(true);
+    }
+
     /// Whether the victim is led (see [`Play::led`]).
     fn led(&self) -> bool {
         true
     }
 
-    /// Whether it is too long for a share: hundreds of thousands of instructions.
+    /// Whether it is too long for a share: tens of thousands of instructions, or more.
     fn long(&self) -> bool {
         false
     }
 
-    /// Whether a full sweep, too, takes a share of it in this scene: what happens there happens in a scene or an operation
-    /// that is swept whole, instruction for instruction.
-    fn retold(&self, scene: Scene) -> bool {
-        self.rare(scene)
-    }
-
-    /// Whether a share leaves it out in this scene: it differs from another that is there by a swap or two.
-    fn rare(&self, _scene: Scene) -> bool {
+    /// Whether what happens in this scene happens in another operation too, but for a swap or two: a share leaves it out.
+    fn retold(&self, _scene: Scene) -> bool {
         false
     }
 }
@@ -158,12 +186,7 @@ pub struct Case {
 
 impl Case {
     /// Whether a share leaves it out.
-    pub fn long(&self) -> bool {
-        self.operation.long() || self.operation.rare(self.scene)
-    }
-
-    /// Whether a full sweep takes a share of it: every 20th instruction, and where shared state changes hands.
-    pub fn thin(&self) -> bool {
+    pub fn is_left_out(&self) -> bool {
         self.operation.long() || self.operation.retold(self.scene)
     }
 
@@ -172,12 +195,16 @@ impl Case {
     }
 }
 
+/// Who has been asleep at so many looks will sleep on: everything else that it could sleep for is shorter.
+const ASLEEP: u32 = 30;
+
 /// Every operation in each of its scenes; their arenas lie in `home`.
 pub fn all(home: &Path) -> Vec<Case> {
     let operations = || {
-        let old = permits::all().into_iter().chain(objects::all()).chain(lives::all());
-        let new = semaphores::all().into_iter().chain(mutexes::all()).chain(conditions::all());
-        old.chain(several::all()).chain(new).chain(words::all()).chain(tubes::all())
+        let pools = permits::all().into_iter().chain(several::all()).chain(objects::all()).chain(remedies::all());
+        let semaphores = semaphores::all().into_iter().chain(handlers::all()).chain(words::all());
+        let mutexes = mutexes::all().into_iter().chain(conditions::all());
+        pools.chain(lives::all()).chain(semaphores).chain(mutexes).chain(tubes::all())
     };
     let scenes: Vec<&'static [Scene]> = operations().map(|o| o.scenes()).collect();
     let mut cases = Vec::new();
@@ -191,9 +218,9 @@ pub fn all(home: &Path) -> Vec<Case> {
 }
 
 /// Operations that are wrong on purpose, and what must be found in each; their arenas lie in `home`.
-pub fn mistakes(home: &Path) -> Vec<(Case, Fault)> {
-    let case = |operation| Case { operation, scene: Scene::Alone, home: home.to_owned() };
-    mistakes::all().into_iter().map(|(operation, fault)| (case(operation), fault)).collect()
+pub fn mistakes(home: &Path) -> Vec<(Case, Must)> {
+    let case = |operation: Box<dyn Operation>, scene| Case { operation, scene, home: home.to_owned() };
+    mistakes::all().into_iter().map(|(operation, scene, must)| (case(operation, scene), must)).collect()
 }
 
 impl Play for Case {
@@ -224,8 +251,20 @@ impl Play for Case {
         }
     }
 
+    fn held_up_by(&self) -> Option<&'static str> {
+        self.operation.held_up_by().filter(|_| self.scene == Scene::Met).map(Reason::why)
+    }
+
     fn led(&self) -> bool {
         self.operation.led()
+    }
+
+    fn recovers(&self) -> bool {
+        self.operation.led() && self.operation.recovers() && self.pause() != Pause::Check
+    }
+
+    fn recoverer(&self, stage: &Stage) {
+        self.operation.make_up(&self.world(stage));
     }
 
     fn reset(&self) {
@@ -290,6 +329,7 @@ impl Case {
             let mut cue = stage.ready();
             while cue != Cue::Dead {
                 match cue {
+                    Cue::Asleep if self.operation.is_interrupted() => self.operation.asleep(w)?,
                     Cue::Asleep if self.operation.victim_sleeps() => {
                         let all = if self.scene.waits() { self.scene.helpers() + 1 } else { 0 };
                         if self.scene.waits() {
@@ -300,7 +340,7 @@ impl Case {
                             self.operation.asleep(w)?;
                         }
                     }
-                    Cue::Stopped if self.scene == Scene::Met => self.have_it_met(stage),
+                    Cue::Stopped if self.scene == Scene::Met => self.have_it_met(w)?,
                     Cue::Stopped => self.operation.others(w)?,
                     Cue::Asleep | Cue::Dead => {}
                 }
@@ -322,20 +362,33 @@ impl Case {
             }
             through
         });
+        if self.scene.waits() {
+            stage.settle();
+        }
         if !through {
             return Err((Fault::Wedged, format!("{} of {helpers} helpers get on; {}", done(), w.describe())));
         }
-        self.operation.check(w)
+        let verdict = self.operation.check(w);
+        stage.settle();
+        verdict
     }
 
-    /// Lets the helper come, until it is through or sleeps for something that the victim has.
-    fn have_it_met(&self, stage: &Stage) {
-        stage.word(MEET).store(1, SeqCst);
+    /// Lets the helper come. It gets through beside the stopped victim; or, where there is a reason for it, sleeps until that
+    /// goes on or dies.
+    fn have_it_met(&self, w: &World) -> Verdict {
+        let stage = w.stage();
+        w.call(MEET);
+        let through = || w.done_helpers() > 0;
+        let text = "who comes waits for the stopped one:";
+        let Some(reason) = self.operation.held_up_by() else { return w.demand(through, text) };
         let mut asleep = 0;
         stage.until(|| {
             let here = stage.word(HERE).load(SeqCst) as libc::pid_t;
             asleep = if here != 0 && step::state(here) == Some(b'S') { asleep + 1 } else { 0 };
-            asleep >= 3 || stage.word(DONE_HELPERS).load(SeqCst) > 0
+            asleep >= ASLEEP || through()
         });
+        w.demand(|| through() || reason.is_so(w), text)?;
+        stage.board().held.store(u64::from(!through()), SeqCst);
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use chappe::{Arena, LockError, LockResult, Mutex, MutexGuard, ObjectState};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::world::{OPTIONS, VICTIM, World, fault, fine, waiters_of};
-use super::{Operation, Scene};
+use super::{Operation, Reason, Scene};
 use crate::board::{Fault, Stage, Verdict};
 
 /// All of them.
@@ -98,7 +98,7 @@ fn hold(w: &mut World) -> Verdict {
 }
 
 /// While the victim is stopped: the mutex can be locked at once, unless the victim has it.
-fn lock_or_victim_has(w: &World) -> Verdict {
+pub fn lock_or_victim_has(w: &World) -> Verdict {
     match open()?.try_lock() {
         Err(LockError::WouldBlock) if victim_has(w) => Ok(()),
         Err(LockError::WouldBlock) => {
@@ -109,7 +109,7 @@ fn lock_or_victim_has(w: &World) -> Verdict {
     }
 }
 
-fn victim_has(w: &World) -> bool {
+pub fn victim_has(w: &World) -> bool {
     let victim = w.stage().word(VICTIM).load(SeqCst);
     let all = Arena::open("default").map_or(Vec::new(), |arena| arena.objects());
     all.iter().any(|o| matches!(&o.state, ObjectState::Mutex { holder: Some(who), .. } if u64::from(who.pid) == victim))
@@ -146,6 +146,9 @@ impl Operation for Lock {
     }
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Mutex)
     }
     fn victim_sleeps(&self) -> bool {
         true
@@ -186,6 +189,9 @@ impl Operation for TryLock {
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met, Stopped]
     }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Mutex)
+    }
     fn build(&self, w: &mut World) -> Verdict {
         build_held(w)
     }
@@ -214,7 +220,7 @@ impl Operation for TimedOut {
         "lock, timed out"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Stopped]
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)?;
@@ -226,13 +232,19 @@ impl Operation for TimedOut {
         drop(mutex.lock_timeout(Duration::from_micros(1)));
         w.stage().begin();
         let got = mutex.lock_timeout(Duration::from_millis(1));
-        w.stage().end(matches!(got, Err(LockError::Timeout)));
+        // It comes free while the victim is stopped.
+        w.stage().end(matches!(got, Err(LockError::Timeout)) || got.is_ok() && w.scene() == Stopped);
+        forget(got);
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         pass(w)
     }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.let_go();
+        lock_or_victim_has(w)
+    }
     fn check(&self, w: &mut World) -> Verdict {
-        check(w, &[0], &HOUSES)
+        check(w, if w.scene() == Stopped { &[0, 1] } else { &[0] }, &HOUSES)
     }
 }
 
@@ -245,6 +257,9 @@ impl Operation for Unlock {
     }
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Mutex)
     }
     fn victim_holds(&self) -> bool {
         true
@@ -282,6 +297,9 @@ impl Operation for Section {
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met, Stopped]
     }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Mutex)
+    }
     fn victim_sleeps(&self) -> bool {
         true
     }
@@ -318,7 +336,10 @@ impl Operation for Heal {
         "lock torn, make_consistent"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met]
+        &[Alone, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Mutex)
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)?;
@@ -339,10 +360,13 @@ impl Operation for Heal {
             MutexGuard::make_consistent(&mut guard);
         }
         // Met: whoever came meanwhile may have made it whole.
-        w.stage().end(was_told || w.scene() == Met);
+        w.stage().end(was_told || w.scene() != Alone);
     }
     fn meet(&self, w: &World) -> Verdict {
         pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        lock_or_victim_has(w)
     }
     fn check(&self, w: &mut World) -> Verdict {
         let told: &[u64] = match (w.scene(), w.was_done()) {
@@ -362,7 +386,7 @@ impl Operation for Condemn {
         "condemn"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Stopped]
     }
     fn victim_holds(&self) -> bool {
         true
@@ -386,6 +410,9 @@ impl Operation for Condemn {
             }
             other => enter(w.stage(), other).map(drop),
         }
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if open()?.is_condemned() { Ok(()) } else { lock_or_victim_has(w) }
     }
     fn check(&self, w: &mut World) -> Verdict {
         let mutex = open()?;
@@ -416,11 +443,10 @@ impl Operation for Create {
         "create mutex"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
     }
-    fn retold(&self, scene: Scene) -> bool {
-        // What others do meanwhile is in the arena's part: see `create pool`.
-        scene != Alone
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -456,11 +482,7 @@ impl Operation for Open {
         "open mutex"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
-    }
-    fn retold(&self, scene: Scene) -> bool {
-        // It changes nothing that those who wait look at.
-        scene != Alone
+        &[Alone, Waiters, Stopped]
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_held(w)
@@ -473,6 +495,9 @@ impl Operation for Open {
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        lock_or_victim_has(w)
     }
     fn check(&self, w: &mut World) -> Verdict {
         check(w, &[0], &HOUSES)
@@ -487,11 +512,10 @@ impl Operation for Remove {
         "remove mutex"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
     }
-    fn retold(&self, scene: Scene) -> bool {
-        // The other comes before or after, by the arena's lock: see `remove pool`.
-        scene == Met
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_held(w)

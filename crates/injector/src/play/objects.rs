@@ -2,17 +2,22 @@
 
 use std::mem::forget;
 
-use chappe::{Arena, ArenaError, Pool, PoolError};
+use chappe::tube::named::{Kind, Tube};
+use chappe::{Arena, ArenaError, Condvar, Pool, PoolError, Semaphore};
 
-use super::Scene::{Alone, Met, Waiters};
+use super::Scene::{Alone, Met, Stopped, Waiters};
+use super::letters::Letter;
 use super::world::{OPTIONS, World, fault, fine};
-use super::{Operation, Scene};
+use super::{Operation, Reason, Scene};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Operation>> {
     vec![
         Box::new(Attach),
+        Box::new(Open::Semaphore),
+        Box::new(Open::Condvar),
+        Box::new(Open::Tube),
         Box::new(CreatePool),
         Box::new(Resize { from: 1, to: 4 }),
         Box::new(Resize { from: 4, to: 1 }),
@@ -29,7 +34,10 @@ impl Operation for Attach {
         "attach, join, acquire"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
     }
     fn victim_sleeps(&self) -> bool {
         true
@@ -47,6 +55,46 @@ impl Operation for Attach {
     }
 }
 
+/// Mutexes have a play of their own.
+enum Open {
+    Semaphore,
+    Condvar,
+    Tube,
+}
+
+impl Operation for Open {
+    fn name(&self) -> &'static str {
+        match self {
+            Open::Semaphore => "open semaphore",
+            Open::Condvar => "open condvar",
+            Open::Tube => "open tube",
+        }
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Stopped]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1)?;
+        match self {
+            Open::Semaphore => fine("making it", Semaphore::create("s", 1)).map(drop),
+            Open::Condvar => fine("making it", Condvar::create("s")).map(drop),
+            Open::Tube => w.make_tube("s", Kind::Mpmc, 2),
+        }
+    }
+    fn perform(&self, w: &World) {
+        w.stage().begin();
+        let opened = match self {
+            Open::Semaphore => Semaphore::open("s").map(forget).is_ok(),
+            Open::Condvar => Condvar::open("s").map(forget).is_ok(),
+            Open::Tube => Tube::<Letter>::open("s").map(forget).is_ok(),
+        };
+        w.stage().end(opened);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        w.in_order(&["p", "s"])
+    }
+}
+
 struct CreatePool;
 
 impl Operation for CreatePool {
@@ -54,7 +102,10 @@ impl Operation for CreatePool {
         "create pool"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -92,7 +143,10 @@ impl Operation for Resize {
         if self.from < self.to { "resize 1 to 4" } else { "resize 4 to 1" }
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", self.from)
@@ -127,7 +181,10 @@ impl Operation for RemovePool {
         "remove pool"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("q", 2)?;
@@ -139,6 +196,9 @@ impl Operation for RemovePool {
         let gone = Pool::remove("p", w.scene() == Waiters);
         // Met: whoever came meanwhile may hold it.
         w.stage().end(gone.is_ok() || w.scene() == Met);
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.take_or_victim_has("q")
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         w.pass_or_dead("p", false)
@@ -168,7 +228,10 @@ impl Operation for CreateArena {
         "create arena"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Directory)
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -210,6 +273,9 @@ impl Operation for RemoveArena {
     }
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Directory)
     }
     fn build(&self, w: &mut World) -> Verdict {
         let pool = w.make("old/x", 1)?;

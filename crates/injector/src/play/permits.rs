@@ -3,21 +3,24 @@
 use std::mem::forget;
 use std::time::Duration;
 
-use chappe::{AcquireError, acquire_any};
+use chappe::{AcquireError, Select, acquire_any};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::world::{World, fine};
-use super::{Operation, Scene};
+use super::{Operation, Reason, Scene};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Operation>> {
     vec![
         Box::new(Acquire),
+        Box::new(TryAcquire),
         Box::new(Release),
         Box::new(Choice),
+        Box::new(Forgone),
         Box::new(TimedOut),
         Box::new(AcquireOwned),
+        Box::new(ReleaseOwned),
         Box::new(TakeLease),
         Box::new(EndLease { job: true }),
         Box::new(EndLease { job: false }),
@@ -37,6 +40,9 @@ impl Operation for Acquire {
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met, Stopped, StoppedWaiter]
     }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
+    }
     fn victim_sleeps(&self) -> bool {
         true
     }
@@ -52,6 +58,30 @@ impl Operation for Acquire {
     }
 }
 
+struct TryAcquire;
+
+impl Operation for TryAcquire {
+    fn name(&self) -> &'static str {
+        "try_acquire"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make_held("p", 1)
+    }
+    fn perform(&self, w: &World) {
+        let pool = w.warm("p");
+        w.stage().begin();
+        let got = pool.try_acquire();
+        w.stage().end(matches!((&got, w.scene()), (Err(AcquireError::WouldBlock), Waiters) | (Ok(_), _)));
+        forget(got);
+    }
+}
+
 struct Release;
 
 impl Operation for Release {
@@ -60,6 +90,9 @@ impl Operation for Release {
     }
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
     }
     fn victim_holds(&self) -> bool {
         true
@@ -119,6 +152,37 @@ impl Operation for Choice {
     }
 }
 
+/// A choice that has taken a permit, and is dropped: the permit is free again.
+struct Forgone;
+
+impl Operation for Forgone {
+    fn name(&self) -> &'static str {
+        "choice of a pool, dropped"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make_held("p", 1)
+    }
+    fn perform(&self, w: &World) {
+        let pool = w.warm("p");
+        let mut select = Select::new();
+        select.acquire(pool);
+        w.stage().begin();
+        let got = select.wait();
+        let done = got.is_ok();
+        drop(got);
+        w.stage().end(done);
+    }
+}
+
 struct TimedOut;
 
 impl Operation for TimedOut {
@@ -126,7 +190,7 @@ impl Operation for TimedOut {
         "acquire, timed out"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Stopped]
     }
     fn build(&self, w: &mut World) -> Verdict {
         let pool = w.make("p", 1)?;
@@ -138,7 +202,13 @@ impl Operation for TimedOut {
         drop(pool.acquire_timeout(Duration::from_micros(1)));
         w.stage().begin();
         let got = pool.acquire_timeout(Duration::from_millis(1));
-        w.stage().end(matches!(got, Err(AcquireError::Timeout)));
+        // The permit comes free while the victim is stopped.
+        w.stage().end(matches!(got, Err(AcquireError::Timeout)) || got.is_ok() && w.scene() == Stopped);
+        forget(got);
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.let_go();
+        w.take_or_victim_has("p")
     }
 }
 
@@ -149,7 +219,7 @@ impl Operation for AcquireOwned {
         "acquire_owned, first"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Stopped]
     }
     fn victim_sleeps(&self) -> bool {
         true
@@ -166,6 +236,36 @@ impl Operation for AcquireOwned {
     }
 }
 
+/// Another thread of the victim has acquired it.
+struct ReleaseOwned;
+
+impl Operation for ReleaseOwned {
+    fn name(&self) -> &'static str {
+        "release owned, handed on"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1).map(drop)
+    }
+    fn perform(&self, w: &World) {
+        let pool = w.warm("p");
+        let other = std::thread::spawn(|| pool.acquire_owned().expect("it is free"));
+        let permit = other.join().expect("it has acquired it");
+        w.holding(pool);
+        w.stage().begin();
+        drop(permit);
+        w.stage().end(true);
+    }
+}
+
 struct TakeLease;
 
 impl Operation for TakeLease {
@@ -173,7 +273,7 @@ impl Operation for TakeLease {
         "lease"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Stopped]
     }
     fn victim_holds(&self) -> bool {
         true
@@ -239,7 +339,7 @@ impl Operation for Leave {
         "leave, holding"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Stopped]
     }
     fn victim_holds(&self) -> bool {
         true
@@ -267,6 +367,9 @@ impl Operation for Recover {
     }
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;

@@ -8,7 +8,7 @@ use chappe::{DownError, Pool, Select, Semaphore};
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
 use super::world::{World, fault, fine};
-use super::{Operation, Scene};
+use super::{Operation, Reason, Scene};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
@@ -74,6 +74,9 @@ impl Operation for Down {
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met, Stopped, StoppedWaiter]
     }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Unit)
+    }
     fn victim_sleeps(&self) -> bool {
         true
     }
@@ -113,6 +116,9 @@ impl Operation for TryDown {
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met, Stopped]
     }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Unit)
+    }
     fn build(&self, w: &mut World) -> Verdict {
         build_wanted(w, false)
     }
@@ -148,7 +154,7 @@ impl Operation for TimedOut {
         "down, timed out"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Stopped]
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w, 0, false)?;
@@ -160,13 +166,19 @@ impl Operation for TimedOut {
         let _ = s.down_timeout(Duration::from_micros(1));
         w.stage().begin();
         let got = s.down_timeout(Duration::from_millis(1));
-        w.stage().end(matches!(got, Err(DownError::Timeout)));
+        // Units come while the victim is stopped.
+        w.stage().end(matches!(got, Err(DownError::Timeout)) || got.is_ok() && w.scene() == Stopped);
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         w.pass_unit("s")
     }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.let_go();
+        w.give_unit("s")?;
+        one_is_left(w)
+    }
     fn check(&self, w: &mut World) -> Verdict {
-        check(w, &[0])
+        check(w, if w.scene() == Stopped { &[-1, 0] } else { &[0] })
     }
 }
 
@@ -194,10 +206,6 @@ impl Operation for Up {
             (1, ..) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
             _ => &[Alone, Waiters, StoppedWaiter],
         }
-    }
-    fn retold(&self, _scene: Scene) -> bool {
-        // But for the end it is `attach, join, acquire`; the end is the other `up`.
-        !self.joined
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w, 0, self.barging)
@@ -337,11 +345,10 @@ impl Operation for Create {
         "create semaphore"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
     }
-    fn retold(&self, scene: Scene) -> bool {
-        // What others do meanwhile is in the arena's part: see `create pool`.
-        scene != Alone
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -374,11 +381,10 @@ impl Operation for Remove {
         "remove semaphore"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
     }
-    fn retold(&self, scene: Scene) -> bool {
-        // The other comes before or after, by the arena's lock: see `remove pool`.
-        scene == Met
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn build(&self, w: &mut World) -> Verdict {
         // First, so that its slot is not the last that was taken.

@@ -8,12 +8,12 @@ use chappe::{AcquireError, Permits};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::world::{FIRST, SECOND, VICTIM, World, claim_index, fault, fine, unclaim_index};
-use super::{Operation, Scene};
+use super::{Operation, Reason, Scene};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Operation>> {
-    vec![Box::new(Take), Box::new(GiveBack), Box::new(TimedOut)]
+    vec![Box::new(Take), Box::new(TryTake), Box::new(GiveBack), Box::new(TimedOut), Box::new(Lend)]
 }
 
 /// How many permits there are.
@@ -57,6 +57,9 @@ impl Operation for Take {
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met, Stopped, StoppedWaiter]
     }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
+    }
     fn victim_sleeps(&self) -> bool {
         true
     }
@@ -85,6 +88,39 @@ impl Operation for Take {
     }
 }
 
+struct TryTake;
+
+impl Operation for TryTake {
+    fn name(&self) -> &'static str {
+        "try_acquire_many(2) of 3"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make_held("p", ALL)
+    }
+    fn perform(&self, w: &World) {
+        let pool = w.warm("p");
+        w.stage().begin();
+        let got = pool.try_acquire_many(2);
+        w.stage().end(matches!((&got, w.scene()), (Err(AcquireError::WouldBlock), Waiters) | (Ok(_), _)));
+        forget(got);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass_two(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        one_is_left(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w)
+    }
+}
+
 struct GiveBack;
 
 impl Operation for GiveBack {
@@ -93,6 +129,9 @@ impl Operation for GiveBack {
     }
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
     }
     fn victim_holds(&self) -> bool {
         true
@@ -137,7 +176,10 @@ impl Operation for TimedOut {
         "acquire_many, timed out"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
+        &[Alone, Waiters, Met]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Head)
     }
     fn victim_holds(&self) -> bool {
         true
@@ -165,8 +207,44 @@ impl Operation for TimedOut {
     fn bereaved(&self, w: &mut World) -> Verdict {
         w.call(FIRST);
         w.call(SECOND);
-        let all = if w.scene() == Waiters { 2 } else { 0 };
+        let all = w.helpers();
         w.demand(|| w.done_helpers() == all, "those behind wait for what the head no longer wants:")
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check(w)
+    }
+}
+
+/// Those that have no lease yet come back at the death; those that have one do too, as no job goes on.
+struct Lend;
+
+impl Operation for Lend {
+    fn name(&self) -> &'static str {
+        "lease of 2"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Stopped]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", ALL).map(drop)
+    }
+    fn perform(&self, w: &World) {
+        let pool = w.warm("p");
+        let mut permits = pool.acquire_many(2).expect("they are free");
+        w.holding(pool);
+        w.stage().begin();
+        let lease = permits.lease();
+        w.stage().end(lease.is_ok());
+        forget((permits, lease));
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass_two(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        one_is_left(w)
     }
     fn check(&self, w: &mut World) -> Verdict {
         check(w)

@@ -10,15 +10,20 @@
 //! The keeper has no end of its own where the victim is the only one of its side: then who waits at the other is to be
 //! told that it has gone, which [`letters`](super::letters) holds against its death. See there for what is demanded after it.
 
+mod bytes;
 mod choices;
 mod ends;
+mod inherited;
+mod mixed;
+mod timed;
+mod watched;
 
 use chappe::tube::named::{Kind, NotSent, Receiver, Sender};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::letters::{ACTOR, Found, HELPER, KEEPER, Letter, Part};
 use super::world::{FIRST, SECOND, World, fault};
-use super::{Operation, Scene};
+use super::{Operation, Reason, Scene};
 use crate::board::{Fault, Verdict};
 use How::{Copied, GivenUp, InPlace, Tried};
 use Kind::{Mpmc, Mpsc, Spmc, Spsc};
@@ -49,13 +54,16 @@ pub fn all() -> Vec<Box<dyn Operation>> {
         receive("tube try_recv, mpmc", Mpmc, Tried, false),
         receive("tube borrow, release, spsc", Spsc, InPlace, false),
         receive("tube borrow, release, mpmc", Mpmc, InPlace, false),
+        receive("tube borrow, drop, mpmc", Mpmc, GivenUp, false),
         receive("tube recv, empty, spsc", Spsc, Copied, true),
         receive("tube recv, empty, mpsc", Mpsc, Copied, true),
         receive("tube recv, empty, spmc", Spmc, Copied, true),
         receive("tube recv, empty, mpmc", Mpmc, Copied, true),
         receive("tube borrow, empty, mpmc", Mpmc, InPlace, true),
     ];
-    own.into_iter().chain(ends::all()).chain(choices::all()).collect()
+    let ends = ends::all().into_iter().chain(watched::all()).chain(inherited::all());
+    let choices = choices::all().into_iter().chain(mixed::all());
+    own.into_iter().chain(timed::all()).chain(bytes::all()).chain(ends).chain(choices).collect()
 }
 
 /// In which way a letter goes in or out.
@@ -67,7 +75,7 @@ enum How {
     Tried,
     /// Written, or looked at, in place.
     InPlace,
-    /// A slot is reserved, written and given up.
+    /// A slot is reserved, written and given up; or a loan is dropped.
     GivenUp,
 }
 
@@ -149,6 +157,7 @@ impl Send {
 fn without(why: NotSent<Letter>) -> NotSent {
     match why {
         NotSent::Disconnected { tube, .. } => NotSent::Disconnected { tube, message: () },
+        NotSent::Timeout(_) => NotSent::Timeout(()),
         _ => NotSent::Full(()),
     }
 }
@@ -165,14 +174,12 @@ impl Operation for Send {
             (true, false) => &[Alone],
         }
     }
-    fn rare(&self, scene: Scene) -> bool {
-        match (self.full, self.kind) {
-            // The sleep is the same for all kinds, and with a reservation.
-            (true, Mpsc | Spmc) => true,
-            (true, _) => self.how == InPlace && scene != StoppedWaiter,
-            (false, Spsc) => self.how == InPlace && scene != Alone,
-            (false, _) => self.how == InPlace && matches!(scene, Alone | Stopped),
-        }
+    fn held_up_by(&self) -> Option<Reason> {
+        (!many_senders(self.kind)).then_some(Reason::Letter)
+    }
+    fn retold(&self, scene: Scene) -> bool {
+        // The sleep is the same for all kinds, and what is sent in place for those with many receivers and with one.
+        if self.full { matches!(self.kind, Mpsc | Spmc) } else { self.how == InPlace && scene == Stopped }
     }
     fn victim_holds(&self) -> bool {
         !self.full
@@ -271,6 +278,10 @@ impl Receive {
             return Ok(());
         }
         w.let_go();
+        if !many_receivers(self.kind) {
+            // The only receiver may be dead, and that may be known.
+            return w.offer("t", KEEPER);
+        }
         w.post_all("t", KEEPER, 1 + w.helpers() as u32)
     }
 
@@ -281,8 +292,15 @@ impl Receive {
                 let whole = w.hold_letter("t", &it);
                 whole && loan.release().is_ok() && w.keep_letter("t", &it)
             }),
+            GivenUp => into.borrow().is_ok_and(|loan| {
+                let it = *loan;
+                let whole = w.hold_letter("t", &it);
+                // That is to release it.
+                drop(loan);
+                whole && w.keep_letter("t", &it)
+            }),
             Tried => into.try_recv().is_ok_and(|it| w.keep_letter("t", &it)),
-            Copied | GivenUp => into.recv().is_ok_and(|it| w.keep_letter("t", &it)),
+            Copied => into.recv().is_ok_and(|it| w.keep_letter("t", &it)),
         }
     }
 }
@@ -299,10 +317,9 @@ impl Operation for Receive {
             (true, false) => &[Alone],
         }
     }
-    fn rare(&self, scene: Scene) -> bool {
+    fn retold(&self, _scene: Scene) -> bool {
         // As for `Send`.
-        let in_place = self.how == InPlace && scene != StoppedWaiter;
-        self.empty && (in_place || matches!(self.kind, Mpsc | Spmc) || self.kind == Mpmc && scene == Alone)
+        self.empty && matches!(self.kind, Mpsc | Spmc)
     }
     fn victim_holds(&self) -> bool {
         !self.empty
@@ -375,7 +392,7 @@ impl Operation for Receive {
     }
     fn check(&self, w: &mut World) -> Verdict {
         // Who copies out what is there never has it in hand; who sleeps, or looks in place, does.
-        let marks = u32::from(self.empty || self.how == InPlace);
+        let marks = u32::from(self.empty || matches!(self.how, InPlace | GivenUp));
         let could = !self.empty || w.was_woken();
         check(w, Receive::slots(w), Part::Receives(could, marks))
     }

@@ -19,7 +19,8 @@ use crate::board::{Fault, Stage, Verdict};
 pub fn all() -> Vec<Box<dyn Operation>> {
     let downs = [Kind::Word, Kind::Usem].map(|kind| Box::new(Down { kind }) as Box<dyn Operation>);
     let ups = [Kind::Word, Kind::Usem].map(|kind| Box::new(Up { kind }) as Box<dyn Operation>);
-    downs.into_iter().chain(ups).chain([Box::new(Locking) as Box<dyn Operation>]).collect()
+    let tries = [Try::Word, Try::Usem, Try::Lock].map(|what| Box::new(what) as Box<dyn Operation>);
+    downs.into_iter().chain(ups).chain(tries).chain([Box::new(Locking) as Box<dyn Operation>]).collect()
 }
 
 /// The word of the board in which the structure lies.
@@ -129,6 +130,9 @@ struct Down {
 }
 
 impl Operation for Down {
+    fn recovers(&self) -> bool {
+        false
+    }
     fn name(&self) -> &'static str {
         if self.kind == Kind::Word { "semacquire" } else { "Usem::acquire" }
     }
@@ -177,6 +181,9 @@ struct Up {
 }
 
 impl Operation for Up {
+    fn recovers(&self) -> bool {
+        false
+    }
     fn name(&self) -> &'static str {
         if self.kind == Kind::Word { "semrelease(2)" } else { "Usem::release" }
     }
@@ -211,10 +218,74 @@ impl Operation for Up {
     }
 }
 
+/// Nobody waits, and nobody need: one of two is taken. Or the lock, which its dead holder keeps.
+enum Try {
+    Word,
+    Usem,
+    Lock,
+}
+
+impl Try {
+    fn kind(&self) -> Option<Kind> {
+        match self {
+            Try::Word => Some(Kind::Word),
+            Try::Usem => Some(Kind::Usem),
+            Try::Lock => None,
+        }
+    }
+}
+
+impl Operation for Try {
+    fn recovers(&self) -> bool {
+        false
+    }
+    fn name(&self) -> &'static str {
+        match self {
+            Try::Word => "semacquire, not waiting",
+            Try::Usem => "Usem::try_acquire",
+            Try::Lock => "plan9::Lock::canlock, unlock",
+        }
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        if matches!(self, Try::Lock) { &[Alone] } else { &[Alone, Stopped] }
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        self.kind().map_or(Ok(()), |kind| kind.build(w, 2))
+    }
+    fn perform(&self, w: &World) {
+        w.stage().begin();
+        let got = match self.kind() {
+            Some(kind) => kind.try_take(w.stage()) == Ok(true),
+            None => {
+                lock(w.stage()).canlock() && {
+                    lock(w.stage()).unlock();
+                    true
+                }
+            }
+        };
+        w.stage().end(got);
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        self.kind().map_or(Ok(()), |kind| kind.pass(w))
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        if let Some(kind) = self.kind() {
+            return kind.balance(w, if w.was_done() { &[-1] } else { &[-1, 0] });
+        }
+        if is_held(w.stage()) {
+            lock(w.stage()).unlock();
+        }
+        pass(w)
+    }
+}
+
 /// The keeper has it; who dies waiting for it keeps it from nobody. If the victim dies with it, anybody may unlock.
 struct Locking;
 
 impl Operation for Locking {
+    fn recovers(&self) -> bool {
+        false
+    }
     fn name(&self) -> &'static str {
         "plan9::Lock::lock"
     }

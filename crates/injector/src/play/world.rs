@@ -221,6 +221,22 @@ impl<'a> World<'a> {
         pool
     }
 
+    /// Joins arena `default`, if there is a pool to join it by, and leaves all as it is.
+    pub fn join(&self) {
+        for name in ["p", "a"] {
+            if let Ok(pool) = Pool::open(name) {
+                drop(pool.try_acquire());
+                return;
+            }
+        }
+    }
+
+    /// Every arena that there is, attached.
+    pub fn attach_all(&self) -> Vec<Arena> {
+        let names = Arena::list().expect("the directory is there");
+        names.iter().filter_map(|name| Arena::open(name).ok()).collect()
+    }
+
     /// The keeper makes a pool in arena `default`, and the arena with the first.
     pub fn make(&mut self, name: &str, permits: u32) -> Result<&'static Pool, (Fault, String)> {
         let (arena, object) = name.split_once('/').unwrap_or(("default", name));

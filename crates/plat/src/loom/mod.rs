@@ -14,6 +14,8 @@ pub mod dir;
 pub mod lease;
 #[path = "../real/life.rs"]
 pub mod life;
+#[path = "../real/mappings.rs"]
+pub mod mappings;
 #[path = "../real/poll.rs"]
 pub mod poll;
 #[path = "../real/process.rs"]

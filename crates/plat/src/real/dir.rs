@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What is known of a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,22 @@ pub struct Locked<'a> {
 }
 
 static THREADS: Mutex<()> = Mutex::new(());
+
+/// How often one looks who will not wait for ever.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// One call about the record lock of a whole file.
+fn record_lock(file: &StdFile, call: libc::c_int) -> io::Result<libc::flock> {
+    // SAFETY: an all-zero flock is a valid value; the fields that matter are set below.
+    let mut range: libc::flock = unsafe { std::mem::zeroed() };
+    range.l_type = libc::F_WRLCK as i16;
+    // SAFETY: the descriptor is open and the struct valid.
+    if unsafe { libc::fcntl(file.as_raw_fd(), call, &mut range) } == 0 {
+        Ok(range)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
 
 /// Waits until no thread of this process has a directory's lock, and keeps it so.
 pub fn quiet() -> MutexGuard<'static, ()> {
@@ -97,24 +114,54 @@ impl Dir {
     /// The system's.
     pub fn lock(&self) -> io::Result<Locked<'static>> {
         let threads = quiet();
+        let file = self.open_lock()?;
+        loop {
+            match record_lock(&file, libc::F_SETLKW) {
+                Ok(_) => return Ok(Locked { _file: file, _threads: threads }),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// As [`Dir::lock`], waiting at most so long. None: somebody alive still has it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn lock_within(&self, most: Duration) -> io::Result<Option<Locked<'static>>> {
+        let until = Instant::now() + most;
+        loop {
+            if let Ok(threads) = THREADS.try_lock() {
+                let file = self.open_lock()?;
+                match record_lock(&file, libc::F_SETLK) {
+                    Ok(_) => return Ok(Some(Locked { _file: file, _threads: threads })),
+                    Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EACCES | libc::EINTR)) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// The process that has the lock, if another has it; 0 for one that cannot be named here (in another PID namespace).
+    pub fn locked_by(&self) -> Option<u32> {
+        // To close the file would give up a lock of ours.
+        let _threads = THREADS.try_lock().ok()?;
+        let file = self.openat(".lock", libc::O_RDWR, 0).ok()?;
+        let there = record_lock(&file, libc::F_GETLK).ok()?;
+        (i32::from(there.l_type) != libc::F_UNLCK).then(|| u32::try_from(there.l_pid).unwrap_or(0))
+    }
+
+    fn open_lock(&self) -> io::Result<StdFile> {
         // Whoever may write in the directory may lock it, whatever the umask of the first.
         let mode = 0o600 | self.facts()?.mode & 0o022 | (self.facts()?.mode & 0o022) << 1;
         let file = self.openat(".lock", libc::O_RDWR | libc::O_CREAT, mode)?;
         // SAFETY: a plain call on an open descriptor; only the file's owner succeeds.
         unsafe { libc::fchmod(file.as_raw_fd(), mode) };
-        // SAFETY: an all-zero flock is a valid value; the fields that matter are set below.
-        let mut range: libc::flock = unsafe { std::mem::zeroed() };
-        range.l_type = libc::F_WRLCK as i16;
-        loop {
-            // SAFETY: the descriptor is open and the struct valid.
-            if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLKW, &range) } == 0 {
-                return Ok(Locked { _file: file, _threads: threads });
-            }
-            let e = io::Error::last_os_error();
-            if e.kind() != io::ErrorKind::Interrupted {
-                return Err(e);
-            }
-        }
+        Ok(file)
     }
 
     fn openat(&self, name: &str, flags: i32, mode: u32) -> io::Result<StdFile> {
@@ -170,12 +217,20 @@ impl Dir {
         if r == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Opens a file for reading and writing; a symbolic link is refused.
+    /// Opens a file for reading and writing; a symbolic link is refused, and whatever else is no file. Never waits.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's; `InvalidInput` for a directory, a fifo, a socket or a device.
     pub fn open_file(&self, name: &str) -> io::Result<File> {
-        Ok(File { inner: self.openat(name, libc::O_RDWR, 0)? })
+        let none = || io::Error::new(io::ErrorKind::InvalidInput, "it is no file, and so no arena: move it away");
+        let inner = self.openat(name, libc::O_RDWR | libc::O_NONBLOCK | libc::O_NOCTTY, 0).map_err(|e| {
+            match e.raw_os_error() {
+                // A directory, a socket.
+                Some(libc::EISDIR | libc::ENXIO) => none(),
+                _ => e,
+            }
+        })?;
+        if inner.metadata()?.is_file() { Ok(File { inner }) } else { Err(none()) }
     }
 
     /// Opens a file for reading and writing, making an empty one if there is none; a symbolic link is refused.
@@ -209,16 +264,34 @@ impl Dir {
     /// # Errors
     /// The system's.
     pub fn names(&self) -> io::Result<Vec<String>> {
+        self.listed(|name| !name.starts_with('.'))
+    }
+
+    /// Those that do, sorted.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn dotted_names(&self) -> io::Result<Vec<String>> {
+        self.listed(|name| name.starts_with('.'))
+    }
+
+    fn listed(&self, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
         let mut out = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
             if let Ok(name) = entry?.file_name().into_string()
-                && !name.starts_with('.')
+                && is_wanted(&name)
             {
                 out.push(name);
             }
         }
         out.sort();
         Ok(out)
+    }
+}
+
+impl AsRawFd for File {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.inner.as_raw_fd()
     }
 }
 

@@ -4,6 +4,7 @@
 //! it, until the last descendant that has the descriptor is gone. The jobs' mark in their environment is for
 //! those that closed it.
 
+use super::process;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -44,6 +45,20 @@ pub fn is_locked(file: &OwnedFd, at: u64) -> io::Result<bool> {
     Ok(i32::from(r.l_type) != libc::F_UNLCK)
 }
 
+/// Whether another open file has any byte.
+///
+/// # Errors
+/// The system's.
+pub fn is_any_locked(file: &impl AsRawFd) -> io::Result<bool> {
+    // To the end, however long it gets.
+    let mut r = libc::flock { l_len: 0, ..range(libc::F_RDLCK, 0) };
+    // SAFETY: as above.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut r) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(i32::from(r.l_type) != libc::F_UNLCK)
+}
+
 /// Sleeps until nobody has the byte. Any number may wait at once.
 ///
 /// # Errors
@@ -76,28 +91,56 @@ pub struct Bearers {
     pub ending: Vec<u32>,
 }
 
+/// All that bear marks at one moment: one look at /proc, for any number of marks.
+#[derive(Debug, Default)]
+pub struct Marked {
+    /// Processes, and what their environment has.
+    bear: Vec<(u32, Vec<u8>)>,
+    ending: Vec<u32>,
+}
+
+impl Marked {
+    /// Looks whose environment, as they were started with it, has `variable`. Only those that we may look at.
+    pub fn look(variable: &str) -> Marked {
+        let prefix = format!("{variable}=");
+        let mut all = Marked::default();
+        let Ok(list) = std::fs::read_dir("/proc") else { return all };
+        for pid in list.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok()) {
+            let environ = process::read_all(&format!("/proc/{pid}/environ")).unwrap_or_default();
+            let mut values = environ.split(|b| *b == 0).filter_map(|v| v.strip_prefix(prefix.as_bytes())).peekable();
+            if values.peek().is_some() {
+                all.bear.extend(values.map(|v| (pid, v.to_vec())));
+            } else if environ.is_empty() && ending(pid) {
+                all.ending.push(pid);
+            }
+        }
+        all
+    }
+
+    /// Whether nobody is just ending: then who bears a mark is all there is.
+    pub fn is_settled(&self) -> bool {
+        self.ending.is_empty()
+    }
+
+    /// Those that have `mark` as one of the variable's values, separated by commas.
+    pub fn bearers(&self, mark: &str) -> Bearers {
+        let has = |v: &[u8]| v.split(|b| *b == b',').any(|part| part == mark.as_bytes());
+        let bear = self.bear.iter().filter(|(_, v)| has(v)).map(|(pid, _)| *pid).collect();
+        Bearers { bear, ending: self.ending.clone() }
+    }
+}
+
 /// The processes whose environment, as they were started with it, has `variable` with `mark` as one of its
 /// values, separated by commas. Only those that we may look at.
 pub fn bearers(variable: &str, mark: &str) -> Bearers {
-    let prefix = format!("{variable}=");
-    let mut all = Bearers::default();
-    let Ok(list) = std::fs::read_dir("/proc") else { return all };
-    for pid in list.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok()) {
-        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let mut values = environ.split(|b| *b == 0).filter_map(|v| v.strip_prefix(prefix.as_bytes()));
-        if values.any(|v| v.split(|b| *b == b',').any(|part| part == mark.as_bytes())) {
-            all.bear.push(pid);
-        } else if environ.is_empty() && ending(pid) {
-            all.ending.push(pid);
-        }
-    }
-    all
+    Marked::look(variable).bearers(mark)
 }
 
 /// Whether a process has lost its memory and not yet ended: no virtual size, no zombie, no thread of the kernel.
 fn ending(pid: u32) -> bool {
     const KERNEL_THREAD: u64 = 0x0020_0000;
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let Some(stat) = process::read_all(&format!("/proc/{pid}/stat")) else { return false };
+    let stat = String::from_utf8_lossy(&stat);
     let Some((_, rest)) = stat.rsplit_once(") ") else { return false };
     let field: Vec<&str> = rest.split(' ').collect();
     let number = |i: usize| field.get(i).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);

@@ -8,7 +8,8 @@
 use super::atomic::AtomicU32;
 use crate::word::{Life, OWNER_DIED, TID_MASK, WATCHED};
 use std::cell::UnsafeCell;
-use std::sync::atomic::Ordering;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32 as Plain, Ordering};
 
 /// How a claim ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,28 @@ unsafe impl Send for LifeLock {}
 pub const LAYOUT: u32 = if cfg!(target_env = "musl") { 2 } else { 1 };
 
 const WORD_OFFSET: usize = if cfg!(target_env = "musl") { 4 } else { 0 };
+/// Where the C library keeps what kind of mutex it is.
+const KIND_OFFSET: usize = if cfg!(target_env = "musl") { 0 } else { 16 };
+
+/// What is there in one that [`LifeLock::init`] has made; 0: not yet looked at.
+static KIND: Plain = Plain::new(0);
+
+fn kind_of_ours() -> u32 {
+    // Relaxed, both: whoever looks finds the same. No lock of our own: this may be a child of a fork in its midst.
+    let known = KIND.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let mut lock = MaybeUninit::<LifeLock>::uninit();
+    // SAFETY: the place is ours, and large enough.
+    let made = unsafe {
+        LifeLock::init(lock.as_mut_ptr());
+        lock.assume_init_ref()
+    };
+    let kind = made.kind().load(Ordering::Relaxed); // Relaxed: nobody else knows of it.
+    KIND.store(kind, Ordering::Relaxed); // Relaxed: as above.
+    kind
+}
 
 impl LifeLock {
     /// Makes the lock at `place`, free.
@@ -68,14 +91,32 @@ impl LifeLock {
         }
     }
 
+    fn kind(&self) -> &Plain {
+        // SAFETY: within the mutex and aligned, in both C libraries; written by `init` alone.
+        unsafe { &*self.mutex.get().cast::<u8>().add(KIND_OFFSET).cast::<Plain>() }
+    }
+
+    /// Whether it is a lock at all. One whose kind somebody has written over can neither be had nor given up: what the C
+    /// library does with other kinds is not for memory that others can write.
+    pub fn is_whole(&self) -> bool {
+        // Relaxed: written before anybody saw the lock.
+        self.kind().load(Ordering::Relaxed) == kind_of_ours()
+    }
+
     /// Takes the lock for this thread if nobody alive has it. Never blocks.
     pub fn try_claim(&self) -> Claim {
+        if !self.is_whole() {
+            return Claim::Busy;
+        }
         // SAFETY: the mutex was initialised by `init` before the arena was published.
         self.settle(unsafe { libc::pthread_mutex_trylock(self.mutex.get()) })
     }
 
     /// Gives the lock up; wakes those who watch the word.
     pub fn release(&self) {
+        if !self.is_whole() {
+            return;
+        }
         // SAFETY: as in `try_claim`; a thread that does not own a robust mutex is refused by it.
         unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
     }

@@ -7,6 +7,7 @@ pub mod fence;
 pub mod futex;
 pub mod lease;
 pub mod life;
+pub mod mappings;
 pub mod poll;
 pub mod process;
 pub mod thread;

@@ -1,6 +1,6 @@
 //! Who we are, and whether another process is still there.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -28,26 +28,78 @@ pub fn namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
 }
 
+/// What a file of /proc has, whose length nobody knows before: in as few calls as can be.
+fn read(path: &str) -> io::Result<Vec<u8>> {
+    let mut file = std::fs::File::open(path)?;
+    let mut all = Vec::with_capacity(8192);
+    file.read_to_end(&mut all)?;
+    Ok(all)
+}
+
+/// The same, if it can be had.
+pub(crate) fn read_all(path: &str) -> Option<Vec<u8>> {
+    read(path).ok()
+}
+
+/// Whether something could not be read for want of descriptors or memory, and so tells nothing.
+fn is_want(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+}
+
+/// The fields of a process's `stat` from the third on: its state is the first of them.
+fn stat(pid: u32) -> Option<String> {
+    fields(&read_all(&format!("/proc/{pid}/stat"))?)
+}
+
+fn fields(stat: &[u8]) -> Option<String> {
+    let after = stat.iter().rposition(|b| *b == b')')?;
+    Some(String::from_utf8_lossy(stat.get(after + 2..)?).into_owned())
+}
+
 /// When the process started, in clock ticks since boot, or `None` if there is no such process.
 pub fn start_time(pid: u32) -> Option<u64> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let after = stat.iter().rposition(|b| *b == b')')?;
-    std::str::from_utf8(&stat[after + 2..]).ok()?.split(' ').nth(19)?.parse().ok()
+    started(&stat(pid)?)
+}
+
+fn started(fields: &str) -> Option<u64> {
+    fields.split(' ').nth(19)?.parse().ok()
+}
+
+/// Whether the process that started then is not there any more; false where that cannot be seen for want of descriptors or
+/// memory.
+pub fn has_ended(pid: u32, start_time: u64) -> bool {
+    match read(&format!("/proc/{pid}/stat")) {
+        Ok(stat) => fields(&stat).and_then(|f| started(&f)) != Some(start_time),
+        Err(e) => !is_want(&e),
+    }
+}
+
+/// What a process does, as ps says it in a letter: `T` is stopped, `Z` has ended and was not waited for.
+pub fn state(pid: u32) -> Option<char> {
+    stat(pid)?.chars().next()
+}
+
+/// Whether a thread with this id is there, in this PID namespace.
+pub fn is_thread(tid: u32) -> bool {
+    // SAFETY: signal 0 is none: the call only looks.
+    let r = unsafe { libc::syscall(libc::SYS_tkill, tid as libc::pid_t, 0) };
+    r == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
 /// The short name of a process, as ps shows it.
 pub fn name(pid: u32) -> Option<String> {
-    let raw = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    let raw = read_all(&format!("/proc/{pid}/comm"))?;
     Some(String::from_utf8_lossy(&raw).trim_end().to_owned())
 }
 
 /// Whether the process maps a file with this inode: false once it has called exec, or its memory is gone; true where that
 /// cannot be seen for want of descriptors or memory.
 pub fn maps_inode(pid: u32, inode: u64) -> bool {
-    let text = match std::fs::read_to_string(format!("/proc/{pid}/maps")) {
-        Ok(text) => text,
-        Err(e) => return matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)),
+    let maps = match read(&format!("/proc/{pid}/maps")) {
+        Ok(maps) => maps,
+        Err(e) => return is_want(&e),
     };
+    let text = String::from_utf8_lossy(&maps);
     text.lines().any(|l| l.split_ascii_whitespace().nth(4).is_some_and(|i| i.parse() == Ok(inode)))
 }
 

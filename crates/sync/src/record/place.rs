@@ -90,6 +90,13 @@ pub(super) fn not_before(position: u64, word: u64, laps: u64) -> u64 {
     if other.wrapping_sub(position) as i64 > 0 { other } else { position }
 }
 
+/// Whether who walked on from a position has come half round all laps. Only words that somebody has written over lead there:
+/// each ahead of the one before, in a ring, for ever.
+#[inline(always)]
+pub(super) fn is_round(start: u64, position: u64) -> bool {
+    ahead(position, start) < 0
+}
+
 /// A word, for stories.
 #[cfg(any(test, feature = "sim"))]
 pub fn in_words(word: u64) -> String {
@@ -277,6 +284,12 @@ impl<'a> Ring<'a> {
         &self.counts.head.0
     }
 
+    /// Where a hint leads. One that leads to no slot was written over by somebody: to the first of its lap.
+    #[inline(always)]
+    pub(super) fn led(&self, hint: u64) -> u64 {
+        if slot_of(hint) < self.shape.slots { hint } else { hint & LAP }
+    }
+
     /// The position after this one.
     #[inline(always)]
     pub(super) fn next(&self, position: u64) -> u64 {
@@ -286,7 +299,7 @@ impl<'a> Ring<'a> {
     #[inline(always)]
     fn slot(&self, slot: u32) -> NonNull<SlotHead> {
         debug_assert!(slot < self.shape.slots);
-        // SAFETY: a slot of this ring; hints and words name no others.
+        // SAFETY: a slot of this ring; positions come from hints by `led`, and what an announced drop names is looked at.
         unsafe { self.first.add(slot as usize * self.stride) }.cast()
     }
 

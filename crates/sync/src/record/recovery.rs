@@ -18,13 +18,15 @@
 //!   anew (I9 of the ring), and what the slot's word says of it is said of the dead.
 
 use super::Found;
+#[cfg(not(feature = "sim"))]
+use super::place::owner;
 use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, state, word};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
 /// A member number that nobody has.
 #[cfg(not(feature = "sim"))]
-const NOBODY: u16 = u16::MAX;
+pub(crate) const NOBODY: u16 = u16::MAX;
 
 const MEMBER: u64 = 0xffff << 19;
 const ONE: u64 = 1 << 35;
@@ -89,7 +91,7 @@ impl Ring<'_> {
     #[cfg(not(feature = "sim"))]
     pub(crate) fn put_back(&self, borrowed: &super::Borrowed) {
         let (slot, word) = borrowed.parts();
-        let again = self.recover_slot(slot, super::place::owner(word), &|| true);
+        let again = self.recover_slot(slot, owner(word), &|| true);
         // Acquire: I2, as in `recover`.
         let count = self.counts.dropped.load(Ordering::Acquire);
         self.finish(count);
@@ -102,8 +104,17 @@ impl Ring<'_> {
     /// Whether a member has a slot.
     #[cfg(not(feature = "sim"))]
     pub(crate) fn is_used_by(&self, member: u16) -> bool {
+        self.held().any(|(owner, _)| owner == member)
+    }
+
+    /// Who has slots, one after the other, and whether to look at what is there (else to write).
+    #[cfg(not(feature = "sim"))]
+    pub(crate) fn held(&self) -> impl Iterator<Item = (u16, bool)> + '_ {
         // Acquire: as it stood at some moment.
-        (0..self.slots()).any(|slot| is_held_by(self.at(slot).load(Ordering::Acquire), member))
+        let words = (0..self.slots()).map(|slot| self.at(slot).load(Ordering::Acquire));
+        words
+            .filter(|word| is_held_by(*word, owner(*word)))
+            .map(|word| (owner(word), matches!(state(word), READING | REREADING)))
     }
 
     #[cfg(not(feature = "sim"))]
@@ -140,7 +151,8 @@ impl Ring<'_> {
     /// Makes the rest of an announced drop.
     fn finish(&self, count: u64) {
         let Some((member, slot)) = announcement(count) else { return };
-        loop {
+        // One that names no slot was written over by somebody, and there is nothing to drop.
+        while slot < self.slots() {
             // Acquire: I2, before the look at the count.
             let seen = self.at(slot).load(Ordering::Acquire);
             // Acquire: as above.

@@ -132,7 +132,7 @@ impl Operation for Choice {
     fn scenes(&self) -> &'static [Scene] {
         if self.blocks { &[Alone, Waiters, StoppedWaiter] } else { &[Alone, Met, Stopped] }
     }
-    fn rare(&self, scene: Scene) -> bool {
+    fn retold(&self, scene: Scene) -> bool {
         // The sleep is the same, whatever the arms are.
         self.blocks
             && match self.arms {

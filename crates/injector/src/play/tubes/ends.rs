@@ -6,7 +6,7 @@ use chappe::{Arena, ObjectError};
 use super::super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::super::letters::{ACTOR, Found, HELPER, KEEPER, Letter, Part, read};
 use super::super::world::{World, fault, fine};
-use super::super::{Operation, Scene};
+use super::super::{Operation, Reason, Scene};
 use super::{FEW, SLOTS, attended, check, receiver, sender};
 use crate::board::{Fault, INSIDE, Verdict};
 
@@ -42,11 +42,10 @@ impl Operation for Attach {
         self.name
     }
     fn scenes(&self) -> &'static [Scene] {
-        if self.sends { &[Alone, Waiters, Met] } else { &[Alone, Met] }
+        if self.sends { &[Alone, Waiters, Met, Stopped] } else { &[Alone, Met, Stopped] }
     }
-    fn rare(&self, scene: Scene) -> bool {
-        // Nearly all of it is the process's coming to the arena; both ends come in the same way.
-        !self.sends || (self.kind == Kind::Mpmc) != (scene == Waiters)
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn victim_holds(&self) -> bool {
         true
@@ -193,7 +192,10 @@ impl Operation for Seal {
         "tube seal"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -271,6 +273,9 @@ impl Operation for Again {
     fn scenes(&self) -> &'static [Scene] {
         if self.drops { &[Alone] } else { &[Alone, Met, Stopped] }
     }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Letter)
+    }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
         w.make_tube("t", Kind::Mpmc, SLOTS)?;
@@ -322,10 +327,7 @@ impl Operation for Recover {
         "tube recovery"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met]
-    }
-    fn rare(&self, scene: Scene) -> bool {
-        scene == Met
+        &[Alone, Met, Stopped]
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -382,11 +384,10 @@ impl Operation for Create {
         "create tube"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
     }
-    fn rare(&self, scene: Scene) -> bool {
-        // What others do meanwhile is in the arena's part: see `create pool`.
-        scene != Alone
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -419,11 +420,10 @@ impl Operation for Remove {
         "remove tube"
     }
     fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
+        &[Alone, Waiters, Met, Stopped]
     }
-    fn rare(&self, scene: Scene) -> bool {
-        // The other comes before or after, by the arena's lock: see `remove pool`.
-        scene == Met
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
     }
     fn build(&self, w: &mut World) -> Verdict {
         // First, so that its slot is not the last that was taken.

@@ -254,14 +254,29 @@ impl<'m> Pipe<'m> {
 
     /// The processes at an end, by the members that stand for them; the dead aside.
     pub fn attached(&self, side: Side) -> impl Iterator<Item = u32> + '_ {
+        // I4: the bit once more, after the look at the death.
+        self.all(side).filter(move |member| self.map.dead(*member).is_none() && self.has_bit(side, *member))
+    }
+
+    /// The same, and the dead.
+    pub fn all(&self, side: Side) -> impl Iterator<Item = u32> + '_ {
         let bits = self.bits(side).iter().enumerate();
         bits.flat_map(|(i, word)| {
             // SeqCst: I4.
             let word = word.load(Ordering::SeqCst);
             (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| i as u32 * 64 + bit)
         })
-        // I4: the bit once more, after the look at the death.
-        .filter(move |member| self.map.dead(*member).is_none() && self.has_bit(side, *member))
+    }
+
+    /// Frees the only handle of an end, if it is that of a member and generation that are over. False: it is not.
+    #[cfg(not(feature = "sim"))]
+    pub fn free_over(&self, side: Side, is_over: impl Fn(u32, u32) -> bool) -> bool {
+        let only = &self.side(side).only;
+        // SeqCst: I4.
+        let seen = only.load(Ordering::SeqCst);
+        let over = seen != 0 && is_over((seen as u32).wrapping_sub(1), (seen >> 32) as u32);
+        // SeqCst, both: I4. A failure: it has changed.
+        over && only.compare_exchange(seen, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     fn has_bit(&self, side: Side, member: u32) -> bool {
@@ -565,15 +580,18 @@ pub(crate) fn unmake(map: &'static Map, admin: &Admin, pipe: &Pipe<'_>) {
     map.unmake(admin, pipe.end);
 }
 
-/// I6: removes senders' objects whose tubes do not live.
-fn sweep(map: &'static Map, admin: &Admin) {
+/// I6: removes senders' objects whose tubes do not live. Tells how many were in service.
+pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
+    let mut swept = 0;
     for index in 0..map.objects_used() {
         // Relaxed: under `admin`.
         let head = Head(map.object(index).head.load(Ordering::Relaxed));
         if head.kind() == Some(Kind::End) && !head.is_free() && is_lost(map, index) {
             map.unmake(admin, Place { index, head: Head::live(head.generation(), Kind::End) });
+            swept += u32::from(head.in_service());
         }
     }
+    swept
 }
 
 /// The tube of a senders' object, if that lives.

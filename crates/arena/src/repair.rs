@@ -1,0 +1,177 @@
+//! What nobody accounts for: found, and taken back.
+//!
+//! By the protocols nothing is lost for good, but some of it only comes back when somebody needs it, and in the right place:
+//! cells that a killed resizer had claimed count as its pool's until that is resized again; blocks and cells that a killed
+//! maker had claimed count as used if an object then lives in the same slot, which has the same generation. And words that
+//! somebody has written over may say anything. So whoever is asked to look for it ([`Map::reclaim`]) goes through all.
+//!
+//! - I1: under `admin`, an object has exactly the cells of its chain, and the blocks from its first on. What says that it is
+//!   a living object's, and is not among those, is nobody's.
+//! - I2: a life word that names a thread of this PID namespace which is not there has lost its mark: the kernel marks a word
+//!   before the thread's id goes.
+//! - I3: a slot whose life word we have claimed has no occupant.
+
+use crate::layout::{BLOCK, Head, Kind};
+use crate::map::Map;
+use crate::member::Who;
+use crate::object::{Admin, Place, check_name, hash};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::life::Claim;
+use chappe_plat::{Life, process};
+use std::time::{Duration, Instant};
+
+/// How often one looks who will not wait for ever.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// What nobody accounted for, and is free again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// Cells of permits.
+    pub cells: u32,
+    /// Blocks of data.
+    pub blocks: u32,
+}
+
+/// The right to a member slot that has no occupant; given back on drop, and at any death.
+pub struct Vacant(&'static Map, u32);
+
+impl Drop for Vacant {
+    fn drop(&mut self) {
+        self.0.member(self.1).life.release();
+    }
+}
+
+impl Map {
+    /// As [`Map::admin`], waiting at most so long. None: somebody alive still has it.
+    pub fn admin_within(&'static self, most: Duration) -> Option<Admin> {
+        let lock = &self.header().admin;
+        let until = Instant::now() + most;
+        while lock.try_claim() == Claim::Busy {
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        lock.watch();
+        Some(Admin(self))
+    }
+
+    /// The thread that has the right to change the set of objects, if one that lives has.
+    pub fn admin_holder(&self) -> Option<u32> {
+        match self.header().admin.probe() {
+            Life::Alive(tid) => Some(tid),
+            _ => None,
+        }
+    }
+
+    /// The member that this thread is, if any.
+    pub fn member_of(&self, tid: u32) -> Option<Who> {
+        // Acquire: as in `who`.
+        let is_it =
+            |i: &u32| self.member(*i).ident.load(Ordering::Acquire) as u32 == tid && self.occupant(*i).is_some();
+        (0..self.members_used()).find(is_it).map(|i| self.who(i))
+    }
+
+    /// The generation that sits in slot `i`, alive or dead and not yet made up for.
+    pub fn occupant(&self, i: u32) -> Option<u32> {
+        if i >= self.geometry().members {
+            return None;
+        }
+        let m = self.member(i);
+        // Acquire: as in `dead`.
+        let generation = (m.ident.load(Ordering::Acquire) >> 32) as u32;
+        // Acquire: as in `dead`.
+        (generation != 0 && m.swept.load(Ordering::Acquire) != generation).then_some(generation)
+    }
+
+    /// Whether slot `i` can ever have a member: its locks are locks.
+    pub fn is_seat(&self, i: u32) -> bool {
+        let m = self.member(i);
+        m.life.is_whole() && m.twin.is_whole()
+    }
+
+    /// I2: if the occupant of slot `i` is not there any more, although its life word has no mark: marks it, and says who it was.
+    pub fn mark_lost(&self, i: u32) -> Option<Who> {
+        let m = self.member(i);
+        // Acquire: as in `dead`.
+        let tid = m.ident.load(Ordering::Acquire) as u32;
+        let is_it = || m.life.probe() == Life::Alive(tid) && self.occupant(i).is_some() && self.dead(i).is_none();
+        // Relaxed: published by ident.
+        let here = process::namespace() != 0 && m.namespace.load(Ordering::Relaxed) == process::namespace();
+        if tid == 0 || !here || !is_it() || process::is_thread(tid) || !is_it() {
+            return None;
+        }
+        let who = self.who(i);
+        m.life.mark_dead(tid);
+        Some(who)
+    }
+
+    /// The right to slot `i`, if it has no occupant, and is a slot at all.
+    pub fn vacant(&'static self, i: u32) -> Option<Vacant> {
+        let m = self.member(i);
+        if self.occupant(i).is_some() || m.life.try_claim() == Claim::Busy {
+            return None;
+        }
+        let vacant = Vacant(self, i);
+        // I3.
+        self.occupant(i).is_none().then_some(vacant)
+    }
+
+    /// I1: takes back the cells and blocks that say they are a living object's, and are not.
+    pub fn reclaim(&self, _admin: &Admin) -> Reclaimed {
+        let g = self.geometry();
+        let (mut cells, mut blocks) = (vec![false; g.cells as usize], vec![false; g.blocks as usize]);
+        for index in 0..self.objects_used() {
+            let o = self.object(index);
+            // Relaxed: under admin.
+            let head = Head(o.head.load(Ordering::Relaxed));
+            // Relaxed, both: as above.
+            let (first, count) = (o.more.load(Ordering::Relaxed), o.permits.load(Ordering::Relaxed) as usize);
+            let bytes = match head.kind().filter(|_| !head.is_free()) {
+                Some(Kind::Pool) => {
+                    for (first, len) in self.extents(index) {
+                        cells[first as usize..(first + len) as usize].fill(true);
+                    }
+                    continue;
+                }
+                Some(Kind::Mutex) => count.div_ceil(BLOCK),
+                Some(Kind::Tube) => count,
+                _ => continue,
+            };
+            if let Some(first) = first.checked_sub(1) {
+                let its = blocks.iter_mut().skip(first as usize).take(bytes);
+                its.for_each(|used| *used = true);
+            }
+        }
+        let mut found = Reclaimed::default();
+        for (i, _) in cells.iter().enumerate().filter(|(_, used)| !**used) {
+            let owner = &self.cell(i as u32).owner;
+            // Relaxed: under admin.
+            if self.owner_lives(owner.load(Ordering::Relaxed)) {
+                owner.store(0, Ordering::Relaxed); // Relaxed: as above.
+                found.cells += 1;
+            }
+        }
+        for (i, _) in blocks.iter().enumerate().filter(|(_, used)| !**used) {
+            let owner = self.block_owner(i as u32);
+            // Relaxed: under admin.
+            if self.owner_lives(owner.load(Ordering::Relaxed)) {
+                owner.store(0, Ordering::Relaxed); // Relaxed: as above.
+                found.blocks += 1;
+            }
+        }
+        found
+    }
+
+    /// Whether an object that has a name can be found by it; if not, and it could be, has it found from then on.
+    pub fn name_again(&self, _admin: &Admin, place: Place) -> bool {
+        let o = self.object(place.index);
+        let name = self.name_of(o);
+        if check_name(&name, "object").is_err() || self.find(&name).is_some() {
+            return false;
+        }
+        o.hash.store(hash(&name), Ordering::Relaxed); // Relaxed: under admin.
+        self.insert_name(hash(&name), place.index);
+        true
+    }
+}

@@ -1,0 +1,270 @@
+//! What doctor finds in an arena, and puts right: what killed makers leave behind, and words that somebody has written over.
+
+#[allow(dead_code, reason = "not every program uses all of it")]
+mod house;
+
+use chappe::doctor::{Finding, examine};
+use chappe::tube::named::{Kind, Tube, TubeOptions};
+use chappe::{Arena, ArenaOptions, Mutex, ObjectState, Pool, PoolError, Semaphore};
+use chappe_arena::Map;
+use chappe_arena::layout::{Head, Kind as ObjectKind, Member};
+use house::{House, ROLE, eventually, listen, say};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+
+/// What children do; nothing when it is run as a test.
+#[test]
+fn actor() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    match role.as_str() {
+        "hold" => {
+            let mutex = Mutex::<u64>::open("m").unwrap();
+            let tube = Tube::<u64>::open("t").unwrap();
+            let held = (mutex.lock().unwrap(), tube.sender().unwrap());
+            say(&std::process::id().to_string());
+            listen();
+            drop(held);
+        }
+        "end" => {}
+        other => panic!("no such role: {other}"),
+    }
+}
+
+fn arena() -> Arena {
+    let options = ArenaOptions { members: Some(16), objects: Some(16), cells: Some(16), data: Some(16384) };
+    Arena::open_or_create("default", &options).unwrap()
+}
+
+fn map() -> &'static Map {
+    arena().map()
+}
+
+fn found(kind: &str) -> Vec<Finding> {
+    let health = examine("default");
+    assert!(health.error.is_none());
+    health.findings.into_iter().filter(|f| f.kind == kind).collect()
+}
+
+/// The only one of its kind, which is not there a second time.
+#[track_caller]
+fn found_once(kind: &str) -> Finding {
+    let mut first = found(kind);
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert_eq!(found(kind), [], "it was put right");
+    first.remove(0)
+}
+
+/// Writes a word into the arena's file.
+fn write(at: usize, word: u64) {
+    let file = std::fs::File::options().write(true).open(arena().path().unwrap()).unwrap();
+    file.write_all_at(&word.to_le_bytes(), at as u64).unwrap();
+}
+
+/// The word that says that something is an object's.
+fn owner(name: &str) -> u64 {
+    let place = map().find(name).unwrap();
+    u64::from(place.head.generation()) << 32 | u64::from(place.index + 1)
+}
+
+fn held(member: u64, generation: u64) -> u64 {
+    1 | member << 28 | generation << 40
+}
+
+fn word(name: &str, word: u64) {
+    map().object(map().find(name).unwrap().index).slot.word.store(word, Ordering::SeqCst);
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_wrong() {
+    let _house = House::new("doctor-well");
+    arena();
+    let _all = (Pool::create("p", 3).unwrap(), Semaphore::create("s", 1).unwrap(), Mutex::create("m", 1u64).unwrap());
+    let tube = Tube::<u64>::create("t", &TubeOptions { kind: Kind::Spsc, ..TubeOptions::default() }).unwrap();
+    let (sender, receiver) = (tube.sender().unwrap(), tube.receiver().unwrap());
+    sender.send(1).unwrap();
+    let loan = receiver.borrow().unwrap();
+    assert_eq!(examine("default").findings, []);
+    loan.release().unwrap();
+}
+
+#[test]
+fn cells_that_a_killed_resizer_had_claimed_are_free_again() {
+    let _house = House::new("doctor-cells");
+    arena();
+    let pool = Pool::create("p", 3).unwrap();
+    let g = map().geometry();
+    // As who is killed between the claim and the link: marked, and in no chain.
+    for i in 2..g.cells as usize {
+        write(g.cells_at() + i * 32 + 16, owner("p"));
+    }
+    assert!(matches!(Pool::create("q", 4), Err(PoolError::Arena(_))), "they count as p's");
+    assert!(found_once("leaked-cells").what.starts_with("14 cell(s)"));
+    Pool::create("q", 4).unwrap();
+    assert_eq!(pool.holders().len(), 0);
+    assert_eq!(pool.available(), 3);
+}
+
+#[test]
+fn data_that_a_killed_maker_had_claimed_is_free_again() {
+    let _house = House::new("doctor-data");
+    arena();
+    let mutex = Mutex::create("m", [7u64; 16]).unwrap();
+    let g = map().geometry();
+    // As who is killed before the head is stored: what it had claimed is marked with the generation that the next has.
+    let used = 2;
+    for i in used..g.blocks as usize {
+        write(g.owners_at() + i * 8, owner("m"));
+    }
+    assert!(Mutex::create("n", 1u64).is_err());
+    assert!(found_once("leaked-data").what.starts_with(&format!("{} block(s)", g.blocks as usize - used)));
+    Mutex::create("n", 1u64).unwrap();
+    assert_eq!(*mutex.lock().unwrap(), [7; 16]);
+}
+
+#[test]
+fn ends_of_tubes_that_a_killed_maker_left_are_removed() {
+    let _house = House::new("doctor-ends");
+    Tube::<u64>::create("default/t", &TubeOptions::default()).unwrap();
+    let tube = map().find("t").unwrap();
+    // As who is killed between the two: the tube's object is gone, that of its senders is not.
+    map().object(tube.index).head.store(Head::free(tube.head.generation()).0, Ordering::SeqCst);
+    let ends = || map().objects().iter().filter(|o| o.head.kind() == Some(ObjectKind::End)).count();
+    assert_eq!(ends(), 1);
+    found_once("leaked-object");
+    assert_eq!(ends(), 0);
+}
+
+#[test]
+fn an_object_that_cannot_be_found_by_its_name_is_entered_again() {
+    let _house = House::new("doctor-names");
+    arena();
+    let _all = (Pool::create("p", 3).unwrap(), Semaphore::create("s", 1).unwrap());
+    for at in 0..map().geometry().names() {
+        map().name_place(at).store(0, Ordering::SeqCst);
+    }
+    assert!(Pool::open("p").is_err());
+    let finding = found_once("lost-name");
+    assert!(finding.what.contains("p, s could not be found"), "{finding:?}");
+    assert_eq!(Pool::open("p").unwrap().permits(), 3);
+    Semaphore::open("s").unwrap().try_down().unwrap();
+}
+
+#[test]
+fn what_is_in_the_name_of_nobody_is_free() {
+    let _house = House::new("doctor-nobody");
+    arena();
+    let pool = Pool::create("p", 1).unwrap();
+    let mutex = Mutex::create("m", 1u64).unwrap();
+    let tube = Tube::<u64>::create("t", &TubeOptions { slots: 2, ..TubeOptions::default() }).unwrap();
+    let sender = tube.sender().unwrap();
+    // A member slot that nobody ever had.
+    word("p", held(9, 3));
+    word("m", 6 | 9 << 28 | 3 << 40);
+    sender.send(1).unwrap();
+    let g = map().geometry();
+    let first = map().object(map().find("t").unwrap().index).more.load(Ordering::SeqCst) as usize - 1;
+    let slots = (g.blocks_at() + first * 64..g.len()).step_by(8);
+    let bytes = std::fs::read(arena().path().unwrap()).unwrap();
+    // The only word that is FULL in lap 0: somebody reads it, who is nobody.
+    let full = slots.into_iter().rfind(|at| bytes[*at..at + 8] == 2u64.to_le_bytes()).unwrap();
+    write(full, 9 << 3 | 3);
+    let all = found("nobodys");
+    let whats: Vec<&str> = all.iter().map(|f| f.what.as_str()).collect();
+    assert_eq!(whats.len(), 3, "{whats:?}");
+    assert!(whats[0].contains("permit 0 of pool `p`") && whats[1].contains("mutex `m`"), "{whats:?}");
+    assert!(whats[2].contains("1 unreleased message(s) of tube `t`"), "{whats:?}");
+    assert_eq!(found("nobodys"), []);
+    drop(pool.try_acquire().unwrap());
+    assert!(mutex.try_lock().is_err_and(|e| e.to_string().contains("died")));
+    assert_eq!(tube.receiver().unwrap().recv_marked().unwrap(), (1, true));
+}
+
+#[test]
+fn a_member_that_the_kernel_did_not_mark_is_made_up_for() {
+    let house = House::new("doctor-lost");
+    let pool = Pool::create("default/p", 1).unwrap();
+    let gone = house.actor("end");
+    let tid = u64::from(gone.child.id());
+    gone.ended();
+    let here = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata("/proc/self/ns/pid").unwrap());
+    let at = map().geometry().members_at() + 9 * size_of::<Member>();
+    for (field, value) in [
+        (std::mem::offset_of!(Member, ident), 1 << 32 | tid),
+        (std::mem::offset_of!(Member, pid), tid),
+        (std::mem::offset_of!(Member, namespace), here),
+    ] {
+        write(at + field, value);
+    }
+    map().member(9).life.word().store(tid as u32, Ordering::SeqCst);
+    map().header().members_high.store(10, Ordering::SeqCst);
+    word("p", held(9, 1));
+    assert!(pool.try_acquire().is_err());
+    let finding = found_once("lost-member");
+    assert!(finding.what.starts_with(&format!("pid {tid} `")), "{finding:?}");
+    drop(pool.try_acquire().unwrap());
+    assert!(arena().members().iter().all(|w| w.member != 9));
+}
+
+#[test]
+fn slots_that_are_out_of_use_for_good_are_counted() {
+    let _house = House::new("doctor-kept");
+    arena();
+    let tube = Tube::<u64>::create("t", &TubeOptions::default()).unwrap();
+    let leak = || {
+        let (mut sender, receiver) = (tube.sender().unwrap(), tube.receiver().unwrap());
+        sender.send(1).unwrap();
+        std::mem::forget((sender.reserve().unwrap(), receiver.borrow().unwrap()));
+    };
+    std::thread::scope(|s| s.spawn(leak).join()).unwrap();
+    let all = found("kept-slots");
+    assert!(all.len() == 1 && all[0].what.starts_with("2 slot(s) of tube `t`"), "{all:?}");
+}
+
+#[test]
+fn what_was_removed_and_is_still_in_use_is_said_to_be() {
+    let house = House::new("doctor-removed");
+    arena();
+    Mutex::create("m", 1u64).unwrap();
+    Tube::<u64>::create("t", &TubeOptions::default()).unwrap();
+    let mut holder = house.actor("hold");
+    let pid = holder.hear();
+    Mutex::<()>::remove("m", true).unwrap();
+    Tube::<[u8]>::remove("t", true).unwrap();
+    let all = found("removed-in-use");
+    let by = format!("is still in use by pid {pid} `");
+    assert!(all.len() == 2 && all.iter().all(|f| f.what.contains(&by)), "{all:?}");
+    holder.ended();
+    eventually("nobody uses it", || found("removed-in-use").is_empty());
+}
+
+#[test]
+fn an_object_whose_words_make_no_sense_is_listed_as_such() {
+    let _house = House::new("doctor-damaged");
+    arena();
+    let _all = (Pool::create("p", 2).unwrap(), Semaphore::create("s", 1).unwrap(), Mutex::create("m", 1u64).unwrap());
+    Tube::<u64>::create("t", &TubeOptions::default()).unwrap();
+    Semaphore::create("good", 1).unwrap();
+    for name in ["p", "s", "m"] {
+        word(name, if name == "p" { 6 } else { 0 });
+    }
+    let g = map().geometry();
+    let first = map().object(map().find("t").unwrap().index).more.load(Ordering::SeqCst) as usize - 1;
+    write(g.blocks_at() + first * 64, 0);
+    let listed = arena().objects();
+    let all = found("damaged");
+    for (name, what) in [
+        ("pool `p`", "1 of its permits have words that are none"),
+        ("semaphore `s`", "its word is none of a semaphore"),
+        ("mutex `m`", "its word is none of a mutex"),
+        ("tube `t`", "its shape cannot be"),
+    ] {
+        assert!(all.iter().any(|f| f.what.contains(name) && f.what.contains(what)), "{name}: {all:?}");
+    }
+    assert_eq!(all.len(), 4);
+    assert!(arena().object("s").is_err(), "whoever came by has made it a dead one");
+    let damaged = |name: &str| {
+        let is_damaged = |state: &ObjectState| matches!(state, ObjectState::Damaged { .. });
+        listed.iter().any(|o| o.name == name && is_damaged(&o.state))
+    };
+    assert!(damaged("s") && damaged("m") && damaged("t") && !damaged("p") && !damaged("good"));
+}

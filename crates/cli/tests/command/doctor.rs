@@ -1,0 +1,214 @@
+//! What `chappe doctor` finds with processes and files, and says of it. What it finds in an arena's words is tested in
+//! `crates/chappe/tests/doctor.rs`; that it never hangs, in `broken`.
+
+use crate::broken::cast::{Cast, PART};
+use crate::place::{Place, Running, kill, state, until};
+use serde_json::Value;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::process::Stdio;
+
+/// What the processes of this file do; nothing when it is run as a test.
+#[test]
+fn actor() {
+    if std::env::var(PART).as_deref() != Ok("half-maker") {
+        return;
+    }
+    let dir = std::fs::File::open(chappe::directory().unwrap()).unwrap();
+    // SAFETY: a C string and an open directory; the file and its mapping are this process's alone.
+    let file = unsafe {
+        let fd = libc::openat(dir.as_raw_fd(), c".".as_ptr(), libc::O_TMPFILE | libc::O_RDWR, 0o600);
+        assert!(fd >= 0);
+        let file = std::fs::File::from_raw_fd(fd);
+        file.set_len(8192).unwrap();
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        assert_ne!(libc::mmap(std::ptr::null_mut(), 8192, rights, libc::MAP_SHARED, fd, 0), libc::MAP_FAILED);
+        file
+    };
+    std::mem::forget(file);
+    std::fs::write("has-it", "").unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+fn actor_of(here: &Place, part: &str) -> Running {
+    let me = std::env::current_exe().unwrap();
+    let mut c = here.program(me.to_str().unwrap(), &["--exact", "doctor::actor", "--test-threads=1"]);
+    Place::spawn(c.env(PART, part).stdout(Stdio::null()))
+}
+
+fn stop(process: &Running) {
+    process.kill(libc::SIGSTOP);
+    until("it has stopped", || (state(process.pid()) == Some('T')).then_some(()));
+}
+
+/// The findings of a kind: those of all arenas, and those around them.
+fn found(here: &Place, kind: &str) -> Vec<Value> {
+    let health = here.json(&["doctor"]);
+    let arenas = health["arenas"].as_array().unwrap().iter().flat_map(|a| a["findings"].as_array().unwrap());
+    let all = arenas.chain(health["around"].as_array().unwrap());
+    all.filter(|f| f["kind"] == kind).cloned().collect()
+}
+
+fn says(finding: &Value, part: &str, text: &str) -> bool {
+    finding[part].as_str().is_some_and(|t| t.contains(text))
+}
+
+#[test]
+fn the_dead_are_named_with_what_they_had() {
+    let here = Place::new();
+    let _cast = Cast::start("broken::actor", &here.arenas(), "victim");
+    let all = found(&here, "dead-member");
+    // Of the victim: its thread, and what stands for the process.
+    let [thread, process] = &all[..] else { panic!("{all:?}") };
+    for had in [
+        "permit 0 of pool `whole/one`",
+        "of pool `whole/many`",
+        "mutex `whole/left`, mutex `whole/torn`",
+        "1 unsent message(s) in tube `whole/tube`",
+        "2 unreleased message(s) of tube `whole/tube`",
+        "1 unreleased message(s) of tube `whole/dropping`",
+    ] {
+        assert!(says(thread, "what", had), "{had}: {thread}");
+    }
+    for done in ["its permits are free", "who locks its mutexes next is told", "comes once more, or is dropped"] {
+        assert!(says(thread, "done", done), "{done}: {thread}");
+    }
+    for had in ["of pool `whole/owned`", "a sending end of tube `whole/single`", "a receiving end of tube `whole/tube`"]
+    {
+        assert!(says(process, "what", had), "{had}: {process}");
+    }
+    assert!(says(process, "done", "it has left its tubes"), "{process}");
+    assert_eq!(found(&here, "dead-member"), Vec::<Value>::new(), "once");
+    assert!(found(&here, "torn-mutex").iter().any(|f| says(f, "what", "`whole/torn`")));
+    assert!(found(&here, "condemned-mutex").iter().any(|f| says(f, "advice", "`chappe rm whole/condemned`")));
+    assert_eq!(found(&here, "removed-in-use").len(), 2);
+}
+
+#[test]
+fn who_is_stopped_and_holds_something_is_named() {
+    let here = Place::new();
+    let (holder, _) = here.holder("a", &["--create", "p"]);
+    assert_eq!(found(&here, "stuck-member"), Vec::<Value>::new());
+    stop(&holder);
+    let all = found(&here, "stuck-member");
+    assert!(all.len() == 1 && says(&all[0], "what", "is stopped, and has permit 0 of pool `p`"), "{all:?}");
+    assert!(says(&all[0], "advice", &format!("`kill -CONT {}`", holder.pid())), "{all:?}");
+    kill(holder.pid(), libc::SIGCONT);
+    here.go("a");
+    assert_eq!(holder.end().status, Some(0));
+}
+
+#[test]
+fn an_arena_that_lost_its_file_is_named_with_those_who_still_use_it() {
+    let here = Place::new();
+    let (holder, _) = here.holder("a", &["--create", "p"]);
+    let by = format!("pid {} `chappe`", holder.pid());
+    std::fs::remove_file(here.arenas().join("default")).unwrap();
+    let all = found(&here, "unlinked-arena");
+    assert!(all.len() == 1 && says(&all[0], "what", &by), "{all:?}");
+    assert!(
+        says(&all[0], "what", "arena `default` has lost its file") && says(&all[0], "what", "nothing has its name now")
+    );
+    here.ok(&["pool", "create", "p"]);
+    let all = found(&here, "unlinked-arena");
+    assert!(
+        all.len() == 1 && says(&all[0], "what", &by) && says(&all[0], "what", "another one has its name"),
+        "{all:?}"
+    );
+    assert!(here.ok(&["doctor"]).contains("they are cut off from all who open that name"));
+    here.go("a");
+    assert_eq!(holder.end().status, Some(0));
+    assert_eq!(found(&here, "unlinked-arena"), Vec::<Value>::new());
+}
+
+#[test]
+fn an_arena_that_was_removed_by_force_is_not_taken_for_one_that_lost_its_file() {
+    let here = Place::new();
+    let (holder, _) = here.holder("a", &["--create", "p"]);
+    here.ok(&["arena", "rm", "default", "--force"]);
+    let all = found(&here, "removed-arena");
+    assert!(all.len() == 1 && says(&all[0], "what", &format!("while pid {} `chappe` had it", holder.pid())), "{all:?}");
+    assert_eq!(found(&here, "unlinked-arena"), Vec::<Value>::new());
+    here.go("a");
+    assert_eq!(holder.end().status, Some(0));
+}
+
+#[test]
+fn an_arena_that_a_stopped_maker_has_not_named_is_nobodys_else() {
+    let here = Place::new();
+    let maker = actor_of(&here, "half-maker");
+    until("it has it", || here.file("has-it").exists().then_some(()));
+    assert_eq!(found(&here, "unnamed-arena"), Vec::<Value>::new(), "it may get on");
+    stop(&maker);
+    let all = found(&here, "unnamed-arena");
+    assert!(all.len() == 1 && says(&all[0], "what", &format!("half-made by pid {} `", maker.pid())), "{all:?}");
+    assert!(says(&all[0], "advice", "nothing is left of it"));
+    maker.kill(libc::SIGKILL);
+    maker.end();
+    assert_eq!(found(&here, "unnamed-arena"), Vec::<Value>::new());
+    assert_eq!(here.ok(&["ls"]), "");
+}
+
+#[test]
+fn files_of_leases_go_with_their_arenas_and_their_jobs() {
+    let here = Place::new();
+    let (holder, _) = here.holder("a", &["--create", "p"]);
+    let leases = || {
+        let names = std::fs::read_dir(here.arenas()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        names.filter(|n| n.starts_with(".lease-")).count()
+    };
+    assert_eq!((leases(), found(&here, "lease-file")), (1, Vec::new()));
+    std::fs::remove_file(here.arenas().join("default")).unwrap();
+    let all = found(&here, "lease-file");
+    assert!(all.len() == 1 && says(&all[0], "advice", "a job that began under one still runs"), "{all:?}");
+    here.go("a");
+    assert_eq!(holder.end().status, Some(0));
+    let all = found(&here, "lease-file");
+    assert!(all.len() == 1 && says(&all[0], "done", "removed"), "{all:?}");
+    assert_eq!((leases(), found(&here, "lease-file")), (0, Vec::new()));
+}
+
+#[test]
+fn files_that_are_not_chappes_are_left_and_named() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "p"]);
+    std::fs::write(here.arenas().join(".mine"), "").unwrap();
+    let all = found(&here, "stray-file");
+    assert!(all.len() == 1 && says(&all[0], "what", "/.mine is not chappe's"), "{all:?}");
+    assert!(here.arenas().join(".mine").exists());
+}
+
+#[test]
+fn what_is_nearly_full_is_said_with_the_option_that_makes_it_larger() {
+    let here = Place::new();
+    here.ok(&["arena", "create", "default", "--objects", "2"]);
+    here.ok(&["pool", "create", "a"]);
+    assert_eq!(found(&here, "full"), Vec::<Value>::new());
+    here.ok(&["pool", "create", "b"]);
+    let all = found(&here, "full");
+    assert!(all.len() == 1 && says(&all[0], "what", "2 of 2 object slots are in use"), "{all:?}");
+    assert!(says(&all[0], "advice", "--objects"), "{all:?}");
+}
+
+#[test]
+fn the_status_says_only_whether_all_can_be_used() {
+    let here = Place::new();
+    let (holder, _) = here.holder("a", &["--create", "p"]);
+    stop(&holder);
+    std::fs::write(here.arenas().join(".mine"), "").unwrap();
+    let health = here.run(&["doctor"]);
+    assert_eq!((health.status, health.err.as_str()), (Some(0), ""));
+    assert!(health.out.contains("around them:\n") && health.out.contains("kernel: "), "{health:?}");
+    std::fs::write(here.arenas().join("spoilt"), "no arena").unwrap();
+    assert_eq!(here.run(&["doctor"]).status, Some(1));
+    let health: Value = serde_json::from_str(&here.run(&["--json", "doctor"]).out).unwrap();
+    assert!(health["unseen"].is_u64() && health["job_servers_removed"].is_array());
+    for finding in health["arenas"][0]["findings"].as_array().unwrap() {
+        assert!(["kind", "what", "done", "advice"].iter().all(|key| finding.get(key).is_some()), "{finding}");
+        assert!(
+            finding["done"].is_string() || finding["advice"].is_string(),
+            "what was done, or what to do: {finding}"
+        );
+    }
+}

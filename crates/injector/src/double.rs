@@ -1,0 +1,54 @@
+//! Double faults: the victim dies at its point, and who makes up for that dies as well, at its own.
+//!
+//! The **recoverer** is one more process, which does what every survivor's reaper does ([`Play::recoverer`]), or `doctor` for a
+//! stranger to the arena. Everybody else is stopped until it is dead: so its death, not a faster survivor, is what the
+//! rest have to make up for. For each first point its path is recorded once, since it depends on what the dead left. It is
+//! then killed in each of its states, as the victim is. In every other trial of a play with helpers they meet the stopped
+//! recoverer before it dies; else they go on when it is dead.
+//!
+//! Who recovers the recoverer is a survivor, and is not killed here: three deaths in a row are the explorer's (crashsim).
+//! Plays in which nothing returns with a death ([`Play::recovers`]) have no double faults, nor have those whose victim
+//! goes on.
+
+use crate::board::Stage;
+use crate::lead::Point;
+use crate::step::Reader;
+use crate::sweep::{Aim, Path, Plan};
+use crate::tally::Tally;
+use crate::trial::{Play, Route, Second, run};
+
+/// Tries second faults after these first ones.
+pub fn sweep(
+    play: &dyn Play,
+    plan: Plan,
+    stage: &Stage,
+    firsts: impl Iterator<Item = Aim>,
+    reader: &mut Reader,
+    tally: &mut Tally,
+    enough: impl Fn(&Tally) -> bool,
+) {
+    if plan.doubles == 0 {
+        return;
+    }
+    let offset = plan.offset(play);
+    let stride = (plan.doubles as usize / 10).max(1);
+    for (turn, first) in
+        firsts.enumerate().filter(|(turn, _)| (*turn as u64).wrapping_add(offset).is_multiple_of(plan.doubles))
+    {
+        if enough(tally) {
+            return;
+        }
+        let route = |point, met| Route { second: Some(Second { point, met }), ..Route::to(first.point) };
+        let recorded = run(play, stage, route(Point::Recorded, false), reader);
+        tally.count(&recorded, &format!("{}, then the recoverer at its end", first.whence));
+        let path = Path::of(&recorded.path);
+        let met = play.helpers() > 0;
+        for (at, second) in path.deaths(plan.by_state()).iter().enumerate().skip(turn % stride).step_by(stride) {
+            if enough(tally) {
+                return;
+            }
+            let trial = run(play, stage, route(second.point, met && at % 2 == 1), reader);
+            tally.count(&trial, &format!("{}, then the recoverer at {}", first.whence, second.whence));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A signal handler adds units, in the middle of its thread's own wait; and what makes ready for that.
+
+use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+
+use chappe::Semaphore;
+
+use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
+use super::ledger::weigh;
+use super::semaphores;
+use super::world::{VICTIM, World, fault};
+use super::{Operation, Scene};
+use crate::board::{Fault, Verdict};
+
+/// All of them.
+pub fn all() -> Vec<Box<dyn Operation>> {
+    vec![Box::new(UpInHandler), Box::new(Prepare)]
+}
+
+const SIGNAL: i32 = libc::SIGUSR1;
+
+/// Semaphore `s`, and `h`, on which the interrupted thread waits.
+static RAISED: [AtomicPtr<Semaphore>; 2] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2];
+
+extern "C" fn raise_both(_signal: i32) {
+    for place in &RAISED {
+        // SAFETY: set before the handler was, to semaphores that live as long as the process.
+        let semaphore = unsafe { &*place.load(SeqCst) };
+        // A refusal leaves the thread asleep, which is found.
+        let _ = semaphore.up();
+    }
+}
+
+/// The victim waits on `h`. The handler adds a unit to `s`, for which helpers wait, and then the one to `h`.
+struct UpInHandler;
+
+impl Operation for UpInHandler {
+    fn name(&self) -> &'static str {
+        "up in a handler, in down"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn is_interrupted(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1)?;
+        w.make_semaphore("h", 0, false)?;
+        w.make_semaphore("s", 0, false)
+    }
+    fn perform(&self, w: &World) {
+        w.warm("p");
+        let [s, h] = ["s", "h"].map(|name| w.semaphore(name).expect("the keeper has made it"));
+        for (place, semaphore) in RAISED.iter().zip([s, h]) {
+            place.store(std::ptr::from_ref(semaphore).cast_mut(), SeqCst);
+        }
+        // SAFETY: a zeroed sigaction is valid; the handler adds units, which handlers may.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = raise_both as extern "C" fn(i32) as usize;
+            libc::sigaction(SIGNAL, &action, std::ptr::null_mut());
+        }
+        w.stage().begin();
+        let got = h.down();
+        w.stage().end(got.is_ok());
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        w.take_unit("s")
+    }
+    fn asleep(&self, w: &mut World) -> Verdict {
+        let victim = w.stage().word(VICTIM).load(SeqCst) as libc::pid_t;
+        // SAFETY: the director has not reaped its child, so the number is still its own.
+        unsafe { libc::kill(victim, SIGNAL) };
+        Ok(())
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        w.give_unit("s")?;
+        w.take_unit("s")
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.give_unit("s")?;
+        if w.scene() == StoppedWaiter {
+            return w.demand(|| w.done_helpers() > 0, "who waits does not get a unit past the stopped one:");
+        }
+        if w.try_unit("s")? { w.take_unit("s") } else { fault(Fault::Wedged, "a unit just given is not to be had") }
+    }
+    fn provide(&self, w: &World) {
+        w.provide_unit("s", 2);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let (h, s) = (w.difference("h")?, w.difference("s")?);
+        weigh("s", s, if w.was_done() { &[1] } else { &[0, 1] })?;
+        // Added after that, and then used up.
+        weigh("h", h, if w.was_done() || s == 0 { &[0] } else { &[0, 1] })?;
+        if h > s {
+            return fault(Fault::Torn, "the second up has happened, and the first has not");
+        }
+        w.in_order(&["h", "p", "s"])
+    }
+}
+
+struct Prepare;
+
+impl Operation for Prepare {
+    fn name(&self) -> &'static str {
+        "prepare_handlers"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Stopped]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        semaphores::build(w, 1, false)
+    }
+    fn perform(&self, w: &World) {
+        let s = w.semaphore("s").expect("the keeper has made it");
+        w.stage().begin();
+        let done = s.prepare_handlers();
+        w.stage().end(done.is_ok());
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if w.try_unit("s")? { Ok(()) } else { fault(Fault::Wedged, "the unit is not to be had past the stopped one") }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        w.balance("s", &[0])?;
+        w.in_order(&["p", "s"])
+    }
+}

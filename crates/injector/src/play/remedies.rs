@@ -1,0 +1,139 @@
+//! What puts right what others have left: `doctor`, `settle`, `force_release`.
+
+use std::mem::forget;
+use std::time::Duration;
+
+use chappe::{Arena, Pool};
+
+use super::Scene::{Alone, Met, Stopped, Waiters};
+use super::world::{World, fine};
+use super::{Operation, Reason, Scene};
+use crate::board::Verdict;
+
+/// All of them.
+pub fn all() -> Vec<Box<dyn Operation>> {
+    vec![Box::new(Doctor), Box::new(PutRight), Box::new(Settle), Box::new(Force)]
+}
+
+fn held_by_another(w: &World, then: impl FnOnce(&'static Pool)) -> Verdict {
+    let take = || then(w.open("p").expect("the keeper has made it"));
+    w.die_with(take, "did not get its permit")
+}
+
+/// A holder has died. One arena: for what is around them, doctor looks at every process of the machine, and changes nothing.
+struct Doctor;
+
+impl Operation for Doctor {
+    fn name(&self) -> &'static str {
+        "doctor"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Met, Stopped]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1)?;
+        held_by_another(w, |pool| forget(fine("taking", pool.try_acquire()).expect("it is free")))
+    }
+    fn perform(&self, w: &World) {
+        w.attach_all();
+        w.stage().begin();
+        let health = chappe::doctor::examine("default");
+        w.stage().end(health.error.is_none());
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        let pool = w.open("p")?;
+        w.pass_through(pool.acquire_timeout(w.stage().limit))
+    }
+}
+
+/// The part of it that a thread of its own does: frees what nobody accounts for, under the arena's lock.
+struct PutRight;
+
+impl Operation for PutRight {
+    fn name(&self) -> &'static str {
+        "doctor, puts right"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Met, Stopped]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1)?;
+        held_by_another(w, |pool| forget(fine("taking", pool.try_acquire()).expect("it is free")))
+    }
+    fn perform(&self, w: &World) {
+        w.attach_all();
+        let arena = Arena::open("default").expect("it is there");
+        w.stage().begin();
+        let done = arena.put_right(Duration::from_secs(1));
+        w.stage().end(done.is_ok());
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        let pool = w.open("p")?;
+        w.pass_through(pool.acquire_timeout(w.stage().limit))
+    }
+}
+
+/// A holder has died with a lease, and no job goes on.
+struct Settle;
+
+impl Operation for Settle {
+    fn name(&self) -> &'static str {
+        "settle"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone]
+    }
+    fn long(&self) -> bool {
+        // Looks at every process of the machine, for the mark that a job may bear.
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1)?;
+        held_by_another(w, |pool| {
+            let mut permit = pool.try_acquire().expect("it is free");
+            let lease = permit.lease().expect("a lease");
+            forget((permit, lease));
+        })
+    }
+    fn perform(&self, w: &World) {
+        let pool = w.open("p").expect("the keeper has made it");
+        // The permit is nobody's from now on, and its job's until it is looked for.
+        Arena::open("default").expect("it is there").map().recover_dead();
+        w.stage().begin();
+        pool.settle();
+        w.stage().end(true);
+    }
+}
+
+/// The keeper has the permit, which is taken from it; whoever waits gets it then, or when the keeper gives it back.
+struct Force;
+
+impl Operation for Force {
+    fn name(&self) -> &'static str {
+        "force_release"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Keeper)
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let pool = w.make("p", 1)?;
+        let permit = fine("taking a free permit", pool.try_acquire())?;
+        // Nothing happens if it is the keeper's no more.
+        w.owe(move || drop(permit));
+        Ok(())
+    }
+    fn perform(&self, w: &World) {
+        let pool = w.warm("p");
+        w.stage().begin();
+        let done = pool.force_release(0);
+        // Stopped: there may be nothing to take any more, since the keeper has given it back.
+        w.stage().end(done.is_ok() || w.scene() == Stopped);
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.let_go();
+        w.take_or_victim_has("p")
+    }
+}

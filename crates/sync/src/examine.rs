@@ -1,0 +1,401 @@
+//! Looking for what is wrong with an arena's objects, and putting right what can be: what `chappe doctor` asks.
+//!
+//! Who looks takes nothing apart that the protocols would: it says what the dead had before it is made up for, gives back what
+//! is in the name of a generation that is over (which by the protocols nobody can leave behind: a word that somebody has
+//! written over can), and says of a word that makes no sense that it does not.
+//!
+//! - I1: a generation of a member slot is over once the slot has another, or was swept of it. What is then found in its name,
+//!   in a word that was read before, is nobody's.
+//! - I2: the slots of a tube name members without generations: what is in the name of a slot without an occupant is taken back
+//!   only while nobody can come to sit there.
+
+use crate::cell::{Tag, Word};
+use crate::drain::{cells, permits};
+use crate::handle::{called, full_name};
+use crate::home::Arena;
+use crate::kinds;
+use crate::record::NOBODY;
+use crate::seat::seat;
+use crate::tube::named::pipe::{Pipe, Side, sweep};
+use crate::wait::{State, waits_on};
+use crate::{lock, units};
+use chappe_arena::layout::{Head, Kind};
+use chappe_arena::{Admin, ArenaError, LifeState, Map, Place, Reclaimed, Who, check_name};
+use chappe_plat::atomic::Ordering;
+use std::fmt;
+use std::time::Duration;
+
+/// What a member has of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Belonging {
+    /// The object.
+    pub object: String,
+    /// What of it.
+    pub what: Had,
+}
+
+/// What one can have of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Had {
+    /// Permits of a pool, by their numbers.
+    Permits(Vec<u32>),
+    /// Permits that jobs have leases on.
+    Leased(Vec<u32>),
+    /// A mutex, locked.
+    Lock,
+    /// Messages of a tube that it was just writing: so many.
+    Writing(u32),
+    /// Messages that it was just looking at, or was given to take.
+    Looking(u32),
+    /// The senders' end of a tube.
+    Sends,
+    /// The receivers' end.
+    Receives,
+    /// A place in the line.
+    Waits,
+}
+
+impl fmt::Display for Belonging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |all: &[u32]| all.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        let object = &self.object;
+        match &self.what {
+            Had::Permits(all) => write!(f, "permit {} of pool `{object}`", list(all)),
+            Had::Leased(all) => write!(f, "permit {} of pool `{object}`, leased to a job", list(all)),
+            Had::Lock => write!(f, "mutex `{object}`"),
+            Had::Writing(n) => write!(f, "{n} unsent message(s) in tube `{object}`"),
+            Had::Looking(n) => write!(f, "{n} unreleased message(s) of tube `{object}`"),
+            Had::Sends => write!(f, "a sending end of tube `{object}`"),
+            Had::Receives => write!(f, "a receiving end of tube `{object}`"),
+            Had::Waits => write!(f, "a place in the line for `{object}`"),
+        }
+    }
+}
+
+/// An object that was removed while it was in use, and whose slot is therefore not free yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Removed {
+    /// What it was called.
+    pub name: String,
+    /// What it was.
+    pub kind: &'static str,
+    /// Who still has it, or waits for it and has not heard.
+    pub by: Vec<Who>,
+}
+
+/// What was wrong, and is put right.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Righted {
+    /// Members whose threads are not there any more, and whom the kernel had not marked.
+    pub lost: Vec<Who>,
+    /// What was in the name of nobody, and is free: permits, mutexes, messages, ends.
+    pub freed: Vec<Belonging>,
+    /// Cells and blocks that nothing accounted for.
+    pub reclaimed: Reclaimed,
+    /// Ends of tubes that killed makers had left.
+    pub ends: u32,
+    /// Objects that could not be found by their names.
+    pub named: Vec<String>,
+    /// Whether somebody had the right to change the set of objects all the time: then what needs it is as it was.
+    pub busy: bool,
+}
+
+/// An object whose words make no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Damage {
+    /// The object, or where it lies.
+    pub object: String,
+    /// What of it.
+    pub what: String,
+}
+
+impl Arena {
+    /// What a member has. Put together from single looks while others go on.
+    pub fn belongings(&self, who: &Who) -> Vec<Belonging> {
+        let map = self.map();
+        let Some(generation) = map.occupant(who.member) else { return Vec::new() };
+        let mut all = Vec::new();
+        for index in 0..map.objects_used() {
+            let place = place(map, index);
+            let mut has = |what| all.push(Belonging { object: name(map, place), what });
+            match place.head.kind().filter(|_| !place.head.is_free()) {
+                Some(Kind::Pool) => of_pool(map, index, who.member, generation).into_iter().for_each(&mut has),
+                Some(Kind::Mutex) if lock::holder(map, map.object(index)) == Some((who.member, generation)) => {
+                    has(Had::Lock);
+                }
+                Some(Kind::Tube) => {
+                    let pipe = Pipe::of(map, place);
+                    pipe.into_iter().flat_map(|pipe| of_tube(&pipe, who.member)).for_each(&mut has);
+                }
+                _ => {}
+            }
+            if place.head.in_service() && waits_here(map, index, who.member) {
+                all.push(Belonging { object: waited_for(map, place), what: Had::Waits });
+            }
+        }
+        all
+    }
+
+    /// Puts right what is in nobody's name. Waits at most so long for who changes the set of objects.
+    ///
+    /// # Errors
+    /// Why this thread cannot be a member: somebody must see it die.
+    pub fn put_right(&self, most: Duration) -> Result<Righted, ArenaError> {
+        let map = self.map();
+        seat(map, |_| ())?;
+        let lost = (0..map.members_used()).filter_map(|i| map.mark_lost(i)).collect();
+        let mut righted = Righted { lost, ..Righted::default() };
+        if !righted.lost.is_empty() {
+            map.recover_dead();
+        }
+        for index in 0..map.objects_used() {
+            free(map, place(map, index), &mut righted.freed);
+        }
+        match map.admin_within(most) {
+            Some(admin) => under_admin(map, &admin, &mut righted),
+            None => righted.busy = true,
+        }
+        Ok(righted)
+    }
+
+    /// Tubes with slots that nobody gets any more, because a thread has left with leaked ones; and how many.
+    pub fn kept_slots(&self) -> Vec<(String, u32)> {
+        let map = self.map();
+        let one = |place| {
+            let pipe = Pipe::of(map, place)?;
+            let kept = pipe.ring.held().filter(|(owner, _)| *owner == NOBODY).count() as u32;
+            (kept > 0).then(|| (name(map, place), kept))
+        };
+        map.objects().into_iter().filter(|place| place.head.kind() == Some(Kind::Tube)).filter_map(one).collect()
+    }
+
+    /// Objects that were removed, and that somebody still has.
+    pub fn removed(&self) -> Vec<Removed> {
+        let map = self.map();
+        let all = (0..map.objects_used()).map(|index| place(map, index));
+        all.filter(|place| place.head.is_dead()).filter_map(|place| left(map, place)).collect()
+    }
+
+    /// Objects whose words make no sense: somebody has written over them.
+    pub fn damage(&self) -> Vec<Damage> {
+        let map = self.map();
+        let seats = (0..map.geometry().members).filter(|i| !map.is_seat(*i)).map(|i| Damage {
+            object: format!("member slot {i}"),
+            what: "its lock is none, and nobody can have it".into(),
+        });
+        let objects = map.objects().into_iter().filter_map(|place| {
+            let what = nonsense(map, place)?;
+            // Acquire: after all the others. It was removed meanwhile, perhaps.
+            let same = map.object(place.index).head.load(Ordering::Acquire) == place.head.0;
+            same.then(|| Damage { object: shown(map, place), what })
+        });
+        seats.chain(objects).collect()
+    }
+
+    /// Who has the right to change the set of objects at this moment, and keeps others from it: a member, or a thread of which
+    /// only the number is known.
+    pub fn changer(&self) -> Option<Result<Who, u32>> {
+        let tid = self.map().admin_holder()?;
+        Some(self.map().member_of(tid).ok_or(tid))
+    }
+}
+
+fn place(map: &Map, index: u32) -> Place {
+    // Acquire: the object as its maker left it.
+    Place { index, head: Head(map.object(index).head.load(Ordering::Acquire)) }
+}
+
+fn name(map: &Map, place: Place) -> String {
+    called(map, place)
+}
+
+/// A name that can be shown, whatever is there.
+fn shown(map: &Map, place: Place) -> String {
+    let name = map.name_of(map.object(place.index));
+    let kind = place.head.kind().map_or("object", Kind::name);
+    match check_name(&name, "object") {
+        Ok(()) => format!("{kind} `{}`", full_name(map.name(), &name)),
+        Err(_) => format!("{kind} in slot {}", place.index),
+    }
+}
+
+/// What somebody waits for: of the senders' end of a tube, the tube.
+fn waited_for(map: &Map, at: Place) -> String {
+    let o = map.object(at.index);
+    // Acquire: written before the object was in service.
+    let tube = o.hint.load(Ordering::Acquire).wrapping_sub(1);
+    if at.head.kind() == Some(Kind::End) && tube < map.geometry().objects {
+        return format!("{} (for room)", name(map, place(map, tube)));
+    }
+    name(map, at)
+}
+
+fn waits_here(map: &Map, object: u32, member: u32) -> bool {
+    // SeqCst: as the queue is looked at.
+    let state = State(map.member(member).state.load(Ordering::SeqCst));
+    !state.is_idle() && waits_on(map, object, member)
+}
+
+fn of_pool(map: &Map, object: u32, member: u32, generation: u32) -> Vec<Had> {
+    let with = |tag| {
+        let its = move |word: Word| word.tag() == tag && word.member() == member && word.aux() == generation;
+        cells(map, object).filter(|(_, cell)| its(cell.load())).map(|(position, _)| position).collect::<Vec<_>>()
+    };
+    let (held, leased) = (with(Tag::Held), with(Tag::Leased));
+    let some = |list: Vec<u32>, had: fn(Vec<u32>) -> Had| (!list.is_empty()).then(|| had(list));
+    [some(held, Had::Permits), some(leased, Had::Leased)].into_iter().flatten().collect()
+}
+
+fn of_tube(pipe: &Pipe<'_>, member: u32) -> Vec<Had> {
+    let count = |read| pipe.ring.held().filter(|(owner, r)| u32::from(*owner) == member && *r == read).count() as u32;
+    let at = |side| pipe.all(side).any(|m| m == member);
+    let some = |is: bool, had| is.then_some(had);
+    let (writing, looking) = (count(false), count(true));
+    [
+        some(writing > 0, Had::Writing(writing)),
+        some(looking > 0, Had::Looking(looking)),
+        some(at(Side::Senders), Had::Sends),
+        some(at(Side::Receivers), Had::Receives),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// I1.
+fn is_over(map: &Map, member: u32, generation: u32) -> bool {
+    map.occupant(member) != Some(generation)
+}
+
+/// Gives back what is in the name of nobody.
+fn free(map: &'static Map, place: Place, freed: &mut Vec<Belonging>) {
+    let index = place.index;
+    let mut did = |what| freed.push(Belonging { object: name(map, place), what });
+    match place.head.kind().filter(|_| !place.head.is_free()) {
+        Some(Kind::Pool) => {
+            let mut positions = Vec::new();
+            for (position, cell) in cells(map, index) {
+                let seen = cell.load();
+                let owned = matches!(seen.tag(), Tag::Held | Tag::Leased) && !seen.is_orphan();
+                // A lease that lost its holder is its job's.
+                let next = if seen.tag() == Tag::Leased { seen.orphaned() } else { seen.freed() };
+                if owned && is_over(map, seen.member(), seen.aux()) && cell.swap(seen, next) {
+                    positions.push(position);
+                }
+            }
+            if !positions.is_empty() {
+                did(Had::Permits(positions));
+                kinds::drain(map, index);
+            }
+        }
+        Some(Kind::Mutex) => {
+            let held = lock::named(map.object(index));
+            if let Some((member, generation)) = held.filter(|(m, g)| is_over(map, *m, *g)) {
+                lock::recover(map, index, member, generation);
+                did(Had::Lock);
+                kinds::drain(map, index);
+            }
+        }
+        Some(Kind::Tube) => {
+            if let Some(pipe) = Pipe::of(map, place) {
+                of_nobody(map, &pipe).into_iter().for_each(&mut did);
+                kinds::drain(map, index);
+                kinds::drain(map, pipe.end.index);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// I2.
+fn of_nobody(map: &'static Map, pipe: &Pipe<'static>) -> Vec<Had> {
+    let mut had = Vec::new();
+    let ends = [Side::Senders, Side::Receivers];
+    let slots = pipe.ring.held().map(|(owner, _)| owner).filter(|owner| *owner != NOBODY).map(u32::from);
+    let mut members: Vec<u32> = slots.chain(ends.into_iter().flat_map(|side| pipe.all(side))).collect();
+    members.sort_unstable();
+    members.dedup();
+    for member in members.into_iter().filter(|member| *member < map.geometry().members) {
+        if map.occupant(member).is_none()
+            && let Some(_vacant) = map.vacant(member)
+        {
+            had.extend(of_tube(pipe, member));
+            pipe.ring.recover(member as u16, || true);
+            kinds::clear(map, member);
+        }
+    }
+    for side in ends {
+        if pipe.free_over(side, |member, generation| is_over(map, member, generation)) {
+            had.push(if side == Side::Senders { Had::Sends } else { Had::Receives });
+        }
+    }
+    had
+}
+
+fn under_admin(map: &'static Map, admin: &Admin, righted: &mut Righted) {
+    righted.ends = sweep(map, admin);
+    righted.reclaimed = map.reclaim(admin);
+    for place in map.objects().into_iter().filter(|place| place.head.kind() != Some(Kind::End)) {
+        if map.name_again(admin, place) {
+            righted.named.push(name(map, place));
+        }
+    }
+}
+
+/// Who still has a removed object; none: nobody, and its slot is free for the next.
+fn left(map: &Map, place: Place) -> Option<Removed> {
+    let index = place.index;
+    let mut members: Vec<u32> = (0..map.members_used()).filter(|m| waits_on(map, index, *m)).collect();
+    match place.head.kind()? {
+        Kind::Mutex if lock::is_had(map.object(index)) => {
+            members.extend(lock::holder(map, map.object(index)).map(|(member, _)| member));
+        }
+        Kind::Tube => {
+            let pipe = Pipe::of(map, place)?;
+            members.extend(pipe.attached(Side::Senders).chain(pipe.attached(Side::Receivers)));
+        }
+        _ => {}
+    }
+    members.sort_unstable();
+    members.dedup();
+    let by: Vec<Who> = members.into_iter().map(|m| map.who(m)).filter(|who| who.life == LifeState::Alive).collect();
+    let (name, kind) = (name(map, place), place.head.kind().map_or("object", Kind::name));
+    (!by.is_empty()).then_some(Removed { name, kind, by })
+}
+
+/// Why it cannot be said how an object in service stands.
+pub(crate) fn unreadable(map: &Map, place: Place) -> Option<String> {
+    let o = map.object(place.index);
+    let is_not = |not: bool, what: &str| not.then(|| what.to_owned());
+    match place.head.kind() {
+        None => Some("it is of a kind that there is not".into()),
+        Some(Kind::Semaphore) => is_not(units::is_broken(map, o), "its word is none of a semaphore"),
+        Some(Kind::Mutex) => is_not(!lock::is_word(o), "its word is none of a mutex"),
+        Some(Kind::Tube) => is_not(Pipe::of(map, place).is_none(), "its shape cannot be"),
+        Some(Kind::Pool | Kind::Condvar | Kind::End) => None,
+    }
+}
+
+/// What of an object in service makes no sense.
+fn nonsense(map: &Map, place: Place) -> Option<String> {
+    if let Some(what) = unreadable(map, place) {
+        return Some(what);
+    }
+    if place.head.kind() == Some(Kind::Pool) {
+        let (there, count) = (cells(map, place.index).count(), permits(map, place.index) as usize);
+        let alien = cells(map, place.index).filter(|(_, cell)| !cell.load().is_ours()).count();
+        if alien > 0 {
+            return Some(format!("{alien} of its permits have words that are none"));
+        }
+        if count > there {
+            return Some(format!("it has {count} permits, and words for {there}"));
+        }
+    }
+    let is_named = check_name(&map.name_of(map.object(place.index)), "object").is_ok();
+    (!is_named && place.head.kind() != Some(Kind::End)).then(|| "its name is none".to_owned())
+}
