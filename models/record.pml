@@ -13,9 +13,8 @@
  *   record I1, I7   what is received was sent, and is whole: asserted. So is what one sender sends in order.
  *   record I3 to I5 who says that nothing is there, or that there is no hole, was right at some moment of the look, whoever else is
  *                   slow then, or stopped: asserted. (A full slot means no hole, though there be one behind it.) So also I8: that
- *                   of what comes again, unless a recovery is under way. (The two moments may differ: who looks in line, and then
- *                   for what comes again, may miss what is sent in between, and what another receives then.)
- *   record I9, R5   only the dead are robbed: asserted.
+ *                   of what comes again, unless a recovery is under way; and I9, R6: both at one moment.
+ *   record I10, R5  only the dead are robbed: asserted.
  *   deaths          what was committed is received once; if its receiver died, once more, and marked; then it is dropped, and
  *                   counted once: asserted. No slot is left: Spin's invalid end states.
  *   recovery I1, I2 drops.
@@ -50,10 +49,11 @@
  *   MISTAKE_ORPHAN_SAID_FIRST     a recoverer says that something comes again before it does (record I8). Found: assertion
  *   MISTAKE_OWN_ORPHANS_ONLY      a recoverer says nothing of what another one, who died, made come again. Found: assertion
  *   MISTAKE_SETTLES_TOO_SOON      who looks for what comes again says first that there is none (record I8). Found: assertion
+ *   MISTAKE_ONE_LOOK              who has looked in vain for what comes again does not look at the line again (record I9). Found: assertion
  *   MISTAKE_COUNTED_TWICE         a drop is counted by each who recovers, before it is made. Found: assertion
  *   MISTAKE_LEAVES_A_DROP         recovery ends while its drop is announced (recovery I2). Found: assertion
  *   MISTAKE_FINISHES_BLINDLY      who finishes a drop does not look again whether it is announced. Found: assertion
- *   MISTAKE_ROBS_A_NEW_OWNER      a recoverer does not look whether the number is still the dead one's (record I9). Found: assertion
+ *   MISTAKE_ROBS_A_NEW_OWNER      a recoverer does not look whether the number is still the dead one's (record I10). Found: assertion
  */
 
 /* -DONLY=n: that scene alone. */
@@ -93,6 +93,7 @@
 #define WITH_DROP(d, m, s) (((COUNT(d) + 1) << 4) | (((m) + 1) << 1) | (s))
 
 #define NONE 15
+#define UNREAD 255
 #define SENDS 0         /* `try_send` */
 #define COMMITS 1       /* `reserve`, `commit` */
 #define TAKES 2         /* `try_recv` */
@@ -121,8 +122,7 @@ bool is_had[8];         /* somebody had it */
 bool is_again[8];       /* and once more */
 bool is_over[8];
 byte lost;              /* were dropped */
-bool was_empty[4];      /* at some moment of this look of a receiver's: nothing in line */
-bool was_settled[4];    /* nothing that comes again */
+bool was_empty[4];      /* at some moment of this look of a receiver's: nothing at all */
 bool was_full[2];       /* and of a sender's */
 
 #define IS_HOLE(m, s) (IN(word[s]) == EMPTY || own[m] == (s))
@@ -134,8 +134,7 @@ bool was_full[2];       /* and of a sender's */
 
 /* After each change. */
 inline noted() {
-	was_empty[2] = was_empty[2] || NONE_FULL; was_empty[3] = was_empty[3] || NONE_FULL;
-	was_settled[2] = was_settled[2] || NONE_AGAIN; was_settled[3] = was_settled[3] || NONE_AGAIN;
+	was_empty[2] = was_empty[2] || NOTHING; was_empty[3] = was_empty[3] || NOTHING;
 	was_full[0] = was_full[0] || NO_HOLE(0); was_full[1] = was_full[1] || NO_HOLE(1)
 }
 
@@ -306,6 +305,7 @@ proctype receiver(byte me; byte role; bool next)
 	short seen;     /* a slot's word, as it was read */
 	short other;    /* that of the slot behind */
 	byte onward;    /* where receivers are when it was taken */
+	byte known = UNREAD; /* what was settled before the line was looked at */
 	byte copy;
 
 end_succeeds:
@@ -319,16 +319,16 @@ end_waits:
 	:: atomic { vain -> vain-- }
 	:: atomic { kills && !died[me] -> kills--; died[me] = 1; gone[me] = 1; noted(); goto dies }
 	fi;
-again:	atomic { mortal(); position = head; was_empty[me] = NONE_FULL; was_settled[me] = NONE_AGAIN };
+again:	atomic { mortal(); position = head; known = UNREAD; was_empty[me] = NOTHING };
 
-	/* -- `message` -- */
+	/* -- `in_line` -- */
 front:	atomic { mortal(); slot = SLOT(position); seen = word[slot];
 		if
-		:: LAP(seen) == LAP_OF(position) && (IN(seen) == FULL || IN(seen) == AGAIN) -> onward = NEXT(position); goto found
+		:: LAP(seen) == LAP_OF(position) && (IN(seen) == FULL || IN(seen) == AGAIN) -> onward = NEXT(position); known = UNREAD; goto found
 		:: LAP(seen) == LAP_OF(position) && IN(seen) == WRITING
 		:: LAP(seen) > LAP_OF(position) || (LAP(seen) == LAP_OF(position) && (IN(seen) == SKIPPED || IS_LENT(seen))) ->
 			position = NEXT(NOT_BEFORE(position, seen, 2)); seen = 0; goto front
-		:: LAP(seen) < LAP_OF(position) && IN(seen) == AGAIN -> onward = position; goto found
+		:: LAP(seen) < LAP_OF(position) && IN(seen) == AGAIN -> onward = position; known = UNREAD; goto found
 #ifdef MISTAKE_WALKS_ON_AT_OLD_LAP
 		:: LAP(seen) < LAP_OF(position) && IN(seen) != AGAIN && IN(seen) != FULL -> position = NEXT(position); seen = 0; goto front
 #else
@@ -359,33 +359,41 @@ same:	atomic { mortal();
 		:: else
 		fi };
 
-	/* -- recovery.rs `orphan` -- */
-orphan:	atomic { mortal(); seen = 0; slot = 0; onward = position; other = orphans;
-#ifdef MISTAKE_SEEKS_NO_ORPHANS
-		goto nothing
-#endif
-		};
-	atomic { mortal();
+	/* -- recovery.rs `orphan`; `orphan_or_later`, with what was settled before the line was looked at once more -- */
+orphan:	atomic { mortal(); seen = 0; slot = 0; onward = position;
 		if
-		:: settled == other -> goto nothing
-		:: else
+#ifdef MISTAKE_SEEKS_NO_ORPHANS
+		:: true -> goto nothing
+#else
+		:: known == UNREAD && orphans == 0 -> goto nothing
+		:: known == UNREAD && orphans != 0 -> goto later
+		:: known == orphans -> goto nothing
+		:: known != UNREAD && known != orphans -> other = orphans
+#endif
 #ifdef MISTAKE_SETTLES_TOO_SOON
-			-> settled = other
+			; settled = other
 #endif
 		fi };
 orphan_since:
 	atomic { mortal(); seen = word[slot];
 		if
-		:: IN(seen) == AGAIN -> other = 0; goto found
+		:: IN(seen) == AGAIN -> other = 0; known = UNREAD; goto found
 		:: else -> seen = 0; slot++
 		fi;
 		if
 		:: slot < SLOTS -> goto orphan_since
 		:: else
 		fi };
-	atomic { mortal(); settled = other };
+	atomic { mortal(); settled = other; slot = 0; onward = 0; known = other; other = 0;
+#ifdef MISTAKE_ONE_LOOK
+		goto nothing
+#else
+		position = head; goto front
+#endif
+		};
+later:	atomic { mortal(); slot = 0; onward = 0; known = settled; position = head; goto front };
 nothing:
-	atomic { assert(was_empty[me] && was_settled[me]); position = 0; slot = 0; onward = 0; other = 0; goto end_waits };
+	atomic { assert(was_empty[me]); known = UNREAD; position = 0; slot = 0; onward = 0; other = 0; goto end_waits };
 
 	/* -- `take`, of the word that was seen -- */
 found:	if
@@ -439,7 +447,7 @@ inline killable() {
 	fi
 }
 
-/* record.rs I9. What a slot says of a number that is another's by now is nothing to a recoverer. */
+/* record.rs I10. What a slot says of a number that is another's by now is nothing to a recoverer. */
 inline robs(m) {
 	assert(gone[m])
 }

@@ -58,12 +58,15 @@
 //!   saw one AGAIN. `settled` is a value that `orphans` had before a look at all slots that found none AGAIN. So while one is
 //!   AGAIN and no recoverer under way, the two differ: who finds no message looks at all slots then. Besides, receivers
 //!   find it in line, in the lap to which senders have passed it.
-//! - I9: a member number is given anew only after a recovery that came to its end. So who has read a word of a member, and
+//! - I9: who says that nothing is there has read, in this order, `settled`; the line to its end; and `orphans`, with the same
+//!   value. So at the moment at which the line ended none was AGAIN. Both at 0, none has ever been.
+//! - I10: a member number is given anew only after a recovery that came to its end. So who has read a word of a member, and
 //!   then sees that its death is not yet made up for, read a word of the dead.
 //!
 //! Races: R1 two claim, or take, one slot: one swap. R2 a commit against being passed over: one swap. R3 a release, or a
 //! recovery, against being passed: the swap fails, and is made again from the later lap. R4 two recover one member: each step is
-//! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I9.
+//! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I10. R6 a look in vain against what
+//! comes while it goes from the line to what is AGAIN: I9.
 //!
 //! Ordering edges: E1 (release/acquire) message before FULL, reading before EMPTY, what became of a position before the hint
 //! that leads past it, and before any later change behind it. E2 (release/acquire) AGAIN before `orphans`. E3 (SeqCst): what was
@@ -391,6 +394,12 @@ impl Ring<'_> {
     /// The next record, if there is one. Passes over what is being written, if a record is behind it.
     #[inline(always)]
     fn message(&self) -> Option<Found> {
+        self.in_line().or_else(|end| self.orphan(end)).ok()
+    }
+
+    /// The next record in line, or where the line ends.
+    #[inline(always)]
+    fn in_line(&self) -> Result<Found, u64> {
         // Acquire: E1.
         let mut position = self.led(self.head().load(Ordering::Acquire));
         let start = position;
@@ -400,20 +409,20 @@ impl Ring<'_> {
             let ahead = ahead(seen, position);
             position = match state(seen) {
                 FULL | AGAIN if ahead == 0 => {
-                    return Some(Found { slot: slot_of(position), seen, onward: self.next(position) });
+                    return Ok(Found { slot: slot_of(position), seen, onward: self.next(position) });
                 }
                 WRITING if ahead == 0 => match self.past_an_unwritten_one(position, seen) {
                     Some(position) => position,
-                    None => return self.orphan(position),
+                    None => return Err(position),
                 },
                 // I2: it is over, and I6.
                 _ if ahead > 0 || (ahead == 0 && state(seen) != EMPTY) => self.next(not_before(position, seen, 2)),
                 // I3.
-                AGAIN => return Some(Found { slot: slot_of(position), seen, onward: position }),
-                _ => return self.orphan(position),
+                AGAIN => return Ok(Found { slot: slot_of(position), seen, onward: position }),
+                _ => return Err(position),
             };
             if is_round(start, position) {
-                return self.orphan(start);
+                return Err(start);
             }
         }
     }

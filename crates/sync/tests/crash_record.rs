@@ -169,6 +169,43 @@ fn what_comes_again_is_found_and_keeps_nobody_from_sending() {
     explored("record_orphan_quiet", &way, |w| orphan(w, true), &["soon"]);
 }
 
+/// One comes again, one is sent, one is taken. Who has sent sees whether both are there: then something is at every moment.
+fn never_empty(world: &World) {
+    let ring = ring(world, many(3), EDGES[1]);
+    let send = move |message| {
+        let (bytes, len) = record(message);
+        assert!(ring.try_send(LAST, &bytes[..len]), "no hole for {message}");
+    };
+    send(900);
+    let _dead = ring.borrow(1).expect("a record");
+    ring.recover(1, || true);
+    let (both, nothing) = (world.share(Cell::new(false)), world.share(Cell::new(false)));
+    let sender = move || {
+        send(100);
+        both.set(ring.len() == 2);
+    };
+    world.process("sender", sender).immortal();
+    world.process("taker", move || _ = receive(&ring)).immortal();
+    world.process("receiver", move || nothing.set(receive(&ring).is_none())).immortal();
+    world.prepare("last").last().run(move || {
+        for (is_it, how) in [(both.get(), "both"), (nothing.get(), "nothing")] {
+            if is_it {
+                reached(how);
+            }
+        }
+        assert!(!(both.get() && nothing.get()), "nothing, it said, and there was something all the time");
+    });
+}
+
+#[test]
+fn who_says_that_nothing_is_there_was_right_at_some_moment() {
+    Search::depth("record_never_empty", 3)
+        .schedules(40_000)
+        .run(never_empty)
+        .assert_clean()
+        .assert_reached(&["both", "nothing"]);
+}
+
 /// All but the own slot of one who was passed over are in use, by others who do nothing. Its own will do.
 fn own_slot(world: &World, slots: u32) {
     let ring = ring(world, many(slots), EDGES[1]);

@@ -15,7 +15,7 @@
 //! - I1: only who has seen the word without an announcement, then the record in the dead member's hands, then the member
 //!   not yet made up for, announces it, by a swap of the first. So the record was still there.
 //! - I2: a recovery ends only when nothing of its member is announced. So as long as it is, the number is not given
-//!   anew (I9 of the ring), and what the slot's word says of it is said of the dead.
+//!   anew (I10 of the ring), and what the slot's word says of it is said of the dead.
 
 use super::Found;
 #[cfg(not(feature = "sim"))]
@@ -170,27 +170,40 @@ impl Ring<'_> {
         let _ = self.counts.dropped.compare_exchange(count, count & !(ONE - 1), Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// A record to be delivered once more that is not in line, if there may be one.
+    /// The caller has found the end of the line: another record that may be there, or that end once more.
     #[inline(always)]
-    pub(super) fn orphan(&self, onward: u64) -> Option<Found> {
-        // Acquire: E2 of the ring. Relaxed: a value that is behind makes one look once more.
-        let orphans = self.counts.orphans.load(Ordering::Acquire);
-        if self.counts.settled.load(Ordering::Relaxed) == orphans { None } else { self.orphan_since(orphans, onward) }
+    pub(super) fn orphan(&self, end: u64) -> Result<Found, u64> {
+        // Acquire: E2 of the ring.
+        if self.counts.orphans.load(Ordering::Acquire) == 0 { Err(end) } else { self.orphan_or_later() }
     }
 
+    /// I9 of the ring: with what was settled before the line was looked at.
     #[cold]
-    fn orphan_since(&self, orphans: u64, onward: u64) -> Option<Found> {
-        for slot in 0..self.slots() {
-            // Acquire: E1 of the ring.
-            let seen = self.at(slot).load(Ordering::Acquire);
-            if state(seen) == AGAIN {
-                return Some(Found { slot, seen, onward });
+    fn orphan_or_later(&self) -> Result<Found, u64> {
+        // Acquire: before the look.
+        let mut settled = self.counts.settled.load(Ordering::Acquire);
+        loop {
+            let end = match self.in_line() {
+                Ok(found) => return Ok(found),
+                Err(end) => end,
+            };
+            // Acquire: E2 of the ring.
+            let orphans = self.counts.orphans.load(Ordering::Acquire);
+            if orphans == settled {
+                return Err(end);
             }
+            for slot in 0..self.slots() {
+                // Acquire: E1 of the ring.
+                let seen = self.at(slot).load(Ordering::Acquire);
+                if state(seen) == AGAIN {
+                    return Ok(Found { slot, seen, onward: end });
+                }
+            }
+            step!("none is again, not yet said");
+            // Relaxed: I8 of the ring; it publishes nothing.
+            self.counts.settled.store(orphans, Ordering::Relaxed);
+            settled = orphans;
         }
-        step!("none is again, not yet said");
-        // Relaxed: I8 of the ring; it publishes nothing.
-        self.counts.settled.store(orphans, Ordering::Relaxed);
-        None
     }
 
     /// How many records were dropped because their receivers died.
