@@ -6,6 +6,7 @@
 //! cargo xtask bench pool [--quick]       pools beside their peers, one run
 //! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
 //! cargo xtask bench tube [--quick]       channels between threads and between processes beside theirs
+//! cargo xtask bench robustness [ARG...]  what ships beside the same code with what deaths need left out
 //! cargo xtask crashsim [--seconds N] [--schedules N] [--seed N]
 //!                                        a long exploration, and which places of the source it killed at
 //! cargo xtask mutants [NAME]             planted mistakes: each must be found
@@ -20,6 +21,7 @@
 //! cargo xtask soak --minutes N           random SIGKILLs and SIGSTOPs of processes that use everything: the zoo
 //! cargo xtask soak tube [ARG...]         random SIGKILLs of senders and receivers while they share tubes
 //! cargo xtask soak jobserver [KILLS]     the same of what builds under the job server start; needs GNU make 4.4
+//! cargo xtask churn [WHOM] [ARG...]      the same storm over chappe, iceoryx2, python, or all of them
 //! cargo xtask man                        manual pages and completions, into target/man and target/completions
 //! ```
 //!
@@ -36,8 +38,9 @@ use anyhow::{Context, Result, bail};
 use run::{Cargo, root, target};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube | crashsim [--seconds N] | mutants | \
-                     models [NAME] [--mistakes] | kill-sweep | soak [tube|zoo|jobserver] [--minutes N] | man";
+const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube|robustness | crashsim [--seconds N] | mutants | \
+                     models [NAME] [--mistakes] | kill-sweep | soak [tube|zoo|jobserver] [--minutes N] | \
+                     churn [chappe|iceoryx2|python|all] | man";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -58,6 +61,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["bench", what @ ("pool" | "sync" | "tube"), rest @ ..] => {
             Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
         }
+        ["bench", "robustness", rest @ ..] => robustness(rest),
         ["crashsim", rest @ ..] => explore::command(rest),
         ["kill-sweep"] => {
             let jobs = std::thread::available_parallelism().map_or(1, usize::from).to_string();
@@ -72,6 +76,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
             Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;
             injector("soak", rest)
         }
+        ["churn", rest @ ..] => churn(rest),
         ["mutants", "--table"] => mutants::table().map(|table| print!("{table}")),
         ["mutants", "--known"] => mutants::sample().map(|all| println!("{all}")),
         ["mutants", "--sweep"] => mutants::hunt("", true).map(|all| println!("{all}")),
@@ -96,6 +101,25 @@ fn soak_jobserver(kills: &str) -> Result<()> {
 
 fn injector(command: &str, rest: &[&str]) -> Result<()> {
     Cargo::new("run").args(["--release", "-p", "chappe-injector", "--", command]).args(rest).run()
+}
+
+/// What is only measured is built apart from what ships, into a directory of its own.
+fn robustness(rest: &[&str]) -> Result<()> {
+    let directory = target().join("fragile");
+    let into = directory.display().to_string();
+    let only = ["--release", "-p", "chappe-bench", "-p", "chappe-sync", "--bin", "chappe-bench"];
+    Cargo::new("build").args(only).args(["--features", "chappe-sync/fragile", "--target-dir", &into]).run()?;
+    let fragile = directory.join("release/chappe-bench").display().to_string();
+    let call = Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", "robustness", "--fragile", &fragile]);
+    call.args(rest).run()
+}
+
+/// Only who asks for it, or for all, builds iceoryx2.
+fn churn(rest: &[&str]) -> Result<()> {
+    let without = matches!(rest.first(), Some(&("chappe" | "python" | "control")));
+    let features: &[&str] = if without { &[] } else { &["--features", "iceoryx2"] };
+    let call = Cargo::new("run").args(["--release", "-p", "chappe-injector"]).args(features);
+    call.args(["--", "churn"]).args(rest).run()
 }
 
 fn man() -> Result<()> {

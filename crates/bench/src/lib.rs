@@ -13,6 +13,7 @@
 //! | what ten thousand pools take | [`footprint`] |
 //! | semaphores, mutexes, choice over them, Plan 9's tables | [`sync`] |
 //! | channels between threads, and between processes | [`tube`] |
+//! | what ships beside the same code with what deaths need left out | [`robustness`] |
 
 pub mod choice;
 pub mod contend;
@@ -26,8 +27,10 @@ pub mod pair;
 pub mod peers;
 pub mod process;
 pub mod raw;
+pub mod robustness;
 pub mod silence;
 pub mod spin;
+pub mod steps;
 pub mod sync;
 pub mod table;
 pub mod ticks;

@@ -1,4 +1,4 @@
-//! What the program does: `chappe-injector control | sweep | soak`.
+//! What the program does: `chappe-injector control | sweep | soak | churn`.
 
 mod sweep;
 
@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use chappe_injector::rivals::{self, Churn};
 use chappe_injector::soak::tubes::{self, Storm};
 use chappe_injector::soak::zoo::limb::Mistake;
 use chappe_injector::soak::zoo::{self, Visit};
@@ -37,6 +38,9 @@ usage: chappe-injector control                    are known mistakes caught?
                                                   the same of a dozen processes that use everything, run out of
                                                   everything, fork, exec, are stopped and continued (1000 kills)
                                 [--mistake NAME]  one that must be seen: forgetful, careless, generous, untidy, greedy
+       chappe-injector churn [chappe|iceoryx2|python|all] [--kills N] [--rounds N] [--seed N] [--limit SECONDS]
+                                                  the same storm over chappe and over others (all, 10 rounds of 1000, 10 s)
+       chappe-injector churn control              a lock that no death gives back: it must be found wedged
 status: 0 nothing found, 1 something found, 2 usage, 3 cannot be done here (ptrace refused, no chappe command)";
 
 /// Nothing found, something found, asked wrongly, not possible here.
@@ -67,6 +71,7 @@ pub fn run() -> ExitCode {
         ["sweep", rest @ ..] => sweep::run(rest),
         ["soak", "tube", rest @ ..] => soak_tubes(rest),
         ["soak", "zoo", rest @ ..] => visit_the_zoo(rest),
+        ["churn", rest @ ..] => churn(rest),
         ["soak", rest @ ..] => run_soak(rest),
         _ => Err(String::new()),
     };
@@ -177,6 +182,25 @@ fn visit_the_zoo(args: &[&str]) -> Result<usize, String> {
     let sum = zoo::visit(&Visit { kills, time, seed, limit, home: home.0.clone(), mistake })?;
     say(&sum.summary(seed));
     Ok(usize::from(!sum.clean()))
+}
+
+fn churn(args: &[&str]) -> Result<usize, String> {
+    let (who, mut args) = match args {
+        [who @ ("chappe" | "iceoryx2" | "python" | "all" | "control"), rest @ ..] => (*who, rest.iter()),
+        rest => ("all", rest.iter()),
+    };
+    let mut plan = Churn { kills: 1000, rounds: 10, seed: now(), limit: Duration::from_secs(10) };
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--kills" => plan.kills = number(args.next())?,
+            "--rounds" => plan.rounds = number(args.next())?,
+            "--seed" => plan.seed = number(args.next())?,
+            "--limit" => plan.limit = Duration::from_secs(number(args.next())?),
+            other => return Err(format!("`{other}` is not known here")),
+        }
+    }
+    let home = Home::enter()?;
+    rivals::churn(who, plan, &home.0, say).map(usize::from)
 }
 
 /// What no two runs begin with.

@@ -22,6 +22,7 @@
 //! for ten thousand instructions, and there is time for more: who makes up for a death is killed too ([`double`]).
 //! Two directors ([`crew`]) use two processors. [`soak`] kills at random while jobs share pools under the real command,
 //! or senders and receivers tubes ([`soak::tubes`]), or a zoo of processes everything there is ([`soak::zoo`]).
+//! [`rivals`] has the same storm blow over chappe and over others.
 //!
 //! What the survivors may find is a [`Fault`]: *wedged* (somebody does not get on within the watchdog), *torn* (state
 //! contradicts itself), *lost* (a permit does not come back), *doubled* (one permit, two holders), *leaked* (a slot stays
@@ -50,6 +51,7 @@ pub mod double;
 pub mod lead;
 pub mod play;
 pub mod report;
+pub mod rivals;
 pub mod sight;
 pub mod soak;
 pub mod step;

@@ -147,6 +147,19 @@ fn a_zoo_sees_each_mistake_that_is_made_in_it() {
 }
 
 #[test]
+fn objects_that_are_made_used_and_removed_while_processes_are_killed_can_always_be_used() {
+    let said = nothing_found(&["churn", "chappe", "--rounds", "1", "--kills", "150"]);
+    assert_eq!(said.matches("never").count(), 4, "{said}");
+}
+
+/// A semaphore's unit has no owner: as a lock it is wedged by the first death with it in hand.
+#[test]
+fn a_lock_that_no_death_gives_back_is_found_wedged() {
+    let said = nothing_found(&["churn", "control", "--rounds", "1", "--kills", "300", "--limit", "1"]);
+    assert!(said.contains("wedged, also when nobody else is there"), "{said}");
+}
+
+#[test]
 fn a_wrong_call_is_told_so() {
     let output = Command::new(INJECTOR).args(["sweep", "--share", "x"]).output().expect("the injector starts");
     assert_eq!(output.status.code(), Some(2));

@@ -12,6 +12,8 @@
 compile_error!("chappe's wait words put the futex half of a 64-bit word at its lower address: little-endian only");
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("chappe needs 64-bit Linux");
+#[cfg(all(feature = "fragile", any(feature = "sim", feature = "loom")))]
+compile_error!("what is explored is what ships, not what is only measured");
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 #[path = "real/mod.rs"]
@@ -33,6 +35,11 @@ pub use backend::{atomic, clock, dir, fence, futex, life, process, thread};
 #[cfg(not(feature = "sim"))]
 pub use backend::{lease, mappings, poll};
 pub use word::{Life, OWNER_DIED, TID_MASK, WATCHED};
+
+/// Whether that is there which is needed only because processes die, are stopped, or are forked. False in one build, which does
+/// not ship: that of `cargo xtask bench robustness`, which measures what it costs in the commonest case. In that build a
+/// death loses and wedges, and an arena has 64 members at most.
+pub const ROBUST: bool = !cfg!(feature = "fragile");
 
 /// Marks a point between two operations at which a kill or a switch is of interest to the explorer,
 /// although no shared word is touched there. Costs nothing in the shipping build.

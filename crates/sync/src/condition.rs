@@ -175,7 +175,7 @@ impl Condvar {
         if self.0.is_dead() {
             return;
         }
-        let covered = self.0.map.is_covered(process::incarnation()) || at_hand(self.0.map, |_| Some(())).is_some();
+        let covered = self.0.map.is_covered(process::incarnation()) || at_hand(self.0.map, |_, _| Some(())).is_some();
         if !covered {
             let _ = seat(self.0.map, |_| ());
         }

@@ -29,7 +29,7 @@ use crate::wait::{Candidate, State, TOO_MANY, each_waiter, grant, is_still, next
 use chappe_arena::Map;
 use chappe_arena::layout::{Head, Slot};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::{clock, step};
+use chappe_plat::{ROBUST, clock, step};
 
 /// A permit's cell, wherever it lies.
 #[derive(Clone, Copy)]
@@ -47,6 +47,16 @@ impl CellRef<'_> {
     pub fn swap(&self, from: Word, to: Word) -> bool {
         // SeqCst: E1 of the wait queue, before the caller's look at the bits.
         self.0.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+    /// Makes it free, if it still is `taken`'s. False: it was taken away, from one that was thought dead or by force.
+    #[inline]
+    pub fn free(&self, taken: Word) -> bool {
+        if ROBUST {
+            return self.swap(taken, taken.freed());
+        }
+        // SeqCst: as in `swap`.
+        self.0.word.swap(taken.freed().0, Ordering::SeqCst);
+        true
     }
 }
 

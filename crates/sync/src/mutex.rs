@@ -157,9 +157,9 @@ impl<T> Mutex<T> {
     #[inline(always)]
     fn get(&self, until: Until) -> LockResult<'_, T> {
         let h = &self.handle;
-        let one = at_hand(h.map, |seat| {
-            let mine = mine(seat);
-            lock::take_one(h.map, h.object, h.place, mine).then_some((mine, seat.incarnation as u32))
+        let one = at_hand(h.map, |me, incarnation| {
+            let mine = lock::held_by(me.member, me.generation);
+            lock::take_one(h.map, h.object, h.place, mine).then_some((mine, incarnation))
         });
         match one {
             Some((mine, incarnation)) => Ok(MutexGuard::new(self, mine, incarnation)),

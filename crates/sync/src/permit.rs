@@ -153,7 +153,7 @@ fn seize(place: Place, me: &Party, position: u32, cell: CellRef<'_>) -> Option<T
 #[inline]
 pub(crate) fn give(map: &Map, object: u32, o: &Object, taken: Taken) -> bool {
     let cell = if taken.position == 0 { Some(CellRef(&o.slot)) } else { cell_at(map, object, taken.position) };
-    if !cell.is_some_and(|c| c.swap(taken.word, taken.word.freed())) {
+    if !cell.is_some_and(|c| c.free(taken.word)) {
         return false;
     }
     // Relaxed: a hint, written only where it changes; by a swap, since the slot may be another kind's by now.

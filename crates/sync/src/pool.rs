@@ -339,10 +339,7 @@ impl Pool {
     // cost more than both swaps.
     #[inline(always)]
     fn get(&self, until: Until) -> Result<Permit<'_>, AcquireError> {
-        let one = at_hand(self.map, |seat| {
-            let taken = self.take_one(&party(seat))?;
-            Some((taken.word.0, seat.incarnation as u32))
-        });
+        let one = at_hand(self.map, |me, incarnation| Some((self.take_one(me)?.word.0, incarnation)));
         if let Some((word, incarnation)) = one {
             return Ok(self.permit(Taken { position: 0, word: Word(word) }, incarnation));
         }
@@ -359,7 +356,7 @@ impl Pool {
 
     #[inline(never)]
     fn get_slow(&self, until: Until) -> Result<Taken, AcquireError> {
-        let last = at_hand(self.map, |seat| permit::take_last(self.object, self.place, &party(seat)));
+        let last = at_hand(self.map, |me, _| permit::take_last(self.object, self.place, me));
         match last {
             Some(taken) => Ok(taken),
             None => seat(self.map, |seat| self.get_seated(seat, until))?,

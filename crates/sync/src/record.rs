@@ -105,7 +105,7 @@ pub use place::{Head, MOST_SLOTS, Ring, Shape, bytes_needed};
 pub(crate) use recovery::NOBODY;
 
 use chappe_plat::atomic::{Ordering, pause};
-use chappe_plat::step;
+use chappe_plat::{ROBUST, step};
 use place::{AGAIN, EMPTY, FULL, READING, REREADING, SKIPPED, WRITING};
 use place::{ahead, freed, is_held_by, is_round, lap, not_before, owner, restated, slot_of, state, word};
 use std::mem::MaybeUninit;
@@ -253,7 +253,7 @@ impl Ring<'_> {
             // I4.
             return None;
         }
-        if self.is_hole_behind(position, own) {
+        if ROBUST && self.is_hole_behind(position, own) {
             let passed = if state(seen) == WRITING { SKIPPED } else { state(seen) };
             let passed = word(position, owner(seen), passed);
             // AcqRel: E1; I5. Relaxed, a failure: it has changed, the caller looks again.
@@ -315,6 +315,11 @@ impl Ring<'_> {
             // Release, both: E1.
             there.store(full, Ordering::Release);
             self.tail().store(self.next(slot.position), Ordering::Release);
+            return Ok(true);
+        }
+        if !ROBUST {
+            // SeqCst: E1, E3.
+            there.swap(full, Ordering::SeqCst);
             return Ok(true);
         }
         let mine = word(slot.position, slot.me, WRITING);
@@ -431,7 +436,7 @@ impl Ring<'_> {
     #[cold]
     fn past_an_unwritten_one(&self, position: u64, seen: u64) -> Option<u64> {
         let there = self.word(position);
-        if !self.is_message_behind(position) {
+        if !ROBUST || !self.is_message_behind(position) {
             // Acquire: I3, after those behind. Unless it has changed meanwhile: then look again.
             return (there.load(Ordering::Acquire) != seen).then_some(position);
         }

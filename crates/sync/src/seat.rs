@@ -5,9 +5,11 @@
 //! join as new members, and the parent's guards do nothing there.
 
 use crate::home::Arena;
+use crate::pool::party;
 use crate::tube::Looks;
+use crate::wait::Party;
 use chappe_arena::{ArenaError, Joined, Map, Seat, Watch, watch};
-use chappe_plat::{process, thread};
+use chappe_plat::{ROBUST, process, thread};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
@@ -90,20 +92,25 @@ pub fn is_seated(map: &'static Map) -> bool {
     SEATS.try_with(|s| s.0.try_borrow().map_or(true, |seats| seats.iter().any(fits))).unwrap_or(true)
 }
 
-/// The calling thread's seat in an arena, if it has one and it was the last one asked for. A few loads.
+/// The calling thread as a member of an arena, and of which process it is, if it has a seat there and that was the last one
+/// asked for. A few loads.
 #[inline(always)]
-pub fn at_hand<R>(map: &'static Map, then: impl FnOnce(&ThreadSeat) -> Option<R>) -> Option<R> {
+pub(crate) fn at_hand<R>(map: &'static Map, then: impl FnOnce(&Party, u32) -> Option<R>) -> Option<R> {
+    if !ROBUST {
+        // Whoever it is: nobody asks who died.
+        return then(&Party { map, member: 0, generation: 0 }, 0);
+    }
     let last = LAST.get();
     if last.is_null() {
         return None;
     }
     // SAFETY: LAST is null or points to a seat kept by SEATS of this thread; it is set to null before a seat is
-    // dropped, and `then` cannot drop it: it calls nothing that leaves an arena or ends the thread.
+    // dropped, and nothing here leaves an arena or ends the thread.
     let seat = unsafe { &*last };
     if !std::ptr::eq(seat.map, map) || !process::is_incarnation(seat.incarnation as u32) {
         return None;
     }
-    then(seat)
+    then(&party(seat), seat.incarnation as u32)
 }
 
 /// The calling thread's seat in an arena, joining it if need be.

@@ -14,7 +14,7 @@ use crate::pool::party;
 use crate::seat::{ThreadSeat, at_hand, seat, watched};
 use crate::tube::block::{alone, deadline, is_late, rest};
 use crate::tube::spin;
-use crate::wait::{Parties, Patience};
+use crate::wait::{Parties, Party, Patience};
 use bytemuck::Pod;
 use chappe_arena::{ArenaError, Map, Place};
 use std::cell::{Cell, RefCell};
@@ -133,8 +133,8 @@ pub(super) fn not_received(pipe: &Mapped, fault: Fault, until: Until) -> NotRece
     }
 }
 
-fn number(seat: &ThreadSeat) -> u16 {
-    seat.joined.index as u16
+fn number(me: &Party) -> u16 {
+    me.member as u16
 }
 
 /// Of so many looks of who spins, one sees too whether anybody is left at the other end.
@@ -146,12 +146,12 @@ fn done<R>(
     at: &Attachment,
     until: Until,
     is_there: impl Fn() -> bool,
-    mut now: impl FnMut(&ThreadSeat) -> Result<R, Not>,
+    mut now: impl FnMut(&Party) -> Result<R, Not>,
     sleep: impl FnOnce(&Parties, Option<u64>, &Patience<'_>) -> Result<R, Not>,
 ) -> Result<R, Fault> {
     at.here()?;
     let map = at.pipe.map;
-    match at_hand(map, |seat| Some(now(seat))) {
+    match at_hand(map, |me, _| Some(now(me))) {
         Some(Err(Not::Now)) | None => {}
         Some(first) => return Ok(first?),
     }
@@ -165,19 +165,20 @@ fn waited<R>(
     until: Until,
     is_there: impl Fn() -> bool,
     revive: impl Fn() -> bool,
-    mut now: impl FnMut(&ThreadSeat) -> Result<R, Not>,
+    mut now: impl FnMut(&Party) -> Result<R, Not>,
     sleep: impl FnOnce(&Parties, Option<u64>, &Patience<'_>) -> Result<R, Not>,
 ) -> Result<R, Fault> {
     let looked = |how| match how {
         Err(Not::Now) => None,
         other => Some(other),
     };
-    if let Some(first) = looked(now(seat)) {
+    let me = &party(seat);
+    if let Some(first) = looked(now(me)) {
         return Ok(first?);
     }
     if let Until::Now = until {
         // What the dead have may be all there is.
-        let found = if revive() { looked(now(seat)) } else { None };
+        let found = if revive() { looked(now(me)) } else { None };
         return Ok(found.unwrap_or(Err(Not::Now))?);
     }
     let (end, patience) = (deadline(until), patience(seat));
@@ -189,7 +190,7 @@ fn waited<R>(
     let look = || {
         turn = turn.wrapping_add(1);
         let is_worth_it = is_there() || turn.is_multiple_of(THOROUGH);
-        if is_worth_it { looked(now(seat)) } else { None }
+        if is_worth_it { looked(now(me)) } else { None }
     };
     if let Some(found) = spin(&seat.looks, &patience, || is_late(end), look) {
         return Ok(found?);
@@ -289,7 +290,7 @@ impl<T: ?Sized> Sender<T> {
             &self.out.at,
             until,
             || pipe.ring.has_hole(),
-            |seat| try_send(pipe, number(seat), record),
+            |me| try_send(pipe, number(me), record),
             |who, end, patience| send_seated(&self.out, record, who, end, patience),
         );
         sent.map_err(|fault| not_sent(pipe, fault, until, message()))
@@ -301,7 +302,7 @@ impl<T: ?Sized> Sender<T> {
             &self.out.at,
             until,
             || pipe.ring.has_hole(),
-            |seat| reserved(self.out.attempt(&party(seat))?, number(seat)),
+            |me| reserved(self.out.attempt(me)?, number(me)),
             |who, end, patience| reserve_seated(&self.out, who, end, patience),
         );
         slot.map(|slot| Slot::new(pipe, slot)).map_err(|fault| not_sent(pipe, fault, until, ()))
@@ -346,7 +347,7 @@ impl<T: Record + ?Sized> Sender<T> {
     pub(crate) fn finish(&self, taken: Taken, message: T::Owned) -> Result<(), T::Owned> {
         let (pipe, record) = (&self.out.0, T::__bytes(&message));
         let sent = seat(pipe.map, |seat| {
-            let me = number(seat);
+            let me = number(&party(seat));
             if record.len() <= pipe.ring.size() as usize {
                 return send_taken(pipe, me, taken, record);
             }
@@ -503,7 +504,7 @@ impl<T: ?Sized> Receiver<T> {
             &self.into.at,
             until,
             || pipe.ring.has_message(),
-            |seat| borrowed(pipe, self.into.attempt(&party(seat))?),
+            |me| borrowed(pipe, self.into.attempt(me)?),
             |who, end, patience| borrow_seated(&self.into, who, end, patience),
         );
         loan.map(|loan| Loan::new(pipe, loan)).map_err(|fault| not_received(pipe, fault, until))

@@ -1,0 +1,369 @@
+//! One storm for chappe and its rivals: processes that use an object are killed at random moments, and a **witness**, a
+//! process that has just been started, must then be able to use it.
+//!
+//! | storm | what the processes do | who is killed, and where |
+//! |---|---|---|
+//! | `churned` | create or open it by its name, use it, drop everything, and now and then remove it, again and again | anybody, anywhere |
+//! | `kept` | the same, while one that is never killed keeps it | anybody, anywhere |
+//! | `steady` | send, to one that is never killed and keeps it | senders that have been attached, in mid-stream |
+//!
+//! Python's objects have no names: they are made before the processes are forked, and so `kept`.
+//!
+//! The witness is asked after each burst of one to three kills. It has [`Churn::limit`]; whenever it is refused it tries
+//! again, in another process. What it does counts as done when it has sent and received, or locked and unlocked. If it
+//! has not come so far, or one of the others has not come on for as long, the object is **wedged**, and the round is over:
+//! everybody is told to end, who does not is killed, and once nobody is there another witness says whether it stays so.
+//! Where a library has a last resort for that, it is tried then.
+//!
+//! Each library has what it offers for recovery. chappe needs no call. iceoryx2's own configuration has dead nodes seen to
+//! whenever a node is made, a service is opened, or a node goes; besides, everybody calls for it before opening.
+//! Python's `multiprocessing` offers none for locks and queues; its manual says so.
+//!
+//! Whether what is received is right is asked only of single messages: the soaks ([`crate::soak`]) ask much more.
+//! A [`control`](chappe::Control), a lock that a death does not give back, must be found wedged: else the storm is none.
+
+pub mod chappe;
+#[cfg(feature = "iceoryx2")]
+pub mod iceoryx2;
+pub mod python;
+pub mod report;
+pub mod storm;
+
+use std::path::Path;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use crate::board::{Stage, WORDS, within};
+
+/// How many work on an object at a time.
+pub const WORKERS: usize = 4;
+/// The witness's place on the board.
+pub const WITNESS: usize = WORKERS;
+/// The place of the one that keeps the object.
+pub const KEEPER: usize = WORKERS + 1;
+
+/// The words of each place: turns that came to their end, turns that were refused, whether it may be killed.
+const PER_PLACE: usize = 4;
+const TURNS: usize = 0;
+const REFUSED: usize = 1;
+const READY: usize = 2;
+/// The keeper's words: the last number that it has received from each place.
+const HEARD: usize = 64;
+/// The word that says, not 0, that all are to end; the one that keeps the object ends when it is [`ALL`].
+const OVER: usize = WORDS - 3;
+const ALL: u64 = 2;
+
+/// What to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Churn {
+    /// How many kills a round has, if nothing is found.
+    pub kills: u64,
+    /// How many rounds, each in a place of its own.
+    pub rounds: u64,
+    /// Where the random choices begin.
+    pub seed: u64,
+    /// What a witness has, and how long a process may take to come on.
+    pub limit: Duration,
+}
+
+/// What became of one round.
+#[derive(Clone, Debug, Default)]
+pub struct Round {
+    /// How many were killed.
+    pub kills: u64,
+    /// Turns that came to their end.
+    pub turns: u64,
+    /// Turns that ended with an error.
+    pub refused: u64,
+    /// Processes that ended by themselves in the middle.
+    pub fell: u64,
+    /// What the last error was, if there was one.
+    pub last: Option<String>,
+    /// What was found.
+    pub wedge: Option<Wedge>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// An object that cannot be used any more.
+#[derive(Clone, Debug)]
+pub struct Wedge {
+    /// What was said to who tried, or that it hung.
+    pub said: String,
+    /// Whether it could not be used either when nobody else was there any more.
+    pub stays: bool,
+    /// What the library's last resort did, if it has one and it was wanted.
+    pub resort: Option<Result<(), String>>,
+}
+
+/// Which storm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storm {
+    /// Everything is created, opened, dropped and removed.
+    Churned,
+    /// Somebody keeps it.
+    Kept,
+    /// Only senders are killed, in mid-stream.
+    Steady,
+}
+
+impl Storm {
+    /// What the table calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Storm::Churned => "churned",
+            Storm::Kept => "kept",
+            Storm::Steady => "steady",
+        }
+    }
+}
+
+/// An object of a library, in a storm. All but `set` and `clean` are called in processes of their own.
+pub trait Subject {
+    /// What the table calls it.
+    fn name(&self) -> &'static str;
+
+    /// Which storm it is in.
+    fn storm(&self) -> Storm;
+
+    /// Before a round, in the director, which must not touch the library itself: the round's own directory, empty.
+    ///
+    /// # Errors
+    /// What keeps the round from beginning.
+    fn set(&self, home: &Path) -> Result<(), String>;
+
+    /// The life of one that is never killed, in storms that have one.
+    fn keep(&self, _here: &mut Here) {}
+
+    /// The life of a worker. It calls [`Here::ready`] when it may be killed, and comes on by [`Here::done`].
+    fn work(&self, here: &mut Here);
+
+    /// What a witness must be able to do, once.
+    ///
+    /// # Errors
+    /// Why not.
+    fn prove(&self, here: &mut Here) -> Result<(), String>;
+
+    /// What its manual says to do when the object cannot be opened any more and nobody is there, if it says so.
+    fn last_resort(&self, _here: &mut Here) -> Option<Result<(), String>> {
+        None
+    }
+
+    /// After a round, in the director, while nobody lives: what is left outside the round's directory goes.
+    fn clean(&self) {}
+}
+
+/// Numbers at random.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number below `below`.
+    pub fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % below
+    }
+}
+
+/// Where a process of the storm is, and what it says of itself.
+pub struct Here<'a> {
+    stage: &'a Stage,
+    place: usize,
+    /// The round's directory.
+    pub home: &'a Path,
+    /// Its own random choices.
+    pub dice: Dice,
+}
+
+impl Here<'_> {
+    fn word(&self, which: usize) -> &'static std::sync::atomic::AtomicU64 {
+        self.stage.word(self.place * PER_PLACE + which)
+    }
+
+    /// Its place: a worker's number, [`WITNESS`] or [`KEEPER`].
+    pub fn place(&self) -> usize {
+        self.place
+    }
+
+    /// Whether it is to end. The one that keeps the object ends after all others: nobody loses it before.
+    pub fn is_over(&self) -> bool {
+        let over = self.stage.word(OVER).load(SeqCst);
+        if self.place == KEEPER { over == ALL } else { over != 0 }
+    }
+
+    /// How long it may take to get something.
+    pub fn limit(&self) -> Duration {
+        self.stage.limit
+    }
+
+    /// It may be killed.
+    pub fn ready(&self) {
+        self.word(READY).store(1, SeqCst);
+    }
+
+    /// A turn has come to its end, well or with an error.
+    pub fn done(&self, turn: Result<(), String>) {
+        match turn {
+            Ok(()) => {
+                self.word(TURNS).fetch_add(1, SeqCst);
+            }
+            Err(why) => {
+                self.word(REFUSED).fetch_add(1, SeqCst);
+                self.say(&why);
+                // Who is refused at once would try thousands of times a second.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Turn after turn until the storm is over.
+    pub fn turns(&mut self, mut turn: impl FnMut(&mut Here) -> Result<(), String>) {
+        self.ready();
+        while !self.is_over() {
+            let came = turn(self);
+            self.done(came);
+        }
+    }
+
+    /// Leaves words for the director. One that dies here leaves some of them.
+    pub fn say(&self, words: &str) {
+        // Who cannot is not heard; the counts are on the board.
+        let _ = std::fs::write(self.home.join(format!("said-{}", self.place)), words);
+    }
+
+    /// A little pause, of up to so many microseconds, asleep or not.
+    pub fn dawdle(&mut self, most: u64) {
+        match self.dice.roll(3) {
+            0 => std::thread::sleep(Duration::from_micros(self.dice.roll(most))),
+            1 => (0..self.dice.roll(most * 20)).for_each(|_| std::hint::spin_loop()),
+            _ => {}
+        }
+    }
+
+    /// The keeper has received this letter.
+    pub fn hear(&self, letter: u64) -> Result<(), String> {
+        let (place, number) = read(letter)?;
+        self.stage.word(HEARD + place).store(number, SeqCst);
+        self.done(Ok(()));
+        Ok(())
+    }
+
+    /// The next letter of this place that the keeper has not heard.
+    pub fn next(&self) -> u64 {
+        letter(self.place, self.stage.word(HEARD + self.place).load(SeqCst) + 1)
+    }
+
+    /// Sends until the keeper has heard it, for about a second.
+    ///
+    /// # Errors
+    /// What sending says, or that the keeper does not hear.
+    pub fn be_heard(&self, mut send: impl FnMut(u64) -> Result<(), String>) -> Result<(), String> {
+        let letter = self.next();
+        let (_, number) = read(letter)?;
+        let heard = self.stage.word(HEARD + self.place);
+        let mut refused = None;
+        let came = within(Duration::from_secs(1), || {
+            refused = send(letter).err();
+            refused.is_some() || heard.load(SeqCst) == number
+        });
+        match refused {
+            Some(why) => Err(why),
+            None if came => Ok(()),
+            None => Err("what was sent was not received for a second".to_owned()),
+        }
+    }
+}
+
+/// Has the storm blow over all objects of a library (or over all of all), and says what came of it. Whether something was
+/// found in chappe, or nothing in the control: what is found in others is only told.
+///
+/// # Errors
+/// What keeps a storm from blowing.
+pub fn churn(who: &str, plan: Churn, home: &Path, say: fn(&str)) -> Result<bool, String> {
+    let (control, all) = (who == "control", who == "all");
+    let mut found = false;
+    say(&report::head());
+    let blow = |subject: &dyn Subject| -> Result<Vec<Round>, String> {
+        let rounds = storm::rounds(subject, plan, home)?;
+        say(&report::row(subject.name(), subject.storm(), &rounds));
+        Ok(rounds)
+    };
+    if control {
+        let rounds = blow(&chappe::Control)?;
+        found = rounds.iter().any(|r| r.wedge.is_none());
+    }
+    if all || who == "chappe" {
+        for subject in chappe::all() {
+            found |= !report::is_clean(&blow(&*subject)?);
+        }
+    }
+    if all || who == "iceoryx2" {
+        #[cfg(feature = "iceoryx2")]
+        for subject in iceoryx2::all() {
+            blow(&*subject)?;
+        }
+        #[cfg(not(feature = "iceoryx2"))]
+        say("not tested: iceoryx2: this was built without the feature `iceoryx2`; `cargo xtask churn iceoryx2` has it");
+    }
+    if all || who == "python" {
+        match python::version() {
+            Some(_) => {
+                for (name, storm, object) in python::OBJECTS {
+                    let rounds = python::rounds(object, plan)?;
+                    say(&report::row(name, storm, &rounds));
+                }
+            }
+            None => say("not tested: python: there is no python3 here that runs"),
+        }
+    }
+    say(&format!("seed {}", plan.seed));
+    Ok(found)
+}
+
+/// What is sent: who sends, a number, and what shows that it is whole.
+pub fn letter(place: usize, number: u64) -> u64 {
+    let low = (number << 4 | place as u64) & u64::from(u32::MAX);
+    !low << 32 | low
+}
+
+/// Who sent it, and the number.
+///
+/// # Errors
+/// It is torn.
+pub fn read(letter: u64) -> Result<(usize, u64), String> {
+    let low = letter & u64::from(u32::MAX);
+    if letter >> 32 != !low & u64::from(u32::MAX) || low as usize & 15 > KEEPER {
+        return Err(format!("torn: received {letter:#x}, which nobody sent"));
+    }
+    Ok((low as usize & 15, low >> 4))
+}
+
+/// Tries until it has worked, for about a second.
+///
+/// # Errors
+/// What it failed with at last, or that nothing came of it.
+pub fn for_a_second(what: &str, mut once: impl FnMut() -> Result<bool, String>) -> Result<(), String> {
+    let end = Instant::now() + Duration::from_secs(1);
+    while !once()? {
+        if Instant::now() > end {
+            return Err(format!("{what} for a second"));
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_tells_who_sent_it_and_a_torn_one_that_it_is() {
+        for place in [0, WITNESS, KEEPER] {
+            assert_eq!(read(letter(place, 77)), Ok((place, 77)));
+            assert!(read(letter(place, 77) ^ 1 << 40).is_err());
+        }
+        assert!(read(0).is_err());
+    }
+}
