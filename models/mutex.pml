@@ -28,7 +28,6 @@
  *   MISTAKE_NO_SECOND_LOOK     who waits does not drain once it has set WAITERS (wait.rs I4). Found: invalid end state
  *   MISTAKE_SETTLED_BLINDLY    the holder takes WAITERS away, and does not look at the bits again (I2). Found: invalid end state
  *   MISTAKE_NOT_TORN           recovery leaves a lock that is free, and whole (I1). Found: assertion
- *   MISTAKE_WAITERS_DIE        recovery does not set WAITERS (I2). Found: invalid end state
  *   MISTAKE_TOLD_TOO_LONG      who notes that one was told does not look whether it has tried (I5). Found: invalid end state
  *   MISTAKE_TOLD_BY_THE_DEAD   recovery leaves TOLD (I5). Found: invalid end state
  *   MISTAKE_NOT_UNDONE         a reservation that comes too late stays (wait.rs I3). Found: invalid end state
@@ -473,11 +472,7 @@ recover_lock:
 #ifdef MISTAKE_NOT_TORN
 		:: (word & ~FLAGS) == HELD_BY(dead) -> word = FREE | WAITERS | (word & FLAGS)
 #else
-#ifdef MISTAKE_WAITERS_DIE
-		:: (word & ~FLAGS) == HELD_BY(dead) -> word = FREE | TORN | (word & FLAGS)
-#else
 		:: (word & ~FLAGS) == HELD_BY(dead) -> word = FREE | TORN | WAITERS | (word & FLAGS)
-#endif
 #endif
 		:: else
 		fi;
