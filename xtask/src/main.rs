@@ -63,10 +63,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         }
         ["bench", "robustness", rest @ ..] => robustness(rest),
         ["crashsim", rest @ ..] => explore::command(rest),
-        ["kill-sweep"] => {
-            let jobs = std::thread::available_parallelism().map_or(1, usize::from).to_string();
-            injector("sweep", &["--all", "--jobs", &jobs])
-        }
+        ["kill-sweep"] => injector("sweep", &["--all", "--jobs", &stages::processors()]),
         ["kill-sweep", rest @ ..] => injector("sweep", rest),
         ["soak", "jobserver"] => soak_jobserver("150"),
         ["soak", "jobserver", kills] => soak_jobserver(kills),

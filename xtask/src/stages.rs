@@ -81,7 +81,10 @@ fn rest() -> Vec<Stage> {
         ),
         tests(
             "crashsim",
-            Cargo::new("test").args(["--profile", "explore", "-p", "chappe-sync", "--features", "sim"]),
+            // Each search on all processors, one test after the other: none of them waits at the end for a long one.
+            Cargo::new("test")
+                .args(["--profile", "explore", "-p", "chappe-sync", "--features", "sim", "--", "--test-threads=1"])
+                .env("CRASHSIM_WORKERS", &processors()),
             "the failure names the seed that replays it, and tells in words what happened",
         ),
         tests(
@@ -101,6 +104,11 @@ fn rest() -> Vec<Stage> {
         ),
         stage("release build", Cargo::new("build").args(["--release"]), "the command itself does not build"),
     ]
+}
+
+/// How many there are, for what is to use all of them.
+pub fn processors() -> String {
+    std::thread::available_parallelism().map_or(1, usize::from).to_string()
 }
 
 /// Runs all stages; stops at the first that fails.

@@ -140,7 +140,8 @@ pub struct Member {
     pub label: [AtomicU64; 8],
     /// 0 a thread, 1 a process.
     pub kind: AtomicU32,
-    pad1: u32,
+    /// 1 while the twin is put in front of the owner's other words, and names the thread: a mark of it is none of an exec.
+    pub moving: AtomicU32,
     /// Private arenas only: where a tube without slots finds what is handed over. See the wait queue.
     pub packet: AtomicU64,
     pad2: [u64; 3],

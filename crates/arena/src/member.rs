@@ -242,7 +242,7 @@ impl Map {
             return None;
         }
         match m.life.probe() {
-            Life::Alive(t) if t == tid && m.twin.probe() != Life::Dead => None,
+            Life::Alive(t) if t == tid && !twin::says_exec(m) => None,
             // Acquire: the seat was written before ident.
             _ if m.kind.load(Ordering::Acquire) == Seat::Process as u32 && !self.process_gone(m) => None,
             _ => Some(generation),
@@ -358,6 +358,8 @@ impl Map {
         if unswept {
             // Release: I5, before the twin is marked.
             m.ident.store(u64::from(last) << 32, Ordering::Release);
+            // Release: after that. Who died while its twin was moved leaves this to us.
+            m.moving.store(0, Ordering::Release);
         }
         // The kernel marks a twin only after an exec: after any other death it still names the dead process. Whoever
         // owned it is gone, since its life word is ours.
@@ -389,13 +391,13 @@ impl Map {
     /// there was one.
     pub(crate) fn notice_exec(&self, i: u32) -> bool {
         let m = self.member(i);
-        if m.twin.probe() != Life::Dead {
+        if !twin::says_exec(m) {
             return false;
         }
         // Acquire: I7, before the twin is looked at: an occupant has claimed it before it says who it is.
         let ident = m.ident.load(Ordering::Acquire);
         let (generation, tid) = ((ident >> 32) as u32, ident as u32);
-        let called = m.twin.probe() == Life::Dead
+        let called = twin::says_exec(m)
             // Acquire: as in `dead`.
             && m.swept.load(Ordering::Acquire) != generation
             && m.life.probe() == Life::Alive(tid)

@@ -24,7 +24,7 @@ use crate::map::{Map, Standing};
 use crate::member::Seat;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
-use chappe_plat::{Life, clock, process};
+use chappe_plat::{clock, process};
 use std::sync::{Mutex, PoisonError};
 
 /// How long a reaper sleeps at most.
@@ -109,11 +109,16 @@ impl Watch {
 
 /// The reaper's life: never returns.
 pub fn watch(w: &'static Watch) -> ! {
-    let mut late = false;
+    let (mut late, mut looked) = (false, clock::now());
     let (mut seated, mut known) = (Vec::new(), Vec::new());
     loop {
         take_seats(w, &mut seated);
-        late = round(w, late, &mut known);
+        // By the clock, too: who is woken all the time comes to it all the same.
+        let thorough = late || clock::now() - looked >= BACKSTOP_NS;
+        if thorough {
+            looked = clock::now();
+        }
+        late = round(w, late, thorough, &mut known);
     }
 }
 
@@ -134,7 +139,7 @@ fn take_seats(w: &'static Watch, seated: &mut Vec<&'static Map>) {
 ///
 /// `known` are the deaths that the last round found: one that is found again, because whoever claimed the slot has
 /// not got on, is nothing new, and no reason not to sleep.
-fn round(w: &'static Watch, late: bool, known: &mut Vec<Death>) -> bool {
+fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>) -> bool {
     // Acquire: pairs with `kick`.
     let mut words = vec![(&w.kick, w.kick.load(Ordering::Acquire))];
     let mut peers = Vec::new();
@@ -151,9 +156,9 @@ fn round(w: &'static Watch, late: bool, known: &mut Vec<Death>) -> bool {
     let (named, private): (Vec<&Map>, Vec<&Map>) = maps.iter().partition(|m| m.scope() == Scope::Shared);
     for map in named.into_iter().chain(private) {
         // SeqCst: whoever removed it may have died before it had told everybody.
-        if late && map.header().state.load(Ordering::SeqCst) == crate::layout::REMOVED {
+        if thorough && map.header().state.load(Ordering::SeqCst) == crate::layout::REMOVED {
             map.bury_all();
-        } else if late && map.is_unlinked() && map.standing() == Standing::Serving {
+        } else if thorough && map.is_unlinked() && map.standing() == Standing::Serving {
             // Two arenas of one name must not both serve: this one stops.
             // SeqCst: before the burial looks at who waits.
             map.header().state.store(crate::layout::REMOVED, Ordering::SeqCst);
@@ -163,16 +168,18 @@ fn round(w: &'static Watch, late: bool, known: &mut Vec<Death>) -> bool {
         (map.hooks.leases)(map);
         for i in 0..map.members_used() {
             let m = map.member(i);
-            for lock in [&m.life, &m.twin] {
+            let mut watched = [false; 2];
+            for (lock, watched) in [&m.life, &m.twin].into_iter().zip(&mut watched) {
                 if let Some(value) = lock.watch() {
+                    *watched = true;
                     words.push((lock.word(), value));
                     // Relaxed: a wrong number is corrected by the roster's ring.
                     peers.push(m.pid.load(Ordering::Relaxed));
                 }
             }
             unsure |= map.unconfirmed(i);
-            // Died since we looked: a word that is marked, or free, already wakes nobody.
-            again |= !matches!(m.life.probe(), Life::Alive(_)) && map.dead(i).is_some();
+            // Died since we looked: a word that was marked, or free, wakes nobody. Whoever has claimed it since then may die too.
+            again |= !watched[0] && map.dead(i).is_some();
             again |= map.notice_exec(i);
         }
     }

@@ -9,11 +9,15 @@
 //!   a word that may be another's by then. What it finds from there on is nothing to it: life words name threads, and
 //!   those of the leader, whose number the caller has taken over, were marked when the leader ended.
 //!
-//! What is claimed comes to the front, so who joins one more arena claims the twins it has in others once more. Meanwhile such
-//! a twin is free for a moment, and is not watched by who looks just then: hence the ring afterwards. A death in that moment
-//! is none by exec; it marks the life word.
+//! - T2: a marked twin says that its owner called exec only if the owner was not just moving it. Meanwhile the twin names the
+//!   thread, or nobody, and any death would mark it; that is no exec, and its life word is marked as well.
+//!
+//! What is claimed comes to the front, so who joins one more arena claims the twins it has in others once more. Such
+//! a twin is free for a moment, and is not watched by who looks just then: hence the ring afterwards.
 
+use crate::layout::Member;
 use crate::map::Map;
+use chappe_plat::atomic::Ordering;
 use chappe_plat::life::Claim;
 use chappe_plat::{Life, process};
 use std::cell::RefCell;
@@ -41,18 +45,28 @@ pub fn claimed(map: &'static Map, slot: u32) {
 
 /// Claims a twin of this thread once more. False: it is not this process's.
 fn put_in_front(map: &Map, slot: u32) -> bool {
-    let twin = &map.member(slot).twin;
+    let m = map.member(slot);
+    let twin = &m.twin;
     if twin.probe() != Life::Alive(process::pid()) {
         return false;
     }
+    // SeqCst, here and below: T2, before the twin has another name, and after it.
+    m.moving.store(1, Ordering::SeqCst);
     twin.release_as_process();
     // Nobody else claims the twin of a slot whose life word is ours.
     let ours = twin.try_claim() != Claim::Busy;
     if ours {
         twin.name_process();
     }
+    m.moving.store(0, Ordering::SeqCst); // SeqCst: as above.
     map.ring_roster();
     ours
+}
+
+/// T2: whether the twin of this slot says that its owner has called exec.
+pub fn says_exec(m: &Member) -> bool {
+    // Acquire: after the twin. What the owner has stored before it died is there when its words are marked.
+    m.twin.probe() == Life::Dead && m.moving.load(Ordering::Acquire) == 0
 }
 
 /// Gives the twin of this slot up.

@@ -66,7 +66,7 @@ fn recovered_late(world: &World) {
 
 #[test]
 fn a_late_recoverer_takes_nothing_of_the_next_occupant() {
-    Search::priorities("reuse_member5", 5)
+    Search::priorities("reuse_a4", 4)
         .kills(1)
         .schedules(400_000)
         .run(recovered_late)
