@@ -236,3 +236,39 @@ fn who_saw_a_slot_free_does_not_take_it_from_a_process_that_came_meanwhile() {
         search.run(seen_free).assert_clean().assert_reached(&["done", "served", "came"]);
     }
 }
+
+/// A thread ends with the permit while the reaper of who waits looks; another one takes its slot in that moment, and dies.
+fn taken_in_between(world: &World) {
+    let (stage, pools) = Stage::new(world, 6, &[1], 0);
+    let (map, pool, inside) = (stage.map, pools[0], stage.inside);
+    let seat = world.share(std::cell::Cell::new(u32::MAX));
+    let p = world.prepare("process").immortal();
+    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    p.thread("ends", move || {
+        let me = Actor::join(map, "ends").expect("a slot");
+        let _held = me.try_acquire(pool);
+        inside.forget(process::pid());
+        seat.set(me.member());
+    });
+    stage.lasting(p, || {});
+    stage.customer(world, "customer", "served", &pools).immortal();
+    world.process("comer", move || {
+        let alive = |slot| slot == u32::MAX || matches!(map.member(slot).life.probe(), Life::Alive(_));
+        while alive(seat.get()) {
+            pause();
+        }
+        let _me = Actor::join(map, "comer").expect("a slot");
+        reached("came");
+        process::linger();
+    });
+}
+
+#[test]
+fn who_takes_the_slot_of_the_dead_while_the_reaper_looks_and_dies_is_seen() {
+    for search in [
+        Search::depth("between_depth", 2).kills(1).schedules(20_000),
+        Search::priorities("between_pct", 5).kills(1).schedules(200_000),
+    ] {
+        search.run(taken_in_between).assert_clean().assert_reached(&["came", "served"]);
+    }
+}
