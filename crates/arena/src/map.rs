@@ -142,6 +142,7 @@ impl Map {
             let map = Map::attach_under_lock(dir, name, hooks)?;
             // The name may have gone to another file since it was opened.
             if dir.inode_of(name) == Some(map.inode) {
+                map.recover_former_self();
                 return Ok(map);
             }
         }
@@ -455,12 +456,16 @@ impl Map {
             SERVING => Standing::Serving,
             REMOVED => Standing::Removed,
             _ => {
-                let Some(Ok(dir)) = self.dir.as_ref().map(|d| Dir::open(d)) else { return Standing::Removed };
+                let dir = match self.dir.as_ref().map(|d| Dir::open(d)) {
+                    Some(Ok(dir)) => dir,
+                    Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => return Standing::Undecided,
+                    _ => return Standing::Removed,
+                };
                 let _lock = match dir.lock_within(UNDECIDED) {
                     Ok(Some(lock)) => lock,
                     // A remover that is stopped.
                     Ok(None) => return Standing::Undecided,
-                    Err(_) => return Standing::Removed,
+                    Err(_) => return Standing::Undecided,
                 };
                 // AcqRel: under the lock no remover is at work: this one died undecided.
                 let _ = state.compare_exchange(REMOVING, SERVING, Ordering::AcqRel, Ordering::Acquire);

@@ -249,6 +249,12 @@ impl Map {
         }
     }
 
+    /// Whether slot `i` can ever have a member: its locks are locks.
+    pub fn is_seat(&self, i: u32) -> bool {
+        let m = self.member(i);
+        m.life.is_whole() && m.twin.is_whole()
+    }
+
     /// Whether slot `i` is a process member whose word nobody holds any more while its process still seems to be there.
     pub fn unconfirmed(&self, i: u32) -> bool {
         !matches!(self.member(i).life.probe(), Life::Alive(_)) && self.is_of_a_process_there(i)
@@ -302,6 +308,18 @@ impl Map {
             return true;
         }
         self.inode() != 0 && !process::maps_inode(pid, self.inode())
+    }
+
+    /// Recovers what the program owned that this process was before it called exec: others take it for one that is still
+    /// there, since it maps the arena.
+    pub(crate) fn recover_former_self(&'static self) {
+        for i in 0..self.members_used() {
+            // Relaxed: a wrong number is asked more closely.
+            let is_it = self.member(i).pid.load(Ordering::Relaxed) == process::pid();
+            if is_it && let Some(generation) = self.dead(i) {
+                self.sweep(i, generation);
+            }
+        }
     }
 
     /// Recovers every dead member. Answers how many it found.

@@ -276,6 +276,12 @@ impl Map {
             && o.hash.load(Ordering::Relaxed) as u32 == (entry >> 32) as u32 // Relaxed: as above.
     }
 
+    /// Whether the object is in service still, in its slot.
+    pub fn is_there(&self, place: Place) -> bool {
+        // Acquire: the object as its maker left it. Under admin it stays so.
+        self.object(place.index).head.load(Ordering::Acquire) == place.head.0
+    }
+
     /// Takes an object out of service. The caller holds `admin`.
     pub fn unmake(&'static self, _admin: &Admin, place: Place) {
         let o = self.object(place.index);

@@ -129,7 +129,8 @@ type Death = (u64, u32, u32);
 fn take_seats(w: &'static Watch, seated: &mut Vec<&'static Map>) {
     for map in w.maps() {
         let there = map.scope() == Scope::Private || seated.iter().any(|m| std::ptr::eq(*m, map));
-        if !there && map.join(Seat::Reaper, "chappe-reaper").is_ok() {
+        // Of one that is being removed, or was, none: to join it would be to wait for its remover.
+        if !there && map.mark() == Standing::Serving && map.join(Seat::Reaper, "chappe-reaper").is_ok() {
             seated.push(map);
         }
     }
@@ -179,7 +180,8 @@ fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>) 
             }
             unsure |= map.unconfirmed(i);
             // Died since we looked: a word that was marked, or free, wakes nobody. Whoever has claimed it since then may die too.
-            again |= !watched[0] && map.dead(i).is_some();
+            // (A slot that has been written over is nobody's for ever.)
+            again |= !watched[0] && map.is_seat(i) && map.dead(i).is_some();
             again |= map.notice_exec(i);
         }
     }

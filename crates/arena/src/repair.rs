@@ -84,18 +84,15 @@ impl Map {
         (generation != 0 && m.swept.load(Ordering::Acquire) != generation).then_some(generation)
     }
 
-    /// Whether slot `i` can ever have a member: its locks are locks.
-    pub fn is_seat(&self, i: u32) -> bool {
-        let m = self.member(i);
-        m.life.is_whole() && m.twin.is_whole()
-    }
-
     /// I2: if the occupant of slot `i` is not there any more, although its life word has no mark: marks it, and says who it was.
     pub fn mark_lost(&self, i: u32) -> Option<Who> {
         let m = self.member(i);
-        // Acquire: as in `dead`.
-        let tid = m.ident.load(Ordering::Acquire) as u32;
-        let is_it = || m.life.probe() == Life::Alive(tid) && self.occupant(i).is_some() && self.dead(i).is_none();
+        // Acquire, both: as in `dead`.
+        let ident = m.ident.load(Ordering::Acquire);
+        let same = || m.ident.load(Ordering::Acquire) == ident;
+        let tid = ident as u32;
+        let is_it =
+            || m.life.probe() == Life::Alive(tid) && self.occupant(i).is_some() && self.dead(i).is_none() && same();
         // Relaxed: published by ident.
         let here = process::namespace() != 0 && m.namespace.load(Ordering::Relaxed) == process::namespace();
         if tid == 0 || !here || !is_it() || process::is_thread(tid) || !is_it() {

@@ -238,6 +238,22 @@ fn what_was_removed_and_is_still_in_use_is_said_to_be() {
 }
 
 #[test]
+fn member_slots_that_are_written_over_are_one_finding() {
+    let _house = House::new("doctor-slots");
+    let pool = Pool::create_in(arena(), "p", 1).unwrap();
+    let (g, size) = (map().geometry(), size_of::<chappe_arena::layout::Member>());
+    for slot in 3..g.members as usize {
+        (0..size / 8).for_each(|at| write(g.members_at() + slot * size + at * 8, 0x5555_5555_5555_5555));
+    }
+    let all = found("damaged");
+    assert_eq!(all.len(), 1, "{all:?}");
+    let (lost, left) = (g.members - 3, "the arena goes on with the other 3");
+    assert!(all[0].what.contains(&format!("{lost} of {} member slots, 3 the first of them", g.members)), "{all:?}");
+    assert!(all[0].advice.as_ref().is_some_and(|a| a.contains(left)), "{all:?}");
+    drop(pool.try_acquire().unwrap());
+}
+
+#[test]
 fn an_object_whose_words_make_no_sense_is_listed_as_such() {
     let _house = House::new("doctor-damaged");
     arena();

@@ -29,6 +29,18 @@ fn actor() {
             listen();
             drop(permit);
         }
+        "own-exec" => {
+            std::mem::forget(std::thread::scope(|s| s.spawn(|| pool.acquire_owned().unwrap()).join().unwrap()));
+            say("held");
+            listen();
+            let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+            again.args(["--exact", "actor", "--nocapture", "--test-threads=1"]).env(ROLE, format!("stay {names}"));
+            panic!("exec: {}", std::os::unix::process::CommandExt::exec(&mut again));
+        }
+        "stay" => {
+            say("another program");
+            listen();
+        }
         "choose" => {
             say("choosing");
             let (which, permit) = acquire_any(&pools.iter().collect::<Vec<_>>()).unwrap();
@@ -199,6 +211,18 @@ fn an_owned_permit_outlives_its_thread_and_not_its_process() {
     assert!(pool.holders()[0].who.process);
     holder.kill();
     drop(pool.acquire_timeout(LONG).unwrap());
+}
+
+#[test]
+fn a_program_that_was_replaced_by_one_that_has_the_arena_too_gives_back_what_it_owned() {
+    let house = House::new("own-exec");
+    let pool = Pool::create("gpu0", 1).unwrap();
+    let mut owner = house.actor("own-exec gpu0");
+    assert_eq!(owner.hear(), "held");
+    owner.tell("go");
+    assert_eq!(owner.hear(), "another program");
+    drop(pool.try_acquire().unwrap());
+    owner.ended();
 }
 
 #[test]

@@ -103,6 +103,10 @@ impl Condvar {
         seat(handle.map, |_| ())?;
         handle.map.recover_dead();
         let admin = handle.map.admin();
+        if !handle.map.is_there(handle.place) {
+            // Another has removed it meanwhile; its slot may be the next one's.
+            return Ok(());
+        }
         let waiting = queue(handle.map, handle.place.index).len();
         if !force && waiting > 0 {
             let how = format!("{waiting} waiting");

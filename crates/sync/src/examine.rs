@@ -184,17 +184,19 @@ impl Arena {
     /// Objects whose words make no sense: somebody has written over them.
     pub fn damage(&self) -> Vec<Damage> {
         let map = self.map();
-        let seats = (0..map.geometry().members).filter(|i| !map.is_seat(*i)).map(|i| Damage {
-            object: format!("member slot {i}"),
-            what: "its lock is none, and nobody can have it".into(),
-        });
-        let objects = map.objects().into_iter().filter_map(|place| {
+        let damaged = |place| {
             let what = nonsense(map, place)?;
             // Acquire: after all the others. It was removed meanwhile, perhaps.
             let same = map.object(place.index).head.load(Ordering::Acquire) == place.head.0;
             same.then(|| Damage { object: shown(map, place), what })
-        });
-        seats.chain(objects).collect()
+        };
+        map.objects().into_iter().filter_map(damaged).collect()
+    }
+
+    /// Member slots whose lock is none, so that nobody can have them: somebody has written over them.
+    pub fn lost_seats(&self) -> Vec<u32> {
+        let map = self.map();
+        (0..map.geometry().members).filter(|i| !map.is_seat(*i)).collect()
     }
 
     /// Who has the right to change the set of objects at this moment, and keeps others from it: a member, or a thread of which

@@ -304,6 +304,10 @@ impl Mutex<()> {
         let word = seat(handle.map, mine)?;
         handle.map.recover_dead();
         let admin = handle.map.admin();
+        if !handle.map.is_there(handle.place) {
+            // Another has removed it meanwhile; its slot may be the next one's.
+            return Ok(());
+        }
         if !force && !lock::take_idle(handle.map, handle.place, word) {
             let waiting = queue(handle.map, handle.place.index).len();
             let holder = lock::holder(handle.map, handle.object).map(|(member, _)| handle.map.who(member));

@@ -11,7 +11,8 @@
 //!   again after its swap, and gives back. (Races with resize: the number is stored before the surplus is looked for.)
 //! - I4: who takes loads the cell, then looks at the head, then swaps: so what it swaps was free while its pool was
 //!   there. Who removes a pool that must not be in use first takes all its permits, which makes such swaps fail:
-//!   whoever comes meanwhile finds none, waits, and is told. The words go on when the slot is used again. (Removal by
+//!   whoever comes meanwhile finds none, waits, and is told; and looks under `admin` whether it is still there: another may
+//!   have removed it since it was found, and the slot be the next one's. The words go on when the slot is used again. (Removal by
 //!   force may find somebody just taking: it holds a permit of a dead pool, like all its holders.)
 //! - A death while a permit is free or held: nothing or the whole. Killed after giving back, before looking at the
 //!   wait bits: recovery drains.
@@ -262,8 +263,11 @@ pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32
 }
 
 /// Takes every permit of a pool for `me`, if nobody has one and nobody waits; none otherwise. The caller holds `admin`.
-/// They end with the pool, or with `me`.
+/// They end with the pool, or with `me`. Of a pool that is gone by then, and whose slot may be another object's, there is none.
 pub(crate) fn take_all(place: Place, me: &Party) -> bool {
+    if !me.map.is_there(place) {
+        return true;
+    }
     let mut taken = Vec::new();
     let mut all = true;
     for (_, cell) in cells(me.map, place.index) {
@@ -290,7 +294,8 @@ pub(crate) fn force(map: &Map, place: Place, position: u32) -> Option<Word> {
     let cell = cell_at(map, place.index, position)?;
     loop {
         let seen = cell.load();
-        if seen.is_free() {
+        // I4: what was read is this pool's.
+        if seen.is_free() || !map.is_there(place) {
             return None;
         }
         if cell.swap(seen, seen.freed()) {

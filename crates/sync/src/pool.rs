@@ -14,9 +14,8 @@ use crate::patience::{Until, patience};
 use crate::permit::{self, take};
 use crate::seat::{ThreadSeat, at_hand, seat, watched};
 use crate::wait::{Arm, Grant, Parties, Party, queue};
-use chappe_arena::layout::{Head, Kind, MAX_PERMITS, Object};
+use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who, check_name};
-use chappe_plat::atomic::Ordering;
 use chappe_plat::process;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -529,8 +528,8 @@ impl Pool {
         check_permits(permits)?;
         seat(self.map, |_| ())?;
         let admin: Admin = self.map.admin();
-        // Acquire: under admin it can only be ours or dead.
-        if Head(self.map.object(self.place.index).head.load(Ordering::Acquire)) != self.place.head {
+        // Under admin it can only be ours or dead.
+        if !self.map.is_there(self.place) {
             return Err(PoolError::Dead { name: self.name() });
         }
         permit::resize(self.map, &admin, self.place, permits)?;
@@ -543,8 +542,8 @@ impl Pool {
     /// # Errors
     /// `NotHeld`, `Dead`.
     pub fn force_release(&self, index: u32) -> Result<Who, PoolError> {
-        // Acquire: a removed pool's cells are nobody's business.
-        if Head(self.map.object(self.place.index).head.load(Ordering::Acquire)) != self.place.head {
+        // A removed pool's cells are nobody's business.
+        if !self.map.is_there(self.place) {
             return Err(PoolError::Dead { name: self.name() });
         }
         let not_held = || PoolError::NotHeld { name: self.name(), index, permits: self.permits() };

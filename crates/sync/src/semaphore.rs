@@ -192,6 +192,10 @@ impl Semaphore {
         seat(handle.map, |_| ())?;
         handle.map.recover_dead();
         let admin = handle.map.admin();
+        if !handle.map.is_there(handle.place) {
+            // Another has removed it meanwhile; its slot may be the next one's.
+            return Ok(());
+        }
         let waiting = queue(handle.map, handle.place.index);
         if !force && let Some(first) = waiting.first() {
             let who = handle.map.who(*first);

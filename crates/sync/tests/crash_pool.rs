@@ -5,7 +5,7 @@
 mod crash;
 
 use chappe_crashsim::{Search, World, reached};
-use chappe_sync::model::{PoolAt, Refusal};
+use chappe_sync::model::{Actor, PoolAt, Refusal};
 use crash::{Stage, searched, stopped};
 
 /// One takes a permit that is free and gives it back, and another one, too; either may have to wait.
@@ -429,6 +429,40 @@ fn idle(world: &World) {
             reached(if pool.remove_idle(&remover) { "removed" } else { "in use" });
         }
     });
+}
+
+/// Two remove the pool, and one makes another of its name: what is there in the end is nobody's.
+fn removed_twice(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[1], 0);
+    for name in ["one", "two"] {
+        let r = world.prepare(name);
+        let me = stage.member(r, name);
+        stage.lasting(r.immortal(), move || {
+            if let Some(pool) = PoolAt::find(stage.map, "p0") {
+                reached(if pool.remove_idle(&me) { "removed" } else { "in use" });
+            }
+        });
+    }
+    let m = world.prepare("maker").immortal();
+    stage.member(m, "maker");
+    stage.lasting(m, move || _ = PoolAt::make(stage.map, "p0", 1));
+    world.prepare("last").last().run(move || {
+        if let Some(pool) = PoolAt::find(stage.map, "p0") {
+            let me = Actor::join(stage.map, "last").expect("a slot");
+            assert!(me.try_acquire(pool).is_ok(), "a living remover has kept the permit of another pool");
+            reached("made anew");
+        }
+    });
+}
+
+#[test]
+fn who_removes_what_another_has_removed_takes_nothing_of_the_next_one() {
+    for search in [
+        Search::depth("removed_twice", 3).schedules(60_000),
+        Search::priorities("removed_twice_pct", 3).schedules(20_000),
+    ] {
+        search.run(removed_twice).assert_clean().assert_reached(&["removed", "made anew"]);
+    }
 }
 
 #[test]

@@ -262,7 +262,24 @@ fn damage(arena: Arena) -> Vec<Finding> {
              use the arena and remove that: `chappe arena rm {arena_name} --force`"
         ))
     };
-    arena.damage().into_iter().map(one).collect()
+    arena.damage().into_iter().map(one).chain(lost_seats(arena)).collect()
+}
+
+/// Member slots that nobody can have any more: one finding for all of them.
+fn lost_seats(arena: Arena) -> Option<Finding> {
+    let lost = arena.lost_seats();
+    let first = lost.first()?;
+    let (name, all) = (arena.name(), arena.capacity().members);
+    let what = format!(
+        "{} of {all} member slots, {first} the first of them, have a lock that is none, and nobody can have them; somebody has \
+         written over them",
+        lost.len()
+    );
+    Some(Finding::new("damaged", what).advice(format!(
+        "the arena goes on with the other {}; to have them back, end all who use it and remove it: `chappe arena rm {name} \
+         --force`",
+        all as usize - lost.len()
+    )))
 }
 
 fn full(name: &str, c: &Capacity) -> Vec<Finding> {

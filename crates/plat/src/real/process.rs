@@ -29,21 +29,11 @@ pub fn namespace() -> u64 {
 }
 
 /// What a file of /proc has, whose length nobody knows before: in as few calls as can be.
-fn read(path: &str) -> io::Result<Vec<u8>> {
-    let mut file = std::fs::File::open(path)?;
-    let mut all = Vec::with_capacity(8192);
-    file.read_to_end(&mut all)?;
-    Ok(all)
-}
-
-/// The same, if it can be had.
 pub(crate) fn read_all(path: &str) -> Option<Vec<u8>> {
-    read(path).ok()
-}
-
-/// Whether something could not be read for want of descriptors or memory, and so tells nothing.
-fn is_want(e: &io::Error) -> bool {
-    matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+    let mut file = std::fs::File::open(path).ok()?;
+    let mut all = Vec::with_capacity(8192);
+    file.read_to_end(&mut all).ok()?;
+    Some(all)
 }
 
 /// The fields of a process's `stat` from the third on: its state is the first of them.
@@ -65,13 +55,22 @@ fn started(fields: &str) -> Option<u64> {
     fields.split(' ').nth(19)?.parse().ok()
 }
 
-/// Whether the process that started then is not there any more; false where that cannot be seen for want of descriptors or
-/// memory.
+/// Whether the process that started then (0: nobody knows) is not there any more; false where that cannot be seen.
 pub fn has_ended(pid: u32, start_time: u64) -> bool {
-    match read(&format!("/proc/{pid}/stat")) {
-        Ok(stat) => fields(&stat).and_then(|f| started(&f)) != Some(start_time),
-        Err(e) => !is_want(&e),
+    match self::start_time(pid) {
+        Some(now) => start_time != 0 && now != start_time,
+        // No such process; or /proc keeps it from us, or there is no /proc, or it cannot be read for want of descriptors.
+        None => {
+            // SAFETY: signal 0 is none: the call only looks.
+            let r = unsafe { libc::kill(pid as libc::pid_t, 0) };
+            r != 0 && is_none_such(&io::Error::last_os_error())
+        }
     }
+}
+
+/// Whether a call refused because the number is no process's.
+fn is_none_such(e: &io::Error) -> bool {
+    e.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// What a process does, as ps says it in a letter: `T` is stopped, `Z` has ended and was not waited for.
@@ -83,7 +82,7 @@ pub fn state(pid: u32) -> Option<char> {
 pub fn is_thread(tid: u32) -> bool {
     // SAFETY: signal 0 is none: the call only looks.
     let r = unsafe { libc::syscall(libc::SYS_tkill, tid as libc::pid_t, 0) };
-    r == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+    r == 0 || !is_none_such(&io::Error::last_os_error())
 }
 
 /// The short name of a process, as ps shows it.
@@ -92,13 +91,13 @@ pub fn name(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&raw).trim_end().to_owned())
 }
 
-/// Whether the process maps a file with this inode: false once it has called exec, or its memory is gone; true where that
-/// cannot be seen for want of descriptors or memory.
+/// Whether the process maps a file with this inode: false once it has called exec; true where that cannot be seen: another
+/// user's process, one whose first thread has ended before the others (its list is empty), want of descriptors.
 pub fn maps_inode(pid: u32, inode: u64) -> bool {
-    let maps = match read(&format!("/proc/{pid}/maps")) {
-        Ok(maps) => maps,
-        Err(e) => return is_want(&e),
-    };
+    let maps = read_all(&format!("/proc/{pid}/maps")).unwrap_or_default();
+    if maps.is_empty() {
+        return true;
+    }
     let text = String::from_utf8_lossy(&maps);
     text.lines().any(|l| l.split_ascii_whitespace().nth(4).is_some_and(|i| i.parse() == Ok(inode)))
 }
@@ -204,5 +203,24 @@ fn incarnation_slow() -> u64 {
     match unsafe { (*page).compare_exchange(0, mine, Ordering::AcqRel, Ordering::Acquire) } {
         Ok(_) => mine,
         Err(theirs) => theirs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_of_a_process_does_not_end_it() {
+        let here = start_time(pid()).expect("/proc");
+        assert!(!has_ended(pid(), here) && has_ended(pid(), here + 1) && !has_ended(pid(), 0));
+        let mut child = std::process::Command::new("true").spawn().expect("`true` can be run");
+        let (number, begun) = (child.id(), start_time(child.id()).expect("it is not waited for yet"));
+        let over = watch_exit(number).expect("it is not waited for yet");
+        assert!(poll_readable(&[&over], -1)[0]);
+        assert!(!has_ended(number, begun) && maps_inode(number, 1), "one that nobody has waited for has no list");
+        child.wait().expect("it has ended");
+        assert!(has_ended(number, begun) && has_ended(number, 0));
+        assert!(!maps_inode(pid(), u64::MAX));
     }
 }
