@@ -3,6 +3,7 @@
 //! `Pool` and its guards keep seats in thread-local storage and drop what they hold; a virtual process has
 //! neither, because a kill runs no destructor. Everything below the seats is the same source.
 
+mod begun;
 mod condvars;
 #[cfg(feature = "sim")]
 mod named;

@@ -2,52 +2,32 @@
 
 mod crash;
 
-use chappe_crashsim::{Fate, Search, World, process, reached};
+use chappe_crashsim::{Search, World, process, reached};
 use chappe_plat::{clock, step};
 use chappe_sync::model::{self, Actor, MutexAt, SemaphoreAt};
 use crash::Stage;
 use std::cell::Cell;
 
-/// One is granted a unit and dies; a recoverer is late; another one has the member's slot by then, waits for the same
+/// One was granted a unit and is dead; a recoverer is late; another one has the member's slot by then, waits for the same
 /// semaphore, and is granted a unit of its own.
 fn recovered_late(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
     world.name_with(&stage.map.object(s.place.index).slot.word, "word of s", model::units_in_words);
-    let map = stage.map;
-    let (over, taken) = (world.share(Cell::new(false)), world.share(Cell::new(0u32)));
-    let mortal = world.prepare("mortal");
-    let me = stage.member(mortal, "mortal");
-    mortal.run(move || {
-        let _ = me.down(s, None);
-        over.set(true);
-        process::linger();
-    });
-    let gone = move || mortal.fate() != Fate::Alive || over.get();
-    let wait = move || {
-        while !gone() {
-            chappe_plat::atomic::pause();
-        }
-    };
-    let upper = world.prepare("upper").immortal();
-    stage.member(upper, "upper");
-    stage.lasting(upper, move || {
-        assert!(s.up(1));
-        wait();
-        map.recover_dead();
+    let (map, taken) = (stage.map, world.share(Cell::new(0u32)));
+    let dead = world.prepare("dead");
+    let dead_one = stage.member(dead, "dead");
+    dead.before(|| {
+        dead_one.get_in_line(s);
         assert!(s.up(1));
     });
+    dead.run(|| ());
     let recoverer = world.prepare("recoverer").immortal();
     stage.member(recoverer, "recoverer");
-    stage.lasting(recoverer, move || {
-        wait();
-        map.recover_dead();
-    });
+    stage.lasting(recoverer, move || _ = map.recover_dead());
     world.prepare("next").immortal().run(move || {
-        wait();
-        map.recover_dead();
         let next = Actor::join(map, "next").expect("a slot");
-        if next.member() == me.member() {
+        if next.member() == dead_one.member() {
             reached("the same slot");
         }
         // What the dead one left, if anything, and one more.
@@ -58,6 +38,9 @@ fn recovered_late(world: &World) {
         }
         process::linger();
     });
+    let upper = world.prepare("upper").immortal();
+    stage.member(upper, "upper");
+    stage.lasting(upper, move || assert!(s.up(1)));
     world.invariant(move || {
         assert!(s.units() + taken.get() <= 2, "{} units and {} taken of two", s.units(), taken.get());
     });
@@ -66,9 +49,8 @@ fn recovered_late(world: &World) {
 
 #[test]
 fn a_late_recoverer_takes_nothing_of_the_next_occupant() {
-    Search::priorities("reuse_a4", 4)
-        .kills(1)
-        .schedules(400_000)
+    Search::depth("recovered_late", 2)
+        .schedules(100_000)
         .run(recovered_late)
         .assert_clean()
         .assert_reached(&["the same slot"]);
