@@ -62,6 +62,8 @@ pub struct Board {
     pub told: AtomicU64,
     /// Not 0: somebody that came while the victim was stopped had to wait for it.
     pub held: AtomicU64,
+    /// The threads that have begun, the victim's and the recoverer's: 0 for none yet.
+    threads: [AtomicU32; 2],
     /// When all had got on, or all was found to be there.
     pub settled: AtomicU64,
     /// The play's own.
@@ -138,6 +140,11 @@ impl Stage {
         }
     }
 
+    /// Which thread has begun the operation in this role: 0 for none yet.
+    pub fn thread_of(&self, role: Role) -> &'static AtomicU32 {
+        &self.board.threads[role as usize]
+    }
+
     /// The system's clock, which all processes share, in nanoseconds.
     pub fn clock() -> u64 {
         // SAFETY: a zeroed timespec is valid, and a valid place for the clock.
@@ -187,6 +194,7 @@ impl Stage {
         for note in &b.notes {
             note.fault.store(0, SeqCst);
         }
+        b.threads.iter().for_each(|t| t.store(0, SeqCst));
         for word in [&b.cue, &b.answer, &b.backstops, &b.told, &b.held, &b.settled].into_iter().chain(&b.words) {
             word.store(0, SeqCst);
         }
@@ -198,6 +206,8 @@ impl Stage {
     #[inline(always)]
     pub fn begin(&self) {
         let phase = self.phase_of(self.role);
+        // SAFETY: takes nothing, cannot fail.
+        self.thread_of(self.role).store(unsafe { libc::gettid() } as u32, SeqCst);
         phase.store(INSIDE, SeqCst);
         if !step::offer() {
             phase.store(REFUSED, SeqCst);

@@ -67,7 +67,8 @@ impl<'a> Lead<'a> {
     /// See [`Refusal`].
     pub fn take(stage: &'a Stage, role: Role, pid: libc::pid_t) -> Result<Lead<'a>, Refusal> {
         let phase = stage.phase_of(role);
-        let process = Victim::take(pid, stage.limit * 2, || phase.load(SeqCst) == board::REFUSED)?;
+        let thread = || stage.thread_of(role).load(SeqCst) as libc::pid_t;
+        let process = Victim::take(pid, thread, stage.limit * 2, || phase.load(SeqCst) == board::REFUSED)?;
         Ok(Lead { stage, role, process, told: false, path: Vec::new(), sleeps: 0, reached: false, verdict: Ok(()) })
     }
 

@@ -52,9 +52,10 @@ pub enum Refusal {
     Never,
 }
 
-/// A traced process, which is killed and reaped when dropped.
+/// A process of which one thread is traced. It is killed and reaped when dropped.
 pub struct Victim {
     pid: libc::pid_t,
+    tid: libc::pid_t,
     /// Signal to deliver with the next move.
     signal: i32,
     gone: bool,
@@ -83,14 +84,22 @@ pub fn here() {
 }
 
 impl Victim {
-    /// Takes the child `pid` once it has offered itself; gives up after `limit`, or when `hopeless`.
+    /// Takes the child `pid` once a thread of it, which `thread` knows (0: not yet), has offered itself; gives up after
+    /// `limit`, or when `hopeless`.
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub fn take(pid: libc::pid_t, limit: Duration, hopeless: impl Fn() -> bool) -> Result<Victim, Refusal> {
-        let mut victim = Victim { pid, signal: 0, gone: false };
+    pub fn take(
+        pid: libc::pid_t,
+        thread: impl Fn() -> libc::pid_t,
+        limit: Duration,
+        hopeless: impl Fn() -> bool,
+    ) -> Result<Victim, Refusal> {
+        let mut victim = Victim { pid, tid: pid, signal: 0, gone: false };
         let mut came = None;
         crate::board::within(limit, || {
+            let tid = thread();
+            victim.tid = if tid == 0 { pid } else { tid };
             came = victim.poll();
             came.is_some() || hopeless()
         });
@@ -105,8 +114,8 @@ impl Victim {
                 return Err(Refusal::Never);
             }
         }
-        // SAFETY: `pid` is our stopped tracee; the option has no pointer.
-        unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, libc::PTRACE_O_EXITKILL) };
+        // SAFETY: `tid` is our stopped tracee; the option has no pointer.
+        unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, victim.tid, 0, libc::PTRACE_O_EXITKILL) };
         Ok(victim)
     }
 
@@ -118,8 +127,8 @@ impl Victim {
     /// The address of the next instruction.
     pub fn at(&self) -> u64 {
         let offset = std::mem::offset_of!(libc::user_regs_struct, rip);
-        // SAFETY: `pid` is our stopped tracee, and the offset is that of a register in its user area.
-        unsafe { libc::ptrace(libc::PTRACE_PEEKUSER, self.pid, offset, 0) as u64 }
+        // SAFETY: `tid` is our stopped tracee, and the offset is that of a register in its user area.
+        unsafe { libc::ptrace(libc::PTRACE_PEEKUSER, self.tid, offset, 0) as u64 }
     }
 
     /// Runs one instruction; `kind` is that of the instruction at [`Victim::at`].
@@ -174,8 +183,8 @@ impl Victim {
     fn watch(&self, address: u64) -> bool {
         let registers = std::mem::offset_of!(libc::user, u_debugreg);
         let set = |number: usize, value: u64| {
-            // SAFETY: `pid` is our stopped tracee, the offset that of a debug register in its user area.
-            unsafe { libc::ptrace(libc::PTRACE_POKEUSER, self.pid, registers + number * 8, value) == 0 }
+            // SAFETY: `tid` is our stopped tracee, the offset that of a debug register in its user area.
+            unsafe { libc::ptrace(libc::PTRACE_POKEUSER, self.tid, registers + number * 8, value) == 0 }
         };
         // Register 7 switches register 0 on (bit 0), for execution (bits 16 to 19 zero). Off first: an address is
         // taken only then.
@@ -185,8 +194,8 @@ impl Victim {
     /// False if it is not there to be resumed: killed by somebody else while it was stopped.
     fn resume(&mut self, how: libc::c_uint) -> bool {
         let signal = std::mem::take(&mut self.signal);
-        // SAFETY: `pid` is our stopped tracee; no pointers.
-        unsafe { libc::ptrace(how, self.pid, 0, signal) == 0 }
+        // SAFETY: `tid` is our stopped tracee; no pointers.
+        unsafe { libc::ptrace(how, self.tid, 0, signal) == 0 }
     }
 
     /// Waits for a move that was [`Move::Asleep`]; the same again if it still sleeps.
@@ -201,7 +210,7 @@ impl Victim {
                 std::thread::yield_now();
                 continue;
             }
-            let sleeps = state(self.pid) == Some(b'S');
+            let sleeps = state(self.tid) == Some(b'S');
             if sleeps && sleepy {
                 return self.poll().map_or(Move::Asleep, |status| self.came(status));
             }
@@ -213,14 +222,14 @@ impl Victim {
     fn poll(&self) -> Option<i32> {
         let mut status = 0;
         // SAFETY: `status` is a valid place for the duration of the call.
-        let got = unsafe { libc::waitpid(self.pid, &mut status, libc::WNOHANG | libc::__WALL) };
-        (got == self.pid).then_some(status)
+        let got = unsafe { libc::waitpid(self.tid, &mut status, libc::WNOHANG | libc::__WALL) };
+        (got == self.tid).then_some(status)
     }
 
     fn wait(&mut self) -> Move {
         let mut status = 0;
         // SAFETY: `status` is a valid place for the duration of the call.
-        while unsafe { libc::waitpid(self.pid, &mut status, libc::__WALL) } != self.pid {}
+        while unsafe { libc::waitpid(self.tid, &mut status, libc::__WALL) } != self.tid {}
         self.came(status)
     }
 
@@ -239,7 +248,7 @@ impl Victim {
     /// Kills the process where it is, and returns once the kernel has taken it down.
     pub fn kill(&mut self) {
         if !self.gone {
-            end(self.pid);
+            end(self.pid, self.tid);
             self.gone = true;
         }
     }
@@ -251,15 +260,22 @@ impl Drop for Victim {
     }
 }
 
-/// Kills a child of ours and reaps it.
-pub fn end(pid: libc::pid_t) {
+/// Kills a child of ours and reaps it; first its thread that is traced, without which its end is not heard of.
+pub fn end(pid: libc::pid_t, traced: libc::pid_t) {
     // SAFETY: `pid` is a child that we have not reaped, so the number is still its own.
     unsafe { libc::kill(pid, libc::SIGKILL) };
+    if traced != pid {
+        reap(traced);
+    }
+    reap(pid);
+}
+
+fn reap(id: libc::pid_t) {
     let mut status = 0;
     loop {
         // SAFETY: `status` is a valid place for the duration of the call.
-        let got = unsafe { libc::waitpid(pid, &mut status, libc::__WALL) };
-        if got == -1 || (got == pid && !libc::WIFSTOPPED(status)) {
+        let got = unsafe { libc::waitpid(id, &mut status, libc::__WALL) };
+        if got == -1 || (got == id && !libc::WIFSTOPPED(status)) {
             return;
         }
     }

@@ -213,7 +213,7 @@ impl Child {
     /// Kills it if it lives, and reaps it.
     pub fn kill(&mut self) {
         if self.ended().is_none() {
-            step::end(self.pid);
+            step::end(self.pid, self.pid);
             self.status = Some(libc::SIGKILL);
         }
     }

@@ -2,15 +2,18 @@
 //!
 //! Fork is led through instruction by instruction. Exec cannot be: the kernel does it in one. Here the process calls it
 //! many times, from its first thread and from another, and in one play is killed meanwhile after a random time.
+//!
+//! And a second thread that has something in two arenas and comes to a third, where it claims the words by which its exec would be
+//! seen once more, in all of them.
 
 use std::ffi::CString;
 use std::mem::forget;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::Scene::{Alone, Stopped, Waiters};
-use super::world::{CHILD, VICTIM, World, fault};
-use super::{Operation, Scene};
+use super::Scene::{Alone, Met, Stopped, Waiters};
+use super::world::{CHILD, VICTIM, World, fault, fine};
+use super::{Operation, Reason, Scene};
 use crate::board::{Fault, NOTES, Verdict, within};
 use crate::step;
 use crate::trial::{KILLED, OVER};
@@ -23,6 +26,7 @@ pub fn all() -> Vec<Box<dyn Operation>> {
         Box::new(Exec { thread: true, killed: false }),
         Box::new(Exec { thread: true, killed: true }),
         Box::new(ThreadEnd),
+        Box::new(JoinsAnother),
     ]
 }
 
@@ -213,5 +217,45 @@ impl Operation for ThreadEnd {
     fn check(&self, w: &mut World) -> Verdict {
         w.in_order(&["p"])?;
         alive(w, true)
+    }
+}
+
+struct JoinsAnother;
+
+impl Operation for JoinsAnother {
+    fn name(&self) -> &'static str {
+        "2nd thread, 3rd arena"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("c/p", 1)?;
+        w.make("b/p", 1)?;
+        w.make("p", 1).map(|_| ())
+    }
+    fn perform(&self, w: &World) {
+        elsewhere(w, |w| {
+            forget(w.open("b/p").and_then(|b| fine("taking it", b.acquire())));
+            forget(held(w));
+            let pool = w.open("c/p").expect("the keeper has made it");
+            w.stage().begin();
+            let permit = pool.acquire();
+            w.stage().end(permit.is_ok());
+            forget(permit);
+        });
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        for arena in ["b", "c"] {
+            w.audit(&format!("{arena}/p"), 1)?;
+            w.full_house(arena, &["p"])?;
+        }
+        w.in_order(&["p"])
     }
 }
