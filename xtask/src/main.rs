@@ -100,13 +100,11 @@ fn injector(command: &str, rest: &[&str]) -> Result<()> {
     Cargo::new("run").args(["--release", "-p", "chappe-injector", "--", command]).args(rest).run()
 }
 
-/// What is only measured is built apart from what ships, into a directory of its own.
+/// What is only measured is a program of its own.
 fn robustness(rest: &[&str]) -> Result<()> {
-    let directory = target().join("fragile");
-    let into = directory.display().to_string();
-    let only = ["--release", "-p", "chappe-bench", "-p", "chappe-sync", "--bin", "chappe-bench"];
-    Cargo::new("build").args(only).args(["--features", "chappe-sync/fragile", "--target-dir", &into]).run()?;
-    let fragile = directory.join("release/chappe-bench").display().to_string();
+    let only = ["--release", "-p", "chappe-bench", "--features", "fragile", "--bin", "chappe-bench-fragile"];
+    Cargo::new("build").args(only).run()?;
+    let fragile = target().join("release/chappe-bench-fragile").display().to_string();
     let call = Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", "robustness", "--fragile", &fragile]);
     call.args(rest).run()
 }

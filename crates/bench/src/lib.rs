@@ -16,6 +16,7 @@
 //! | what ships beside the same code with what deaths need left out | [`robustness`] |
 
 pub mod choice;
+pub mod command;
 pub mod contend;
 pub mod death;
 pub mod footprint;

@@ -1,8 +1,8 @@
 //! `bench robustness`: what it costs, in the commonest case, that processes may die: uncontended pairs by one thread, of
 //! what ships and of *the same code* with what exists only for deaths left out.
 //!
-//! The second is another program, from the same sources with the feature `fragile` of chappe-sync, and below it, which
-//! nothing else has (`ROBUST` in the sources). `cargo xtask bench robustness` builds it into a directory of its own.
+//! The second is another program, `chappe-bench-fragile`, from the same sources with the feature `fragile` of chappe-sync, and
+//! below it, which nothing else has (`ROBUST` in the sources). `cargo xtask bench robustness` builds it.
 //!
 //! | left out | in | instead |
 //! |---|---|---|

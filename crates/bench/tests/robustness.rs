@@ -9,18 +9,16 @@ use std::process::{Command, Output};
 
 const BENCH: &str = env!("CARGO_BIN_EXE_chappe-bench");
 
-/// The same sources with the feature `fragile`, built as this test was, apart.
+/// The same sources with the feature `fragile`, built as this test was.
 fn fragile() -> String {
-    let (profile, release): (_, &[&str]) =
-        if cfg!(debug_assertions) { ("debug", &[]) } else { ("release", &["--release"]) };
-    let target = Path::new(BENCH).parent().and_then(Path::parent).expect("a program lies in its profile's directory");
-    let directory = target.join("fragile");
+    let release: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
+    let directory = Path::new(BENCH).parent().expect("a program lies in its profile's directory");
+    let target = directory.parent().expect("and that in another").display().to_string();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "-p", "chappe-bench", "-p", "chappe-sync", "--bin", "chappe-bench"]).args(release);
-    cargo.args(["--features", "chappe-sync/fragile", "--target-dir"]).arg(&directory);
-    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+    cargo.args(["build", "--quiet", "-p", "chappe-bench", "--features", "fragile", "--bin", "chappe-bench-fragile"]);
+    cargo.args(release).args(["--target-dir", &target]).current_dir(env!("CARGO_MANIFEST_DIR"));
     assert!(cargo.status().expect("cargo starts").success(), "the fragile build does not build");
-    directory.join(profile).join("chappe-bench").display().to_string()
+    directory.join("chappe-bench-fragile").display().to_string()
 }
 
 fn counts(fragile: &str) -> Output {

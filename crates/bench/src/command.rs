@@ -1,0 +1,86 @@
+//! `chappe-bench pool`: all tables about pools, and the aims beside what was reached. `chappe-bench sync`: all about
+//! semaphores, mutexes, choice over them, and Plan 9's. `chappe-bench tube`: all about channels. `chappe-bench robustness`: what
+//! ships beside what was built without what deaths need: `--fragile` names that program.
+//!
+//! Each about two minutes on two processors. `--quick` makes a fifth of the rounds; `--counts` of the last one none at all.
+
+use crate::house::House;
+use crate::robustness::{self as cost, worker};
+use crate::table::Aim;
+use crate::{choice, death, footprint, handoff, machine, pair, sync, tube};
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: chappe-bench pool|sync|tube [--quick]\n       \
+                     chappe-bench robustness --fragile PROGRAM [--quick | --counts] [--json]";
+
+/// `cargo xtask bench robustness` builds the other program, and names it.
+fn robustness(args: &[&str]) -> ExitCode {
+    let (mut fragile, mut rounds, mut json) = (None, 60, false);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--fragile" => fragile = args.next().map(Path::new),
+            "--quick" => rounds = 15,
+            "--counts" => rounds = 0,
+            "--json" => json = true,
+            _ => fragile = None,
+        }
+    }
+    let Some(fragile) = fragile else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    if !json {
+        println!("{}", machine::facts());
+    }
+    match cost::measure(cost::Plan { fragile, rounds, json }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// All of the program, and of the one that is built without what deaths need.
+pub fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let (what, rounds) = match args[..] {
+        [worker::WORD] => {
+            worker::serve();
+            return ExitCode::SUCCESS;
+        }
+        ["robustness", ref rest @ ..] => return robustness(rest),
+        [what @ ("pool" | "sync" | "tube")] => (what, 25),
+        [what @ ("pool" | "sync" | "tube"), "--quick"] => (what, 5),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    // Programs that need locks have threads; with none, the C library leaves out half of its work.
+    std::thread::spawn(|| {
+        loop {
+            std::thread::park()
+        }
+    });
+    let house = House::new("bench");
+    println!("{}", machine::facts());
+    let mut aims = Vec::new();
+    if what == "sync" {
+        aims.extend(sync::measure(&house, rounds));
+    } else if what == "tube" {
+        aims.extend(tube::measure(&house, rounds));
+    } else {
+        aims.extend(pair::measure(&house, rounds));
+        aims.extend(handoff::measure(&house, rounds));
+        aims.extend(choice::measure(&house, rounds));
+        aims.extend(death::measure(&house, rounds * 12));
+        aims.extend(footprint::measure());
+    }
+    println!("{}", machine::load());
+    println!("\n{}", Aim::report(&aims));
+    ExitCode::SUCCESS
+}
