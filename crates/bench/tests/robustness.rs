@@ -4,6 +4,7 @@
 use chappe_bench::house::House;
 use chappe_bench::robustness::WITHOUT;
 use chappe_bench::robustness::pairs::{OURS, make};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -11,12 +12,13 @@ const BENCH: &str = env!("CARGO_BIN_EXE_chappe-bench");
 
 /// The same sources with the feature `fragile`, built as this test was.
 fn fragile() -> String {
-    let release: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
     let directory = Path::new(BENCH).parent().expect("a program lies in its profile's directory");
+    let profile = directory.file_name().and_then(OsStr::to_str).expect("whose name is the profile's");
+    let profile = if profile == "debug" { "dev" } else { profile };
     let target = directory.parent().expect("and that in another").display().to_string();
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "-p", "chappe-bench", "--features", "fragile", "--bin", "chappe-bench-fragile"]);
-    cargo.args(release).args(["--target-dir", &target]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    cargo.args(["--profile", profile, "--target-dir", &target]).current_dir(env!("CARGO_MANIFEST_DIR"));
     assert!(cargo.status().expect("cargo starts").success(), "the fragile build does not build");
     directory.join("chappe-bench-fragile").display().to_string()
 }

@@ -51,6 +51,13 @@ enum How {
     Sweep { orders: u32 },
 }
 
+impl How {
+    /// Whether it goes by dice, and never comes to an end of itself.
+    fn is_random(self) -> bool {
+        matches!(self, How::Priorities { .. } | How::Uniform)
+    }
+}
+
 /// A search to be made.
 ///
 /// ```
@@ -193,8 +200,8 @@ impl Search {
     /// Searches the world that `world` builds.
     ///
     /// `CRASHSIM_REPLAY` replays the schedule of a token instead, and tells it, if it is of this search;
-    /// `CRASHSIM_SCHEDULES` is another limit of schedules; `CRASHSIM_SECONDS` one of time in its place; `CRASHSIM_SHARE` another share of sweeps; `CRASHSIM_SEED` other
-    /// dice; `CRASHSIM_WORKERS` how many threads search; `CRASHSIM_STORY=short` leaves steps that changed nothing out of
+    /// `CRASHSIM_SCHEDULES` is another limit of schedules; `CRASHSIM_SECONDS` one of time in its place; `CRASHSIM_PERCENT` a part of
+    /// the schedules of what is left to dice; `CRASHSIM_SHARE` another share of sweeps; `CRASHSIM_SEED` other dice; `CRASHSIM_WORKERS` how many threads search; `CRASHSIM_STORY=short` leaves steps that changed nothing out of
     /// stories; into the directory `CRASHSIM_COVERAGE` each search writes which places of the source it came to.
     ///
     /// # Panics
@@ -205,6 +212,9 @@ impl Search {
             let text = std::env::var(name).ok()?;
             Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
         };
+        if let Some(n) = number("CRASHSIM_PERCENT").filter(|_| search.how.is_random()) {
+            search.schedules = (search.schedules * n / 100).max(1);
+        }
         if let Some(n) = number("CRASHSIM_SCHEDULES") {
             search.schedules = n.max(1);
         }
