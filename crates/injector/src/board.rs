@@ -81,6 +81,27 @@ struct Note {
 // SAFETY: atomics but for the notes' texts; each has one writer, and is read after that writer's process has ended.
 unsafe impl Sync for Board {}
 
+/// Memory that all who are forked from here on share: zeroed, and mapped for good.
+///
+/// # Safety
+/// Zeros are a valid `T`, and those who share it write to it through atomics only, or in turns.
+pub unsafe fn shared<T: Sync>() -> &'static T {
+    // SAFETY: an anonymous mapping at an address of the kernel's choice disturbs nobody.
+    let page = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size_of::<T>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    assert_ne!(page, libc::MAP_FAILED, "no memory for the board: {}", std::io::Error::last_os_error());
+    // SAFETY: large enough, page-aligned, and never unmapped; zeros are valid, as the caller says.
+    unsafe { &*page.cast::<T>() }
+}
+
 /// What the survivors can find wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -124,7 +145,14 @@ impl Stage {
     /// The board of this process, which directs one trial at a time.
     pub fn new(limit: Duration) -> Stage {
         static BOARD: OnceLock<&'static Board> = OnceLock::new();
-        Stage { board: BOARD.get_or_init(Stage::map), role: Role::Victim, limit }
+        Stage {
+            board: BOARD.get_or_init(|| {
+                // SAFETY: all fields but the notes' texts are atomics, and a text has one writer and a reader that comes after it.
+                unsafe { shared::<Board>() }
+            }),
+            role: Role::Victim,
+            limit,
+        }
     }
 
     /// The same for one in this role.
@@ -154,25 +182,6 @@ impl Stage {
             now
         };
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-    }
-
-    /// Maps a board. It stays mapped.
-    fn map() -> &'static Board {
-        // SAFETY: an anonymous mapping at an address of the kernel's choice disturbs nobody.
-        let page = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<Board>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(page, libc::MAP_FAILED, "no memory for the board: {}", std::io::Error::last_os_error());
-        // SAFETY: the mapping is large enough, page-aligned, zeroed (valid for every field) and never unmapped; all
-        // fields but the notes' texts are atomics, and a text has one writer and a reader that comes after it.
-        unsafe { &*page.cast::<Board>() }
     }
 
     /// The shared page.

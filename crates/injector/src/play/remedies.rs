@@ -12,7 +12,12 @@ use crate::board::Verdict;
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Operation>> {
-    vec![Box::new(Doctor), Box::new(PutRight), Box::new(Settle), Box::new(Force)]
+    vec![
+        Box::new(Doctor { puts_right: false }),
+        Box::new(Doctor { puts_right: true }),
+        Box::new(Settle),
+        Box::new(Force),
+    ]
 }
 
 fn held_by_another(w: &World, then: impl FnOnce(&'static Pool)) -> Verdict {
@@ -21,37 +26,14 @@ fn held_by_another(w: &World, then: impl FnOnce(&'static Pool)) -> Verdict {
 }
 
 /// A holder has died. One arena: for what is around them, doctor looks at every process of the machine, and changes nothing.
-struct Doctor;
+struct Doctor {
+    /// Only the part that a thread of its own does: it frees what nobody accounts for, under the arena's lock.
+    puts_right: bool,
+}
 
 impl Operation for Doctor {
     fn name(&self) -> &'static str {
-        "doctor"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met, Stopped]
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1)?;
-        held_by_another(w, |pool| forget(fine("taking", pool.try_acquire()).expect("it is free")))
-    }
-    fn perform(&self, w: &World) {
-        w.attach_all();
-        w.stage().begin();
-        let health = chappe::doctor::examine("default");
-        w.stage().end(health.error.is_none());
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        let pool = w.open("p")?;
-        w.pass_through(pool.acquire_timeout(w.stage().limit))
-    }
-}
-
-/// The part of it that a thread of its own does: frees what nobody accounts for, under the arena's lock.
-struct PutRight;
-
-impl Operation for PutRight {
-    fn name(&self) -> &'static str {
-        "doctor, puts right"
+        if self.puts_right { "doctor, puts right" } else { "doctor" }
     }
     fn scenes(&self) -> &'static [Scene] {
         &[Alone, Met, Stopped]
@@ -64,8 +46,12 @@ impl Operation for PutRight {
         w.attach_all();
         let arena = Arena::open("default").expect("it is there");
         w.stage().begin();
-        let done = arena.put_right(Duration::from_secs(1));
-        w.stage().end(done.is_ok());
+        let done = if self.puts_right {
+            arena.put_right(Duration::from_secs(1)).is_ok()
+        } else {
+            chappe::doctor::examine("default").error.is_none()
+        };
+        w.stage().end(done);
     }
     fn others(&self, w: &mut World) -> Verdict {
         let pool = w.open("p")?;

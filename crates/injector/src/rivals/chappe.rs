@@ -19,7 +19,8 @@ const UNITS: &str = "churn/units";
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Subject>> {
-    vec![Box::new(Letters(Storm::Churned)), Box::new(Letters(Storm::Steady)), Box::new(Permits), Box::new(Guarded)]
+    let letters = [Storm::Churned, Storm::Steady].map(|storm| Box::new(Letters(storm)) as Box<dyn Subject>);
+    letters.into_iter().chain(LOCKS.map(|lock| Box::new(lock) as Box<dyn Subject>)).collect()
 }
 
 /// The directory of the arenas of all who are started from here.
@@ -226,24 +227,30 @@ impl Subject for Letters {
 
 // ---- locks ----
 
-/// A pool of one permit.
-struct Permits;
+/// What gives a turn to one at a time.
+struct Lock {
+    name: &'static str,
+    /// One turn, waiting so long at most; of a witness, who goes when he has it, without a place of his own.
+    turn: fn(Duration, Option<&mut Here>) -> Came,
+}
 
-impl Permits {
-    fn turn(limit: Duration, here: Option<&mut Here>) -> Came {
-        let pool = Pool::open_or_create(POOL, 1).map_err(pool_broken)?;
-        let permit = pool.acquire_timeout(limit).map_err(|e| match e {
-            AcquireError::Dead { .. } => Broken::Removed,
-            AcquireError::Arena(e) => e.into(),
-            e => Broken::Refused(e.to_string()),
-        })?;
-        let Some(here) = here else { return Ok(()) };
-        here.dawdle(200);
-        drop(permit);
-        here.dawdle(200);
-        drop(pool);
-        tidy(here, || Pool::remove(POOL, false).map_err(pool_broken))
-    }
+const LOCKS: [Lock; 2] =
+    [Lock { name: "chappe, pool of 1", turn: with_permit }, Lock { name: "chappe, mutex", turn: with_lock }];
+
+/// A pool of one permit.
+fn with_permit(limit: Duration, here: Option<&mut Here>) -> Came {
+    let pool = Pool::open_or_create(POOL, 1).map_err(pool_broken)?;
+    let permit = pool.acquire_timeout(limit).map_err(|e| match e {
+        AcquireError::Dead { .. } => Broken::Removed,
+        AcquireError::Arena(e) => e.into(),
+        e => Broken::Refused(e.to_string()),
+    })?;
+    let Some(here) = here else { return Ok(()) };
+    here.dawdle(200);
+    drop(permit);
+    here.dawdle(200);
+    drop(pool);
+    tidy(here, || Pool::remove(POOL, false).map_err(pool_broken))
 }
 
 fn pool_broken(e: PoolError) -> Broken {
@@ -254,62 +261,35 @@ fn pool_broken(e: PoolError) -> Broken {
     }
 }
 
-impl Subject for Permits {
-    fn name(&self) -> &'static str {
-        "chappe, pool of 1"
-    }
-
-    fn storm(&self) -> Storm {
-        Storm::Churned
-    }
-
-    fn set(&self, home: &Path) -> Result<(), String> {
-        set(home);
-        Ok(())
-    }
-
-    fn work(&self, here: &mut Here) {
-        here.turns(|here| turn(Permits::turn(here.limit(), Some(here))));
-    }
-
-    fn prove(&self, here: &mut Here) -> Result<(), String> {
-        prove(|| Permits::turn(here.limit(), None))
-    }
-}
-
 /// A mutex around two numbers that are the same, but for who was killed between.
-struct Guarded;
-
-impl Guarded {
-    fn turn(limit: Duration, here: Option<&mut Here>) -> Came {
-        let mutex = Mutex::<[u64; 2]>::open_or_create(MUTEX, [0, 0])?;
-        let mut guard = match mutex.lock_timeout(limit) {
-            Ok(guard) => guard,
-            Err(LockError::OwnerDied(mut guard)) => {
-                guard[1] = guard[0];
-                MutexGuard::make_consistent(&mut guard);
-                guard
-            }
-            Err(LockError::Dead { .. }) => return Err(Broken::Removed),
-            Err(e) => return Err(Broken::Refused(e.to_string())),
-        };
-        if guard[0] != guard[1] {
-            return Err(Broken::Refused(format!("torn: {:?}, and nobody was said to have died", *guard)));
+fn with_lock(limit: Duration, here: Option<&mut Here>) -> Came {
+    let mutex = Mutex::<[u64; 2]>::open_or_create(MUTEX, [0, 0])?;
+    let mut guard = match mutex.lock_timeout(limit) {
+        Ok(guard) => guard,
+        Err(LockError::OwnerDied(mut guard)) => {
+            guard[1] = guard[0];
+            MutexGuard::make_consistent(&mut guard);
+            guard
         }
-        let Some(here) = here else { return Ok(()) };
-        guard[0] += 1;
-        here.dawdle(200);
-        guard[1] += 1;
-        drop(guard);
-        here.dawdle(200);
-        drop(mutex);
-        tidy(here, || Mutex::remove(MUTEX, false))
+        Err(LockError::Dead { .. }) => return Err(Broken::Removed),
+        Err(e) => return Err(Broken::Refused(e.to_string())),
+    };
+    if guard[0] != guard[1] {
+        return Err(Broken::Refused(format!("torn: {:?}, and nobody was said to have died", *guard)));
     }
+    let Some(here) = here else { return Ok(()) };
+    guard[0] += 1;
+    here.dawdle(200);
+    guard[1] += 1;
+    drop(guard);
+    here.dawdle(200);
+    drop(mutex);
+    tidy(here, || Mutex::remove(MUTEX, false))
 }
 
-impl Subject for Guarded {
+impl Subject for Lock {
     fn name(&self) -> &'static str {
-        "chappe, mutex"
+        self.name
     }
 
     fn storm(&self) -> Storm {
@@ -322,11 +302,11 @@ impl Subject for Guarded {
     }
 
     fn work(&self, here: &mut Here) {
-        here.turns(|here| turn(Guarded::turn(here.limit(), Some(here))));
+        here.turns(|here| turn((self.turn)(here.limit(), Some(here))));
     }
 
     fn prove(&self, here: &mut Here) -> Result<(), String> {
-        prove(|| Guarded::turn(here.limit(), None))
+        prove(|| (self.turn)(here.limit(), None))
     }
 }
 

@@ -21,7 +21,7 @@ use chappe::{Arena, ArenaOptions};
 use super::ask;
 use super::dice::Dice;
 use super::letters::{Board, EXCUSED, GOT, Letter, Life, MARKED, SENT, SIX, Share, TRIED, TUBES, TWICE};
-use crate::board::{Fault, Stage, Verdict, within};
+use crate::board::{Fault, Stage, Verdict, shared, within};
 use crate::trial::Child;
 
 /// What to do.
@@ -136,7 +136,8 @@ struct Director {
 /// What keeps the stage from being set.
 pub fn soak(storm: Storm) -> Result<Sum, String> {
     let start = Instant::now();
-    let board = shared();
+    // SAFETY: all its fields are atomics.
+    let board: &'static Board = unsafe { shared() };
     let stage = Stage::new(storm.limit);
     ask(&stage, "setting the stage", || {
         let options = ArenaOptions { members: Some(128), objects: Some(8), cells: Some(4), data: Some(4096) };
@@ -175,24 +176,6 @@ pub fn soak(storm: Storm) -> Result<Sum, String> {
     sum.backstops += noted + stage.board().backstops.load(SeqCst);
     sum.took = start.elapsed();
     Ok(sum)
-}
-
-/// A board that all who are forked share. It stays mapped.
-fn shared() -> &'static Board {
-    // SAFETY: an anonymous mapping at an address of the kernel's choice disturbs nobody.
-    let page = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            size_of::<Board>(),
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    assert_ne!(page, libc::MAP_FAILED, "no memory for the ledger: {}", std::io::Error::last_os_error());
-    // SAFETY: large enough, page-aligned, zeroed, which is valid for every field (all are atomics), and never unmapped.
-    unsafe { &*page.cast::<Board>() }
 }
 
 impl Director {

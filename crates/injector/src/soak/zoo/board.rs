@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Seq
 
 use super::ledger::{LETTERS, Units};
 use super::places::{ARENAS, GROUPS, MOST_PERMITS, POOLS, SEMAPHORES};
+use crate::board::shared;
 
 /// Animals that the director keeps alive.
 pub const CAGES: usize = 12;
@@ -317,21 +318,8 @@ pub struct Board {
 impl Board {
     /// A board that all who are forked from here on share. It stays mapped.
     pub fn shared() -> &'static Board {
-        // SAFETY: an anonymous mapping at an address of the kernel's choice disturbs nobody.
-        let page = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<Board>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(page, libc::MAP_FAILED, "no memory for the board: {}", std::io::Error::last_os_error());
-        // SAFETY: large enough, page-aligned, zeroed, which is valid for every field (all are atomics), and never
-        // unmapped.
-        unsafe { &*page.cast::<Board>() }
+        // SAFETY: all its fields are atomics.
+        unsafe { shared() }
     }
 
     /// Whether everybody is to end.
