@@ -67,6 +67,8 @@ pub struct Map {
     name: String,
     dir: Option<PathBuf>,
     inode: u64,
+    /// The inode of its directory.
+    folder: u64,
     pub(crate) hooks: Hooks,
     /// The incarnation of this process whose every thread may make units without a seat: see [`Map::cover`].
     cover: AtomicU64,
@@ -99,8 +101,9 @@ impl Map {
         let path = dir.path().join(name);
         let inode = file.facts().map_err(|e| io_at("look at", &path, e))?.inode;
         let base = file.map(geometry.len()).map_err(|e| io_at("map", &path, e))?;
-        let dir = Some(dir.path().to_owned());
-        Ok(Map { base, geometry, scope: Scope::Shared, name: name.into(), dir, inode, hooks, cover: AtomicU64::new(0) })
+        let folder = dir.facts().map_err(|e| io_at("look at", dir.path(), e))?.inode;
+        let (dir, cover) = (Some(dir.path().to_owned()), AtomicU64::new(0));
+        Ok(Map { base, geometry, scope: Scope::Shared, name: name.into(), dir, inode, folder, hooks, cover })
     }
 
     /// Makes the named arena; it must not be there.
@@ -110,7 +113,7 @@ impl Map {
     pub fn create(dir: &Dir, name: &str, geometry: Geometry, hooks: Hooks) -> Result<&'static Map, ArenaError> {
         let path = dir.path().join(name);
         let _lock = dir.lock().map_err(|e| io_at("lock", &dir.path().join(".lock"), e))?;
-        if dir.inode_of(name).is_some() {
+        if dir.inode_of(name).map_err(|e| io_at("look at", &path, e))?.is_some() {
             match Map::attach_under_lock(dir, name, hooks) {
                 // I2: its remover died after the mark.
                 Err(ArenaError::NotFound { .. }) => dir.unlink(name).map_err(|e| io_at("remove", &path, e))?,
@@ -141,8 +144,8 @@ impl Map {
         loop {
             let map = Map::attach_under_lock(dir, name, hooks)?;
             // The name may have gone to another file since it was opened.
-            if dir.inode_of(name) == Some(map.inode) {
-                map.recover_former_self();
+            let now = dir.inode_of(name).map_err(|e| io_at("look at", &dir.path().join(name), e))?;
+            if now == Some(map.inode) {
                 return Ok(map);
             }
         }
@@ -172,7 +175,9 @@ impl Map {
         if !map.header().admin.is_whole() {
             return Err(ArenaError::Damaged { path: shown, what: "the lock in its header is none".into() });
         }
-        Ok(Box::leak(Box::new(map)))
+        let map: &'static Map = Box::leak(Box::new(map));
+        map.recover_former_self();
+        Ok(map)
     }
 
     /// Makes an arena of this process alone.
@@ -183,7 +188,7 @@ impl Map {
         let base = dir::map_private(geometry.len())
             .map_err(|e| ArenaError::Io { what: "cannot map memory for the private arena".into(), source: e })?;
         let (name, cover) = ("private".into(), AtomicU64::new(0));
-        let map = Map { base, geometry, scope: Scope::Private, name, dir: None, inode: 0, hooks, cover };
+        let map = Map { base, geometry, scope: Scope::Private, name, dir: None, inode: 0, folder: 0, hooks, cover };
         map.initialise();
         Ok(Box::leak(Box::new(map)))
     }
@@ -225,7 +230,7 @@ impl Map {
                     map.leave(seat);
                 }
             }
-            Err(ArenaError::NotFound { .. }) if dir.inode_of(name).is_some() => {}
+            Err(ArenaError::NotFound { .. }) if matches!(dir.inode_of(name), Ok(Some(_))) => {}
             Err(e @ (ArenaError::NotFound { .. } | ArenaError::Symlink { .. })) => return Err(e),
             Err(e) if !force => return Err(e),
             Err(_) => {}
@@ -436,7 +441,7 @@ impl Map {
     /// Whether its file has lost its name to nobody or to another.
     pub fn is_unlinked(&self) -> bool {
         let Some(path) = &self.dir else { return false };
-        Dir::open(path).is_ok_and(|d| d.inode_of(&self.name) != Some(self.inode))
+        Dir::open(path).is_ok_and(|d| d.has_lost(self.folder, &self.name, self.inode))
     }
     /// Whether it was removed, or just may be: a look that waits for nobody.
     pub fn mark(&self) -> Standing {
@@ -450,6 +455,11 @@ impl Map {
 
     /// Whether it was removed. Undoes what a remover that died undecided left; waits for one that lives, but not for ever.
     pub fn standing(&self) -> Standing {
+        self.standing_within(UNDECIDED)
+    }
+
+    /// As [`Map::standing`], waiting at most so long.
+    pub(crate) fn standing_within(&self, most: Duration) -> Standing {
         let state = &self.header().state;
         // E1 SeqCst: after our claim of a life word; pairs with the remover's.
         match state.load(Ordering::SeqCst) {
@@ -461,7 +471,7 @@ impl Map {
                     Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => return Standing::Undecided,
                     _ => return Standing::Removed,
                 };
-                let _lock = match dir.lock_within(UNDECIDED) {
+                let _lock = match dir.lock_within(most) {
                     Ok(Some(lock)) => lock,
                     // A remover that is stopped.
                     Ok(None) => return Standing::Undecided,

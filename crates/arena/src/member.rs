@@ -37,7 +37,7 @@
 //!
 //! A process member (owned permits) is a slot whose life word a thread of ours holds that never ends before
 //! the process. That thread's mark may come while a sibling still runs, so I2 also asks that the process be
-//! gone: its pidfd readable, another start time, or (exec) the arena no longer mapped by it. It is asked again of who
+//! gone: its pidfd readable, another start time, or (exec) the arena no longer mapped by it. What cannot be seen says nothing. It is asked again of who
 //! claims the life word: such a member may have come, and been marked, since the claimer looked.
 //!
 //! Death at each step of joining: before the claim, nothing; after it, the word is marked and the old
@@ -302,9 +302,12 @@ impl Map {
             // it was an exec, and we are the new program.
             return true;
         }
-        if let Ok(fd) = process::watch_exit(pid)
-            && process::poll_readable(&[&fd], 0)[0]
-        {
+        let gone = match process::watch_exit(pid) {
+            Ok(fd) => process::poll_readable(&[&fd], 0)[0],
+            // ESRCH: in our namespace there is none. Else it cannot be watched.
+            Err(e) => e.raw_os_error() == Some(3),
+        };
+        if gone {
             return true;
         }
         self.inode() != 0 && !process::maps_inode(pid, self.inode())

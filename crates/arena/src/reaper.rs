@@ -29,7 +29,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// How long a reaper sleeps at most.
 pub const BACKSTOP_NS: u64 = 1_000_000_000;
-const CONFIRM_NS: u64 = 5_000_000;
+/// How soon it looks again whether a process is gone; after each look in vain twice as long.
+const CONFIRM_NS: u64 = 2_500_000;
 const POLL_MS: i32 = 50;
 
 /// What one reaper watches, and what it has seen.
@@ -109,7 +110,7 @@ impl Watch {
 
 /// The reaper's life: never returns.
 pub fn watch(w: &'static Watch) -> ! {
-    let (mut late, mut looked) = (false, clock::now());
+    let (mut late, mut looked, mut pause) = (false, clock::now(), CONFIRM_NS);
     let (mut seated, mut known) = (Vec::new(), Vec::new());
     loop {
         take_seats(w, &mut seated);
@@ -118,7 +119,7 @@ pub fn watch(w: &'static Watch) -> ! {
         if thorough {
             looked = clock::now();
         }
-        late = round(w, late, thorough, &mut known);
+        late = round(w, late, thorough, &mut known, &mut pause);
     }
 }
 
@@ -140,7 +141,7 @@ fn take_seats(w: &'static Watch, seated: &mut Vec<&'static Map>) {
 ///
 /// `known` are the deaths that the last round found: one that is found again, because whoever claimed the slot has
 /// not got on, is nothing new, and no reason not to sleep.
-fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>) -> bool {
+fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>, pause: &mut u64) -> bool {
     // Acquire: pairs with `kick`.
     let mut words = vec![(&w.kick, w.kick.load(Ordering::Acquire))];
     let mut peers = Vec::new();
@@ -164,6 +165,9 @@ fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>) 
             // SeqCst: before the burial looks at who waits.
             map.header().state.store(crate::layout::REMOVED, Ordering::SeqCst);
             map.bury_all();
+        } else if thorough && map.mark() == Standing::Undecided {
+            // A remover that died undecided is undone; one that lives is not waited for.
+            map.standing_within(std::time::Duration::ZERO);
         }
         map.recover_each(|member, generation| found.push((map.id(), member, generation)));
         (map.hooks.leases)(map);
@@ -196,7 +200,9 @@ fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>) 
         // What was recovered may have been all that kept something from being seen: look once more.
         return false;
     }
-    sleep(w, &words, peers, if unsure { CONFIRM_NS } else { BACKSTOP_NS }) && !unsure
+    // As soon as the kernel has taken a process down, all is clear; of one that cannot be looked into nothing may be for long.
+    *pause = if unsure { (*pause * 2).min(BACKSTOP_NS) } else { CONFIRM_NS };
+    sleep(w, &words, peers, if unsure { *pause } else { BACKSTOP_NS }) && !unsure
 }
 
 fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at_most: u64) -> bool {

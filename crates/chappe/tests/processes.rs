@@ -313,6 +313,23 @@ fn removal_of_a_pool_in_use() {
 }
 
 #[test]
+fn a_guard_of_a_removed_pool_is_nothing_to_the_next_one_in_its_slot() {
+    let _house = House::new("guards");
+    // Its further permits are in the table's first cell, and the next one's, which has two of them, not there.
+    let pool = Pool::create("a", 2).unwrap();
+    let _beside = Pool::create("p", 2).unwrap();
+    let (_first, guard) = (pool.acquire().unwrap(), pool.acquire().unwrap());
+    assert!(guard.is_valid() && guard.index() == 1);
+    Pool::remove("a", true).unwrap();
+    let next = Pool::create("a", 3).unwrap();
+    let all: Vec<_> = (0..3).map(|_| next.acquire().unwrap()).collect();
+    assert!(!guard.is_valid());
+    drop(guard);
+    assert_eq!(next.available(), 0);
+    assert!(all.iter().all(chappe::Permit::is_valid));
+}
+
+#[test]
 fn removal_of_an_arena_in_use() {
     let house = House::new("arena");
     let pool = Pool::create("lab/gpu0", 1).unwrap();

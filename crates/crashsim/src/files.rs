@@ -276,14 +276,23 @@ impl Dir {
         )
     }
 
-    /// The inode that a name stands for now, or `None`.
+    /// The inode that a name stands for now; `None` if there is no such name.
+    ///
+    /// # Errors
+    /// None.
     #[track_caller]
-    pub fn inode_of(&self, name: &str) -> Option<u64> {
+    pub fn inode_of(&self, name: &str) -> io::Result<Option<u64>> {
         act(
             Location::caller(),
             || format!("looks what {name} is"),
-            |f| f.folders[self.folder].names.get(name).map(|i| f.inodes[*i].facts.inode),
+            |f| Ok(f.folders[self.folder].names.get(name).map(|i| f.inodes[*i].facts.inode)),
         )
+    }
+
+    /// Whether a file of this name has lost it to nobody or to another.
+    #[track_caller]
+    pub fn has_lost(&self, _folder: u64, name: &str, inode: u64) -> bool {
+        self.inode_of(name).is_ok_and(|now| now != Some(inode))
     }
 
     /// The names in it that do not begin with a dot, sorted.

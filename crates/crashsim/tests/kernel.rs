@@ -374,7 +374,7 @@ fn the_lock_of_a_directory_goes_with_its_holder() {
                     held.set(1);
                     inside.set(inside.get() + 1);
                     assert_eq!(inside.get(), 1);
-                    if dir.inode_of("arena").is_none() {
+                    if dir.inode_of("arena").is_ok_and(|inode| inode.is_none()) {
                         let file = dir.create_unnamed(8192, 0o600).expect("created");
                         dir.link(&file, "arena").expect("the lock keeps others out");
                     }

@@ -74,13 +74,15 @@ pub(crate) fn notify(map: &Map, place: Place) -> bool {
         }
     }
     // I4.
-    each(map, place.index, |c| wake_notified(map, place.index, c));
+    each(map, place.index, |c| wake_notified(map, place, c));
     false
 }
 
 /// I4: its notifier may have been stopped before the wake.
-fn wake_notified(map: &Map, object: u32, told: Candidate) {
-    if told.state.grant().is_some_and(|g| !g.dead && g.of(map, object)) {
+fn wake_notified(map: &Map, at: Place, told: Candidate) {
+    let grant = told.state.grant().filter(|g| !g.dead && !g.returned && g.of(map, at.index));
+    // The head after the state: what the member was granted is this condition variable's, and no other's that came into the slot.
+    if grant.is_some() && is_still(map, at.index, at.head) {
         wake_told(map, told.member, told.state);
     }
 }
@@ -98,13 +100,14 @@ pub(crate) fn notify_all(map: &Map, object: u32) {
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     // SeqCst: as in `notify_all`.
     let before = map.object(object).slot.since.load(Ordering::SeqCst);
+    let at = Place { index: object, head };
     each(map, object, |c| {
         if !c.state.is_waiting() {
-            wake_notified(map, object, c);
+            wake_notified(map, at, c);
         } else if c.ticket < before && is_still(map, object, head) && !tell(map, c.member, c.state, object, NOTIFIED) {
             // SeqCst: after the failure: somebody else has told it, perhaps.
             let state = State(word_of(map, c.member).0.load(Ordering::SeqCst));
-            wake_notified(map, object, Candidate { state, ..c });
+            wake_notified(map, at, Candidate { state, ..c });
         }
     });
 }

@@ -26,8 +26,8 @@
 
 use crate::cell::{Tag, Word};
 use crate::wait::{Candidate, State, TOO_MANY, each_waiter, grant, is_still, next, waits_on, word_of};
-use chappe_arena::Map;
 use chappe_arena::layout::{Head, Slot};
+use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{ROBUST, clock, step};
 
@@ -74,6 +74,15 @@ pub(crate) fn cell_at(map: &Map, object: u32, position: u32) -> Option<CellRef<'
         left -= len;
     }
     None
+}
+
+/// The cell of a permit that was taken of this pool, which may have been removed since: none if its slot is another object's
+/// by now, whose cells are others. (The exact word tells apart only who had the same cell.)
+pub(crate) fn cell_of(map: &Map, place: Place, position: u32) -> Option<CellRef<'_>> {
+    let cell = cell_at(map, place.index, position)?;
+    // Acquire: after the way to the cell, which was this pool's if the slot is it still.
+    let same = || Head(map.object(place.index).head.load(Ordering::Acquire)).generation() == place.head.generation();
+    (position == 0 || same()).then_some(cell)
 }
 
 impl CellRef<'_> {

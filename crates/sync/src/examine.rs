@@ -327,7 +327,7 @@ fn of_nobody(map: &'static Map, pipe: &Pipe<'static>) -> Vec<Had> {
             && let Some(_vacant) = map.vacant(member)
         {
             had.extend(of_tube(pipe, member));
-            pipe.ring.recover(member as u16, || true);
+            pipe.ring.recover(member as u16, || true, || pipe.has_blocks());
             kinds::clear(map, member);
         }
     }

@@ -1,7 +1,7 @@
 //! What a holder has in hand: permits of a thread, permits of a process.
 
 use crate::claim::Taken;
-use crate::drain::cell_at;
+use crate::drain::cell_of;
 use crate::error::{AcquireError, LeaseError};
 use crate::lease::{self, Lease};
 use crate::many::Many;
@@ -62,7 +62,7 @@ impl<'a> Permit<'a> {
         if !process::is_incarnation(self.incarnation) {
             return Err(LeaseError::Lost);
         }
-        lease::begin(self.pool.map, self.pool.place.index, std::iter::once(&mut self.taken))
+        lease::begin(self.pool.map, self.pool.place, std::iter::once(&mut self.taken))
     }
 
     pub(crate) fn into_owned(self, pool: &Pool) -> Result<OwnedPermit, AcquireError> {
@@ -72,7 +72,7 @@ impl<'a> Permit<'a> {
         let mine = self.taken.word;
         let incarnation = self.incarnation;
         std::mem::forget(self);
-        let cell = cell_at(pool.map, pool.place.index, taken.position);
+        let cell = cell_of(pool.map, pool.place, taken.position);
         if cell.is_some_and(|c| c.swap(mine, word)) {
             return Ok(OwnedPermit { pool: pool.clone(), taken, incarnation });
         }
@@ -201,7 +201,7 @@ impl<'a> Permits<'a> {
         if !process::is_incarnation(self.incarnation) {
             return Err(LeaseError::Lost);
         }
-        lease::begin(self.pool.map, self.pool.place.index, self.many.all_mut())
+        lease::begin(self.pool.map, self.pool.place, self.many.all_mut())
     }
 }
 

@@ -98,7 +98,8 @@ pub struct Capacity {
 /// None today; the signature leaves room.
 pub fn directory() -> Result<PathBuf, ArenaError> {
     Ok(match std::env::var_os("CHAPPE_DIR") {
-        Some(d) if !d.is_empty() => PathBuf::from(d),
+        // Whatever becomes of the working directory.
+        Some(d) if !d.is_empty() => std::path::absolute(d).map_err(|e| io_at("find", Path::new("CHAPPE_DIR"), e))?,
         _ => PathBuf::from(format!("/dev/shm/chappe-{}", process::uid())),
     })
 }
@@ -171,7 +172,8 @@ impl Arena {
     fn known(dir: &Dir, name: &str) -> Option<Arena> {
         let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let map = known.iter().rev().find(|m| m.name() == name && m.directory() == Some(dir.path()))?;
-        (dir.inode_of(name) == Some(map.inode()) && map.mark() != Standing::Removed).then_some(Arena(map))
+        let now = dir.inode_of(name).ok()?;
+        (now == Some(map.inode()) && map.mark() != Standing::Removed).then_some(Arena(map))
     }
 
     fn keep(map: &'static Map) -> Arena {

@@ -23,12 +23,12 @@
 
 use crate::cell::{Tag, Word};
 use crate::claim::Taken;
-use crate::drain::{CellRef, cell_at, cells};
+use crate::drain::{CellRef, cell_at, cell_of, cells};
 use crate::error::LeaseError;
 use crate::home::{Arena, directory, own_directory};
 use crate::kinds::drain;
 use chappe_arena::layout::Head;
-use chappe_arena::{ArenaError, Map, Who};
+use chappe_arena::{ArenaError, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
 use chappe_plat::lease::Marked;
@@ -167,7 +167,7 @@ fn mark(map: &Map, byte: u64) -> String {
 /// Makes held permits of one pool a lease: one file, one mark. Their words change to the cells' new ones.
 pub(crate) fn begin<'t>(
     map: &Map,
-    object: u32,
+    place: Place,
     permits: impl Iterator<Item = &'t mut Taken>,
 ) -> Result<Lease, LeaseError> {
     if map.directory().is_none() {
@@ -180,17 +180,17 @@ pub(crate) fn begin<'t>(
         _ => Vec::new(),
     };
     for taken in permits {
-        let byte = byte(map, object, taken.position, taken.word);
-        taken.word = lease_one(map, object, *taken, &file, &path, byte)?;
+        let byte = byte(map, place.index, taken.position, taken.word);
+        taken.word = lease_one(map, place, *taken, &file, &path, byte)?;
         marks.push(mark(map, byte));
     }
     Ok(Lease { file, cookie: marks.join(",") })
 }
 
 /// Makes one of them a lease. Answers the cell's new word.
-fn lease_one(map: &Map, object: u32, taken: Taken, file: &OwnedFd, path: &str, byte: u64) -> Result<Word, LeaseError> {
+fn lease_one(map: &Map, place: Place, taken: Taken, file: &OwnedFd, path: &str, byte: u64) -> Result<Word, LeaseError> {
     let (held, path) = (taken.word, path.to_owned());
-    let cell = cell_at(map, object, taken.position).ok_or(LeaseError::Lost)?;
+    let cell = cell_of(map, place, taken.position).ok_or(LeaseError::Lost)?;
     let leased = if held.tag() == Tag::Leased { held } else { held.leased() };
     // I1.
     if held != leased && !cell.swap(held, leased) {
@@ -239,23 +239,24 @@ fn gone(map: &Map, bytes: &[u64]) -> Vec<u64> {
 }
 
 /// Gives a leased permit back: free if its job is gone, else an orphan. False: it was taken away before.
-pub(crate) fn end(map: &'static Map, object: u32, position: u32, leased: Word) -> bool {
-    let orphan = runs(map, byte(map, object, position, leased));
-    end_as(map, object, position, leased, orphan)
+pub(crate) fn end(map: &'static Map, place: Place, position: u32, leased: Word) -> bool {
+    let orphan = runs(map, byte(map, place.index, position, leased));
+    end_as(map, place, position, leased, orphan)
 }
 
 /// As [`end`], for permits that became leases together: one file and one mark are theirs, so what keeps one keeps all. To
 /// look for each by itself would read all of /proc as often. Those of them that are no leases are left alone.
-pub(crate) fn end_all(map: &'static Map, object: u32, all: impl Iterator<Item = Taken>) {
+pub(crate) fn end_all(map: &'static Map, place: Place, all: impl Iterator<Item = Taken>) {
     let mut orphan = None;
     for Taken { position, word } in all.filter(|taken| taken.word.tag() == Tag::Leased) {
-        let orphan = *orphan.get_or_insert_with(|| runs(map, byte(map, object, position, word)));
-        end_as(map, object, position, word, orphan);
+        let orphan = *orphan.get_or_insert_with(|| runs(map, byte(map, place.index, position, word)));
+        end_as(map, place, position, word, orphan);
     }
 }
 
-fn end_as(map: &'static Map, object: u32, position: u32, leased: Word, orphan: bool) -> bool {
-    let Some(cell) = cell_at(map, object, position) else { return false };
+fn end_as(map: &'static Map, place: Place, position: u32, leased: Word, orphan: bool) -> bool {
+    let object = place.index;
+    let Some(cell) = cell_of(map, place, position) else { return false };
     let next = if orphan { leased.orphaned() } else { leased.freed() };
     if !cell.swap(leased, next) {
         return false;

@@ -165,7 +165,7 @@ fn collect(me: &Party, place: Place, need: u32, number: u32, into: &mut Many) ->
 /// Gives all of them back.
 pub(crate) fn give_all(map: &Map, place: Place, many: &mut Many) {
     for one in many.all() {
-        give(map, place.index, map.object(place.index), one);
+        give(map, place, map.object(place.index), one);
     }
     many.clear();
 }

@@ -483,7 +483,7 @@ impl Actor {
     /// Gives a permit back. False: it had been taken away.
     pub fn release(&self, held: Held) -> bool {
         let (map, index) = (held.pool.map, held.pool.place.index);
-        permit::give(map, index, map.object(index), held.taken)
+        permit::give(map, held.pool.place, map.object(index), held.taken)
     }
 
     /// Makes a held permit a lease: its holder's death leaves an orphan. False: it had been taken away.

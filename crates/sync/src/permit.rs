@@ -21,7 +21,7 @@
 
 use crate::cell::{Tag, Word};
 use crate::claim::{Collected, Refused, Taken};
-use crate::drain::{CellRef, cell_at, cells, permits, resolve};
+use crate::drain::{CellRef, cell_at, cell_of, cells, permits, resolve};
 use crate::kinds::drain;
 use crate::wait::{Grant, Party, oldest};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
@@ -152,8 +152,9 @@ fn seize(place: Place, me: &Party, position: u32, cell: CellRef<'_>) -> Option<T
 
 /// Gives a permit back, if it still is what the guard remembers. False: it was taken away.
 #[inline]
-pub(crate) fn give(map: &Map, object: u32, o: &Object, taken: Taken) -> bool {
-    let cell = if taken.position == 0 { Some(CellRef(&o.slot)) } else { cell_at(map, object, taken.position) };
+pub(crate) fn give(map: &Map, place: Place, o: &Object, taken: Taken) -> bool {
+    let object = place.index;
+    let cell = if taken.position == 0 { Some(CellRef(&o.slot)) } else { cell_of(map, place, taken.position) };
     if !cell.is_some_and(|c| c.free(taken.word)) {
         return false;
     }
@@ -179,7 +180,7 @@ pub(crate) fn collect(me: &Party, place: Place, grant: Grant, number: u32) -> Co
     let Some(taken) = seize_reserved(me, place.index, grant.permit, number) else { return Collected::Void };
     // I3, for a pool that shrank while the grant was under way.
     if taken.position >= permits(map, place.index).max(1) {
-        give(map, place.index, o, taken);
+        give(map, place, o, taken);
         return Collected::Void;
     }
     Collected::Taken(taken)

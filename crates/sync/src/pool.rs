@@ -2,7 +2,7 @@
 
 use crate::cell::{Tag, Word};
 use crate::claim::{Collected, Operation, Refused, Taken, Wish, wait_for};
-use crate::drain::{cell_at, cells, permits};
+use crate::drain::{cell_of, cells, permits};
 use crate::error::{AcquireError, PoolError};
 use crate::guard::{OwnedPermit, Permit, Permits};
 use crate::handle::{Own, called, full_name, shown, split};
@@ -458,7 +458,7 @@ impl Pool {
 
     pub(crate) fn back_many(&self, many: &mut Many) {
         if many.all().any(|taken| taken.word.tag() == Tag::Leased) {
-            lease::end_all(self.map, self.place.index, many.all());
+            lease::end_all(self.map, self.place, many.all());
             for taken in many.all().filter(|taken| taken.word.tag() != Tag::Leased) {
                 self.back(taken);
             }
@@ -477,15 +477,15 @@ impl Pool {
     }
 
     pub(crate) fn still(&self, taken: Taken) -> bool {
-        cell_at(self.map, self.place.index, taken.position).is_some_and(|c| c.load() == taken.word)
+        cell_of(self.map, self.place, taken.position).is_some_and(|c| c.load() == taken.word)
     }
 
     #[inline]
     pub(crate) fn back(&self, taken: Taken) {
         if taken.word.tag() == Tag::Leased {
-            lease::end(self.map, self.place.index, taken.position, taken.word);
+            lease::end(self.map, self.place, taken.position, taken.word);
         } else {
-            permit::give(self.map, self.place.index, self.object, taken);
+            permit::give(self.map, self.place, self.object, taken);
         }
     }
 

@@ -144,9 +144,9 @@ fn orphan(world: &World, quiet: bool) {
     assert_eq!(receive(&ring), Some((900, false)));
     let _dead = ring.borrow(1).expect("a record");
     assert_eq!(receive(&ring), Some((902, false)));
-    world.process("recoverer", move || ring.recover(1, || true)).immortal();
+    world.process("recoverer", move || ring.recover(1, || true, || true)).immortal();
     if !quiet {
-        world.process("another", move || ring.recover(1, || true));
+        world.process("another", move || ring.recover(1, || true, || true));
         world.process("sender", move || (100..102).for_each(send)).immortal();
     }
     let got = world.share(Cell::new(None));
@@ -178,7 +178,7 @@ fn never_empty(world: &World) {
     };
     send(900);
     let _dead = ring.borrow(1).expect("a record");
-    ring.recover(1, || true);
+    ring.recover(1, || true, || true);
     let (both, nothing) = (world.share(Cell::new(false)), world.share(Cell::new(false)));
     let sender = move || {
         send(100);
@@ -241,17 +241,17 @@ fn renumbered(world: &World, drops: bool) {
     send(901);
     let _dead = (ring.borrow(1).expect("a record"), ring.borrow(2).expect("a record"));
     let generation = world.share(AtomicU32::new(1));
-    world.process("late", move || ring.recover(1, || generation.load(Ordering::SeqCst) == 1));
+    world.process("late", move || ring.recover(1, || generation.load(Ordering::SeqCst) == 1, || true));
     let other = world.prepare("other").immortal();
     other.run(move || {
-        ring.recover(1, || generation.load(Ordering::SeqCst) == 1);
+        ring.recover(1, || generation.load(Ordering::SeqCst) == 1, || true);
         generation.store(2, Ordering::SeqCst);
         if !drops {
             assert_eq!(receive(&ring), Some((900, true)));
         }
         send(902);
         let borrowed = ring.borrow(1).expect("what was just sent");
-        ring.recover(2, || true);
+        ring.recover(2, || true, || true);
         let again = if drops { None } else { Some((901, true)) };
         assert_eq!(receive(&ring), again);
         assert_eq!(look(&ring, &borrowed), 902);

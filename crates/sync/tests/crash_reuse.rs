@@ -4,7 +4,7 @@ mod crash;
 
 use chappe_crashsim::{Search, World, process, reached};
 use chappe_plat::{clock, step};
-use chappe_sync::model::{self, Actor, MutexAt, SemaphoreAt};
+use chappe_sync::model::{self, Actor, CondvarAt, MutexAt, SemaphoreAt};
 use crash::Stage;
 use std::cell::Cell;
 
@@ -54,6 +54,42 @@ fn a_late_recoverer_takes_nothing_of_the_next_occupant() {
         .run(recovered_late)
         .assert_clean()
         .assert_reached(&["the same slot"]);
+}
+
+/// One is late with its notification; a semaphore has the condition variable's slot by then, and a unit on its way to a waiter.
+fn notified_late(world: &World, before: u32) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let map = stage.map;
+    let gone = CondvarAt::make(map, "c").expect("a condition variable");
+    gone.remove();
+    (0..before).for_each(|_| SemaphoreAt::make(map, "s", 0, false).expect("a semaphore").remove());
+    let s = SemaphoreAt::make(map, "s", 0, false).expect("a semaphore, in the only slot");
+    world.name_with(&map.object(s.place.index).slot.word, "word of s", model::units_in_words);
+    let taken = world.share(Cell::new(0u32));
+    let w = world.prepare("waiter").immortal();
+    let waiter = stage.member(w, "waiter");
+    stage.lasting(w, move || {
+        if waiter.down(s, Some(clock::now() + 1000)).is_ok() {
+            taken.set(1);
+            reached("a unit");
+        }
+    });
+    let u = world.prepare("upper").immortal();
+    stage.member(u, "upper");
+    stage.lasting(u, move || assert!(s.up(1)));
+    let n = world.prepare("late").immortal();
+    stage.member(n, "late");
+    stage.lasting(n, move || _ = gone.notify_one());
+    world.check(move || assert_eq!(s.units() + taken.get(), 1, "one unit was made"));
+}
+
+#[test]
+fn a_late_notification_is_nothing_to_who_waits_for_something_else() {
+    // The number of the unit on its way may look as if it was to be woken, or not.
+    for before in 0..2 {
+        let search = Search::priorities(&format!("notified_late_{before}"), 3).schedules(20_000);
+        search.run(|world| notified_late(world, before)).assert_clean().assert_reached(&["a unit"]);
+    }
 }
 
 /// One is late with its swap of a semaphore's word; a mutex, and then another semaphore, have the slot by then.

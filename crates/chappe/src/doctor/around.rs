@@ -68,7 +68,7 @@ fn see(mapping: &Mapping) -> Option<Seen> {
 /// Arenas that processes use though no name of the directory stands for them.
 fn cut_off(dir: &Dir, mapped: &Mappings) -> Vec<Finding> {
     let names = dir.names().unwrap_or_default();
-    let named: Vec<u64> = names.iter().filter_map(|name| dir.inode_of(name)).collect();
+    let named: Vec<u64> = names.iter().filter_map(|name| dir.inode_of(name).ok()?).collect();
     let mut files: BTreeMap<u64, Vec<&Mapping>> = BTreeMap::new();
     for mapping in mapped.all.iter().filter(|m| !named.contains(&m.inode)) {
         files.entry(mapping.inode).or_default().push(mapping);
@@ -101,7 +101,7 @@ fn without_name(dir: &Dir, all: &[&Mapping]) -> Option<Finding> {
         }
         Seen::Serving(inside) => {
             let name = called(inside);
-            let replaced = !name.is_empty() && dir.inode_of(&name).is_some();
+            let replaced = !name.is_empty() && matches!(dir.inode_of(&name), Ok(Some(_)));
             let now = if replaced { "another one has its name now" } else { "nothing has its name now" };
             let what = format!(
                 "arena `{name}` has lost its file (somebody removed it, or systemd's RemoveIPC did), and is still in use by {by}; {now}"

@@ -1,10 +1,9 @@
 //! The directory where named arenas lie, the files in it, and mapping them.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs::{File as StdFile, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -253,10 +252,29 @@ impl Dir {
         if r == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// The inode that a name stands for now, or `None`.
-    pub fn inode_of(&self, name: &str) -> Option<u64> {
-        let m = std::fs::symlink_metadata(self.path.join(OsStr::from_bytes(name.as_bytes()))).ok()?;
-        Some(m.ino())
+    /// The inode that a name stands for now; `None` if there is no such name.
+    ///
+    /// # Errors
+    /// The system's: then nobody knows.
+    pub fn inode_of(&self, name: &str) -> io::Result<Option<u64>> {
+        let name = CString::new(name)?;
+        let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: an open directory, a C string, and a place for what is found.
+        let r =
+            unsafe { libc::fstatat(self.fd.as_raw_fd(), name.as_ptr(), found.as_mut_ptr(), libc::AT_SYMLINK_NOFOLLOW) };
+        if r == 0 {
+            // SAFETY: the call has filled it.
+            return Ok(Some(unsafe { found.assume_init() }.st_ino));
+        }
+        let why = io::Error::last_os_error();
+        if why.kind() == io::ErrorKind::NotFound { Ok(None) } else { Err(why) }
+    }
+
+    /// Whether a file of this name, which this process has mapped, has lost its name to nobody or to another. `folder` is the
+    /// inode of the directory in which it had it: another one may be meant by the same path by now (after a chroot).
+    pub fn has_lost(&self, folder: u64, name: &str, inode: u64) -> bool {
+        let lost = self.inode_of(name).is_ok_and(|now| now != Some(inode));
+        lost && (self.facts().is_ok_and(|here| here.inode == folder) || super::process::maps_what_was_deleted(inode))
     }
 
     /// The names in it that do not begin with a dot, sorted.
@@ -334,4 +352,31 @@ fn map(flags: i32, fd: i32, len: usize) -> io::Result<*mut u8> {
     // SAFETY: the kernel chooses the place; nothing of ours is replaced.
     let p = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, fd, 0) };
     if p == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(p.cast()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_lost_its_name_only_where_it_had_it() {
+        let path = std::env::temp_dir().join(format!("chappe-dir-{}", std::process::id()));
+        std::fs::create_dir(&path).expect("a directory of its own");
+        let dir = Dir::open(&path).expect("it is there");
+        let folder = dir.facts().expect("it is open").inode;
+        std::fs::write(path.join("a"), "a").expect("room for a byte");
+        let inode = dir.inode_of("a").expect("it can be looked at").expect("it is there");
+        assert!(!dir.has_lost(folder, "a", inode));
+        std::fs::rename(path.join("a"), path.join("b")).expect("another name");
+        assert!(matches!(dir.inode_of("a"), Ok(None)));
+        assert!(dir.has_lost(folder, "a", inode));
+        // The same path in another root.
+        assert!(!dir.has_lost(folder + 1, "a", inode));
+        assert!(dir.inode_of("no\0name").is_err() && !dir.has_lost(folder, "no\0name", inode), "nobody knows");
+        // Renamed, the directory is the same.
+        let moved = path.with_extension("moved");
+        std::fs::rename(&path, &moved).expect("another name");
+        assert!(matches!(dir.inode_of("b"), Ok(Some(i)) if i == inode));
+        std::fs::remove_dir_all(&moved).expect("its own");
+    }
 }

@@ -57,8 +57,8 @@ fn started(fields: &str) -> Option<u64> {
 
 /// Whether the process that started then (0: nobody knows) is not there any more; false where that cannot be seen.
 pub fn has_ended(pid: u32, start_time: u64) -> bool {
-    match self::start_time(pid) {
-        Some(now) => start_time != 0 && now != start_time,
+    match stat(pid).map(|fields| (started(&fields), is_over(&fields))) {
+        Some((now, over)) => over || start_time != 0 && now != Some(start_time),
         // No such process; or /proc keeps it from us, or there is no /proc, or it cannot be read for want of descriptors.
         None => {
             // SAFETY: signal 0 is none: the call only looks.
@@ -71,6 +71,12 @@ pub fn has_ended(pid: u32, start_time: u64) -> bool {
 /// Whether a call refused because the number is no process's.
 fn is_none_such(e: &io::Error) -> bool {
     e.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Whether all threads of a process have ended, though nobody has waited for it.
+fn is_over(fields: &str) -> bool {
+    let threads = || fields.split(' ').nth(17).and_then(|n| n.parse::<u32>().ok());
+    fields.starts_with(['Z', 'X']) && threads().is_some_and(|n| n <= 1)
 }
 
 /// What a process does, as ps says it in a letter: `T` is stopped, `Z` has ended and was not waited for.
@@ -100,6 +106,14 @@ pub fn maps_inode(pid: u32, inode: u64) -> bool {
     }
     let text = String::from_utf8_lossy(&maps);
     text.lines().any(|l| l.split_ascii_whitespace().nth(4).is_some_and(|i| i.parse() == Ok(inode)))
+}
+
+/// Whether this process maps a file with this inode that has no name any more.
+pub(crate) fn maps_what_was_deleted(inode: u64) -> bool {
+    let maps = read_all("/proc/self/maps").unwrap_or_default();
+    let text = String::from_utf8_lossy(&maps);
+    let is_it = |l: &str| l.split_ascii_whitespace().nth(4).is_some_and(|i| i.parse() == Ok(inode));
+    text.lines().any(|l| is_it(l) && l.ends_with(" (deleted)"))
 }
 
 /// A descriptor that becomes readable when every thread of the process has gone.
@@ -218,7 +232,7 @@ mod tests {
         let (number, begun) = (child.id(), start_time(child.id()).expect("it is not waited for yet"));
         let over = watch_exit(number).expect("it is not waited for yet");
         assert!(poll_readable(&[&over], -1)[0]);
-        assert!(!has_ended(number, begun) && maps_inode(number, 1), "one that nobody has waited for has no list");
+        assert!(has_ended(number, begun) && maps_inode(number, 1), "one that nobody has waited for has no list");
         child.wait().expect("it has ended");
         assert!(has_ended(number, begun) && has_ended(number, 0));
         assert!(!maps_inode(pid(), u64::MAX));

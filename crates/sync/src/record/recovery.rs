@@ -21,7 +21,7 @@ use super::Found;
 #[cfg(not(feature = "sim"))]
 use super::place::owner;
 use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, state, word};
-use chappe_plat::atomic::Ordering;
+use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 
 /// A member number that nobody has.
@@ -45,22 +45,24 @@ fn announcement(count: u64) -> Option<(u16, u32)> {
 impl Ring<'_> {
     /// Makes up for the death of a member. `is_dead` says that this is not yet done: that the number is still that of the
     /// dead. When this has come to its end, the number may be given anew.
-    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
+    ///
+    /// `is_there` says that the memory is the ring's still: who is late may come when it is another's. What is swapped is
+    /// then another word; counts are added to only while it is so, and by an exact swap.
+    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool, is_there: impl Fn() -> bool) {
         let mut again = false;
         for slot in 0..self.slots() {
-            again |= self.recover_slot(slot, member, &is_dead);
+            again |= self.recover_slot(slot, member, &is_dead, &is_there);
         }
         // Acquire: I2. It may be another recoverer's, that died.
         self.finish(self.counts.dropped.load(Ordering::Acquire));
         if again {
             step!("some are again, not yet said");
-            // Release: E2 of the ring.
-            self.counts.orphans.fetch_add(1, Ordering::Release);
+            add(&self.counts.orphans, &is_there);
         }
     }
 
     /// Whether a record is there to be delivered once more.
-    fn recover_slot(&self, slot: u32, member: u16, is_dead: &impl Fn() -> bool) -> bool {
+    fn recover_slot(&self, slot: u32, member: u16, is_dead: &impl Fn() -> bool, is_there: &impl Fn() -> bool) -> bool {
         loop {
             // Acquire: I1, before the slot's word.
             let count = self.counts.dropped.load(Ordering::Acquire);
@@ -81,8 +83,7 @@ impl Ring<'_> {
             // AcqRel: E1 of the ring. Relaxed, a failure: it was passed, or another recovers: look again.
             let done = self.at(slot).compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
             if done && read {
-                // Relaxed: for show.
-                self.counts.redelivered.fetch_add(1, Ordering::Relaxed);
+                add(&self.counts.redelivered, is_there);
             }
         }
     }
@@ -91,13 +92,12 @@ impl Ring<'_> {
     #[cfg(not(feature = "sim"))]
     pub(crate) fn put_back(&self, borrowed: &super::Borrowed) {
         let (slot, word) = borrowed.parts();
-        let again = self.recover_slot(slot, owner(word), &|| true);
+        let again = self.recover_slot(slot, owner(word), &|| true, &|| true);
         // Acquire: I2, as in `recover`.
         let count = self.counts.dropped.load(Ordering::Acquire);
         self.finish(count);
         if again {
-            // Release: E2 of the ring.
-            self.counts.orphans.fetch_add(1, Ordering::Release);
+            add(&self.counts.orphans, &|| true);
         }
     }
 
@@ -217,5 +217,17 @@ impl Ring<'_> {
     pub fn redelivered(&self) -> u64 {
         // Relaxed: for show.
         self.counts.redelivered.load(Ordering::Relaxed)
+    }
+}
+
+/// Adds one to a count, while the memory is the ring's.
+fn add(count: &AtomicU64, is_there: &impl Fn() -> bool) {
+    loop {
+        // Relaxed: what counts is that it is this when it is swapped.
+        let seen = count.load(Ordering::Relaxed);
+        // Release: E2 of the ring. Relaxed, a failure: another has added, or it is another's memory by now.
+        if !is_there() || count.compare_exchange(seen, seen + 1, Ordering::Release, Ordering::Relaxed).is_ok() {
+            return;
+        }
     }
 }

@@ -221,6 +221,13 @@ impl<'m> Pipe<'m> {
         self.object.head.load(Ordering::Acquire) == self.place.head.0
     }
 
+    /// Whether its blocks are still its own: it is in service, or removed and not yet cleared away.
+    pub fn has_blocks(&self) -> bool {
+        // Acquire: after what was read of them.
+        let now = Head(self.object.head.load(Ordering::Acquire));
+        now.kind() == Some(Kind::Tube) && !now.is_free() && now.generation() == self.place.head.generation()
+    }
+
     /// Whether no sender may come any more.
     pub fn is_sealed(&self) -> bool {
         // SeqCst: I4.
@@ -646,7 +653,7 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
         // Acquire, both: after the slot's word; I9 of the ring.
         (m.ident.load(Ordering::Acquire) >> 32) as u32 == generation && m.swept.load(Ordering::Acquire) != generation
     };
-    pipe.ring.recover(member as u16, is_dead);
+    pipe.ring.recover(member as u16, is_dead, || pipe.has_blocks());
     for side in [Side::Senders, Side::Receivers] {
         pipe.free(side, member, generation);
     }
@@ -660,6 +667,8 @@ pub(crate) fn clear(map: &Map, object: u32, head: Head, member: u32) {
         if let Some(word) = pipe.bits(side).get(member as usize / 64)
             // Relaxed: only we set or clear this bit.
             && word.load(Ordering::Relaxed) & bit != 0
+            // A bit that stands keeps the tube's blocks from being another's (I7); what was read may be another's already.
+            && pipe.has_blocks()
         {
             // SeqCst: I4.
             word.fetch_and(!bit, Ordering::SeqCst);
