@@ -102,8 +102,8 @@ fn injector(command: &str, rest: &[&str]) -> Result<()> {
 
 /// What is only measured is a program of its own.
 fn robustness(rest: &[&str]) -> Result<()> {
-    let only = ["--release", "-p", "chappe-bench", "--features", "fragile", "--bin", "chappe-bench-fragile"];
-    Cargo::new("build").args(only).run()?;
+    let only = ["--release", "-p", "chappe-bench", "-p", "chappe-sync", "--bin", "chappe-bench-fragile"];
+    Cargo::new("build").args(only).args(["--features", "chappe-bench/fragile,chappe-sync/fragile"]).run()?;
     let fragile = target().join("release/chappe-bench-fragile").display().to_string();
     let call = Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", "robustness", "--fragile", &fragile]);
     call.args(rest).run()

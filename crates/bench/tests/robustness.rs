@@ -17,7 +17,8 @@ fn fragile() -> String {
     let profile = if profile == "debug" { "dev" } else { profile };
     let target = directory.parent().expect("and that in another").display().to_string();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "-p", "chappe-bench", "--features", "fragile", "--bin", "chappe-bench-fragile"]);
+    cargo.args(["build", "--quiet", "-p", "chappe-bench", "-p", "chappe-sync", "--bin", "chappe-bench-fragile"]);
+    cargo.args(["--features", "chappe-bench/fragile,chappe-sync/fragile"]);
     cargo.args(["--profile", profile, "--target-dir", &target]).current_dir(env!("CARGO_MANIFEST_DIR"));
     assert!(cargo.status().expect("cargo starts").success(), "the fragile build does not build");
     directory.join("chappe-bench-fragile").display().to_string()

@@ -482,8 +482,8 @@ impl Actor {
 
     /// Gives a permit back. False: it had been taken away.
     pub fn release(&self, held: Held) -> bool {
-        let (map, index) = (held.pool.map, held.pool.place.index);
-        permit::give(map, held.pool.place, map.object(index), held.taken)
+        let PoolAt { map, place } = held.pool;
+        permit::give(map, place, map.object(place.index), held.taken)
     }
 
     /// Makes a held permit a lease: its holder's death leaves an orphan. False: it had been taken away.
@@ -618,8 +618,7 @@ impl PoolAt {
     /// # Errors
     /// As [`Map::claim_cells`].
     pub fn resize(self, count: u32) -> Result<(), ArenaError> {
-        let admin = self.map.admin();
-        permit::resize(self.map, &admin, self.place, count)
+        permit::resize(self.map, &self.map.admin(), self.place, count)
     }
 
     /// Takes a permit from whoever has it.
