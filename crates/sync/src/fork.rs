@@ -6,6 +6,9 @@
 //! go of theirs. All of them are held for short, except the directory's (waiting for another process that makes
 //! an arena), the custodian's and that of the ends with descriptors (while their threads start): a fork waits for these.
 //!
+//! Threads of ours that the child starts are begun by the C library (`chappe_plat::thread`): it is ready for that, and the
+//! standard library is not.
+//!
 //! The locks in shared memory need nothing of the kind: they belong to the parent's thread, and the child has not
 //! got it.
 

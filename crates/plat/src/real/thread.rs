@@ -1,19 +1,58 @@
 //! Threads of our own, and what belongs to one thread.
+//!
+//! They are begun by the C library, which is ready for that in a forked child of a process with other threads. The standard
+//! library is not: each thread that it begins or ends takes a lock of its own, which a child finds locked for ever
+//! if another thread had it at the fork.
+
+use std::ffi::{CString, c_void};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const STACK: usize = 256 * 1024;
+/// What the kernel keeps of a thread's name.
+const NAME: usize = 15;
+
+type Begun = (CString, Box<dyn FnOnce() + Send>);
+
+extern "C" fn begin(begun: *mut c_void) -> *mut c_void {
+    // SAFETY: `background` has given this box away.
+    let (name, body) = *unsafe { Box::from_raw(begun.cast::<Begun>()) };
+    // SAFETY: this thread, and a C string.
+    unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_ptr()) };
+    // A panic has been told by then, and ends this thread alone.
+    let _ = catch_unwind(AssertUnwindSafe(body));
+    std::ptr::null_mut()
+}
 
 /// Starts a thread that no signal is ever delivered to, and lets it go.
 ///
 /// # Errors
 /// The system's, when it refuses another thread.
-pub fn background(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+pub fn background(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let name = CString::new(&name.as_bytes()[..name.len().min(NAME)])?;
+    let begun: Box<Begun> = Box::new((name, Box::new(body)));
+    let begun = Box::into_raw(begun);
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut old = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are valid places; the mask is inherited by the new thread and put back here.
-    unsafe {
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut thread = std::mem::MaybeUninit::<libc::pthread_t>::uninit();
+    // SAFETY: all are valid places; the mask is inherited by the new thread and put back here; the box is the thread's once it
+    // is there.
+    let why = unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK);
+        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
+        let why = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), begin, begun.cast());
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), std::ptr::null_mut());
+        why
+    };
+    if why != 0 {
+        // SAFETY: there is no thread that it could be of.
+        drop(unsafe { Box::from_raw(begun) });
+        return Err(io::Error::from_raw_os_error(why));
     }
-    let started = std::thread::Builder::new().name(name.into()).stack_size(256 * 1024).spawn(body);
-    // SAFETY: old was filled in by the call above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), std::ptr::null_mut()) };
-    started.map(|_| ())
+    Ok(())
 }

@@ -64,6 +64,8 @@ pub fn graze(limb: &mut Limb, places: &[Place]) -> Result<(), Broken> {
                 hold(limb, arena, which, Some(permit));
             }
         }
+        // Rust begins no thread for certain in a child that was forked from a process with others: its own lock may be locked.
+        9 | 10 if limb.is_forked() => hold(limb, arena, which, Some(pool.acquire()?)),
         9 => hand_over(limb, arena, which, pool)?,
         10 => end_with_it(limb, arena, which, pool)?,
         _ => choose(limb, arena, &places[arena])?,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chappe::{OwnedPermit, Permit, Permits};
 
-use super::board::{Board, Count, Deed, Found, Notes};
+use super::board::{Board, CAGES, Count, Deed, Found, Notes, USHER};
 use super::ledger::Unit;
 use super::places::{ARENAS, POOLS};
 use crate::soak::dice::Dice;
@@ -86,6 +86,11 @@ pub struct Limb<'z> {
 }
 
 impl<'z> Limb<'z> {
+    /// Whether its process was forked from another animal's, and not by the director.
+    pub fn is_forked(&self) -> bool {
+        (CAGES..USHER).contains(&self.place)
+    }
+
     /// The limb of this number of the animal at a place, called from its own thread.
     pub fn new(zoo: &'z Zoo, place: usize, limb: usize, seed: u64) -> Limb<'z> {
         let home = &zoo.board.places[place];
