@@ -29,8 +29,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// How long a reaper sleeps at most.
 pub const BACKSTOP_NS: u64 = 1_000_000_000;
-/// How soon it looks again whether a process is gone; after each look in vain twice as long.
-const CONFIRM_NS: u64 = 2_500_000;
+/// How soon it looks again whether a process is gone.
+const CONFIRM_NS: u64 = 5_000_000;
+/// After so many looks in vain it waits twice as long.
+const OFTEN: u32 = 64;
 const POLL_MS: i32 = 50;
 
 /// What one reaper watches, and what it has seen.
@@ -110,7 +112,7 @@ impl Watch {
 
 /// The reaper's life: never returns.
 pub fn watch(w: &'static Watch) -> ! {
-    let (mut late, mut looked, mut pause) = (false, clock::now(), CONFIRM_NS);
+    let (mut late, mut looked, mut unsure) = (false, clock::now(), 0);
     let (mut seated, mut known) = (Vec::new(), Vec::new());
     loop {
         take_seats(w, &mut seated);
@@ -119,7 +121,7 @@ pub fn watch(w: &'static Watch) -> ! {
         if thorough {
             looked = clock::now();
         }
-        late = round(w, late, thorough, &mut known, &mut pause);
+        late = round(w, late, thorough, &mut known, &mut unsure);
     }
 }
 
@@ -141,7 +143,7 @@ fn take_seats(w: &'static Watch, seated: &mut Vec<&'static Map>) {
 ///
 /// `known` are the deaths that the last round found: one that is found again, because whoever claimed the slot has
 /// not got on, is nothing new, and no reason not to sleep.
-fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>, pause: &mut u64) -> bool {
+fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>, looks: &mut u32) -> bool {
     // Acquire: pairs with `kick`.
     let mut words = vec![(&w.kick, w.kick.load(Ordering::Acquire))];
     let mut peers = Vec::new();
@@ -201,8 +203,9 @@ fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>, 
         return false;
     }
     // As soon as the kernel has taken a process down, all is clear; of one that cannot be looked into nothing may be for long.
-    *pause = if unsure { (*pause * 2).min(BACKSTOP_NS) } else { CONFIRM_NS };
-    sleep(w, &words, peers, if unsure { *pause } else { BACKSTOP_NS }) && !unsure
+    *looks = if unsure { *looks + 1 } else { 0 };
+    let soon = (CONFIRM_NS << (*looks / OFTEN).min(8)).min(BACKSTOP_NS);
+    sleep(w, &words, peers, if unsure { soon } else { BACKSTOP_NS }) && !unsure
 }
 
 fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at_most: u64) -> bool {

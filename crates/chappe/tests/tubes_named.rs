@@ -531,6 +531,8 @@ fn nothing_is_lost_or_doubled_when_processes_are_killed_on_and_on() {
                 drop(thief);
                 sender.kill();
             }
+            // What a dead receiver had comes again once it has been made up for.
+            eventually("the dead have gone", || tube.info().unwrap().receivers.len() == 1);
             eventually("all is received", || tube.info().unwrap().messages == 0);
             over.send(()).unwrap();
             let seen = reader.join().unwrap();
