@@ -97,15 +97,22 @@ pub fn name(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&raw).trim_end().to_owned())
 }
 
-/// Whether the process maps a file with this inode: false once it has called exec; true where that cannot be seen: another
-/// user's process, one whose first thread has ended before the others (its list is empty), want of descriptors.
+/// Whether the process maps a file with this inode: false once it has called exec, or its memory is gone; true where that
+/// cannot be seen: another user's process, want of descriptors.
 pub fn maps_inode(pid: u32, inode: u64) -> bool {
-    let maps = read_all(&format!("/proc/{pid}/maps")).unwrap_or_default();
-    if maps.is_empty() {
-        return true;
+    let lists = |maps: &[u8]| {
+        let text = String::from_utf8_lossy(maps);
+        text.lines().any(|l| l.split_ascii_whitespace().nth(4).is_some_and(|i| i.parse() == Ok(inode)))
+    };
+    match read_all(&format!("/proc/{pid}/maps")) {
+        None => true,
+        Some(maps) if !maps.is_empty() => lists(&maps),
+        // Its first thread has ended; others may go on.
+        Some(_) => std::fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| {
+            let maps = |task: std::fs::DirEntry| read_all(&format!("{}/maps", task.path().display()));
+            tasks.flatten().filter_map(maps).any(|maps| lists(&maps))
+        }),
     }
-    let text = String::from_utf8_lossy(&maps);
-    text.lines().any(|l| l.split_ascii_whitespace().nth(4).is_some_and(|i| i.parse() == Ok(inode)))
 }
 
 /// Whether this process maps a file with this inode that has no name any more.
@@ -232,7 +239,7 @@ mod tests {
         let (number, begun) = (child.id(), start_time(child.id()).expect("it is not waited for yet"));
         let over = watch_exit(number).expect("it is not waited for yet");
         assert!(poll_readable(&[&over], -1)[0]);
-        assert!(has_ended(number, begun) && maps_inode(number, 1), "one that nobody has waited for has no list");
+        assert!(has_ended(number, begun) && !maps_inode(number, 1), "one that nobody has waited for has no list");
         child.wait().expect("it has ended");
         assert!(has_ended(number, begun) && has_ended(number, 0));
         assert!(!maps_inode(pid(), u64::MAX));
