@@ -21,7 +21,7 @@
 //! |---|---|---|
 //! | `test: crash_SUITE TEST` | the explorer | `cargo xtask mutants`; with `known:` also in `cargo xtask test` |
 //! | `test: loom_SUITE TEST` | loom | the same |
-//! | `test: chappe/SUITE TEST` | a test of what ships | the same |
+//! | `test: PACKAGE/SUITE TEST` | a test of what ships; the suite `lib` is the package's own | the same |
 //! | `model: MODEL MISTAKE` | spin, in the protocol's model, where the same mistake is planted | `cargo xtask models --mistakes` |
 //! | `sweep: WORDS` | the injector, which kills real processes in the operation and scene of that name | `cargo xtask mutants --sweep` |
 //!
@@ -310,7 +310,9 @@ fn try_test(tree: &Path, suite: &str, test: &str) -> Result<bool> {
     let run = in_tree("test", tree);
     let (run, found): (_, &[&str]) = match suite.split_once('/') {
         Some((package, suite)) => {
-            (run.args(["-p", package, "--test", suite, test]), &["panicked at", "has been running for over 60 seconds"])
+            let run = run.args(["-p", package]);
+            let run = if suite == "lib" { run.args(["--lib"]) } else { run.args(["--test", suite]) };
+            (run.args([test]), &["panicked at", "has been running for over 60 seconds"])
         }
         None => {
             let loom = suite.starts_with("loom_");

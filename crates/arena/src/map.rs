@@ -471,12 +471,8 @@ impl Map {
                     Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => return Standing::Undecided,
                     _ => return Standing::Removed,
                 };
-                let _lock = match dir.lock_within(most) {
-                    Ok(Some(lock)) => lock,
-                    // A remover that is stopped.
-                    Ok(None) => return Standing::Undecided,
-                    Err(_) => return Standing::Undecided,
-                };
+                // A remover that is stopped, or that cannot be seen.
+                let Ok(Some(_lock)) = dir.lock_within(most) else { return Standing::Undecided };
                 // AcqRel: under the lock no remover is at work: this one died undecided.
                 let _ = state.compare_exchange(REMOVING, SERVING, Ordering::AcqRel, Ordering::Acquire);
                 // Acquire: what was decided.

@@ -6,7 +6,7 @@ mod house;
 
 use chappe::{Arena, Mutex, Pool, Semaphore};
 use chappe_arena::Map;
-use chappe_arena::layout::Object;
+use chappe_arena::layout::{Object, REMOVING, SERVING};
 use house::{House, eventually};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -76,6 +76,28 @@ fn a_waiter_that_was_granted_what_is_not_there() {
         semaphore.up().unwrap();
         semaphore.down().unwrap();
     }
+}
+
+#[test]
+fn an_arena_whose_remover_died_undecided_is_in_service_again() {
+    let _house = House::new("damaged-state");
+    let pool = Pool::create("p", 1).unwrap();
+    let held = pool.acquire().unwrap();
+    std::thread::scope(|s| {
+        // Somebody waits, so somebody watches.
+        let waiter = s.spawn(|| pool.acquire().map(drop));
+        eventually("it waits", || !pool.waiters().is_empty());
+        let state = &map().header().state;
+        state.store(REMOVING, Ordering::SeqCst);
+        eventually("its reaper has looked", || state.load(Ordering::SeqCst) == SERVING);
+        drop(held);
+        waiter.join().unwrap().unwrap();
+    });
+    // Nor does it keep anybody who comes.
+    map().header().state.store(REMOVING, Ordering::SeqCst);
+    Pool::create("q", 1).unwrap();
+    std::thread::spawn(|| drop(Pool::open("q").unwrap().acquire().unwrap())).join().unwrap();
+    assert_eq!(map().header().state.load(Ordering::SeqCst), SERVING);
 }
 
 #[test]

@@ -9,6 +9,14 @@ use house::{House, LONG, ROLE, eventually, exec, listen, say};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+#[test]
+fn a_relative_directory_is_one_from_the_working_directory() {
+    let _house = House::new("edges-relative");
+    // SAFETY: tests take turns, and no other thread of this program reads the environment meanwhile.
+    unsafe { std::env::set_var("CHAPPE_DIR", "some/where") };
+    assert_eq!(chappe::directory().unwrap(), std::env::current_dir().unwrap().join("some/where"));
+}
+
 /// What children do; nothing when it is run as a test.
 #[test]
 fn actor() {

@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
-use chappe::{Arena, Condvar, LockError, Mutex, MutexGuard, Role, Semaphore, set_role};
+use chappe::{Arena, Condvar, LockError, Mutex, MutexGuard, ObjectError, Role, Semaphore, set_role};
 use house::{House, LONG, ROLE, eventually, listen, say};
 
 /// Two fields that are the same whenever nobody is between them: `[number, number]`.
@@ -85,6 +85,11 @@ fn actor() {
                     all[round * 11 % 3].up().unwrap();
                 }
             }
+        }
+        "lock" => {
+            drop(Mutex::<u64>::open("m").unwrap().lock().unwrap());
+            say("locked");
+            listen();
         }
         "down" => {
             say("waiting");
@@ -213,12 +218,7 @@ fn a_notification_to_somebody_who_is_killed_goes_to_the_next() {
         let mut second = house.actor("hear 0");
         eventually("the second waits", || waiting() == 2);
         // Stopped, so that it has not heard when it dies.
-        let pid = first.child.id() as libc::pid_t;
-        // SAFETY: a child of ours.
-        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
-        let mut status = 0;
-        // SAFETY: a child of ours, and a place for its status.
-        assert_eq!(unsafe { libc::waitpid(pid, &mut status, libc::WUNTRACED) }, pid);
+        first.stop();
         if round % 2 == 0 {
             drop(mutex.lock().unwrap());
         }
@@ -239,18 +239,55 @@ fn a_unit_handed_to_somebody_who_is_killed_goes_to_the_next() {
         let mut second = house.actor("down 0");
         assert_eq!(second.hear(), "waiting");
         eventually("the second waits", || semaphore.waiters().len() == 2);
-        let pid = first.child.id() as libc::pid_t;
-        // SAFETY: a child of ours.
-        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
-        let mut status = 0;
-        // SAFETY: a child of ours, and a place for its status.
-        assert_eq!(unsafe { libc::waitpid(pid, &mut status, libc::WUNTRACED) }, pid);
+        first.stop();
         semaphore.up().unwrap();
         first.kill();
         assert_eq!(second.hear(), "down");
         second.ended();
         assert_eq!(semaphore.value(), 0);
     }
+}
+
+#[test]
+fn nothing_is_removed_that_somebody_has_been_given_and_has_not_woken_up_on() {
+    let house = House::new("remove-asleep");
+    let arena = || Arena::open("default").unwrap().objects();
+    let awaited = |name: &str| arena().iter().find(|o| o.name == name).unwrap().waiting == 1;
+    let in_use = |got: Result<(), ObjectError>| assert!(matches!(got, Err(ObjectError::InUse { .. })), "{got:?}");
+
+    let semaphore = Semaphore::create("s", 0).unwrap();
+    let mut actor = house.actor("down 0");
+    eventually("it waits", || awaited("s"));
+    actor.stop();
+    semaphore.up().unwrap();
+    in_use(Semaphore::remove("s", false));
+    actor.go_on();
+    assert_eq!((actor.hear(), actor.hear()), ("waiting".into(), "down".into()));
+    actor.ended();
+    Semaphore::remove("s", false).unwrap();
+
+    let mutex = Mutex::create("m", 0u64).unwrap();
+    let changed = Condvar::create("c").unwrap();
+    let mut actor = house.actor("hear 0");
+    eventually("it waits", || awaited("c"));
+    actor.stop();
+    changed.notify_one();
+    in_use(Condvar::remove("c", false));
+    actor.go_on();
+    assert_eq!(actor.hear(), "heard");
+    actor.ended();
+    Condvar::remove("c", false).unwrap();
+
+    let guard = mutex.lock().unwrap();
+    let mut actor = house.actor("lock 0");
+    eventually("it waits", || awaited("m"));
+    actor.stop();
+    drop(guard);
+    in_use(Mutex::remove("m", false));
+    actor.go_on();
+    assert_eq!(actor.hear(), "locked");
+    actor.ended();
+    Mutex::remove("m", false).unwrap();
 }
 
 #[test]

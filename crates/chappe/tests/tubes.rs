@@ -177,6 +177,15 @@ fn fault_4_a_choice_answers_the_callers_index_and_leaks_nothing() {
         let chosen = if at == 3 { choice.try_select().unwrap() } else { choice.select() };
         assert_eq!(chosen.index(), arms[at]);
         assert_eq!(chosen.recv(&tubes[at].1), Ok(at));
+        thread::scope(|s| {
+            s.spawn(|| {
+                thread::sleep(Duration::from_millis(5));
+                tubes[at].0.send(at).unwrap();
+            });
+            let chosen = choice.select();
+            assert_eq!(chosen.index(), arms[at], "it waited");
+            assert_eq!(chosen.recv(&tubes[at].1), Ok(at));
+        });
     }
     for (tx, rx) in &tubes {
         assert_eq!((tx.len(), rx.len()), (0, 0));

@@ -7,7 +7,7 @@ use crate::mutex::{LockResult, MutexGuard};
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{at_hand, seat, watched};
-use crate::wait::{Arm, Parties, queue};
+use crate::wait::{Arm, Parties, in_line};
 use chappe_arena::layout::Kind;
 use chappe_arena::{Map, Place};
 use chappe_plat::process;
@@ -92,22 +92,14 @@ impl Condvar {
         Ok(Condvar(handle))
     }
 
-    /// Removes one by name. One that somebody waits on is refused unless `force`: then waiters get
-    /// [`LockError::CondvarDead`].
+    /// Removes one by name. One that somebody waits on, or has not woken up on yet, is refused unless `force`: then waiters
+    /// get [`LockError::CondvarDead`].
     ///
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
-        let handle = Handle::open(Kind::Condvar, name)?;
-        // As a member, so that the arena is not removed meanwhile.
-        seat(handle.map, |_| ())?;
-        handle.map.recover_dead();
-        let admin = handle.map.admin();
-        if !handle.map.is_there(handle.place) {
-            // Another has removed it meanwhile; its slot may be the next one's.
-            return Ok(());
-        }
-        let waiting = queue(handle.map, handle.place.index).len();
+        let Some((handle, admin)) = Handle::to_remove(Kind::Condvar, name)? else { return Ok(()) };
+        let waiting = in_line(handle.map, handle.place.index).len();
         if !force && waiting > 0 {
             let how = format!("{waiting} waiting");
             return Err(ObjectError::InUse { kind: Kind::Condvar.name(), name: handle.name(), how });

@@ -86,6 +86,16 @@ impl Handle {
         }
     }
 
+    /// As [`Handle::open`], with the right to remove it; nothing if another has removed it meanwhile: its slot may be the
+    /// next one's. The caller is a member from then on, so that the arena stays, and what the dead left has been made up for.
+    pub fn to_remove(kind: Kind, name: &str) -> Result<Option<(Handle, Admin)>, ObjectError> {
+        let handle = Handle::open(kind, name)?;
+        seat(handle.map, |_| ())?;
+        handle.map.recover_dead();
+        let admin = handle.map.admin();
+        Ok(handle.map.is_there(handle.place).then_some((handle, admin)))
+    }
+
     /// Makes one by name, and its arena if need be; or attaches the one that is there.
     pub fn make(kind: Kind, name: &str, or_open: bool, make: Maker<'_>) -> Result<Handle, ObjectError> {
         Handle::make_with(&ArenaOptions::default(), kind, name, or_open, make)

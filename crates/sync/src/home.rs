@@ -92,10 +92,10 @@ pub struct Capacity {
     pub bytes: u64,
 }
 
-/// Where named arenas lie: `$CHAPPE_DIR`, or `/dev/shm/chappe-<uid>`.
+/// Where named arenas lie: `$CHAPPE_DIR`, from the working directory if it is relative, or `/dev/shm/chappe-<uid>`.
 ///
 /// # Errors
-/// None today; the signature leaves room.
+/// `Io` if it is relative, and there is no working directory any more.
 pub fn directory() -> Result<PathBuf, ArenaError> {
     Ok(match std::env::var_os("CHAPPE_DIR") {
         // Whatever becomes of the working directory.

@@ -449,10 +449,10 @@ pub(crate) fn take_idle(map: &Map, place: Place, mine: u64) -> bool {
     let o = map.object(place.index);
     let seen = load(o);
     if is_condemned(seen) {
-        return crate::wait::oldest(map, place.index).is_none();
+        return crate::wait::in_line(map, place.index).is_empty();
     }
     let taken = seen & 7 == FREE && swap(o, seen, mine | seen & FLAGS);
-    if taken && crate::wait::oldest(map, place.index).is_some() {
+    if taken && !crate::wait::in_line(map, place.index).is_empty() {
         give(map, place.index, o, mine);
         return false;
     }

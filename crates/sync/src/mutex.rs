@@ -7,7 +7,7 @@ use crate::lock::{self, Try};
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{ThreadSeat, at_hand, seat, watched};
-use crate::wait::{Arm, Parties, queue};
+use crate::wait::{Arm, Parties, in_line};
 use bytemuck::Pod;
 use chappe_arena::layout::{BLOCK, Kind};
 use chappe_arena::{Map, Place};
@@ -293,23 +293,18 @@ impl<T: Pod> Mutex<T> {
 }
 
 impl Mutex<()> {
-    /// Removes a mutex by name, whatever its data. One that is locked or awaited is refused unless `force`: then its
-    /// holder's guard ends without effect, and waiters get [`LockError::Dead`].
+    /// Removes a mutex by name, whatever its data. One that is locked, or awaited, or that somebody has not woken up on yet, is
+    /// refused unless `force`: then its holder's guard ends without effect, and waiters get [`LockError::Dead`].
+    ///
+    /// Without `force` it locks the mutex first: killed just then it leaves it torn, as whoever dies with the lock.
     ///
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
-        let handle = Handle::open(Kind::Mutex, name)?;
-        // As a member, so that the arena is not removed meanwhile.
+        let Some((handle, admin)) = Handle::to_remove(Kind::Mutex, name)? else { return Ok(()) };
         let word = seat(handle.map, mine)?;
-        handle.map.recover_dead();
-        let admin = handle.map.admin();
-        if !handle.map.is_there(handle.place) {
-            // Another has removed it meanwhile; its slot may be the next one's.
-            return Ok(());
-        }
         if !force && !lock::take_idle(handle.map, handle.place, word) {
-            let waiting = queue(handle.map, handle.place.index).len();
+            let waiting = in_line(handle.map, handle.place.index).len();
             let holder = lock::holder(handle.map, handle.object).map(|(member, _)| handle.map.who(member));
             let who = holder.map_or_else(|| "nobody".into(), |w| format!("pid {} `{}`", w.pid, w.label));
             let how = format!("locked by {who}, {waiting} waiting");

@@ -9,7 +9,7 @@ use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{is_seated, process_seat, seat, watched};
 use crate::units::{self, Units, Unwanted};
-use crate::wait::{Arm, Grant, Parties, Party, queue};
+use crate::wait::{Arm, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
 use chappe_arena::{Map, Place};
 use chappe_plat::process;
@@ -181,22 +181,14 @@ impl Semaphore {
         Ok(Semaphore(handle))
     }
 
-    /// Removes a semaphore by name. One that somebody waits on is refused unless `force`: then waiters get
-    /// [`DownError::Dead`].
+    /// Removes a semaphore by name. One that somebody waits on, or has not woken up on yet, is refused unless `force`: then
+    /// waiters get [`DownError::Dead`].
     ///
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
-        let handle = Handle::open(Kind::Semaphore, name)?;
-        // As a member, so that the arena is not removed meanwhile.
-        seat(handle.map, |_| ())?;
-        handle.map.recover_dead();
-        let admin = handle.map.admin();
-        if !handle.map.is_there(handle.place) {
-            // Another has removed it meanwhile; its slot may be the next one's.
-            return Ok(());
-        }
-        let waiting = queue(handle.map, handle.place.index);
+        let Some((handle, admin)) = Handle::to_remove(Kind::Semaphore, name)? else { return Ok(()) };
+        let waiting = in_line(handle.map, handle.place.index);
         if !force && let Some(first) = waiting.first() {
             let who = handle.map.who(*first);
             return Err(ObjectError::InUse {

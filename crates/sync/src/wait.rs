@@ -78,8 +78,12 @@
 //! explorer), wrap-around of the 23-bit wait number (8 million waits within one stopped compare-and-swap: the
 //! cell's exact word is then still checked by the member before it takes).
 
+mod queue;
 mod state;
 
+#[cfg(not(feature = "sim"))]
+pub(crate) use queue::in_line;
+pub(crate) use queue::{Candidate, each, each_waiter, is_still, next, oldest, queue, tried_and_next, waits_on};
 pub(crate) use state::{Grant, MET, NUDGE, STIR, State, TOO_MANY};
 
 use crate::kinds;
@@ -87,19 +91,9 @@ use chappe_arena::layout::{Head, Member};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
 use chappe_plat::futex::{self, Scope, Wait};
-use chappe_plat::{Life, clock, fence, step};
+use chappe_plat::{clock, fence, step};
 use state::{ASLEEP, PHASE, WAIT_MASK, WAITING, WOKEN};
 use std::cell::Cell;
-
-/// A member that may be granted.
-#[derive(Clone, Copy)]
-pub(crate) struct Candidate {
-    pub member: u32,
-    pub state: State,
-    pub ticket: u64,
-    /// How much it waits for; of a mutex, whether it has been overtaken enough.
-    pub need: u32,
-}
 
 /// The wait word that counts for a member, and who can sleep on it: see [`record_of`].
 pub(crate) fn word_of(map: &Map, member: u32) -> (&AtomicU64, Scope) {
@@ -121,99 +115,6 @@ fn record_of(map: &Map, member: u32) -> (&Member, Scope) {
         }
     }
     (m, map.scope())
-}
-
-/// The waiter of the object that arrived first, the dead aside.
-pub(crate) fn oldest(map: &Map, object: u32) -> Option<Candidate> {
-    let mut best: Option<Candidate> = None;
-    each_waiter(map, object, |c| {
-        if best.is_none_or(|b| c.ticket < b.ticket) && map.member(c.member).life.probe() != Life::Dead {
-            best = Some(c);
-        }
-    });
-    best
-}
-
-/// The waiter of the object that arrived first, to be granted something: only if the object still is the one with this
-/// head. A wait that was seen, bit and all, before that look is on this object, since a slot is used again only without
-/// bits; so a grant to exactly this wait is for no other's.
-pub(crate) fn next(map: &Map, object: u32, head: Head) -> Option<Candidate> {
-    oldest(map, object).filter(|_| is_still(map, object, head))
-}
-
-/// Whether the slot is still that object's.
-pub(crate) fn is_still(map: &Map, object: u32, head: Head) -> bool {
-    // SeqCst: after the look at the bits.
-    map.object(object).head.load(Ordering::SeqCst) == head.0
-}
-
-/// Everybody who waits on the object, by arrival.
-pub(crate) fn queue(map: &Map, object: u32) -> Vec<u32> {
-    let mut all = Vec::new();
-    each_waiter(map, object, |c| all.push(c));
-    all.sort_by_key(|c| c.ticket);
-    all.into_iter().map(|c| c.member).collect()
-}
-
-/// How many of the object's waiters have been told to try again and have not tried yet, and who of the others came
-/// first; the dead aside.
-pub(crate) fn tried_and_next(map: &Map, object: u32, head: Head) -> (u32, Option<Candidate>) {
-    let (mut trying, mut best) = (0, None::<Candidate>);
-    each(map, object, |c| {
-        let first = c.state.is_waiting() && best.is_none_or(|b| c.ticket < b.ticket);
-        let nudged = c.state.grant().is_some_and(|g| g.is_nudge() && g.of(map, object));
-        if (first || nudged) && map.member(c.member).life.probe() != Life::Dead {
-            trying += u32::from(nudged);
-            best = if first { Some(c) } else { best };
-            if nudged {
-                wake_told(map, c.member, c.state);
-            }
-        }
-    });
-    (trying, best.filter(|_| is_still(map, object, head)))
-}
-
-pub(crate) fn each_waiter(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
-    each(map, object, |c| {
-        if c.state.is_waiting() {
-            see(c);
-        }
-    });
-}
-
-/// Everybody whose bit stands on the object and who is not idle.
-pub(crate) fn each(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
-    for i in 0..map.waiting_words() {
-        let word = map.waiting(object, i);
-        // SeqCst: E1.
-        let mut bits = word.load(Ordering::SeqCst);
-        while bits != 0 {
-            let bit = bits & bits.wrapping_neg();
-            bits ^= bit;
-            let member = i as u32 * 64 + bit.trailing_zeros();
-            if member >= map.geometry().members {
-                break;
-            }
-            // SeqCst: after the bit, before the second look at it, I1.
-            let state = State(word_of(map, member).0.load(Ordering::SeqCst));
-            if state.is_idle() {
-                continue;
-            }
-            let m = map.member(member);
-            // Acquire, both: E2.
-            let (ticket, need) = (m.ticket.load(Ordering::Acquire), m.need.load(Ordering::Acquire));
-            // SeqCst: I1, the bit belongs to the wait that the word names.
-            if word.load(Ordering::SeqCst) & bit != 0 {
-                see(Candidate { member, state, ticket, need });
-            }
-        }
-    }
-}
-
-/// Whether the member's bit stands on the object.
-pub(crate) fn waits_on(map: &Map, object: u32, member: u32) -> bool {
-    // SeqCst: I1, read after the member's word.
-    map.waiting(object, member as usize / 64).load(Ordering::SeqCst) & 1 << (member % 64) != 0
 }
 
 /// Swaps a member's word from the wait that was seen to the grant, and wakes it if it sleeps.

@@ -67,6 +67,21 @@ impl Actor {
     pub fn tell(&mut self, text: &str) {
         writeln!(self.told.as_mut().unwrap(), "{text}").unwrap();
     }
+    /// Stops it; it is stopped when this returns.
+    pub fn stop(&self) {
+        self.send(libc::SIGSTOP);
+        let mut status = 0;
+        let pid = self.child.id() as libc::pid_t;
+        // SAFETY: a child of ours, and a place for its status.
+        assert_eq!(unsafe { libc::waitpid(pid, &mut status, libc::WUNTRACED) }, pid);
+    }
+    pub fn go_on(&self) {
+        self.send(libc::SIGCONT);
+    }
+    fn send(&self, signal: i32) {
+        // SAFETY: a child of ours that nobody has waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as libc::pid_t, signal) }, 0);
+    }
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

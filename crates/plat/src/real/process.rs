@@ -108,9 +108,9 @@ pub fn maps_inode(pid: u32, inode: u64) -> bool {
         None => true,
         Some(maps) if !maps.is_empty() => lists(&maps),
         // Its first thread has ended; others may go on.
-        Some(_) => std::fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| {
+        Some(_) => std::fs::read_dir(format!("/proc/{pid}/task")).map_or(true, |mut tasks| {
             let maps = |task: std::fs::DirEntry| read_all(&format!("{}/maps", task.path().display()));
-            tasks.flatten().filter_map(maps).any(|maps| lists(&maps))
+            tasks.any(|task| task.ok().and_then(maps).is_none_or(|maps| lists(&maps)))
         }),
     }
 }
@@ -243,5 +243,37 @@ mod tests {
         child.wait().expect("it has ended");
         assert!(has_ended(number, begun) && has_ended(number, 0));
         assert!(!maps_inode(pid(), u64::MAX));
+    }
+
+    #[test]
+    fn a_process_goes_on_without_its_first_thread() {
+        use std::os::unix::fs::MetadataExt;
+        extern "C" fn sleep(_: *mut libc::c_void) -> *mut libc::c_void {
+            loop {
+                // SAFETY: takes nothing.
+                unsafe { libc::pause() };
+            }
+        }
+        // SAFETY: the child begins a thread of the C library's, whose attributes are the usual ones, and ends its own.
+        let child = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let mut thread = std::mem::zeroed();
+                let begun = libc::pthread_create(&mut thread, std::ptr::null(), sleep, std::ptr::null_mut());
+                libc::syscall(if begun == 0 { libc::SYS_exit } else { libc::SYS_exit_group }, 0);
+            }
+            child as u32
+        };
+        let fields = || stat(child).expect("it is not waited for yet");
+        while !fields().starts_with('Z') {
+            std::thread::yield_now();
+        }
+        let program = std::fs::metadata("/proc/self/exe").expect("/proc").ino();
+        assert!(!has_ended(child, started(&fields()).expect("a time")), "one thread lives");
+        assert!(maps_inode(child, program) && !maps_inode(child, u64::MAX));
+        // SAFETY: a child of ours.
+        assert_eq!(unsafe { libc::kill(child as i32, libc::SIGKILL) }, 0);
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::waitpid(child as i32, std::ptr::null_mut(), 0) }, child as i32);
     }
 }

@@ -1,19 +1,27 @@
-//! Waits of which only the first part is done, for the explorer: who waits so may be granted what it waits for, and take it never.
+//! Waits of which only the first part is done, for the explorer: who waits so may be granted what it waits for, and take it
+//! never; or give up before anything came.
 
 use super::{Actor, SemaphoreAt};
-use crate::wait::{Patience, Terms, arrive, begin};
+use crate::wait::{Begun, Patience, Terms, arrive, begin, end};
 use std::cell::Cell;
 
 impl Actor {
     /// Gets in line for a unit, and does not sleep.
     pub fn get_in_line(&self, semaphore: SemaphoreAt) {
+        self.begin(semaphore);
+    }
+
+    /// As [`Actor::get_in_line`], and gives up.
+    pub fn leave_the_line(&self, semaphore: SemaphoreAt) {
+        let begun = self.begin(semaphore);
+        end(&self.who, &[&semaphore], &begun);
+    }
+
+    fn begin(&self, semaphore: SemaphoreAt) -> Begun {
         let budget = Cell::new(0);
         let patience = Patience { budget: &budget, forever: false, none: true };
         let tickets = arrive(&self.who);
-        begin(
-            &self.who,
-            &[&semaphore],
-            Terms { first: 0, tickets, need: 1, packet: 0, deadline: None, patience: &patience },
-        );
+        let terms = Terms { first: 0, tickets, need: 1, packet: 0, deadline: None, patience: &patience };
+        begin(&self.who, &[&semaphore], terms)
     }
 }

@@ -182,15 +182,13 @@ impl<'m> Pipe<'m> {
         let shape = head.shape();
         // Acquire: written before the object was in service.
         let end = head.end.load(Ordering::Acquire);
-        // Acquire: the second look, after all the others: what was read is this tube's.
-        let now = Head(object.head.load(Ordering::Acquire));
-        let ours = now.kind() == Some(Kind::Tube) && !now.is_free() && now.generation() == place.head.generation();
         let room = bytes - ring_at(map.geometry().members);
         let fits = (1..=MOST_SLOTS).contains(&shape.slots)
             && shape.align.is_power_of_two()
             && shape.align <= BLOCK as u32
             && crate::record::bytes_wanted(shape).is_some_and(|wanted| wanted <= room);
-        if !ours || !fits || end as u32 >= map.geometry().objects {
+        // The second look, after all the others: what was read is this tube's.
+        if !fits || end as u32 >= map.geometry().objects || !is_place_of(object, place) {
             return None;
         }
         const { assert!(align_of::<RingHead>() <= BLOCK) };
@@ -223,9 +221,7 @@ impl<'m> Pipe<'m> {
 
     /// Whether its blocks are still its own: it is in service, or removed and not yet cleared away.
     pub fn has_blocks(&self) -> bool {
-        // Acquire: after what was read of them.
-        let now = Head(self.object.head.load(Ordering::Acquire));
-        now.kind() == Some(Kind::Tube) && !now.is_free() && now.generation() == self.place.head.generation()
+        is_place_of(self.object, self.place)
     }
 
     /// Whether no sender may come any more.
@@ -628,6 +624,12 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     {
         pipe.bring(Side::Receivers);
     }
+}
+
+/// Whether the slot is the tube's with which the place was filled: in service, or removed and not yet cleared away.
+fn is_place_of(object: &Object, place: Place) -> bool {
+    let now = Head(object.head.load(Ordering::Acquire)); // Acquire: after whatever was read before.
+    now.kind() == Some(Kind::Tube) && !now.is_free() && now.generation() == place.head.generation()
 }
 
 /// Brings holes and senders together. The object is an end in service: a named tube's, or none of ours.
