@@ -7,6 +7,7 @@ use chappe::{Condvar, Mutex, Pool, Role, Select, Semaphore, acquire_any, select,
 use chappe_bench::house::House;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::time::Duration;
 
 struct Counting;
 
@@ -244,6 +245,8 @@ fn waiting_for_tubes_asks_for_none() {
             let mut select = Select::new();
             select.recv(&idle);
             select.recv(&back);
+            // A thread's first choice that waits for a meeting makes the packet of all its later ones.
+            assert!(select.select_timeout(Duration::from_millis(1)).is_err());
             let ping = || {
                 there.send(2).unwrap();
                 assert_eq!(select.select().recv(&back), Ok(2));
