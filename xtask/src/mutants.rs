@@ -259,9 +259,14 @@ fn catch(mutants: &[Mutant], jobs: VecDeque<Job<'_>>) -> Result<String> {
     });
     ensure!(!tried.is_empty(), "nothing to try: no mutant of these names a checker of that kind");
     let (jobs, escaped) = (Mutex::new(jobs), Mutex::new(Vec::new()));
-    let lane = |tree: &Path| -> Result<()> {
+    // One lane begins at either end, where the other's kind of build is not: each has fewer to make.
+    let lane = |number: usize, tree: &Path| -> Result<()> {
+        let next = || {
+            let mut jobs = jobs.lock().expect("no lane panics");
+            if number == 0 { jobs.pop_front() } else { jobs.pop_back() }
+        };
         loop {
-            let Some((mutant, checker)) = jobs.lock().expect("no lane panics").pop_front() else { return Ok(()) };
+            let Some((mutant, checker)) = next() else { return Ok(()) };
             let start = Instant::now();
             let found = caught(mutant, checker, tree).with_context(|| format!("mutant {}", mutant.name))?;
             let (seconds, verdict) = (start.elapsed().as_secs_f64(), if found { "caught " } else { "ESCAPED" });
@@ -272,7 +277,7 @@ fn catch(mutants: &[Mutant], jobs: VecDeque<Job<'_>>) -> Result<String> {
         }
     };
     std::thread::scope(|s| {
-        let all: Vec<_> = trees.iter().map(|tree| s.spawn(|| lane(tree))).collect();
+        let all: Vec<_> = trees.iter().enumerate().map(|(number, tree)| s.spawn(move || lane(number, tree))).collect();
         all.into_iter().try_for_each(|t| t.join().unwrap_or_else(|e| std::panic::resume_unwind(e)))
     })?;
     let escaped = escaped.into_inner().expect("no lane panics");

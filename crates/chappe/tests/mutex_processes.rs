@@ -3,6 +3,7 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
+use chappe::tube::named::{Tube, TubeOptions};
 use chappe::{Arena, Condvar, LockError, Mutex, MutexGuard, ObjectError, Role, Semaphore, set_role};
 use house::{House, LONG, ROLE, eventually, listen, say};
 
@@ -288,6 +289,30 @@ fn nothing_is_removed_that_somebody_has_been_given_and_has_not_woken_up_on() {
     assert_eq!(actor.hear(), "locked");
     actor.ended();
     Mutex::remove("m", false).unwrap();
+}
+
+#[test]
+fn who_calls_exit_with_a_lock_and_a_message_dies_with_them() {
+    let _house = House::new("exit");
+    let mutex = Mutex::create("m", 0u64).unwrap();
+    let tube = Tube::<u64>::create("t", &TubeOptions { slots: 1, ..TubeOptions::default() }).unwrap();
+    let (sender, receiver) = (tube.sender().unwrap(), tube.receiver().unwrap());
+    sender.send(7).unwrap();
+    // SAFETY: the child uses what chappe promises to work after a fork, and exits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let (mutex, receiver) = (Mutex::<u64>::open("m").unwrap(), tube.receiver().unwrap());
+        let (_guard, loan) = (mutex.lock().unwrap(), receiver.borrow().unwrap());
+        std::process::exit(if *loan == 7 { 0 } else { 1 });
+    }
+    let mut status = 0;
+    // SAFETY: a child of ours, and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    let Err(LockError::OwnerDied(guard)) = mutex.lock() else { panic!("it is torn, and no more") };
+    drop(guard);
+    let loan = receiver.borrow().unwrap();
+    assert!(*loan == 7 && loan.again());
 }
 
 #[test]

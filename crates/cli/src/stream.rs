@@ -229,13 +229,11 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<bool> {
             Next::TimedOut => return Ok(false),
         };
         let written = put(&mut out, &record, a.tag.then(|| a.names[which].as_str()), a.lines);
-        match written {
-            // Whoever reads has seen enough. What it did not see goes to another, as when we are killed here.
-            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
-                std::mem::forget(record);
-                return Ok(true);
-            }
-            written => written.context("cannot write to stdout")?,
+        if let Err(e) = written {
+            // What nobody has read goes to another, as when we are killed here.
+            record.put_back();
+            // Whoever reads may have seen enough.
+            return if e.kind() == ErrorKind::BrokenPipe { Ok(true) } else { Err(e).context("cannot write to stdout") };
         }
         passed.again += u64::from(record.again());
         passed.add(record.len());

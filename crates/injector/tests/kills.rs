@@ -45,7 +45,7 @@ fn operations_killed_anywhere_happened_or_did_not_and_keep_nobody_waiting() {
     let share = if cfg!(debug_assertions) { "600" } else { "60" };
     // Every operation, each time at other points: a failure names the seed.
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()).to_string();
-    nothing_found(&["sweep", "--share", share, "--part", "6", "--seed", &seed, "--jobs", "2"]);
+    nothing_found(&["sweep", "--share", share, "--part", "10", "--seed", &seed, "--jobs", "2"]);
 }
 
 /// Who makes an object while another that does so is stopped waits for it: the table says so, how often, and why.

@@ -4,6 +4,7 @@
 //! choice through [`Operation`].
 
 use crate::cell::Word;
+use crate::kinds;
 use crate::wait::{Arm, Ended, Grant, Parties, Party, Patience, Terms, arm_granted, arrive, finish, wait};
 use chappe_arena::ArenaError;
 use chappe_plat::{clock, step};
@@ -101,6 +102,11 @@ pub(crate) trait Operation: Arm {
     }
     /// Gives back what was taken only to see whether it is there.
     fn put_back(&self, _taken: Taken) {}
+    /// The same before it is taken, where nobody would know of what is taken: the wait word still says GRANTED, and what is
+    /// granted goes back as that of the dead does. False: it is taken, and put back.
+    fn hand_back(&self, _me: &Party) -> bool {
+        false
+    }
     /// What was chosen is not asked for: a permit goes back, a wake-up is consumed.
     #[cfg(not(feature = "sim"))]
     fn forgo(&self, _taken: Taken) {}
@@ -191,6 +197,11 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
         step!("granted, not yet taken");
         let at = arm_granted(arms, &begun, grant);
         let me = who.party(arms[at].map());
+        if aim == Aim::Look && arms[at].hand_back(me) {
+            finish(who, arms, &begun);
+            kinds::drain(arms[at].map(), arms[at].place().index);
+            return Ok((at, Taken::UNIT));
+        }
         let collected = arms[at].collect(me, grant, number);
         finish(who, arms, &begun);
         match collected {

@@ -23,11 +23,11 @@
 
 use crate::cell::{Tag, Word};
 use crate::claim::Taken;
-use crate::drain::{CellRef, cell_at, cell_of, cells};
+use crate::drain::{CellRef, cell_of};
 use crate::error::LeaseError;
 use crate::home::{Arena, directory, own_directory};
 use crate::kinds::drain;
-use chappe_arena::layout::Head;
+use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{ArenaError, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
@@ -270,19 +270,28 @@ fn end_as(map: &'static Map, place: Place, position: u32, leased: Word, orphan: 
 }
 
 /// Frees an orphan whose job is gone. True if it did.
-fn settle(map: &Map, object: u32, position: u32, cell: CellRef<'_>, seen: Word) -> bool {
-    let freed = seen.is_orphan() && !runs(map, byte(map, object, position, seen)) && cell.swap(seen, seen.freed());
+fn settle(map: &Map, place: Place, position: u32, seen: Word) -> bool {
+    let object = place.index;
+    let gone = seen.is_orphan() && !runs(map, byte(map, object, position, seen));
+    let freed = gone && cell_of(map, place, position).is_some_and(|cell| cell.swap(seen, seen.freed()));
     if freed && map.anybody_waits(object) {
         drain(map, object);
     }
     freed
 }
 
+/// The orphans of a pool: of no other object, though its cells may lie where that counts other things.
+fn orphans(map: &Map, place: Place) -> impl Iterator<Item = (u32, CellRef<'_>, Word)> {
+    let there =
+        (0..).map_while(move |position| cell_of(map, place, position).map(|cell| (position, cell, cell.load())));
+    there.filter(|(_, _, seen)| seen.is_orphan())
+}
+
 /// Frees those of a pool's orphans whose jobs are gone. Tells how many.
-pub(crate) fn settle_all(map: &Map, object: u32) -> usize {
-    let orphans = cells(map, object).map(|(position, cell)| (position, cell, cell.load()));
-    let orphans = orphans.filter(|(_, _, seen)| seen.is_orphan());
-    let all: Vec<_> = orphans.map(|(position, cell, seen)| (byte(map, object, position, seen), cell, seen)).collect();
+pub(crate) fn settle_all(map: &Map, place: Place) -> usize {
+    let object = place.index;
+    let byte_of = |position, seen| byte(map, object, position, seen);
+    let all: Vec<_> = orphans(map, place).map(|(position, cell, seen)| (byte_of(position, seen), cell, seen)).collect();
     let bytes: Vec<u64> = all.iter().map(|(byte, ..)| *byte).collect();
     let gone: HashSet<u64> = gone(map, &bytes).into_iter().collect();
     let freed =
@@ -316,21 +325,19 @@ pub(crate) fn look_after(map: &'static Map) {
     }
     for object in 0..map.objects_used() {
         // Acquire: the object as its maker left it.
-        if !Head(map.object(object).head.load(Ordering::Acquire)).in_service() {
+        let head = Head(map.object(object).head.load(Ordering::Acquire));
+        if !head.is_live(Kind::Pool) {
             continue;
         }
-        for (position, cell) in cells(map, object) {
-            let seen = cell.load();
-            if !seen.is_orphan() {
-                continue;
-            }
+        let place = Place { index: object, head };
+        for (position, _, seen) in orphans(map, place) {
             let key = (process::incarnation(), map.id(), byte(map, object, position, seen));
             let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
             if watched.contains(&key) {
                 continue;
             }
             let started = thread::background("chappe-lease", move || {
-                outlive(map, object, position, seen);
+                outlive(map, place, position, seen);
                 WATCHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|k| *k != key);
             });
             // A refusal is tried again at the reaper's next round.
@@ -342,21 +349,20 @@ pub(crate) fn look_after(map: &'static Map) {
 }
 
 /// Sleeps until the job of an orphan is gone, then frees it.
-fn outlive(map: &'static Map, object: u32, position: u32, seen: Word) {
-    let Some(cell) = cell_at(map, object, position) else { return };
-    let byte = byte(map, object, position, seen);
+fn outlive(map: &'static Map, place: Place, position: u32, seen: Word) {
+    let byte = byte(map, place.index, position, seen);
     let Ok((file, _)) = open(map) else {
         std::thread::sleep(Duration::from_secs(1));
         return;
     };
-    while cell.load() == seen {
+    while cell_of(map, place, position).is_some_and(|cell| cell.load() == seen) {
         if lock::wait_unlocked(&file, byte).is_err() {
             std::thread::sleep(Duration::from_secs(1));
             return;
         }
         let all = lock::bearers(VARIABLE, &mark(map, byte));
         let marked = [all.bear, all.ending].concat();
-        if marked.is_empty() && settle(map, object, position, cell, seen) {
+        if marked.is_empty() && settle(map, place, position, seen) {
             return;
         }
         let fds: Vec<OwnedFd> = marked.iter().filter_map(|pid| process::watch_exit(*pid).ok()).collect();

@@ -10,6 +10,7 @@
 //! | 3 | WAITERS | somebody's bit may stand: whoever unlocks must look |
 //! | 4 | TORN | a holder died or panicked, and nobody has made the data whole since |
 //! | 5 | TOLD | somebody was told to try again, and has not yet: who unlocks need not look |
+//! | 6-27 | number | the low bits of the slot's generation: of two mutexes in one slot each has words of its own |
 //! | 28-39 | member | the holder, or for whom it is reserved; HELD by [`NOBODY`]: condemned, for ever |
 //! | 40-63 | aux | HELD: the holder's generation; RESERVED: the number of the wait |
 //!
@@ -35,6 +36,8 @@
 //!   and its data until the holder gives it up or dies: while the word says HELD, the slot is not used again (condemned
 //!   and not abandoned, nobody has it). Who locks one that was just removed has it in the same way; its word says so
 //!   before its bit is cleared.
+//! - I8: a word has the number of its mutex. So whoever comes late, with the place of one that was in the slot before, changes
+//!   nothing of this one's, not for a moment: were it killed just then, this one would be torn.
 //! - A death at each step: before the swap of `unlock`, the holder's: TORN. After it, recovery drains; told and not yet
 //!   tried, the same; reserved, the reservation is void once recovery has set the member's word to IDLE.
 //! - I5: TOLD is set after somebody was told, and taken away again if that one has tried meanwhile, with another look; it
@@ -43,7 +46,7 @@
 //! - I6: at most every [`HANDS_ON_NS`] a lock is reserved for a waiter that is overdue (while it is handed on it is idle), and
 //!   whoever unlocks looks in spite of TOLD and of one that was told: that one may be stopped for ever.
 //!
-//! Free and nobody waiting: one compare-and-swap from a constant each way, no system call, no allocation.
+//! Free and nobody waiting: one compare-and-swap from what the handle knows each way, no system call, no allocation.
 //! Blocking is up to the holder; telling and reserving are lock-free. A waiter that was told, and is stopped before it
 //! tries, holds up those behind it until the lock is given up next after half a millisecond (I6); one that is overdue may be
 //! given the lock in its sleep, and then has it.
@@ -64,16 +67,25 @@ const WAITERS: u64 = 1 << 3;
 const TORN: u64 = 1 << 4;
 const TOLD: u64 = 1 << 5;
 const FLAGS: u64 = WAITERS | TORN | TOLD;
+const NUMBER: u64 = 0x3f_ffff << 6;
+/// What stays as it is when the lock goes from one to the other.
+const KEPT: u64 = FLAGS | NUMBER;
 /// How seldom a lock is reserved for somebody.
 const HANDS_ON_NS: u64 = 500_000;
 const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
 /// Condemned, and what was borrowed of the data may still be in use.
 const ABANDONED: u64 = 1 << 40;
 
-/// The word of a lock that this member has, the flags aside.
+/// The word of a lock that this member has, flags and number aside.
 #[inline(always)]
 pub(crate) fn held_by(member: u32, generation: u32) -> u64 {
     HELD | u64::from(member) << 28 | u64::from(generation) << 40
+}
+
+/// The number in a mutex's words.
+#[inline(always)]
+fn number(head: Head) -> u64 {
+    u64::from(head.generation()) << 6 & NUMBER
 }
 
 fn reserved_for(member: u32, wait: u32) -> u64 {
@@ -85,7 +97,7 @@ fn member_of(word: u64) -> u32 {
 }
 
 fn is_condemned(word: u64) -> bool {
-    word & !(WAITERS | TOLD | ABANDONED) == CONDEMNED
+    word & !(WAITERS | TOLD | ABANDONED | NUMBER) == CONDEMNED
 }
 
 #[inline(always)]
@@ -118,13 +130,14 @@ pub(crate) enum Try {
 /// Takes the lock if it is free, whole, and nobody waits: the commonest case. False says nothing.
 #[inline(always)]
 pub(crate) fn take_one(map: &Map, o: &Object, place: Place, mine: u64) -> bool {
-    // Acquire: after the swap. A slot that is another mutex by now was locked by mistake.
-    swap(o, FREE, mine) && (o.head.load(Ordering::Acquire) == place.head.0 || mistaken(map, place, mine))
+    let its = number(place.head);
+    // Acquire: after the swap. It may have been removed: then it is nobody's.
+    swap(o, FREE | its, mine | its) && (o.head.load(Ordering::Acquire) == place.head.0 || mistaken(map, place, mine))
 }
 
 #[cold]
 fn mistaken(map: &Map, place: Place, mine: u64) -> bool {
-    give(map, place.index, map.object(place.index), mine);
+    give(map, place, map.object(place.index), mine);
     false
 }
 
@@ -143,12 +156,8 @@ pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
         if seen & 7 != FREE {
             return Try::Busy;
         }
-        if swap(o, seen, mine | seen & FLAGS) {
-            // Acquire: again. FREE is the same word in every mutex that ever was in the slot.
-            if o.head.load(Ordering::Acquire) != place.head.0 {
-                give(map, place.index, o, mine);
-                return Try::Dead;
-            }
+        // I8. Of one that was removed since the look it is locked all the same: I7.
+        if swap(o, seen, mine | seen & KEPT) {
             settle_waiters(map, place.index, o, mine);
             return if seen & TORN != 0 { Try::Torn } else { Try::Locked };
         }
@@ -160,10 +169,10 @@ pub(crate) fn collect(map: &Map, place: Place, member: u32, mine: u64, number: u
     let o = map.object(place.index);
     loop {
         let seen = load(o);
-        if seen & !FLAGS != reserved_for(member, number) {
+        if seen & !KEPT != reserved_for(member, number) {
             return Try::Busy;
         }
-        if swap(o, seen, mine | seen & FLAGS) {
+        if swap(o, seen, mine | seen & KEPT) {
             settle_waiters(map, place.index, o, mine);
             return if seen & TORN != 0 { Try::Torn } else { Try::Locked };
         }
@@ -175,7 +184,7 @@ fn settle_waiters(map: &Map, object: u32, o: &Object, mine: u64) {
     let flag = |on: bool| loop {
         let seen = load(o);
         let next = if on { seen | WAITERS } else { seen & !WAITERS };
-        if seen & !FLAGS != mine || next == seen || swap(o, seen, next) {
+        if seen & !KEPT != mine || next == seen || swap(o, seen, next) {
             return;
         }
     };
@@ -201,8 +210,9 @@ pub(crate) fn mark(map: &Map, object: u32) {
 
 /// Unlocks. False: the lock was not ours any more.
 #[inline(always)]
-pub(crate) fn give(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
-    swap(o, mine, FREE) || give_slow(map, object, o, mine)
+pub(crate) fn give(map: &Map, place: Place, o: &Object, mine: u64) -> bool {
+    let its = number(place.head);
+    swap(o, mine | its, FREE | its) || give_slow(map, place.index, o, mine | its)
 }
 
 #[cold]
@@ -212,7 +222,7 @@ fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
         if seen & !FLAGS != mine {
             return false;
         }
-        if swap(o, seen, FREE | seen & FLAGS) {
+        if swap(o, seen, FREE | seen & KEPT) {
             if seen & WAITERS != 0 && (seen & TOLD == 0 || is_long_ago(o, clock::coarse())) {
                 step!("unlocked, not yet handed on");
                 crate::kinds::drain(map, object);
@@ -227,7 +237,7 @@ pub(crate) fn tear(o: &Object, mine: u64, torn: bool) {
     loop {
         let seen = load(o);
         let next = if torn { seen | TORN } else { seen & !TORN };
-        if seen & !FLAGS != mine || swap(o, seen, next) {
+        if seen & !KEPT != mine || swap(o, seen, next) {
             return;
         }
     }
@@ -241,10 +251,10 @@ pub(crate) fn condemn(map: &Map, object: u32, o: &Object, mine: u64) {
 fn condemn_as(map: &Map, object: u32, o: &Object, mine: u64, condemned: u64) {
     loop {
         let seen = load(o);
-        if seen & !FLAGS != mine {
+        if seen & !KEPT != mine {
             return;
         }
-        if swap(o, seen, condemned | seen & (WAITERS | TOLD)) {
+        if swap(o, seen, condemned | seen & (WAITERS | TOLD | NUMBER)) {
             step!("condemned, waiters not yet told");
             crate::kinds::drain(map, object);
             return;
@@ -272,7 +282,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                     }
                     continue;
                 }
-                let reserved = reserved_for(next.member, next.state.wait()) | seen & FLAGS;
+                let reserved = reserved_for(next.member, next.state.wait()) | seen & KEPT;
                 if !swap(o, seen, reserved) {
                     continue;
                 }
@@ -340,7 +350,7 @@ fn is_long_ago(o: &Object, now: u64) -> bool {
 fn release_reserved(o: &Object, reserved: u64) {
     loop {
         let seen = load(o);
-        if seen & !FLAGS != reserved & !FLAGS || swap(o, seen, FREE | seen & FLAGS) {
+        if seen & !FLAGS != reserved & !FLAGS || swap(o, seen, FREE | seen & KEPT) {
             return;
         }
     }
@@ -380,7 +390,7 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
         let seen = load(o);
         let next = match seen & 7 {
             // I2: it may have died when it had taken WAITERS away, and had not yet looked again.
-            HELD if seen & !FLAGS == held_by(member, generation) => FREE | TORN | WAITERS | seen & FLAGS,
+            HELD if seen & !KEPT == held_by(member, generation) => FREE | TORN | WAITERS | seen & KEPT,
             _ => return,
         };
         if swap(o, seen, next) {
@@ -392,7 +402,7 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
 /// I7: whether somebody may still have the data.
 pub(crate) fn is_had(o: &Object) -> bool {
     let seen = load(o);
-    seen & 7 == HELD && seen & !(WAITERS | TOLD) != CONDEMNED
+    seen & 7 == HELD && seen & !(WAITERS | TOLD | NUMBER) != CONDEMNED
 }
 
 /// Whose turn it is: who has the lock, or for whom it is reserved.
@@ -438,7 +448,7 @@ pub(crate) fn condemned(o: &Object) -> bool {
 #[cfg(not(feature = "sim"))]
 pub(crate) fn abandon(map: &Map, object: u32, mine: u64) {
     let o = map.object(object);
-    if load(o) & !FLAGS == mine {
+    if load(o) & !KEPT == mine {
         condemn_as(map, object, o, mine, CONDEMNED | ABANDONED);
     }
 }
@@ -451,9 +461,9 @@ pub(crate) fn take_idle(map: &Map, place: Place, mine: u64) -> bool {
     if is_condemned(seen) {
         return crate::wait::in_line(map, place.index).is_empty();
     }
-    let taken = seen & 7 == FREE && swap(o, seen, mine | seen & FLAGS);
+    let taken = seen & 7 == FREE && swap(o, seen, mine | seen & KEPT);
     if taken && !crate::wait::in_line(map, place.index).is_empty() {
-        give(map, place.index, o, mine);
+        give(map, place, o, mine);
         return false;
     }
     taken
@@ -481,7 +491,7 @@ pub(crate) fn make(
         // Not what a pool may have had there: see `CellRef::note`.
         o.slot.since.store(clock::now(), Ordering::Relaxed); // Relaxed: published by the head.
         // Release: whatever its last user did with the slot comes before.
-        o.slot.word.store(FREE, Ordering::Release);
+        o.slot.word.store(FREE | number(Head::live(generation, Kind::Mutex)), Ordering::Release);
         Ok(())
     })
 }

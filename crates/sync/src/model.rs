@@ -3,18 +3,20 @@
 //! `Pool` and its guards keep seats in thread-local storage and drop what they hold; a virtual process has
 //! neither, because a kill runs no destructor. Everything below the seats is the same source.
 
+mod arms;
 mod begun;
 mod condvars;
 #[cfg(feature = "sim")]
 mod named;
 mod tubes;
 
+pub use arms::{AnyAt, PoolAt, SemaphoreAt};
 #[cfg(feature = "sim")]
 pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
 pub use tubes::{Arms, End, Got, TubeAt};
 
 use crate::cell::Word;
-use crate::claim::{Collected, Operation, Refused, Taken, Wish, wait_for};
+use crate::claim::{Operation, Refused, Taken, Wish, wait_for};
 use crate::condvar::{self, Heard};
 use crate::contend::contend;
 use crate::drain::{cell_at, cells, permits};
@@ -23,7 +25,7 @@ use crate::lock::{self, Try};
 use crate::many::{Many, take_many, wait_many};
 use crate::permit;
 use crate::units::{self, Units};
-use crate::wait::{Arm, Grant, Parties, Party, Patience, queue};
+use crate::wait::{Arm, Parties, Party, Patience, queue};
 use chappe_arena::layout::{Geometry, Kind};
 use chappe_arena::{ArenaError, Hooks, Joined, Map, Place, Seat};
 use chappe_plat::dir::Dir;
@@ -38,88 +40,6 @@ pub const HOOKS: Hooks = Hooks {
     stir: crate::stir,
     leases: |_| {},
 };
-
-/// A pool in an arena.
-#[derive(Clone, Copy)]
-pub struct PoolAt {
-    /// The arena.
-    pub map: &'static Map,
-    /// The object.
-    pub place: Place,
-}
-
-impl Arm for PoolAt {
-    fn map(&self) -> &'static Map {
-        self.map
-    }
-    fn place(&self) -> Place {
-        self.place
-    }
-}
-
-impl Operation for PoolAt {
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
-        let o = self.map.object(self.place.index);
-        if let Some(taken) = permit::take_one(o, self.place, me) {
-            return Ok(taken);
-        }
-        match permit::take_last(o, self.place, me) {
-            Some(taken) => Ok(taken),
-            None => permit::take(self.place, me),
-        }
-    }
-    fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
-        permit::collect(me, self.place, grant, number)
-    }
-}
-
-/// A semaphore in an arena.
-#[derive(Clone, Copy)]
-pub struct SemaphoreAt {
-    /// The arena.
-    pub map: &'static Map,
-    /// The object.
-    pub place: Place,
-}
-
-impl Arm for SemaphoreAt {
-    fn map(&self) -> &'static Map {
-        self.map
-    }
-    fn place(&self) -> Place {
-        self.place
-    }
-}
-
-impl Operation for SemaphoreAt {
-    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
-        if units::take_one(self.map.object(self.place.index), self.place).is_some() {
-            return Ok(Taken::UNIT);
-        }
-        units::take(self.map, self.place).map(|()| Taken::UNIT)
-    }
-    fn collect(&self, _me: &Party, grant: Grant, _number: u32) -> Collected {
-        units::collect(grant)
-    }
-}
-
-/// One of the things a choice chooses among.
-#[derive(Clone, Copy)]
-pub enum AnyAt {
-    /// A permit.
-    Pool(PoolAt),
-    /// A unit.
-    Semaphore(SemaphoreAt),
-}
-
-impl AnyAt {
-    fn operation(&self) -> &dyn Operation {
-        match self {
-            AnyAt::Pool(p) => p,
-            AnyAt::Semaphore(s) => s,
-        }
-    }
-}
 
 /// A mutex in an arena.
 #[derive(Clone, Copy)]
@@ -457,7 +377,7 @@ impl Actor {
 
     /// Unlocks. False: it was not ours any more.
     pub fn unlock(&self, mutex: MutexAt) -> bool {
-        lock::give(mutex.map, mutex.place.index, mutex.map.object(mutex.place.index), self.mine())
+        lock::give(mutex.map, mutex.place, mutex.map.object(mutex.place.index), self.mine())
     }
 
     /// Says that the data is whole again, or not.

@@ -313,14 +313,15 @@ impl Mutex<()> {
         handle.map.unmake(&admin, handle.place);
         if !force {
             // Taken above, so that nobody could come meanwhile.
-            lock::give(handle.map, handle.place.index, handle.object, word);
+            lock::give(handle.map, handle.place, handle.object, word);
         }
         Ok(())
     }
 }
 
 /// The data of a locked mutex; unlocked when dropped, and when the thread dies. A thread that ends, or leaves the arena, with
-/// a guard that was leaked (or is still there) leaves the mutex condemned: what was borrowed of the data may be in use.
+/// a guard that was leaked (or is still there) leaves the mutex condemned: what was borrowed of the data may be in use. The
+/// process's first thread ends with the process, which leaves it torn, as any death does.
 ///
 /// It belongs to the thread that locked it:
 ///
@@ -422,6 +423,6 @@ impl<T> Drop for MutexGuard<'_, T> {
         if std::thread::panicking() && !self.panicking {
             lock::tear(h.object, self.word, true);
         }
-        lock::give(h.map, h.place.index, h.object, self.word);
+        lock::give(h.map, h.place, h.object, self.word);
     }
 }

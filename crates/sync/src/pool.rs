@@ -517,7 +517,7 @@ impl Pool {
         if !some || self.map.mark() != Standing::Serving || seat(self.map, |_| ()).is_err() {
             return 0;
         }
-        lease::settle_all(self.map, self.place.index)
+        lease::settle_all(self.map, self.place)
     }
 
     /// Gives the pool another number of permits. With fewer, those in use beyond the number end as they come back.

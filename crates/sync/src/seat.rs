@@ -49,6 +49,10 @@ pub struct ThreadSeat {
 }
 
 impl ThreadSeat {
+    fn owns(&self) -> bool {
+        crate::recover::owns(self.map, self.joined.index, self.joined.generation)
+    }
+
     /// Leaves, unless this is a child's copy of its parent's seat. Always answers false: keep it no longer.
     fn leave(&self) -> bool {
         if self.incarnation == process::incarnation() {
@@ -64,8 +68,13 @@ struct Seats(RefCell<Vec<Rc<ThreadSeat>>>);
 impl Drop for Seats {
     fn drop(&mut self) {
         let _ = LAST.try_with(|l| l.set(std::ptr::null()));
+        // The first thread's locals go when the process calls exit, whatever it had begun. What it has then is left to
+        // recovery, as at any death of a process.
+        let exits = || process::tid() == process::pid();
         for seat in self.0.get_mut() {
-            seat.leave();
+            if !(seat.owns() && exits()) {
+                seat.leave();
+            }
         }
     }
 }

@@ -77,9 +77,11 @@ impl Operation for Semaphore {
     fn collect(&self, _me: &Party, grant: Grant, _number: u32) -> Collected {
         units::collect(grant)
     }
-    fn put_back(&self, _taken: Taken) {
-        // A unit less is there than could be: it fits, unless somebody else was faster, and then enough are there.
-        let _ = self.up();
+    fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
+        units::is_there(self.0.map, self.0.place)
+    }
+    fn hand_back(&self, me: &Party) -> bool {
+        units::hand_back(self.0.map, self.0.place.index, me.member)
     }
     fn revive(&self) -> bool {
         let haunted = units::haunted(self.0.map, self.0.place.index);

@@ -216,6 +216,28 @@ pub(crate) fn take_one(o: &Object, place: Place) -> Option<Units> {
 pub(crate) fn take(map: &Map, place: Place) -> Result<(), Refused> {
     let o = map.object(place.index);
     loop {
+        let (seen, waits) = find(map, place)?;
+        // I6.
+        let rest = if waits { seen } else { seen.unmarked() };
+        if swap(o, seen, rest.less()) {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether [`take`] would take one.
+pub(crate) fn is_there(map: &Map, place: Place) -> Result<bool, Refused> {
+    match find(map, place) {
+        Ok(_) => Ok(true),
+        Err(Refused::NoneFree) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// A word with a unit that may be taken, and whether anybody waits.
+fn find(map: &Map, place: Place) -> Result<(Units, bool), Refused> {
+    let o = map.object(place.index);
+    loop {
         let seen = load(o);
         // Acquire: as in `take_from`.
         let head = Head(o.head.load(Ordering::Acquire));
@@ -239,11 +261,7 @@ pub(crate) fn take(map: &Map, place: Place) -> Result<(), Refused> {
         if seen.count() == 0 || (!barging(o) && waits && oldest(map, place.index).is_some()) {
             return Err(Refused::NoneFree);
         }
-        // I6.
-        let rest = if waits { seen } else { seen.unmarked() };
-        if swap(o, seen, rest.less()) {
-            return Ok(());
-        }
+        return Ok((seen, waits));
     }
 }
 
@@ -463,6 +481,17 @@ pub(crate) fn take_back(map: &Map, object: u32, member: u32, granted: State) {
             conclude(map, object, o, back);
         }
     }
+}
+
+/// As [`take_back`], by the member itself, which has been granted one and wanted only to know. False: a nudge.
+pub(crate) fn hand_back(map: &Map, object: u32, member: u32) -> bool {
+    // SeqCst: our own word, which nobody changes any more but who takes back.
+    let granted = State(word_of(map, member).0.load(Ordering::SeqCst));
+    let is_unit = granted.grant().is_some_and(|g| !g.is_nudge());
+    if is_unit {
+        take_back(map, object, member, granted);
+    }
+    is_unit
 }
 
 /// Marks the semaphore dead: its word is none.

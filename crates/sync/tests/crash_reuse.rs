@@ -4,7 +4,7 @@ mod crash;
 
 use chappe_crashsim::{Search, World, process, reached};
 use chappe_plat::{clock, step};
-use chappe_sync::model::{self, Actor, CondvarAt, MutexAt, SemaphoreAt};
+use chappe_sync::model::{self, Actor, Came, CondvarAt, Locking, MutexAt, NamedAt, SemaphoreAt};
 use crash::Stage;
 use std::cell::Cell;
 
@@ -132,4 +132,75 @@ fn a_late_swap_takes_nothing_of_the_next_object() {
         .run(made_anew)
         .assert_clean()
         .assert_reached(&["made anew"]);
+}
+
+/// One is about to wait for a semaphore that is removed; in its slot a tube's senders' object is made, and the tube after it; somebody
+/// recovers meanwhile.
+fn tube_begun(world: &World) {
+    let (stage, _) = Stage::with_blocks(world, 8, &[], 2, 20);
+    let map = stage.map;
+    let gone = SemaphoreAt::make(map, "gone", 0, false).expect("a semaphore");
+    let dead = world.prepare("dead");
+    stage.member(dead, "dead");
+    dead.run(|| ());
+    let w = world.prepare("waiter").immortal();
+    let waiter = stage.member(w, "waiter");
+    stage.lasting(w, move || _ = waiter.down(gone, Some(clock::now() + 1000)));
+    let m = world.prepare("maker").immortal();
+    let maker = stage.member(m, "maker");
+    stage.lasting(m, move || {
+        gone.remove();
+        let Ok(tube) = NamedAt::make(map, "t", 1, [false; 2], false) else { return };
+        maker.attach(tube, true).and_then(|()| maker.attach(tube, false)).expect("both ends");
+        if tube.objects().contains(&gone.place.index) {
+            reached("in the same slot");
+        }
+        assert_eq!(maker.put(tube, 1, None), Came::Sent);
+        assert_eq!(maker.put(tube, 2, Some(clock::now() + 1)), Came::Nothing, "it is full, and lives");
+    });
+    let r = world.prepare("recoverer").immortal();
+    stage.member(r, "recoverer");
+    stage.lasting(r, move || _ = map.recover_dead());
+    world.may_wait(|| true);
+}
+
+#[test]
+fn who_recovers_while_a_tube_is_made_leaves_it_alone() {
+    Search::priorities("tube_begun", 4)
+        .schedules(60_000)
+        .run(tube_begun)
+        .assert_clean()
+        .assert_reached(&["in the same slot"]);
+}
+
+/// One has the place of a mutex that is gone, and tries to lock it; another mutex is in the slot, and is used.
+fn locked_late(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let map = stage.map;
+    let gone = MutexAt::make(map, "gone").expect("a mutex");
+    gone.remove();
+    let there = MutexAt::make(map, "there").expect("a mutex, in the only slot");
+    assert_eq!(gone.place.index, there.place.index);
+    world.name_with(&map.object(there.place.index).slot.word, "word of there", model::lock_in_words);
+    let p = world.prepare("late");
+    let late = stage.member(p, "late");
+    stage.lasting(p, move || {
+        assert_eq!(late.try_lock(gone), Locking::Dead);
+        reached("told that it is dead");
+    });
+    let p = world.prepare("user").immortal();
+    let user = stage.member(p, "user");
+    stage.reaper(stage.lasting(p, move || {
+        for _ in 0..2 {
+            map.recover_dead();
+            assert_eq!(user.try_lock(there), Locking::Locked, "nobody else has ever had it");
+            assert!(user.unlock(there));
+        }
+    }));
+}
+
+#[test]
+fn who_comes_late_with_the_place_of_a_mutex_locks_no_other() {
+    let reached = ["told that it is dead"];
+    Search::depth("locked_late", 2).kills(1).schedules(30_000).run(locked_late).assert_clean().assert_reached(&reached);
 }

@@ -545,3 +545,31 @@ fn a_unit_on_its_way_to_nobody_is_there() {
             .assert_reached(&["a unit is there, nobody waits"]);
     }
 }
+
+/// One only looks whether there is a unit; another raises one, and a third takes it.
+fn looked_at(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    let p = world.prepare("onlooker");
+    let me = stage.member(p, "onlooker");
+    stage.lasting(p, move || {
+        if me.wait_for_one(s.semaphore, Some(chappe_plat::clock::now() + 5000)) {
+            reached("seen");
+        }
+    });
+    s.upper(&stage, world, "upper", 1).immortal();
+    let p = world.prepare("patient").immortal();
+    let me = s.downer(&stage, p, "patient");
+    stage.reaper(stage.lasting(p, move || {
+        s.down(&me, None).expect("a unit");
+        reached("patient served");
+    }));
+    world.check(move || assert_eq!(s.semaphore.units() + s.books.downs.get(), 1, "who only looked took it along"));
+}
+
+#[test]
+fn who_only_looks_takes_nothing_along() {
+    let reached = ["seen", "patient served"];
+    Search::depth("sem_looked_at", 1).kills(1).schedules(30_000).run(looked_at).assert_clean().assert_reached(&reached);
+    Search::priorities("sem_looked_at_3", 3).kills(1).schedules(20_000).run(looked_at).assert_clean();
+}

@@ -30,6 +30,24 @@ fn a_killed_supervisors_job_keeps_the_permit_until_it_ends() {
 }
 
 #[test]
+fn an_orphan_goes_to_the_next_of_its_own_pool() {
+    let here = Place::new();
+    // Its first block has the number of the pool's first cell.
+    here.ok(&["tube", "create", "t", "--size", "16", "--slots", "4"]);
+    here.ok(&["pool", "create", "p", "--permits", "2"]);
+    let _first = here.holder("a", &["p"]);
+    let (supervisor, job) = here.holder("b", &["p"]);
+    let next = here.job(&["p"], "echo next > next");
+    here.wait_for_waiters("p", 1);
+    supervisor.kill(libc::SIGKILL);
+    until("an orphan", || here.ok(&["show", "p"]).contains("a job whose holder is gone").then_some(()));
+    here.wait_for_waiters("p", 1);
+    here.go("b");
+    assert_eq!(next.end().status, Some(0));
+    assert!(!runs(job) && here.file("next").exists());
+}
+
+#[test]
 fn what_a_job_left_running_keeps_the_permit() {
     let here = Place::new();
     let script = format!("({}) >/dev/null 2>&1 & echo $! > left; exit 6", wait_for_go("left"));

@@ -163,6 +163,31 @@ fn a_killed_sender_or_receiver_loses_and_doubles_nothing_unsaid() {
 }
 
 #[test]
+fn what_could_not_be_written_is_received_by_the_next() {
+    let here = Place::new();
+    here.ok(&["tube", "create", "t", "--size", "16", "--slots", "1"]);
+    let mut from = sender(&here, &["t", "--lines", "--follow"]);
+    from.stdin.take().expect("a pipe").write_all(b"one\ntwo\nthree\nfour\n").expect("it reads");
+    assert_eq!(recv(&here, &["t", "--lines", "--count", "1"]).end().out, "one\n");
+    // Nobody reads.
+    let mut command = here.command(&["recv", "t", "--lines", "--timeout", "30s"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait_with_output().expect("it ends").status.code(), Some(0));
+    let ran = recv(&here, &["t", "--lines", "--count", "1"]).end();
+    assert_eq!(ran.out, "two\n");
+    assert!(ran.err.contains("once more"), "{}", ran.err);
+    // There is no room.
+    let mut command = here.command(&["recv", "t", "--lines", "--timeout", "30s"]);
+    command.stdout(std::fs::File::create("/dev/full").expect("the device")).stderr(Stdio::piped());
+    let ran = command.spawn().expect("it starts").wait_with_output().expect("it ends");
+    let why = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(!ran.status.success() && why.contains("cannot write to stdout"), "{why}");
+    assert_eq!(ended(recv(&here, &["t", "--lines"])).out, "three\nfour\n");
+    assert!(from.wait().expect("it ends").success());
+}
+
+#[test]
 fn what_a_tube_has_is_shown() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "1K", "--slots", "2", "--kind", "mpsc", "--drops"]);

@@ -2,6 +2,7 @@
 //! never; or give up before anything came.
 
 use super::{Actor, SemaphoreAt};
+use crate::claim::{Aim, Operation, Wish, wait_for};
 use crate::wait::{Begun, Patience, Terms, arrive, begin, end};
 use std::cell::Cell;
 
@@ -15,6 +16,17 @@ impl Actor {
     pub fn leave_the_line(&self, semaphore: SemaphoreAt) {
         let begun = self.begin(semaphore);
         end(&self.who, &[&semaphore], &begun);
+    }
+
+    /// Waits until a unit could be taken, and takes none. False: the time was up.
+    pub fn wait_for_one(&self, semaphore: SemaphoreAt, deadline: Option<u64>) -> bool {
+        if matches!(semaphore.is_ready(&self.who.main), Ok(true)) {
+            return true;
+        }
+        let budget = Cell::new(0);
+        let patience = Patience { budget: &budget, forever: false, none: true };
+        let wish = Wish { aim: Aim::Look, ..Wish::to_take(deadline, &patience) };
+        wait_for(&self.who, &[&semaphore], wish).is_ok()
     }
 
     fn begin(&self, semaphore: SemaphoreAt) -> Begun {

@@ -25,6 +25,7 @@
 
 pub(crate) mod arms;
 pub(crate) mod pipe;
+pub(crate) mod senders;
 
 #[cfg(not(feature = "sim"))]
 mod attach;
@@ -39,7 +40,8 @@ mod made;
 #[cfg(not(feature = "sim"))]
 mod place;
 
-pub(crate) use pipe::{clear, drain, drain_end, is_attached, is_named, recover};
+pub(crate) use pipe::{clear, drain, is_attached, recover};
+pub(crate) use senders::{drain_end, is_named};
 
 #[cfg(not(feature = "sim"))]
 pub(crate) use self::{

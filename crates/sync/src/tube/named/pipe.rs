@@ -55,9 +55,10 @@
 //! Explored: `tests/crash_named.rs`. Left out there: weak memory; a recoverer that was stopped in the middle of a swap until the tube
 //! has been removed, its blocks given to another tube, and the same slot of that has the very same word.
 
+use super::senders::{MAKING, sweep};
 use crate::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
 use crate::tube::end;
-use crate::wait::{Candidate, NUDGE, bury, each, is_still, tell, wake_told};
+use crate::wait::{Candidate, NUDGE, each, is_still, tell, wake_told};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -68,8 +69,6 @@ use std::ptr::NonNull;
 
 /// The word of the object: as if reserved, of the mutex's tags, for nobody.
 const WORD: u64 = 7 | 0xfff << 28;
-/// Of a senders' object whose tube is just being made.
-const MAKING: u32 = u32::MAX;
 /// What a waiter needs that has its record in a slot already, and wants to commit it.
 pub(crate) const TO_COMMIT: u32 = 2;
 
@@ -583,40 +582,6 @@ pub(crate) fn unmake(map: &'static Map, admin: &Admin, pipe: &Pipe<'_>) {
     map.unmake(admin, pipe.end);
 }
 
-/// I6: removes senders' objects whose tubes do not live. Tells how many were in service.
-pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
-    let mut swept = 0;
-    for index in 0..map.objects_used() {
-        // Relaxed: under `admin`.
-        let head = Head(map.object(index).head.load(Ordering::Relaxed));
-        if head.kind() == Some(Kind::End) && !head.is_free() && is_lost(map, index) {
-            map.unmake(admin, Place { index, head: Head::live(head.generation(), Kind::End) });
-            swept += u32::from(head.in_service());
-        }
-    }
-    swept
-}
-
-/// The tube of a senders' object, if that lives.
-fn tube_of(map: &Map, index: u32) -> Option<Place> {
-    let o = map.object(index);
-    // Acquire, both: of a living tube, written before it was in service.
-    let (hint, generation) = (o.hint.load(Ordering::Acquire), o.permits.load(Ordering::Acquire));
-    let tube = hint.checked_sub(1).filter(|tube| *tube < map.geometry().objects)?;
-    let head = Head::live(generation, Kind::Tube);
-    is_still(map, tube, head).then_some(Place { index: tube, head })
-}
-
-fn is_lost(map: &Map, index: u32) -> bool {
-    is_named(map.object(index)) && tube_of(map, index).is_none()
-}
-
-/// Whether an end is that of a named tube.
-pub(crate) fn is_named(o: &Object) -> bool {
-    // Acquire: written before the object was in service.
-    o.hint.load(Ordering::Acquire) != 0
-}
-
 /// Brings messages and receivers together. The object is a tube in service.
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     if map.anybody_waits(object)
@@ -630,21 +595,6 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
 fn is_place_of(object: &Object, place: Place) -> bool {
     let now = Head(object.head.load(Ordering::Acquire)); // Acquire: after whatever was read before.
     now.kind() == Some(Kind::Tube) && !now.is_free() && now.generation() == place.head.generation()
-}
-
-/// Brings holes and senders together. The object is an end in service: a named tube's, or none of ours.
-pub(crate) fn drain_end(map: &Map, object: u32, head: Head) {
-    if !map.anybody_waits(object) || !is_named(map.object(object)) {
-        return;
-    }
-    match tube_of(map, object).and_then(|place| Pipe::of(map, place)) {
-        Some(pipe) if pipe.end.index == object => pipe.bring(Side::Senders),
-        _ => {
-            // I6. SeqCst: before the look at the bits. A failure: another did it.
-            let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
-            bury(map, object, head.dead());
-        }
-    }
 }
 
 /// Makes up for what a dead member was at in a tube.

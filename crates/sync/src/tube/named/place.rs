@@ -188,6 +188,21 @@ impl<'a, T: ?Sized> Loan<'a, T> {
         }
     }
 
+    /// Gives it back, unreceived: it comes once more, marked, as if this thread had died with it; one that has come again
+    /// already is dropped, and counted.
+    pub fn put_back(mut self) {
+        self.back();
+    }
+
+    fn back(&mut self) {
+        if let Some(borrowed) = self.borrowed.take().filter(|_| process::is_incarnation(self.incarnation)) {
+            // As a member: who dies in between must be seen to.
+            let _ = seat(self.pipe.map, party);
+            self.pipe.ring.put_back(&borrowed);
+            self.pipe.returned();
+        }
+    }
+
     #[inline]
     fn end(&mut self) -> Option<bool> {
         let borrowed = self.borrowed.take().filter(|_| process::is_incarnation(self.incarnation))?;
@@ -199,13 +214,8 @@ impl<T: ?Sized> Drop for Loan<'_, T> {
     fn drop(&mut self) {
         if !std::thread::panicking() || self.panicking {
             self.end();
-        } else if let Some(borrowed) = self.borrowed.take()
-            && process::is_incarnation(self.incarnation)
-        {
-            // As if the thread had died.
-            let _ = seat(self.pipe.map, party);
-            self.pipe.ring.put_back(&borrowed);
-            self.pipe.returned();
+        } else {
+            self.back();
         }
     }
 }

@@ -1,0 +1,95 @@
+//! Pools and semaphores as what a choice chooses among.
+
+use crate::claim::{Collected, Operation, Refused, Taken};
+use crate::permit;
+use crate::units;
+use crate::wait::{Arm, Grant, Party};
+use chappe_arena::{Map, Place};
+
+/// A pool in an arena.
+#[derive(Clone, Copy)]
+pub struct PoolAt {
+    /// The arena.
+    pub map: &'static Map,
+    /// The object.
+    pub place: Place,
+}
+
+impl Arm for PoolAt {
+    fn map(&self) -> &'static Map {
+        self.map
+    }
+    fn place(&self) -> Place {
+        self.place
+    }
+}
+
+impl Operation for PoolAt {
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        let o = self.map.object(self.place.index);
+        if let Some(taken) = permit::take_one(o, self.place, me) {
+            return Ok(taken);
+        }
+        match permit::take_last(o, self.place, me) {
+            Some(taken) => Ok(taken),
+            None => permit::take(self.place, me),
+        }
+    }
+    fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
+        permit::collect(me, self.place, grant, number)
+    }
+}
+
+/// A semaphore in an arena.
+#[derive(Clone, Copy)]
+pub struct SemaphoreAt {
+    /// The arena.
+    pub map: &'static Map,
+    /// The object.
+    pub place: Place,
+}
+
+impl Arm for SemaphoreAt {
+    fn map(&self) -> &'static Map {
+        self.map
+    }
+    fn place(&self) -> Place {
+        self.place
+    }
+}
+
+impl Operation for SemaphoreAt {
+    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+        if units::take_one(self.map.object(self.place.index), self.place).is_some() {
+            return Ok(Taken::UNIT);
+        }
+        units::take(self.map, self.place).map(|()| Taken::UNIT)
+    }
+    fn collect(&self, _me: &Party, grant: Grant, _number: u32) -> Collected {
+        units::collect(grant)
+    }
+    fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
+        units::is_there(self.map, self.place)
+    }
+    fn hand_back(&self, me: &Party) -> bool {
+        units::hand_back(self.map, self.place.index, me.member)
+    }
+}
+
+/// One of the things a choice chooses among.
+#[derive(Clone, Copy)]
+pub enum AnyAt {
+    /// A permit.
+    Pool(PoolAt),
+    /// A unit.
+    Semaphore(SemaphoreAt),
+}
+
+impl AnyAt {
+    pub(super) fn operation(&self) -> &dyn Operation {
+        match self {
+            AnyAt::Pool(p) => p,
+            AnyAt::Semaphore(s) => s,
+        }
+    }
+}
