@@ -156,8 +156,12 @@ pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
         if seen & 7 != FREE {
             return Try::Busy;
         }
-        // I8. Of one that was removed since the look it is locked all the same: I7.
         if swap(o, seen, mine | seen & KEPT) {
+            // Acquire: again. It may have been removed meanwhile, and its slot be about to be another's: the word comes last.
+            if o.head.load(Ordering::Acquire) != place.head.0 {
+                give(map, place, o, mine);
+                return Try::Dead;
+            }
             settle_waiters(map, place.index, o, mine);
             return if seen & TORN != 0 { Try::Torn } else { Try::Locked };
         }
