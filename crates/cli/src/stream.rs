@@ -3,7 +3,7 @@
 use crate::acquire::TIMED_OUT;
 use crate::args::{Recv, Send};
 use crate::{Failure, failed, tell, write};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use chappe::Select;
 use chappe::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -195,7 +195,9 @@ pub fn recv(a: &Recv, json: bool) -> Result<u8, Failure> {
         tell(json!({ "records": records, "bytes": bytes, "again": again, "ms": passed.ms() }));
     } else if passed.again > 0 {
         let came = if passed.again == 1 { "1 record" } else { &format!("{} records", passed.again) };
-        tell(format_args!("chappe: {came} came once more: a receiver has died that had it before"));
+        tell(format_args!(
+            "chappe: {came} came once more: a receiver that had it before has died, or could not write it"
+        ));
     }
     match received {
         Ok(true) => Ok(0),
@@ -233,7 +235,11 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<bool> {
             // What nobody has read goes to another, as when we are killed here.
             record.put_back();
             // Whoever reads may have seen enough.
-            return if e.kind() == ErrorKind::BrokenPipe { Ok(true) } else { Err(e).context("cannot write to stdout") };
+            ensure!(
+                e.kind() == ErrorKind::BrokenPipe,
+                "cannot write to stdout: {e}; the record goes to the next receiver"
+            );
+            return Ok(true);
         }
         passed.again += u64::from(record.again());
         passed.add(record.len());
