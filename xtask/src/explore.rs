@@ -14,7 +14,7 @@ use std::path::Path;
 /// How long each search may take, unless it is told otherwise.
 const SECONDS: &str = "8";
 /// Whose places are counted.
-const SOURCES: [&str; 2] = ["crates/arena/src", "crates/sync/src"];
+const SOURCES: [&str; 3] = ["crates/arena/src", "crates/sync/src", "crates/ras/src"];
 /// What makes a line of the source one that calls the facade.
 const CALLS: [&str; 16] = [
     ".load(",
@@ -55,7 +55,8 @@ pub fn command(mut args: &[&str]) -> Result<()> {
         fs::remove_dir_all(&sites)?;
     }
     let mut run = Cargo::new("test")
-        .args(["--profile", "explore", "-p", "chappe-sync", "--features", "sim", "--no-fail-fast", "--", "--nocapture"])
+        .args(["--profile", "explore", "-p", "chappe-sync", "-p", "chappe-ras", "--features", "sim"])
+        .args(["--no-fail-fast", "--", "--nocapture"])
         .env(limit.0, limit.1)
         .env("CRASHSIM_SHARE", "1")
         .env("CRASHSIM_COVERAGE", &sites.display().to_string());

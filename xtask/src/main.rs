@@ -6,6 +6,7 @@
 //! cargo xtask bench pool [--quick]       pools beside their peers, one run
 //! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
 //! cargo xtask bench tube [--quick]       channels between threads and between processes beside theirs
+//! cargo xtask bench ras [--quick]        restartable sequences, biased locks and per-processor objects beside theirs
 //! cargo xtask bench robustness [ARG...]  what ships beside the same code with what deaths need left out
 //! cargo xtask crashsim [--seconds N] [--schedules N] [--seed N]
 //!                                        a long exploration, and which places of the source it killed at
@@ -20,6 +21,7 @@
 //! cargo xtask soak [ARG...]              random SIGKILLs while jobs share pools
 //! cargo xtask soak --minutes N           random SIGKILLs and SIGSTOPs of processes that use everything: the zoo
 //! cargo xtask soak tube [ARG...]         random SIGKILLs of senders and receivers while they share tubes
+//! cargo xtask soak ras [--seconds N]     storms over the per-CPU operations, with delays between the steps of their sections
 //! cargo xtask soak jobserver [KILLS]     the same of what builds under the job server start; needs GNU make 4.4
 //! cargo xtask churn [WHOM] [ARG...]      the same storm over chappe, iceoryx2, python, or all of them
 //! cargo xtask man                        manual pages and completions, into target/man and target/completions
@@ -38,8 +40,8 @@ use anyhow::{Context, Result, bail};
 use run::{Cargo, root, target};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube|robustness | crashsim [--seconds N] | mutants | \
-                     models [NAME] [--mistakes] | kill-sweep | soak [tube|zoo|jobserver] [--minutes N] | \
+const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube|ras|robustness | crashsim [--seconds N] | mutants | \
+                     models [NAME] [--mistakes] | kill-sweep | soak [tube|zoo|jobserver|ras] [--minutes N] | \
                      churn [chappe|iceoryx2|python|all] | man";
 
 fn main() -> ExitCode {
@@ -58,7 +60,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
     match args {
         ["test"] => stages::test(),
         ["lint"] => lint::command(&root()),
-        ["bench", what @ ("pool" | "sync" | "tube"), rest @ ..] => {
+        ["bench", what @ ("pool" | "sync" | "tube" | "ras"), rest @ ..] => {
             Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
         }
         ["bench", "robustness", rest @ ..] => robustness(rest),
@@ -67,6 +69,8 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["kill-sweep", rest @ ..] => injector("sweep", rest),
         ["soak", "jobserver"] => soak_jobserver("150"),
         ["soak", "jobserver", kills] => soak_jobserver(kills),
+        ["soak", "ras"] => soak_ras("60"),
+        ["soak", "ras", "--seconds", seconds] => soak_ras(seconds),
         ["soak", "tube" | "zoo", ..] => injector("soak", &args[1..]),
         ["soak", rest @ ..] if rest.contains(&"--minutes") => injector("soak", &[&["zoo"][..], rest].concat()),
         ["soak", rest @ ..] => {
@@ -93,6 +97,33 @@ fn soak_jobserver(kills: &str) -> Result<()> {
         .args(["-p", "chappe-cli", "--test", "command", "--", "--ignored", "--nocapture", "--exact"])
         .args(["jobserver_make::soak_a_build_whose_processes_are_killed_at_random"])
         .env("CHAPPE_SOAK_KILLS", &kills.to_string())
+        .run()
+}
+
+fn soak_ras(seconds: &str) -> Result<()> {
+    let seconds: u32 = seconds.parse().with_context(|| format!("`{seconds}` is not a number"))?;
+    Cargo::new("test")
+        .args([
+            "--profile",
+            "explore",
+            "-p",
+            "chappe-ras",
+            "--features",
+            "inject",
+            "--test",
+            "storm",
+            "--test",
+            "lock",
+            "--test",
+            "sharded",
+            "--test",
+            "rasctl",
+            "--test",
+            "mechanism",
+            "--",
+            "--nocapture",
+        ])
+        .env("RAS_SECONDS", &seconds.to_string())
         .run()
 }
 

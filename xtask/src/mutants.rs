@@ -1,6 +1,6 @@
 //! Known mistakes, planted one at a time in a copy of the protocols: each must be found.
 //!
-//! A mutant is a file in `crates/sync/mutants`: a sentence that says what is wrong, who must find it, and one or more
+//! A mutant is a file in `crates/sync/mutants` or `crates/ras/mutants`: a sentence that says what is wrong, who must find it, and one or more
 //! changes: the source file, a piece of it as it is, and the same as it must not be.
 //!
 //! ```text
@@ -20,8 +20,10 @@
 //! | line | who finds it | when |
 //! |---|---|---|
 //! | `test: crash_SUITE TEST` | the explorer | `cargo xtask mutants`; with `known:` also in `cargo xtask test` |
+//! | `test: PACKAGE/crash_SUITE TEST` | the explorer, in another package than chappe-sync | the same |
 //! | `test: loom_SUITE TEST` | loom | the same |
 //! | `test: PACKAGE/SUITE TEST` | a test of what ships; the suite `lib` is the package's own | the same |
+//! | `test: PACKAGE+FEATURE/SUITE TEST` | the same, optimised, with a feature that is there for its tests | the same |
 //! | `model: MODEL MISTAKE` | spin, in the protocol's model, where the same mistake is planted | `cargo xtask models --mistakes` |
 //! | `sweep: WORDS` | the injector, which kills real processes in the operation and scene of that name | `cargo xtask mutants --sweep` |
 //!
@@ -42,8 +44,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-const CRATES: [&str; 6] =
-    ["crates/arena", "crates/crashsim", "crates/plat", "crates/sync", "crates/chappe", "crates/injector"];
+const CRATES: [&str; 7] =
+    ["crates/arena", "crates/crashsim", "crates/plat", "crates/sync", "crates/ras", "crates/chappe", "crates/injector"];
+/// Where mutants are.
+const KEPT: [&str; 2] = ["crates/sync/mutants", "crates/ras/mutants"];
 const LANES: usize = 2;
 /// Seconds that a build and its test may take: a mistake in what ships may have it hang.
 const LIMIT: u64 = 900;
@@ -131,7 +135,7 @@ impl Checker {
     fn title(&self) -> String {
         match self {
             Checker::Test { suite, test } => match suite.split_once('_') {
-                _ if suite.contains('/') => format!("test `{suite}` {test}"),
+                _ if suite.contains('/') && !suite.contains("/crash_") => format!("test `{suite}` {test}"),
                 Some(("loom", _)) => format!("loom `{suite}` {test}"),
                 _ => format!("crashsim `{suite}` {test}"),
             },
@@ -203,7 +207,8 @@ fn jobs(mutants: &[Mutant], wanted: impl Fn(&Checker) -> bool) -> VecDeque<Job<'
 
 fn all(filter: &str) -> Result<Vec<Mutant>> {
     let mut mutants = Vec::new();
-    for entry in fs::read_dir(root().join("crates/sync/mutants"))? {
+    let each = KEPT.iter().map(|dir| fs::read_dir(root().join(dir)).with_context(|| (*dir).to_owned()));
+    for entry in each.collect::<Result<Vec<_>>>()?.into_iter().flatten() {
         let path = entry?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if name.contains(filter) {
@@ -313,16 +318,22 @@ fn in_tree(subcommand: &str, tree: &Path) -> Cargo {
 
 fn try_test(tree: &Path, suite: &str, test: &str) -> Result<bool> {
     let run = in_tree("test", tree);
-    let (run, found): (_, &[&str]) = match suite.split_once('/') {
-        Some((package, suite)) => {
-            let run = run.args(["-p", package]);
+    let (package, suite) = suite.split_once('/').map_or((None, suite), |(p, s)| (Some(p), s));
+    let explored = suite.starts_with("crash_");
+    let (run, found): (_, &[&str]) = match package {
+        Some(package) if !explored => {
+            let run = match package.split_once('+') {
+                Some((package, feature)) => run.args(["--profile", "explore", "-p", package, "--features", feature]),
+                None => run.args(["-p", package]),
+            };
             let run = if suite == "lib" { run.args(["--lib"]) } else { run.args(["--test", suite]) };
             (run.args([test]), &["panicked at", "has been running for over 60 seconds"])
         }
-        None => {
+        _ => {
             let loom = suite.starts_with("loom_");
             let feature = if loom { "loom" } else { "sim" };
-            let run = run.args(["--profile", "explore", "-p", "chappe-sync", "--features", feature]);
+            let package = package.unwrap_or("chappe-sync");
+            let run = run.args(["--profile", "explore", "-p", package, "--features", feature]);
             let found = if loom { &["found by loom"] } else { &["replay with CRASHSIM_REPLAY"] };
             (run.args(["--test", suite, test]), found)
         }

@@ -14,15 +14,17 @@ use anyhow::{Result, bail};
 use std::io::Write;
 use std::time::Instant;
 
-const SIM: [&str; 8] = [
+const SIM: [&str; 10] = [
     "-p",
     "chappe-plat",
     "-p",
     "chappe-arena",
     "-p",
     "chappe-sync",
+    "-p",
+    "chappe-ras",
     "--features",
-    "chappe-plat/sim,chappe-arena/sim,chappe-sync/sim",
+    "chappe-plat/sim,chappe-arena/sim,chappe-sync/sim,chappe-ras/sim",
 ];
 
 const LOOM: [&str; 6] = ["-p", "chappe-plat", "-p", "chappe-sync", "--features", "chappe-plat/loom,chappe-sync/loom"];
@@ -84,7 +86,8 @@ fn rest() -> Vec<Stage> {
             // Each search on all processors, one test after the other: none of them waits at the end for a long one. Less of what
             // goes by dice than the tests ask for: `cargo xtask crashsim` has all of it, and more.
             Cargo::new("test")
-                .args(["--profile", "explore", "-p", "chappe-sync", "--features", "sim", "--", "--test-threads=1"])
+                .args(["--profile", "explore", "-p", "chappe-sync", "-p", "chappe-ras", "--features", "sim"])
+                .args(["--", "--test-threads=1"])
                 .env("CRASHSIM_WORKERS", &processors())
                 .env("CRASHSIM_PERCENT", "40"),
             "the failure names the seed that replays it, and tells in words what happened",
@@ -93,6 +96,12 @@ fn rest() -> Vec<Stage> {
             "loom",
             Cargo::new("test").args(["--profile", "explore"]).args(LOOM).args(["--test", "loom_*"]),
             "loom's word on the first line that says `found by loom`; LOOM_LOG=trace tells each step of that test alone",
+        ),
+        tests(
+            "sequences",
+            // Alone: what the storms are to disturb is each other's threads.
+            Cargo::new("test").args(["--profile", "explore", "-p", "chappe-ras", "--features", "inject"]),
+            "each step of each section takes long now and then; the failure names the operation that lost or doubled something",
         ),
         tests(
             "injector",

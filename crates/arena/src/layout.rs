@@ -144,7 +144,10 @@ pub struct Member {
     pub moving: AtomicU32,
     /// Private arenas only: where a tube without slots finds what is handed over. See the wait queue.
     pub packet: AtomicU64,
-    pad2: [u64; 3],
+    /// Private arenas only: the address of one word an object, for the occupants' biases; 0 if there are none yet. Stays when
+    /// the occupant goes.
+    pub holds: AtomicU64,
+    pad2: [u64; (96 - 2 * size_of::<LifeLock>()) / 8],
 }
 
 /// A word of state: an object's own, or that of a further permit in the table.
@@ -175,11 +178,11 @@ pub struct Object {
     /// Pools: where a free permit was last seen, a hint. Mutexes: a hash of the data's type. Ends of tubes: one more than the
     /// index of their tube, if it has a name.
     pub hint: AtomicU32,
-    /// Zero.
-    pub pad0: AtomicU32,
+    /// Private pools and mutexes: who has taken it lately; see the bias. Else zero.
+    pub run: AtomicU32,
     /// Hash of the name.
     pub hash: AtomicU64,
-    /// Length byte and name, eight bytes a word.
+    /// Length byte and name, eight bytes a word. What is private has no name: its words after the first are the bias'.
     pub name: [AtomicU64; 6],
 }
 

@@ -185,10 +185,23 @@ impl Map {
     /// # Errors
     /// The system's, when there is no address space.
     pub fn private(geometry: Geometry, hooks: Hooks) -> Result<&'static Map, ArenaError> {
+        Map::unnamed(geometry, hooks, Scope::Private)
+    }
+
+    /// One that the explorer's processes have in common, as if they were threads of one: so that one of them alone can be killed.
+    ///
+    /// # Errors
+    /// As above.
+    #[cfg(feature = "sim")]
+    pub fn private_of_all(geometry: Geometry, hooks: Hooks) -> Result<&'static Map, ArenaError> {
+        Map::unnamed(geometry, hooks, Scope::Shared)
+    }
+
+    fn unnamed(geometry: Geometry, hooks: Hooks, scope: Scope) -> Result<&'static Map, ArenaError> {
         let base = dir::map_private(geometry.len())
             .map_err(|e| ArenaError::Io { what: "cannot map memory for the private arena".into(), source: e })?;
         let (name, cover) = ("private".into(), AtomicU64::new(0));
-        let map = Map { base, geometry, scope: Scope::Private, name, dir: None, inode: 0, folder: 0, hooks, cover };
+        let map = Map { base, geometry, scope, name, dir: None, inode: 0, folder: 0, hooks, cover };
         map.initialise();
         Ok(Box::leak(Box::new(map)))
     }
@@ -420,6 +433,11 @@ impl Map {
     #[inline]
     pub fn scope(&self) -> Scope {
         self.scope
+    }
+    /// Whether only this process has it.
+    #[inline(always)]
+    pub fn is_private(&self) -> bool {
+        self.dir.is_none()
     }
     /// Its name.
     pub fn name(&self) -> &str {

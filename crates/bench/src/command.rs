@@ -1,17 +1,20 @@
 //! `chappe-bench pool`: all tables about pools, and the aims beside what was reached. `chappe-bench sync`: all about
-//! semaphores, mutexes, choice over them, and Plan 9's. `chappe-bench tube`: all about channels. `chappe-bench robustness`: what
-//! ships beside what was built without what deaths need: `--fragile` names that program.
+//! semaphores, mutexes, choice over them, and Plan 9's. `chappe-bench tube`: all about channels. `chappe-bench ras`: restartable
+//! sequences and what is made with them. `chappe-bench robustness`: what ships beside what was built without what deaths need:
+//! `--fragile` names that program.
 //!
-//! Each about two minutes on two processors. `--quick` makes a fifth of the rounds; `--counts` of the last one none at all.
+//! Each about two minutes on two processors, `ras` longer. `--quick` makes a fifth of the rounds; `--counts` of the last one none
+//! at all.
 
 use crate::house::House;
+use crate::ras::{self, again};
 use crate::robustness::{self as cost, worker};
 use crate::table::Aim;
 use crate::{choice, death, footprint, handoff, machine, pair, sync, tube};
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: chappe-bench pool|sync|tube [--quick]\n       \
+const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras [--quick]\n       \
                      chappe-bench robustness --fragile PROGRAM [--quick | --counts] [--json]";
 
 /// `cargo xtask bench robustness` builds the other program, and names it.
@@ -43,6 +46,19 @@ fn robustness(args: &[&str]) -> ExitCode {
     }
 }
 
+/// A place for arenas, in a program of more than one thread: programs that need locks have threads; with none, the C library
+/// leaves out half of its work.
+fn busy_house(name: &str) -> House {
+    // Before the thread: the environment names it.
+    let house = House::new(name);
+    std::thread::spawn(|| {
+        loop {
+            std::thread::park()
+        }
+    });
+    house
+}
+
 /// All of the program, and of the one that is built without what deaths need.
 pub fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -52,27 +68,29 @@ pub fn main() -> ExitCode {
             worker::serve();
             return ExitCode::SUCCESS;
         }
+        [again::WORD, ref rest @ ..] => {
+            let _house = busy_house("ras-part");
+            ras::part(rest);
+            return ExitCode::SUCCESS;
+        }
         ["robustness", ref rest @ ..] => return robustness(rest),
-        [what @ ("pool" | "sync" | "tube")] => (what, 25),
-        [what @ ("pool" | "sync" | "tube"), "--quick"] => (what, 5),
+        [what @ ("pool" | "sync" | "tube" | "ras")] => (what, 25),
+        [what @ ("pool" | "sync" | "tube" | "ras"), "--quick"] => (what, 5),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
         }
     };
-    // Programs that need locks have threads; with none, the C library leaves out half of its work.
-    std::thread::spawn(|| {
-        loop {
-            std::thread::park()
-        }
-    });
-    let house = House::new("bench");
+    let house = busy_house("bench");
     println!("{}", machine::facts());
     let mut aims = Vec::new();
     if what == "sync" {
         aims.extend(sync::measure(&house, rounds));
     } else if what == "tube" {
         aims.extend(tube::measure(&house, rounds));
+    } else if what == "ras" {
+        let again = again::Again::new(std::env::current_exe().expect("a program has a file"));
+        aims.extend(ras::measure(&house, &again, rounds));
     } else {
         aims.extend(pair::measure(&house, rounds));
         aims.extend(handoff::measure(&house, rounds));

@@ -13,6 +13,7 @@
 //! | what ten thousand pools take | [`footprint`] |
 //! | semaphores, mutexes, choice over them, Plan 9's tables | [`sync`] |
 //! | channels between threads, and between processes | [`tube`] |
+//! | restartable sequences, biased locks, per-processor objects | [`ras`] |
 //! | what ships beside the same code with what deaths need left out | [`robustness`] |
 
 pub mod choice;
@@ -27,6 +28,7 @@ pub mod machine;
 pub mod pair;
 pub mod peers;
 pub mod process;
+pub mod ras;
 pub mod raw;
 pub mod robustness;
 pub mod silence;

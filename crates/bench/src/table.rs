@@ -38,6 +38,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// What was measured, round by round.
+    pub fn samples(&self) -> &[f64] {
+        &self.samples
+    }
+
     /// The value below which this share of the samples lies.
     pub fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.samples.clone();
@@ -97,8 +102,13 @@ impl Table {
 
     /// The median of a row's ratios to another's, round by round.
     pub fn ratio_to(&self, name: &str, baseline: &str) -> f64 {
+        Row { name: String::new(), samples: self.ratios_to(name, baseline) }.quantile(0.5)
+    }
+
+    /// A row's ratios to another's, round by round.
+    pub fn ratios_to(&self, name: &str, baseline: &str) -> Vec<f64> {
         let pairs = self.row(name).samples.iter().zip(&self.row(baseline).samples);
-        Row { name: String::new(), samples: pairs.map(|(a, b)| a / b).collect() }.quantile(0.5)
+        pairs.map(|(a, b)| a / b).collect()
     }
 
     /// Of these rows the one with the least median.
@@ -159,6 +169,7 @@ impl Column {
 /// Three figures or so.
 pub fn nanoseconds(ns: f64) -> String {
     match ns {
+        n if n.abs() < 10.0 => format!("{n:.2} ns"),
         n if n < 100.0 => format!("{n:.1} ns"),
         n if n < 1000.0 => format!("{n:.0} ns"),
         n if n < 100_000.0 => format!("{:.2} us", n / 1e3),
@@ -221,7 +232,7 @@ mod tests {
         let table = Table::of("t", vec![("a".into(), vec![1.0]), ("b".into(), vec![3.0])]);
         let text = table.report_with(&[Column::new("worst", vec!["7 us".into(), "9 us".into()])]);
         let last: Vec<&str> = text.lines().last().unwrap().split_ascii_whitespace().collect();
-        assert_eq!(last, ["b", "3.0", "ns", "3.0", "ns", "3.00", "3.00", "9", "us"], "{text}");
+        assert_eq!(last, ["b", "3.00", "ns", "3.00", "ns", "3.00", "3.00", "9", "us"], "{text}");
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Looking for what is wrong, and putting right what can be.
 //!
-//! [`examine`] looks into one arena, [`surroundings`] at what lies and runs around them, [`doctor`] at all. Nothing here waits
+//! [`examine`] looks into one arena, [`surroundings`] at what lies and runs around them, [`kernel`] and [`sequences`] at what the
+//! system can do, [`doctor`] at all. Nothing here waits
 //! for a peer: not for a lock that somebody stopped has, nor for a process that does not answer.
 
 mod arena;
 mod around;
+mod sequences;
 
 use chappe_arena::ArenaError;
 use chappe_plat::{futex, process};
@@ -12,6 +14,7 @@ use chappe_sync::{Arena, Capacity, directory};
 
 pub use arena::examine;
 pub use around::surroundings;
+pub use sequences::{Sequences, sequences};
 
 /// Something noteworthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +80,8 @@ pub struct Doctor {
     pub surroundings: Surroundings,
     /// What this kernel lacks, and what is done instead.
     pub kernel: Vec<Finding>,
+    /// Whether there are restartable sequences.
+    pub sequences: Sequences,
 }
 
 /// What this process's reaper has done.
@@ -106,6 +111,7 @@ pub fn doctor() -> Result<Doctor, ArenaError> {
         directory: directory()?.display().to_string(),
         surroundings: surroundings(),
         kernel: kernel(),
+        sequences: sequences(),
     })
 }
 

@@ -8,6 +8,7 @@
 //! | [`Mutex`], [`Condvar`] | data that one at a time may change; who comes after a holder that died is told so |
 //! | [`tube`] | channels between threads, as crossbeam-channel's, in one choice with all the others |
 //! | [`select!`], [`Select`] | exactly one of several operations, whichever can be done first |
+//! | [`ras`] | restartable sequences: for the threads of one process, without a locked instruction |
 //! | [`plan9`] | semaphores on plain words, as Plan 9 has them |
 //!
 //! A [`Pool`] has N permits. Whoever acquires one has it until it gives it back, or ends, or is killed at any
@@ -65,12 +66,13 @@
 pub mod doctor;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
+pub use chappe_ras as ras;
 pub use chappe_sync::plan9;
 pub use chappe_sync::{
-    AcquireError, Arena, ArenaOptions, Capacity, Condvar, DownError, Holder, LEASE_VARIABLE, Lease, LeaseError,
+    AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, DownError, Holder, LEASE_VARIABLE, Lease, LeaseError,
     LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit, Permit, Permits, Pool,
     PoolError, PoolInfo, ReceivingEnd, Role, Select, SelectError, SelectedOperation, Semaphore, SendingEnd, UpError,
     Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory, select, select_biased, set_label,
     set_role, try_acquire_any, tube,
 };
-pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, Surroundings, doctor, recoveries};
+pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, Sequences, Surroundings, doctor, recoveries};

@@ -186,7 +186,8 @@ pub enum Command {
     /// what makes no sense, what is nearly full. Around them: removes what killed job servers
     /// and jobs left, and names arenas that processes still use though their file is gone,
     /// locks that somebody stopped has, files that are not chappe's. Last, what this kernel
-    /// lacks. Each finding says what was done, or what to do.
+    /// lacks, and whether restartable sequences are used. Each finding says what was done, or
+    /// what to do.
     ///
     /// What it may not look at, it counts: other users' processes. It waits for nobody.
     /// Exit status 1 if an arena cannot be used, or something took too long to look at;
@@ -197,8 +198,14 @@ pub enum Command {
     ///     "capacity": {"members": N, "members_used": N, "objects": N, "objects_used": N,
     ///       "cells": N, "cells_used": N, "data": N, "data_used": N} or null}],
     ///   "around": [FINDING], "unseen": N (processes), "job_servers_removed": [PATH],
-    ///   "kernel": [FINDING]}
-    /// where FINDING is
+    ///   "kernel": [FINDING],
+    ///   "sequences": {"used": BOOL, "verdict": VERDICT, "why": TEXT, "area": "library", "own"
+    ///     or null, "fence": BOOL, "concurrency_ids": BOOL, "biases": BOOL,
+    ///     "mechanism": sequence, biased, interlocked, system-call or null (CHAPPE_RAS in the
+    ///     environment names one that is not there), "mechanism_why": TEXT} or null (took too long)}
+    /// where VERDICT is proven, no-area, no-fence, unproven, broken, switched-off (by
+    ///   CHAPPE_SEQUENCES=off in the environment; CHAPPE_BIAS=off switches biases off alone)
+    ///   or architecture; FINDING is
     ///   {"kind": KIND, "what": TEXT, "done": TEXT or null, "advice": TEXT or null}
     /// and KIND in an arena is dead-member, lost-member, stuck-member, elsewhere,
     ///   orphan-permit, ended-job, nobodys, leaked-cells, leaked-data, leaked-object,

@@ -3,13 +3,16 @@
 use crate::look::plain;
 use crate::within::{Patience, too_long};
 use anyhow::Result;
-use chappe::doctor::{ArenaHealth, Finding, Surroundings, examine, kernel, surroundings};
+use chappe::doctor::{ArenaHealth, Finding, Sequences, Surroundings, examine, kernel, sequences, surroundings};
 use chappe::{Arena, Capacity, directory};
 use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// How much longer than other things the self-test of sequences may take, where many want the processor.
+const SELF_TEST: Duration = Duration::from_secs(3);
 
 #[derive(Serialize)]
 struct FindingView<'a> {
@@ -59,22 +62,60 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
     let around = patience.look(Duration::ZERO, surroundings);
     let job_servers = patience.look(Duration::ZERO, crate::jobserver::clean_up);
     let kernel = patience.look(Duration::ZERO, kernel);
-    let whole = around.is_some() && job_servers.is_some() && kernel.is_some();
+    let sequences = patience.look(SELF_TEST, sequences);
+    let whole = around.is_some() && job_servers.is_some() && kernel.is_some() && sequences.is_some();
     if !whole {
         crate::tell(format_args!("chappe: {}", too_long("what is around the arenas")));
     }
     let status = u8::from(!whole || arenas.iter().any(|a| a.error.is_some()));
     let (around, job_servers) = (around.unwrap_or_default(), job_servers.unwrap_or_default());
     let kernel = kernel.unwrap_or_default();
-    let text = if json {
-        as_json(&here, &arenas, &around, &job_servers, &kernel)
-    } else {
-        as_text(&here, &arenas, &around, &job_servers, &kernel)
-    };
-    Ok((text, status))
+    let all = Health { here, arenas, around, job_servers, kernel, sequences };
+    Ok((if json { as_json(&all) } else { as_text(&all) }, status))
 }
 
-fn as_json(here: &str, arenas: &[Seen], around: &Surroundings, servers: &[PathBuf], kernel: &[Finding]) -> String {
+/// All that is told.
+struct Health {
+    here: String,
+    arenas: Vec<Seen>,
+    around: Surroundings,
+    job_servers: Vec<PathBuf>,
+    kernel: Vec<Finding>,
+    sequences: Option<Sequences>,
+}
+
+fn sequences_view(s: &Sequences) -> serde_json::Value {
+    json!({
+        "used": s.verdict.is_proven(), "verdict": s.verdict.name(), "why": s.verdict.to_string(), "area": s.area,
+        "fence": s.fence, "concurrency_ids": s.concurrency_ids, "biases": s.biases,
+        "mechanism": s.mechanism.as_ref().ok().map(|c| c.mechanism.name()), "mechanism_why": mechanism_why(s),
+    })
+}
+
+fn mechanism_why(s: &Sequences) -> String {
+    s.mechanism.as_ref().map_or_else(ToString::to_string, |c| c.why.clone())
+}
+
+fn sequences_text(s: &Sequences) -> String {
+    let yes = |is: bool, what: &'static str| is.then_some(what);
+    let area = match s.area {
+        Some("library") => Some("the C library's area"),
+        Some(_) => Some("an area of our own"),
+        None => None,
+    };
+    let instead = yes(!s.verdict.is_proven(), "locked instructions instead");
+    let fence = yes(s.fence, "a fence (membarrier)");
+    let ids = yes(s.concurrency_ids, "concurrency ids");
+    let unbiased = yes(!s.biases, "no biased locks (CHAPPE_BIAS=off)");
+    let there: Vec<&str> = [instead, area, fence, ids, unbiased].into_iter().flatten().collect();
+    let used = if s.verdict.is_proven() { "used" } else { "not used" };
+    let mechanism = s.mechanism.as_ref().map_or("none", |c| c.mechanism.name());
+    let why = mechanism_why(s);
+    format!("sequences: {used}: {}; {}\nmechanism: {mechanism}: {}\n", s.verdict, there.join(", "), plain(&why))
+}
+
+fn as_json(health: &Health) -> String {
+    let Health { here, arenas, around, job_servers: servers, kernel, sequences } = health;
     let one = |a: &Seen| {
         let capacity = a.capacity.as_ref().map(|c| {
             json!({
@@ -90,11 +131,13 @@ fn as_json(here: &str, arenas: &[Seen], around: &Surroundings, servers: &[PathBu
     let all = json!({
         "directory": here, "arenas": arenas, "around": views(&around.findings), "unseen": around.unseen,
         "job_servers_removed": servers, "kernel": views(kernel),
+        "sequences": sequences.as_ref().map(sequences_view),
     });
     format!("{all}\n")
 }
 
-fn as_text(here: &str, arenas: &[Seen], around: &Surroundings, servers: &[PathBuf], kernel: &[Finding]) -> String {
+fn as_text(health: &Health) -> String {
+    let Health { here, arenas, around, job_servers: servers, kernel, sequences } = health;
     let mut text = format!("arenas in {here}: {}\n", arenas.len());
     for a in arenas {
         let name = plain(&a.name);
@@ -134,6 +177,7 @@ fn as_text(here: &str, arenas: &[Seen], around: &Surroundings, servers: &[PathBu
         text.push_str("kernel:\n");
         lines(&mut text, "  ", kernel);
     }
+    text.push_str(&sequences.as_ref().map(sequences_text).unwrap_or_default());
     text
 }
 

@@ -44,6 +44,12 @@ macro_rules! word {
                 self.0.load(SeqCst)
             }
 
+            /// Writes, as part of another step.
+            #[allow(dead_code, reason = "one of the three is written so")]
+            pub(crate) fn set(&self, value: $int) {
+                self.0.store(value, SeqCst);
+            }
+
             fn at(&self) -> usize {
                 self.0.as_ptr() as usize
             }

@@ -134,6 +134,9 @@ impl Engine {
         p.recovery += u32::from(thread.recovers > 0);
         p.dirty = true;
         self.anchor = Anchor { thread: t as u8, steps: thread.steps, turn: 0 };
+        if let Some(cpu) = self.threads[t].cpu {
+            self.preempt(cpu, t);
+        }
         // A step that touches nothing is a step all the same: the state behind it is another.
         self.trace.befall(t, 17);
         Next::Run(t)

@@ -35,6 +35,7 @@ mod buffer;
 mod chance;
 pub mod clock;
 mod coverage;
+pub mod cpu;
 mod depth;
 mod event;
 mod fibre;

@@ -83,6 +83,19 @@ pub(crate) struct Thread {
     pub buffer: VecDeque<Stored>,
     /// How many recoveries of others' deaths it is in the middle of.
     pub recovers: u32,
+    /// The processor on which it was put.
+    pub cpu: Option<u32>,
+    pub section: Section,
+    /// Its fences, and its visits of processors, are refused.
+    pub refused: (bool, bool),
+}
+
+/// Whether a thread is in a restartable section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Section {
+    Without,
+    Within,
+    Aborted,
 }
 
 impl Thread {
@@ -287,6 +300,9 @@ impl Engine {
             on_death: Vec::new(),
             buffer: VecDeque::new(),
             recovers: 0,
+            cpu: None,
+            section: Section::Without,
+            refused: (false, false),
         });
         index
     }

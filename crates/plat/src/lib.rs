@@ -31,9 +31,9 @@ mod word;
 
 #[cfg(all(feature = "loom", not(feature = "sim")))]
 pub use backend::explore;
-pub use backend::{atomic, clock, dir, fence, futex, life, process, thread};
+pub use backend::{atomic, clock, dir, fence, futex, life, process, rseq, sections, thread};
 #[cfg(not(feature = "sim"))]
-pub use backend::{lease, mappings, poll};
+pub use backend::{code, lease, mappings, pi, poll, topology};
 pub use word::{Life, OWNER_DIED, TID_MASK, WATCHED};
 
 /// Whether that is there which is needed only because processes die, are stopped, or are forked. False in one build, which does

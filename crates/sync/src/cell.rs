@@ -105,6 +105,10 @@ impl Word {
     pub fn is_ours(self) -> bool {
         self.tag() != Tag::Alien
     }
+    /// A word that is no cell's.
+    pub fn alien() -> Word {
+        Word(7)
+    }
     /// Free, in a slot that was of another kind; the slot's generation stands in for the version that is lost.
     pub fn first(generation: u32) -> Word {
         Word::new(0, u64::from(generation) << 12, 0, 0)

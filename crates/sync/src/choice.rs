@@ -10,6 +10,7 @@
 //! What Nix's source gets wrong and its text promises (evidence, faults 1, 2 and 4) is held by named tests: every arm
 //! counts, a choice that was made has taken something, and its number is the caller's.
 
+use crate::bias::Holds;
 use crate::claim::{Aim, Glance, Operation, Refused, Taken, Wish, wait_for};
 use crate::error::SelectError;
 use crate::handle::shown;
@@ -121,7 +122,7 @@ fn seated<A: Operation + ?Sized>(
 /// The choice of who cannot have a place in the wait queue: looks now and then.
 fn poll<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
     loop {
-        let nobody = Party { map: arms[0].map(), member: u32::MAX, generation: 0 };
+        let nobody = Party { map: arms[0].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
         let who = Parties { main: nobody, private: None };
         if let Some(found) = look(arms, &who, Order::new(arms.len(), how.biased), how.aim)? {
             return Ok(found);

@@ -24,29 +24,71 @@
 //!
 //! Lock-free: a compare-and-swap that fails has been overtaken by one that succeeded.
 
+use crate::bias;
 use crate::cell::{Tag, Word};
 use crate::wait::{Candidate, State, TOO_MANY, each_waiter, grant, is_still, next, waits_on, word_of};
-use chappe_arena::layout::{Head, Slot};
+use chappe_arena::layout::{Head, Object, Slot};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{ROBUST, clock, step};
 
 /// A permit's cell, wherever it lies.
 #[derive(Clone, Copy)]
-pub(crate) struct CellRef<'a>(pub &'a Slot);
+pub(crate) struct CellRef<'a> {
+    slot: &'a Slot,
+    /// The object whose first cell it is, if it may be biased.
+    home: Option<(&'a Map, &'a Object)>,
+}
+
+impl<'a> CellRef<'a> {
+    /// The first cell of a pool.
+    #[inline(always)]
+    pub fn first(map: &'a Map, o: &'a Object) -> CellRef<'a> {
+        CellRef { slot: &o.slot, home: map.is_private().then_some((map, o)) }
+    }
+    /// One of the table.
+    pub fn further(slot: &'a Slot) -> CellRef<'a> {
+        CellRef { slot, home: None }
+    }
+}
 
 impl CellRef<'_> {
-    /// Reads the cell.
+    /// Reads the cell, biased to nobody.
     #[inline]
     pub fn load(&self) -> Word {
-        // SeqCst: E1 of the wait queue, after the caller's bit.
-        Word(self.0.word.load(Ordering::SeqCst))
+        match self.home {
+            Some((map, o)) => Word(bias::settled(map, o)),
+            // SeqCst: E1 of the wait queue, after the caller's bit.
+            None => Word(self.slot.word.load(Ordering::SeqCst)),
+        }
+    }
+    /// Reads the cell as it is: one that is biased is none that is free.
+    #[inline(always)]
+    pub fn plain(&self) -> Word {
+        // SeqCst: as in `load`.
+        let seen = Word(self.slot.word.load(Ordering::SeqCst));
+        match self.home {
+            Some(_) if bias::is_biased(seen) => Word::alien(),
+            _ => seen,
+        }
     }
     /// Swaps the exact word; false if it was another by then.
     #[inline]
     pub fn swap(&self, from: Word, to: Word) -> bool {
         // SeqCst: E1 of the wait queue, before the caller's look at the bits.
-        self.0.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        let swapped = || self.slot.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        // Who has it by a bias has not this very word there yet.
+        swapped() || (self.home.is_some() && self.load() == from && swapped())
+    }
+    /// Publishes it for its pool.
+    pub fn publish(&self, word: Word) {
+        // Release: whatever its last user did with the cell comes before.
+        self.slot.word.store(word.0, Ordering::Release);
+    }
+    /// What it says, whether biased or not: for its pool's maker.
+    pub fn last(&self) -> Word {
+        // Relaxed: under admin, and nobody's.
+        Word(self.slot.word.load(Ordering::Relaxed))
     }
     /// Makes it free, if it still is `taken`'s. False: it was taken away, from one that was thought dead or by force.
     #[inline]
@@ -55,7 +97,7 @@ impl CellRef<'_> {
             return self.swap(taken, taken.freed());
         }
         // SeqCst: as in `swap`.
-        self.0.word.swap(taken.freed().0, Ordering::SeqCst);
+        self.slot.word.swap(taken.freed().0, Ordering::SeqCst);
         true
     }
 }
@@ -64,12 +106,12 @@ impl CellRef<'_> {
 pub(crate) fn cell_at(map: &Map, object: u32, position: u32) -> Option<CellRef<'_>> {
     let o = map.object(object);
     if position == 0 {
-        return Some(CellRef(&o.slot));
+        return Some(CellRef::first(map, o));
     }
     let mut left = position - 1;
     for (first, len) in map.extents(object) {
         if left < len {
-            return Some(CellRef(&map.cell(first + left).slot));
+            return Some(CellRef::further(&map.cell(first + left).slot));
         }
         left -= len;
     }
@@ -92,7 +134,7 @@ impl CellRef<'_> {
     /// Layout: `version:25 | exact:1 | milliseconds:38`. For showing only, so not explored.
     pub fn note(&self, word: Word, exact: bool) {
         // Acquire: before the second look at the cell.
-        let there = self.0.since.load(Ordering::Acquire);
+        let there = self.slot.since.load(Ordering::Acquire);
         let explored = cfg!(any(feature = "sim", feature = "loom"));
         // After `there` was read the cell was still this pool's, or nothing is noted.
         if explored || (!exact && there >> 39 == word.version()) || self.load() != word {
@@ -100,7 +142,7 @@ impl CellRef<'_> {
         }
         let stamp = word.version() << 39 | u64::from(exact) << 38 | milliseconds();
         // By a swap: in a slot that is another kind's by now it is not ours to write.
-        let _ = self.0.since.compare_exchange(there, stamp, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.
+        let _ = self.slot.since.compare_exchange(there, stamp, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.
     }
 
     /// For how many milliseconds it has been held, and whether that is exact or a lower bound.
@@ -108,7 +150,7 @@ impl CellRef<'_> {
     pub fn held_for(&self, word: Word) -> (u64, bool) {
         self.note(word, false);
         // Relaxed: for showing only.
-        let stamp = self.0.since.load(Ordering::Relaxed);
+        let stamp = self.slot.since.load(Ordering::Relaxed);
         (milliseconds().saturating_sub(stamp & STAMP_MASK), stamp >> 38 & 1 == 1)
     }
 }
@@ -122,9 +164,9 @@ fn milliseconds() -> u64 {
 /// Every cell of the object, in order, those beyond its present number of permits included.
 pub(crate) fn cells(map: &Map, object: u32) -> impl Iterator<Item = (u32, CellRef<'_>)> + '_ {
     let o = map.object(object);
-    let own = std::iter::once(CellRef(&o.slot));
-    let table =
-        map.extents(object).flat_map(move |(first, len)| (first..first + len).map(move |i| CellRef(&map.cell(i).slot)));
+    let own = std::iter::once(CellRef::first(map, o));
+    let further = move |i| CellRef::further(&map.cell(i).slot);
+    let table = map.extents(object).flat_map(move |(first, len)| (first..first + len).map(further));
     own.chain(table).zip(0..).map(|(cell, position)| (position, cell))
 }
 
@@ -140,6 +182,10 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     let mut shrunk = false;
     for (position, cell) in cells(map, object) {
         shrunk |= position >= count;
+        if position == 0 && bias::owner_of(map, map.object(object)).is_some() {
+            // Biased: nobody waits for it who has not yet to look at the word himself.
+            continue;
+        }
         loop {
             let seen = cell.load();
             match seen.tag() {

@@ -355,7 +355,7 @@ fn left(map: &Map, place: Place) -> Option<Removed> {
     let index = place.index;
     let mut members: Vec<u32> = (0..map.members_used()).filter(|m| waits_on(map, index, *m)).collect();
     match place.head.kind()? {
-        Kind::Mutex if lock::is_had(map.object(index)) => {
+        Kind::Mutex if lock::is_had(map, map.object(index)) => {
             members.extend(lock::holder(map, map.object(index)).map(|(member, _)| member));
         }
         Kind::Tube => {

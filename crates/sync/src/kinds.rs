@@ -1,10 +1,10 @@
 //! What is done for each kind of object, where the wait queue and recovery do not care which it is.
 
 #[cfg(not(feature = "sim"))]
-use crate::cell::Tag;
+use crate::cell::{Tag, Word};
 use crate::tube::{end, named};
 use crate::wait::State;
-use crate::{condvar, drain as pool, lock, units};
+use crate::{bias, condvar, drain as pool, lock, units};
 use chappe_arena::Map;
 use chappe_arena::layout::{Head, Kind};
 use chappe_plat::atomic::Ordering;
@@ -45,6 +45,7 @@ pub(crate) fn before(map: &Map, object: u32) {
 pub(crate) fn enlisted(map: &Map, object: u32) {
     match kind(map, object) {
         Some(Kind::Mutex) => lock::mark(map, object),
+        Some(Kind::Pool) => _ = bias::settled(map, map.object(object)),
         Some(Kind::Semaphore) => units::mark(map, object),
         _ => {}
     }
@@ -79,11 +80,29 @@ pub(crate) fn take_back(map: &Map, member: u32, state: State) {
     }
 }
 
+/// Whether it is biased to another than this member: then that one has it, or nobody. (Of a pool of several that is its first
+/// permit: of the others nothing is known.)
+fn biased_to_another(map: &Map, object: u32, head: Head, member: u32) -> bool {
+    let o = map.object(object);
+    let one = match head.kind() {
+        Some(Kind::Mutex) => true,
+        Some(Kind::Pool) => pool::permits(map, object) == 1 && map.extents(object).next().is_none(),
+        _ => false,
+    };
+    one && bias::owner_of(map, o).is_some_and(|owner| owner != member)
+}
+
 /// What a dead member's death leaves of an object itself.
 pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> bool {
     let head = head(map, object);
+    if biased_to_another(map, object, head, member) {
+        return false;
+    }
     match head.kind() {
-        Some(Kind::Pool) if !head.is_free() => pool::recover(map, object, head, member, generation),
+        Some(Kind::Pool) if !head.is_free() => {
+            bias::settled_of(map, map.object(object), member, generation);
+            pool::recover(map, object, head, member, generation)
+        }
         Some(Kind::Mutex) if !head.is_free() => {
             lock::recover(map, object, member, generation);
             false
@@ -100,12 +119,21 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> b
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> bool {
     let head = head(map, object);
+    if biased_to_another(map, object, head, member) {
+        return false;
+    }
     match head.kind() {
-        Some(Kind::Pool) if head.in_service() => pool::cells(map, object)
-            .map(|(_, cell)| cell.load())
-            .any(|w| matches!(w.tag(), Tag::Held | Tag::Leased) && w.member() == member && w.aux() == generation),
+        Some(Kind::Pool) if head.in_service() => {
+            bias::settled_of(map, map.object(object), member, generation);
+            let its =
+                |w: Word| matches!(w.tag(), Tag::Held | Tag::Leased) && w.member() == member && w.aux() == generation;
+            pool::cells(map, object).any(|(_, cell)| its(cell.load()))
+        }
         // One that was removed under him, too.
-        Some(Kind::Mutex) if !head.is_free() => lock::holder(map, map.object(object)) == Some((member, generation)),
+        Some(Kind::Mutex) if !head.is_free() => {
+            bias::settled_of(map, map.object(object), member, generation);
+            lock::holder(map, map.object(object)) == Some((member, generation))
+        }
         Some(Kind::Tube) if head.in_service() => named::is_used_by(map, object, head, member),
         _ => false,
     }
@@ -125,7 +153,7 @@ pub(crate) fn stir(map: &Map) {
 pub(crate) fn used(map: &Map, object: u32) -> bool {
     let head = head(map, object);
     match head.kind() {
-        Some(Kind::Mutex) => lock::is_had(map.object(object)),
+        Some(Kind::Mutex) => lock::is_had(map, map.object(object)),
         Some(Kind::Tube) => named::is_attached(map, object, head),
         _ => false,
     }
@@ -148,6 +176,7 @@ pub(crate) fn abandon(map: &Map, member: u32, generation: u32) {
     for object in 0..map.objects_used() {
         let head = head(map, object);
         match head.kind() {
+            _ if biased_to_another(map, object, head, member) => {}
             Some(Kind::Mutex) if !head.is_free() => lock::abandon(map, object, lock::held_by(member, generation)),
             Some(Kind::Tube) if !head.is_free() => named::keep_from_all(map, object, head, member),
             _ => {}

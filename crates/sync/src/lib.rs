@@ -7,6 +7,8 @@
 //! process must remember of arenas and its threads is in `home` and `seat`. `plan9` stands apart: semaphores on plain
 //! words, which need no arena and remember nobody.
 
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+mod bias;
 mod cell;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
 mod claim;
@@ -26,6 +28,7 @@ pub mod tube;
 mod units;
 mod wait;
 
+pub use bias::{Bias, biases};
 use chappe_arena::layout::Head;
 use chappe_plat::atomic::Ordering;
 pub use recover::recover;

@@ -46,6 +46,9 @@
 //! - I6: at most every [`HANDS_ON_NS`] a lock is reserved for a waiter that is overdue (while it is handed on it is idle), and
 //!   whoever unlocks looks in spite of TOLD and of one that was told: that one may be stopped for ever.
 //!
+//! A private one may be biased to a thread: see `bias`. Then its word is FREE in its tag alone, and whoever loads it in order to
+//! change it settles that first.
+//!
 //! Free and nobody waiting: one compare-and-swap from what the handle knows each way, no system call, no allocation.
 //! Blocking is up to the holder; telling and reserving are lock-free. A waiter that was told, and is stopped before it
 //! tries, holds up those behind it until the lock is given up next after half a millisecond (I6); one that is overdue may be
@@ -53,6 +56,7 @@
 //!
 //! Explored: `tests/crash_mutex.rs`.
 
+use crate::bias::{self, Holds};
 use crate::cell::NOBODY;
 use crate::wait::{NUDGE, State, bury, grant, tell, tried_and_next, waits_on, wake_granted, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
@@ -141,11 +145,41 @@ fn mistaken(map: &Map, place: Place, mine: u64) -> bool {
     false
 }
 
+/// The free word of this mutex.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn free_word(place: Place) -> u64 {
+    FREE | number(place.head)
+}
+
+/// Takes the lock if it is biased to the calling thread, who is `member`.
+///
+/// # Safety
+/// The holds are the calling thread's, in this arena.
+#[cfg(any(feature = "sim", feature = "loom"))]
+#[inline(always)]
+pub(crate) unsafe fn enter(o: &Object, place: Place, member: u32, holds: Holds) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { bias::enter(o, place.index, bias::mutex(number(place.head), member), holds) }
+}
+
+/// The calling thread has just taken the lock: perhaps it has it by a bias from now on.
+///
+/// # Safety
+/// The holds are the calling thread's, in this arena.
+#[cold]
+pub(crate) unsafe fn consider(map: &Map, o: &Object, place: Place, mine: u64, holds: Holds) {
+    // SAFETY: the caller's promise.
+    unsafe { bias::consider(map, o, place.index, mine | number(place.head), holds) }
+}
+
 /// Takes the lock if it is free, past who waits.
 pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
     let o = map.object(place.index);
+    if bias::was_inside(map, o) == Some(true) {
+        return Try::Busy;
+    }
     loop {
-        let seen = load(o);
+        let seen = bias::settled(map, o);
         // Acquire: as in `take_one`.
         if o.head.load(Ordering::Acquire) != place.head.0 {
             return Try::Dead;
@@ -203,7 +237,7 @@ fn settle_waiters(map: &Map, object: u32, o: &Object, mine: u64) {
 /// I2: a bit was set.
 pub(crate) fn mark(map: &Map, object: u32) {
     let o = map.object(object);
-    let seen = load(o);
+    let seen = bias::settled(map, o);
     if seen & 7 >= FREE && seen & WAITERS == 0 {
         // The exact word: a slot that is another kind's by now is not touched. A failure: it has changed, look again.
         if !swap(o, seen, seen | WAITERS) {
@@ -216,13 +250,15 @@ pub(crate) fn mark(map: &Map, object: u32) {
 #[inline(always)]
 pub(crate) fn give(map: &Map, place: Place, o: &Object, mine: u64) -> bool {
     let its = number(place.head);
-    swap(o, mine | its, FREE | its) || give_slow(map, place.index, o, mine | its)
+    bias::leave(map, o, place.index, bias::mutex(its, member_of(mine)))
+        || swap(o, mine | its, FREE | its)
+        || give_slow(map, place.index, o, mine | its)
 }
 
 #[cold]
 fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
     loop {
-        let seen = load(o);
+        let seen = bias::settled(map, o);
         if seen & !FLAGS != mine {
             return false;
         }
@@ -237,9 +273,9 @@ fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
 }
 
 /// Says that the data is whole again (`false`) or is not (`true`). The caller holds the lock.
-pub(crate) fn tear(o: &Object, mine: u64, torn: bool) {
+pub(crate) fn tear(map: &Map, o: &Object, mine: u64, torn: bool) {
     loop {
-        let seen = load(o);
+        let seen = bias::settled(map, o);
         let next = if torn { seen | TORN } else { seen & !TORN };
         if seen & !KEPT != mine || swap(o, seen, next) {
             return;
@@ -254,7 +290,7 @@ pub(crate) fn condemn(map: &Map, object: u32, o: &Object, mine: u64) {
 
 fn condemn_as(map: &Map, object: u32, o: &Object, mine: u64, condemned: u64) {
     loop {
-        let seen = load(o);
+        let seen = bias::settled(map, o);
         if seen & !KEPT != mine {
             return;
         }
@@ -273,6 +309,8 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
         let seen = load(o);
         match seen & 7 {
             HELD if is_condemned(seen) => return bury(map, object, head),
+            // Biased: nobody waits who has not yet to look at the word himself.
+            FREE if bias::owner_of(map, o).is_some() => return,
             FREE => {
                 let (trying, next) = tried_and_next(map, object, head);
                 let Some(next) = next else { return };
@@ -391,7 +429,7 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
     // I5: it may have said that somebody was told, or may have been told.
     untell(o);
     loop {
-        let seen = load(o);
+        let seen = bias::settled_of(map, o, member, generation);
         let next = match seen & 7 {
             // I2: it may have died when it had taken WAITERS away, and had not yet looked again.
             HELD if seen & !KEPT == held_by(member, generation) => FREE | TORN | WAITERS | seen & KEPT,
@@ -404,8 +442,8 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
 }
 
 /// I7: whether somebody may still have the data.
-pub(crate) fn is_had(o: &Object) -> bool {
-    let seen = load(o);
+pub(crate) fn is_had(map: &Map, o: &Object) -> bool {
+    let seen = bias::settled(map, o);
     seen & 7 == HELD && seen & !(WAITERS | TOLD | NUMBER) != CONDEMNED
 }
 
@@ -418,7 +456,7 @@ pub(crate) fn turn(map: &Map, o: &Object) -> Option<u32> {
 
 /// Who has the lock: member and generation.
 pub(crate) fn holder(map: &Map, o: &Object) -> Option<(u32, u32)> {
-    let seen = load(o);
+    let seen = bias::settled(map, o);
     let held = seen & 7 == HELD && member_of(seen) < map.geometry().members;
     held.then_some((member_of(seen), (seen >> 40) as u32))
 }
@@ -452,7 +490,7 @@ pub(crate) fn condemned(o: &Object) -> bool {
 #[cfg(not(feature = "sim"))]
 pub(crate) fn abandon(map: &Map, object: u32, mine: u64) {
     let o = map.object(object);
-    if load(o) & !KEPT == mine {
+    if bias::settled_of(map, o, member_of(mine), (mine >> 40) as u32) & !KEPT == mine {
         condemn_as(map, object, o, mine, CONDEMNED | ABANDONED);
     }
 }

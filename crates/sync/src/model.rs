@@ -5,6 +5,7 @@
 
 mod arms;
 mod begun;
+mod biased;
 mod condvars;
 #[cfg(feature = "sim")]
 mod named;
@@ -15,6 +16,7 @@ pub use arms::{AnyAt, PoolAt, SemaphoreAt};
 pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
 pub use tubes::{Arms, End, Got, TubeAt};
 
+use crate::bias::Holds;
 use crate::cell::Word;
 use crate::claim::{Operation, Refused, Taken, Wish, wait_for};
 use crate::condvar::{self, Heard};
@@ -182,6 +184,15 @@ pub fn private(geometry: Geometry) -> Result<&'static Map, ArenaError> {
     Map::private(geometry, HOOKS)
 }
 
+/// A private arena that all of the explorer's processes have in common.
+///
+/// # Errors
+/// As [`Map::private`].
+#[cfg(feature = "sim")]
+pub fn private_of_all(geometry: Geometry) -> Result<&'static Map, ArenaError> {
+    Map::private_of_all(geometry, HOOKS)
+}
+
 /// A thread that has joined an arena, and perhaps its process's private one.
 #[derive(Clone, Copy)]
 pub struct Actor {
@@ -208,7 +219,8 @@ impl Actor {
 
     fn join_as(map: &'static Map, seat: Seat, label: &str) -> Result<Actor, ArenaError> {
         let joined = map.join(seat, label)?;
-        let main = Party { map, member: joined.index, generation: joined.generation };
+        let main =
+            Party { map, member: joined.index, generation: joined.generation, holds: Holds::of(map, joined.index) };
         Ok(Actor { who: Parties { main, private: None }, joined })
     }
 
@@ -218,7 +230,12 @@ impl Actor {
     /// As [`Map::join`].
     pub fn join_private(mut self, map: &'static Map) -> Result<Actor, ArenaError> {
         let joined = map.join(Seat::Thread, "private")?;
-        self.who.private = Some(Party { map, member: joined.index, generation: joined.generation });
+        self.who.private = Some(Party {
+            map,
+            member: joined.index,
+            generation: joined.generation,
+            holds: Holds::of(map, joined.index),
+        });
         Ok(self)
     }
 
@@ -356,7 +373,11 @@ impl Actor {
     /// Locks a mutex if it is free.
     pub fn try_lock(&self, mutex: MutexAt) -> Locking {
         let o = mutex.map.object(mutex.place.index);
+        if self.enter(mutex) {
+            return Locking::Locked;
+        }
         if lock::take_one(mutex.map, o, mutex.place, self.mine()) {
+            self.locked(mutex, self.mine());
             return Locking::Locked;
         }
         lock::take(mutex.map, mutex.place, self.mine()).into()
@@ -382,7 +403,7 @@ impl Actor {
 
     /// Says that the data is whole again, or not.
     pub fn tear(&self, mutex: MutexAt, torn: bool) {
-        lock::tear(mutex.map.object(mutex.place.index), self.mine(), torn);
+        lock::tear(mutex.map, mutex.map.object(mutex.place.index), self.mine(), torn);
     }
 
     /// Gives the mutex up for ever.
@@ -486,9 +507,9 @@ impl MutexAt {
         Ok(MutexAt { map, place })
     }
 
-    /// Who has it: its member slot.
+    /// Who has it: its member slot. Or whose bias it is, who may be inside: a look that takes the bias away would change what is explored.
     pub fn holder(self) -> Option<u32> {
-        lock::holder(self.map, self.map.object(self.place.index)).map(|(member, _)| member)
+        self.bias().or_else(|| lock::holder(self.map, self.map.object(self.place.index)).map(|(member, _)| member))
     }
 
     /// Removes it.

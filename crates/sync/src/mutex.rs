@@ -1,18 +1,19 @@
 //! Mutexes as users know them: robust locks around data.
 
+use crate::bias::{self, Bias};
 use crate::contend::{contend, look};
 use crate::error::{LockError, ObjectError};
 use crate::handle::{Handle, shown};
 use crate::lock::{self, Try};
 use crate::patience::{Until, patience};
 use crate::pool::party;
-use crate::seat::{ThreadSeat, at_hand, seat, watched};
-use crate::wait::{Arm, Parties, in_line};
+use crate::seat::{ThreadSeat, at_hand, last_seat, seat, seat_at_hand, watched};
+use crate::wait::{Arm, Parties, Party, in_line};
 use bytemuck::Pod;
 use chappe_arena::layout::{BLOCK, Kind};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::process;
+use chappe_plat::{ROBUST, process};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -46,6 +47,8 @@ pub struct Mutex<T> {
     data: NonNull<T>,
     /// Whether the data is on this process's heap.
     own: bool,
+    /// Its free word, if it may be biased; 0: it may not.
+    free: u64,
 }
 
 // SAFETY: the data is reached only through a guard, of which there is one at a time.
@@ -98,15 +101,26 @@ fn hash_of<T>() -> u32 {
 }
 
 impl<T> Mutex<T> {
-    /// Makes a mutex for the threads of this process.
+    /// Makes a mutex for the threads of this process. A thread that uses it alone for a while gets its bias: then it locks
+    /// and unlocks it with plain stores, until another comes.
     ///
     /// # Errors
     /// `Arena` when the private arena is full.
     pub fn private(value: T) -> Result<Mutex<T>, ObjectError> {
+        Mutex::private_with(value, Bias::Auto)
+    }
+
+    /// As [`Mutex::private`], and says whether it may be biased. (`CHAPPE_BIAS=off` in the environment: none may.)
+    ///
+    /// # Errors
+    /// As [`Mutex::private`].
+    pub fn private_with(value: T, bias: Bias) -> Result<Mutex<T>, ObjectError> {
         let handle = Handle::private(&mut |map, admin, name| lock::make(map, admin, name, 0, 0, |_| ()))?;
+        let biased = bias::allow(handle.map, handle.object, bias);
+        let free = if ROBUST && biased { lock::free_word(handle.place) } else { 0 };
         // Its own from here on: what is borrowed of it must outlive moves of the mutex.
         let data = NonNull::from(Box::leak(Box::new(value)));
-        Ok(Mutex { handle, data, own: true })
+        Ok(Mutex { handle, data, own: true, free })
     }
 
     /// Its name; empty for a private one.
@@ -149,6 +163,11 @@ impl<T> Mutex<T> {
         self.get(Until::at(deadline))
     }
 
+    /// Whether a thread has its bias just now.
+    pub fn is_biased(&self) -> bool {
+        bias::owner_of(self.handle.map, self.handle.object).is_some()
+    }
+
     /// Whether it was condemned.
     pub fn is_condemned(&self) -> bool {
         lock::condemned(self.handle.object)
@@ -157,14 +176,44 @@ impl<T> Mutex<T> {
     #[inline(always)]
     fn get(&self, until: Until) -> LockResult<'_, T> {
         let h = &self.handle;
-        let one = at_hand(h.map, |me, incarnation| {
-            let mine = lock::held_by(me.member, me.generation);
-            lock::take_one(h.map, h.object, h.place, mine).then_some((mine, incarnation))
-        });
+        let one = if self.free != 0 {
+            last_seat(|seat| self.enter(seat).then(|| Kept::now(seat.kept))).or_else(|| {
+                seat_at_hand(h.map, |me, seat| Some(Kept::of(self.take_and_look(me, seat)?, seat.incarnation as u32)))
+            })
+        } else {
+            at_hand(h.map, |me, incarnation| Some(Kept::of(self.take_one(me)?, incarnation)))
+        };
         match one {
-            Some((mine, incarnation)) => Ok(MutexGuard::new(self, mine, incarnation)),
+            Some(kept) => Ok(MutexGuard::new(self, kept)),
             None => self.get_slow(until),
         }
+    }
+
+    #[inline(always)]
+    fn take_one(&self, me: &Party) -> Option<u64> {
+        let h = &self.handle;
+        let mine = lock::held_by(me.member, me.generation);
+        lock::take_one(h.map, h.object, h.place, mine).then_some(mine)
+    }
+
+    /// Takes one that may be biased, by the bias if it is this thread's.
+    #[inline(always)]
+    fn enter(&self, seat: &ThreadSeat) -> bool {
+        let h = &self.handle;
+        // SAFETY: the seat is the calling thread's. A seat of another arena adds nothing, and a free word is no biased one.
+        seat.addition != 0 && unsafe { bias::enter(h.object, h.place.index, self.free + seat.addition, seat.holds) }
+    }
+
+    /// Takes one that may be biased as others do, and now and then looks whether it should be.
+    #[inline(always)]
+    fn take_and_look(&self, me: &Party, seat: &ThreadSeat) -> Option<u64> {
+        let h = &self.handle;
+        let mine = self.take_one(me)?;
+        if seat.is_sample() {
+            // SAFETY: the seat is the calling thread's.
+            unsafe { lock::consider(h.map, h.object, h.place, mine, seat.holds) };
+        }
+        Some(mine)
     }
 
     #[inline(never)]
@@ -174,7 +223,7 @@ impl<T> Mutex<T> {
             Ok((how, mine(seat), seat.incarnation as u32))
         })
         .map_err(LockError::Arena)??;
-        let guard = || MutexGuard::new(self, mine, incarnation);
+        let guard = || MutexGuard::new(self, Kept::of(mine, incarnation));
         match how {
             Try::Locked => Ok(guard()),
             Try::Torn => Err(LockError::OwnerDied(guard())),
@@ -188,6 +237,10 @@ impl<T> Mutex<T> {
     fn take<G>(&self, seat: &ThreadSeat, until: Until) -> Result<Try, LockError<G>> {
         let (map, place) = (self.handle.map, self.handle.place);
         let mine = mine(seat);
+        // It may have been at another arena since.
+        if self.free != 0 && self.enter(seat) {
+            return Ok(Try::Locked);
+        }
         let attempt = || lock::take(map, place, mine);
         let seen = attempt();
         if seen != Try::Busy {
@@ -288,7 +341,7 @@ impl<T: Pod> Mutex<T> {
             _ => NonNull::new(handle.map.blocks(more - 1, bytes.div_ceil(BLOCK) as u32).cast())
                 .unwrap_or(NonNull::dangling()),
         };
-        Ok(Mutex { handle, data, own: false })
+        Ok(Mutex { handle, data, own: false, free: 0 })
     }
 }
 
@@ -332,13 +385,43 @@ impl Mutex<()> {
 /// ```
 #[must_use = "a guard that is not kept unlocks at once"]
 pub struct MutexGuard<'a, T> {
+    // Two words, no more: it goes by value in registers, where three would go through memory, which costs as much as a swap.
     mutex: &'a Mutex<T>,
-    word: u64,
-    /// The part of it that no descendant of the process has, too.
-    incarnation: u32,
-    /// It was locked by a destructor that runs because of a panic: that panic is none of this section's.
-    panicking: bool,
+    kept: Kept,
     here: PhantomData<*const ()>,
+}
+
+/// What a guard must remember: the lock's word, and, where such a word has its flags and number, 24 bits of the process's incarnation (as many
+/// forks in a line) and whether it was locked by a destructor that runs because of a panic: that panic is none of this section's.
+#[derive(Clone, Copy)]
+struct Kept(u64);
+
+/// The word, and what tells the process.
+#[inline(always)]
+pub(crate) fn kept(word: u64, incarnation: u32) -> u64 {
+    word | u64::from(incarnation & Kept::INCARNATION) << 3
+}
+
+impl Kept {
+    const INCARNATION: u32 = 0xff_ffff;
+    const PANICKING: u64 = 1 << 27;
+
+    #[inline(always)]
+    fn of(word: u64, incarnation: u32) -> Kept {
+        Kept::now(kept(word, incarnation))
+    }
+    #[inline(always)]
+    fn now(kept: u64) -> Kept {
+        Kept(if std::thread::panicking() { kept | Kept::PANICKING } else { kept })
+    }
+    #[inline(always)]
+    fn word(self) -> u64 {
+        self.0 & !(u64::from(Kept::INCARNATION) << 3 | Kept::PANICKING)
+    }
+    #[inline(always)]
+    fn is_ours(self) -> bool {
+        process::is_incarnation_in((self.0 >> 3) as u32, Kept::INCARNATION)
+    }
 }
 
 // SAFETY: a shared guard gives out shared references to the data only.
@@ -346,19 +429,19 @@ unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'a, T> MutexGuard<'a, T> {
     #[inline(always)]
-    fn new(mutex: &'a Mutex<T>, word: u64, incarnation: u32) -> MutexGuard<'a, T> {
-        MutexGuard { mutex, word, incarnation, panicking: std::thread::panicking(), here: PhantomData }
+    fn new(mutex: &'a Mutex<T>, kept: Kept) -> MutexGuard<'a, T> {
+        MutexGuard { mutex, kept, here: PhantomData }
     }
 
     #[inline(always)]
     fn is_ours(&self) -> bool {
-        process::is_incarnation(self.incarnation)
+        self.kept.is_ours()
     }
 
     /// Says that the data is whole again: the next who locks it is not told of the death.
     pub fn make_consistent(this: &mut Self) {
         if this.is_ours() {
-            lock::tear(this.mutex.handle.object, this.word, false);
+            lock::tear(this.mutex.handle.map, this.mutex.handle.object, this.kept.word(), false);
         }
     }
 
@@ -366,7 +449,7 @@ impl<'a, T> MutexGuard<'a, T> {
     pub fn condemn(this: Self) {
         if this.is_ours() && !this.mutex.handle.is_dead() {
             let h = &this.mutex.handle;
-            lock::condemn(h.map, h.place.index, h.object, this.word);
+            lock::condemn(h.map, h.place.index, h.object, this.kept.word());
         }
     }
 
@@ -420,9 +503,17 @@ impl<T> Drop for MutexGuard<'_, T> {
         if !self.is_ours() {
             return;
         }
-        if std::thread::panicking() && !self.panicking {
-            lock::tear(h.object, self.word, true);
+        if std::thread::panicking() && self.kept.0 & Kept::PANICKING == 0 {
+            lock::tear(h.map, h.object, self.kept.word(), true);
         }
-        lock::give(h.map, h.place, h.object, self.word);
+        let free = self.mutex.free;
+        let by_bias = || {
+            // The member, one more.
+            let mine = free + (self.kept.0 & 0xfff << 28) + (1 << 28);
+            bias::leave_own(h.map, h.object, h.place.index, mine)
+        };
+        if free == 0 || !by_bias() {
+            lock::give(h.map, h.place, h.object, self.kept.word());
+        }
     }
 }

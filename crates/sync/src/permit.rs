@@ -19,6 +19,7 @@
 //!
 //! FIFO: a take is refused while somebody alive waits; what is free then is theirs (wait queue, I5).
 
+use crate::bias::{self, Holds};
 use crate::cell::{Tag, Word};
 use crate::claim::{Collected, Refused, Taken};
 use crate::drain::{CellRef, cell_at, cell_of, cells, permits, resolve};
@@ -33,9 +34,9 @@ use chappe_plat::step;
 /// case, small enough to stay in registers. `None` says nothing.
 #[inline(always)]
 pub(crate) fn take_one(o: &'static Object, place: Place, me: &Party) -> Option<Taken> {
-    let cell = CellRef(&o.slot);
+    let cell = CellRef::first(me.map, o);
     // Before all else, I4 and FIFO: if the swap succeeds, the permit was free while the pool was there and nobody waited.
-    let seen = cell.load();
+    let seen = cell.plain();
     // Acquire: the object as its maker left it; a slot used again has another head.
     // Relaxed: a hint; and no resize takes away the first permit.
     let plain = o.head.load(Ordering::Acquire) == place.head.0 && o.hint.load(Ordering::Relaxed) == 0;
@@ -47,6 +48,41 @@ pub(crate) fn take_one(o: &'static Object, place: Place, me: &Party) -> Option<T
         return None;
     }
     Some(Taken { position: 0, word: mine })
+}
+
+/// Takes the first permit of a private pool, if it is biased to the calling thread.
+///
+/// # Safety
+/// The party is the calling thread, in the arena where the pool is; and that is private.
+#[inline(always)]
+pub(crate) unsafe fn enter(o: &Object, place: Place, me: &Party) -> Option<Taken> {
+    let mine = CellRef::first(me.map, o).last().held(me.member, me.generation);
+    // SAFETY: the caller's promise.
+    let inside = unsafe { bias::enter(o, place.index, bias::cell(mine, me.member), me.holds) };
+    inside.then_some(Taken { position: 0, word: mine })
+}
+
+/// Whether what was taken is had by a bias.
+///
+/// # Safety
+/// It is the calling thread that has taken it.
+#[cfg(not(feature = "sim"))]
+pub(crate) unsafe fn is_inside(map: &Map, o: &Object, place: Place, taken: Taken) -> bool {
+    let word = taken.word;
+    // SAFETY: the caller's promise.
+    taken.position == 0 && unsafe { bias::is_inside(map, o, place.index, bias::cell(word, word.member())) }
+}
+
+/// The calling thread has just taken the first permit: perhaps it has it by a bias from now on, if it is the only one.
+///
+/// # Safety
+/// As for [`enter`].
+#[cold]
+pub(crate) unsafe fn consider(map: &Map, o: &Object, place: Place, taken: Taken, holds: Holds) {
+    if permits(map, place.index) == 1 && map.extents(place.index).next().is_none() {
+        // SAFETY: the caller's promise.
+        unsafe { bias::consider(map, o, place.index, taken.word.0, holds) };
+    }
 }
 
 /// Takes the permit that was given back last, if it is free and nobody waits. `None` says nothing.
@@ -70,6 +106,9 @@ pub(crate) fn take(place: Place, me: &Party) -> Result<Taken, Refused> {
     }
     if me.map.anybody_waits(place.index) {
         return take_behind(place, me);
+    }
+    if bias::was_inside(me.map, o) == Some(true) && permits(me.map, place.index) == 1 {
+        return Err(Refused::NoneFree);
     }
     take_any(place, me)
 }
@@ -154,7 +193,10 @@ fn seize(place: Place, me: &Party, position: u32, cell: CellRef<'_>) -> Option<T
 #[inline]
 pub(crate) fn give(map: &Map, place: Place, o: &Object, taken: Taken) -> bool {
     let object = place.index;
-    let cell = if taken.position == 0 { Some(CellRef(&o.slot)) } else { cell_of(map, place, taken.position) };
+    if taken.position == 0 && bias::leave(map, o, object, bias::cell(taken.word, taken.word.member())) {
+        return true;
+    }
+    let cell = if taken.position == 0 { Some(CellRef::first(map, o)) } else { cell_of(map, place, taken.position) };
     if !cell.is_some_and(|c| c.free(taken.word)) {
         return false;
     }
@@ -214,10 +256,8 @@ pub(crate) fn make_pool(map: &'static Map, admin: &Admin, name: &str, count: u32
         o.slot.since.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         for (_, cell) in cells(map, index) {
             // The version goes on, so that no guard of an earlier pool fits.
-            let last = cell.load();
-            let fresh = if last.is_ours() { last.freed() } else { Word::first(generation) };
-            // Release: whatever its last user did with the cell comes before.
-            cell.0.word.store(fresh.0, Ordering::Release);
+            let last = cell.last();
+            cell.publish(if last.is_ours() { last.freed() } else { Word::first(generation) });
         }
         Ok(())
     })
@@ -234,9 +274,8 @@ pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32
     if count > there {
         let first = map.claim_cells(place.index, place.head.generation(), count - there)?;
         for i in first..first + (count - there) {
-            let cell = CellRef(&map.cell(i).slot);
-            // Release: as in `make_pool`.
-            cell.0.word.store(cell.load().freed().0, Ordering::Release);
+            let cell = CellRef::further(&map.cell(i).slot);
+            cell.publish(cell.last().freed());
         }
         step!("cells claimed, not yet linked");
         let mut last = None;

@@ -1,5 +1,6 @@
 //! Pools as users know them.
 
+use crate::bias::{self, Bias};
 use crate::cell::{Tag, Word};
 use crate::claim::{Collected, Operation, Refused, Taken, Wish, wait_for};
 use crate::drain::{cell_of, cells, permits};
@@ -12,11 +13,11 @@ use crate::lease;
 use crate::many::{Many, give_all, take_many, wait_many};
 use crate::patience::{Until, patience};
 use crate::permit::{self, take};
-use crate::seat::{ThreadSeat, at_hand, seat, watched};
+use crate::seat::{ThreadSeat, at_hand, seat, seat_at_hand, watched};
 use crate::wait::{Arm, Grant, Parties, Party, queue};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who, check_name};
-use chappe_plat::process;
+use chappe_plat::{ROBUST, process};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,7 @@ pub(crate) fn here() -> u32 {
 }
 
 pub(crate) fn party(seat: &ThreadSeat) -> Party {
-    Party { map: seat.map, member: seat.joined.index, generation: seat.joined.generation }
+    Party { map: seat.map, member: seat.joined.index, generation: seat.joined.generation, holds: seat.holds }
 }
 
 /// N permits, each of which belongs to whoever holds it and returns when that holder dies.
@@ -58,6 +59,8 @@ pub struct Pool {
     pub(crate) place: Place,
     object: &'static Object,
     _own: Option<Arc<Own>>,
+    /// Whether it may be biased.
+    biased: bool,
 }
 
 impl std::fmt::Debug for Pool {
@@ -77,7 +80,10 @@ impl Arm for Pool {
 
 impl Operation for Pool {
     fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
-        match self.take_one(me) {
+        // SAFETY: the party is the calling thread.
+        let entered = || unsafe { permit::enter(self.object, self.place, me) };
+        let own = if self.biased && !me.holds.is_none() { entered() } else { None };
+        match own.or_else(|| self.take_one(me)) {
             Some(taken) => Ok(taken),
             None => take(self.place, me),
         }
@@ -104,17 +110,27 @@ fn check_permits(permits: u32) -> Result<(), PoolError> {
 }
 
 impl Pool {
-    /// Makes a pool for the threads of this process.
+    /// Makes a pool for the threads of this process. If it has one permit, a thread that uses it alone for a while gets its
+    /// bias: then it takes the permit and gives it back with plain stores, until another comes.
     ///
     /// # Errors
     /// `Permits`, or `Arena` when the private arena is full.
     pub fn private(permits: u32) -> Result<Pool, PoolError> {
+        Pool::private_with(permits, Bias::Auto)
+    }
+
+    /// As [`Pool::private`], and says whether it may be biased. (`CHAPPE_BIAS=off` in the environment: none may.)
+    ///
+    /// # Errors
+    /// As [`Pool::private`].
+    pub fn private_with(permits: u32, bias: Bias) -> Result<Pool, PoolError> {
         check_permits(permits)?;
         let map = Arena::private().map();
         let admin = map.admin();
         let place = permit::make_pool(map, &admin, "", permits)?;
         drop(admin);
-        Ok(Pool { _own: Some(Own::new(map, place)), ..Pool::at(map, place) })
+        let biased = ROBUST && bias::allow(map, map.object(place.index), bias);
+        Ok(Pool { _own: Some(Own::new(map, place)), biased, ..Pool::at(map, place) })
     }
 
     /// Attaches a pool by name: `gpu0`, or `lab/gpu0` for one in arena `lab`.
@@ -183,7 +199,7 @@ impl Pool {
     }
 
     fn at(map: &'static Map, place: Place) -> Pool {
-        Pool { map, place, object: map.object(place.index), _own: None }
+        Pool { map, place, object: map.object(place.index), _own: None, biased: false }
     }
 
     fn found(map: &'static Map, name: &str) -> Result<Option<Pool>, PoolError> {
@@ -266,9 +282,17 @@ impl Pool {
         permits(self.map, self.place.index)
     }
 
+    /// Whether a thread has its bias just now. (Only a private pool of one permit can be biased.)
+    pub fn is_biased(&self) -> bool {
+        bias::owner_of(self.map, self.object).is_some()
+    }
+
     /// How many of them were free a moment ago.
     pub fn available(&self) -> u32 {
         let count = self.permits() as usize;
+        if let Some(inside) = bias::was_inside(self.map, self.object).filter(|_| count == 1) {
+            return u32::from(!inside);
+        }
         cells(self.map, self.place.index).take(count).filter(|(_, c)| c.load().is_free()).count() as u32
     }
 
@@ -338,7 +362,11 @@ impl Pool {
     // cost more than both swaps.
     #[inline(always)]
     fn get(&self, until: Until) -> Result<Permit<'_>, AcquireError> {
-        let one = at_hand(self.map, |me, incarnation| Some((self.take_one(me)?.word.0, incarnation)));
+        let one = if self.biased {
+            seat_at_hand(self.map, |me, seat| Some((self.take_biased(me, seat)?.word.0, seat.incarnation as u32)))
+        } else {
+            at_hand(self.map, |me, incarnation| Some((self.take_one(me)?.word.0, incarnation)))
+        };
         if let Some((word, incarnation)) = one {
             return Ok(self.permit(Taken { position: 0, word: Word(word) }, incarnation));
         }
@@ -353,9 +381,25 @@ impl Pool {
         permit::take_one(self.object, self.place, me)
     }
 
+    /// Takes the permit of a private pool of one, by the bias if it is this thread's.
+    #[inline(always)]
+    fn take_biased(&self, me: &Party, seat: &ThreadSeat) -> Option<Taken> {
+        // SAFETY: the seat is the calling thread's.
+        if let Some(taken) = unsafe { permit::enter(self.object, self.place, me) } {
+            return Some(taken);
+        }
+        let taken = self.take_one(me)?;
+        if seat.is_sample() {
+            // SAFETY: as above.
+            unsafe { permit::consider(self.map, self.object, self.place, taken, seat.holds) };
+        }
+        Some(taken)
+    }
+
     #[inline(never)]
     fn get_slow(&self, until: Until) -> Result<Taken, AcquireError> {
-        let last = at_hand(self.map, |me, _| permit::take_last(self.object, self.place, me));
+        let last =
+            if self.biased { None } else { at_hand(self.map, |me, _| permit::take_last(self.object, self.place, me)) };
         match last {
             Some(taken) => Ok(taken),
             None => seat(self.map, |seat| self.get_seated(seat, until))?,
@@ -364,7 +408,7 @@ impl Pool {
 
     fn get_seated(&self, seat: &ThreadSeat, until: Until) -> Result<Taken, AcquireError> {
         let me = &party(seat);
-        match take(self.place, me) {
+        match self.attempt(me) {
             Ok(taken) => return Ok(taken),
             Err(Refused::Dead(_)) => return Err(self.dead()),
             Err(_) => {}
@@ -477,7 +521,9 @@ impl Pool {
     }
 
     pub(crate) fn still(&self, taken: Taken) -> bool {
-        cell_of(self.map, self.place, taken.position).is_some_and(|c| c.load() == taken.word)
+        // SAFETY: whoever asks has the permit, or has had it; what is biased is its thread's.
+        let inside = || unsafe { permit::is_inside(self.map, self.object, self.place, taken) };
+        inside() || cell_of(self.map, self.place, taken.position).is_some_and(|c| c.load() == taken.word)
     }
 
     #[inline]

@@ -4,7 +4,10 @@
 //! leaves in the child is recognised by the incarnation (a page that the kernel wipes): the child's threads
 //! join as new members, and the parent's guards do nothing there.
 
+use crate::bias::{self, EVERY, Holds};
 use crate::home::Arena;
+use crate::lock;
+use crate::mutex::kept;
 use crate::pool::party;
 use crate::tube::Looks;
 use crate::wait::Party;
@@ -44,11 +47,27 @@ pub struct ThreadSeat {
     pub spin: Cell<u32>,
     /// Whether looking before one sleeps on a tube has paid.
     pub looks: Cell<Looks>,
+    /// Where it says that it is inside a lock which is biased to it.
+    pub(crate) holds: Holds,
+    /// What tells a lock that is biased to it from one that is free; 0 if none can be.
+    pub(crate) addition: u64,
+    /// What its guards of mutexes remember.
+    pub(crate) kept: u64,
+    /// How many locks it will take as others do before one is looked at.
+    taken: Cell<u32>,
     /// Whether the reaper is known to watch this arena.
     watched: Cell<bool>,
 }
 
 impl ThreadSeat {
+    /// It has taken a lock: one in so many times it says that this one is to be looked at.
+    #[inline(always)]
+    pub(crate) fn is_sample(&self) -> bool {
+        let left = self.taken.get().wrapping_sub(1);
+        self.taken.set(if left == 0 { EVERY } else { left });
+        left == 0
+    }
+
     fn owns(&self) -> bool {
         crate::recover::owns(self.map, self.joined.index, self.joined.generation)
     }
@@ -107,8 +126,26 @@ pub fn is_seated(map: &'static Map) -> bool {
 pub(crate) fn at_hand<R>(map: &'static Map, then: impl FnOnce(&Party, u32) -> Option<R>) -> Option<R> {
     if !ROBUST {
         // Whoever it is: nobody asks who died.
-        return then(&Party { map, member: 0, generation: 0 }, 0);
+        return then(&Party { map, member: 0, generation: 0, holds: Holds::NONE }, 0);
     }
+    seat_at_hand(map, |me, seat| then(me, seat.incarnation as u32))
+}
+
+/// The seat that was asked for last, of whatever arena, if it is this process's.
+#[inline(always)]
+pub(crate) fn last_seat<R>(then: impl FnOnce(&ThreadSeat) -> Option<R>) -> Option<R> {
+    let last = LAST.get();
+    if last.is_null() {
+        return None;
+    }
+    // SAFETY: as in `seat_at_hand`.
+    let seat = unsafe { &*last };
+    if process::is_incarnation(seat.incarnation as u32) { then(seat) } else { None }
+}
+
+/// As [`at_hand`], with the seat; never in the build that asks nobody.
+#[inline(always)]
+pub(crate) fn seat_at_hand<R>(map: &'static Map, then: impl FnOnce(&Party, &ThreadSeat) -> Option<R>) -> Option<R> {
     let last = LAST.get();
     if last.is_null() {
         return None;
@@ -119,7 +156,7 @@ pub(crate) fn at_hand<R>(map: &'static Map, then: impl FnOnce(&Party, u32) -> Op
     if !std::ptr::eq(seat.map, map) || !process::is_incarnation(seat.incarnation as u32) {
         return None;
     }
-    then(&party(seat), seat.incarnation as u32)
+    then(&party(seat), seat)
 }
 
 /// The calling thread's seat in an arena, joining it if need be.
@@ -161,11 +198,16 @@ fn seat_slow(map: &'static Map) -> Result<*const ThreadSeat, ArenaError> {
             let joined = map.join(Seat::Thread, &label())?;
             // What an earlier program of this very process held (it called exec) nobody else can be sure of.
             map.recover_dead();
+            let holds = Holds::of(map, joined.index);
             let seat = Rc::new(ThreadSeat {
                 map,
+                addition: if holds.is_none() { 0 } else { bias::addition(joined.index) },
+                kept: kept(lock::held_by(joined.index, joined.generation), now as u32),
                 joined,
                 incarnation: now,
                 spin: Cell::new(0),
+                holds,
+                taken: Cell::new(EVERY),
                 looks: Cell::new(Looks::NEW),
                 watched: Cell::new(false),
             });

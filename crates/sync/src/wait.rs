@@ -86,6 +86,7 @@ pub(crate) use queue::in_line;
 pub(crate) use queue::{Candidate, each, each_waiter, is_still, next, oldest, queue, tried_and_next, waits_on};
 pub(crate) use state::{Grant, MET, NUDGE, STIR, State, TOO_MANY};
 
+use crate::bias::Holds;
 use crate::kinds;
 use chappe_arena::layout::{Head, Member};
 use chappe_arena::{Map, Place};
@@ -279,6 +280,8 @@ pub struct Party {
     pub member: u32,
     /// Which use of the slot.
     pub generation: u32,
+    /// Where it says that it is inside what is biased to it.
+    pub(crate) holds: Holds,
 }
 
 /// Who waits: a thread, with its seat where its wait word is, and, for a mixed choice, its private seat.

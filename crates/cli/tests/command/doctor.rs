@@ -192,6 +192,45 @@ fn what_is_nearly_full_is_said_with_the_option_that_makes_it_larger() {
 }
 
 #[test]
+fn it_says_whether_there_are_sequences_and_why_not() {
+    let here = Place::new();
+    let told = |variables: &[(&str, &str)]| {
+        let run = |args: &[&str]| {
+            let me = env!("CARGO_BIN_EXE_chappe");
+            let mut c = here.program(me, args);
+            let output = c.envs(variables.iter().copied()).output().unwrap();
+            assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let health: Value = serde_json::from_str(&run(&["--json", "doctor"])).unwrap();
+        (health["sequences"].clone(), run(&["doctor"]))
+    };
+    let (usual, text) = told(&[]);
+    let used = usual["used"].as_bool().unwrap();
+    assert_eq!(used, usual["verdict"] == "proven");
+    let line = format!("sequences: {}: ", if used { "used" } else { "not used" });
+    assert!(text.contains(&line) && text.contains(usual["why"].as_str().unwrap()), "{text}");
+    assert!(!used || usual["fence"] == true && usual["area"].is_string(), "{usual}");
+    let (off, text) = told(&[("CHAPPE_SEQUENCES", "off"), ("CHAPPE_BIAS", "off")]);
+    assert_eq!((&off["used"], &off["biases"]), (&Value::Bool(false), &Value::Bool(false)));
+    assert_eq!(off["verdict"], "switched-off");
+    assert!(text.contains("sequences: not used: CHAPPE_SEQUENCES=off in the environment; "), "{text}");
+    assert!(text.contains("mechanism: interlocked: "), "{text}");
+    let (forced, text) = told(&[("CHAPPE_RAS", "system-call")]);
+    assert_eq!(forced["mechanism"], "system-call");
+    assert!(text.contains("mechanism: system-call: forced by CHAPPE_RAS=system-call"), "{text}");
+    let (wrong, text) = told(&[("CHAPPE_RAS", "prayer")]);
+    assert_eq!(wrong["mechanism"], Value::Null);
+    assert!(text.contains("mechanism: none: `prayer` is no mechanism"), "{text}");
+    if used {
+        let (own, text) = told(&[("GLIBC_TUNABLES", "glibc.pthread.rseq=0")]);
+        // Unproven where too many want the processor.
+        assert!(own["area"] == "own" && (own["used"] == true || own["verdict"] == "unproven"), "{own}");
+        assert!(text.contains("an area of our own"), "{text}");
+    }
+}
+
+#[test]
 fn the_status_says_only_whether_all_can_be_used() {
     let here = Place::new();
     let (holder, _) = here.holder("a", &["--create", "p"]);

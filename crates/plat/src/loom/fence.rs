@@ -5,10 +5,20 @@ use super::atomic::{Ordering, fence};
 /// Nothing to find out.
 pub fn prepare() {}
 
+/// It is taken for one.
+pub fn is_asymmetric() -> bool {
+    true
+}
+
 /// The frequent side.
 pub fn light() {
     // SeqCst: what the other side is promised.
     fence(Ordering::SeqCst);
+}
+
+/// The same.
+pub fn light_alone() {
+    light();
 }
 
 /// The rare side.

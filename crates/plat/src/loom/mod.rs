@@ -8,6 +8,8 @@ pub mod explore;
 pub mod fence;
 pub mod futex;
 
+#[path = "../real/code.rs"]
+pub mod code;
 #[path = "../real/dir.rs"]
 pub mod dir;
 #[path = "../real/lease.rs"]
@@ -16,12 +18,20 @@ pub mod lease;
 pub mod life;
 #[path = "../real/mappings.rs"]
 pub mod mappings;
+#[path = "../real/pi.rs"]
+pub mod pi;
 #[path = "../real/poll.rs"]
 pub mod poll;
 #[path = "../real/process.rs"]
 pub mod process;
+#[path = "../real/rseq.rs"]
+pub mod rseq;
+#[path = "../real/sections.rs"]
+pub mod sections;
 #[path = "../real/thread.rs"]
 pub mod thread;
+#[path = "../real/topology.rs"]
+pub mod topology;
 
 #[inline(always)]
 pub(crate) fn step_point(_what: &'static str) {}

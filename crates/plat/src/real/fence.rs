@@ -9,6 +9,7 @@
 //! it. So the frequent side says where both can see it, before anything depends on it, that it goes without fences; and a rare
 //! side whose process may not ask the kernel has to look now and then.
 
+use super::topology;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
@@ -35,6 +36,12 @@ pub fn prepare() {
     });
 }
 
+/// Whether the frequent side has none that the processor knows of. After [`prepare`].
+pub fn is_asymmetric() -> bool {
+    // Relaxed: see `BOTH`.
+    !BOTH.load(Ordering::Relaxed)
+}
+
 /// The frequent side.
 #[inline(always)]
 pub fn light() {
@@ -46,24 +53,43 @@ pub fn light() {
     }
 }
 
-/// The rare side. False: the kernel had what is needed, and refuses it now, to this thread: a filter was installed. Then it
-/// cannot know what the other side has stored just now.
+/// The frequent side, where [`is_asymmetric`] was found true before: none that the processor knows of.
+#[inline(always)]
+pub fn light_alone() {
+    // SeqCst: as in `light`.
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// The rare side. Where the kernel had what is needed and refuses it now, to this thread (a filter was installed), the thread goes round all
+/// processors instead, which takes some 20 us for each. False: that was refused as well. Then it cannot know what the
+/// other side has stored just now.
 #[must_use]
 pub fn try_heavy() -> bool {
     // SeqCst: as in `light`, for this thread.
     fence(Ordering::SeqCst);
     // Relaxed: see `BOTH`.
-    BOTH.load(Ordering::Relaxed) || membarrier(EXPEDITED)
+    BOTH.load(Ordering::Relaxed) || membarrier(EXPEDITED) || go_round()
+}
+
+/// Runs on each processor that a thread of this process can run on. Whoever was running there has been interrupted, and is ordered by
+/// that, as by a fence. (All threads of a process have the same processors to choose from, but in control groups of single threads.)
+#[cold]
+fn go_round() -> bool {
+    let Ok(before) = topology::allowed() else { return false };
+    // A processor that is not there, or not ours, is refused.
+    let visited = (0..topology::possible() as u32).filter(|cpu| topology::allow(&[*cpu]).is_ok()).count();
+    topology::allow(&before).is_ok() && visited >= before.len()
 }
 
 /// The rare side.
 ///
 /// # Panics
-/// Where [`try_heavy`] says false: a filter must be installed before the first tube is made.
+/// Where [`try_heavy`] says false: a filter that refuses so much must be installed before the first tube, private mutex or
+/// private pool of one permit is made.
 pub fn heavy() {
     assert!(
         try_heavy(),
-        "the kernel no longer allows membarrier: was a filter installed after the first tube was made?"
+        "the kernel no longer allows membarrier, nor sched_setaffinity: was a filter installed after the first tube, mutex or pool was made?"
     );
 }
 

@@ -2,15 +2,20 @@
 
 pub mod atomic;
 pub mod clock;
+pub mod code;
 pub mod dir;
 pub mod fence;
 pub mod futex;
 pub mod lease;
 pub mod life;
 pub mod mappings;
+pub mod pi;
 pub mod poll;
 pub mod process;
+pub mod rseq;
+pub mod sections;
 pub mod thread;
+pub mod topology;
 
 #[inline(always)]
 pub(crate) fn step_point(_what: &'static str) {}

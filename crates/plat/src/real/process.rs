@@ -182,6 +182,12 @@ pub fn incarnation() -> u64 {
 /// Whether this is the process whose [`incarnation`] has these low 32 bits (never 0). Makes no call.
 #[inline(always)]
 pub fn is_incarnation(low: u32) -> bool {
+    is_incarnation_in(low, u32::MAX)
+}
+
+/// The same of those of its low bits that `mask` has: as many as there are forks in a line.
+#[inline(always)]
+pub fn is_incarnation_in(low: u32, mask: u32) -> bool {
     if !crate::ROBUST {
         return true;
     }
@@ -189,7 +195,8 @@ pub fn is_incarnation(low: u32) -> bool {
     let page = IDENTITY.load(Ordering::Acquire);
     // SAFETY: as in `incarnation`.
     // Relaxed: as in `incarnation`; a wiped page reads zero, which is nobody's.
-    !page.is_null() && unsafe { (*page).load(Ordering::Relaxed) } as u32 == low
+    let here = if page.is_null() { 0 } else { unsafe { (*page).load(Ordering::Relaxed) } };
+    here != 0 && here as u32 & mask == low & mask
 }
 
 #[cold]

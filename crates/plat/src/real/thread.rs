@@ -56,3 +56,52 @@ pub fn background(name: &str, body: impl FnOnce() + Send + 'static) -> io::Resul
     }
     Ok(())
 }
+
+/// A slice that the kernel takes for a short one, in nanoseconds.
+const SHORT: u64 = 100_000;
+
+/// What the kernel knows of how a thread is scheduled.
+#[repr(C)]
+#[derive(Default)]
+struct Scheduled {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// Asks that the calling thread have the processor sooner and for less long at a time, where others want it too. Since
+/// Linux 6.12; elsewhere, and where it is refused, nothing happens.
+pub fn ask_for_short_slices() {
+    let mut now = Scheduled { size: size_of::<Scheduled>() as u32, ..Scheduled::default() };
+    // SAFETY: the place is ours, of the size that is said; the second call changes nothing but the calling thread's slice.
+    unsafe {
+        if libc::syscall(libc::SYS_sched_getattr, 0, &raw mut now, now.size, 0) == 0 {
+            now.runtime = SHORT;
+            libc::syscall(libc::SYS_sched_setattr, 0, &raw const now, 0);
+        }
+    }
+}
+
+/// Takes a real-time priority away from the calling thread, which a thread inherits from who starts it: from now on it is one of
+/// the ordinary ones. What has no such priority stays as it is.
+pub fn be_ordinary() {
+    let none: libc::c_int = 0;
+    // SAFETY: of the calling thread alone; the priority is all that the kernel reads. Who has one may give it up. By their numbers:
+    // some C libraries refuse these calls.
+    unsafe {
+        let policy = libc::syscall(libc::SYS_sched_getscheduler, 0) as libc::c_int;
+        if matches!(policy & !libc::SCHED_RESET_ON_FORK, libc::SCHED_FIFO | libc::SCHED_RR) {
+            libc::syscall(
+                libc::SYS_sched_setscheduler,
+                0,
+                libc::SCHED_OTHER | policy & libc::SCHED_RESET_ON_FORK,
+                &raw const none,
+            );
+        }
+    }
+}

@@ -128,7 +128,12 @@ impl TubeAt {
     pub fn begin_to_wait(&self) -> bool {
         self.0.receivers.enlists();
         chappe_plat::fence::heavy();
-        self.0.may_recv(&Party { map: self.0.receivers.map(), member: 0, generation: 0 })
+        self.0.may_recv(&Party {
+            map: self.0.receivers.map(),
+            member: 0,
+            generation: 0,
+            holds: crate::bias::Holds::NONE,
+        })
     }
 
     /// Sends a message, and says whether somebody is to be told.

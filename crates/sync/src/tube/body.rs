@@ -18,6 +18,7 @@
 use super::clock::Clock;
 use super::end::End;
 use super::meet::{self, Packet, Way};
+use crate::bias::Holds;
 use crate::cell::Word;
 use crate::claim::{Collected, Glance, Operation, Refused, Taken};
 use crate::ring::{Chain, Claim, Line, Ring};
@@ -77,7 +78,7 @@ pub(crate) enum Not {
 
 /// Nobody in the wait queue: who acts without having waited.
 fn nobody(map: &'static Map) -> Party {
-    Party { map, member: u32::MAX, generation: 0 }
+    Party { map, member: u32::MAX, generation: 0, holds: Holds::NONE }
 }
 
 impl<T> Tube<T> {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
+pub mod guarded;
+
 use chappe_arena::layout::Geometry;
 use chappe_arena::{Map, Watch, watch};
 use chappe_crashsim::{Process, Report, Search, Shared, World, note, reached};
@@ -79,6 +81,17 @@ impl Stage {
             world.name(&m.ticket, format!("ticket of member {i}"));
         }
         (stage, pools)
+    }
+
+    /// A private arena.
+    pub fn private(world: &World, members: u32, objects: u32) -> Stage {
+        let map = model::private_of_all(Geometry { members, objects, cells: 1, blocks: 1 }).expect("memory");
+        for i in 0..members {
+            let m = map.member(i);
+            world.name_with(&m.state, format!("wait word of member {i}"), model::state_in_words);
+            world.name(m.life.word(), format!("life of member {i}"));
+        }
+        Stage { map, inside: world.share(Inside::default()) }
     }
 
     /// A member: joined before the schedule begins, and forgotten to be inside when it is killed.
@@ -178,7 +191,8 @@ impl Stage {
 }
 
 impl Inside {
-    fn enter(&self, pool: PoolAt, held: Held) -> Hold {
+    /// Notes that one is inside.
+    pub fn enter(&self, pool: PoolAt, held: Held) -> Hold {
         let pid = chappe_plat::process::pid();
         let at = pool.place.index as usize;
         let who = &self.who[at][held.index() as usize];

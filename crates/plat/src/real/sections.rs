@@ -1,0 +1,67 @@
+//! What stands beside sections of restartable sequences: the frequent side of their fence, and a fence by one's own feet.
+
+use super::{rseq, topology};
+use std::sync::atomic::{Ordering, compiler_fence};
+
+/// The frequent side of `rseq::fence`, which interrupts the processor: here only the compiler must leave the order as it is.
+#[inline(always)]
+pub fn light() {
+    // SeqCst: between our store and our load.
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// Has the calling thread run on this processor for a moment: whoever was in a section there was taken off, and so aborted. For
+/// who is refused `rseq::fence`. False: it may not run there, and nothing is known.
+#[cold]
+pub fn visit(cpu: u32) -> bool {
+    let Ok(before) = topology::allowed() else { return false };
+    let been = topology::allow(&[cpu]).is_ok() && rseq::cpu() == Some(cpu);
+    go_back(cpu, &before);
+    been
+}
+
+/// Undoes what [`visit`] has set, unless somebody else has set something since. (Between the look and the change they still may.)
+fn go_back(cpu: u32, before: &[u32]) {
+    if topology::allowed().is_ok_and(|now| now == [cpu]) {
+        // Who may run somewhere may run there again, unless that has just been taken away: then it stays where it is.
+        let _ = topology::allow(before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_have_set_meanwhile_stays() {
+        std::thread::spawn(|| {
+            let all = topology::allowed().unwrap();
+            let Some(other) = all.get(1) else {
+                println!("not tested: what_others_have_set_meanwhile_stays: there is one processor");
+                return;
+            };
+            topology::allow(&[*other]).unwrap();
+            go_back(all[0], &all);
+            assert_eq!(topology::allowed().unwrap(), [*other]);
+            go_back(*other, &all);
+            assert_eq!(topology::allowed().unwrap(), all);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn who_visits_a_processor_may_run_where_it_might_before() {
+        std::thread::spawn(|| {
+            let all = topology::allowed().unwrap();
+            let has_area = rseq::prepare() == rseq::Area::Library || rseq::enter();
+            for cpu in &all {
+                assert_eq!(visit(*cpu), has_area);
+                assert_eq!(topology::allowed().unwrap(), all);
+            }
+            assert!(!visit(1_000_000) && topology::allowed().unwrap() == all);
+        })
+        .join()
+        .unwrap();
+    }
+}

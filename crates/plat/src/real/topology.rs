@@ -1,0 +1,103 @@
+//! Which processors there are, and on which of them a thread may run.
+
+use std::io;
+
+/// One more than the highest number that a processor of this machine can ever have.
+pub fn possible() -> usize {
+    let read = super::process::read_all("/sys/devices/system/cpu/possible");
+    let text = read.and_then(|b| String::from_utf8(b).ok()).unwrap_or_default();
+    let last = text.trim().rsplit([',', '-']).next().and_then(|n| n.parse::<usize>().ok());
+    // SAFETY: asks for a number.
+    let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    last.map_or(0, |n| n + 1).max(usize::try_from(configured).unwrap_or(1)).max(1)
+}
+
+/// On which processors the calling thread may run.
+///
+/// # Errors
+/// The kernel's.
+pub fn allowed() -> io::Result<Vec<u32>> {
+    // SAFETY: plain data; zeros are an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is ours, of the size that is said.
+    if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: within the set's bounds.
+    Ok((0..libc::CPU_SETSIZE as u32).filter(|n| unsafe { libc::CPU_ISSET(*n as usize, &set) }).collect())
+}
+
+/// Lets the calling thread run on these processors only.
+///
+/// # Errors
+/// The kernel's: none of them is there, or none is allowed.
+pub fn allow(cpus: &[u32]) -> io::Result<()> {
+    // SAFETY: plain data; zeros are an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for cpu in cpus.iter().filter(|n| **n < libc::CPU_SETSIZE as u32) {
+        // SAFETY: within the set's bounds.
+        unsafe { libc::CPU_SET(*cpu as usize, &mut set) };
+    }
+    // SAFETY: the set is ours, of the size that is said.
+    match unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The processor that the calling thread was on a moment ago. Needs no area of rseq's.
+pub fn here() -> Option<u32> {
+    // SAFETY: asks for a number.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// Lets the calling thread run on all processors that its process may use but this one, whatever it was kept to before. False:
+/// there is no other, the process is confined to this one.
+///
+/// # Errors
+/// The kernel's, if it says nothing of that: a filter.
+pub fn allow_others(cpu: u32) -> io::Result<bool> {
+    let others: Vec<u32> = (0..possible() as u32).filter(|n| *n != cpu).collect();
+    match allow(&others) {
+        Ok(()) => Ok(true),
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_can_be_kept_to_one_processor() {
+        std::thread::spawn(|| {
+            let all = allowed().unwrap();
+            assert!(!all.is_empty() && (*all.last().unwrap() as usize) < possible());
+            allow(&all[..1]).unwrap();
+            assert_eq!(allowed().unwrap(), all[..1]);
+            assert!(allow(&[]).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+    #[test]
+    fn a_thread_that_was_kept_to_one_processor_can_go_to_the_others() {
+        std::thread::spawn(|| {
+            let all = allowed().unwrap();
+            allow(&all[..1]).unwrap();
+            assert_eq!(here(), Some(all[0]));
+            // All that the process has: it is as confined as this thread was, or it has those at least.
+            let others = allow_others(all[0]).unwrap();
+            assert!(others || all.len() == 1);
+            let now = allowed().unwrap();
+            assert!(if others {
+                all[1..].iter().all(|n| now.contains(n)) && !now.contains(&all[0])
+            } else {
+                now == all
+            });
+        })
+        .join()
+        .unwrap();
+    }
+}

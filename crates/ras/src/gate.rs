@@ -1,0 +1,271 @@
+//! The gate: whether sequences may be used in this process.
+//!
+//! netbsd-restartable-sequences, section 3.1, has a kernel that rolls a preempted thread back. Here the kernel says that it does
+//! (rseq), and has said so where it did not: some kernels of 2026 for arm64 let a sequence go on after another thread had run
+//! on its processor. So nobody believes it, and no version number: at its first use a process tries it, once.
+//!
+//! # The verdict
+//! One word; it is decided once, and never changes.
+//!
+//! ```text
+//!   UNDECIDED --> DECIDING by a process --> one of the verdicts
+//! ```
+//!
+//! | bits | |
+//! |---|---|
+//! | 0-7 | UNDECIDED, DECIDING, or which verdict |
+//! | 8-31 | how many preemptions were seen, or the kernel's error number |
+//! | 32-63 | of DECIDING: the process that decides, by its incarnation |
+//!
+//! - I1 The verdict is the same for everybody who asks, for ever: the first that is found is kept.
+//! - I2 Nobody waits for ever: there is no lock. Who finds that another thread is deciding waits for it a bounded time, and then
+//!   tries for itself: the other may be the same thread, of which a signal handler asks.
+//! - I3 A forked child has its parent's verdict. Where the fork came while another thread was deciding, the word names another
+//!   process, and the child decides.
+//! - I4 What is not proven is false: also where no thread can be had to try it with.
+//!
+//! How it is tried is said in `gate/trial.rs`.
+//!
+//! # Switches
+//! `CHAPPE_SEQUENCES=off` in the environment switches all sequences off, `CHAPPE_BIAS=off` the biased locks alone. They are read
+//! once.
+
+#[cfg(all(target_arch = "aarch64", not(feature = "sim")))]
+mod aarch64;
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "sim")))]
+mod section;
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "sim")))]
+mod trial;
+#[cfg(all(target_arch = "x86_64", not(feature = "sim")))]
+mod x86_64;
+
+use chappe_plat::atomic::{AtomicU64, Ordering, low_half};
+use chappe_plat::futex::{self, Scope};
+use chappe_plat::{clock, process};
+use std::fmt;
+
+/// Whether there are sequences, and why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Every preemption and every fence of the self-test aborted the section that was under way.
+    Proven {
+        /// How many it saw.
+        aborts: u32,
+    },
+    /// The kernel registers no area for us: its error number. It has no rseq, or a filter refuses it, or this is an emulator,
+    /// or somebody else has registered an area of theirs.
+    NoArea(i32),
+    /// There is an area, but no fence that aborts sequences, or this process may not use it: the kernel's error number.
+    NoFence(i32),
+    /// Within its time the self-test saw too few preemptions or fences, and none that went wrong; or it had no threads.
+    Unproven,
+    /// The kernel let a section go on after another thread had run on its processor, or after a fence.
+    Broken,
+    /// The environment says so: `CHAPPE_SEQUENCES=off`.
+    SwitchedOff,
+    /// There are no sequences for this processor architecture.
+    Architecture,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = |e: &i32| std::io::Error::from_raw_os_error(*e);
+        match self {
+            Verdict::Proven { aborts } => write!(f, "the self-test saw {aborts} sections aborted, and none go on"),
+            Verdict::NoArea(e) => write!(f, "the kernel registers no area for us ({})", why(e)),
+            Verdict::NoFence(e) => write!(f, "the kernel has no fence that aborts sequences ({})", why(e)),
+            Verdict::Unproven => write!(f, "the self-test saw too few preemptions to tell"),
+            Verdict::Broken => write!(f, "the self-test saw a section go on that should have been aborted"),
+            Verdict::SwitchedOff => write!(f, "CHAPPE_SEQUENCES=off in the environment"),
+            Verdict::Architecture => write!(f, "there are none for this processor architecture"),
+        }
+    }
+}
+
+const UNDECIDED: u64 = 0;
+const DECIDING: u64 = 1;
+const PROVEN: u64 = 2;
+const NO_AREA: u64 = 3;
+const NO_FENCE: u64 = 4;
+const UNPROVEN: u64 = 5;
+const BROKEN: u64 = 6;
+const SWITCHED_OFF: u64 = 7;
+const ARCHITECTURE: u64 = 8;
+const KIND: u64 = 0xff;
+
+/// How long one waits for another thread that decides: more than a trial can take.
+const PATIENCE: u64 = 8_000_000_000;
+
+static WORD: AtomicU64 = AtomicU64::new(UNDECIDED);
+
+impl Verdict {
+    /// Whether there are sequences.
+    pub fn is_proven(self) -> bool {
+        matches!(self, Verdict::Proven { .. })
+    }
+
+    /// Its name, for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Proven { .. } => "proven",
+            Verdict::NoArea(_) => "no-area",
+            Verdict::NoFence(_) => "no-fence",
+            Verdict::Unproven => "unproven",
+            Verdict::Broken => "broken",
+            Verdict::SwitchedOff => "switched-off",
+            Verdict::Architecture => "architecture",
+        }
+    }
+
+    fn word(self) -> u64 {
+        let with = |kind, n: u32| kind | u64::from(n.min(0xff_ffff)) << 8;
+        match self {
+            Verdict::Proven { aborts } => with(PROVEN, aborts),
+            Verdict::NoArea(e) => with(NO_AREA, e.unsigned_abs()),
+            Verdict::NoFence(e) => with(NO_FENCE, e.unsigned_abs()),
+            Verdict::Unproven => UNPROVEN,
+            Verdict::Broken => BROKEN,
+            Verdict::SwitchedOff => SWITCHED_OFF,
+            Verdict::Architecture => ARCHITECTURE,
+        }
+    }
+
+    fn of(word: u64) -> Option<Verdict> {
+        let n = (word >> 8) as u32 & 0xff_ffff;
+        Some(match word & KIND {
+            PROVEN => Verdict::Proven { aborts: n },
+            NO_AREA => Verdict::NoArea(n as i32),
+            NO_FENCE => Verdict::NoFence(n as i32),
+            UNPROVEN => Verdict::Unproven,
+            BROKEN => Verdict::Broken,
+            SWITCHED_OFF => Verdict::SwitchedOff,
+            ARCHITECTURE => Verdict::Architecture,
+            _ => return None,
+        })
+    }
+}
+
+/// Whether sequences may be used in this process: one load once it is decided.
+///
+/// The first call of a process decides: it starts two short-lived threads, and takes a millisecond, or up to five seconds where
+/// many want the processor. Whoever cannot have that in the midst of something, or may be asked in a signal handler, calls
+/// [`verdict`] at its start.
+#[inline(always)]
+pub fn sequences() -> bool {
+    if cfg!(feature = "sim") {
+        // What is explored has sections of its own.
+        return true;
+    }
+    // Acquire: who sees that it is decided sees the area's offset, too.
+    match WORD.load(Ordering::Acquire) & KIND {
+        PROVEN => true,
+        UNDECIDED | DECIDING => decide().is_proven(),
+        _ => false,
+    }
+}
+
+/// Whether sequences may be used in this process, and why not. As [`sequences`], the first call decides.
+pub fn verdict() -> Verdict {
+    // Acquire: as in `sequences`.
+    Verdict::of(WORD.load(Ordering::Acquire)).unwrap_or_else(decide)
+}
+
+pub use chappe_sync::biases;
+
+fn is_off(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|v| v == "off")
+}
+
+#[cold]
+fn decide() -> Verdict {
+    let deciding = DECIDING | process::incarnation() << 32;
+    let deadline = clock::now() + PATIENCE;
+    loop {
+        // Acquire: as in `sequences`.
+        let now = WORD.load(Ordering::Acquire);
+        if let Some(verdict) = Verdict::of(now) {
+            return verdict;
+        }
+        if now == deciding && clock::now() < deadline {
+            futex::wait(low_half(&WORD), now as u32, Some(deadline), Scope::Private);
+            continue;
+        }
+        // I2, I3: nobody decides, or another process did, or it takes too long. Acquire: as above. Relaxed: nothing is
+        // published.
+        if now == deciding || WORD.compare_exchange(now, deciding, Ordering::Relaxed, Ordering::Acquire).is_ok() {
+            return keep(find());
+        }
+    }
+}
+
+/// I1: the first is kept.
+fn keep(found: Verdict) -> Verdict {
+    // Acquire: as in `sequences`.
+    let mut now = WORD.load(Ordering::Acquire);
+    loop {
+        if let Some(verdict) = Verdict::of(now) {
+            return verdict;
+        }
+        // AcqRel: publishes what was prepared. Acquire: as above.
+        match WORD.compare_exchange(now, found.word(), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                futex::wake(low_half(&WORD), u32::MAX, Scope::Private);
+                return found;
+            }
+            Err(seen) => now = seen,
+        }
+    }
+}
+
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "sim")))]
+fn find() -> Verdict {
+    use chappe_plat::rseq::{self, Area};
+    // First of all: whoever has asked knows where areas are, whatever the answer.
+    let area = rseq::prepare();
+    if is_off("CHAPPE_SEQUENCES") {
+        return Verdict::SwitchedOff;
+    }
+    match area {
+        Area::Library | Area::Own => trial::Trial::default().run(),
+        Area::None(e) => Verdict::NoArea(e),
+        Area::NoFence(e) => Verdict::NoFence(e),
+        Area::Architecture => Verdict::Architecture,
+    }
+}
+
+/// No sequences where there are none; nor in the explorer, whose threads are no threads of the kernel's.
+#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), feature = "sim"))]
+fn find() -> Verdict {
+    if is_off("CHAPPE_SEQUENCES") { Verdict::SwitchedOff } else { Verdict::Architecture }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_comes_out_of_its_word_as_it_went_in() {
+        for verdict in [
+            Verdict::Proven { aborts: 7 },
+            Verdict::NoArea(38),
+            Verdict::NoFence(22),
+            Verdict::Unproven,
+            Verdict::Broken,
+            Verdict::SwitchedOff,
+            Verdict::Architecture,
+        ] {
+            assert_eq!(Verdict::of(verdict.word()), Some(verdict));
+        }
+        assert_eq!((Verdict::of(UNDECIDED), Verdict::of(DECIDING | 5 << 32)), (None, None));
+    }
+
+    #[cfg(not(feature = "sim"))]
+    #[test]
+    fn the_first_verdict_stays() {
+        let first = verdict();
+        assert_eq!(keep(Verdict::Broken), first);
+        assert_eq!(verdict(), first);
+        assert_eq!(sequences(), first.is_proven());
+    }
+}

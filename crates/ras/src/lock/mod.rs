@@ -1,0 +1,507 @@
+//! A lock that is biased to a processor: locking there is one section without a locked instruction, unlocking a plain store.
+//!
+//! netbsd-restartable-sequences, sections 2 and 5: mutual exclusion by a test-and-set that the kernel restarts. There, of all
+//! threads of the machine's only processor; here, of those on the processor to which the lock is biased. Who comes
+//! from another takes the bias away first (the paper's authors left multiprocessors to interlocked instructions).
+//!
+//! | word | bits | |
+//! |---|---|---|
+//! | `word` | 0-31 | 0 free; 1 held; `HELD_FAST` held by who came through the section |
+//! | | 32-63 | epoch: how many times it was biased |
+//! | `bias` | | a processor's number; that with `REVOKED`: it is being taken away; `NOBODY`; `NEVER` |
+//! | `parking` | | who waits |
+//! | `habits` | | when to take to a processor: the holder's alone |
+//!
+//! ```text
+//!             holder: epoch + 1, then            anybody
+//!   NOBODY --------------------------> cpu -----------------> cpu | REVOKED
+//!     ^                                                            |
+//!     +------------------------ holder ----------------------------+
+//!
+//!   lock, on that cpu               lock, else                                       unlock
+//!     section:                        read word, then bias                             HELD_FAST: word = 0, plainly
+//!       word = 0?                     bias is a cpu: take it away; fence(that cpu)     else: swap(word, 0)
+//!       bias = this cpu?                                                               somebody waits? tell one
+//!       word = HELD_FAST              word free? compare-and-swap, the epoch with it
+//! ```
+//!
+//! Only the low half is written by the section and by its unlocking: were the epoch carried through, each load would wait for a store
+//! of another size (3.4 ns instead of 1.2).
+//!
+//! - I1: a section that has not yet stored is aborted when its thread leaves its processor. So of all sections on one
+//!   processor one is under way at a time, and none across another thread's step there.
+//! - I2: `bias` becomes a processor's number only from NOBODY, by the holder, after a new epoch. So who has read the word first, then
+//!   the bias, and then finds the epoch unchanged, knows that no bias was given in between.
+//! - I3 (proof): who has read an epoch, then read that the bias is REVOKED (or made it so), and *then* has had a fence on that
+//!   processor, or was there itself, knows that no section of that epoch will store any more: those under way were aborted, those that
+//!   begin see the bias gone. It may compare-and-swap the word of that epoch.
+//! - I4: REVOKED ends only by a holder that did not come through a section. If it finds REVOKED it came by a proof (had it seen NOBODY, a
+//!   bias would have been given since, and its epoch be over: I2). So a bias never ends under a section that might still store,
+//!   and none ends that was given since.
+//! - I5: who holds fast and who holds otherwise give up the same word; nobody but the holder writes it while it is held.
+//! - I6: a section arms itself in the thread's area, whose place is unknown before `rseq::prepare`: what lies at 0 instead is the C
+//!   library's. So a lock comes into being as NEVER, at which no section begins, unless the gate has found sequences.
+//!
+//! Races:
+//! - R1 two take the bias away at once: both fence, each for itself; nobody but a holder ends REVOKED (I4).
+//! - R2 a slow locker has seen NOBODY, and is late: meanwhile another holder gave a bias, and unlocked. The word is free again and a section
+//!   may be under way. The epoch is another: its compare-and-swap fails (I2).
+//! - R3 a holder unlocks with a plain store, and its look at `parking` comes first: a sleeper would be missed. Who is about to sleep
+//!   beside HELD_FAST has the kernel fence *all* processors (the holder may have gone elsewhere) after it has entered.
+//! - R4 the kernel refuses the fence now (a filter was installed for this thread). A proof can be had by going to that processor; who may not
+//!   do that either naps and tries again. The bias is REVOKED by then: the next that comes there from that processor has a
+//!   proof by being there, and ends it, as does who can fence. The lock is then never biased again. So nobody gets in twice, and
+//!   nobody is stuck but a thread that may neither fence nor go there, on a lock that nobody else uses any more.
+//! - R5 a thread is single-stepped: its section is aborted each time. It makes one attempt a call, and goes the slow way.
+//!
+//! - E1 (acquire/release): the section's load of the word against the store of any unlocking.
+//! - E2: a slow locker's load of the word, then that of the bias.
+//! - E3: the store of the epoch, then that of the bias.
+//! - E4: of unlocking and entering: `parking`, E1, by R3's fence.
+//!
+//! Blocking; a dead holder is not noticed (private memory: the process is gone, too). After fork, a lock that another thread held stays
+//! held in the child; so do the counts of who waited, which have it wake nobody and give no bias there (slower, not wrong). The child of
+//! `vfork` is in its parent's memory, and must not use it.
+//!
+//! Explored: `tests/crash_lock.rs`, with sections of three steps on virtual processors. Left out there: signals (a section is aborted
+//! when its thread is moved instead), weak memory beyond store buffers.
+
+mod biased;
+mod parking;
+mod patience;
+mod plain;
+#[cfg_attr(feature = "sim", path = "explored.rs")]
+#[cfg_attr(all(not(feature = "sim"), target_arch = "x86_64"), path = "x86_64.rs")]
+#[cfg_attr(all(not(feature = "sim"), target_arch = "aarch64"), path = "aarch64.rs")]
+#[cfg_attr(all(not(feature = "sim"), not(any(target_arch = "x86_64", target_arch = "aarch64"))), path = "absent.rs")]
+mod section;
+
+pub use biased::{Builder, CpuLock, CpuLockGuard, PlainLock};
+pub use plain::RawPlainLock;
+
+use crate::gate;
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, low_half, pause};
+use chappe_plat::{clock, rseq, sections};
+use parking::Parking;
+use patience::{Habits, look_with};
+use std::cell::UnsafeCell;
+
+/// Held by who came through the section: it gives the lock up by a plain store.
+pub(crate) const HELD_FAST: u32 = 0x8000_0001;
+/// Held by who came another way.
+const HELD: u32 = 1;
+const EPOCH: u64 = 1 << 32;
+
+/// No processor has this number, nor has an area without one.
+const NOBODY: u32 = 0x8000_0000;
+/// As above, and it never will be biased: locking and unlocking are those of the plain lock.
+const NEVER: u32 = 0x8000_0001;
+/// Added to a processor's number.
+const REVOKED: u32 = 0x4000_0000;
+
+/// How long one that can neither fence nor sleep safely sleeps at a time.
+const NAP_NS: u64 = 1_000_000;
+/// How many times one looks whether somebody else who is at it has taken the bias away.
+#[cfg(not(feature = "sim"))]
+const WATCHES: u32 = 200;
+#[cfg(feature = "sim")]
+const WATCHES: u32 = 1;
+
+/// What a section came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The word is ours.
+    Locked,
+    /// It was not free.
+    Busy,
+    /// The lock is not biased to this processor.
+    Elsewhere,
+    /// The kernel has taken the thread off within the section.
+    Aborted,
+}
+
+/// What is behind a lock: the biased one, or another in its place.
+///
+/// # Safety
+/// Between `lock`, or a `try_lock` that says true, and `unlock`, no other `lock` returns, and no other `try_lock` says true; what came
+/// before `unlock` is seen after the `lock` that follows.
+pub unsafe trait RawLock {
+    /// Locks. Blocks while it is held, by the calling thread, too.
+    fn lock(&self);
+
+    /// Locks if it is free. Never sleeps.
+    fn try_lock(&self) -> bool;
+
+    /// Unlocks. Never blocks.
+    ///
+    /// # Safety
+    /// The caller has locked it (or the lock was given over to it), and has not unlocked it since.
+    unsafe fn unlock(&self);
+
+    /// Whether somebody has it. A look, not a promise.
+    fn is_locked(&self) -> bool;
+}
+
+/// The biased lock. On one line of the cache.
+#[repr(C, align(64))]
+pub struct RawCpuLock {
+    word: AtomicU64,
+    bias: AtomicU32,
+    parking: Parking,
+    habits: UnsafeCell<Habits>,
+}
+
+// SAFETY: `habits` is the holder's alone, and there is one (`RawLock`).
+unsafe impl Sync for RawCpuLock {}
+// SAFETY: plain words.
+unsafe impl Send for RawCpuLock {}
+
+/// What one call has found out.
+struct Attempt {
+    /// It came through the section after all.
+    fast: bool,
+    /// Whether the section is worth a try.
+    sections: bool,
+    /// I3: of which epoch.
+    proof: Option<u64>,
+    /// What it has cost to take the bias away.
+    cost: Option<u64>,
+    /// R4.
+    refused: bool,
+    watches: u32,
+}
+
+fn low(word: u64) -> u32 {
+    word as u32
+}
+
+impl RawCpuLock {
+    /// A free lock, biased to nobody; never, unless `biased`, and there are sequences. The first that may be biased has the gate
+    /// decide, as [`gate::sequences`] says.
+    pub fn new(biased: bool) -> RawCpuLock {
+        RawCpuLock::with(biased, Habits::new())
+    }
+
+    /// A free lock that is biased whenever it was taken so many times in a row on one processor, whatever that has cost: for tests.
+    #[doc(hidden)]
+    pub fn after(biased: bool, row: u32) -> RawCpuLock {
+        RawCpuLock::with(biased, Habits::always(row))
+    }
+
+    fn with(biased: bool, habits: Habits) -> RawCpuLock {
+        // I6.
+        let biased = biased && {
+            rseq::prepare();
+            gate::sequences()
+        };
+        RawCpuLock {
+            word: AtomicU64::new(0),
+            bias: AtomicU32::new(if biased { NOBODY } else { NEVER }),
+            parking: Parking::new(),
+            habits: UnsafeCell::new(habits),
+        }
+    }
+
+    /// To which processor it is biased at this moment. A look, not a promise.
+    pub fn biased_to(&self) -> Option<u32> {
+        // Relaxed: a look.
+        let bias = self.bias.load(Ordering::Relaxed);
+        (bias & (NOBODY | REVOKED) == 0).then_some(bias)
+    }
+
+    /// Whether somebody has it who came through the section. A look, not a promise.
+    #[doc(hidden)]
+    pub fn is_held_fast(&self) -> bool {
+        // Relaxed: a look.
+        low_half(&self.word).load(Ordering::Relaxed) == HELD_FAST
+    }
+
+    /// Whether somebody waits. A look, not a promise.
+    #[doc(hidden)]
+    pub fn is_awaited(&self) -> bool {
+        self.parking.is_awaited()
+    }
+
+    /// How many times it was biased so far.
+    pub fn biases(&self) -> u32 {
+        // Relaxed: a look.
+        (self.word.load(Ordering::Relaxed) >> 32) as u32
+    }
+
+    #[inline(always)]
+    fn section(&self) -> Outcome {
+        section::lock(low_half(&self.word), &self.bias)
+    }
+
+    /// Whether there will never be a bias.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        // Relaxed: only a holder says so, who did not come through the section, and it never changes again.
+        self.bias.load(Ordering::Relaxed) == NEVER
+    }
+
+    /// Then the half of the word is enough, and need not be read first.
+    #[inline(always)]
+    fn take_plainly(&self) -> bool {
+        // SeqCst: as in `take`.
+        low_half(&self.word).compare_exchange(0, HELD, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    #[inline(never)]
+    fn lock_slowly(&self, first: Outcome) {
+        let mut a = Attempt::after(first);
+        if !self.take(&mut a) && !look_with(&mut a, |a| self.is_free() && self.take(a)) {
+            self.wait(&mut a);
+        }
+        self.settle(&a);
+    }
+
+    #[inline(never)]
+    fn try_lock_slowly(&self, first: Outcome) -> bool {
+        let mut a = Attempt::after(first);
+        let taken = self.take(&mut a);
+        if taken {
+            self.settle(&a);
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn is_free(&self) -> bool {
+        // Relaxed: only whether it is worth a try.
+        low_half(&self.word).load(Ordering::Relaxed) == 0
+    }
+
+    /// One attempt. False: it is held, or there is no proof to be had (then `refused`).
+    #[inline]
+    fn take(&self, a: &mut Attempt) -> bool {
+        loop {
+            // E2 SeqCst, both: the word first (I2). And E1 of `parking`, once this thread has entered.
+            let seen = self.word.load(Ordering::SeqCst);
+            let bias = self.bias.load(Ordering::SeqCst);
+            if bias & NOBODY == 0 && a.proof != Some(seen >> 32) {
+                match self.take_away(bias, a) {
+                    Away::Locked => return true,
+                    Away::Busy => return false,
+                    Away::Again => continue,
+                    Away::Proven => a.proof = Some(seen >> 32),
+                }
+            }
+            if low(seen) != 0 {
+                return false;
+            }
+            // I2, I3: the whole word. SeqCst: acquires what the last holder released.
+            if self.word.compare_exchange(seen, seen | u64::from(HELD), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                return true;
+            }
+        }
+    }
+
+    /// There is a bias, or was one just now.
+    #[cold]
+    fn take_away(&self, bias: u32, a: &mut Attempt) -> Away {
+        let cpu = bias & !REVOKED;
+        let here = || rseq::cpu() == Some(cpu);
+        let mut first = false;
+        if bias & REVOKED == 0 {
+            if a.sections && here() {
+                match self.section() {
+                    Outcome::Locked => {
+                        a.fast = true;
+                        return Away::Locked;
+                    }
+                    Outcome::Busy => return Away::Busy,
+                    Outcome::Elsewhere => return Away::Again,
+                    Outcome::Aborted => a.sections = false,
+                }
+            }
+            // SeqCst: before the fence, and before the look where we are. A failure: others are at it.
+            first = self.bias.compare_exchange(cpu, cpu | REVOKED, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+            if !first {
+                return Away::Again;
+            }
+        } else if a.watches < WATCHES && !here() {
+            // Another has its proof soon; then it locks, and there is no bias any more.
+            a.watches += 1;
+            pause();
+            return Away::Again;
+        }
+        // I3: being here comes after the bias was seen as revoked.
+        if here() {
+            if first {
+                a.cost = Some(0);
+            }
+            return Away::Proven;
+        }
+        let began = clock::now();
+        if rseq::fence(Some(cpu)) || sections::visit(cpu) {
+            if first {
+                a.cost = Some(clock::now().saturating_sub(began));
+            }
+            return Away::Proven;
+        }
+        a.refused = true;
+        Away::Busy
+    }
+
+    /// Until it is ours.
+    fn wait(&self, a: &mut Attempt) {
+        self.parking.enter();
+        let mut fenced = false;
+        loop {
+            let seen = self.parking.look();
+            a.watches = 0;
+            if self.take(a) {
+                break;
+            }
+            // SeqCst: E1 of `parking`.
+            let deadline = match low(self.word.load(Ordering::SeqCst)) {
+                HELD => None,
+                HELD_FAST if fenced => None,
+                // R3: once is enough. All who unlock from now on see that we have entered.
+                HELD_FAST => {
+                    fenced = rseq::fence(None);
+                    if fenced {
+                        continue;
+                    }
+                    Some(clock::now() + NAP_NS)
+                }
+                // R4.
+                _ if a.refused => Some(clock::now() + NAP_NS),
+                _ => continue,
+            };
+            self.parking.sleep(seen, deadline);
+        }
+        self.parking.leave();
+    }
+
+    /// The caller has just taken the lock, and not by its first section. I4.
+    #[inline]
+    fn settle(&self, a: &Attempt) {
+        if a.fast {
+            return;
+        }
+        // SAFETY: the holder's alone, and that is us.
+        let habits = unsafe { &mut *self.habits.get() };
+        // Relaxed: while it says REVOKED, or NOBODY, only the holder changes it.
+        let bias = self.bias.load(Ordering::Relaxed);
+        if bias & REVOKED != 0 {
+            // I4. Release: before this unlocking's store.
+            self.bias.store(NOBODY, Ordering::Release);
+        } else if bias == NEVER {
+            return;
+        }
+        if let Some(cost) = a.cost {
+            habits.ended(cost);
+        }
+        if a.refused {
+            return self.give_up();
+        }
+        if habits.taken(rseq::cpu().unwrap_or(NOBODY)) {
+            self.give_bias(habits);
+        }
+    }
+
+    /// It is never biased again. The caller holds it, and there is no bias.
+    #[cold]
+    fn give_up(&self) {
+        // Release: I4, as any end of a bias.
+        self.bias.store(NEVER, Ordering::Release);
+    }
+
+    #[cold]
+    fn give_bias(&self, habits: &mut Habits) {
+        if !gate::sequences() {
+            return self.give_up();
+        }
+        // Nobody would have anything of it but those who come next from here.
+        if self.parking.is_awaited() {
+            return;
+        }
+        let Some(cpu) = rseq::cpu().or_else(|| rseq::enter().then(rseq::cpu).flatten()) else { return };
+        // Relaxed: I5, only the holder changes it.
+        let seen = self.word.load(Ordering::Relaxed);
+        // E3, Release both: the epoch, then the bias (I2).
+        self.word.store(seen.wrapping_add(EPOCH), Ordering::Release);
+        self.bias.store(cpu, Ordering::Release);
+        habits.begun();
+    }
+}
+
+/// What became of a bias.
+enum Away {
+    /// It is ours, and the section has locked.
+    Locked,
+    /// It is ours, and the lock is held; or nobody can take it away.
+    Busy,
+    /// It has changed.
+    Again,
+    /// I3.
+    Proven,
+}
+
+impl Attempt {
+    fn after(first: Outcome) -> Attempt {
+        Attempt {
+            fast: false,
+            sections: first != Outcome::Aborted,
+            proof: None,
+            cost: None,
+            refused: false,
+            watches: 0,
+        }
+    }
+}
+
+// SAFETY: the head of this file.
+unsafe impl RawLock for RawCpuLock {
+    #[inline(always)]
+    fn lock(&self) {
+        if self.is_plain() {
+            if !self.take_plainly() {
+                self.lock_slowly(Outcome::Busy);
+            }
+            return;
+        }
+        let outcome = self.section();
+        if outcome != Outcome::Locked {
+            self.lock_slowly(outcome);
+        }
+    }
+
+    #[inline(always)]
+    fn try_lock(&self) -> bool {
+        if self.is_plain() {
+            return self.take_plainly();
+        }
+        let outcome = self.section();
+        outcome == Outcome::Locked || self.try_lock_slowly(outcome)
+    }
+
+    #[inline(always)]
+    unsafe fn unlock(&self) {
+        let word = low_half(&self.word);
+        // Relaxed: I5. Of one that is plain the word is not read: that would wait for the locked operation.
+        if !self.is_plain() && word.load(Ordering::Relaxed) == HELD_FAST {
+            // SAFETY: still the holder's.
+            unsafe { (*self.habits.get()).served += 1 };
+            // E1 Release: what was done under the lock comes before.
+            word.store(0, Ordering::Release);
+            // R3: the compiler leaves the order as it is; for the processor's, sleepers fence.
+            sections::light();
+            if self.parking.is_awaited_by_who_fences() {
+                self.parking.tell();
+            }
+        } else {
+            // E1, E4 SeqCst: before the look at who waits.
+            word.swap(0, Ordering::SeqCst);
+            if self.parking.is_awaited() {
+                self.parking.tell();
+            }
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        !self.is_free()
+    }
+}

@@ -1,0 +1,16 @@
+//! The sections of [`super`] where nobody has written any: there is nothing in a cache.
+
+use super::Cache;
+use chappe_plat::atomic::AtomicU32;
+
+/// Takes nothing.
+#[inline(always)]
+pub(super) fn take(_mode: &AtomicU32, _caches: &[Cache]) -> bool {
+    false
+}
+
+/// Gives nothing.
+#[inline(always)]
+pub(super) fn give(_mode: &AtomicU32, _caches: &[Cache], _room: u32) -> bool {
+    false
+}

@@ -1,0 +1,102 @@
+//! The wrapper's machine code for aarch64: the pseudo-code is in the head of `synthesis.rs`.
+//!
+//! The body may use every register but x15, x16 and x17.
+
+use chappe_plat::code::DISTANCE;
+use chappe_plat::rseq::{CPU_ID, DESCRIPTOR, SIGNATURE};
+
+std::arch::global_asm!(
+    ".pushsection .rodata.chappe_ras_head,\"a\",%progbits",
+    ".macro chappe_ras_mark name",
+    ".globl \\name",
+    ".hidden \\name",
+    "\\name:",
+    ".endm",
+    ".balign 64",
+    "chappe_ras_mark chappe_ras_head",
+    ".long 0, 0",
+    "chappe_ras_mark chappe_ras_head_start",
+    ".quad 0",
+    "chappe_ras_mark chappe_ras_head_length",
+    ".quad 0",
+    "chappe_ras_mark chappe_ras_head_stub",
+    ".quad 0",
+    "chappe_ras_mark chappe_ras_head_area",
+    ".quad 0",
+    "chappe_ras_mark chappe_ras_head_enter",
+    ".quad 0",
+    // A thread without an area: a purged sequence needs none.
+    "2: ldr x17, chappe_ras_head - {distance}",
+    "cbz x17, 3f",
+    "str x30, [sp, #-16]!",
+    "ldr x16, chappe_ras_head_enter",
+    "blr x16",
+    "ldr x30, [sp], #16",
+    "b 1f",
+    // Never executed: an instruction that traps.
+    ".inst {signature}",
+    "chappe_ras_mark chappe_ras_head_abort",
+    "adr x16, chappe_ras_head - {distance} + 8",
+    "4: ldxr x17, [x16]",
+    "add x17, x17, #1",
+    "stxr w15, x17, [x16]",
+    "cbnz w15, 4b",
+    "b 1f",
+    ".balign 32",
+    "chappe_ras_mark chappe_ras_head_entry",
+    "1: mrs x16, tpidr_el0",
+    "ldr x17, chappe_ras_head_area",
+    "add x16, x16, x17",
+    "ldr w17, [x16, #{cpu}]",
+    "tbnz w17, #31, 2b",
+    "ldr x17, chappe_ras_head - {distance}",
+    "3: str x17, [x16, #{descriptor}]",
+    "chappe_ras_mark chappe_ras_head_end",
+    "chappe_ras_mark chappe_ras_tail",
+    "ret",
+    "chappe_ras_mark chappe_ras_tail_end",
+    ".purgem chappe_ras_mark",
+    ".popsection",
+    signature = const SIGNATURE,
+    distance = const DISTANCE,
+    cpu = const CPU_ID,
+    descriptor = const DESCRIPTOR,
+);
+
+/// Calls [`super::entered`] and leaves every register as it was, but x15 to x17 and the vector registers that carry no
+/// arguments.
+#[unsafe(naked)]
+pub extern "C" fn enter() {
+    std::arch::naked_asm!(
+        "stp x29, x30, [sp, #-288]!",
+        "mov x29, sp",
+        "stp x0, x1, [sp, #16]",
+        "stp x2, x3, [sp, #32]",
+        "stp x4, x5, [sp, #48]",
+        "stp x6, x7, [sp, #64]",
+        "stp x8, x9, [sp, #80]",
+        "stp x10, x11, [sp, #96]",
+        "stp x12, x13, [sp, #112]",
+        "stp x14, x18, [sp, #128]",
+        "stp q0, q1, [sp, #144]",
+        "stp q2, q3, [sp, #176]",
+        "stp q4, q5, [sp, #208]",
+        "stp q6, q7, [sp, #240]",
+        "bl {entered}",
+        "ldp q6, q7, [sp, #240]",
+        "ldp q4, q5, [sp, #208]",
+        "ldp q2, q3, [sp, #176]",
+        "ldp q0, q1, [sp, #144]",
+        "ldp x14, x18, [sp, #128]",
+        "ldp x12, x13, [sp, #112]",
+        "ldp x10, x11, [sp, #96]",
+        "ldp x8, x9, [sp, #80]",
+        "ldp x6, x7, [sp, #64]",
+        "ldp x4, x5, [sp, #48]",
+        "ldp x2, x3, [sp, #32]",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #288",
+        "ret",
+        entered = sym super::entered,
+    )
+}

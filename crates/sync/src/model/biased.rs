@@ -1,0 +1,90 @@
+//! Private locks that are biased to whoever takes them, at once, for the explorer: what takes hundreds of acquisitions otherwise.
+
+use super::{Actor, Held, MutexAt, PoolAt};
+use crate::bias::{self, Holds};
+use crate::claim::Taken;
+use crate::wait::Party;
+use crate::{lock, permit};
+use chappe_arena::{ArenaError, Map};
+
+impl MutexAt {
+    /// Makes a mutex without a name, in a private arena.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn biased(map: &'static Map) -> Result<MutexAt, ArenaError> {
+        let place = lock::make(map, &map.admin(), "", 0, 0, |_| ())?;
+        bias::at_once(map.object(place.index));
+        Ok(MutexAt { map, place })
+    }
+
+    /// Takes its bias away, as who only looks at it may.
+    pub fn settle(self) {
+        bias::settled(self.map, self.map.object(self.place.index));
+    }
+
+    /// Whose bias it is, if it is biased: a member.
+    pub fn bias(self) -> Option<u32> {
+        bias::owner_of(self.map, self.map.object(self.place.index))
+    }
+}
+
+impl PoolAt {
+    /// Makes a pool of one permit without a name, in a private arena.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn biased(map: &'static Map) -> Result<PoolAt, ArenaError> {
+        let place = permit::make_pool(map, &map.admin(), "", 1)?;
+        bias::at_once(map.object(place.index));
+        Ok(PoolAt { map, place })
+    }
+
+    /// Whose bias it is, if it is biased: a member.
+    pub fn bias(self) -> Option<u32> {
+        bias::owner_of(self.map, self.map.object(self.place.index))
+    }
+}
+
+impl Actor {
+    fn holds(&self, map: &Map) -> Holds {
+        Holds::of(map, self.party(map).member)
+    }
+
+    /// Locks by the bias, if there is one and it is ours.
+    pub(super) fn enter(&self, mutex: MutexAt) -> bool {
+        let MutexAt { map, place } = mutex;
+        // SAFETY: the actor's own.
+        map.is_private()
+            && unsafe { lock::enter(map.object(place.index), place, self.party(map).member, self.holds(map)) }
+    }
+
+    /// It has just locked as others do.
+    pub(super) fn locked(&self, mutex: MutexAt, mine: u64) {
+        let MutexAt { map, place } = mutex;
+        if map.is_private() {
+            // SAFETY: as above.
+            unsafe { lock::consider(map, map.object(place.index), place, mine, self.holds(map)) };
+        }
+    }
+
+    /// Takes the permit by the bias, if there is one and it is ours; or as others do, and then perhaps has the bias.
+    ///
+    /// None: it is somebody's.
+    pub fn take_biased(&self, pool: PoolAt) -> Option<Held> {
+        let PoolAt { map, place } = pool;
+        let (o, me): (_, &Party) = (map.object(place.index), self.party(map));
+        // SAFETY: as above.
+        let entered = unsafe { permit::enter(o, place, me) };
+        let taken: Taken = match entered {
+            Some(taken) => taken,
+            None => {
+                let taken = permit::take_one(o, place, me)?;
+                // SAFETY: as above.
+                unsafe { permit::consider(map, o, place, taken, self.holds(map)) };
+                taken
+            }
+        };
+        Some(Held { pool, taken })
+    }
+}
