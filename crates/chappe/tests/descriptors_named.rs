@@ -388,12 +388,11 @@ fn no_wake_up_is_missed() {
             });
             let start = Instant::now();
             let mine = std::thread::scope(|s| {
-                // The ends go when all have said that they are done.
+                // The ends go when all have said that they are done: one could be that before another has come, and then nobody
+                // would send any more.
                 s.spawn(|| {
-                    for mut actor in actors.drain(..) {
-                        assert_eq!(actor.hear(), "done");
-                        actor.ended();
-                    }
+                    actors.iter_mut().for_each(|actor| assert_eq!(actor.hear(), "done"));
+                    actors.drain(..).for_each(Actor::ended);
                 });
                 std::iter::from_fn(|| recv_polling(&receiver)).sum::<u64>()
             });
