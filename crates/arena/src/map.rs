@@ -252,6 +252,18 @@ impl Map {
         dir.unlink(name).map_err(|e| io_at("remove", &path, e))
     }
 
+    /// Removes the named arena if no process has it mapped, nor its file open. False: one has, or nobody can tell.
+    ///
+    /// Whoever opens the file meanwhile is held up by the kernel, and finds then that it has lost its name.
+    ///
+    /// # Errors
+    /// The system's.
+    #[cfg(not(feature = "sim"))]
+    pub fn remove_unmapped(dir: &Dir, name: &str) -> io::Result<bool> {
+        let _lock = dir.lock()?;
+        dir.open_file(name)?.while_alone(|| dir.unlink(name))
+    }
+
     fn living(&self) -> (u32, String) {
         let mut count = 0;
         let mut first = String::new();

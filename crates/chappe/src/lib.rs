@@ -69,10 +69,10 @@ pub use chappe_arena::{ArenaError, LifeState, Who};
 pub use chappe_ras as ras;
 pub use chappe_sync::plan9;
 pub use chappe_sync::{
-    AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, DownError, Holder, LEASE_VARIABLE, Lease, LeaseError,
-    LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit, Permit, Permits, Pool,
-    PoolError, PoolInfo, ReceivingEnd, Role, Select, SelectError, SelectedOperation, Semaphore, SendingEnd, UpError,
-    Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory, select, select_biased, set_label,
-    set_role, try_acquire_any, tube,
+    AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, DownError, Holder, Interrupt, LEASE_VARIABLE, Lease,
+    LeaseError, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit, Permit,
+    Permits, Pool, PoolError, PoolInfo, ReceivingEnd, Role, Select, SelectError, SelectedOperation, Semaphore,
+    SendingEnd, Spot, UpError, Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory,
+    interruptible, select, select_biased, set_label, set_role, try_acquire_any, tube,
 };
 pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, Sequences, Surroundings, doctor, recoveries};

@@ -14,7 +14,7 @@ use crate::bias::Holds;
 use crate::claim::{Aim, Glance, Operation, Refused, Taken, Wish, wait_for};
 use crate::error::SelectError;
 use crate::handle::shown;
-use crate::patience::{Until, patience};
+use crate::patience::{Until, impatience, patience};
 use crate::pool::party;
 use crate::seat::{ThreadSeat, seat, watched};
 use crate::tube::{packet, put_packet, spin};
@@ -33,6 +33,8 @@ pub(crate) struct How {
     /// The first that is ready, instead of any.
     pub biased: bool,
     pub aim: Aim,
+    /// Whether [`crate::interruptible`] is meant for it.
+    pub interruptible: bool,
 }
 
 thread_local! {
@@ -152,7 +154,7 @@ fn wait<A: Operation + ?Sized>(
     if is_late(deadline) && arms.iter().all(|arm| arm.dies_unseen()) {
         return Err(SelectError::Timeout);
     }
-    let mut patience = patience(seat);
+    let mut patience = if how.interruptible { impatience(seat) } else { patience(seat) };
     let meets = arms.iter().any(|arm| arm.has_meetings());
     // Whom one could meet is found only by who waits; and who looks for ever has no place among those who wait for the others.
     let looks = match patience.forever {
@@ -188,6 +190,7 @@ fn wait<A: Operation + ?Sized>(
     }
     made.map_err(|e| match e {
         Refused::Dead(arm) => dead(arms, arm),
+        Refused::Interrupted => SelectError::Interrupted,
         // No arm asks for more than one.
         Refused::TimedOut | Refused::NoneFree | Refused::TooMany | Refused::Inherited => SelectError::Timeout,
     })

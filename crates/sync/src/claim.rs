@@ -26,6 +26,8 @@ impl Taken {
 pub(crate) enum Refused {
     NoneFree,
     TimedOut,
+    /// See [`crate::interruptible`].
+    Interrupted,
     Dead(usize),
     TooMany,
     /// The end is the parent process's.
@@ -185,9 +187,11 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
         let is_late = || wish.deadline.is_some_and(|d| clock::now() >= d);
         let (grant, number) = match ended {
             Ended::Granted(grant, number) => (grant, number),
+            Ended::TimedOut if !may_look && patience.is_interrupted() => return Err(Refused::Interrupted),
             Ended::TimedOut if !may_look => return Err(Refused::TimedOut),
             Ended::TimedOut => match look(who, arms, aim) {
                 Some(found) => return Ok(found),
+                None if patience.is_interrupted() => return Err(Refused::Interrupted),
                 None if is_late() => return Err(Refused::TimedOut),
                 None => continue,
             },

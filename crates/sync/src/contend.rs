@@ -38,7 +38,8 @@ pub(crate) fn contend<A: Arm>(
     let (map, place) = (mutex.map(), mutex.place());
     let attempt = || lock::take(map, place, mine);
     let began = clock::now();
-    let sleep = Patience { budget: patience.budget, forever: patience.forever, none: !patience.forever };
+    let sleep =
+        Patience { budget: patience.budget, forever: patience.forever, none: !patience.forever, interrupt: None };
     let mut terms = Terms { first: 0, tickets: arrive(who), need: 0, packet: 0, deadline, patience: &sleep };
     loop {
         let (ended, begun) = wait(who, &[mutex], terms);

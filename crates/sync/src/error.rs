@@ -281,6 +281,9 @@ pub enum DownError {
     /// The time was up before one came.
     #[error("timed out waiting for a wake-up")]
     Timeout,
+    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    #[error("interrupted while waiting for a wake-up")]
+    Interrupted,
     /// The semaphore was removed, or its memory was damaged.
     #[error(
         "semaphore `{semaphore}` is dead: it was removed, or its memory was damaged; open it again if it was made anew"
@@ -395,6 +398,9 @@ pub enum SelectError {
     /// The time was up before an arm was ready.
     #[error("timed out waiting for a choice")]
     Timeout,
+    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    #[error("interrupted while waiting for a choice")]
+    Interrupted,
     /// An arm's object was removed, or its arena was.
     #[error("`{name}` (arm {arm} of the choice) was removed while it was in use; open it again if it was made anew")]
     Dead {

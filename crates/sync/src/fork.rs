@@ -13,6 +13,7 @@
 //! got it.
 
 use crate::descriptor::REGISTRY;
+use crate::family::{self, FAMILY};
 use crate::home::{KNOWN, PRIVATE};
 use crate::lease::WATCHED;
 use crate::seat::{CUSTODIAN, LABEL, REAPER, WATCH};
@@ -35,11 +36,13 @@ fn of<T>(mutex: &'static Mutex<T>) -> Box<MutexGuard<'static, T>> {
 }
 
 extern "C" fn before() {
+    family::before_fork();
     let attached = of(&ATTACHED);
     // SAFETY: with the first mutex ours, no other thread is between its `before` and its `after`.
     let held = unsafe { &mut *HELD.0.get() };
     held.push(attached);
     held.push(of(&LIST));
+    held.push(of(&FAMILY));
     held.push(of(&CUSTODIAN));
     held.push(of(&PRIVATE));
     held.push(of(&KNOWN));

@@ -51,7 +51,7 @@ pub(crate) struct Handle {
 pub(crate) type Maker<'a> = &'a mut dyn FnMut(&'static Map, &Admin, &str) -> Result<Place, ArenaError>;
 
 impl Handle {
-    fn at(map: &'static Map, place: Place) -> Handle {
+    pub fn at(map: &'static Map, place: Place) -> Handle {
         Handle { map, place, object: map.object(place.index), _own: None }
     }
 

@@ -109,7 +109,7 @@ fn shared_by_choice() -> bool {
 }
 
 /// Opens the directory and refuses one that others could have prepared.
-fn open_directory(make: bool) -> Result<Dir, ArenaError> {
+pub(crate) fn open_directory(make: bool) -> Result<Dir, ArenaError> {
     let path = directory()?;
     if !shared_by_choice() {
         return if make { own_directory(&path) } else { open_own(&path) };
@@ -305,6 +305,10 @@ impl Arena {
                 Arena(map)
             }
         }
+    }
+
+    pub(crate) fn of(map: &'static Map) -> Arena {
+        Arena(map)
     }
 
     /// What this handle stands for.

@@ -15,6 +15,8 @@ mod claim;
 mod condvar;
 mod contend;
 mod drain;
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "no wait is interrupted there"))]
+mod interrupt;
 mod kinds;
 mod lock;
 mod many;
@@ -31,6 +33,9 @@ mod wait;
 pub use bias::{Bias, biases};
 use chappe_arena::layout::Head;
 use chappe_plat::atomic::Ordering;
+pub use interrupt::Interrupt;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub use interrupt::interruptible;
 pub use recover::recover;
 
 /// Wakes all who wait on a dead object.
@@ -73,6 +78,8 @@ mod error;
 #[cfg(not(feature = "sim"))]
 mod examine;
 #[cfg(not(feature = "sim"))]
+mod family;
+#[cfg(not(feature = "sim"))]
 mod fork;
 #[cfg(not(feature = "sim"))]
 mod guard;
@@ -99,6 +106,8 @@ mod seat;
 mod select;
 #[cfg(not(feature = "sim"))]
 mod semaphore;
+#[cfg(not(feature = "sim"))]
+mod spot;
 
 #[cfg(not(feature = "sim"))]
 pub use self::{
@@ -116,4 +125,5 @@ pub use self::{
     seat::{reaped, set_label},
     select::{ReceivingEnd, Select, SelectedOperation, SendingEnd},
     semaphore::Semaphore,
+    spot::Spot,
 };

@@ -146,6 +146,7 @@ impl From<Refused> for Refusal {
             Refused::TimedOut => Refusal::TimedOut,
             Refused::Dead(arm) => Refusal::Dead(arm),
             Refused::TooMany => Refusal::TooMany,
+            Refused::Interrupted => unreachable!("nobody does so"),
             #[cfg(not(feature = "sim"))]
             Refused::Inherited => unreachable!("there are no handles here"),
         }
@@ -308,7 +309,7 @@ impl Actor {
             }
         }
         let budget = Cell::new(0);
-        let patience = Patience { budget: &budget, forever: spin, none: !spin };
+        let patience = Patience { budget: &budget, forever: spin, none: !spin, interrupt: None };
         let who = match self.who.private {
             // The wait word of a wait in the private arena alone is the private one.
             Some(p) if arms.iter().all(|a| std::ptr::eq(a.map(), p.map)) => Parties { main: p, private: None },
@@ -357,7 +358,7 @@ impl Actor {
         match take_many(pool.place, self.party(pool.map), n, &mut many) {
             Err(Refused::NoneFree) => {
                 let budget = Cell::new(0);
-                let patience = Patience { budget: &budget, forever: false, none: true };
+                let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None };
                 let who = Parties { private: None, ..self.who };
                 wait_many(&who, &pool, n, deadline, &patience, &mut many)?;
             }
@@ -388,7 +389,7 @@ impl Actor {
         match self.try_lock(mutex) {
             Locking::Busy => {
                 let budget = Cell::new(0);
-                let patience = Patience { budget: &budget, forever: false, none: true };
+                let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None };
                 let who = Parties { private: None, ..self.who };
                 contend(&who, &mutex, self.mine(), deadline, &patience).into()
             }
@@ -414,7 +415,7 @@ impl Actor {
     /// Unlocks the mutex, waits for a notification, and locks again. True: notified, not timed out.
     pub fn wait(&self, condvar: CondvarAt, mutex: MutexAt, deadline: Option<u64>) -> (bool, Locking) {
         let budget = Cell::new(0);
-        let patience = Patience { budget: &budget, forever: false, none: true };
+        let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None };
         let who = Parties { private: None, ..self.who };
         let unlock = || assert!(self.unlock(mutex));
         let heard = condvar::wait(&who, &condvar, deadline, &patience, unlock);

@@ -1,5 +1,6 @@
 //! How long a caller waits, and how it spends the time: deadlines and roles.
 
+use crate::interrupt;
 use crate::seat::ThreadSeat;
 use crate::wait::Patience;
 use chappe_plat::clock;
@@ -55,7 +56,12 @@ pub(crate) fn has_own_core() -> bool {
 
 pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
     let role = ROLE.get();
-    Patience { budget: &seat.spin, forever: role == Role::Application, none: role == Role::Sleeper }
+    Patience { budget: &seat.spin, forever: role == Role::Application, none: role == Role::Sleeper, interrupt: None }
+}
+
+/// The same for a wait that [`crate::interruptible`] is meant for.
+pub(crate) fn impatience(seat: &ThreadSeat) -> Patience<'_> {
+    Patience { interrupt: interrupt::current(), ..patience(seat) }
 }
 
 /// How long to wait.

@@ -483,6 +483,7 @@ impl Pool {
             Refused::TooMany => AcquireError::TooMany { pool: self.shown(), wanted: n, permits: self.permits() },
             Refused::TimedOut => AcquireError::Timeout,
             Refused::NoneFree => AcquireError::WouldBlock,
+            Refused::Interrupted => unreachable!("nobody does so"),
             Refused::Inherited => unreachable!("a pool is nobody's"),
         };
         match take_many(self.place, me, n, many) {

@@ -442,7 +442,7 @@ impl<'a> Select<'a> {
 
     fn take(&self, until: Until) -> Result<SelectedOperation<'a>, SelectError> {
         self.check_thread();
-        match choose(operations(&self.arms), How { until, biased: self.biased, aim: Aim::Take }) {
+        match choose(operations(&self.arms), How { until, biased: self.biased, aim: Aim::Take, interruptible: false }) {
             Ok((at, taken)) => Ok(SelectedOperation::new(self.numbers[at], self.arms[at], Some(taken))),
             Err(SelectError::Dead { arm, name }) => Err(SelectError::Dead { arm: self.numbers[arm], name }),
             Err(e) => Err(e),
@@ -462,7 +462,8 @@ impl<'a> Select<'a> {
     #[track_caller]
     #[inline(never)]
     fn chosen(&self, until: Until, order: Order) -> Option<SelectedOperation<'a>> {
-        let mut chosen = chosen(&self.arms, How { until, biased: self.biased, aim: Aim::Take }, order)?;
+        let mut chosen =
+            chosen(&self.arms, How { until, biased: self.biased, aim: Aim::Take, interruptible: false }, order)?;
         chosen.index = self.numbers[chosen.index];
         Some(chosen)
     }
@@ -470,7 +471,7 @@ impl<'a> Select<'a> {
     #[track_caller]
     fn looked(&self, until: Until) -> Option<usize> {
         self.check_thread();
-        match choose(operations(&self.arms), How { until, biased: self.biased, aim: Aim::Look }) {
+        match choose(operations(&self.arms), How { until, biased: self.biased, aim: Aim::Look, interruptible: false }) {
             Ok((at, _)) => Some(self.numbers[at]),
             // What is dead is ready to say so.
             Err(SelectError::Dead { arm, .. }) => Some(self.numbers[arm]),
@@ -490,7 +491,7 @@ pub(crate) fn made<'a>(
 ) -> Option<SelectedOperation<'a>> {
     match glance(operations(arms), biased) {
         Ok((at, taken)) => Some(SelectedOperation::new(at, arms[at], Some(taken))),
-        Err(order) => chosen(arms, How { until: until(), biased, aim: Aim::Take }, order),
+        Err(order) => chosen(arms, How { until: until(), biased, aim: Aim::Take, interruptible: false }, order),
     }
 }
 

@@ -5,9 +5,10 @@ use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, shown};
 use crate::home::Arena;
 use crate::inspect::{self, Waiter};
-use crate::patience::{Until, patience};
+use crate::patience::{Until, impatience};
 use crate::pool::party;
 use crate::seat::{is_seated, process_seat, seat, watched};
+use crate::spot::Spot;
 use crate::units::{self, Units, Unwanted};
 use crate::wait::{Arm, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
@@ -175,6 +176,45 @@ impl Semaphore {
         Semaphore::make(name, value, false, true)
     }
 
+    /// Makes a semaphore whose name nobody chose, for who keeps its [`Spot`]. It stays until it is removed, in this process's own arena
+    /// as well.
+    ///
+    /// # Errors
+    /// `Value`, `Arena`.
+    #[doc(hidden)]
+    pub fn unnamed(arena: &Arena, value: u32) -> Result<Semaphore, ObjectError> {
+        check(value)?;
+        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, false);
+        Ok(Semaphore(Handle::unnamed(arena, Kind::Semaphore, make)?))
+    }
+
+    /// The semaphore at a spot. Whether it is still there, operations tell.
+    ///
+    /// A signal handler may call it, if the arena was met in this process before.
+    ///
+    /// # Errors
+    /// `Unknown` if there is no such slot; `Arena` if there is no such arena any more.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn at(spot: Spot) -> Result<Semaphore, ObjectError> {
+        Ok(Semaphore(Handle::at_spot(Kind::Semaphore, spot)?))
+    }
+
+    /// Where it lies.
+    #[doc(hidden)]
+    pub fn spot(&self) -> Spot {
+        self.0.spot()
+    }
+
+    /// Removes the semaphore at a spot, whoever waits there: they get [`DownError::Dead`]. False: it is not there any more.
+    ///
+    /// # Errors
+    /// `Arena`.
+    #[doc(hidden)]
+    pub fn remove_at(spot: Spot) -> Result<bool, ObjectError> {
+        Handle::remove_at(Kind::Semaphore, spot)
+    }
+
     fn make(name: &str, value: u32, barge: bool, or_open: bool) -> Result<Semaphore, ObjectError> {
         check(value)?;
         let handle = Handle::make(Kind::Semaphore, name, or_open, &mut |map, admin, name| {
@@ -213,7 +253,8 @@ impl Semaphore {
         units::value(self.0.object)
     }
 
-    /// Consumes a saved wake-up; waits for one in the order of arrival. A handled signal does not end the wait.
+    /// Consumes a saved wake-up; waits for one in the order of arrival. A handled signal does not end the wait
+    /// (but inside of [`interruptible`](crate::interruptible)).
     ///
     /// # Errors
     /// `Dead` if it is or gets removed; `Arena` if the thread cannot become a member; `System`.
@@ -294,9 +335,10 @@ impl Semaphore {
         seat(self.0.map, |seat| {
             watched(seat).map_err(DownError::System)?;
             let who = Parties { main: party(seat), private: None };
-            match wait_for(&who, &[self], Wish::to_take(deadline, &patience(seat))) {
+            match wait_for(&who, &[self], Wish::to_take(deadline, &impatience(seat))) {
                 Ok(_) => Ok(()),
                 Err(Refused::Dead(_)) => Err(self.dead()),
+                Err(Refused::Interrupted) => Err(DownError::Interrupted),
                 Err(_) => Err(DownError::Timeout),
             }
         })?

@@ -87,6 +87,7 @@ pub(crate) use queue::{Candidate, each, each_waiter, is_still, next, oldest, que
 pub(crate) use state::{Grant, MET, NUDGE, STIR, State, TOO_MANY};
 
 use crate::bias::Holds;
+use crate::interrupt::Interrupt;
 use crate::kinds;
 use chappe_arena::layout::{Head, Member};
 use chappe_arena::{Map, Place};
@@ -323,6 +324,15 @@ pub(crate) struct Patience<'a> {
     pub forever: bool,
     /// Never spin.
     pub none: bool,
+    /// What ends the wait early.
+    pub interrupt: Option<&'a Interrupt>,
+}
+
+impl Patience<'_> {
+    /// Whether the wait is to end early.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupt.is_some_and(Interrupt::has_come)
+    }
 }
 
 const SPIN_MOST: u32 = 500;
@@ -565,7 +575,7 @@ pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
         while waiting() {
             pause();
             turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(64) && due() {
+            if turns.is_multiple_of(64) && (due() || patience.is_interrupted()) {
                 return;
             }
         }
@@ -593,9 +603,17 @@ pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
         return;
     }
     note(|lately| lately.slept = true);
-    while waiting() {
-        if futex::wait(low_half(word), asleep.0 as u32, deadline, scope) == Wait::TimedOut {
-            return;
+    if let Some(interrupt) = patience.interrupt {
+        interrupt.sleeps(low_half(word), scope);
+    }
+    while waiting() && !patience.is_interrupted() {
+        match (futex::wait(low_half(word), asleep.0 as u32, deadline, scope), patience.interrupt) {
+            (Wait::TimedOut, _) => break,
+            (Wait::Interrupted, Some(interrupt)) => interrupt.come(),
+            _ => {}
         }
+    }
+    if let Some(interrupt) = patience.interrupt {
+        interrupt.left();
     }
 }

@@ -18,6 +18,8 @@ pub mod lease;
 pub mod life;
 #[path = "../real/mappings.rs"]
 pub mod mappings;
+#[path = "../real/memory.rs"]
+pub mod memory;
 #[path = "../real/pi.rs"]
 pub mod pi;
 #[path = "../real/poll.rs"]

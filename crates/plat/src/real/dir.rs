@@ -47,6 +47,9 @@ pub struct Locked<'a> {
 
 static THREADS: Mutex<()> = Mutex::new(());
 
+/// By which signal a descriptor tells: the C library crate does not have the number.
+const F_SETSIG: libc::c_int = 10;
+
 /// How often one looks who will not wait for ever.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -328,6 +331,30 @@ impl File {
     /// The system's.
     pub fn map(&self, len: usize) -> io::Result<*mut u8> {
         map(libc::MAP_SHARED, self.inner.as_raw_fd(), len)
+    }
+
+    /// Does something while nobody else has the file open or mapped, or can open it; false, without doing it, if somebody has.
+    ///
+    /// By a write lease, for which the kernel wants just that; it counts mappings, those of forked children among them, until they end, in
+    /// whatever way. Whoever opens the file meanwhile waits until this is over. False as well where leases cannot be had:
+    /// for another user's file.
+    ///
+    /// # Errors
+    /// That of `act`.
+    pub fn while_alone(&self, act: impl FnOnce() -> io::Result<()>) -> io::Result<bool> {
+        let fd = self.inner.as_raw_fd();
+        // Who is told that somebody waits to open it need not act upon it, and by SIGIO, the usual signal, would be ended.
+        // SAFETY: plain calls on an open descriptor.
+        let leased = unsafe {
+            libc::fcntl(fd, F_SETSIG, libc::SIGURG) == 0 && libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) == 0
+        };
+        if !leased {
+            return Ok(false);
+        }
+        let done = act();
+        // SAFETY: as above.
+        unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
+        done.map(|()| true)
     }
 
     /// Reads up to `buf.len()` bytes from the start, without mapping (a file may be too short to map).

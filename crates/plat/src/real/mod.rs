@@ -9,6 +9,7 @@ pub mod futex;
 pub mod lease;
 pub mod life;
 pub mod mappings;
+pub mod memory;
 pub mod pi;
 pub mod poll;
 pub mod process;

@@ -258,5 +258,5 @@ impl Actor {
 }
 
 fn sleeper(budget: &Cell<u32>) -> Patience<'_> {
-    Patience { budget, forever: false, none: true }
+    Patience { budget, forever: false, none: true, interrupt: None }
 }

@@ -156,7 +156,7 @@ impl TubeAt {
 
 impl Actor {
     fn patience(budget: &Cell<u32>) -> Patience<'_> {
-        Patience { budget, forever: false, none: true }
+        Patience { budget, forever: false, none: true, interrupt: None }
     }
 
     fn alone(&self) -> Parties {

@@ -219,7 +219,7 @@ fn watch(map: &'static Map, bell: &tube::Receiver<()>) {
         let ends = armed.iter().map(|end| end as &dyn Operation);
         let arms: Vec<&dyn Operation> = std::iter::once(&bell.into as &dyn Operation).chain(ends).collect();
         let until = if any { Until::Forever } else { Until::after(LINGER) };
-        match choose(&arms, How { until, biased: true, aim: Aim::Look }) {
+        match choose(&arms, How { until, biased: true, aim: Aim::Look, interruptible: false }) {
             Ok(_) | Err(SelectError::Dead { .. }) => {}
             Err(SelectError::Timeout) => {
                 if with(|list| list.dismiss(map)) {

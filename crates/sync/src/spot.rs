@@ -1,0 +1,176 @@
+//! Where an object lies, as plain data: for structs that lie in their users' memory, and in whatever process that is mapped.
+//!
+//! What users of Rust have is a handle, which only its process understands. A C program has a struct of so many bytes wherever it likes,
+//! copies it with its memory in a fork, and shares it with processes that we know nothing of. So the struct says which arena, which slot, and
+//! which of the objects that were ever in it; the arena by a number that is made of its name and of what tells it from others of that name.
+//! Who meets a number for the first time looks for it in the directory.
+//!
+//! A spot can be made into a handle in a signal handler once its arena was met in this process: by a walk through a
+//! table to which arenas are only ever added.
+
+use crate::error::ObjectError;
+use crate::handle::{Handle, Maker};
+use crate::home::{Arena, KNOWN, open_directory};
+use chappe_arena::layout::{Head, Kind};
+use chappe_arena::{ArenaError, Map, Place};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::process;
+use std::sync::PoisonError;
+
+/// Where an object lies.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spot {
+    /// Which arena.
+    pub arena: u64,
+    /// Which slot of it.
+    pub object: u32,
+    /// Which of the objects in that slot.
+    pub generation: u32,
+}
+
+/// This process's own arena. No other has this number.
+const PRIVATE: u64 = 1;
+
+const MOST: usize = 64;
+
+/// The arenas that were met, first come first. A number is stored after its map, and never changed.
+struct Met {
+    number: AtomicU64,
+    map: AtomicU64,
+}
+
+static MET: [Met; MOST] = [const { Met { number: AtomicU64::new(0), map: AtomicU64::new(0) } }; MOST];
+
+fn number(map: &Map) -> u64 {
+    if map.directory().is_none() { PRIVATE } else { u64::from(hash(map.name())) << 32 | u64::from(map.id() as u32) }
+}
+
+/// Of a name; its highest bit is set. FNV-1a.
+fn hash(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |h, byte| (h ^ u32::from(byte)).wrapping_mul(0x0100_0193)) | 1 << 31
+}
+
+/// The arena of this number, if it was met.
+#[inline(always)]
+fn met(wanted: u64) -> Option<&'static Map> {
+    for met in &MET {
+        // Acquire: after the map was stored.
+        let number = met.number.load(Ordering::Acquire);
+        if number == 0 {
+            break;
+        }
+        if number == wanted {
+            // Relaxed: stored before the number.
+            let map = met.map.load(Ordering::Relaxed) as usize as *const Map;
+            // SAFETY: maps are never taken apart, nor are their numbers changed.
+            return Some(unsafe { &*map });
+        }
+    }
+    None
+}
+
+/// Puts it into the table, if there is room; its number.
+fn meet(map: &'static Map) -> u64 {
+    let number = number(map);
+    let _one_at_a_time = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if met(number).is_none()
+        // Relaxed: under the lock.
+        && let Some(free) = MET.iter().find(|met| met.number.load(Ordering::Relaxed) == 0)
+    {
+        // Relaxed: published by the number.
+        free.map.store(std::ptr::from_ref(map) as usize as u64, Ordering::Relaxed);
+        // Release: the map first.
+        free.number.store(number, Ordering::Release);
+    }
+    number
+}
+
+/// The arena of this number: met, mapped, or in the directory.
+#[cold]
+fn look_for(wanted: u64) -> Result<&'static Map, ObjectError> {
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().find(|m| number(m) == wanted);
+    if let Some(map) = known() {
+        meet(map);
+        return Ok(map);
+    }
+    let absent = |dir: String| ArenaError::NotFound { name: format!("number {wanted:x}"), dir };
+    if wanted >> 63 == 0 {
+        return Err(absent("any directory".into()).into());
+    }
+    let dir = open_directory(false)?;
+    let names = dir.names().map_err(|e| chappe_arena::io_at("list", dir.path(), e))?;
+    for name in names.iter().filter(|name| hash(name) == (wanted >> 32) as u32) {
+        let map = Arena::open(name)?.map();
+        if number(map) == wanted {
+            meet(map);
+            return Ok(map);
+        }
+    }
+    Err(absent(dir.path().display().to_string()).into())
+}
+
+impl Handle {
+    /// The object of a kind at a spot; whether it is still there, operations tell.
+    #[inline(always)]
+    pub fn at_spot(kind: Kind, spot: Spot) -> Result<Handle, ObjectError> {
+        let map = match met(spot.arena) {
+            Some(map) => map,
+            None => look_for(spot.arena)?,
+        };
+        if spot.object >= map.geometry().objects {
+            return Err(no_such(kind, map, spot));
+        }
+        Ok(Handle::at(map, Place { index: spot.object, head: Head::live(spot.generation, kind) }))
+    }
+
+    /// Where it lies.
+    pub fn spot(&self) -> Spot {
+        let arena = meet(self.map);
+        Spot { arena, object: self.place.index, generation: self.place.head.generation() }
+    }
+
+    /// Makes an object that nobody has chosen a name for: in a named arena it gets one, after its kind; in this process's own it has none,
+    /// and does not go with its handle.
+    pub fn unnamed(arena: &Arena, kind: Kind, make: Maker<'_>) -> Result<Handle, ObjectError> {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let map = arena.map();
+        if map.directory().is_none() {
+            let admin = map.admin();
+            return Ok(Handle::at(map, make(map, &admin, "")?));
+        }
+        // As a member, so that the arena is not removed meanwhile.
+        crate::seat::seat(map, |_| ())?;
+        let admin = map.admin();
+        loop {
+            // Relaxed: only to have another one each time.
+            let next = LAST.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{}@{}.{next}", kind.name().replace(' ', "-"), process::pid());
+            if map.find(&name).is_none() {
+                return Ok(Handle::at(map, make(map, &admin, &name)?));
+            }
+        }
+    }
+
+    /// Removes what is at a spot. False: it is not there any more.
+    pub fn remove_at(kind: Kind, spot: Spot) -> Result<bool, ObjectError> {
+        let handle = Handle::at_spot(kind, spot)?;
+        if handle.map.directory().is_none() {
+            // In a forked child, this makes the copy usable first.
+            Arena::private();
+        } else {
+            crate::seat::seat(handle.map, |_| ())?;
+        }
+        let admin = handle.map.admin();
+        let is_there = handle.map.is_there(handle.place);
+        if is_there {
+            handle.map.unmake(&admin, handle.place);
+        }
+        Ok(is_there)
+    }
+}
+
+fn no_such(kind: Kind, map: &Map, spot: Spot) -> ObjectError {
+    let name = format!("number {}", spot.object);
+    ObjectError::Unknown { kind: kind.name(), name, arena: map.name().into(), existing: Vec::new() }
+}
