@@ -75,4 +75,9 @@ pub use chappe_sync::{
     SendingEnd, Spot, UpError, Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory,
     interruptible, select, select_biased, set_label, set_role, try_acquire_any, tube,
 };
+/// What the shim for POSIX semaphores needs of the system, and no user of Rust.
+#[doc(hidden)]
+pub use chappe_plat::{dir, memory};
+#[doc(hidden)]
+pub use chappe_sync::prepare_forks;
 pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, Sequences, Surroundings, doctor, recoveries};

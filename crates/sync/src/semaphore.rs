@@ -7,7 +7,7 @@ use crate::home::Arena;
 use crate::inspect::{self, Waiter};
 use crate::patience::{Until, impatience};
 use crate::pool::party;
-use crate::seat::{is_seated, process_seat, seat, watched};
+use crate::seat::{ThreadSeat, is_seated, process_seat, seat, watched};
 use crate::spot::Spot;
 use crate::units::{self, Units, Unwanted};
 use crate::wait::{Arm, Grant, Parties, Party, in_line};
@@ -206,6 +206,12 @@ impl Semaphore {
         self.0.spot()
     }
 
+    /// Whether it is in service: false once it was removed, or its arena was.
+    #[doc(hidden)]
+    pub fn is_there(&self) -> bool {
+        !self.0.is_dead() && self.0.map.mark() != chappe_arena::Standing::Removed && !self.0.map.is_unlinked()
+    }
+
     /// Removes the semaphore at a spot, whoever waits there: they get [`DownError::Dead`]. False: it is not there any more.
     ///
     /// # Errors
@@ -333,7 +339,7 @@ impl Semaphore {
             Until::Time(at) => Some(at),
         };
         seat(self.0.map, |seat| {
-            watched(seat).map_err(DownError::System)?;
+            self.watch(seat)?;
             let who = Parties { main: party(seat), private: None };
             match wait_for(&who, &[self], Wish::to_take(deadline, &impatience(seat))) {
                 Ok(_) => Ok(()),
@@ -374,6 +380,55 @@ impl Semaphore {
             }
             None => self.up_slow(n),
         }
+    }
+
+    /// The commonest case of [`Semaphore::up`] alone: false, and nothing is done, if somebody waits, or if there is anything else to
+    /// know.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn up_alone(&self) -> bool {
+        let (o, place) = (self.0.object, self.0.place);
+        // A guess first, as in `take_one`.
+        let guessed = GUESS.get().of(o).and_then(|word| units::give_to(o, place, word, 1));
+        let left = guessed.or_else(|| units::give_one(o, place, 1));
+        if let Some(left) = left {
+            GUESS.set(Guess::new(o, left));
+        }
+        left.is_some()
+    }
+
+    /// The commonest case of [`Semaphore::try_down`] alone: false, and nothing is done, if there is no unit, or if there is anything
+    /// else to know.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn down_alone(&self) -> bool {
+        self.take_one()
+    }
+
+    /// As [`Semaphore::up`], by who can be no member: the arena is full, or the thread ends. If it is killed between the two steps, the
+    /// waiter gets what was saved when the next thing happens to the semaphore, or when the next member dies.
+    ///
+    /// # Errors
+    /// `Overflow`, `Dead`.
+    #[doc(hidden)]
+    pub fn up_unseen(&self) -> Result<(), UpError> {
+        let h = &self.0;
+        units::give(h.map, h.place, h.object, 1).map_err(|e| self.refused(e, 1))
+    }
+
+    /// Makes the calling thread ready to wait: what [`Semaphore::down`] does once, and with locks and allocations. From then on it does
+    /// neither, nor does `up`.
+    ///
+    /// # Errors
+    /// `Arena`, `System`.
+    #[doc(hidden)]
+    pub fn prepare(&self) -> Result<(), DownError> {
+        seat(self.0.map, |seat| self.watch(seat))?
+    }
+
+    /// Only a named one needs the reaper: of a private one's users none outlives another, and who ends says so.
+    fn watch(&self, seat: &ThreadSeat) -> Result<(), DownError> {
+        if self.0.map.directory().is_none() { Ok(()) } else { watched(seat).map_err(DownError::System) }
     }
 
     #[inline(never)]

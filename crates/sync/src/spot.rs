@@ -29,8 +29,11 @@ pub struct Spot {
     pub generation: u32,
 }
 
-/// This process's own arena. No other has this number.
-const PRIVATE: u64 = 1;
+impl Spot {
+    /// The number of this process's own arena. No other has it.
+    #[doc(hidden)]
+    pub const PRIVATE: u64 = 1;
+}
 
 const MOST: usize = 64;
 
@@ -43,7 +46,7 @@ struct Met {
 static MET: [Met; MOST] = [const { Met { number: AtomicU64::new(0), map: AtomicU64::new(0) } }; MOST];
 
 fn number(map: &Map) -> u64 {
-    if map.directory().is_none() { PRIVATE } else { u64::from(hash(map.name())) << 32 | u64::from(map.id() as u32) }
+    if map.directory().is_none() { Spot::PRIVATE } else { u64::from(hash(map.name())) << 32 | u64::from(map.id() as u32) }
 }
 
 /// Of a name; its highest bit is set. FNV-1a.
