@@ -7,7 +7,7 @@ use crate::named::MOST;
 use crate::place::{self, Found};
 use crate::shield::{back, contained, errno, fail, off, set_errno, test};
 use crate::wait::{Limit, slowly};
-use crate::word::{self, PLAIN, Said, is_private};
+use crate::word::{self, Said, is_private};
 use crate::{real, wait};
 use chappe::{DownError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, clockid_t, sem_t, timespec};
@@ -16,10 +16,7 @@ use libc::{c_int, c_uint, clockid_t, sem_t, timespec};
 #[inline(always)]
 unsafe fn take_at_once(at: *const sem_t) -> bool {
     // SAFETY: the caller's.
-    match unsafe { word::ours(at) } {
-        Some((PLAIN, spot)) => Semaphore::at(spot).is_ok_and(|s| s.down_alone()),
-        _ => false,
-    }
+    unsafe { word::plain(at) }.is_some_and(Semaphore::down_alone)
 }
 
 fn is_valid(t: &timespec) -> bool {
@@ -132,9 +129,7 @@ unsafe fn try_slowly(at: *mut sem_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sem_post(at: *mut sem_t) -> c_int {
     // SAFETY: the caller's.
-    if let Some((PLAIN, spot)) = unsafe { word::ours(at) }
-        && Semaphore::at(spot).is_ok_and(|s| s.up_alone())
-    {
+    if unsafe { word::plain(at) }.is_some_and(Semaphore::up_alone) {
         return 0;
     }
     // SAFETY: the caller's.

@@ -19,7 +19,7 @@
 //! - I4: who cancels has the list's lock while it tells, and a thread that ends takes it to give its ear up. Who waits takes no lock.
 
 use crate::real;
-use crate::shield::{contained, off, without_signals};
+use crate::shield::{back, contained, off, without_signals};
 use chappe::Interrupt;
 use libc::{c_int, pthread_t};
 use std::cell::{Cell, UnsafeCell};
@@ -44,8 +44,15 @@ unsafe impl Sync for Ear {}
 impl Ear {
     /// From here on a cancellation is either seen by a look at the mark, or told.
     pub fn arm(&self) {
-        self.state.store(ARMED, Ordering::SeqCst); // SeqCst: E1.
-        fence(Ordering::SeqCst);
+        // Relaxed: E1 is the fence's.
+        self.state.store(ARMED, Ordering::Relaxed);
+        fence(Ordering::SeqCst); // SeqCst: E1.
+    }
+
+    /// There will be no wait in which the thread could be told. Always false.
+    pub fn disarm(&self) -> bool {
+        self.state.store(OUT, Ordering::SeqCst); // SeqCst: E1.
+        false
     }
 
     /// Begins a wait. None: the thread was told meanwhile.
@@ -136,31 +143,40 @@ thread_local! {
     static MINE: Mine = const { Mine(Cell::new(None)) };
 }
 
-/// The calling thread's. None: it ends, and is not cancelled any more; or there is no memory.
+/// The calling thread's. None: it ends, and is not cancelled any more. The caller's frame must own nothing.
+#[inline]
 pub fn mine() -> Option<&'static Ear> {
-    let new = || {
-        without_signals(|| {
-            let mut ears = ears();
-            let me = me();
-            // A thread that ended in a way that nobody saw may have had this number.
-            ears.used.retain(|(thread, _)| *thread != me);
-            let ear = ears.free.pop().unwrap_or_else(|| {
-                Box::leak(Box::new(Ear { state: AtomicU32::new(OUT), interrupt: UnsafeCell::new(Interrupt::new()) }))
-            });
-            ear.state.store(OUT, Ordering::SeqCst); // SeqCst: nobody finds it yet.
-            ears.used.push((me, ear));
-            ear
+    MINE.try_with(|mine| mine.0.get()).unwrap_or(None).or_else(new)
+}
+
+/// The first time: with locks and allocations.
+#[cold]
+fn new() -> Option<&'static Ear> {
+    let was_on = off();
+    let ear = contained(None, || {
+        // A thread whose local data has gone is not cancelled, either.
+        MINE.try_with(|mine| {
+            without_signals(|| {
+                let mut ears = ears();
+                let me = me();
+                // A thread that ended in a way that nobody saw may have had this number.
+                ears.used.retain(|(thread, _)| *thread != me);
+                let ear = ears.free.pop().unwrap_or_else(|| {
+                    Box::leak(Box::new(Ear {
+                        state: AtomicU32::new(OUT),
+                        interrupt: UnsafeCell::new(Interrupt::new()),
+                    }))
+                });
+                ear.state.store(OUT, Ordering::SeqCst); // SeqCst: nobody finds it yet.
+                ears.used.push((me, ear));
+                mine.0.set(Some(ear));
+                ear
+            })
         })
-    };
-    MINE.try_with(|mine| match mine.0.get() {
-        Some(ear) => ear,
-        None => {
-            let ear = new();
-            mine.0.set(Some(ear));
-            ear
-        }
-    })
-    .ok()
+        .ok()
+    });
+    back(was_on);
+    ear
 }
 
 /// POSIX' function: cancels a thread, also one that waits on a semaphore of ours.
@@ -188,6 +204,6 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
             });
         });
     }
-    crate::shield::back(was_on);
+    back(was_on);
     answer
 }

@@ -284,7 +284,7 @@ impl Folder {
         let mut called = base.clone();
         let mut next = 2;
         // Only who has the lock makes objects here.
-        while arena.object(&called).is_ok() {
+        while arena.has(&called) {
             called = format!("{base}+{next}");
             next += 1;
         }

@@ -5,10 +5,9 @@
 //! the kernel: powers of two from 16 bytes to 32 KiB, from pieces that are never given back, each size with a list of what is free;
 //! what is larger, a mapping of its own. One lock, held for some instructions, in which no handler runs, and which a fork waits for.
 
-use crate::shield::{errno, set_errno};
+use crate::shield::{block, errno, is_without_signals, set_errno, unblock};
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,7 +30,7 @@ struct Inside {
     rest: *mut u8,
     end: *mut u8,
     /// The signal mask of whoever forks.
-    mask: MaybeUninit<libc::sigset_t>,
+    mask: Option<libc::sigset_t>,
 }
 
 // SAFETY: `inside` is touched only by who has `held`.
@@ -44,31 +43,28 @@ static HEAP: Heap = Heap {
         free: [null_mut(); SIZES],
         rest: null_mut(),
         end: null_mut(),
-        mask: MaybeUninit::uninit(),
+        mask: None,
     }),
 };
 
 impl Heap {
-    fn take(&self) -> MaybeUninit<libc::sigset_t> {
-        let (mut all, mut old) = (MaybeUninit::<libc::sigset_t>::uninit(), MaybeUninit::uninit());
-        // SAFETY: both are places for masks.
-        unsafe {
-            libc::sigfillset(all.as_mut_ptr());
-            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
-        }
+    /// Takes the lock. Answers the signal mask, if it had to be changed for it.
+    fn take(&self) -> Option<libc::sigset_t> {
+        let mask = (!is_without_signals()).then(block);
         // Acquire: what the one before has done.
         while self.held.swap(true, Ordering::Acquire) {
             // SAFETY: always safe. The holder has some instructions to go.
             unsafe { libc::sched_yield() };
         }
-        old
+        mask
     }
 
-    fn give(&self, mask: &MaybeUninit<libc::sigset_t>) {
+    fn give(&self, mask: Option<libc::sigset_t>) {
         // Release: to the next one.
         self.held.store(false, Ordering::Release);
-        // SAFETY: the mask that `take` has filled.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), null_mut()) };
+        if let Some(mask) = mask {
+            unblock(&mask);
+        }
     }
 }
 
@@ -83,7 +79,7 @@ pub extern "C" fn before_fork() {
 pub extern "C" fn after_fork() {
     // SAFETY: the lock is ours, or our copy's.
     let mask = unsafe { (*HEAP.inside.get()).mask };
-    HEAP.give(&mask);
+    HEAP.give(mask);
 }
 
 /// Which of the sizes; none for what gets a mapping of its own.
@@ -137,7 +133,7 @@ unsafe impl GlobalAlloc for Heap {
         let mask = self.take();
         // SAFETY: the lock is ours.
         let at = unsafe { (*self.inside.get()).get(which) };
-        self.give(&mask);
+        self.give(mask);
         at
     }
 
@@ -154,7 +150,7 @@ unsafe impl GlobalAlloc for Heap {
             at.cast::<*mut u8>().write(inside.free[which]);
             inside.free[which] = at;
         }
-        self.give(&mask);
+        self.give(mask);
     }
 }
 

@@ -5,6 +5,7 @@
 //! a handler may call `sem_post`, and that may have to make the thread a member of an arena, which takes the same locks.
 
 use libc::c_int;
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -83,22 +84,46 @@ pub fn contained<R>(otherwise: R, act: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or(otherwise)
 }
 
+thread_local! {
+    static WITHOUT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether signals are kept out of this thread just now, by [`without_signals`].
+pub fn is_without_signals() -> bool {
+    WITHOUT.get()
+}
+
+/// Keeps all signals out of this thread. Answers what let them in before.
+pub fn block() -> libc::sigset_t {
+    let (mut all, mut old) = (MaybeUninit::<libc::sigset_t>::uninit(), MaybeUninit::<libc::sigset_t>::uninit());
+    // SAFETY: both are places for masks, which the calls fill.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
+        old.assume_init()
+    }
+}
+
+/// Sets the mask that was there before.
+pub fn unblock(mask: &libc::sigset_t) {
+    // SAFETY: a mask.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
+}
+
 /// Does something during which no handler runs in this thread.
 pub fn without_signals<R>(act: impl FnOnce() -> R) -> R {
     struct Back(libc::sigset_t);
     impl Drop for Back {
         fn drop(&mut self) {
-            // SAFETY: the mask that was there before.
-            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+            WITHOUT.set(false);
+            unblock(&self.0);
         }
     }
-    let (mut all, mut old) = (MaybeUninit::<libc::sigset_t>::uninit(), MaybeUninit::<libc::sigset_t>::uninit());
-    // SAFETY: both are places for masks, which the calls fill.
-    let _back = unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
-        Back(old.assume_init())
-    };
+    if is_without_signals() {
+        return act();
+    }
+    let _back = Back(block());
+    WITHOUT.set(true);
     act()
 }
 

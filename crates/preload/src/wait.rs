@@ -68,18 +68,15 @@ pub unsafe fn slowly(at: *mut sem_t, limit: Limit) -> c_int {
         return unsafe { theirs(at, limit) };
     };
     let kept = errno();
+    let ear = cancel::mine();
     loop {
-        let was_on = off();
-        let mut ear = None;
-        if was_on {
-            ear = contained(None, cancel::mine);
-            if let Some(ear) = ear {
-                ear.arm();
-            }
-            back(true);
-            test();
-            off();
+        if let Some(ear) = ear {
+            ear.arm();
         }
+        test();
+        let was_on = off();
+        // What is not acted upon now need not be heard.
+        let ear = ear.filter(|ear| was_on || ear.disarm());
         let turn = contained(Turn::Over(libc::EINVAL), || turn(kind, spot, limit, ear));
         back(was_on);
         match turn {

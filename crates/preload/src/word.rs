@@ -55,10 +55,10 @@ pub fn is_private(spot: Spot) -> bool {
     spot.arena == Spot::PRIVATE
 }
 
+/// Each bit of each of them counts, and what it is made of can be had back: see [`unmix`].
 #[inline(always)]
 fn mix(kind: u64, arena: u64, place: u64, address: u64) -> u64 {
-    let sum = kind ^ arena.rotate_left(17) ^ address.rotate_left(40);
-    (sum ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xff51_afd7_ed55_8ccd)
+    !kind ^ arena.rotate_left(17) ^ place.rotate_left(40) ^ address.rotate_left(12)
 }
 
 #[inline(always)]
@@ -66,12 +66,23 @@ fn check(kind: u64, arena: u64, place: u64, at: *const sem_t) -> u64 {
     mix(kind, arena, place, if arena == Spot::PRIVATE { at as u64 } else { 0 })
 }
 
-/// The object, if all is as it should be; the commonest case of [`read`].
+/// The semaphore, if it is a plain one and all is as it should be; the commonest case of [`read`].
 ///
 /// # Safety
 /// `at` must point to 32 bytes that can be read.
 #[inline(always)]
-pub unsafe fn ours(at: *const sem_t) -> Option<(u64, Spot)> {
+pub unsafe fn plain(at: *const sem_t) -> Option<Spot> {
+    // SAFETY: the caller's; the struct need not be aligned.
+    let Word { check: said, kind, arena, place } = unsafe { at.cast::<Word>().read_unaligned() };
+    let fits = kind == PLAIN && said == check(PLAIN, arena, place, at);
+    fits.then_some(Spot { arena, object: place as u32, generation: (place >> 32) as u32 })
+}
+
+/// The object, if all is as it should be.
+///
+/// # Safety
+/// `at` must point to 32 bytes that can be read.
+unsafe fn ours(at: *const sem_t) -> Option<(u64, Spot)> {
     // SAFETY: the caller's.
     let Word { check: said, kind, arena, place } = unsafe { at.cast::<Word>().read_unaligned() };
     let fits = (kind == PLAIN || kind == OWNED) && said == check(kind, arena, place, at);
@@ -101,19 +112,7 @@ pub unsafe fn read(at: *const sem_t) -> Said {
 
 /// The address for which the check is right.
 fn unmix(check: u64, kind: u64, arena: u64, place: u64) -> u64 {
-    let sum = check.wrapping_mul(inverse(0xff51_afd7_ed55_8ccd)) ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (sum ^ kind ^ arena.rotate_left(17)).rotate_right(40)
-}
-
-/// Of an odd number, modulo 2^64: each step of Newton's doubles the bits that are right.
-const fn inverse(n: u64) -> u64 {
-    let mut x = n;
-    let mut step = 0;
-    while step < 5 {
-        x = x.wrapping_mul(2u64.wrapping_sub(n.wrapping_mul(x)));
-        step += 1;
-    }
-    x
+    (check ^ mix(kind, arena, place, 0)).rotate_right(12)
 }
 
 /// Makes it say where the object is.

@@ -8,7 +8,7 @@ use crate::inspect::{self, Waiter};
 use crate::patience::{Until, impatience};
 use crate::pool::party;
 use crate::seat::{ThreadSeat, is_seated, process_seat, seat, watched};
-use crate::spot::Spot;
+use crate::spot::{self, Spot};
 use crate::units::{self, Units, Unwanted};
 use crate::wait::{Arm, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
@@ -382,27 +382,20 @@ impl Semaphore {
         }
     }
 
-    /// The commonest case of [`Semaphore::up`] alone: false, and nothing is done, if somebody waits, or if there is anything else to
-    /// know.
+    /// The commonest case of [`Semaphore::up`] alone, of the one at a spot: false, and nothing is done, if somebody waits, or if there is
+    /// anything else to know. Two loads before the swap.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn up_alone(&self) -> bool {
-        let (o, place) = (self.0.object, self.0.place);
-        // A guess first, as in `take_one`.
-        let guessed = GUESS.get().of(o).and_then(|word| units::give_to(o, place, word, 1));
-        let left = guessed.or_else(|| units::give_one(o, place, 1));
-        if let Some(left) = left {
-            GUESS.set(Guess::new(o, left));
-        }
-        left.is_some()
+    pub fn up_alone(spot: Spot) -> bool {
+        spot::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::give_one(o, place, 1).is_some())
     }
 
-    /// The commonest case of [`Semaphore::try_down`] alone: false, and nothing is done, if there is no unit, or if there is anything
-    /// else to know.
+    /// The commonest case of [`Semaphore::try_down`] alone, of the one at a spot: false, and nothing is done, if there is no unit, or if
+    /// there is anything else to know. Two loads before the swap.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn down_alone(&self) -> bool {
-        self.take_one()
+    pub fn down_alone(spot: Spot) -> bool {
+        spot::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::take_one(o, place).is_some())
     }
 
     /// As [`Semaphore::up`], by who can be no member: the arena is full, or the thread ends. If it is killed between the two steps, the
