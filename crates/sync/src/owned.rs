@@ -153,7 +153,6 @@ impl Pair {
     }
 
     /// Whether it was removed.
-    #[cfg(not(feature = "sim"))]
     pub fn is_dead(&self) -> bool {
         !is_still(self.map, self.permit.index, self.permit.head)
     }

@@ -39,6 +39,14 @@ impl OwnedAt {
         if self.0.take_one(Some(process)) { Ok(()) } else { Ok(self.0.take(process)?) }
     }
 
+    /// The same, where the first look was in vain.
+    ///
+    /// # Errors
+    /// As [`OwnedAt::try_wait`].
+    pub fn try_again(self, process: &Actor) -> Result<(), Refusal> {
+        Ok(self.0.take(process.party(self.0.map))?)
+    }
+
     /// Takes a unit for a process, the thread `me` of which sleeps at once if there is none, until `deadline`.
     ///
     /// # Errors
@@ -74,6 +82,11 @@ impl OwnedAt {
     /// How many units there are to be had.
     pub fn value(self) -> u32 {
         self.0.value()
+    }
+
+    /// Whether it was removed.
+    pub fn is_removed(self) -> bool {
+        self.0.is_dead()
     }
 
     /// The units that do not have the permit: saved, under way, or granted and not yet taken. For onlookers, between two steps.
