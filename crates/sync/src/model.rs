@@ -9,11 +9,13 @@ mod biased;
 mod condvars;
 #[cfg(feature = "sim")]
 mod named;
+mod owned;
 mod tubes;
 
 pub use arms::{AnyAt, PoolAt, SemaphoreAt};
 #[cfg(feature = "sim")]
 pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
+pub use owned::{OwnedAt, sweep_parts, times_freed};
 pub use tubes::{Arms, End, Got, TubeAt};
 
 use crate::bias::Holds;

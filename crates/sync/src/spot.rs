@@ -83,7 +83,7 @@ fn row(wanted: u64) -> Option<&'static Met> {
 
 /// The arena of this number, if it was met.
 #[inline(always)]
-fn met(wanted: u64) -> Option<&'static Map> {
+pub(crate) fn met(wanted: u64) -> Option<&'static Map> {
     // Relaxed: stored before the number.
     let map = row(wanted)?.map.load(Ordering::Relaxed) as usize as *const Map;
     // SAFETY: maps are never taken apart, nor are their numbers changed.
@@ -105,8 +105,15 @@ pub(crate) fn slot(kind: Kind, spot: Spot) -> Option<(&'static Object, Place)> {
     Some((object, Place { index: spot.object, head: Head::live(spot.generation, kind) }))
 }
 
+/// All that were met.
+pub(crate) fn all_met() -> impl Iterator<Item = &'static Map> {
+    // Acquire: as in `met`.
+    let numbers = MET.iter().map(|met| met.number.load(Ordering::Acquire)).take_while(|number| *number != 0);
+    numbers.filter_map(met)
+}
+
 /// Puts it into the table, if there is room; its number.
-fn meet(map: &'static Map) -> u64 {
+pub(crate) fn meet(map: &'static Map) -> u64 {
     let number = number(map);
     let _one_at_a_time = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if met(number).is_none()
