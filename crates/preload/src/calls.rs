@@ -5,10 +5,10 @@
 
 use crate::named::MOST;
 use crate::place::{self, Found};
-use crate::shield::{back, contained, errno, fail, off, set_errno, test};
+use crate::real;
+use crate::shield::{back, contained, errno, fail, off, set_errno, test, without_signals};
 use crate::wait::{Limit, slowly};
-use crate::word::{self, Said, is_private};
-use crate::{real, wait};
+use crate::word::{self, Said};
 use chappe::{DownError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, clockid_t, sem_t, timespec};
 
@@ -152,16 +152,13 @@ unsafe fn post_slowly(at: *mut sem_t) -> c_int {
 
 fn give(kind: u64, spot: Spot) -> c_int {
     let Some(found) = Found::at(kind, spot) else { return libc::EINVAL };
-    // Of a private arena nobody need be a member (but in a forked child, once); of another who hands on must be seen to die half-way.
-    let given = match if is_private(spot) { Ok(()) } else { wait::get_ready(&found, spot) } {
-        Ok(()) => found.give(),
-        Err(_) => found.give_unseen(),
-    };
+    // A signal handler may have interrupted whatever; who becomes a member here takes locks.
+    let given = if found.is_met() { found.give() } else { without_signals(|| found.give()) };
     match given {
         Ok(()) => 0,
         Err(UpError::Overflow { .. }) => libc::EOVERFLOW,
         Err(UpError::Dead { .. }) => libc::EINVAL,
-        // It was not given: a member after all, but of an arena that has gone.
+        // It was not given: this thread can be no member.
         Err(_) => match found.give_unseen() {
             Ok(()) => 0,
             Err(UpError::Overflow { .. }) => libc::EOVERFLOW,

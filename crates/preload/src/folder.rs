@@ -22,9 +22,9 @@
 //! (CHAPPE_DIR) it is made as open as that.
 
 use crate::named::{PAGE, Page, clear};
-use crate::word::{self, PLAIN};
+use crate::word;
 use crate::{place, real};
-use chappe::{Arena, ArenaError, ArenaOptions, ObjectError, Semaphore, Spot};
+use chappe::{Arena, ArenaError, ArenaOptions, ObjectError, Spot};
 use libc::{c_int, c_uint, mode_t, sem_t};
 use std::ffi::CString;
 use std::io;
@@ -292,8 +292,7 @@ impl Folder {
         bytes[..called.len()].copy_from_slice(called.as_bytes());
         // SAFETY: within the page, which nobody has found yet.
         unsafe { page.0.cast::<u8>().add(CALLED).cast::<[u8; LONGEST + 1]>().write_volatile(bytes) };
-        let made = Semaphore::create(&format!("{ARENA}/{called}"), value)?;
-        Ok((PLAIN, made.spot()))
+        place::make_shared(&arena, Some(&called), value)
     }
 
     /// Removes the object of a file that was not put in service.
@@ -363,7 +362,7 @@ impl Folder {
 
     /// Removes what the dead have left.
     fn clear_up(&self, _lock: &Locked) {
-        let Ok(entries) = std::fs::read_dir(&self.0) else { return };
+        let (Ok(arena), Ok(entries)) = (Arena::open(ARENA), std::fs::read_dir(&self.0)) else { return };
         for name in entries.filter_map(|e| Some(e.ok()?.file_name())) {
             let name = name.as_bytes();
             if name.starts_with(b".unlinked-") {
@@ -371,7 +370,7 @@ impl Folder {
             } else if name.starts_with(b".new-") {
                 // Who has the lock makes nothing just now: whoever made this is dead.
                 if let Some((_, called)) = self.read(name).filter(|(_, called)| !called.is_empty()) {
-                    place::remove_named(&format!("{ARENA}/{called}"));
+                    place::remove_named(&arena, &called);
                 }
                 let _ = self.remove_file(name);
             }

@@ -39,12 +39,7 @@ unsafe impl Sync for Heap {}
 #[global_allocator]
 static HEAP: Heap = Heap {
     held: AtomicBool::new(false),
-    inside: UnsafeCell::new(Inside {
-        free: [null_mut(); SIZES],
-        rest: null_mut(),
-        end: null_mut(),
-        mask: None,
-    }),
+    inside: UnsafeCell::new(Inside { free: [null_mut(); SIZES], rest: null_mut(), end: null_mut(), mask: None }),
 };
 
 impl Heap {

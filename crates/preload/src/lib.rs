@@ -11,6 +11,7 @@
 //! | `named`, `folder` | `sem_open`, `sem_close`, `sem_unlink`, and their files |
 //! | `calls` | the others |
 //! | `wait`, `cancel` | waiting: time limits, signals, cancellation |
+//! | `ends` | `--owned`: which are locks, and how a process ends that holds one |
 //! | `shield`, `forks`, `heap` | what keeps us and the program out of each other's way |
 //! | `real` | the C library's own functions |
 //!
@@ -28,6 +29,7 @@
 
 mod calls;
 mod cancel;
+mod ends;
 mod folder;
 mod forks;
 mod heap;

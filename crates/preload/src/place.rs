@@ -17,8 +17,9 @@
 //! as if we were not here. One that somebody still waits on stays, as it does with the C library.
 
 use crate::shield::{errno, set_errno, shielded};
-use crate::word::{self, PLAIN, Said, is_private};
-use crate::{named, real};
+use crate::word::{self, OWNED, PLAIN, Said, is_private};
+use crate::{ends, named, real};
+use chappe::owned::OwnedSemaphore;
 use chappe::{Arena, DownError, ObjectError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, sem_t};
 use std::collections::BTreeMap;
@@ -41,86 +42,126 @@ pub fn quiet() -> impl Sized {
 pub enum Found {
     /// A semaphore.
     Plain(Semaphore),
+    /// One that starts at 1, and returns when its holder dies.
+    Owned(OwnedSemaphore),
 }
+
+use Found::{Owned, Plain};
 
 impl Found {
     /// The object at a spot. None: there is none.
     #[inline]
     pub fn at(kind: u64, spot: Spot) -> Option<Found> {
         match kind {
-            PLAIN => Semaphore::at(spot).ok().map(Found::Plain),
-            _ => None,
+            PLAIN => Semaphore::at(spot).ok().map(Plain),
+            _ => {
+                ends::concern();
+                OwnedSemaphore::at(spot).ok().map(Owned)
+            }
         }
     }
 
-    /// See [`Semaphore::prepare`].
+    /// Makes the calling thread ready to wait.
     pub fn prepare(&self) -> Result<(), DownError> {
         match self {
-            Found::Plain(s) => s.prepare(),
+            Plain(s) => s.prepare(),
+            Owned(s) => s.prepare_to_wait(),
         }
     }
 
     /// Waits; at most for so long.
     pub fn wait(&self, most: Option<Duration>) -> Result<(), DownError> {
         match (self, most) {
-            (Found::Plain(s), None) => s.down(),
-            (Found::Plain(s), Some(most)) => s.down_timeout(most),
+            (Plain(s), None) => s.down(),
+            (Plain(s), Some(most)) => s.down_timeout(most),
+            (Owned(s), None) => s.wait(),
+            (Owned(s), Some(most)) => s.wait_timeout(most),
         }
     }
 
     /// Takes a unit if one is there for us.
     pub fn take(&self) -> Result<(), DownError> {
         match self {
-            Found::Plain(s) => s.try_down(),
+            Plain(s) => s.try_down(),
+            Owned(s) => s.try_wait(),
+        }
+    }
+
+    /// Whether this thread can add a unit without further ado.
+    pub fn is_met(&self) -> bool {
+        match self {
+            Plain(s) => s.is_met(),
+            Owned(s) => s.is_met(),
         }
     }
 
     /// Adds a unit.
     pub fn give(&self) -> Result<(), UpError> {
         match self {
-            Found::Plain(s) => s.up(),
+            Plain(s) => s.up(),
+            Owned(s) => s.post(),
         }
     }
 
     /// The same by who can be no member.
     pub fn give_unseen(&self) -> Result<(), UpError> {
         match self {
-            Found::Plain(s) => s.up_unseen(),
+            Plain(s) => s.up_unseen(),
+            Owned(s) => s.post_unseen(),
         }
     }
 
     /// How many units there are.
     pub fn value(&self) -> u32 {
         match self {
-            Found::Plain(s) => s.value(),
+            Plain(s) => s.value(),
+            Owned(s) => s.value(),
         }
     }
 
     /// Whether it is in service.
     pub fn is_there(&self) -> bool {
         match self {
-            Found::Plain(s) => s.is_there(),
+            Plain(s) => s.is_there(),
+            Owned(s) => s.is_there(),
         }
     }
 
     /// Whether somebody waits.
     fn is_awaited(&self) -> bool {
         match self {
-            Found::Plain(s) => !s.waiters().is_empty(),
+            Plain(s) => !s.waiters().is_empty(),
+            Owned(s) => !s.waiters().is_empty(),
         }
     }
 }
 
 /// Removes what is at a spot. What cannot be removed is not there, or stays until its arena goes.
 pub fn remove(kind: u64, spot: Spot) {
-    if kind == PLAIN {
-        let _ = Semaphore::remove_at(spot);
-    }
+    let _ = match kind {
+        PLAIN => Semaphore::remove_at(spot),
+        _ => OwnedSemaphore::remove_at(spot),
+    };
 }
 
-/// Removes a semaphore by its name, which nobody can have in use.
-pub fn remove_named(name: &str) {
-    let _ = Semaphore::remove(name, true);
+/// Makes an object in an arena that processes share, of a name or of one that nobody chose. What starts at 1 may be a lock.
+pub fn make_shared(arena: &Arena, name: Option<&str>, value: u32) -> Result<(u64, Spot), ObjectError> {
+    if value == 1 && ends::is_owned() {
+        return Ok((OWNED, OwnedSemaphore::create_in(arena, name)?.spot()));
+    }
+    let made = match name {
+        Some(name) => Semaphore::create(&format!("{}/{name}", arena.name()), value)?,
+        None => Semaphore::unnamed(arena, value)?,
+    };
+    Ok((PLAIN, made.spot()))
+}
+
+/// Removes an object by its name, which nobody can have in use.
+pub fn remove_named(arena: &Arena, name: &str) {
+    let _ = match OwnedSemaphore::in_arena(arena, name) {
+        Ok(owned) => owned.remove(true),
+        Err(_) => Semaphore::remove(&format!("{}/{name}", arena.name()), true),
+    };
 }
 
 /// What stands there; none if it is not ours, or broken. One that was moved is put right.
@@ -165,8 +206,11 @@ fn forget(at: *const sem_t) {
 
 /// Makes an object for a `sem_t` at an address.
 fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot), ObjectError> {
-    let arena = if for_processes && is_shared(at) { Arena::family()? } else { Arena::private() };
-    Ok((PLAIN, Semaphore::unnamed(&arena, value)?.spot()))
+    if for_processes && is_shared(at) {
+        return make_shared(&Arena::family()?, None, value);
+    }
+    // Of this one's users none outlives another: there is nobody to return to.
+    Ok((PLAIN, Semaphore::unnamed(&Arena::private(), value)?.spot()))
 }
 
 /// `sem_init`, but for a value that cannot be.

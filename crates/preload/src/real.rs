@@ -22,6 +22,7 @@ macro_rules! functions {
             /// # Safety
             /// As the C library's manual has it. It may end the thread, if it is a cancellation point.
             #[inline]
+            #[allow(non_snake_case, reason = "as the C library has it")]
             pub unsafe fn $name($($arg: $type),*) -> $back {
                 type Function = unsafe extern "C-unwind" fn($($type),*) -> $back;
                 let at = found(&kept::$name, concat!(stringify!($name), "\0"));
@@ -80,4 +81,10 @@ functions! {
     sem_getvalue(at: *mut sem_t, value: *mut c_int) -> c_int;
     /// The C library's.
     pthread_cancel(thread: libc::pthread_t) -> c_int;
+    /// The C library's.
+    _exit(status: c_int) -> ();
+    /// The C library's.
+    _Exit(status: c_int) -> ();
+    /// The C library's.
+    quick_exit(status: c_int) -> ();
 }

@@ -114,7 +114,7 @@ thread_local! {
 }
 
 /// Makes the thread a member of the arena, once, with signals kept out: see `shield`.
-pub fn get_ready(found: &Found, spot: Spot) -> Result<(), DownError> {
+fn get_ready(found: &Found, spot: Spot) -> Result<(), DownError> {
     let now = forks::generation();
     let (then, arenas) = READY.get();
     let arenas = if then == now { arenas } else { [0; 4] };

@@ -409,8 +409,14 @@ impl Semaphore {
         units::give(h.map, h.place, h.object, 1).map_err(|e| self.refused(e, 1))
     }
 
+    /// Whether [`Semaphore::up`] need not make the calling thread a member first, with locks and allocations.
+    #[doc(hidden)]
+    pub fn is_met(&self) -> bool {
+        self.0.map.is_covered(process::incarnation()) || is_seated(self.0.map)
+    }
+
     /// Makes the calling thread ready to wait: what [`Semaphore::down`] does once, and with locks and allocations. From then on it does
-    /// neither, nor does `up`.
+    /// neither.
     ///
     /// # Errors
     /// `Arena`, `System`.

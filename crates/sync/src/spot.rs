@@ -48,16 +48,15 @@ struct Met {
 }
 
 static MET: [Met; MOST] = [const {
-    Met {
-        number: AtomicU64::new(0),
-        map: AtomicU64::new(0),
-        objects: AtomicU64::new(0),
-        count: AtomicU64::new(0),
-    }
+    Met { number: AtomicU64::new(0), map: AtomicU64::new(0), objects: AtomicU64::new(0), count: AtomicU64::new(0) }
 }; MOST];
 
 fn number(map: &Map) -> u64 {
-    if map.directory().is_none() { Spot::PRIVATE } else { u64::from(hash(map.name())) << 32 | u64::from(map.id() as u32) }
+    if map.directory().is_none() {
+        Spot::PRIVATE
+    } else {
+        u64::from(hash(map.name())) << 32 | u64::from(map.id() as u32)
+    }
 }
 
 /// Of a name; its highest bit is set. FNV-1a.
