@@ -13,6 +13,9 @@ use chappe::{DownError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, clockid_t, sem_t, timespec};
 
 /// Takes a unit if all is as usual and one is there.
+///
+/// # Safety
+/// `at` must point to a `sem_t`.
 #[inline(always)]
 unsafe fn take_at_once(at: *const sem_t) -> bool {
     // SAFETY: the caller's.
@@ -103,6 +106,8 @@ pub unsafe extern "C-unwind" fn sem_trywait(at: *mut sem_t) -> c_int {
     if unsafe { take_at_once(at) } { 0 } else { unsafe { try_slowly(at) } }
 }
 
+/// # Safety
+/// `at` must point to a `sem_t`. The caller's frame must own nothing.
 #[inline(never)]
 unsafe fn try_slowly(at: *mut sem_t) -> c_int {
     // SAFETY: the caller's.
@@ -136,6 +141,8 @@ pub unsafe extern "C-unwind" fn sem_post(at: *mut sem_t) -> c_int {
     unsafe { post_slowly(at) }
 }
 
+/// # Safety
+/// As [`try_slowly`].
 #[inline(never)]
 unsafe fn post_slowly(at: *mut sem_t) -> c_int {
     // SAFETY: the caller's.

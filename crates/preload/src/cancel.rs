@@ -38,7 +38,7 @@ pub struct Ear {
     interrupt: UnsafeCell<Interrupt>,
 }
 
-// SAFETY: I2.
+// SAFETY: I2: nobody else touches the interrupt but where its thread waits for that.
 unsafe impl Sync for Ear {}
 
 impl Ear {
@@ -89,7 +89,7 @@ impl Ear {
         let armed = self.state.compare_exchange(ARMED, ARMED | TOLD, Ordering::SeqCst, Ordering::SeqCst);
         // SeqCst: I2.
         if armed == Err(IN) && self.state.compare_exchange(IN, IN | TOLD, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            // SAFETY: I2.
+            // SAFETY: I2: its thread leaves it as it is until HEARD.
             unsafe { (*self.interrupt.get()).interrupt() };
             self.state.store(IN | TOLD | HEARD, Ordering::SeqCst); // SeqCst: I2.
         }

@@ -5,6 +5,7 @@
 //! | `sem.NAME` | a semaphore in service |
 //! | `.new-PID.N` | one that is being made, and not in service yet |
 //! | `.unlinked-INODE` | one that was unlinked, for as long as somebody has it mapped |
+//! | `.memory-INODE-OFFSET` | what keeps the object of a `sem_t` in a file (`memory`) |
 //! | `.lock` | held by who makes, and by who clears up |
 //!
 //! ```text
@@ -22,8 +23,9 @@
 //! (CHAPPE_DIR) it is made as open as that.
 
 use crate::named::{PAGE, Page, clear};
-use crate::word;
-use crate::{place, real};
+use crate::place::Found;
+use crate::word::{self, Said};
+use crate::{memory, place, real};
 use chappe::{Arena, ArenaError, ArenaOptions, ObjectError, Spot};
 use libc::{c_int, c_uint, mode_t, sem_t};
 use std::ffi::CString;
@@ -41,6 +43,9 @@ const ARENA: &str = "posix";
 const CALLED: usize = 64;
 /// How long that is at most.
 const LONGEST: usize = 47;
+/// Where it stands of what a `.memory` is.
+const MORE: usize = 128;
+const _: () = assert!(CALLED + LONGEST < MORE && MORE + 32 + memory::LONGEST <= PAGE);
 /// After how many semaphores that a process makes it looks for those that nobody has any more.
 const OFTEN: u32 = 32;
 
@@ -221,11 +226,45 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn create(&self, lock: &Locked, name: &[u8], mode: mode_t, value: c_uint) -> Result<(Page, libc::stat), c_int> {
-        // Before anything is made: the name may be too long.
         let full = [b"sem.", name].concat();
+        // Before anything is made.
         if full.len() > 255 {
             return Err(libc::ENAMETOOLONG);
         }
+        self.make_file(lock, name, &full, mode, value, &[])
+    }
+
+    /// Makes an object for a `sem_t` in memory that is a file with a name. Answers what it says; none if there is no room.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn keep(&self, lock: &Locked, place: &memory::Place, value: c_uint) -> Result<Option<(u64, Spot)>, c_int> {
+        let keeper = place.keeper();
+        if let Some((word, _)) = self.read(&keeper) {
+            // The same place once more.
+            clear(&word);
+            self.remove_file(&keeper)?;
+        }
+        let name = place.path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+        let (page, _) = self.make_file(lock, name, &keeper, 0o600, value, &place.written())?;
+        // SAFETY: a page of ours.
+        match unsafe { word::read(page.0) } {
+            Said::Ours(kind, spot) => Ok(Some((kind, spot))),
+            // The C library's belongs where the program has its own.
+            _ => self.remove_file(&keeper).map(|()| None),
+        }
+    }
+
+    /// Makes the file `full`, which is not there; `more` is written at [`MORE`].
+    fn make_file(
+        &self,
+        lock: &Locked,
+        name: &[u8],
+        full: &[u8],
+        mode: mode_t,
+        value: c_uint,
+        more: &[u8],
+    ) -> Result<(Page, libc::stat), c_int> {
         // Relaxed: only to have another one each time.
         let made = MADE.fetch_add(1, Ordering::Relaxed);
         if made.is_multiple_of(OFTEN) {
@@ -233,17 +272,14 @@ impl Folder {
         }
         let new = format!(".new-{}.{made}", std::process::id()).into_bytes();
         let file = self.raw_open(&new, libc::O_CREAT | libc::O_EXCL, mode)?;
-        let filled = self.fill(lock, &file, name, value);
-        let in_service =
-            filled.and_then(|page| self.rename(&new, &full).map(|()| page).inspect_err(|_| self.give_up(&new)));
-        match in_service {
-            Ok(page) => Ok((page, facts(&file)?)),
-            Err(e) => {
-                // Its object was removed, or was not made.
-                let _ = self.remove_file(&new);
-                Err(e)
-            }
-        }
+        let made = self.fill(lock, &file, name, value).and_then(|page| {
+            // SAFETY: it is shorter than the rest of the page, which nobody has found yet.
+            unsafe { page.0.cast::<u8>().add(MORE).copy_from_nonoverlapping(more.as_ptr(), more.len()) };
+            self.rename(&new, full).inspect_err(|_| clear(page.0))?;
+            Ok((page, facts(&file)?))
+        });
+        // Where it was not put in service.
+        made.inspect_err(|_| _ = self.remove_file(&new))
     }
 
     /// Writes the page.
@@ -295,13 +331,6 @@ impl Folder {
         place::make_shared(&arena, Some(&called), value)
     }
 
-    /// Removes the object of a file that was not put in service.
-    fn give_up(&self, new: &[u8]) {
-        if let Some((word, _)) = self.read(new) {
-            clear(&word);
-        }
-    }
-
     /// What a file says: its `sem_t`, and its object's name.
     fn read(&self, name: &[u8]) -> Option<(sem_t, String)> {
         let file = self.raw_open(name, 0, 0).ok()?;
@@ -333,6 +362,10 @@ impl Folder {
                 Err(libc::EEXIST) => tries += 1,
                 Err(e) => return Err(e),
                 Ok(()) => {
+                    // It may have been made so that nobody can open it, and is to be read once more.
+                    let path = self.at(&hidden)?;
+                    // SAFETY: a C string.
+                    unsafe { libc::chmod(path.as_ptr(), 0o600) };
                     self.reap(&hidden);
                     return Ok(());
                 }
@@ -363,10 +396,13 @@ impl Folder {
     /// Removes what the dead have left.
     fn clear_up(&self, _lock: &Locked) {
         let (Ok(arena), Ok(entries)) = (Arena::open(ARENA), std::fs::read_dir(&self.0)) else { return };
+        let mut mapped = memory::Mapped::default();
         for name in entries.filter_map(|e| Some(e.ok()?.file_name())) {
             let name = name.as_bytes();
             if name.starts_with(b".unlinked-") {
                 self.reap(name);
+            } else if name.starts_with(b".memory-") {
+                self.let_go(name, &mut mapped);
             } else if name.starts_with(b".new-") {
                 // Who has the lock makes nothing just now: whoever made this is dead.
                 if let Some((_, called)) = self.read(name).filter(|(_, called)| !called.is_empty()) {
@@ -374,6 +410,26 @@ impl Folder {
                 }
                 let _ = self.remove_file(name);
             }
+        }
+    }
+
+    /// Removes what keeps an object that was destroyed, or whose memory nobody has any more.
+    fn let_go(&self, keeper: &[u8], mapped: &mut memory::Mapped) {
+        let Some((word, _)) = self.read(keeper) else { return };
+        // SAFETY: a `sem_t` of our own.
+        let is_there = match unsafe { word::read(&word) } {
+            Said::Ours(kind, spot) => Found::at(kind, spot).is_some_and(|found| found.is_there()),
+            _ => false,
+        };
+        let mut bytes = [0; PAGE - MORE];
+        let place = self.raw_open(keeper, 0, 0).ok().and_then(|file| {
+            // SAFETY: an open descriptor, and a place of that length.
+            let n = unsafe { libc::pread(file.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), MORE as i64) };
+            memory::Place::read(&bytes[..usize::try_from(n).ok()?])
+        });
+        if !is_there || !place.is_some_and(|place| place.is_in_use(mapped)) {
+            clear(&word);
+            let _ = self.remove_file(keeper);
         }
     }
 }

@@ -9,6 +9,7 @@
 //! | `word` | the 32 bytes of a `sem_t`: where the object lies |
 //! | `place` | `sem_init`, `sem_destroy`: in which arena, and for how long |
 //! | `named`, `folder` | `sem_open`, `sem_close`, `sem_unlink`, and their files |
+//! | `memory` | semaphores in files that outlive who made them |
 //! | `calls` | the others |
 //! | `wait`, `cancel` | waiting: time limits, signals, cancellation |
 //! | `ends` | `--owned`: which are locks, and how a process ends that holds one |
@@ -21,6 +22,7 @@
 //!   static memory that nobody initialised among them (POSIX does not allow it, and it works). So is one for which there is no room.
 //! - A copy of a `sem_t` is the same semaphore, not another one.
 //! - `sem_post` with a waiter leaves the value at 0: the unit is the waiter's at once.
+//! - A wait on CLOCK_REALTIME does not notice that the clock is set forward.
 //! - A jump out of a signal handler (`siglongjmp`) that has interrupted a wait may take a unit along.
 //! - What the program gets by `dlsym` from a handle of the C library, or by `dlvsym`, is the C library's.
 //! - A thread starts with the first wait on a semaphore that processes share: it sees who dies.
@@ -33,6 +35,7 @@ mod ends;
 mod folder;
 mod forks;
 mod heap;
+mod memory;
 mod named;
 mod place;
 mod real;

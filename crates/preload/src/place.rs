@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | not shared, or in private memory | the process's own arena | its threads; a forked child has a copy, as of the memory |
 //! | shared, in memory that is shared | the family's arena | the process and those that it forks; others that map the memory find it by its spot |
+//! | the same, of a file that has a name | `posix` | whoever maps the file, whenever: see `memory` |
 //!
 //! Where no object can be had (an arena is full, there is no room in /dev/shm) the C library's own semaphore takes its place: the
 //! program gets what it would have without us.
@@ -16,9 +17,10 @@
 //! After `sem_destroy` the C library's own semaphore of the same value stands there: what a program does with it then, it does
 //! as if we were not here. One that somebody still waits on stays, as it does with the C library.
 
+use crate::folder::Folder;
 use crate::shield::{errno, set_errno, shielded};
 use crate::word::{self, OWNED, PLAIN, Said, is_private};
-use crate::{ends, named, real};
+use crate::{ends, memory, named, real};
 use chappe::owned::OwnedSemaphore;
 use chappe::{Arena, DownError, ObjectError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, sem_t};
@@ -207,7 +209,12 @@ fn forget(at: *const sem_t) {
 /// Makes an object for a `sem_t` at an address.
 fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot), ObjectError> {
     if for_processes && is_shared(at) {
-        return make_shared(&Arena::family()?, None, value);
+        let kept = memory::Place::of(at as usize).and_then(|place| {
+            let folder = Folder::make().ok()?;
+            let lock = folder.lock().ok()?;
+            folder.keep(&lock, &place, value).ok()?
+        });
+        return kept.map_or_else(|| make_shared(&Arena::family()?, None, value), Ok);
     }
     // Of this one's users none outlives another: there is nobody to return to.
     Ok((PLAIN, Semaphore::unnamed(&Arena::private(), value)?.spot()))

@@ -23,7 +23,8 @@ pub fn check(house: &House) -> Vec<Finding> {
             let missing = match kind {
                 Some("fn(") => false,
                 Some("fn ") if implements(&source.lines, at) => false,
-                Some("extern ") if is_item && after.contains('{') => !has_safety(&source.lines, at),
+                // A block of declarations, not a function of that calling convention.
+                Some("extern ") if is_item && after.contains('{') && !has_word(after, "fn") => !has_safety(&source.lines, at),
                 Some(_) if is_item => !documented(&source.lines, at) && !has_safety(&source.lines, at),
                 Some(_) => false,
                 None => !has_safety(&source.lines, at),
@@ -112,6 +113,8 @@ mod tests {
         assert_eq!(found("/// Does it.\n///\n/// # Safety\n/// `p` is valid.\n#[inline]\npub unsafe fn f() {}"), 0);
         assert_eq!(found("// SAFETY: it is so.\nunsafe impl T for A {\n    unsafe fn f() {}\n}"), 0);
         assert_eq!(found("impl A {\n    unsafe fn f() {}\n}"), 1);
+        let c = "/// Does it.\n///\n/// # Safety\n/// `p` is valid.\npub unsafe extern \"C\" fn f() {}";
+        assert_eq!((found(c), found(&c.replace("# Safety", "# Panics"))), (0, 1));
         assert_eq!(found("struct A(Option<unsafe fn()>, unsafe fn(u8));"), 0);
     }
 

@@ -10,7 +10,7 @@ pub struct Run {
     #[arg(long)]
     pub owned: bool,
     /// The program and its arguments
-    #[arg(required = true, value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, value_name = "PROGRAM", trailing_var_arg = true)]
     pub program: Vec<OsString>,
 }
 

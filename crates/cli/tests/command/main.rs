@@ -13,6 +13,7 @@ mod look;
 mod many;
 mod objects;
 mod place;
+mod run;
 mod sem;
 mod signals;
 mod terminal;

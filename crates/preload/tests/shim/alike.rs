@@ -67,6 +67,11 @@ fn processes_race_for_names_and_strangers_share_memory() {
 }
 
 #[test]
+fn what_lies_in_a_file_outlives_who_made_it() {
+    alike("lasting");
+}
+
+#[test]
 fn nothing_is_lost_or_doubled() {
     alike("counts");
 }

@@ -44,6 +44,21 @@ fn programs_of_any_age_get_them() {
 }
 
 #[test]
+fn each_kind_is_replaced() {
+    let Some(program) = compiled("where") else { return };
+    let stage = Stage::new();
+    let said = |shared: &str| {
+        let own = ["on the stack: chappe-s", "on the heap, for processes: chappe-s"].map(str::to_owned);
+        let places = ["shared", "shared, of 2", "in a file", "named"];
+        let shared = places.map(|p| format!("{p}: {}", if p.contains("of 2") { "chappe-s" } else { shared }));
+        let end = "destroyed: the C library\n".to_owned();
+        [own.as_slice(), &shared, &[end]].concat().join("\n")
+    };
+    assert_eq!(well(&mut stage.under(&program)), said("chappe-s"));
+    assert_eq!(well(&mut stage.owned(&program)), said("chappe-o"));
+}
+
+#[test]
 fn a_constructor_that_is_faster_gets_them_as_well() {
     let Some(program) = compiled("early") else { return };
     assert_eq!(well(&mut Stage::new().under(&program)), "done\n");
