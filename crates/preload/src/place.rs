@@ -89,6 +89,14 @@ impl Found {
         }
     }
 
+    /// Gives up what the calling thread has left half-way.
+    pub fn leave(&self) {
+        match self {
+            Plain(s) => s.leave(),
+            Owned(s) => s.leave(),
+        }
+    }
+
     /// Whether this thread can add a unit without further ado.
     pub fn is_met(&self) -> bool {
         match self {

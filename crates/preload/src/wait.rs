@@ -8,6 +8,11 @@
 //! be started, and in a thread that is so far ended that it has no local data any more. Such a wait has no place in the
 //! queue, and answers EINTR whatever SA_RESTART says.
 //!
+//! A handler that has interrupted a wait may wait itself, or leave it by a jump (`siglongjmp`). Neither is allowed by POSIX, and both work with
+//! the C library. So each thread notes where on its stack it waits: who comes to wait from further down is a handler, and waits by looking
+//! again and again; who comes from above has jumped, and what it left half-way is given up first. (A jump within the first nanoseconds, before
+//! the note, or after what was granted is taken, takes a unit along, as it does with the C library.)
+//!
 //! A limit on CLOCK_REALTIME is looked at again when the time is up by the monotonic clock: a clock that was set back
 //! makes nobody late too early. One that was set forward is not noticed during the wait: it ends when as much time has
 //! passed as was to pass at its beginning.
@@ -68,7 +73,13 @@ pub unsafe fn slowly(at: *mut sem_t, limit: Limit) -> c_int {
         return unsafe { theirs(at, limit) };
     };
     let kept = errno();
-    let ear = cancel::mine();
+    let frame = &raw const kept as usize;
+    let mut from = From::Nothing;
+    if HALF.get().frame != 0 {
+        from = contained(From::Nothing, || comes_from(frame));
+        back(from == From::Jump(true));
+    }
+    let ear = if from == From::Handler { None } else { cancel::mine() };
     loop {
         if let Some(ear) = ear {
             ear.arm();
@@ -77,7 +88,11 @@ pub unsafe fn slowly(at: *mut sem_t, limit: Limit) -> c_int {
         let was_on = off();
         // What is not acted upon now need not be heard.
         let ear = ear.filter(|ear| was_on || ear.disarm());
-        let turn = contained(Turn::Over(libc::EINVAL), || turn(kind, spot, limit, ear));
+        let half = Half { frame, kind, spot, was_on };
+        let turn = contained(Turn::Over(libc::EINVAL), || match from {
+            From::Handler => Found::at(kind, spot).map_or(Turn::Over(libc::EINVAL), |found| look(&found, limit)),
+            _ => turn(half, limit, ear),
+        });
         back(was_on);
         match turn {
             Turn::Over(0) => {
@@ -108,7 +123,65 @@ unsafe fn theirs(at: *mut sem_t, limit: Limit) -> c_int {
     }
 }
 
+/// A wait that a thread is in.
+#[derive(Clone, Copy)]
+struct Half {
+    /// An address of its frame; 0 for none.
+    frame: usize,
+    kind: u64,
+    spot: Spot,
+    /// Whether cancellation was on before.
+    was_on: bool,
+}
+
+impl Half {
+    const NONE: Half = Half { frame: 0, kind: 0, spot: Spot { arena: 0, object: 0, generation: 0 }, was_on: false };
+}
+
+/// Whether the thread runs on its stack for handlers.
+fn is_on_other_stack() -> bool {
+    let mut stack = std::mem::MaybeUninit::<libc::stack_t>::uninit();
+    // SAFETY: a place for the answer, which the call fills.
+    unsafe {
+        libc::sigaltstack(std::ptr::null(), stack.as_mut_ptr()) == 0
+            && stack.assume_init().ss_flags & libc::SS_ONSTACK != 0
+    }
+}
+
+/// What a thread that comes to wait comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    /// No wait of its own.
+    Nothing,
+    /// A wait that it has interrupted as a handler.
+    Handler,
+    /// A wait that it has jumped out of, with cancellation on before it.
+    Jump(bool),
+}
+
+/// Looks, and gives up what was jumped out of.
+#[cold]
+fn comes_from(frame: usize) -> From {
+    let half = HALF.get();
+    let is_of_this_process = HALF_OF.get() == forks::generation();
+    if is_of_this_process && (frame < half.frame || is_on_other_stack()) {
+        return From::Handler;
+    }
+    HALF.set(Half::NONE);
+    if !is_of_this_process {
+        return From::Nothing;
+    }
+    READY.set((0, [0; 4]));
+    if let Some(found) = Found::at(half.kind, half.spot) {
+        without_signals(|| found.leave());
+    }
+    From::Jump(half.was_on)
+}
+
 thread_local! {
+    static HALF: Cell<Half> = const { Cell::new(Half::NONE) };
+    /// In which process.
+    static HALF_OF: Cell<u32> = const { Cell::new(0) };
     /// The arenas in which this thread can wait without further ado, and in which process that was.
     static READY: Cell<(u32, [u64; 4])> = const { Cell::new((0, [0; 4])) };
 }
@@ -126,7 +199,8 @@ fn get_ready(found: &Found, spot: Spot) -> Result<(), DownError> {
     Ok(())
 }
 
-fn turn(kind: u64, spot: Spot, limit: Limit, ear: Option<&'static Ear>) -> Turn {
+fn turn(half: Half, limit: Limit, ear: Option<&'static Ear>) -> Turn {
+    let Half { kind, spot, .. } = half;
     let Some(found) = Found::at(kind, spot) else { return Turn::Over(libc::EINVAL) };
     match get_ready(&found, spot) {
         Ok(()) => {}
@@ -140,7 +214,10 @@ fn turn(kind: u64, spot: Spot, limit: Limit, ear: Option<&'static Ear>) -> Turn 
         Some(Some(by)) => by,
         None => &own,
     };
+    HALF_OF.set(forks::generation());
+    HALF.set(half);
     let ended = interruptible(by, || found.wait(limit.left()));
+    HALF.set(Half::NONE);
     let was_told = ear.is_some_and(Ear::leave);
     match ended {
         Ok(()) => Turn::Over(0),
@@ -148,7 +225,7 @@ fn turn(kind: u64, spot: Spot, limit: Limit, ear: Option<&'static Ear>) -> Turn 
         Err(DownError::Interrupted) => Turn::Over(libc::EINTR),
         Err(DownError::Dead { .. }) => Turn::Over(libc::EINVAL),
         Err(DownError::Timeout) if limit.left().is_some_and(|left| left.is_zero()) => Turn::Over(libc::ETIMEDOUT),
-        // The clock was set back; or a handler of this very thread has waited on its own.
+        // The clock was set back.
         Err(DownError::Timeout | DownError::WouldBlock) => Turn::Again,
         Err(_) => look(&found, limit),
     }

@@ -7,7 +7,7 @@ use crate::home::Arena;
 use crate::inspect::{self, Waiter};
 use crate::patience::{Until, impatience};
 use crate::pool::party;
-use crate::seat::{ThreadSeat, is_seated, process_seat, seat, watched};
+use crate::seat::{ThreadSeat, is_seated, leave, process_seat, seat, watched};
 use crate::spot::{self, Spot};
 use crate::units::{self, Units, Unwanted};
 use crate::wait::{Arm, Grant, Parties, Party, in_line};
@@ -407,6 +407,12 @@ impl Semaphore {
     pub fn up_unseen(&self) -> Result<(), UpError> {
         let h = &self.0;
         units::give(h.map, h.place, h.object, 1).map_err(|e| self.refused(e, 1))
+    }
+
+    /// Gives up the calling thread's membership of its arena, and a wait that it has left half-way: what it was granted goes to the next.
+    #[doc(hidden)]
+    pub fn leave(&self) {
+        leave(self.0.map, |_| true);
     }
 
     /// Whether [`Semaphore::up`] need not make the calling thread a member first, with locks and allocations.

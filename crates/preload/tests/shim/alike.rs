@@ -72,6 +72,16 @@ fn what_lies_in_a_file_outlives_who_made_it() {
 }
 
 #[test]
+fn handlers_wait_and_jump() {
+    alike("jumps");
+}
+
+#[test]
+fn more_wait_than_there_is_room_for() {
+    alike("crowd");
+}
+
+#[test]
 fn nothing_is_lost_or_doubled() {
     alike("counts");
 }

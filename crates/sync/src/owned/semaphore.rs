@@ -8,7 +8,7 @@ use crate::home::Arena;
 use crate::inspect::{self, Waiter};
 use crate::patience::{Until, impatience};
 use crate::pool::party;
-use crate::seat::{custodian, is_seated, process_seat, seat, watched};
+use crate::seat::{custodian, is_seated, leave, process_seat, seat, watched};
 use crate::spot::{Spot, all_met, meet};
 use crate::units::{self, Unwanted};
 use crate::wait::{Parties, Party, in_line};
@@ -177,6 +177,11 @@ impl OwnedSemaphore {
     pub fn prepare_to_wait(&self) -> Result<(), DownError> {
         process_of(self.0.map)?;
         seat(self.0.map, |seat| watched(seat).map_err(DownError::System))?
+    }
+
+    /// Gives up the calling thread's membership of its arena, and a wait that it has left half-way: what it was granted goes to the next.
+    pub fn leave(&self) {
+        leave(self.0.map, |_| true);
     }
 
     /// Whether [`OwnedSemaphore::post`] need not make the calling thread a member first, with locks and allocations.

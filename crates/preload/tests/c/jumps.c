@@ -1,0 +1,118 @@
+/* Handlers that wait themselves, or jump out of the wait that they have interrupted: not allowed by POSIX, and they work. */
+#include "said.h"
+#include <setjmp.h>
+
+static sem_t s, other, *inner;
+static sigjmp_buf out;
+static atomic_int tid, inside;
+
+static void jumps(int sig) {
+    (void)sig;
+    siglongjmp(out, 1);
+}
+
+static void *jumper(void *times) {
+    volatile int jumped = 0;
+    while (jumped < (int)(long)times) {
+        if (sigsetjmp(out, 1) == 0) {
+            atomic_store(&tid, gettid());
+            sem_wait(jumped % 2 ? &s : &other);
+            abort();
+        }
+        jumped++;
+        atomic_store(&tid, 0);
+        atomic_fetch_add(&inside, 1);
+    }
+    /* Then it waits as ever: for one, then the other. */
+    MUST(sem_wait(&s) == 0 && sem_wait(&other) == 0);
+    atomic_store(&tid, gettid());
+    sem_wait(&s);
+    abort();
+}
+
+static void jumping(int shared) {
+    pthread_t t;
+    void *r;
+    struct sigaction a = {.sa_handler = jumps};
+    MUST(sigaction(SIGUSR1, &a, NULL) == 0);
+    MUST(sem_init(&s, shared, 0) == 0 && sem_init(&other, shared, 0) == 0);
+    atomic_store(&inside, 0);
+    atomic_store(&tid, 0);
+    MUST(pthread_create(&t, NULL, jumper, (void *)20L) == 0);
+    for (int i = 0; i < 20; i++) {
+        while (atomic_load(&tid) == 0 || atomic_load(&inside) != i)
+            usleep(100);
+        until_asleep(getpid(), atomic_load(&tid));
+        MUST(pthread_kill(t, SIGUSR1) == 0);
+    }
+    while (atomic_load(&inside) != 20)
+        usleep(100);
+    MUST(sem_post(&s) == 0 && sem_post(&other) == 0);
+    while (atomic_load(&tid) == 0)
+        usleep(100);
+    until_asleep(getpid(), atomic_load(&tid));
+    MUST(pthread_cancel(t) == 0 && pthread_join(t, &r) == 0);
+    printf("jumped, %s: %s, values %d %d\n", shared ? "shared" : "private", r == PTHREAD_CANCELED ? "cancelled" : "else",
+           value_of(&s), value_of(&other));
+}
+
+static void waits(int sig) {
+    (void)sig;
+    struct timespec t = on(CLOCK_MONOTONIC, 1);
+    MUST(sem_clockwait(&other, CLOCK_MONOTONIC, &t) == -1 && errno == ETIMEDOUT);
+    atomic_store(&inside, 1);
+    MUST(sem_wait(inner) == 0);
+    atomic_store(&inside, 2);
+}
+
+static void *waiter(void *unused) {
+    (void)unused;
+    stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
+    MUST(sigaltstack(&stack, NULL) == 0);
+    atomic_store(&tid, gettid());
+    MUST(sem_wait(&s) == 0);
+    return NULL;
+}
+
+/* In the handler it waits on another one, or on the very same. */
+static void nested(int shared, int same, int flags) {
+    pthread_t t;
+    struct sigaction a = {.sa_handler = waits, .sa_flags = SA_RESTART | flags};
+    sem_t third;
+    MUST(sigaction(SIGUSR1, &a, NULL) == 0);
+    MUST(sem_init(&s, shared, 0) == 0 && sem_init(&other, shared, 0) == 0 && sem_init(&third, shared, 0) == 0);
+    inner = same ? &s : &third;
+    atomic_store(&inside, 0);
+    atomic_store(&tid, 0);
+    MUST(pthread_create(&t, NULL, waiter, NULL) == 0);
+    while (atomic_load(&tid) == 0)
+        usleep(100);
+    until_asleep(getpid(), atomic_load(&tid));
+    MUST(pthread_kill(t, SIGUSR1) == 0);
+    while (atomic_load(&inside) != 1)
+        usleep(100);
+    if (same) {
+        /* One for each of the two waits. */
+        MUST(sem_post(&s) == 0);
+        MUST(sem_post(&s) == 0);
+    } else {
+        MUST(sem_post(&third) == 0);
+        while (atomic_load(&inside) != 2)
+            usleep(100);
+        MUST(sem_post(&s) == 0);
+    }
+    MUST(pthread_join(t, NULL) == 0);
+    printf("nested, %s, %s, %s: values %d %d\n", shared ? "shared" : "private", same ? "the same" : "another",
+           flags ? "on its own stack" : "on the same stack", value_of(&s), value_of(&third));
+}
+
+int main(void) {
+    for (int shared = 0; shared < 2; shared++) {
+        jumping(shared);
+        nested(shared, 0, 0);
+        nested(shared, 1, 0);
+        nested(shared, 0, SA_ONSTACK);
+        nested(shared, 1, SA_ONSTACK);
+    }
+    return 0;
+}
