@@ -16,7 +16,6 @@ use crate::descriptor::descriptor;
 use crate::error::{LeaseError, ObjectError, SelectError};
 use crate::guard::{OwnedPermit, Permit, Permits};
 use crate::lease::{self, Lease};
-use crate::macros::Time;
 use crate::mutex::{Mutex, named_bytes};
 use crate::patience::Until;
 use crate::pool::Pool;
@@ -27,7 +26,7 @@ use chappe_plat::process;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 
-pub use crate::macros::{acquire, down};
+pub use crate::macros::{Time, acquire, down};
 pub use crate::select::Armed;
 
 /// What tells this process from its ancestors and descendants; never 0.
