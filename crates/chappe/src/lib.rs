@@ -68,6 +68,8 @@ pub mod doctor;
 pub use chappe_arena::{ArenaError, LifeState, Who};
 pub use chappe_ras as ras;
 pub use chappe_sync::plan9;
+#[doc(hidden)]
+pub use chappe_sync::raw;
 pub use chappe_sync::{
     AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, DownError, Holder, Interrupt, LEASE_VARIABLE, Lease,
     LeaseError, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit, Permit,

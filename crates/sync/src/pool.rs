@@ -198,7 +198,8 @@ impl Pool {
         Ok(Pool::at(map, place))
     }
 
-    fn at(map: &'static Map, place: Place) -> Pool {
+    #[inline]
+    pub(crate) fn at(map: &'static Map, place: Place) -> Pool {
         Pool { map, place, object: map.object(place.index), _own: None, biased: false }
     }
 

@@ -8,6 +8,7 @@ use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
 use crate::home::{Arena, ArenaOptions};
 use crate::inspect::{Waiter, waiters};
+use crate::raw::{Called, Had};
 use crate::record::{MOST_SLOTS, Shape};
 use crate::seat::seat;
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
@@ -225,6 +226,17 @@ fn made(name: &str, or_open: bool, shape: Shape, hash: u64) -> Result<Handle, Tu
 impl<T: ?Sized> Tube<T> {
     /// Refuses a tube of other messages, or, if it is said, of another shape.
     fn checked(handle: Handle, wanted: Option<Shape>, plain: Option<(u32, u32)>) -> Result<Tube<T>, TubeError> {
+        Tube::checked_as(handle, wanted, plain, hash_of::<T>(), std::any::type_name::<T>())
+    }
+
+    /// The same of messages that are called so.
+    fn checked_as(
+        handle: Handle,
+        wanted: Option<Shape>,
+        plain: Option<(u32, u32)>,
+        hash: u64,
+        called: &str,
+    ) -> Result<Tube<T>, TubeError> {
         let name = || handle.name();
         let Some(pipe) = Pipe::of(handle.map, handle.place) else {
             // It went while we looked.
@@ -232,9 +244,9 @@ impl<T: ?Sized> Tube<T> {
             let kind = ObjectKind::Tube.name();
             return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() }.into());
         };
-        let (has, called) = (pipe.shape(), std::any::type_name::<T>());
+        let has = pipe.shape();
         let other = plain.is_some_and(|(size, align)| (size, align) != (has.size, has.align));
-        if pipe.hash() != hash_of::<T>() || other {
+        if pipe.hash() != hash || other {
             let wanted = plain.map_or_else(
                 || format!("{called} of any length"),
                 |(size, align)| format!("{called} ({size} bytes, aligned to {align})"),
@@ -379,6 +391,18 @@ impl Tube<[u8]> {
             pipe::unmake(map, &admin, pipe);
         }
         Ok(pipe.is_some())
+    }
+
+    /// One of records of a type that is only called something, and of its size.
+    pub(crate) fn called(name: &str, had: Had, of: Called<'_>, options: &TubeOptions) -> Result<Tube<[u8]>, TubeError> {
+        let (size, align) = (u32::try_from(of.size).unwrap_or(u32::MAX), u32::try_from(of.align).unwrap_or(u32::MAX));
+        let (shape, hash) = (Shape { size, align, ..options.shape() }, chappe_arena::hash(of.name));
+        let handle = match had {
+            Had::Opened => Handle::open(ObjectKind::Tube, name)?,
+            Had::Created | Had::Either => made(name, had == Had::Either, shape, hash)?,
+        };
+        let wanted = if had == Had::Either { Some(shape) } else { None };
+        Tube::checked_as(handle, wanted, Some((size, align)), hash, of.name)
     }
 
     /// Removes a tube by name, whatever it carries. One that has messages, or that somebody is attached to, is refused
