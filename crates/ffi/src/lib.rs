@@ -26,6 +26,7 @@ mod handle;
 mod input;
 mod look;
 mod mutex;
+mod nix;
 mod permit;
 mod plan9;
 mod pool;

@@ -35,6 +35,14 @@ pub fn incarnation() -> u64 {
     process::incarnation()
 }
 
+/// Whether what is written at an address is seen by others: see `chappe_plat`.
+///
+/// # Errors
+/// `EFAULT` if there is no memory; the system's.
+pub fn is_shared(address: usize) -> std::io::Result<bool> {
+    chappe_plat::memory::is_shared(address)
+}
+
 /// A permit, as a value: copied it is the same permit, dropped it is still held.
 #[derive(Clone, Copy)]
 pub struct Hold {
@@ -186,7 +194,8 @@ fn until(time: Time) -> Until {
 /// # Errors
 /// As [`Select::wait`](crate::Select::wait).
 pub fn choose<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Result<SelectedOperation<'a>, SelectError> {
-    let (at, taken) = chosen(operations(arms), How { until: until(time), biased, aim: Aim::Take })?;
+    let (at, taken) =
+        chosen(operations(arms), How { until: until(time), biased, aim: Aim::Take, interruptible: false })?;
     Ok(SelectedOperation::new(at, arms[at], Some(taken)))
 }
 
@@ -195,7 +204,7 @@ pub fn choose<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Result<Select
 /// # Errors
 /// As [`choose`].
 pub fn choose_ready(arms: &[Armed<'_>], biased: bool, time: Time) -> Result<usize, SelectError> {
-    chosen(operations(arms), How { until: until(time), biased, aim: Aim::Look }).map(|(at, _)| at)
+    chosen(operations(arms), How { until: until(time), biased, aim: Aim::Look, interruptible: false }).map(|(at, _)| at)
 }
 
 /// The permit that was chosen.

@@ -29,8 +29,10 @@ pub struct Spot {
     pub generation: u32,
 }
 
-/// This process's own arena. No other has this number.
-const PRIVATE: u64 = 1;
+impl Spot {
+    /// This process's own arena. No other has this number.
+    pub const PRIVATE: u64 = 1;
+}
 
 const MOST: usize = 1024;
 
@@ -43,7 +45,11 @@ struct Met {
 static MET: [Met; MOST] = [const { Met { number: AtomicU64::new(0), map: AtomicU64::new(0) } }; MOST];
 
 fn number(map: &Map) -> u64 {
-    if map.directory().is_none() { PRIVATE } else { u64::from(hash(map.name())) << 32 | u64::from(map.id() as u32) }
+    if map.directory().is_none() {
+        Spot::PRIVATE
+    } else {
+        u64::from(hash(map.name())) << 32 | u64::from(map.id() as u32)
+    }
 }
 
 /// Of a name; its highest bit is set. FNV-1a.
@@ -160,7 +166,8 @@ impl Handle {
             // In a forked child, this makes the copy usable first.
             Arena::private();
         } else {
-            crate::seat::seat(handle.map, |_| ())?;
+            // As a member, so that the arena is not removed meanwhile; or without, if the thread cannot be one any more.
+            let _ = crate::seat::seat(handle.map, |_| ());
         }
         let admin = handle.map.admin();
         let is_there = handle.map.is_there(handle.place);
