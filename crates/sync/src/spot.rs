@@ -53,7 +53,7 @@ fn hash(name: &str) -> u32 {
 
 /// The arena of this number, if it was met.
 #[inline(always)]
-fn met(wanted: u64) -> Option<&'static Map> {
+pub(crate) fn met(wanted: u64) -> Option<&'static Map> {
     for met in &MET {
         // Acquire: after the map was stored.
         let number = met.number.load(Ordering::Acquire);
