@@ -12,7 +12,7 @@ use crate::spot::Spot;
 use crate::units::{self, Units, Unwanted};
 use crate::wait::{Arm, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
-use chappe_arena::{Map, Place};
+use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::process;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -198,6 +198,21 @@ impl Semaphore {
     #[inline(always)]
     pub fn at(spot: Spot) -> Result<Semaphore, ObjectError> {
         Ok(Semaphore(Handle::at_spot(Kind::Semaphore, spot)?))
+    }
+
+    /// Makes this thread a member of the semaphore's arena: from then on, it may `up` in a signal handler.
+    ///
+    /// # Errors
+    /// The arena's, when it is full.
+    #[doc(hidden)]
+    pub fn join(&self) -> Result<(), ArenaError> {
+        if self.0.map.directory().is_none() {
+            // In a forked child, this makes the copy usable.
+            Arena::private();
+        } else if !is_seated(self.0.map) {
+            seat(self.0.map, |_| ())?;
+        }
+        Ok(())
     }
 
     /// Where it lies.

@@ -32,7 +32,7 @@ pub struct Spot {
 /// This process's own arena. No other has this number.
 const PRIVATE: u64 = 1;
 
-const MOST: usize = 64;
+const MOST: usize = 1024;
 
 /// The arenas that were met, first come first. A number is stored after its map, and never changed.
 struct Met {
@@ -149,14 +149,15 @@ impl Handle {
         // As a member, so that the arena is not removed meanwhile.
         crate::seat::seat(map, |_| ())?;
         let admin = map.admin();
-        loop {
-            // Relaxed: only to have another one each time.
-            let next = LAST.fetch_add(1, Ordering::Relaxed);
-            let name = format!("{}@{}.{next}", kind.name().replace(' ', "-"), process::pid());
-            if map.find(&name).is_none() {
-                return Ok(Handle::at(map, make(map, &admin, &name)?));
-            }
-        }
+        // Names come again and again, so that not ever more places of the table of names were in use once; one of them is free, since there are
+        // more of them than objects.
+        let most = map.geometry().objects + 1;
+        // Relaxed: only to begin with another one each time.
+        let name = std::iter::repeat_with(|| LAST.fetch_add(1, Ordering::Relaxed) % most)
+            .map(|next| format!("{}@{}.{next}", kind.name().replace(' ', "-"), process::pid()))
+            .find(|name| map.find(name).is_none())
+            .expect("it goes on for ever");
+        Ok(Handle::at(map, make(map, &admin, &name)?))
     }
 
     /// Removes what is at a spot. False: it is not there any more.

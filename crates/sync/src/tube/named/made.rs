@@ -6,7 +6,7 @@ use super::error::TubeError;
 use super::pipe::{self, Pipe, Side};
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
-use crate::home::ArenaOptions;
+use crate::home::{Arena, ArenaOptions};
 use crate::inspect::{Waiter, waiters};
 use crate::record::{MOST_SLOTS, Shape};
 use crate::seat::seat;
@@ -353,6 +353,34 @@ impl<T: Record + ?Sized> Tube<T> {
 }
 
 impl Tube<[u8]> {
+    /// Makes a tube whose name nobody chose, for who keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Tube::create`].
+    #[doc(hidden)]
+    pub fn unnamed(arena: &Arena, options: &TubeOptions) -> Result<Tube<[u8]>, TubeError> {
+        let (shape, hash) = (options.shape(), hash_of::<[u8]>());
+        check(shape)?;
+        let make = &mut |map: &'static Map, admin: &Admin, name: &str| pipe::make(map, admin, name, shape, hash);
+        Tube::checked(Handle::unnamed(arena, ObjectKind::Tube, make)?, None, None)
+    }
+
+    /// Removes this very tube, with what is in it and whoever is attached. False: it is not there any more.
+    ///
+    /// # Errors
+    /// `Object` if this thread cannot become a member of the arena.
+    #[doc(hidden)]
+    pub fn destroy(&self) -> Result<bool, TubeError> {
+        let (map, place) = (self.handle.map, self.handle.place);
+        seat(map, |_| ())?;
+        let admin = map.admin();
+        let pipe = Pipe::of(map, place).filter(Mapped::is_live);
+        if let Some(pipe) = &pipe {
+            pipe::unmake(map, &admin, pipe);
+        }
+        Ok(pipe.is_some())
+    }
+
     /// Removes a tube by name, whatever it carries. One that has messages, or that somebody is attached to, is refused
     /// unless `force`: then the messages are lost, and its users get `Dead`.
     ///
