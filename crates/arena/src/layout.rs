@@ -32,7 +32,7 @@ use chappe_plat::life::LifeLock;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The layout described here. Any change of any offset, or of what a word says, is another number.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -172,13 +172,15 @@ pub struct Object {
     /// tubes: the tube's generation.
     pub permits: AtomicU32,
     /// One more than the index of a pool's first extent of further cells, or of a mutex's or tube's first block; 0 for none.
+    /// Semaphores that are a part of an owned one: the generation of the other part.
     pub more: AtomicU32,
     /// One bit a member that waits here, for the first [`INLINE_MEMBERS`].
     pub waiting: [AtomicU64; 4],
     /// Pools: where a free permit was last seen, a hint. Mutexes: a hash of the data's type. Ends of tubes: one more than the
     /// index of their tube, if it has a name.
     pub hint: AtomicU32,
-    /// Private pools and mutexes: who has taken it lately; see the bias. Else zero.
+    /// Private pools and mutexes: who has taken it lately; see the bias. Pools and semaphores of a named arena: not zero if
+    /// they are the parts of an owned semaphore. Else nothing.
     pub run: AtomicU32,
     /// Hash of the name.
     pub hash: AtomicU64,

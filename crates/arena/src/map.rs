@@ -72,6 +72,8 @@ pub struct Map {
     pub(crate) hooks: Hooks,
     /// The incarnation of this process whose every thread may make units without a seat: see [`Map::cover`].
     cover: AtomicU64,
+    /// Which member stands for this process, as the layer above puts it: see [`Map::keep_custodian`].
+    custodian: AtomicU64,
 }
 
 // SAFETY: all that lies behind the pointer is atomics and life locks; the rest is never changed.
@@ -102,8 +104,8 @@ impl Map {
         let inode = file.facts().map_err(|e| io_at("look at", &path, e))?.inode;
         let base = file.map(geometry.len()).map_err(|e| io_at("map", &path, e))?;
         let folder = dir.facts().map_err(|e| io_at("look at", dir.path(), e))?.inode;
-        let (dir, cover) = (Some(dir.path().to_owned()), AtomicU64::new(0));
-        Ok(Map { base, geometry, scope: Scope::Shared, name: name.into(), dir, inode, folder, hooks, cover })
+        let (dir, cover, custodian) = (Some(dir.path().to_owned()), AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Map { base, geometry, scope: Scope::Shared, name: name.into(), dir, inode, folder, hooks, cover, custodian })
     }
 
     /// Makes the named arena; it must not be there.
@@ -200,8 +202,8 @@ impl Map {
     fn unnamed(geometry: Geometry, hooks: Hooks, scope: Scope) -> Result<&'static Map, ArenaError> {
         let base = dir::map_private(geometry.len())
             .map_err(|e| ArenaError::Io { what: "cannot map memory for the private arena".into(), source: e })?;
-        let (name, cover) = ("private".into(), AtomicU64::new(0));
-        let map = Map { base, geometry, scope, name, dir: None, inode: 0, folder: 0, hooks, cover };
+        let (name, cover, custodian) = ("private".into(), AtomicU64::new(0), AtomicU64::new(0));
+        let map = Map { base, geometry, scope, name, dir: None, inode: 0, folder: 0, hooks, cover, custodian };
         map.initialise();
         Ok(Box::leak(Box::new(map)))
     }
@@ -432,6 +434,17 @@ impl Map {
     pub fn is_covered(&self, incarnation: u64) -> bool {
         // Acquire: as in `cover`.
         self.cover.load(Ordering::Acquire) == incarnation
+    }
+    /// Keeps which member stands for this process, for who may neither wait nor allocate. 0 at first.
+    pub fn keep_custodian(&self, custodian: u64) {
+        // Release: the member is one.
+        self.custodian.store(custodian, Ordering::Release);
+    }
+    /// What was kept last, by this process or by the one that it was forked from.
+    #[inline(always)]
+    pub fn custodian(&self) -> u64 {
+        // Acquire: as in `keep_custodian`.
+        self.custodian.load(Ordering::Acquire)
     }
     /// One more than the highest member ever.
     #[inline]

@@ -67,6 +67,8 @@ pub mod doctor;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
 pub use chappe_ras as ras;
+#[doc(hidden)]
+pub use chappe_sync::owned;
 pub use chappe_sync::plan9;
 #[doc(hidden)]
 pub use chappe_sync::raw;

@@ -2,6 +2,7 @@
 
 use crate::look::{self, Name, holder_text, who_text};
 use anyhow::{Result, anyhow, bail};
+use chappe::owned::OwnedSemaphore;
 use chappe::tube::named::Tube;
 use chappe::{Arena, ArenaOptions, Condvar, Mutex, ObjectState, Pool, PoolError, Semaphore};
 use serde_json::{Value, json};
@@ -33,10 +34,11 @@ pub fn remove_pool(name: &str, force: bool) -> Result<Value> {
 
 /// `chappe rm`.
 pub fn remove(name: &str, force: bool) -> Result<Value> {
-    let (_, info) = look::find(name)?;
+    let (arena, info) = look::find(name)?;
     match info.state {
         ObjectState::Pool(_) => Pool::remove(name, force)?,
         ObjectState::Semaphore { .. } => Semaphore::remove(name, force)?,
+        ObjectState::Owned { .. } => OwnedSemaphore::in_arena(&arena, &info.name)?.remove(force)?,
         ObjectState::Mutex { .. } => Mutex::<()>::remove(name, force)?,
         ObjectState::Condvar => Condvar::remove(name, force)?,
         ObjectState::Tube(_) => Tube::remove(name, force)?,

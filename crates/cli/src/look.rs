@@ -107,12 +107,20 @@ pub fn ends_text(kind: Kind) -> String {
     format!("{kind:?}").to_lowercase()
 }
 
-/// "3 permits, 2 free, 1 held"; "value 3, barging"; "locked by pid 4242 `make`, 16 bytes".
+/// "3 permits, 2 free, 1 held"; "value 3, barging"; "held by pid 4242 `make`"; "locked by pid 4242 `make`, 16 bytes".
 pub fn state_text(state: &ObjectState) -> String {
     match state {
         ObjectState::Pool(p) => format!("{}, {} free, {} held", permits_text(p.permits), p.free, p.held),
         ObjectState::Semaphore { value, barging } => {
             format!("value {value}{}", if *barging { ", barging" } else { "" })
+        }
+        ObjectState::Owned { value, holder, demoted } => {
+            let held = holder.as_ref().map(who_text);
+            match (demoted, held) {
+                (true, _) => format!("value {value}, demoted"),
+                (false, Some(who)) => format!("held by {who}"),
+                (false, None) => format!("value {value}"),
+            }
         }
         ObjectState::Mutex { condemned: true, bytes, .. } => format!("condemned, {bytes} bytes"),
         ObjectState::Mutex { holder, torn, bytes, .. } => {
@@ -151,6 +159,7 @@ pub struct Row {
 enum StateView {
     Pool { permits: u32, free: u32, held: u32 },
     Semaphore { value: u32, barging: bool },
+    Owned { value: u32, holder: Option<WhoView>, demoted: bool },
     Mutex { holder: Option<WhoView>, torn: bool, condemned: bool, bytes: u32 },
     Tube(TubeView),
     Damaged { damaged: String },
@@ -198,6 +207,9 @@ impl Row {
         let state = match &info.state {
             ObjectState::Pool(p) => StateView::Pool { permits: p.permits, free: p.free, held: p.held },
             ObjectState::Semaphore { value, barging } => StateView::Semaphore { value: *value, barging: *barging },
+            ObjectState::Owned { value, holder, demoted } => {
+                StateView::Owned { value: *value, holder: holder.clone().map(WhoView::from), demoted: *demoted }
+            }
             ObjectState::Mutex { holder, torn, condemned, bytes } => StateView::Mutex {
                 holder: holder.clone().map(WhoView::from),
                 torn: *torn,

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0-2 | tag | 0 FREE, 1 HELD, 2 RESERVED, 3 LEASED (4 to 7: a word of another kind of object) |
 //! | 3-27 | version | one more each time the cell becomes free |
-//! | 28-39 | member | the holder's slot, or [`NOBODY`] |
+//! | 28-39 | member | the holder's slot, or [`NOBODY`]: LEASED, its job goes on; HELD, retired (see `owned`) |
 //! | 40-63 | aux | HELD, LEASED: the holder's generation; RESERVED: the number of the wait it is reserved for |
 //!
 //! ```text
@@ -25,7 +25,7 @@
 
 use chappe_plat::ROBUST;
 
-/// The member number that means: no member (its job goes on without a holder).
+/// The member number that means: no member.
 pub(crate) const NOBODY: u32 = 0xfff;
 
 const VERSION_MASK: u64 = 0x01ff_ffff;
@@ -89,6 +89,14 @@ impl Word {
     /// The job goes on; its holder is done with it.
     pub fn orphaned(self) -> Word {
         Word::new(3, self.version(), NOBODY, 0)
+    }
+    /// Its holder is gone, and it never comes back.
+    pub fn retired(self) -> Word {
+        Word::new(1, self.version(), NOBODY, 0)
+    }
+    /// Whether nobody has it, and nobody gets it any more.
+    pub fn is_retired(self) -> bool {
+        self.tag() == Tag::Held && self.member() == NOBODY
     }
     /// Whether it is reserved for this wait of a member.
     pub fn is_reserved(self, member: u32, wait: u32) -> bool {

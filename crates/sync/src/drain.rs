@@ -26,6 +26,7 @@
 
 use crate::bias;
 use crate::cell::{Tag, Word};
+use crate::owned;
 use crate::wait::{Candidate, State, TOO_MANY, each_waiter, grant, is_still, next, waits_on, word_of};
 use chappe_arena::layout::{Head, Object, Slot};
 use chappe_arena::{Map, Place};
@@ -312,6 +313,12 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
     false
 }
 
+/// What a cell becomes that a dead member has.
+pub(crate) fn left_by_the_dead(map: &Map, object: u32, position: u32, seen: Word) -> Word {
+    // After the cell was seen: what is read is of the same object, if the cell can be swapped.
+    if position == 0 && owned::is_plain(map, map.object(object)) { seen.retired() } else { seen.freed() }
+}
+
 /// Gives back what a dead member held. Answers whether one of its permits is leased: a job may go on.
 pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) -> bool {
     let mut lease = false;
@@ -319,7 +326,7 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
         let mut seen = cell.load();
         while seen.member() == member {
             let done = match seen.tag() {
-                Tag::Held if seen.aux() == generation => cell.swap(seen, seen.freed()),
+                Tag::Held if seen.aux() == generation => cell.swap(seen, left_by_the_dead(map, object, position, seen)),
                 Tag::Reserved => resolve(map, object, head, position, cell, seen),
                 Tag::Leased if seen.aux() == generation => {
                     lease = true;

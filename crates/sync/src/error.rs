@@ -15,6 +15,7 @@ fn listed(names: &[String], what: &str) -> String {
 fn plural(kind: &str) -> &'static str {
     match kind {
         "semaphore" => "semaphores",
+        "owned semaphore" => "owned semaphores",
         "mutex" => "mutexes",
         "condition variable" => "condition variables",
         "tube" => "tubes",
@@ -27,7 +28,7 @@ fn made(kind: &str, name: &str) -> String {
     match kind {
         "semaphore" => format!("`chappe sem create {name}` makes one"),
         "tube" => format!("`chappe tube create {name}` makes one"),
-        "mutex" | "condition variable" => "programs make them: make it first".into(),
+        "mutex" | "condition variable" | "owned semaphore" => "programs make them: make it first".into(),
         _ => format!("`chappe pool create {name}` and `chappe sem create {name}` make one"),
     }
 }
@@ -253,6 +254,12 @@ pub enum ObjectError {
         has: usize,
         /// What can be had.
         most: usize,
+    },
+    /// It would be of no use in this process's own arena.
+    #[error("an {kind} is for several processes: make it in a named arena, or a semaphore here")]
+    Private {
+        /// What it is.
+        kind: &'static str,
     },
     /// Somebody uses it.
     #[error(

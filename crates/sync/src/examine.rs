@@ -10,10 +10,11 @@
 //!   only while nobody can come to sit there.
 
 use crate::cell::{Tag, Word};
-use crate::drain::{cells, permits};
-use crate::handle::{called, full_name};
+use crate::drain::{cells, left_by_the_dead, permits};
+use crate::handle::{called, full_name, what_is};
 use crate::home::Arena;
 use crate::kinds;
+use crate::owned;
 use crate::record::NOBODY;
 use crate::seat::seat;
 use crate::tube::named::pipe::{Pipe, Side};
@@ -44,6 +45,11 @@ pub enum Had {
     Permits(Vec<u32>),
     /// Permits that jobs have leases on.
     Leased(Vec<u32>),
+    /// An owned semaphore, or, if it is demoted, its first unit.
+    Owned {
+        /// It does not come back.
+        demoted: bool,
+    },
     /// A mutex, locked.
     Lock,
     /// Messages of a tube that it was just writing: so many.
@@ -65,6 +71,8 @@ impl fmt::Display for Belonging {
         match &self.what {
             Had::Permits(all) => write!(f, "permit {} of pool `{object}`", list(all)),
             Had::Leased(all) => write!(f, "permit {} of pool `{object}`, leased to a job", list(all)),
+            Had::Owned { demoted: false } => write!(f, "owned semaphore `{object}`"),
+            Had::Owned { demoted: true } => write!(f, "a unit of semaphore `{object}`"),
             Had::Lock => write!(f, "mutex `{object}`"),
             Had::Writing(n) => write!(f, "{n} unsent message(s) in tube `{object}`"),
             Had::Looking(n) => write!(f, "{n} unreleased message(s) of tube `{object}`"),
@@ -99,6 +107,8 @@ pub struct Righted {
     pub reclaimed: Reclaimed,
     /// Ends of tubes that killed makers had left.
     pub ends: u32,
+    /// Parts of owned semaphores that killed makers and removers had left.
+    pub parts: u32,
     /// Objects that could not be found by their names.
     pub named: Vec<String>,
     /// Whether somebody had the right to change the set of objects all the time: then what needs it is as it was.
@@ -220,7 +230,7 @@ fn name(map: &Map, place: Place) -> String {
 /// A name that can be shown, whatever is there.
 fn shown(map: &Map, place: Place) -> String {
     let name = map.name_of(map.object(place.index));
-    let kind = place.head.kind().map_or("object", Kind::name);
+    let kind = place.head.kind().map_or("object", |_| what_is(map, place));
     match check_name(&name, "object") {
         Ok(()) => format!("{kind} `{}`", full_name(map.name(), &name)),
         Err(_) => format!("{kind} in slot {}", place.index),
@@ -250,6 +260,10 @@ fn of_pool(map: &Map, object: u32, member: u32, generation: u32) -> Vec<Had> {
         cells(map, object).filter(|(_, cell)| its(cell.load())).map(|(position, _)| position).collect::<Vec<_>>()
     };
     let (held, leased) = (with(Tag::Held), with(Tag::Leased));
+    let o = map.object(object);
+    if owned::is_part(map, o) && !held.is_empty() {
+        return vec![Had::Owned { demoted: owned::is_plain(map, o) }];
+    }
     let some = |list: Vec<u32>, had: fn(Vec<u32>) -> Had| (!list.is_empty()).then(|| had(list));
     [some(held, Had::Permits), some(leased, Had::Leased)].into_iter().flatten().collect()
 }
@@ -284,9 +298,12 @@ fn free(map: &'static Map, place: Place, freed: &mut Vec<Belonging>) {
             let mut positions = Vec::new();
             for (position, cell) in cells(map, index) {
                 let seen = cell.load();
-                let owned = matches!(seen.tag(), Tag::Held | Tag::Leased) && !seen.is_orphan();
+                let owned = matches!(seen.tag(), Tag::Held | Tag::Leased) && !seen.is_orphan() && !seen.is_retired();
                 // A lease that lost its holder is its job's.
-                let next = if seen.tag() == Tag::Leased { seen.orphaned() } else { seen.freed() };
+                let next = match seen.tag() {
+                    Tag::Leased => seen.orphaned(),
+                    _ => left_by_the_dead(map, index, position, seen),
+                };
                 if owned && is_over(map, seen.member(), seen.aux()) && cell.swap(seen, next) {
                     positions.push(position);
                 }
@@ -342,6 +359,7 @@ fn of_nobody(map: &'static Map, pipe: &Pipe<'static>) -> Vec<Had> {
 
 fn under_admin(map: &'static Map, admin: &Admin, righted: &mut Righted) {
     righted.ends = sweep(map, admin);
+    righted.parts = owned::sweep(map, admin);
     righted.reclaimed = map.reclaim(admin);
     for place in map.objects().into_iter().filter(|place| place.head.kind() != Some(Kind::End)) {
         if map.name_again(admin, place) {
@@ -372,7 +390,7 @@ fn left(map: &Map, place: Place) -> Option<Removed> {
 }
 
 /// Why it cannot be said how an object in service stands.
-pub(crate) fn unreadable(map: &Map, place: Place) -> Option<String> {
+pub(crate) fn unreadable(map: &'static Map, place: Place) -> Option<String> {
     let o = map.object(place.index);
     let is_not = |not: bool, what: &str| not.then(|| what.to_owned());
     match place.head.kind() {
@@ -380,12 +398,15 @@ pub(crate) fn unreadable(map: &Map, place: Place) -> Option<String> {
         Some(Kind::Semaphore) => is_not(units::is_broken(map, o), "its word is none of a semaphore"),
         Some(Kind::Mutex) => is_not(!lock::is_word(o), "its word is none of a mutex"),
         Some(Kind::Tube) => is_not(Pipe::of(map, place).is_none(), "its shape cannot be"),
+        Some(Kind::Pool) if owned::is_part(map, o) => {
+            is_not(owned::Pair::of(map, place).is_none(), "its parts do not belong together")
+        }
         Some(Kind::Pool | Kind::Condvar | Kind::End) => None,
     }
 }
 
 /// What of an object in service makes no sense.
-fn nonsense(map: &Map, place: Place) -> Option<String> {
+fn nonsense(map: &'static Map, place: Place) -> Option<String> {
     if let Some(what) = unreadable(map, place) {
         return Some(what);
     }
@@ -400,5 +421,6 @@ fn nonsense(map: &Map, place: Place) -> Option<String> {
         }
     }
     let is_named = check_name(&map.name_of(map.object(place.index)), "object").is_ok();
-    (!is_named && place.head.kind() != Some(Kind::End)).then(|| "its name is none".to_owned())
+    let is_part = || place.head.kind() == Some(Kind::Semaphore) && owned::is_part(map, map.object(place.index));
+    (!is_named && place.head.kind() != Some(Kind::End) && !is_part()).then(|| "its name is none".to_owned())
 }

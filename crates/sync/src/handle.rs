@@ -2,6 +2,7 @@
 
 use crate::error::ObjectError;
 use crate::home::{Arena, ArenaOptions};
+use crate::owned;
 use crate::seat::seat;
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, check_name};
@@ -159,14 +160,19 @@ impl Handle {
 /// The object of this name, if it is of this kind.
 pub(crate) fn find(map: &Map, name: &str, kind: Kind) -> Result<Option<Place>, ObjectError> {
     match map.find(name) {
-        Some(place) if place.head.is_live(kind) => Ok(Some(place)),
+        Some(place) if place.head.is_live(kind) && owned::name_of(map, place).is_none() => Ok(Some(place)),
         Some(place) => Err(ObjectError::OtherKind {
             name: full_name(map.name(), name),
-            is: place.head.kind().map_or("something else", Kind::name),
+            is: what_is(map, place),
             wanted: kind.name(),
         }),
         None => Ok(None),
     }
+}
+
+/// What kind of thing it is, in words.
+pub(crate) fn what_is(map: &Map, place: Place) -> &'static str {
+    owned::name_of(map, place).or_else(|| place.head.kind().map(Kind::name)).unwrap_or("something else")
 }
 
 /// What an object is called in messages.

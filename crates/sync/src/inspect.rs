@@ -6,7 +6,9 @@
 use crate::cell::{Tag, Word};
 use crate::drain::{cells, permits};
 use crate::examine::unreadable;
+use crate::handle::what_is;
 use crate::lease::Jobs;
+use crate::owned::{self, Pair};
 use crate::tube::named::{TubeInfo, info as tube};
 use crate::wait::{queue, waits_on};
 use crate::{lock, units};
@@ -69,7 +71,7 @@ pub struct PoolInfo {
 pub struct ObjectInfo {
     /// Its name within its arena.
     pub name: String,
-    /// What it is, in a word: `pool`, `semaphore`, `mutex`, `condition variable`, `tube`; `object` if that cannot be told.
+    /// What it is, in a word: `pool`, `semaphore`, `owned semaphore`, `mutex`, `condition variable`, `tube`; `object` if that cannot be told.
     pub kind: &'static str,
     /// How it stands.
     pub state: ObjectState,
@@ -89,6 +91,15 @@ pub enum ObjectState {
         value: u32,
         /// Whether waiters may be overtaken.
         barging: bool,
+    },
+    /// A semaphore that returns when the process that holds it dies: see [`crate::owned`].
+    Owned {
+        /// Its value.
+        value: u32,
+        /// Who holds it; once it was demoted, who took its first unit and has not given it back.
+        holder: Option<Who>,
+        /// It has proved to be no lock: no death returns anything.
+        demoted: bool,
     },
     /// A mutex.
     Mutex {
@@ -123,7 +134,14 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
     let kind = place.head.kind();
     let state = match (unreadable(map, place), kind) {
         (Some(what), _) => ObjectState::Damaged { what },
+        (None, Some(Kind::Pool)) if owned::name_of(map, place).is_some() => {
+            let pair = Pair::of(map, place)?;
+            let (value, holder, demoted) = (pair.value(), holder(map, pair.word()), pair.is_plain());
+            ObjectState::Owned { value, holder, demoted }
+        }
         (None, Some(Kind::Pool)) => ObjectState::Pool(info(map, place)?),
+        // A part of an owned one.
+        (None, Some(Kind::Semaphore)) if owned::name_of(map, place).is_some() => return None,
         (None, Some(Kind::Semaphore)) => {
             ObjectState::Semaphore { value: units::value(o), barging: units::is_barging(o) }
         }
@@ -145,7 +163,7 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
     };
     // Acquire: the second look, after the name was read: the slot was not used again meanwhile.
     let same = Head(o.head.load(Ordering::Acquire)) == place.head;
-    same.then_some(ObjectInfo { name, kind: kind.map_or("object", Kind::name), state, waiting })
+    same.then_some(ObjectInfo { name, kind: kind.map_or("object", |_| what_is(map, place)), state, waiting })
 }
 
 /// How many bytes of data a mutex guards in the arena, or a tube takes; anything else has none.
@@ -161,6 +179,11 @@ pub(crate) fn bytes(map: &Map, place: Place) -> u64 {
 
 fn since(at: u64) -> Duration {
     Duration::from_nanos(clock::coarse().saturating_sub(at))
+}
+
+/// Who has what this cell is of, if somebody has.
+pub(crate) fn holder(map: &Map, word: Word) -> Option<Who> {
+    (word.tag() == Tag::Held && !word.is_retired()).then(|| map.who(word.member()))
 }
 
 pub(crate) fn holders(map: &'static Map, place: Place) -> Vec<Holder> {
@@ -223,7 +246,7 @@ pub(crate) fn list(map: &'static Map) -> Vec<PoolInfo> {
 }
 
 fn info(map: &'static Map, place: Place) -> Option<PoolInfo> {
-    if !place.head.is_live(Kind::Pool) {
+    if !place.head.is_live(Kind::Pool) || owned::name_of(map, place).is_some() {
         return None;
     }
     let o = map.object(place.index);

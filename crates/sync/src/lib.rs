@@ -2,8 +2,8 @@
 //!
 //! `wait` says who waits and who is granted. What a kind of object has, and how it gets from there to a waiter, is in `cell`,
 //! `permit`, `drain` and `many` (pools), `units` (semaphores), `lock` and `contend` (mutexes), `condvar`; `kinds` tells them
-//! apart. `claim` waits until something is ours, `choice` chooses, `recover` does what a dead member no longer can, `lease`
-//! keeps a permit for a job. What users call is in `pool`, `guard`, `semaphore`, `mutex`, `condition` and `select`; what one
+//! apart; `owned` makes one thing of a pool and a semaphore. `claim` waits until something is ours, `choice` chooses, `recover`
+//! does what a dead member no longer can, `lease` keeps a permit for a job. What users call is in `pool`, `guard`, `semaphore`, `mutex`, `condition` and `select`; what one
 //! process must remember of arenas and its threads is in `home` and `seat`. `plan9` stands apart: semaphores on plain
 //! words, which need no arena and remember nobody.
 
@@ -20,6 +20,8 @@ mod interrupt;
 mod kinds;
 mod lock;
 mod many;
+#[doc(hidden)]
+pub mod owned;
 mod permit;
 pub mod plan9;
 pub mod record;

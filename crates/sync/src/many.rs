@@ -155,7 +155,7 @@ fn collect(me: &Party, place: Place, need: u32, number: u32, into: &mut Many) ->
     }
     for (position, _) in cells(map, place.index).take(count as usize).filter(aside) {
         if into.len() < need as usize
-            && let Some(taken) = seize_reserved(me, place.index, position, number)
+            && let Some(taken) = seize_reserved(me, me, place.index, position, number)
         {
             into.push(taken);
         }

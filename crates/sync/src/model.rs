@@ -9,11 +9,13 @@ mod biased;
 mod condvars;
 #[cfg(feature = "sim")]
 mod named;
+mod owned;
 mod tubes;
 
 pub use arms::{AnyAt, PoolAt, SemaphoreAt};
 #[cfg(feature = "sim")]
 pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
+pub use owned::{OwnedAt, sweep_parts, times_freed};
 pub use tubes::{Arms, End, Got, TubeAt};
 
 use crate::bias::Holds;
@@ -495,6 +497,9 @@ impl SemaphoreAt {
 }
 
 impl MutexAt {
+    /// What says of which type its data is.
+    pub const TYPE: u32 = 0x9e37_79b9;
+
     /// Makes a mutex with 8 bytes of data, or finds the one of this name.
     ///
     /// # Errors
@@ -504,7 +509,7 @@ impl MutexAt {
         if let Some(place) = map.find(name) {
             return Ok(MutexAt { map, place });
         }
-        let place = lock::make(map, &admin, name, 8, 0, |_| ())?;
+        let place = lock::make(map, &admin, name, 8, MutexAt::TYPE, |_| ())?;
         Ok(MutexAt { map, place })
     }
 

@@ -200,9 +200,10 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, taken: Taken) -> bool {
     if !cell.is_some_and(|c| c.free(taken.word)) {
         return false;
     }
-    // Relaxed: a hint, written only where it changes; by a swap, since the slot may be another kind's by now.
-    let hint = o.hint.load(Ordering::Relaxed);
-    if hint != taken.position {
+    // Acquire: a hint, written only where it changes; and read before the head, since the slot may be another kind's by now.
+    let hint = o.hint.load(Ordering::Acquire);
+    // Acquire: what was read is this pool's. By a swap: if it is not any more, another kind's word is another.
+    if hint != taken.position && o.head.load(Ordering::Acquire) == place.head.0 {
         let _ = o.hint.compare_exchange(hint, taken.position, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.
     }
     if map.waits_on(object, o) {
@@ -218,8 +219,13 @@ fn hand_on(map: &Map, object: u32) {
 
 /// Takes the permit that was granted, while the wait word still says so.
 pub(crate) fn collect(me: &Party, place: Place, grant: Grant, number: u32) -> Collected {
+    collect_for(me, me, place, grant, number)
+}
+
+/// As [`collect`], for another member to hold: in one swap, so that at each moment it is one's or the other's.
+pub(crate) fn collect_for(me: &Party, holder: &Party, place: Place, grant: Grant, number: u32) -> Collected {
     let (map, o) = (me.map, me.map.object(place.index));
-    let Some(taken) = seize_reserved(me, place.index, grant.permit, number) else { return Collected::Void };
+    let Some(taken) = seize_reserved(me, holder, place.index, grant.permit, number) else { return Collected::Void };
     // I3, for a pool that shrank while the grant was under way.
     if taken.position >= permits(map, place.index).max(1) {
         give(map, place, o, taken);
@@ -228,12 +234,12 @@ pub(crate) fn collect(me: &Party, place: Place, grant: Grant, number: u32) -> Co
     Collected::Taken(taken)
 }
 
-/// Takes the cell that is reserved for wait `number` of ours.
-pub(crate) fn seize_reserved(me: &Party, object: u32, position: u32, number: u32) -> Option<Taken> {
+/// Takes the cell that is reserved for wait `number` of ours, for `holder`.
+pub(crate) fn seize_reserved(me: &Party, holder: &Party, object: u32, position: u32, number: u32) -> Option<Taken> {
     let cell = cell_at(me.map, object, position)?;
     let seen = cell.load();
     let ours = seen.tag() == Tag::Reserved && seen.member() == me.member && seen.aux() == number;
-    let mine = seen.held(me.member, me.generation);
+    let mine = seen.held(holder.member, holder.generation);
     if !ours || !cell.swap(seen, mine) {
         return None;
     }
@@ -246,21 +252,31 @@ pub(crate) fn make_pool(map: &'static Map, admin: &Admin, name: &str, count: u32
     if count > MAX_PERMITS {
         return Err(ArenaError::CellsFull { name: map.name().into(), wanted: count, capacity: MAX_PERMITS });
     }
-    map.make(admin, name, Kind::Pool, |index, generation| {
-        let o = map.object(index);
-        let more = if count > 1 { map.claim_cells(index, generation, count - 1)? + 1 } else { 0 };
-        o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
-        o.permits.store(count, Ordering::Relaxed); // Relaxed: published by the head.
-        o.hint.store(0, Ordering::Relaxed); // Relaxed: published by the head.
-        // Not what a condition variable may have had there: see `CellRef::note`.
-        o.slot.since.store(0, Ordering::Relaxed); // Relaxed: published by the head.
-        for (_, cell) in cells(map, index) {
-            // The version goes on, so that no guard of an earlier pool fits.
-            let last = cell.last();
-            cell.publish(if last.is_ours() { last.freed() } else { Word::first(generation) });
-        }
-        Ok(())
-    })
+    map.make(admin, name, Kind::Pool, |index, generation| prepare(map, index, generation, count, 0))
+}
+
+/// Makes a slot ready to be a pool. `flags`: see [`Object::run`].
+pub(crate) fn prepare(
+    map: &'static Map,
+    index: u32,
+    generation: u32,
+    count: u32,
+    flags: u32,
+) -> Result<(), ArenaError> {
+    let o = map.object(index);
+    let more = if count > 1 { map.claim_cells(index, generation, count - 1)? + 1 } else { 0 };
+    o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
+    o.permits.store(count, Ordering::Relaxed); // Relaxed: published by the head.
+    o.hint.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+    o.run.store(flags, Ordering::Relaxed); // Relaxed: published by the head.
+    // Not what a condition variable may have had there: see `CellRef::note`.
+    o.slot.since.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+    for (_, cell) in cells(map, index) {
+        // The version goes on, so that no guard of an earlier pool fits.
+        let last = cell.last();
+        cell.publish(if last.is_ours() { last.freed() } else { Word::first(generation) });
+    }
+    Ok(())
 }
 
 /// Gives the pool another number of permits. Fewer: those held beyond the number end when they come back. The

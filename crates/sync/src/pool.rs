@@ -6,11 +6,12 @@ use crate::claim::{Collected, Operation, Refused, Taken, Wish, wait_for};
 use crate::drain::{cell_of, cells, permits};
 use crate::error::{AcquireError, PoolError};
 use crate::guard::{OwnedPermit, Permit, Permits};
-use crate::handle::{Own, called, full_name, shown, split};
+use crate::handle::{Own, called, full_name, shown, split, what_is};
 use crate::home::{Arena, ArenaOptions};
 use crate::inspect::{self, Holder, PoolInfo, Waiter};
 use crate::lease;
 use crate::many::{Many, give_all, take_many, wait_many};
+use crate::owned;
 use crate::patience::{Until, patience};
 use crate::permit::{self, take};
 use crate::seat::{ThreadSeat, at_hand, seat, seat_at_hand, watched};
@@ -205,11 +206,10 @@ impl Pool {
 
     fn found(map: &'static Map, name: &str) -> Result<Option<Pool>, PoolError> {
         match map.find(name) {
-            Some(place) if place.head.is_live(Kind::Pool) => Ok(Some(Pool::at(map, place))),
-            Some(place) => Err(PoolError::OtherKind {
-                name: full_name(map.name(), name),
-                is: place.head.kind().map_or("something else", Kind::name),
-            }),
+            Some(place) if place.head.is_live(Kind::Pool) && owned::name_of(map, place).is_none() => {
+                Ok(Some(Pool::at(map, place)))
+            }
+            Some(place) => Err(PoolError::OtherKind { name: full_name(map.name(), name), is: what_is(map, place) }),
             None => Ok(None),
         }
     }

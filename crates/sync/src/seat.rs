@@ -247,7 +247,25 @@ pub fn process_seat(map: &'static Map) -> Result<Joined, ArenaError> {
     .map_err(|source| ArenaError::Io { what: "cannot start the thread that holds owned permits".into(), source })?;
     let joined = told.recv().map_err(|_| ArenaError::Removed { name: map.name().into() })??;
     seats.push((now, key, joined));
+    keep_custodian(map, joined, now);
     Ok(joined)
+}
+
+/// As the arena's mapping keeps it: `incarnation:28 | member:12 | generation:24`.
+const INCARNATION: u32 = (1 << 28) - 1;
+
+fn keep_custodian(map: &Map, joined: Joined, incarnation: u64) {
+    let incarnation = u64::from(incarnation as u32 & INCARNATION);
+    map.keep_custodian(incarnation << 36 | u64::from(joined.index) << 24 | u64::from(joined.generation));
+}
+
+/// The member that stands for this process in an arena, if there is one yet. Some loads: also for signal handlers.
+#[inline(always)]
+pub(crate) fn custodian(map: &'static Map) -> Option<Party> {
+    let kept = map.custodian();
+    let (member, generation) = ((kept >> 24) as u32 & 0xfff, kept as u32 & 0xff_ffff);
+    let is_ours = generation != 0 && process::is_incarnation_in((kept >> 36) as u32, INCARNATION);
+    is_ours.then_some(Party { map, member, generation, holds: Holds::NONE })
 }
 
 /// Makes sure that this process's reaper runs and watches the arena. Who sleeps without it may sleep for ever.

@@ -59,7 +59,7 @@ fn hash(name: &str) -> u32 {
 
 /// The arena of this number, if it was met.
 #[inline(always)]
-fn met(wanted: u64) -> Option<&'static Map> {
+pub(crate) fn met(wanted: u64) -> Option<&'static Map> {
     for met in &MET {
         // Acquire: after the map was stored.
         let number = met.number.load(Ordering::Acquire);
@@ -76,8 +76,15 @@ fn met(wanted: u64) -> Option<&'static Map> {
     None
 }
 
+/// All that were met.
+pub(crate) fn all_met() -> impl Iterator<Item = &'static Map> {
+    // Acquire: as in `met`.
+    let numbers = MET.iter().map(|met| met.number.load(Ordering::Acquire)).take_while(|number| *number != 0);
+    numbers.filter_map(met)
+}
+
 /// Puts it into the table, if there is room; its number.
-fn meet(map: &'static Map) -> u64 {
+pub(crate) fn meet(map: &'static Map) -> u64 {
     let number = number(map);
     let _one_at_a_time = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if met(number).is_none()

@@ -514,10 +514,23 @@ fn break_off(map: &Map, object: u32) {
 
 /// Makes a semaphore. The caller holds `admin` and has seen that the name is free.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, value: u32, barge: bool) -> Result<Place, ArenaError> {
+    make_part(map, admin, name, value, barge, 0)
+}
+
+/// As [`make`], one that is a part of something. `flags`: see [`Object::run`].
+pub(crate) fn make_part(
+    map: &'static Map,
+    admin: &Admin,
+    name: &str,
+    value: u32,
+    barge: bool,
+    flags: u32,
+) -> Result<Place, ArenaError> {
     map.make(admin, name, Kind::Semaphore, |index, generation| {
         let o = map.object(index);
         o.permits.store(u32::from(barge), Ordering::Relaxed); // Relaxed: published by the head.
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+        o.run.store(flags, Ordering::Relaxed); // Relaxed: published by the head.
         let last = load(o);
         // Further on than whatever its last users have seen; far from it, if another kind was in the slot meanwhile.
         let seq = if last.0 & 7 == TAG { last.seq() + 1 } else { generation.wrapping_mul(0x2545) };

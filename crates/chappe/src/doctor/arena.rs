@@ -81,6 +81,8 @@ fn became(had: &[Belonging]) -> String {
         match belonging.what {
             Had::Permits(_) => add("its permits are free"),
             Had::Leased(_) => add("its leased permits come back when the job ends"),
+            Had::Owned { demoted: false } => add("its owned semaphores are free"),
+            Had::Owned { demoted: true } => add("what it took of semaphores that were demoted is gone with it"),
             Had::Lock => add("who locks its mutexes next is told that it died"),
             Had::Writing(_) => add("what it had not sent is gone"),
             Had::Looking(_) => add("what it had not released comes once more, or is dropped and counted"),
@@ -116,6 +118,13 @@ fn put_right(arena: Arena, righted: Righted) -> Vec<Finding> {
     }
     if righted.ends > 0 {
         let what = format!("{} end(s) of tubes without a tube: somebody was killed who was making one", righted.ends);
+        found.push(Finding::new("leaked-object", what).done("removed"));
+    }
+    if righted.parts > 0 {
+        let what = format!(
+            "{} part(s) of owned semaphores without the rest: somebody was killed who was making or removing one",
+            righted.parts
+        );
         found.push(Finding::new("leaked-object", what).done("removed"));
     }
     if !righted.named.is_empty() {

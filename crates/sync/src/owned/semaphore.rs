@@ -1,0 +1,395 @@
+//! Owned semaphores as the shim for POSIX programs knows them.
+
+use super::{Pair, is_part, make};
+use crate::claim::{Operation, Refused, Wish, wait_for};
+use crate::error::{DownError, ObjectError, UpError};
+use crate::handle::{Handle, called, full_name, shown, what_is};
+use crate::home::Arena;
+use crate::inspect::{self, Waiter};
+use crate::patience::{Until, impatience};
+use crate::pool::party;
+use crate::seat::{custodian, is_seated, process_seat, seat, watched};
+use crate::spot::{Spot, all_met, meet, met};
+use crate::units::{self, Unwanted};
+use crate::wait::{Parties, Party, in_line};
+use chappe_arena::layout::{Head, Kind};
+use chappe_arena::{ArenaError, Map, Place, Who, check_name};
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::process;
+use std::time::{Duration, Instant};
+
+/// What it is called in messages and listings.
+const KIND: &str = "owned semaphore";
+
+/// A semaphore that starts at 1, and returns when the process that holds it dies; until it proves to be no lock.
+///
+/// It belongs to the process whose thread has waited for it: any of its threads may post. The first post by a process that does
+/// not hold it *demotes* it: from then on it is a semaphore like any other, of which a death returns nothing. So does who says
+/// [`OwnedSemaphore::demote`], and [`ending`] for all that the process holds. A forked child holds nothing of its parent's.
+///
+/// Waiters are served in the order in which they came. Only in named arenas. It takes the room of two objects: 256 bytes. A
+/// handle is plain data.
+#[derive(Clone, Copy)]
+pub struct OwnedSemaphore(Pair);
+
+impl std::fmt::Debug for OwnedSemaphore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let owned = if self.is_owned() { "" } else { ", demoted" };
+        write!(f, "OwnedSemaphore({:?}, {}{owned})", self.name(), self.value())
+    }
+}
+
+/// The incarnation of the process that is about to end; 0 for none.
+static ENDING: AtomicU64 = AtomicU64::new(0);
+
+/// The process ends in good order: what it holds of owned semaphores is not returned, since they are demoted; nor is what its other
+/// threads still take. For what runs at exit; may be called in a signal handler. Of the first 64 arenas that the process uses.
+///
+/// In a child of vfork, which ends in the memory of its parent, it does nothing.
+pub fn ending() {
+    let here = process::incarnation();
+    if (here >> 32) as u32 != process::pid() {
+        return;
+    }
+    // SeqCst: before the look at the cells. Who takes one looks here after its swap.
+    ENDING.store(here, Ordering::SeqCst);
+    for map in all_met() {
+        let Some(process) = custodian(map) else { continue };
+        for index in 0..map.objects_used() {
+            // Acquire: the object as its maker left it.
+            let head = Head(map.object(index).head.load(Ordering::Acquire));
+            let held = Pair::of(map, Place { index, head }).filter(|pair| pair.is_held_by(&process));
+            if let Some(pair) = held {
+                pair.demote();
+            }
+        }
+    }
+}
+
+/// The member that stands for this process, made if need be.
+fn process_of(map: &'static Map) -> Result<Party, ArenaError> {
+    let here = process::incarnation();
+    if let Some(process) = custodian(map).filter(|_| map.is_covered(here)) {
+        return Ok(process);
+    }
+    process_seat(map)?;
+    // Handlers post in whatever thread.
+    map.cover(here);
+    meet(map);
+    custodian(map).ok_or_else(|| ArenaError::Removed { name: map.name().into() })
+}
+
+/// The one of this name, if there is one.
+fn found(map: &'static Map, name: &str) -> Result<Option<Pair>, ObjectError> {
+    let Some(place) = map.find(name) else { return Ok(None) };
+    let other = || ObjectError::OtherKind { name: full_name(map.name(), name), is: what_is(map, place), wanted: KIND };
+    Pair::of(map, place).map(Some).ok_or_else(other)
+}
+
+impl OwnedSemaphore {
+    /// The greatest value.
+    pub const MAX: u32 = units::MAX;
+
+    /// Makes one in a named arena, of value 1. Without a name, nobody has chosen one: for who keeps its [`Spot`].
+    ///
+    /// # Errors
+    /// `Exists`, `OtherKind`; `Private` in this process's own arena, where nobody would be left to get what a death returns; `Arena`.
+    pub fn create_in(arena: &Arena, name: Option<&str>) -> Result<OwnedSemaphore, ObjectError> {
+        let map = arena.map();
+        if map.is_private() {
+            return Err(ObjectError::Private { kind: KIND });
+        }
+        let mut made = None;
+        let mut one = |map, admin: &_, name: &str| {
+            let pair = make(map, admin, name)?;
+            made = Some(pair);
+            Ok(pair.permit)
+        };
+        if let Some(name) = name {
+            check_name(name, KIND)?;
+            // As a member, so that the arena is not removed meanwhile.
+            seat(map, |_| ())?;
+            let admin = map.admin();
+            if let Some(there) = found(map, name)? {
+                return Err(ObjectError::Exists { kind: KIND, name: called(map, there.permit) });
+            }
+            one(map, &admin, name)?;
+        } else {
+            Handle::unnamed(arena, Kind::Semaphore, &mut one)?;
+        }
+        let unmade = || ArenaError::Removed { name: map.name().into() };
+        Ok(OwnedSemaphore(made.ok_or_else(unmade)?))
+    }
+
+    /// The one of this name in an arena.
+    ///
+    /// # Errors
+    /// `Unknown`, which names those that are there; `OtherKind`.
+    pub fn in_arena(arena: &Arena, name: &str) -> Result<OwnedSemaphore, ObjectError> {
+        check_name(name, KIND)?;
+        let map = arena.map();
+        if let Some(pair) = found(map, name)? {
+            return Ok(OwnedSemaphore(pair));
+        }
+        let its = |p: &Place| Pair::of(map, *p).is_some();
+        let mut existing: Vec<String> = map.objects().into_iter().filter(its).map(|p| called(map, p)).collect();
+        existing.sort();
+        Err(ObjectError::Unknown { kind: KIND, name: full_name(map.name(), name), arena: arena.name(), existing })
+    }
+
+    /// The one at a spot. A signal handler may call it, if the arena was met in this process before.
+    ///
+    /// # Errors
+    /// `Unknown` if there is none, or none any more; `Arena` if there is no such arena any more.
+    #[inline(always)]
+    pub fn at(spot: Spot) -> Result<OwnedSemaphore, ObjectError> {
+        let place = Place { index: spot.object, head: Head::live(spot.generation, Kind::Pool) };
+        match met(spot.arena).and_then(|map| Pair::of(map, place)) {
+            Some(pair) => Ok(OwnedSemaphore(pair)),
+            None => OwnedSemaphore::at_slow(spot),
+        }
+    }
+
+    #[cold]
+    fn at_slow(spot: Spot) -> Result<OwnedSemaphore, ObjectError> {
+        let h = Handle::at_spot(Kind::Pool, spot)?;
+        Pair::of(h.map, h.place).map(OwnedSemaphore).ok_or_else(|| gone(h.map, spot))
+    }
+
+    /// Where it lies.
+    pub fn spot(&self) -> Spot {
+        Handle::at(self.0.map, self.0.permit).spot()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        called(self.0.map, self.0.permit)
+    }
+
+    /// Makes this process ready, so that [`OwnedSemaphore::post`] may be called in any thread's signal handlers. Once a process and
+    /// arena; again in a forked child. Waiting does so by itself.
+    ///
+    /// It starts a thread that sleeps, and takes one member slot of the arena.
+    ///
+    /// # Errors
+    /// `Arena`.
+    pub fn prepare(arena: &Arena) -> Result<(), ArenaError> {
+        process_of(arena.map())?;
+        Ok(())
+    }
+
+    /// Takes a unit; waits for one in the order of arrival. A handled signal does not end the wait (but inside of
+    /// [`interruptible`](crate::interruptible)).
+    ///
+    /// # Errors
+    /// `Dead` if it is or gets removed; `Arena` if the process or the thread cannot become a member; `System`.
+    #[inline(always)]
+    pub fn wait(&self) -> Result<(), DownError> {
+        self.get(Until::Forever)
+    }
+
+    /// Takes a unit if one is there and nobody waits for it. What the dead held is returned first.
+    ///
+    /// # Errors
+    /// `WouldBlock`; else as [`OwnedSemaphore::wait`].
+    #[inline(always)]
+    pub fn try_wait(&self) -> Result<(), DownError> {
+        self.get(Until::Now)
+    }
+
+    /// Takes a unit, waiting at most for `duration`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`OwnedSemaphore::wait`].
+    pub fn wait_timeout(&self, duration: Duration) -> Result<(), DownError> {
+        self.get(Until::after(duration))
+    }
+
+    /// Takes a unit, waiting at most until `deadline`. One that is there is taken also when the time is up.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`OwnedSemaphore::wait`].
+    pub fn wait_deadline(&self, deadline: Instant) -> Result<(), DownError> {
+        self.get(Until::at(deadline))
+    }
+
+    // The common case stays in registers: what is rare gets a copy.
+    #[inline(always)]
+    fn get(&self, until: Until) -> Result<(), DownError> {
+        let it = *self;
+        if !it.0.take_one(custodian(it.0.map).as_ref()) {
+            it.get_slow(until)?;
+        }
+        // SeqCst: after the swap of the cell; pairs with `ending`.
+        if ENDING.load(Ordering::SeqCst) != 0 {
+            it.taken_late();
+        }
+        Ok(())
+    }
+
+    /// Somebody of this process, or of one that it was forked from, has said that it ends.
+    #[cold]
+    fn taken_late(self) {
+        // SeqCst: as in `get`.
+        let ends = ENDING.load(Ordering::SeqCst) == process::incarnation();
+        if ends && custodian(self.0.map).is_some_and(|process| self.0.is_held_by(&process)) {
+            self.0.demote();
+        }
+    }
+
+    #[inline(never)]
+    fn get_slow(self, until: Until) -> Result<(), DownError> {
+        let process = process_of(self.0.map)?;
+        let take = || match self.0.take(&process) {
+            Ok(()) => Ok(true),
+            Err(Refused::Dead(_)) => Err(self.dead()),
+            Err(_) => Ok(false),
+        };
+        if take()? {
+            return Ok(());
+        }
+        let arms = self.0.arms(&process);
+        let deadline = match until {
+            Until::Now => {
+                // Each of them, not only the first that helps.
+                let revived = arms.iter().filter(|arm| arm.revive()).count() > 0;
+                return if revived && take()? { Ok(()) } else { Err(DownError::WouldBlock) };
+            }
+            Until::Forever => None,
+            Until::Time(at) => Some(at),
+        };
+        seat(self.0.map, |seat| {
+            watched(seat).map_err(DownError::System)?;
+            let who = Parties { main: party(seat), private: None };
+            match wait_for(&who, &arms.each_ref(), Wish::to_take(deadline, &impatience(seat))) {
+                Ok(_) => Ok(()),
+                Err(Refused::Dead(_)) => Err(self.dead()),
+                Err(Refused::Interrupted) => Err(DownError::Interrupted),
+                Err(_) => Err(DownError::Timeout),
+            }
+        })?
+    }
+
+    /// Gives back what this process holds, or hands it to who waits; if it holds nothing, demotes the semaphore and adds one. Never
+    /// waits.
+    ///
+    /// A signal handler may call it, once this process has waited for something in its arena, or called
+    /// [`OwnedSemaphore::prepare`].
+    ///
+    /// # Errors
+    /// `Overflow` if its value is [`OwnedSemaphore::MAX`] already: nothing is changed. `Dead`; `Arena` if this is the thread's first use
+    /// of a full arena.
+    #[inline(always)]
+    pub fn post(&self) -> Result<(), UpError> {
+        let it = *self;
+        if let Some(process) = custodian(it.0.map) {
+            match it.0.give_back(&process) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(e) => return Err(it.refused(e)),
+            }
+        }
+        it.post_foreign()
+    }
+
+    #[inline(never)]
+    fn post_foreign(self) -> Result<(), UpError> {
+        let map = self.0.map;
+        // Who hands on must be seen to die half-way: as a member itself, or through one.
+        if !map.is_covered(process::incarnation()) && !is_seated(map) {
+            seat(map, |_| ())?;
+        }
+        self.0.pay_in().map_err(|e| self.refused(e))
+    }
+
+    /// Says that it is no lock: from now on no death returns anything. For good.
+    ///
+    /// # Errors
+    /// `Dead`.
+    pub fn demote(&self) -> Result<(), UpError> {
+        if self.0.demote() { Ok(()) } else { Err(self.refused(Unwanted::Dead)) }
+    }
+
+    /// Whether it still returns when its holder dies.
+    pub fn is_owned(&self) -> bool {
+        !self.0.is_plain()
+    }
+
+    /// How many units there are at this moment. A look, not a promise.
+    pub fn value(&self) -> u32 {
+        self.0.value()
+    }
+
+    /// Who holds it, or, if it was demoted, took its first unit.
+    pub fn holder(&self) -> Option<Who> {
+        inspect::holder(self.0.map, self.0.word())
+    }
+
+    /// Who waits, in the order in which they will be served.
+    pub fn waiters(&self) -> Vec<Waiter> {
+        inspect::waiters(self.0.map, self.0.permit)
+    }
+
+    /// Removes it. One that somebody waits on, or has not woken up on yet, is refused unless `force`: then waiters get
+    /// [`DownError::Dead`]. One that was removed already is none.
+    ///
+    /// # Errors
+    /// `InUse`, `Arena`.
+    pub fn remove(&self, force: bool) -> Result<(), ObjectError> {
+        let Pair { map, permit, count } = self.0;
+        // As a member, so that the arena is not removed meanwhile.
+        seat(map, |_| ())?;
+        map.recover_dead();
+        let admin = map.admin();
+        if self.0.is_dead() {
+            return Ok(());
+        }
+        // Each stands in both lines.
+        let line = [permit, count].map(|part| in_line(map, part.index));
+        if !force && let Some(first) = line.iter().flatten().next() {
+            let who = map.who(*first);
+            let waiting = line[0].len().max(line[1].len());
+            let how = format!("{waiting} waiting, first pid {} `{}`", who.pid, who.label);
+            return Err(ObjectError::InUse { kind: KIND, name: called(map, permit), how });
+        }
+        self.0.unmake(&admin);
+        Ok(())
+    }
+
+    /// Removes the one at a spot, whoever waits there. False: it is not there any more.
+    ///
+    /// # Errors
+    /// `Arena`.
+    pub fn remove_at(spot: Spot) -> Result<bool, ObjectError> {
+        match OwnedSemaphore::at(spot) {
+            Ok(it) => it.remove(true).map(|()| true),
+            Err(ObjectError::Unknown { .. }) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn dead(&self) -> DownError {
+        DownError::Dead { semaphore: shown(self.0.map, self.0.permit) }
+    }
+
+    #[cold]
+    fn refused(self, why: Unwanted) -> UpError {
+        let semaphore = shown(self.0.map, self.0.permit);
+        match why {
+            Unwanted::Overflow(value) => UpError::Overflow { semaphore, value, by: 1, most: OwnedSemaphore::MAX },
+            Unwanted::Dead => UpError::Dead { semaphore },
+        }
+    }
+}
+
+#[cold]
+fn gone(map: &Map, spot: Spot) -> ObjectError {
+    let name = format!("number {}", spot.object);
+    ObjectError::Unknown { kind: KIND, name, arena: map.name().into(), existing: Vec::new() }
+}
+
+/// What something in service is called, if it is a part of an owned semaphore.
+pub(crate) fn name_of(map: &Map, place: Place) -> Option<&'static str> {
+    let may_be = matches!(place.head.kind(), Some(Kind::Pool | Kind::Semaphore));
+    (may_be && is_part(map, map.object(place.index))).then_some(KIND)
+}

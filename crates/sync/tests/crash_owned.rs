@@ -1,0 +1,617 @@
+//! Owned semaphores, explored: kill and stop at every operation of wait, post, demotion, making, removal.
+//!
+//! What must hold. After each step (`Owned::new`): a unit that somebody else's post added is there only once it is demoted, which
+//! it stays; only then is a permit retired; what a process held that died after the demotion is never free again. At the end
+//! (`Owned::settled`), everything of the dead recovered, the units that are there:
+//!
+//! | | adds | |
+//! |---|---|---|
+//! | made | 1 | |
+//! | a post that returned | 1 | |
+//! | a post whose process was killed in it | 0 or 1 | 0 if the process still had the permit |
+//! | a wait that returned | -1 | |
+//! | a wait whose process was killed in it | -1 if the process has the permit, 0 if it had not been granted; else 0 or -1 | |
+//! | the death of a process that has the permit, not demoted then | 0 or 1 | 1 if it never is demoted |
+//! | the same, demoted | 0 | |
+//!
+//! No more than these, and no fewer; nobody sleeps while one is there; of a lock, one is inside at a time.
+
+mod crash;
+
+use chappe_arena::Map;
+use chappe_crashsim::{Process, Search, Shared, World, process, reached};
+use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst};
+use chappe_plat::futex::{self, Scope};
+use chappe_sync::model::{self, Actor, OwnedAt, Refusal, times_freed};
+use crash::{Stage, searched, searched_in, stopped_in};
+use std::cell::Cell;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    Waits,
+    Posts,
+}
+
+/// What has happened to the units, as an onlooker sees it.
+#[derive(Default)]
+struct Books {
+    posts: Cell<u32>,
+    perhaps_posts: Cell<u32>,
+    waits: Cell<u32>,
+    perhaps_waits: Cell<u32>,
+    /// Deaths of who had the permit of what was not demoted.
+    returns: Cell<u32>,
+    /// How many times the cell had become free when somebody died, or ended, who had the permit of what was demoted.
+    kept: Cell<Option<u64>>,
+    was_plain: Cell<bool>,
+    /// Who believes to be inside the lock.
+    inside: Cell<u32>,
+}
+
+fn more(cell: &Cell<u32>) {
+    cell.set(cell.get() + 1);
+}
+
+/// An owned semaphore with books.
+#[derive(Clone, Copy)]
+struct Owned {
+    it: OwnedAt,
+    map: &'static Map,
+    books: Shared<Books>,
+}
+
+/// A thread and the member that stands for its process.
+#[derive(Clone, Copy)]
+struct Actors {
+    owned: Owned,
+    me: Actor,
+    process: Actor,
+    doing: Shared<Cell<Doing>>,
+}
+
+impl Owned {
+    /// An arena with room for one, and that.
+    fn new(world: &World, members: u32) -> (Stage, Owned) {
+        let (stage, _) = Stage::new(world, members, &[], 2);
+        let it = OwnedAt::make(stage.map, "s").expect("room for one");
+        let owned = Owned { it, map: stage.map, books: world.share(Books::default()) };
+        let [permit, count] = it.objects();
+        world.name_with(&permit.slot.word, "cell of s", model::cell_in_words);
+        world.name_with(&count.slot.word, "count of s", model::units_in_words);
+        world.name(&permit.run, "flags of s");
+        for (part, name) in [(permit, "permit"), (count, "count")] {
+            world.name(&part.waiting[0], format!("waiters of the {name}"));
+            world.name(&part.head, format!("head of the {name}"));
+        }
+        world.invariant(move || owned.holds());
+        (stage, owned)
+    }
+
+    fn holds(&self) {
+        let (b, it) = (&self.books, self.it);
+        if it.is_removed() {
+            return;
+        }
+        let plain = it.is_plain();
+        assert!(plain || !b.was_plain.replace(plain), "it is owned again");
+        assert!(plain || it.count() == 0, "a unit is there that nobody gave back, and it is not demoted");
+        assert!(plain || !it.is_retired(), "a permit is retired that is to come back");
+        if let Some(times) = b.kept.get() {
+            assert_eq!(times_freed(it.cell()), times, "what a dead process held comes back, though it was demoted");
+        }
+    }
+
+    /// The process dies, or ends, and has the permit.
+    fn gone(&self) {
+        match self.it.is_plain() {
+            true => self.books.kept.set(Some(times_freed(self.it.cell()))),
+            false => more(&self.books.returns),
+        }
+    }
+
+    /// A thread, and its process, joined before the schedule begins.
+    fn actors(&self, world: &World, p: Process, name: &'static str) -> Actors {
+        let (owned, map) = (*self, self.map);
+        let (me, process) = p.before(|| {
+            // Who no longer maps the arena has called exec, as far as others see.
+            model::attach(&crash::directory(), "default").expect("it is there");
+            let process = Actor::join_for_process(map, name).expect("a slot");
+            (Actor::join(map, name).expect("a slot"), process)
+        });
+        let actors = Actors { owned, me, process, doing: world.share(Cell::new(Doing::Nothing)) };
+        let pid = p.pid();
+        p.on_death(move || {
+            actors.dies();
+            if owned.books.inside.get() == pid {
+                owned.books.inside.set(0);
+            }
+        });
+        actors
+    }
+
+    /// One that has the permit from the start.
+    fn holder(&self, world: &World, p: Process, name: &'static str) -> Actors {
+        let actors = self.actors(world, p, name);
+        p.before(|| assert_eq!(actors.try_wait(), Ok(())));
+        actors
+    }
+
+    /// One that waits, is inside, posts, and ends; with its reaper.
+    fn locker(&self, world: &World, stage: &Stage, name: &'static str, done: &'static str) -> Process {
+        let p = world.prepare(name);
+        let (a, books, pid) = (self.actors(world, p, name), self.books, p.pid());
+        stage.reaper(p.run(move || {
+            a.wait(None).expect("the lock");
+            assert_eq!(books.inside.replace(pid), 0, "two are inside");
+            chappe_plat::step!("is inside");
+            assert_eq!(books.inside.replace(0), pid);
+            assert!(a.post());
+            reached(done);
+        }))
+    }
+
+    /// One that waits, keeps what it gets, and lives on; with its reaper.
+    fn taker(&self, world: &World, stage: &Stage, name: &'static str, served: &'static str) -> Process {
+        let p = world.prepare(name);
+        let a = self.actors(world, p, name);
+        stage.reaper(stage.lasting(p, move || {
+            a.wait(None).expect("a unit");
+            reached(served);
+        }))
+    }
+
+    /// One that posts what it has not got, and lives on.
+    fn foreigner(&self, world: &World, stage: &Stage, name: &'static str) -> Process {
+        let p = world.prepare(name);
+        let a = self.actors(world, p, name);
+        stage.lasting(p, move || {
+            assert!(a.post());
+            reached("posted");
+        })
+    }
+
+    /// Nobody who sleeps has overlooked anything.
+    fn may_wait_for_nothing(&self, world: &World) {
+        let it = self.it;
+        world.may_wait(move || !it.is_there() && it.count() == 0);
+    }
+
+    /// At the end: everything of the dead is recovered, and the books balance.
+    fn last(&self, world: &World) {
+        let owned = *self;
+        let p = world.prepare("last").last();
+        p.run(move || owned.settled());
+    }
+
+    fn settled(&self) {
+        let (b, it) = (&self.books, self.it);
+        let process = Actor::join_for_process(self.map, "last").expect("a slot for the last");
+        // Those who live on with what they have may be killed meanwhile.
+        let (there, returns) = loop {
+            let returns = b.returns.get();
+            self.map.recover_dead();
+            let there = it.value();
+            if b.returns.get() == returns {
+                break (there, returns);
+            }
+        };
+        let sure = if it.is_plain() { 0 } else { returns };
+        let (gave, took) = (1 + b.posts.get(), b.waits.get());
+        let (least, most) = (gave + sure, gave + returns + b.perhaps_posts.get());
+        let perhaps = b.perhaps_waits.get();
+        assert!(there + took <= most, "{there} units, {took} taken, of {most} at most");
+        assert!(there + took + perhaps >= least, "{there} units, {took} taken, {perhaps} perhaps, of {least} at least");
+        assert!(!it.is_awaited(), "somebody's wait bit still stands");
+        for unit in 0..there {
+            assert_eq!(it.try_wait(&process), Ok(()), "unit {unit}");
+        }
+        let more = it.try_wait(&process);
+        assert!(more == Err(Refusal::NoneFree) || b.returns.get() > returns, "more units than there are");
+        if there > 0 {
+            reached(if it.is_plain() { "settled, demoted" } else { "settled, owned" });
+        }
+    }
+}
+
+impl Actors {
+    fn during<R>(&self, doing: Doing, act: impl FnOnce() -> R) -> R {
+        self.doing.set(doing);
+        let done = act();
+        self.doing.set(Doing::Nothing);
+        done
+    }
+
+    fn wait(&self, deadline: Option<u64>) -> Result<(), Refusal> {
+        let got = self.during(Doing::Waits, || self.owned.it.wait(&self.me, &self.process, deadline));
+        self.note(got)
+    }
+
+    fn try_wait(&self) -> Result<(), Refusal> {
+        let got = self.during(Doing::Waits, || self.owned.it.try_wait(&self.process));
+        self.note(got)
+    }
+
+    fn note(&self, got: Result<(), Refusal>) -> Result<(), Refusal> {
+        if got.is_ok() {
+            more(&self.owned.books.waits);
+        }
+        got
+    }
+
+    fn post(&self) -> bool {
+        let it = self.owned.it;
+        let held = it.is_held_by(&self.process);
+        let given = self.during(Doing::Posts, || it.post(&self.process));
+        if given {
+            more(&self.owned.books.posts);
+            assert!(held || it.is_plain(), "somebody has posted what it does not hold, and it is a lock still");
+        }
+        given
+    }
+
+    /// At the moment of its death.
+    fn dies(&self) {
+        let (b, it) = (&self.owned.books, self.owned.it);
+        let held = it.is_held_by(&self.process);
+        let word = &self.owned.map.member(self.me.member()).state;
+        let idle = model::state_in_words(word.load(SeqCst)).starts_with("idle");
+        match self.doing.get() {
+            Doing::Waits if held => more(&b.waits),
+            Doing::Waits if idle => more(&b.perhaps_waits),
+            Doing::Posts if !held => more(&b.perhaps_posts),
+            _ => {}
+        }
+        if held {
+            self.owned.gone();
+        }
+    }
+}
+
+/// Two who use it as a lock.
+fn lockers(world: &World) {
+    let (stage, s) = Owned::new(world, 10);
+    s.locker(world, &stage, "one", "one done");
+    s.locker(world, &stage, "other", "other done");
+    s.last(world);
+}
+
+#[test]
+fn a_lock_survives_kills_of_its_holders() {
+    searched("lockers", lockers, &["one done", "other done", "settled, owned"]);
+    stopped_in(2_000, "lockers", lockers);
+}
+
+/// A holder, and two who wait behind it: each may die at any moment.
+fn line(world: &World) {
+    let (stage, s) = Owned::new(world, 12);
+    let p = world.prepare("holder");
+    let a = s.holder(world, p, "holder");
+    stage.lasting(p, move || {
+        assert!(a.post());
+        reached("given back");
+    });
+    s.locker(world, &stage, "first", "first done");
+    s.locker(world, &stage, "second", "second done");
+    s.last(world);
+}
+
+#[test]
+fn a_line_survives_kills() {
+    searched_in(6_000, "owned_line", line, &["given back", "first done", "second done", "settled, owned"]);
+}
+
+/// One has it, and lives or dies; another, who has not, posts; two want one each.
+fn foreign(world: &World) {
+    let (stage, s) = Owned::new(world, 14);
+    let p = world.prepare("holder");
+    s.holder(world, p, "holder");
+    stage.lasting(p, || {});
+    s.foreigner(world, &stage, "foreigner");
+    s.taker(world, &stage, "a", "a served");
+    s.taker(world, &stage, "b", "b served");
+    s.may_wait_for_nothing(world);
+    s.last(world);
+}
+
+#[test]
+fn a_foreign_post_against_the_holders_death() {
+    searched_in(6_000, "foreign", foreign, &["posted", "a served", "b served"]);
+    stopped_in(2_000, "foreign", foreign);
+}
+
+/// One that ends in good order, and so demotes what it has first; another posts for it.
+fn demoted(world: &World) {
+    let (stage, s) = Owned::new(world, 12);
+    let p = world.prepare("producer");
+    let a = s.holder(world, p, "producer");
+    p.run(move || {
+        assert!(a.owned.it.demote());
+        s.gone();
+        reached("ended");
+    });
+    s.foreigner(world, &stage, "foreigner");
+    s.taker(world, &stage, "a", "a served");
+    s.taker(world, &stage, "b", "b served");
+    s.may_wait_for_nothing(world);
+    s.last(world);
+}
+
+#[test]
+fn the_end_of_who_demotes_first_returns_nothing() {
+    searched_in(6_000, "owned_demoted", demoted, &["ended", "posted", "a served", "b served"]);
+}
+
+/// The holder gives back, and somebody else adds one, for two who wait.
+fn granted(world: &World) {
+    let (stage, s) = Owned::new(world, 14);
+    let p = world.prepare("holder");
+    let a = s.holder(world, p, "holder");
+    stage.lasting(p, move || {
+        assert!(a.post());
+        reached("given back");
+    });
+    s.foreigner(world, &stage, "foreigner");
+    s.taker(world, &stage, "a", "a served");
+    s.taker(world, &stage, "b", "b served");
+    s.may_wait_for_nothing(world);
+    s.last(world);
+}
+
+#[test]
+fn demotion_against_a_grant() {
+    searched_in(6_000, "owned_granted", granted, &["given back", "posted", "a served", "b served"]);
+    stopped_in(2_000, "owned_granted", granted);
+}
+
+/// The time may be up at any moment, also while either is being granted.
+fn time_out(world: &World) {
+    let (stage, s) = Owned::new(world, 14);
+    let p = world.prepare("holder");
+    let a = s.holder(world, p, "holder");
+    stage.lasting(p, move || assert!(a.post()));
+    s.foreigner(world, &stage, "foreigner");
+    let h = world.prepare("hasty");
+    let hasty = s.actors(world, h, "hasty");
+    stage.reaper(stage.lasting(h, move || {
+        for _ in 0..2 {
+            match hasty.wait(Some(chappe_plat::clock::now() + 1000)) {
+                Ok(()) => {
+                    reached("in time");
+                    assert!(hasty.post());
+                }
+                Err(Refusal::TimedOut) => reached("too late"),
+                Err(e) => panic!("{e:?}"),
+            }
+        }
+    }));
+    s.taker(world, &stage, "patient", "patient served");
+    s.may_wait_for_nothing(world);
+    s.last(world);
+}
+
+#[test]
+fn time_outs_survive_kills() {
+    searched_in(6_000, "owned_time_out", time_out, &["in time", "too late", "posted", "patient served"]);
+}
+
+/// One gives back, another takes what is in the count, a third looks meanwhile.
+fn tries(world: &World) {
+    let (stage, s) = Owned::new(world, 12);
+    let it = s.it;
+    let p = world.prepare("holder");
+    let a = s.holder(world, p, "holder");
+    stage.lasting(p, move || assert!(a.post()));
+    let f = world.prepare("foreigner");
+    let foreigner = s.actors(world, f, "foreigner");
+    f.before(|| assert!(foreigner.post()));
+    stage.lasting(f, || {});
+    let t = world.prepare("taker");
+    let taker = s.actors(world, t, "taker");
+    stage.lasting(t, move || {
+        if taker.try_wait().is_ok() {
+            reached("taken");
+        }
+    });
+    // Whether there was a moment with nothing since somebody began to look.
+    let none = world.share(Cell::new(false));
+    world.invariant(move || {
+        if !it.is_there() && it.count() == 0 {
+            none.set(true);
+        }
+    });
+    let p = world.prepare("prober");
+    let prober = s.actors(world, p, "prober");
+    stage.lasting(p, move || {
+        none.set(false);
+        assert!(it.value() > 0 || none.get(), "its value was never 0");
+        none.set(false);
+        match it.try_again(&prober.process) {
+            Ok(()) => reached("tried in time"),
+            Err(Refusal::NoneFree) => {
+                assert!(none.get(), "there always was one");
+                reached("tried in vain");
+            }
+            Err(e) => panic!("{e:?}"),
+        }
+    });
+}
+
+#[test]
+fn none_is_said_only_if_there_was_none_at_one_moment() {
+    let all = [
+        Search::depth("owned_tries", 3).schedules(60_000).run(tries),
+        Search::priorities("owned_tries_pct", 4).schedules(20_000).run(tries),
+        Search::sweep("owned_tries_sweep").kills(1).run(tries),
+    ];
+    for report in &all {
+        report.assert_clean();
+    }
+    all[1].assert_reached(&["taken", "tried in time", "tried in vain"]);
+}
+
+/// Two threads of the process that has it post at once: one gives it back, the other adds one.
+fn twice(world: &World) {
+    let (stage, s) = Owned::new(world, 12);
+    let p = world.prepare("holder");
+    let a = s.holder(world, p, "holder");
+    let other = Actors { doing: world.share(Cell::new(Doing::Nothing)), ..a };
+    let has_posted = world.share(Cell::new(false));
+    p.on_death(move || {
+        // Of a thread that has the permit no more by then, `Actors::dies` asks only for the main one.
+        if other.doing.get() == Doing::Posts {
+            more(&s.books.perhaps_posts);
+        }
+    });
+    p.thread("another", move || {
+        assert!(other.post());
+        has_posted.set(true);
+    });
+    stage.lasting(p, move || {
+        assert!(a.post());
+        reached("posted");
+    });
+    s.taker(world, &stage, "a", "a served");
+    s.taker(world, &stage, "b", "b served");
+    s.may_wait_for_nothing(world);
+    s.last(world);
+}
+
+#[test]
+fn two_posts_by_one_process_give_two_units() {
+    searched_in(6_000, "owned_twice", twice, &["posted", "a served", "b served"]);
+}
+
+/// A process whose custodian is a thread of its own, which dies before or after the one that is inside; its number goes to another.
+fn custodian(world: &World) {
+    let (stage, s) = Owned::new(world, 12);
+    let map = stage.map;
+    let p = world.prepare("process");
+    let joined: std::rc::Rc<Cell<Option<Actor>>> = std::rc::Rc::default();
+    let (seat, hands) = (joined.clone(), joined);
+    let began = world.share(AtomicU32::new(0));
+    let pid = p.pid();
+    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    p.daemon("custodian", move || {
+        seat.set(Some(Actor::join_for_process(map, "process").expect("a slot")));
+        began.store(1, SeqCst);
+        futex::wake(&began, 1, Scope::Private);
+        process::linger();
+    });
+    p.on_death(move || {
+        if s.books.inside.get() == pid {
+            s.books.inside.set(0);
+        }
+    });
+    p.run(move || {
+        while began.load(SeqCst) == 0 {
+            futex::wait(&began, 0, None, Scope::Private);
+        }
+        let process = hands.take().expect("it has joined");
+        let me = Actor::join(map, "process").expect("a slot");
+        s.it.wait(&me, &process, None).expect("the lock");
+        assert_eq!(s.books.inside.replace(pid), 0, "two are inside");
+        chappe_plat::step!("is inside");
+        assert_eq!(s.books.inside.replace(0), pid);
+        assert!(s.it.post(&process));
+        reached("done");
+    });
+    stage.reaper(p);
+    let next = world.successor("next", p).immortal();
+    next.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    next.run(process::linger);
+    s.locker(world, &stage, "locker", "locker done").immortal();
+    world.prepare("last").last().run(move || {
+        map.recover_dead();
+        assert_eq!(s.it.value(), 1);
+        assert!(!s.it.is_plain(), "a lock was demoted");
+    });
+}
+
+#[test]
+fn a_process_has_it_and_not_its_threads() {
+    searched_in(6_000, "owned_custodian", custodian, &["done", "locker done"]);
+}
+
+/// Removed under who waits and who posts, and made anew in the same two slots.
+fn removal(world: &World) {
+    let (stage, s) = Owned::new(world, 14);
+    let (map, it) = (stage.map, s.it);
+    let p = world.prepare("holder");
+    let a = s.holder(world, p, "holder");
+    stage.lasting(p, move || reached(if it.post(&a.process) { "given back in time" } else { "given back too late" }));
+    let f = world.prepare("foreigner");
+    let foreigner = s.actors(world, f, "foreigner");
+    stage.lasting(f, move || reached(if it.post(&foreigner.process) { "posted in time" } else { "posted too late" }));
+    let w = world.prepare("waiter");
+    let waiter = s.actors(world, w, "waiter");
+    stage.reaper(stage.lasting(w, move || match it.wait(&waiter.me, &waiter.process, None) {
+        Ok(()) => reached("served before"),
+        Err(Refusal::Dead(_)) => reached("told"),
+        Err(e) => panic!("{e:?}"),
+    }));
+    let r = world.prepare("remover");
+    stage.member(r, "remover");
+    stage.lasting(r, move || {
+        it.remove();
+        reached("removed");
+        // In the same slots, as soon as no bit stands on them.
+        if OwnedAt::make(map, "next").is_ok() {
+            reached("made anew");
+        }
+    });
+    world.prepare("last").last().run(move || {
+        map.recover_dead();
+        if let Some(there) = OwnedAt::find(map, "s") {
+            there.remove();
+        }
+        let next = OwnedAt::make(map, "next").expect("the room of the one before");
+        assert_eq!((next.value(), next.is_plain()), (1, false), "the next one is not as new");
+        let process = Actor::join_for_process(map, "last").expect("a slot");
+        assert_eq!(next.try_wait(&process), Ok(()));
+        assert!(next.post(&process) && !next.is_plain());
+        assert_eq!(model::sweep_parts(map), 0);
+    });
+}
+
+#[test]
+fn removal_survives_kills() {
+    let outcomes = [
+        "given back in time",
+        "given back too late",
+        "posted in time",
+        "posted too late",
+        "served before",
+        "told",
+        "removed",
+        "made anew",
+    ];
+    searched_in(6_000, "owned_removal", removal, &outcomes);
+}
+
+/// Two make it, of one name, in an arena with room for one.
+fn making(world: &World) {
+    let (stage, s) = Owned::new(world, 8);
+    let map = stage.map;
+    s.it.remove();
+    for name in ["one", "other"] {
+        let p = world.prepare(name);
+        stage.member(p, name);
+        stage.lasting(p, move || {
+            let it = OwnedAt::make(map, "s").expect("room for one");
+            assert_eq!(it.value(), 1);
+            reached(name);
+        });
+    }
+    world.prepare("last").last().run(move || {
+        map.recover_dead();
+        let it = OwnedAt::make(map, "s").expect("what a killed maker left is not in the way");
+        assert_eq!((it.value(), it.is_plain()), (1, false));
+        assert_eq!(model::sweep_parts(map), 0);
+    });
+}
+
+#[test]
+fn making_survives_kills() {
+    searched_in(6_000, "owned_making", making, &["one", "other"]);
+}
