@@ -45,7 +45,6 @@ const NONE: &CStr = c"this is no semaphore: it was never initialised, was freed,
 
 impl Sem {
     /// The one that a caller means.
-    #[inline(always)]
     fn of<'a>(at: *mut Sem) -> Answer<&'a Sem> {
         if at.is_null() || !at.is_aligned() {
             return Err(Failure::new(libc::EFAULT, c"a semaphore cannot lie at NULL or at a crooked address"));
@@ -58,25 +57,23 @@ impl Sem {
         std::ptr::from_ref(self) as usize
     }
 
+    /// What it says, if it is sealed.
     #[inline(always)]
-    fn spot(&self) -> Answer<Spot> {
+    fn says(&self) -> Option<Spot> {
         // Acquire: the seal is written last.
         let there = self.words[0].load(Ordering::Acquire);
         // Relaxed: the seal tells half of one from a whole.
         let [arena, slot] = [1, 2].map(|at: usize| self.words[at].load(Ordering::Relaxed));
-        if there != seal(arena, slot, self.address() as u64) {
-            return Err(Failure::new(libc::EINVAL, NONE));
-        }
-        Ok(Spot { arena, object: slot as u32, generation: (slot >> 32) as u32 })
+        let spot = Spot { arena, object: slot as u32, generation: (slot >> 32) as u32 };
+        (there == seal(arena, slot, self.address() as u64)).then_some(spot)
     }
 
-    /// The semaphore, which this thread may `up` in a handler from now on.
-    #[inline(always)]
+    fn spot(&self) -> Answer<Spot> {
+        self.says().ok_or_else(|| Failure::new(libc::EINVAL, NONE))
+    }
+
     fn semaphore(&self) -> Answer<Semaphore> {
-        let spot = self.spot()?;
-        let semaphore = Semaphore::at(spot).map_err(lost)?;
-        join(&semaphore, spot.arena)?;
-        Ok(semaphore)
+        Semaphore::at(self.spot()?).map_err(lost)
     }
 
     fn write(&self, spot: Spot) {
@@ -102,24 +99,8 @@ fn lost(e: ObjectError) -> Failure {
     }
 }
 
-thread_local! {
-    /// The arena that this thread has used last, and in which incarnation of the process.
-    static USED: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-}
-
-/// Sees to it that the thread is a member of the semaphore's arena.
-#[inline(always)]
-fn join(semaphore: &Semaphore, arena: u64) -> Answer<()> {
-    let now = (arena, raw::incarnation());
-    if USED.get() != now {
-        semaphore.join()?;
-        USED.set(now);
-    }
-    Ok(())
-}
-
 /// Answers as the paper does: if it fails, errno says why; else errno is as it was.
-#[inline(always)]
+#[inline(never)]
 fn answered(failed: c_int, act: impl FnOnce() -> Answer<c_int>) -> c_int {
     // SAFETY: the thread's own.
     let errno = unsafe { libc::__errno_location() };
@@ -132,7 +113,6 @@ fn answered(failed: c_int, act: impl FnOnce() -> Answer<c_int>) -> c_int {
 }
 
 /// The same where nothing is answered.
-#[inline(always)]
 fn told(act: impl FnOnce() -> Answer<()>) {
     answered(-1, || act().map(|()| 0));
 }
@@ -187,7 +167,10 @@ fn init(sem: *mut Sem, value: c_int) -> Answer<()> {
     let Ok(value) = u32::try_from(value) else {
         return Err(Failure::new(libc::EINVAL, c"a semaphore begins with 0 or more saved wakeups"));
     };
-    let made = Semaphore::unnamed(&arena, value)?.spot();
+    let made = Semaphore::unnamed(&arena, value)?;
+    // So that a handler of this thread may `up` it.
+    made.join()?;
+    let made = made.spot();
     own(|all| all.insert(address, made));
     sem.write(made);
     Ok(())
@@ -252,6 +235,16 @@ fn alt(all: &[*mut Sem]) -> Answer<usize> {
     Ok(at)
 }
 
+/// Where the semaphore is, if that can be seen at once: by far the commonest case, in which nothing can go wrong.
+#[inline(always)]
+fn near(s: *mut Sem) -> Option<Spot> {
+    if s.is_null() || !s.is_aligned() {
+        return None;
+    }
+    // SAFETY: the caller's promise, that there is memory; atomics may change at any time.
+    unsafe { &*s }.says()
+}
+
 /// What `initsem` is.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_nix_initsem(s: *mut Sem, val: c_int) {
@@ -261,6 +254,9 @@ pub extern "C" fn chappe_nix_initsem(s: *mut Sem, val: c_int) {
 /// What `downsem` is.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_nix_downsem(s: *mut Sem, block: c_int) -> c_int {
+    if near(s).is_some_and(Semaphore::take_at) {
+        return 1;
+    }
     answered(0, || {
         let semaphore = Sem::of(s)?.semaphore()?;
         if block != 0 {
@@ -275,6 +271,9 @@ pub extern "C" fn chappe_nix_downsem(s: *mut Sem, block: c_int) -> c_int {
 /// What `upsem` is.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_nix_upsem(s: *mut Sem) {
+    if near(s).is_some_and(Semaphore::give_at) {
+        return;
+    }
     told(|| Ok(Sem::of(s)?.semaphore()?.up()?));
 }
 

@@ -11,7 +11,7 @@
 use crate::error::ObjectError;
 use crate::handle::{Handle, Maker};
 use crate::home::{Arena, KNOWN, open_directory};
-use chappe_arena::layout::{Head, Kind};
+use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::process;
@@ -135,6 +135,13 @@ impl Handle {
             return Err(no_such(kind, map, spot));
         }
         Ok(Handle::at(map, Place { index: spot.object, head: Head::live(spot.generation, kind) }))
+    }
+
+    /// The same of an arena that was met, without a handle.
+    #[inline(always)]
+    pub fn near(kind: Kind, spot: Spot) -> Option<(&'static Object, Place)> {
+        let map = met(spot.arena).filter(|map| spot.object < map.geometry().objects)?;
+        Some((map.object(spot.object), Place { index: spot.object, head: Head::live(spot.generation, kind) }))
     }
 
     /// Where it lies.

@@ -92,8 +92,9 @@ static inline void initsem(Sem *s, int val) { chappe_nix_initsem(s, val); }
  */
 static inline int downsem(Sem *s, int block) { return chappe_nix_downsem(s, block); }
 
-/* Hands a wakeup to who has waited longest, or saves it. Never waits. A signal handler may call it: of a semaphore that is not dead, in a
- * thread whose last use of one was of this, or of one of the same family, or both in private memory. */
+/* Hands a wakeup to who has waited longest, or saves it. Never waits. A signal handler may call it, of a semaphore that is not dead: one in
+ * private memory always (in a forked child once that has waited for one); one in shared memory in threads that have initialised or
+ * waited for one of the same family. */
 static inline void upsem(Sem *s) { chappe_nix_upsem(s); }
 
 /*
