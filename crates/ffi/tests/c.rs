@@ -112,13 +112,16 @@ fn compiled(source: &str, standard: &str, more: &[&str]) -> Option<PathBuf> {
 
 /// A program of `tests/c`, plain and with the sanitizers.
 fn holds(source: &str, args: &[&str], sanitized: &[&str]) {
-    let path = format!("tests/c/{source}");
+    runs(&format!("tests/c/{source}"), args, sanitized);
+}
+
+fn runs(source: &str, args: &[&str], sanitized: &[&str]) {
     let standard = if source.ends_with(".cpp") { "c++17" } else { "c11" };
-    let Some(program) = compiled(&path, standard, &[]) else {
+    let Some(program) = compiled(source, standard, &[]) else {
         return not_tested(&format!("{source}: there is no C or C++ compiler"));
     };
     print!("{}", House::new().run(&program, args));
-    let Some(program) = can_sanitize().then(|| compiled(&path, standard, &[SANITIZERS])).flatten() else {
+    let Some(program) = can_sanitize().then(|| compiled(source, standard, &[SANITIZERS])).flatten() else {
         return not_tested(&format!("{source} with sanitizers: the compiler has none"));
     };
     print!("{}", House::new().run(&program, sanitized));
@@ -174,6 +177,60 @@ fn plan9s_words_hold_their_contract() {
 #[test]
 fn cpp_uses_all_of_it() {
     holds("cpp.cpp", &[], &[]);
+}
+
+#[test]
+fn the_examples_do_what_they_say() {
+    for example in ["producer_consumer", "philosophers", "gpu_pool"] {
+        runs(&format!("../../examples/c/{example}.c"), &[], &[]);
+    }
+}
+
+/// Into a directory of its own; a program is compiled with what pkg-config says, and finds the library and its manual there.
+#[test]
+fn what_is_installed_is_whole() {
+    if library().is_none() {
+        return not_tested("installing: there is no C compiler");
+    }
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chappe-installed");
+    let _ = fs::remove_dir_all(&to);
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let mut install = Command::new(cargo);
+    install.args(["run", "--quiet", "-p", "xtask", "--target-dir"]).arg(&target).args([
+        "--",
+        "install",
+        "--profile",
+        "dev",
+    ]);
+    install.args(["--prefix", "/usr", "--libdir", "lib64", "--destdir"]).arg(&to).env("CARGO_TARGET_DIR", &target);
+    run(install.current_dir(own("../..")));
+    let base = to.join("usr");
+    for (link, of) in [("libchappe.so", "libchappe.so.0"), ("libchappe.so.0", "libchappe.so.0.1.0")] {
+        assert_eq!(fs::read_link(base.join("lib64").join(link)).unwrap(), Path::new(of));
+    }
+    let description = fs::read_to_string(base.join("lib64/pkgconfig/chappe.pc")).unwrap();
+    assert!(
+        description.contains("prefix=/usr\n") && description.contains("/lib64\n") && !description.contains('@'),
+        "{description}"
+    );
+    let page = fs::read_to_string(base.join("share/man/man3/chappe_pool.3")).unwrap();
+    assert!(page.contains(".SS chappe_pool_acquire\n"), "{page}");
+    let link = fs::read_to_string(base.join("share/man/man3/chappe_pool_acquire.3")).unwrap();
+    assert_eq!(link, ".so man3/chappe_pool.3\n");
+    assert!(base.join("lib64/libchappe.a").is_file() && base.join("include/chappe/plan9.h").is_file());
+
+    let program = to.join("cpp");
+    let mut compile = Command::new("c++");
+    if !is_there("c++") || !is_there("pkg-config") {
+        return not_tested("pkg-config: there is no C++ compiler, or no pkg-config");
+    }
+    let mut says = Command::new("pkg-config");
+    says.args(["--cflags", "--libs", "chappe"]).env("PKG_CONFIG_PATH", base.join("lib64/pkgconfig"));
+    let flags = run(says.env("PKG_CONFIG_SYSROOT_DIR", &to));
+    run(compile.arg(own("tests/c/cpp.cpp")).arg("-o").arg(&program).args(flags.split_whitespace()).arg("-lpthread"));
+    let mut cpp = Command::new(&program);
+    run(cpp.env("LD_LIBRARY_PATH", base.join("lib64")));
 }
 
 /// CHAPPE_C_KILLS: how many (1000).
