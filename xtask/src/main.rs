@@ -26,12 +26,17 @@
 //! cargo xtask soak jobserver [KILLS]     the same of what builds under the job server start; needs GNU make 4.4
 //! cargo xtask churn [WHOM] [ARG...]      the same storm over chappe, iceoryx2, python, or all of them
 //! cargo xtask man                        manual pages and completions, into target/man and target/completions
+//! cargo xtask header                     the C headers, from the source of crates/ffi
+//! cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME]
+//!                                        the C library with all that belongs to it
 //! ```
 //!
 //! [`stages`] says what `test` is made of, [`lint`] holds the rules, [`run`] starts other programs.
 
 mod explore;
+mod install;
 mod lint;
+mod manual;
 mod models;
 mod mutants;
 mod run;
@@ -43,7 +48,7 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube|ras|c|robustness | crashsim [--seconds N] | mutants | \
                      models [NAME] [--mistakes] | kill-sweep | soak [tube|zoo|jobserver|ras] [--minutes N] | \
-                     churn [chappe|iceoryx2|python|all] | man";
+                     churn [chappe|iceoryx2|python|all] | man | header | install [--prefix DIR]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -88,6 +93,8 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["mutants", filter, "--sweep"] => mutants::hunt(filter, true).map(|all| println!("{all}")),
         ["models", rest @ ..] => models::command(rest),
         ["man"] => man(),
+        ["header"] => header(),
+        ["install", rest @ ..] => install::command(rest),
         [] => bail!("nothing to do\n{USAGE}"),
         other => bail!("`{}` is not known here\n{USAGE}", other.join(" ")),
     }
@@ -178,10 +185,17 @@ fn churn(rest: &[&str]) -> Result<()> {
     call.args(["--", "churn"]).args(rest).run()
 }
 
+/// A test compares them, and the same test writes them.
+fn header() -> Result<()> {
+    let test = ["-p", "chappe-ffi", "--test", "headers", "--", "they_are_what_the_source_says"];
+    Cargo::new("test").args(test).env("CHAPPE_WRITE_HEADERS", "1").run()
+}
+
 fn man() -> Result<()> {
     let (pages, completions) = (target().join("man"), target().join("completions"));
     let chappe = ["--release", "-p", "chappe-cli", "--"];
     Cargo::new("run").args(chappe).args(["man", &pages.display().to_string()]).run()?;
+    manual::write_all(&pages)?;
     std::fs::create_dir_all(&completions)?;
     for (shell, file) in [("bash", "chappe.bash"), ("zsh", "_chappe"), ("fish", "chappe.fish")] {
         let text = Cargo::new("run").args(["--quiet"]).args(chappe).args(["completions", shell]).output()?;

@@ -64,27 +64,25 @@ impl<T> Fits<T> {
 
 fn claim() -> Option<&'static Slot> {
     loop {
-        // Relaxed, all: guesses of how many there are; the swap decides.
+        // Relaxed, both: guesses of how many there are; the swap decides.
         let in_use = IN_USE.load(Ordering::Relaxed);
-        let open = OPEN.load(Ordering::Relaxed);
+        let (open, all) = (OPEN.load(Ordering::Relaxed), SLOTS as u32);
+        if open * 2 >= in_use && in_use < all {
+            IN_USE.fetch_max((in_use * 2).min(all), Ordering::Relaxed); // Relaxed: as above.
+            continue;
+        }
         for _ in 0..in_use {
-            let at = NEXT.fetch_add(1, Ordering::Relaxed) % in_use; // Relaxed: as above.
+            let at = NEXT.fetch_add(1, Ordering::Relaxed) % in_use; // Relaxed: any order of them will do.
             let slot = &TABLE[at as usize];
             // Acquire: E1, from whoever emptied it. Relaxed on failure: nothing was taken.
-            if open * 2 < in_use && slot.kind.compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
-            {
+            if slot.kind.compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 OPEN.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
                 return Some(slot);
             }
         }
-        if in_use as usize == SLOTS {
-            // Full but for luck.
-            return TABLE.iter().find(|slot| {
-                // Acquire and Relaxed: as above.
-                slot.kind.compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
-            });
+        if in_use == all {
+            return None;
         }
-        IN_USE.fetch_max((in_use * 2).min(SLOTS as u32), Ordering::Relaxed); // Relaxed: as above.
     }
 }
 

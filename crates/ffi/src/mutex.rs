@@ -303,7 +303,7 @@ pub extern "C" fn chappe_mutex_lock(mutex: *mut chappe_mutex, data: *mut *mut c_
 
 /// Locks it if it is free. Never waits.
 ///
-/// Errors: -EAGAIN, also if this very thread has it; else as `chappe_mutex_lock`.
+/// Errors: -EAGAIN; else as `chappe_mutex_lock`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_try_lock(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
     lock(mutex, data, || Ok(Limit::Now))

@@ -147,7 +147,7 @@ int chappe_mutex_lock(struct chappe_mutex *mutex,
 /**
  * Locks it if it is free. Never waits.
  *
- * Errors: -EAGAIN, also if this very thread has it; else as chappe_mutex_lock.
+ * Errors: -EAGAIN; else as chappe_mutex_lock.
  */
 int chappe_mutex_try_lock(struct chappe_mutex *mutex, void **data);
 
