@@ -36,7 +36,7 @@ static sem make(int shared, int at, void *memory)
 	char name[32];
 	(void)memory;
 	snprintf(name, sizeof name, "pair/s%d-%d", number++, at);
-	if ((shared ? chappe_semaphore_create(name, 0, &s) : chappe_semaphore_private(0, &s)) < 0)
+	if ((shared ? chappe_semaphore_create(name, 0, 0, &s) : chappe_semaphore_private(0, 0, &s)) < 0)
 		return NULL;
 	return s;
 }
@@ -109,6 +109,7 @@ static void *idle(void *p)
 	(void)p;
 	for (;;)
 		pause();
+	return NULL;
 }
 
 int main(void)
