@@ -125,8 +125,10 @@ pub fn measure(programs: &Programs<'_>, rounds: u32) -> Result<Vec<Aim>, String>
         cases.push(Case::new(RUST, || {
             pin(0);
             let turn = |count: u32| {
-                (0..count)
-                    .for_each(|_| one.down().and_then(|()| Ok(one.up().expect("it is there"))).expect("it is there"))
+                for _ in 0..count {
+                    one.down().expect("it is there");
+                    one.up().expect("it is there");
+                }
             };
             turn(PAIRS / 4);
             let start = Instant::now();

@@ -1,8 +1,8 @@
 //! The C library: what `include/chappe.h` and its parts declare.
 //!
 //! One module a header: `semaphore` is `include/chappe/semaphore.h`, which is generated from it (`cargo xtask header`), and so is the
-//! manual page chappe_semaphore(3). `handle`, `failure`, `input`, `thread` and `few` are what they stand on; `plan9` has a header of
-//! its own that is written by hand.
+//! manual page chappe_semaphore(3). `handle`, `failure`, `input`, `thread` and `few` are what they stand on; `plan9` and
+//! `nix` have headers of their own that are written by hand.
 //!
 //! | | here |
 //! |---|---|

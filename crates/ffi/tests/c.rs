@@ -174,6 +174,12 @@ fn plan9s_words_hold_their_contract() {
     holds("plan9.c", &[], &[]);
 }
 
+/// And the faults of the paper's source that its text rules out.
+#[test]
+fn the_nix_papers_interface_holds_its_contract() {
+    holds("nix.c", &[], &[]);
+}
+
 #[test]
 fn cpp_uses_all_of_it() {
     holds("cpp.cpp", &[], &[]);
@@ -183,6 +189,9 @@ fn cpp_uses_all_of_it() {
 fn the_examples_do_what_they_say() {
     for example in ["producer_consumer", "philosophers", "gpu_pool"] {
         runs(&format!("../../examples/c/{example}.c"), &[], &[]);
+    }
+    for experiment in [&["1", "3", "10", "10"][..], &["2", "3", "4", "10", "10"], &["3", "2", "64"]] {
+        runs("../../examples/c/nix_experiments.c", experiment, experiment);
     }
 }
 
@@ -274,7 +283,8 @@ fn the_headers_compile_in_every_dialect_without_a_warning() {
     let Some(library) = library() else { return not_tested("headers: there is no C compiler") };
     let headers = fs::read_dir(own("include/chappe")).unwrap().map(|entry| entry.unwrap().file_name());
     let alone: Vec<String> = headers.map(|name| format!("#include <chappe/{}>\n", name.to_string_lossy())).collect();
-    let both = "#include <chappe.h>\n#include <chappe.h>\n#include <chappe/plan9.h>\n".to_owned();
+    let both =
+        "#include <chappe.h>\n#include <chappe.h>\n#include <chappe/plan9.h>\n#include <chappe/nix.h>\n".to_owned();
     for (at, includes) in alone.into_iter().chain([both]).enumerate() {
         let source = library.join(format!("include-{at}.c"));
         fs::write(&source, format!("{includes}int main(void) {{ return 0; }}\n")).unwrap();

@@ -26,42 +26,48 @@
  *
  * or the system's. Once a thread's locals are gone (in atexit handlers) it can wait for nothing, and not send or receive (EIO); freesem and
  * freetube still do what they say. Threads may be cancelled (pthread_cancel) anywhere but in these functions: they are not to be torn apart.
+ *
+ * The names are the paper's, and short. Only who includes this file has them: they are inline functions here, and the library exports them
+ * as chappe_nix_initsem and so on.
  */
 #ifndef CHAPPE_NIX_H
 #define CHAPPE_NIX_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* The most saved wakeups. */
+/** The most saved wakeups. */
 #define SEM_MOST 0x7fffffff
 
-/* 32 bytes, aligned to 8: where the semaphore is. Nobody but the functions below looks into it. */
-typedef struct Sem Sem;
-struct Sem {
-	uint64_t chappe[4];
-};
+/** Where a semaphore is: 32 bytes, aligned to 8. Only the functions below look into it. */
+typedef struct Sem {
+    /** Sealed. */
+    uint64_t chappe[4];
+} Sem;
 
+/** A tube, of this process. */
 typedef struct Tube Tube;
 
-/* What to do in a talt. */
+/** What a talt does at a tube: waits to send, waits to receive, or does so only if it need not wait. */
 enum {
-	TSEND,
-	TRECV,
-	TNBSEND,
-	TNBRECV
+    TSEND,
+    TRECV,
+    TNBSEND,
+    TNBRECV
 };
 
-typedef struct Talt Talt;
-struct Talt {
-	Tube *t; /* the tube */
-	void *m; /* the message to send, or where to put the one that is received */
-	int op;  /* TSEND, TRECV, TNBSEND, TNBRECV */
-};
+/** One of the operations that a talt chooses among. */
+typedef struct Talt {
+    /** The tube. */
+    Tube *t;
+    /** The message to send, or where to put the one that is received. */
+    void *m;
+    /** TSEND, TRECV, TNBSEND or TNBRECV. */
+    int op;
+} Talt;
 
 void chappe_nix_initsem(Sem *s, int val);
 int chappe_nix_downsem(Sem *s, int block);
@@ -75,72 +81,117 @@ int chappe_nix_trecv(Tube *t, void *m, int block);
 int chappe_nix_talt(Talt *a, int n);
 void chappe_nix_family(void);
 
-/*
- * The names are the paper's, and short: only who includes this header has them, and no other library that has the same is
- * disturbed.
- */
-
-/*
+/**
  * Initialises a semaphore with val saved wakeups. Once, before anybody else uses it; if this process has initialised one at this
  * address before, that one is freed.
  */
-static inline void initsem(Sem *s, int val) { chappe_nix_initsem(s, val); }
+static inline void initsem(Sem *s, int val)
+{
+    chappe_nix_initsem(s, val);
+}
 
-/*
- * Consumes a saved wakeup: 1. If there is none: waits for one, in the order of arrival, or, if block is 0, answers 0 (EAGAIN), and
- * has not entered the kernel. 0 with another errno: nothing was consumed. A handled signal does not end the wait.
+/**
+ * Consumes a saved wakeup: 1. If there is none: waits for one, in the order of arrival, or, if block is 0, answers 0 (EAGAIN), without
+ * entering the kernel. 0 with another errno: nothing was consumed. A handled signal does not end the wait. Without waiting it is two
+ * dozen instructions and no system call.
  */
-static inline int downsem(Sem *s, int block) { return chappe_nix_downsem(s, block); }
+static inline int downsem(Sem *s, int block)
+{
+    return chappe_nix_downsem(s, block);
+}
 
-/* Hands a wakeup to who has waited longest, or saves it. Never waits. A signal handler may call it, of a semaphore that is not dead: one in
- * private memory always (in a forked child once that has waited for one); one in shared memory in threads that have initialised or
- * waited for one of the same family. */
-static inline void upsem(Sem *s) { chappe_nix_upsem(s); }
-
-/*
- * Consumes exactly one wakeup of any of n semaphores, and answers the index of the one it was in ss; waits for one if there is
- * none. Which, if several have one, is left to chance. The same semaphore may be there twice. -1: nothing was consumed.
+/**
+ * Hands a wakeup to who has waited longest, or saves it. Never waits. A signal handler may call it, of a semaphore that is not dead:
+ * of one in private memory always (in a forked child once that has waited for one), of one in shared memory in threads that have
+ * initialised or waited for one of the same family.
  */
-static inline int altsems(Sem *ss[], int n) { return chappe_nix_altsems(ss, n); }
+static inline void upsem(Sem *s)
+{
+    chappe_nix_upsem(s);
+}
 
-/* Not in the paper: frees a semaphore; who waits is told (EIDRM). A process's own go with it. */
-static inline void freesem(Sem *s) { chappe_nix_freesem(s); }
-
-/*
- * Makes a tube for messages of msz bytes, with a buffer for n of them, for this process and those that it forks from now on. NULL: there is
- * none (EINVAL: msz or n is 0, or too much; ENOSPC).
+/**
+ * Consumes exactly one wakeup of any of n semaphores, and answers the index of the one it was in ss; waits for one if there is none.
+ * Which, if several have one, is left to chance. The same semaphore may be there twice. -1: nothing was consumed.
  */
-static inline Tube *newtube(unsigned long msz, unsigned long n) { return chappe_nix_newtube(msz, n); }
+static inline int altsems(Sem *ss[], int n)
+{
+    return chappe_nix_altsems(ss, n);
+}
 
-/* Destroys a tube: messages in it are lost, who waits is told (EIDRM). The other processes' Tubes are dead from then on, and freed
- * by freetube there. */
-static inline void freetube(Tube *t) { chappe_nix_freetube(t); }
+/** Not in the paper: frees a semaphore; who waits is told (EIDRM). A process's own go with it. */
+static inline void freesem(Sem *s)
+{
+    chappe_nix_freesem(s);
+}
 
-/*
- * Sends a message; waits while the buffer is full. Receives one; waits while it is empty. Messages come in the order in which they were
- * sent. A sender that is killed has sent a message or not; one that was received by who was killed at it comes once more. Since
- * nothing is answered: if errno was 0 before and is not afterwards, nothing was moved.
+/**
+ * Makes a tube for messages of msz bytes, with a buffer for n of them, for this process and those that it forks from now on. NULL:
+ * there is none (EINVAL, ENOSPC).
  */
-static inline void tsend(Tube *t, const void *m) { (void)chappe_nix_tsend(t, m, 1); }
-static inline void trecv(Tube *t, void *m) { (void)chappe_nix_trecv(t, m, 1); }
+static inline Tube *newtube(unsigned long msz, unsigned long n)
+{
+    return chappe_nix_newtube(msz, n);
+}
 
-/* The same without waiting: 0, or -1 (EAGAIN: it would have to wait). */
-static inline int nbtsend(Tube *t, const void *m) { return chappe_nix_tsend(t, m, 0); }
-static inline int nbtrecv(Tube *t, void *m) { return chappe_nix_trecv(t, m, 0); }
+/**
+ * Destroys a tube: messages in it are lost, who waits is told (EIDRM). Of the other processes, each frees its own Tube in this way.
+ */
+static inline void freetube(Tube *t)
+{
+    chappe_nix_freetube(t);
+}
 
-/*
- * Does exactly one of n operations, and answers its index in a. First those that do not block are tried, once; if none of them can be
+/**
+ * Sends a message; waits while the buffer is full. Messages of one sender come in their order. A sender that is killed has sent a message
+ * or not. If errno was 0 before and is not afterwards, nothing was sent.
+ */
+static inline void tsend(Tube *t, const void *m)
+{
+    (void)chappe_nix_tsend(t, m, 1);
+}
+
+/**
+ * Receives a message; waits while the buffer is empty. A message whose receiver was killed at it comes once more. If errno was 0
+ * before and is not afterwards, nothing was received.
+ */
+static inline void trecv(Tube *t, void *m)
+{
+    (void)chappe_nix_trecv(t, m, 1);
+}
+
+/** As tsend, if it need not wait: 0, or -1 (EAGAIN). */
+static inline int nbtsend(Tube *t, const void *m)
+{
+    return chappe_nix_tsend(t, m, 0);
+}
+
+/** As trecv, if it need not wait: 0, or -1 (EAGAIN). */
+static inline int nbtrecv(Tube *t, void *m)
+{
+    return chappe_nix_trecv(t, m, 0);
+}
+
+/**
+ * Does exactly one of n operations, and answers its index in a. First those that do not wait are tried, once; if none of them can be
  * done, one of the others is, as soon as possible. -1: nothing was done (EAGAIN: there were no others).
  */
-static inline int talt(Talt a[], int n) { return chappe_nix_talt(a, n); }
+static inline int talt(Talt a[], int n)
+{
+    return chappe_nix_talt(a, n);
+}
 
-#if defined(__GNUC__)
+#ifdef __GNUC__
 /* So that children that initialise semaphores in memory that they share can choose among them all: they have one arena. */
 static void chappe_nix_family_at_start(void) __attribute__((constructor, unused));
-static void chappe_nix_family_at_start(void) { chappe_nix_family(); }
+static void chappe_nix_family_at_start(void)
+{
+    chappe_nix_family();
+}
 #endif
 
 #ifdef __cplusplus
 }
 #endif
+
 #endif
