@@ -3,7 +3,7 @@
  * until there is something to wait for, that one call chooses among, and that lose nothing when a process is killed.
  *
  * Results. What is 0 or more is good. What is below 0 is an error: the negative number of errno(3), as -EAGAIN. chappe_last_error
- * says in words what happened, to which object, and what to do. No function touches errno for that.
+ * says in words what happened, to which object, and what to do. errno says nothing, and may change.
  *
  *     -EFAULT           a pointer is NULL, or lies askew
  *     -EBADF            no open handle of this kind: NULL, closed already, or of something else

@@ -107,12 +107,16 @@ fn slot_at(handle: usize) -> Option<&'static Slot> {
 /// The object of a handle, for one call.
 #[inline(always)]
 pub fn get<'a, T: Object>(handle: *const T::Name) -> Answer<&'a T> {
+    quick::<T>(handle).ok_or_else(refused::<T>)
+}
+
+/// The same without a word of what is wrong.
+#[inline(always)]
+pub fn quick<'a, T: Object>(handle: *const T::Name) -> Option<&'a T> {
     // Acquire: E1.
-    match slot_at(handle as usize).filter(|slot| slot.kind.load(Ordering::Acquire) == T::KIND) {
-        // SAFETY: I1, I3: it stays until the caller closes it.
-        Some(slot) => Ok(unsafe { &*slot.body.get().cast::<T>() }),
-        None => Err(refused::<T>()),
-    }
+    let slot = slot_at(handle as usize).filter(|slot| slot.kind.load(Ordering::Acquire) == T::KIND)?;
+    // SAFETY: I1, I3: it stays until the caller closes it.
+    Some(unsafe { &*slot.body.get().cast::<T>() })
 }
 
 #[cold]

@@ -34,6 +34,13 @@ pub fn place<'a, T>(place: *mut T) -> Answer<&'a mut MaybeUninit<T>> {
     Ok(unsafe { &mut *place.cast() })
 }
 
+/// The same without a word of what is wrong.
+#[inline(always)]
+pub fn quick<'a, T>(place: *mut T) -> Option<&'a mut MaybeUninit<T>> {
+    // SAFETY: as in `place`.
+    (!place.is_null() && place.is_aligned()).then(|| unsafe { &mut *place.cast() })
+}
+
 /// Where an answer may be put.
 pub fn place_if<'a, T>(wanted: *mut T) -> Answer<Option<&'a mut MaybeUninit<T>>> {
     if wanted.is_null() { Ok(None) } else { place(wanted).map(Some) }

@@ -12,7 +12,7 @@ use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::thread::here;
-use chappe::raw::{Called, Had, mutex_of_bytes};
+use chappe::raw::{Called, Had, lock_now, mutex_of_bytes};
 use chappe::{LockError, LockResult, Mutex, MutexGuard};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -79,7 +79,7 @@ impl Locked {
         Locked { mutex, data, size, own, kept: AtomicU64::new(0), thread: AtomicUsize::new(0) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn keep(&self, guard: MutexGuard<'_, ()>) {
         // Relaxed, both: read again by this thread alone; another that reads them finds that it is not itself.
         self.kept.store(MutexGuard::into_number(guard), Ordering::Relaxed);
@@ -102,18 +102,24 @@ impl Locked {
     }
 
     /// The guard, if this thread locked it by this handle.
-    #[inline]
-    pub fn guard(&self) -> Answer<MutexGuard<'_, ()>> {
+    #[inline(always)]
+    fn guard_if(&self) -> Option<MutexGuard<'_, ()>> {
         // Relaxed, all: as in `keep`. Before the guard goes, so that the next holder's are not taken away.
         if self.thread.load(Ordering::Relaxed) != here() {
-            return Err(not_ours(c"the mutex is not locked by this thread with this handle"));
+            return None;
         }
         let number = self.kept.load(Ordering::Relaxed); // Relaxed: as above.
         self.thread.store(0, Ordering::Relaxed); // Relaxed: as above.
         self.kept.store(0, Ordering::Relaxed); // Relaxed: as above.
         // SAFETY: this thread's, or its parent's, and forgotten just now.
-        let guard = unsafe { MutexGuard::of_number(&self.mutex, number) };
-        guard.ok_or_else(|| not_ours(c"the mutex was locked by the parent process: lock it again in the child"))
+        unsafe { MutexGuard::of_number(&self.mutex, number) }
+    }
+
+    /// The same, and why not.
+    pub fn guard(&self) -> Answer<MutexGuard<'_, ()>> {
+        self.guard_if().ok_or_else(|| {
+            not_ours(c"the mutex is not locked by this thread with this handle (what the parent process locked is the parent's)")
+        })
     }
 
     /// What a wait that gave up the guard came to: as `locked`, which also says if the condition variable is gone.
@@ -275,7 +281,22 @@ pub extern "C" fn chappe_mutex_is_condemned(mutex: *const chappe_mutex) -> c_int
     answer(|| Ok(handle::get::<Locked>(mutex)?.mutex.is_condemned().into()))
 }
 
+/// The part that waits for nobody and cannot fail.
 #[inline(always)]
+fn quickly(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> bool {
+    let place = input::quick(data);
+    let Some(locked) = handle::quick::<Locked>(mutex).filter(|_| data.is_null() || place.is_some()) else {
+        return false;
+    };
+    let Some(guard) = lock_now(&locked.mutex) else { return false };
+    locked.keep(guard);
+    if let Some(place) = place {
+        place.write(locked.data.as_ptr().cast());
+    }
+    true
+}
+
+#[inline(never)]
 fn lock(mutex: *mut chappe_mutex, data: *mut *mut c_void, limit: impl FnOnce() -> Answer<Limit>) -> c_int {
     answer(|| {
         let (locked, place) = (handle::get::<Locked>(mutex)?, input::place_if(data)?);
@@ -298,7 +319,7 @@ fn lock(mutex: *mut chappe_mutex, data: *mut *mut c_void, limit: impl FnOnce() -
 /// thread cannot become a member of its arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_lock(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
-    lock(mutex, data, || Ok(Limit::Forever))
+    if quickly(mutex, data) { 0 } else { lock(mutex, data, || Ok(Limit::Forever)) }
 }
 
 /// Locks it if it is free. Never waits.
@@ -306,7 +327,7 @@ pub extern "C" fn chappe_mutex_lock(mutex: *mut chappe_mutex, data: *mut *mut c_
 /// Errors: -EAGAIN; else as `chappe_mutex_lock`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_try_lock(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
-    lock(mutex, data, || Ok(Limit::Now))
+    if quickly(mutex, data) { 0 } else { lock(mutex, data, || Ok(Limit::Now)) }
 }
 
 /// As `chappe_mutex_lock`, waiting at most for `ns` nanoseconds.
@@ -330,10 +351,13 @@ pub extern "C" fn chappe_mutex_lock_deadline(mutex: *mut chappe_mutex, data: *mu
 /// Errors: -EPERM if this thread has not locked it by this handle, or its parent process has; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_unlock(mutex: *mut chappe_mutex) -> c_int {
-    done(|| {
-        drop(handle::get::<Locked>(mutex)?.guard()?);
-        Ok(())
-    })
+    match handle::quick::<Locked>(mutex).and_then(Locked::guard_if) {
+        Some(guard) => {
+            drop(guard);
+            0
+        }
+        None => done(|| handle::get::<Locked>(mutex)?.guard().map(drop)),
+    }
 }
 
 /// Says that the data is whole again: who locks it next is not told of the death. The mutex stays locked.

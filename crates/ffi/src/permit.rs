@@ -45,12 +45,18 @@ impl<'a> Place<'a> {
         Ok(Place(input::place(permit)?))
     }
 
+    /// The same without a word of what is wrong.
+    #[inline(always)]
+    pub fn quick(permit: *mut chappe_permit) -> Option<Place<'a>> {
+        input::quick(permit).map(Place)
+    }
+
     /// So many of them.
     pub fn many(permits: *mut chappe_permit, n: usize) -> Answer<impl Iterator<Item = Place<'a>>> {
         Ok(input::array_out(permits, n)?.iter_mut().map(Place))
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(self, hold: Hold, thread: usize) {
         let inside = Inside { magic: MAGIC, thread, hold: MaybeUninit::new(hold) };
         // SAFETY: as large and as even, see above.
@@ -58,7 +64,7 @@ impl<'a> Place<'a> {
     }
 
     /// The calling thread's permit.
-    #[inline]
+    #[inline(always)]
     pub fn of_thread(self, hold: Hold) {
         self.put(hold, here());
     }
@@ -96,11 +102,32 @@ fn ours<'a>(permit: *mut chappe_permit) -> Answer<&'a mut Inside> {
     Ok(unsafe { &mut *permit.cast() })
 }
 
+/// What is the caller's is given back; of anything else nothing is said here.
+#[inline(always)]
+fn released(permit: *mut chappe_permit) -> bool {
+    let Some(inside) = input::quick(permit.cast::<Inside>()) else { return false };
+    let inside = inside.as_mut_ptr();
+    // SAFETY: a permit's memory, which is initialised as far as the caller has kept his promise; what is no permit has no magic. The
+    // hold was written together with the magic, and is the thread's own.
+    unsafe {
+        if (*inside).magic != MAGIC || (*inside).thread != here() {
+            return false;
+        }
+        let hold = (*inside).hold.assume_init_ref();
+        if !hold.is_here() {
+            return false;
+        }
+        (*inside).magic = 0;
+        hold.release();
+    }
+    true
+}
+
 fn release(permit: *mut chappe_permit) -> Answer<()> {
     let inside = ours(permit)?;
     inside.magic = 0;
     // SAFETY: written together with the magic, which is gone now; the thread's own, or the process's.
-    unsafe { inside.hold.assume_init().release() };
+    unsafe { inside.hold.assume_init_ref().release() };
     Ok(())
 }
 
@@ -109,7 +136,7 @@ fn release(permit: *mut chappe_permit) -> Answer<()> {
 /// Errors: -EINVAL if it is not held; -EPERM if it is another thread's, or the parent process's; -EFAULT.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_permit_release(permit: *mut chappe_permit) -> c_int {
-    done(|| release(permit))
+    if released(permit) { 0 } else { done(|| release(permit)) }
 }
 
 /// Gives `n` permits back, the last one first; those of several pools, too. If one cannot be, the others are all the same.

@@ -12,7 +12,7 @@ use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::look::{chappe_holder, chappe_member, chappe_waiter, listed};
 use crate::permit::{Place, chappe_permit};
-use chappe::raw::Hold;
+use chappe::raw::{self, Hold};
 use chappe::{Permits, Pool, acquire_any, acquire_any_timeout, try_acquire_any};
 use std::ffi::{CStr, c_char, c_int};
 
@@ -160,7 +160,15 @@ pub extern "C" fn chappe_pool_settle(pool: *mut chappe_pool) -> i64 {
     answer(|| Ok(handle::get::<Pool>(pool)?.settle() as i64))
 }
 
+/// The part that waits for nobody and cannot fail.
 #[inline(always)]
+fn quickly(pool: *mut chappe_pool, permit: *mut chappe_permit) -> bool {
+    let Some(place) = Place::quick(permit) else { return false };
+    let taken = handle::quick::<Pool>(pool).and_then(raw::acquire_now);
+    taken.map(|hold| place.of_thread(hold)).is_some()
+}
+
+#[inline(never)]
 fn one(pool: *mut chappe_pool, permit: *mut chappe_permit, limit: impl FnOnce() -> Answer<Limit>) -> c_int {
     done(|| {
         let (pool, place) = (handle::get::<Pool>(pool)?, Place::new(permit)?);
@@ -179,7 +187,7 @@ fn one(pool: *mut chappe_pool, permit: *mut chappe_permit, limit: impl FnOnce() 
 /// system's, if it refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_pool_acquire(pool: *mut chappe_pool, permit: *mut chappe_permit) -> c_int {
-    one(pool, permit, || Ok(Limit::Forever))
+    if quickly(pool, permit) { 0 } else { one(pool, permit, || Ok(Limit::Forever)) }
 }
 
 /// Takes a permit if one is free and nobody waits for it. Permits of the dead are recovered first.
@@ -187,7 +195,7 @@ pub extern "C" fn chappe_pool_acquire(pool: *mut chappe_pool, permit: *mut chapp
 /// Errors: -EAGAIN; else as `chappe_pool_acquire`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_pool_try_acquire(pool: *mut chappe_pool, permit: *mut chappe_permit) -> c_int {
-    one(pool, permit, || Ok(Limit::Now))
+    if quickly(pool, permit) { 0 } else { one(pool, permit, || Ok(Limit::Now)) }
 }
 
 /// As `chappe_pool_acquire`, waiting at most for `ns` nanoseconds.

@@ -12,7 +12,7 @@ use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::look::{chappe_waiter, listed};
-use chappe::Semaphore;
+use chappe::{Semaphore, raw};
 use std::ffi::{CStr, c_char, c_int};
 
 /// A handle of a semaphore.
@@ -153,7 +153,10 @@ fn down(semaphore: &Semaphore, limit: Limit) -> Answer<()> {
 /// refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_semaphore_down(semaphore: *mut chappe_semaphore) -> c_int {
-    done(|| down(handle::get::<Semaphore>(semaphore)?, Limit::Forever))
+    match handle::quick::<Semaphore>(semaphore) {
+        Some(one) if raw::down_now(one) => 0,
+        _ => done(|| down(handle::get::<Semaphore>(semaphore)?, Limit::Forever)),
+    }
 }
 
 /// Consumes a saved wake-up if there is one and nobody waits for it. Never enters the kernel.
@@ -161,7 +164,10 @@ pub extern "C" fn chappe_semaphore_down(semaphore: *mut chappe_semaphore) -> c_i
 /// Errors: -EAGAIN, -EIDRM, -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_semaphore_try_down(semaphore: *mut chappe_semaphore) -> c_int {
-    done(|| down(handle::get::<Semaphore>(semaphore)?, Limit::Now))
+    match handle::quick::<Semaphore>(semaphore) {
+        Some(one) if raw::down_now(one) => 0,
+        _ => done(|| down(handle::get::<Semaphore>(semaphore)?, Limit::Now)),
+    }
 }
 
 /// As `chappe_semaphore_down`, waiting at most for `ns` nanoseconds.
@@ -189,7 +195,10 @@ pub extern "C" fn chappe_semaphore_down_deadline(semaphore: *mut chappe_semaphor
 /// Errors: -EOVERFLOW if its value is CHAPPE_SEMAPHORE_MAX already, and nothing is changed; -EIDRM; -EUSERS; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_semaphore_up(semaphore: *mut chappe_semaphore) -> c_int {
-    done(|| Ok(handle::get::<Semaphore>(semaphore)?.up()?))
+    match handle::quick::<Semaphore>(semaphore) {
+        Some(one) if raw::up_now(one) => 0,
+        _ => done(|| Ok(handle::get::<Semaphore>(semaphore)?.up()?)),
+    }
 }
 
 /// As `n` times `chappe_semaphore_up`, at once: all of them, or none.

@@ -66,7 +66,7 @@ impl<'a> Permit<'a> {
         lease::begin(self.pool.map, self.pool.place, std::iter::once(&mut self.taken))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn into_hold(self) -> Hold {
         let hold = Hold::new(self.pool, self.taken, self.incarnation);
         std::mem::forget(self);

@@ -206,6 +206,15 @@ impl<T> Mutex<T> {
 
     #[inline(always)]
     fn get(&self, until: Until) -> LockResult<'_, T> {
+        match self.get_now() {
+            Some(guard) => Ok(guard),
+            None => self.get_slow(until),
+        }
+    }
+
+    /// Where it is free, whole, and nobody waits, for who has a seat at hand.
+    #[inline(always)]
+    pub(crate) fn get_now(&self) -> Option<MutexGuard<'_, T>> {
         let h = &self.handle;
         let one = if self.free != 0 {
             last_seat(|seat| self.enter(seat).then(|| Kept::now(seat.kept))).or_else(|| {
@@ -214,10 +223,7 @@ impl<T> Mutex<T> {
         } else {
             at_hand(h.map, |me, incarnation| Some(Kept::of(self.take_one(me)?, incarnation)))
         };
-        match one {
-            Some(kept) => Ok(MutexGuard::new(self, kept)),
-            None => self.get_slow(until),
-        }
+        one.map(|kept| MutexGuard::new(self, kept))
     }
 
     #[inline(always)]
@@ -503,7 +509,7 @@ impl<'a, T> MutexGuard<'a, T> {
 
     /// A number in the guard's stead; never 0. The mutex stays locked.
     #[doc(hidden)]
-    #[inline]
+    #[inline(always)]
     pub fn into_number(this: Self) -> u64 {
         let kept = this.kept.0;
         std::mem::forget(this);
@@ -515,7 +521,7 @@ impl<'a, T> MutexGuard<'a, T> {
     /// # Safety
     /// The number is that of a guard of this mutex which the calling thread, or its parent, gave for it; one guard is made of it.
     #[doc(hidden)]
-    #[inline]
+    #[inline(always)]
     pub unsafe fn of_number(mutex: &'a Mutex<T>, number: u64) -> Option<Self> {
         let kept = Kept(number);
         kept.is_ours().then(|| MutexGuard::new(mutex, kept))

@@ -10,16 +10,19 @@
 //! | [`tube_of`] | `Tube<T>`, in the same way |
 //! | [`choose`], [`choose_ready`] | `select!` with arms in a slice, and its errors |
 
+use crate::cell::Tag;
 use crate::choice::{How, choose as chosen};
 use crate::claim::{Aim, Taken};
 use crate::descriptor::descriptor;
 use crate::error::{LeaseError, ObjectError, SelectError};
 use crate::guard::{OwnedPermit, Permit, Permits};
 use crate::lease::{self, Lease};
-use crate::mutex::{Mutex, named_bytes};
+use crate::mutex::{Mutex, MutexGuard, named_bytes};
 use crate::patience::Until;
+use crate::permit::give;
 use crate::pool::Pool;
 use crate::select::{SelectedOperation, operations};
+use crate::semaphore::Semaphore;
 use crate::tube::named::{NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
 use chappe_arena::{Map, Place};
 use chappe_plat::process;
@@ -62,7 +65,7 @@ impl Hold {
     }
 
     /// Of a thread.
-    #[inline]
+    #[inline(always)]
     pub fn of(permit: Permit<'_>) -> Hold {
         permit.into_hold()
     }
@@ -83,7 +86,7 @@ impl Hold {
     }
 
     /// Whether this is the process that took it.
-    #[inline]
+    #[inline(always)]
     pub fn is_here(&self) -> bool {
         process::is_incarnation(self.incarnation)
     }
@@ -100,10 +103,16 @@ impl Hold {
     ///
     /// # Safety
     /// A thread's permit is given back by that thread, and only once.
-    #[inline]
-    pub unsafe fn release(self) {
-        if self.is_here() {
-            self.pool().back(self.taken);
+    // By reference, and word by word: what was written by words just now cannot be read in larger pieces without waiting for it.
+    #[inline(always)]
+    pub unsafe fn release(&self) {
+        if !self.is_here() {
+            return;
+        }
+        if self.taken.word.tag() == Tag::Leased {
+            lease::end(self.map, self.place, self.taken.position, self.taken.word);
+        } else {
+            give(self.map, self.place, self.map.object(self.place.index), self.taken);
         }
     }
 
@@ -120,6 +129,30 @@ impl Hold {
         }
         lease::begin(self.map, self.place, std::iter::once(&mut self.taken))
     }
+}
+
+/// The part of [`Semaphore::down`] that waits for nobody, makes no call and cannot fail. False: all of it is needed.
+#[inline(always)]
+pub fn down_now(semaphore: &Semaphore) -> bool {
+    semaphore.take_one()
+}
+
+/// The same of [`Semaphore::up`].
+#[inline(always)]
+pub fn up_now(semaphore: &Semaphore) -> bool {
+    semaphore.give_now(1)
+}
+
+/// The same of [`Pool::acquire`].
+#[inline(always)]
+pub fn acquire_now(pool: &Pool) -> Option<Hold> {
+    pool.get_now().map(Hold::of)
+}
+
+/// The same of [`Mutex::lock`].
+#[inline(always)]
+pub fn lock_now<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    mutex.get_now()
 }
 
 /// What data or messages are called by those who share them: the name of their type in Rust without modules, or anything else.
@@ -248,7 +281,6 @@ pub fn recv_chosen(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MutexGuard, Semaphore};
 
     #[test]
     fn what_is_held_is_held_until_it_is_given_back() {
