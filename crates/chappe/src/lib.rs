@@ -66,10 +66,15 @@
 pub mod doctor;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
+/// What the shim for POSIX semaphores needs of the system, and no user of Rust.
+#[doc(hidden)]
+pub use chappe_plat::{dir, memory};
 pub use chappe_ras as ras;
 #[doc(hidden)]
 pub use chappe_sync::owned;
 pub use chappe_sync::plan9;
+#[doc(hidden)]
+pub use chappe_sync::prepare_forks;
 #[doc(hidden)]
 pub use chappe_sync::raw;
 pub use chappe_sync::{

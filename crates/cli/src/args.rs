@@ -1,9 +1,12 @@
 //! What can be written on the command line. Help, manual and completions are made from this.
 
+mod run;
+
 use crate::size;
 use crate::time::{Grace, parse, parse_grace};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
+pub use run::Run;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,6 +71,12 @@ pub enum Command {
     /// acquire`; a slot is taken when somebody here wants it, and only then.
     #[command(after_long_help = JOBSERVER_END)]
     Jobserver(Jobserver),
+    /// Run a program with its POSIX semaphores on chappe's
+    ///
+    /// The program need not be written or built for it. Its semaphores, sem_init's and sem_open's, are served in the order of arrival,
+    /// leave nobody stuck when somebody is killed, and are listed by `chappe ls`. What it starts has them, too.
+    #[command(after_long_help = run::END)]
+    Run(Run),
     /// Take a permit away from whoever has it
     ///
     /// Permits come back by themselves. This is for a holder that lives and is stuck: its permit goes to the next in

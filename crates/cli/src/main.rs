@@ -16,6 +16,8 @@ mod line;
 mod list;
 mod look;
 mod man;
+mod preload;
+mod program;
 mod sem;
 mod signals;
 mod size;
@@ -88,7 +90,7 @@ fn asks_for_json() -> bool {
 /// What runs a command fails as env(1) does, also when it is misspelt.
 fn wrong_usage() -> u8 {
     let word = std::env::args_os().skip(1).find(|a| !a.to_string_lossy().starts_with('-'));
-    if word.is_some_and(|w| w == "acquire" || w == "jobserver") { 125 } else { 2 }
+    if word.is_some_and(|w| w == "acquire" || w == "jobserver" || w == "run") { 125 } else { 2 }
 }
 
 fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
@@ -96,6 +98,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
     match cli.command {
         Command::Acquire(a) => return acquire::run(&a, json, file_size),
         Command::Jobserver(a) => return jobserver::run(&a, json, file_size),
+        Command::Run(a) => return Err(preload::run(&a, file_size)),
         Command::Doctor => return print(health::doctor(json)),
         Command::Ls { arena } => return print(list::list(arena.as_deref(), json)),
         Command::Show { name, interval } => return print(list::show(&name, interval, json).map(|text| (text, 0))),

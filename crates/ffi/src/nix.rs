@@ -254,7 +254,7 @@ pub extern "C" fn chappe_nix_initsem(s: *mut Sem, val: c_int) {
 /// What `downsem` is.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_nix_downsem(s: *mut Sem, block: c_int) -> c_int {
-    if near(s).is_some_and(Semaphore::take_at) {
+    if near(s).is_some_and(Semaphore::down_alone) {
         return 1;
     }
     answered(0, || {
@@ -271,7 +271,7 @@ pub extern "C" fn chappe_nix_downsem(s: *mut Sem, block: c_int) -> c_int {
 /// What `upsem` is.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_nix_upsem(s: *mut Sem) {
-    if near(s).is_some_and(Semaphore::give_at) {
+    if near(s).is_some_and(Semaphore::up_alone) {
         return;
     }
     told(|| Ok(Sem::of(s)?.semaphore()?.up()?));

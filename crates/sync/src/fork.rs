@@ -62,8 +62,9 @@ extern "C" fn after() {
     held.into_iter().rev().for_each(drop);
 }
 
-/// Makes forks safe from now on. Called before the first of the mutexes is used for long.
-pub(crate) fn prepare() {
+/// Makes forks safe from now on. Called before the first of the mutexes is used for long; before another's handlers are set
+/// up, if those take locks that are held while something here is called.
+pub fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| process::around_forks(before, after));
 }

@@ -361,6 +361,12 @@ impl Arena {
         inspect::look(self.0, self.find(name)?).ok_or_else(|| self.unknown(name))
     }
 
+    /// Whether there is an object of this name.
+    #[doc(hidden)]
+    pub fn has(&self, name: &str) -> bool {
+        self.0.find(name).is_some()
+    }
+
     /// Who waits on one of them, in the order in which they will be served.
     ///
     /// # Errors

@@ -120,6 +120,7 @@ pub use self::{
     condition::Condvar,
     error::{AcquireError, DownError, LeaseError, LockError, ObjectError, PoolError, SelectError, UpError},
     examine::{Belonging, Damage, Had, Removed, Righted},
+    fork::prepare as prepare_forks,
     guard::{OwnedPermit, Permit, Permits},
     home::{Arena, ArenaOptions, Capacity, directory},
     inspect::{Holder, ObjectInfo, ObjectState, PoolInfo, Waiter},

@@ -7,8 +7,8 @@ use crate::home::Arena;
 use crate::inspect::{self, Waiter};
 use crate::patience::{Until, impatience};
 use crate::pool::party;
-use crate::seat::{is_seated, process_seat, seat, watched};
-use crate::spot::Spot;
+use crate::seat::{ThreadSeat, is_seated, process_seat, seat, watched};
+use crate::spot::{self, Spot};
 use crate::units::{self, Units, Unwanted};
 use crate::wait::{Arm, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
@@ -215,25 +215,16 @@ impl Semaphore {
         Ok(())
     }
 
-    /// As `at(spot)` and [`Semaphore::try_down`], where a unit is there and nobody waits: the shortest way, which asks for nothing and
-    /// touches no thread-local. False: nothing was done.
-    #[doc(hidden)]
-    #[inline(always)]
-    pub fn take_at(spot: Spot) -> bool {
-        Handle::near(Kind::Semaphore, spot).is_some_and(|(object, place)| units::take_one(object, place).is_some())
-    }
-
-    /// As `at(spot)` and [`Semaphore::up`], where nobody waits; in the same way.
-    #[doc(hidden)]
-    #[inline(always)]
-    pub fn give_at(spot: Spot) -> bool {
-        Handle::near(Kind::Semaphore, spot).is_some_and(|(object, place)| units::give_one(object, place, 1).is_some())
-    }
-
     /// Where it lies.
     #[doc(hidden)]
     pub fn spot(&self) -> Spot {
         self.0.spot()
+    }
+
+    /// Whether it is in service: false once it was removed, or its arena was.
+    #[doc(hidden)]
+    pub fn is_there(&self) -> bool {
+        !self.0.is_dead() && self.0.map.mark() != chappe_arena::Standing::Removed && !self.0.map.is_unlinked()
     }
 
     /// Removes the semaphore at a spot, whoever waits there: they get [`DownError::Dead`]. False: it is not there any more.
@@ -363,7 +354,7 @@ impl Semaphore {
             Until::Time(at) => Some(at),
         };
         seat(self.0.map, |seat| {
-            watched(seat).map_err(DownError::System)?;
+            self.watch(seat)?;
             let who = Parties { main: party(seat), private: None };
             match wait_for(&who, &[self], Wish::to_take(deadline, &impatience(seat))) {
                 Ok(_) => Ok(()),
@@ -407,6 +398,54 @@ impl Semaphore {
             GUESS.set(Guess::new(h.object, left));
         }
         left.is_some()
+    }
+
+    /// The commonest case of [`Semaphore::up`] alone, of the one at a spot: false, and nothing is done, if somebody waits, or if there is
+    /// anything else to know. Two loads before the swap.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn up_alone(spot: Spot) -> bool {
+        spot::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::give_one(o, place, 1).is_some())
+    }
+
+    /// The commonest case of [`Semaphore::try_down`] alone, of the one at a spot: false, and nothing is done, if there is no unit, or if
+    /// there is anything else to know. Two loads before the swap.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn down_alone(spot: Spot) -> bool {
+        spot::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::take_one(o, place).is_some())
+    }
+
+    /// As [`Semaphore::up`], by who can be no member: the arena is full, or the thread ends. If it is killed between the two steps, the
+    /// waiter gets what was saved when the next thing happens to the semaphore, or when the next member dies.
+    ///
+    /// # Errors
+    /// `Overflow`, `Dead`.
+    #[doc(hidden)]
+    pub fn up_unseen(&self) -> Result<(), UpError> {
+        let h = &self.0;
+        units::give(h.map, h.place, h.object, 1).map_err(|e| self.refused(e, 1))
+    }
+
+    /// Whether [`Semaphore::up`] need not make the calling thread a member first, with locks and allocations.
+    #[doc(hidden)]
+    pub fn is_met(&self) -> bool {
+        self.0.map.is_covered(process::incarnation()) || is_seated(self.0.map)
+    }
+
+    /// Makes the calling thread ready to wait: what [`Semaphore::down`] does once, and with locks and allocations. From then on it does
+    /// neither.
+    ///
+    /// # Errors
+    /// `Arena`, `System`.
+    #[doc(hidden)]
+    pub fn prepare(&self) -> Result<(), DownError> {
+        seat(self.0.map, |seat| self.watch(seat))?
+    }
+
+    /// Only a named one needs the reaper: of a private one's users none outlives another, and who ends says so.
+    fn watch(&self, seat: &ThreadSeat) -> Result<(), DownError> {
+        if self.0.map.directory().is_none() { Ok(()) } else { watched(seat).map_err(DownError::System) }
     }
 
     #[inline(never)]

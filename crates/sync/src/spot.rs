@@ -30,7 +30,8 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// This process's own arena. No other has this number.
+    /// The number of this process's own arena. No other has it.
+    #[doc(hidden)]
     pub const PRIVATE: u64 = 1;
 }
 
@@ -40,9 +41,15 @@ const MOST: usize = 1024;
 struct Met {
     number: AtomicU64,
     map: AtomicU64,
+    /// Where its objects begin.
+    objects: AtomicU64,
+    /// How many there are.
+    count: AtomicU64,
 }
 
-static MET: [Met; MOST] = [const { Met { number: AtomicU64::new(0), map: AtomicU64::new(0) } }; MOST];
+static MET: [Met; MOST] = [const {
+    Met { number: AtomicU64::new(0), map: AtomicU64::new(0), objects: AtomicU64::new(0), count: AtomicU64::new(0) }
+}; MOST];
 
 fn number(map: &Map) -> u64 {
     if map.directory().is_none() {
@@ -57,23 +64,44 @@ fn hash(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |h, byte| (h ^ u32::from(byte)).wrapping_mul(0x0100_0193)) | 1 << 31
 }
 
-/// The arena of this number, if it was met.
+/// The place in the table of the arena of this number, if it was met.
 #[inline(always)]
-pub(crate) fn met(wanted: u64) -> Option<&'static Map> {
+fn row(wanted: u64) -> Option<&'static Met> {
     for met in &MET {
-        // Acquire: after the map was stored.
+        // Acquire: after the rest was stored.
         let number = met.number.load(Ordering::Acquire);
         if number == 0 {
             break;
         }
         if number == wanted {
-            // Relaxed: stored before the number.
-            let map = met.map.load(Ordering::Relaxed) as usize as *const Map;
-            // SAFETY: maps are never taken apart, nor are their numbers changed.
-            return Some(unsafe { &*map });
+            return Some(met);
         }
     }
     None
+}
+
+/// The arena of this number, if it was met.
+#[inline(always)]
+pub(crate) fn met(wanted: u64) -> Option<&'static Map> {
+    // Relaxed: stored before the number.
+    let map = row(wanted)?.map.load(Ordering::Relaxed) as usize as *const Map;
+    // SAFETY: maps are never taken apart, nor are their numbers changed.
+    Some(unsafe { &*map })
+}
+
+/// The slot of an object, if its arena was met: a few loads, of which only the last waits for another.
+#[inline(always)]
+pub(crate) fn slot(kind: Kind, spot: Spot) -> Option<(&'static Object, Place)> {
+    let met = row(spot.arena)?;
+    // Relaxed: stored before the number.
+    if u64::from(spot.object) >= met.count.load(Ordering::Relaxed) {
+        return None;
+    }
+    // Relaxed: as above.
+    let first = met.objects.load(Ordering::Relaxed) as usize as *const Object;
+    // SAFETY: there are so many, side by side, in a mapping that is never undone.
+    let object = unsafe { &*first.add(spot.object as usize) };
+    Some((object, Place { index: spot.object, head: Head::live(spot.generation, kind) }))
 }
 
 /// All that were met.
@@ -91,8 +119,10 @@ pub(crate) fn meet(map: &'static Map) -> u64 {
         // Relaxed: under the lock.
         && let Some(free) = MET.iter().find(|met| met.number.load(Ordering::Relaxed) == 0)
     {
-        // Relaxed: published by the number.
+        // Relaxed, these: published by the number.
         free.map.store(std::ptr::from_ref(map) as usize as u64, Ordering::Relaxed);
+        free.objects.store(std::ptr::from_ref(map.object(0)) as usize as u64, Ordering::Relaxed); // Relaxed: as above.
+        free.count.store(map.geometry().objects.into(), Ordering::Relaxed); // Relaxed: as above.
         // Release: the map first.
         free.number.store(number, Ordering::Release);
     }
@@ -135,13 +165,6 @@ impl Handle {
             return Err(no_such(kind, map, spot));
         }
         Ok(Handle::at(map, Place { index: spot.object, head: Head::live(spot.generation, kind) }))
-    }
-
-    /// The same of an arena that was met, without a handle.
-    #[inline(always)]
-    pub fn near(kind: Kind, spot: Spot) -> Option<(&'static Object, Place)> {
-        let map = met(spot.arena).filter(|map| spot.object < map.geometry().objects)?;
-        Some((map.object(spot.object), Place { index: spot.object, head: Head::live(spot.generation, kind) }))
     }
 
     /// Where it lies.

@@ -13,7 +13,7 @@ use crate::spot::{Spot, all_met, meet, met};
 use crate::units::{self, Unwanted};
 use crate::wait::{Parties, Party, in_line};
 use chappe_arena::layout::{Head, Kind};
-use chappe_arena::{ArenaError, Map, Place, Who, check_name};
+use chappe_arena::{ArenaError, Map, Place, Standing, Who, check_name};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::process;
 use std::time::{Duration, Instant};
@@ -176,6 +176,35 @@ impl OwnedSemaphore {
     pub fn prepare(arena: &Arena) -> Result<(), ArenaError> {
         process_of(arena.map())?;
         Ok(())
+    }
+
+    /// Makes the calling thread ready to wait: what [`OwnedSemaphore::wait`] does once, and with locks and allocations. From then on it does
+    /// neither.
+    ///
+    /// # Errors
+    /// `Arena`, `System`.
+    pub fn prepare_to_wait(&self) -> Result<(), DownError> {
+        process_of(self.0.map)?;
+        seat(self.0.map, |seat| watched(seat).map_err(DownError::System))?
+    }
+
+    /// Whether [`OwnedSemaphore::post`] need not make the calling thread a member first, with locks and allocations.
+    pub fn is_met(&self) -> bool {
+        self.0.map.is_covered(process::incarnation()) || is_seated(self.0.map)
+    }
+
+    /// As [`OwnedSemaphore::post`], by who can be no member: see [`Semaphore::up_unseen`](crate::Semaphore).
+    ///
+    /// # Errors
+    /// `Overflow`, `Dead`.
+    pub fn post_unseen(&self) -> Result<(), UpError> {
+        self.0.pay_in().map_err(|e| self.refused(e))
+    }
+
+    /// Whether it is in service: false once it was removed, or its arena was.
+    pub fn is_there(&self) -> bool {
+        let map = self.0.map;
+        !self.0.is_dead() && map.mark() != Standing::Removed && !map.is_unlinked()
     }
 
     /// Takes a unit; waits for one in the order of arrival. A handled signal does not end the wait (but inside of

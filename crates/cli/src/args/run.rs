@@ -1,0 +1,54 @@
+//! What can be written after `chappe run`.
+
+use std::ffi::OsString;
+
+/// `chappe run`.
+#[derive(clap::Args, Debug)]
+pub struct Run {
+    /// Locks return when their holder dies: semaphores that processes share, that start at 1, and that each process both takes and
+    /// gives back
+    #[arg(long)]
+    pub owned: bool,
+    /// The program and its arguments
+    #[arg(required = true, value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub program: Vec<OsString>,
+}
+
+pub const END: &str = "\
+Examples:
+  chappe run -- ./server
+  chappe run --owned -- python3 train.py    # multiprocessing.Lock
+                                            # survives a killed worker
+  chappe ls posix       # semaphores of sem_open
+
+What is replaced:
+  sem_init, sem_destroy, sem_open, sem_close, sem_unlink, sem_wait,
+  sem_trywait, sem_timedwait, sem_clockwait, sem_post, sem_getvalue;
+  to the program they are as POSIX and glibc have them. All else goes to
+  the C library untouched. Named semaphores are in the arena `posix`,
+  those in memory that processes share in one called `family-...`.
+  Programs that run without `chappe run` do not see them.
+
+With --owned:
+  A semaphore that processes share and that starts at 1 belongs to the
+  process that has taken it. If that is killed, the next in line gets
+  it. The first post by a process that does not hold it shows that it is
+  no lock: from then on it is a semaphore like any other. So does a
+  process that ends by itself while it holds it (exit, _exit): what a
+  producer has taken must not return when it goes. The system call
+  alone, a signal and exec count as deaths.
+
+Which programs:
+  Linked dynamically with the GNU C library, of this machine's kind, and
+  not set-uid, set-gid or with file capabilities: the system ignores
+  LD_PRELOAD there. A script runs if its interpreter does.
+
+Environment:
+  CHAPPE_PRELOAD   the library, if it is neither beside `chappe` nor in
+                   ../lib/chappe: libchappe_preload.so
+  LD_PRELOAD       what was there stays, behind the library
+  CHAPPE_RUN_OWNED set to 1 for the program by --owned
+
+Exit status:
+  The program's: chappe becomes the program. 125 if chappe cannot do it,
+  126 if the program cannot be run, 127 if there is none.";

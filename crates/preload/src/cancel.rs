@@ -1,0 +1,209 @@
+//! Cancellation of a thread that waits on a semaphore of ours.
+//!
+//! The C library's `pthread_cancel` marks the thread, and wakes it only from waits of its own. So this one marks it by that, and then
+//! ends its wait here, if it is in one; the thread finds that it is marked, and acts upon it by `pthread_testcancel`, in a frame that
+//! owns nothing. Each thread that has ever waited has an *ear*, by which it is found.
+//!
+//! ```text
+//!   OUT --arm--> ARMED --enter--> IN --leave--> OUT
+//!                  | told           | told: the wait is interrupted, then HEARD
+//!                  v                v
+//!                goes round       goes round
+//! ```
+//!
+//! - I1: who waits arms its ear, and then looks whether it is marked (`pthread_testcancel`); who cancels marks, and then looks at the ear.
+//!   So one of the two sees the other (E1). What is left armed by who is cancelled there is nobody's wait.
+//! - I2: the interrupt of an ear is made new before each wait, and touched by another only between IN | TOLD and HEARD, which its
+//!   thread waits for before it leaves.
+//! - I3: ears are never given back to memory, so a late look is harmless; one that its thread has given up serves the next.
+//! - I4: who cancels has the list's lock while it tells, and a thread that ends takes it to give its ear up. Who waits takes no lock.
+
+use crate::real;
+use crate::shield::{back, contained, off, without_signals};
+use chappe::Interrupt;
+use libc::{c_int, pthread_t};
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
+
+const OUT: u32 = 0;
+const ARMED: u32 = 1;
+const IN: u32 = 2;
+const TOLD: u32 = 4;
+const HEARD: u32 = 8;
+
+/// By what a thread hears that it is cancelled.
+pub struct Ear {
+    state: AtomicU32,
+    interrupt: UnsafeCell<Interrupt>,
+}
+
+// SAFETY: I2.
+unsafe impl Sync for Ear {}
+
+impl Ear {
+    /// From here on a cancellation is either seen by a look at the mark, or told.
+    pub fn arm(&self) {
+        // Relaxed: E1 is the fence's.
+        self.state.store(ARMED, Ordering::Relaxed);
+        fence(Ordering::SeqCst); // SeqCst: E1.
+    }
+
+    /// There will be no wait in which the thread could be told. Always false.
+    pub fn disarm(&self) -> bool {
+        self.state.store(OUT, Ordering::SeqCst); // SeqCst: E1.
+        false
+    }
+
+    /// Begins a wait. None: the thread was told meanwhile.
+    pub fn enter(&self) -> Option<&Interrupt> {
+        // SAFETY: I2, the ear is not IN.
+        unsafe { *self.interrupt.get() = Interrupt::new() };
+        // SeqCst: E1; publishes the interrupt.
+        match self.state.compare_exchange(ARMED, IN, Ordering::SeqCst, Ordering::SeqCst) {
+            // SAFETY: I2: nobody changes it until this thread has left.
+            Ok(_) => Some(unsafe { &*self.interrupt.get() }),
+            Err(_) => {
+                self.state.store(OUT, Ordering::SeqCst); // SeqCst: E1.
+                None
+            }
+        }
+    }
+
+    /// Ends it; whether the thread was told.
+    pub fn leave(&self) -> bool {
+        // SeqCst: I2, this or being told.
+        if self.state.compare_exchange(IN, OUT, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            return false;
+        }
+        // SeqCst: I2. Who tells is about to be done: the wait is over.
+        while self.state.load(Ordering::SeqCst) & HEARD == 0 {
+            std::thread::yield_now();
+        }
+        self.state.store(OUT, Ordering::SeqCst); // SeqCst: E1.
+        true
+    }
+
+    fn tell(&self) {
+        // SeqCst: E1, after the mark.
+        let armed = self.state.compare_exchange(ARMED, ARMED | TOLD, Ordering::SeqCst, Ordering::SeqCst);
+        // SeqCst: I2.
+        if armed == Err(IN) && self.state.compare_exchange(IN, IN | TOLD, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            // SAFETY: I2.
+            unsafe { (*self.interrupt.get()).interrupt() };
+            self.state.store(IN | TOLD | HEARD, Ordering::SeqCst); // SeqCst: I2.
+        }
+    }
+}
+
+/// Those that are in use, by thread, and those that are not.
+struct Ears {
+    used: Vec<(pthread_t, &'static Ear)>,
+    free: Vec<&'static Ear>,
+}
+
+static EARS: Mutex<Ears> = Mutex::new(Ears { used: Vec::new(), free: Vec::new() });
+
+fn ears() -> std::sync::MutexGuard<'static, Ears> {
+    EARS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Held by who forks.
+pub fn quiet() -> impl Sized {
+    ears()
+}
+
+fn me() -> pthread_t {
+    // SAFETY: takes nothing.
+    unsafe { libc::pthread_self() }
+}
+
+/// In a forked child: the other threads are not there.
+pub fn only_this_thread() {
+    let mut ears = ears();
+    let me = me();
+    ears.used.retain(|(thread, _)| *thread == me);
+}
+
+struct Mine(Cell<Option<&'static Ear>>);
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        without_signals(|| {
+            if let Some(ear) = self.0.take() {
+                let mut ears = ears();
+                ears.used.retain(|(_, other)| !std::ptr::eq(*other, ear));
+                ears.free.push(ear);
+            }
+        });
+    }
+}
+
+thread_local! {
+    static MINE: Mine = const { Mine(Cell::new(None)) };
+}
+
+/// The calling thread's. None: it ends, and is not cancelled any more. The caller's frame must own nothing.
+#[inline]
+pub fn mine() -> Option<&'static Ear> {
+    MINE.try_with(|mine| mine.0.get()).unwrap_or(None).or_else(new)
+}
+
+/// The first time: with locks and allocations.
+#[cold]
+fn new() -> Option<&'static Ear> {
+    let was_on = off();
+    let ear = contained(None, || {
+        // A thread whose local data has gone is not cancelled, either.
+        MINE.try_with(|mine| {
+            without_signals(|| {
+                let mut ears = ears();
+                let me = me();
+                // A thread that ended in a way that nobody saw may have had this number.
+                ears.used.retain(|(thread, _)| *thread != me);
+                let ear = ears.free.pop().unwrap_or_else(|| {
+                    Box::leak(Box::new(Ear {
+                        state: AtomicU32::new(OUT),
+                        interrupt: UnsafeCell::new(Interrupt::new()),
+                    }))
+                });
+                ear.state.store(OUT, Ordering::SeqCst); // SeqCst: nobody finds it yet.
+                ears.used.push((me, ear));
+                mine.0.set(Some(ear));
+                ear
+            })
+        })
+        .ok()
+    });
+    back(was_on);
+    ear
+}
+
+/// POSIX' function: cancels a thread, also one that waits on a semaphore of ours.
+///
+/// # Safety
+/// As POSIX has it: the thread has not ended and been joined or detached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
+    if thread == me() {
+        // This thread does not wait. With the asynchronous type, this does not come back.
+        // SAFETY: the caller's.
+        return unsafe { real::pthread_cancel(thread) };
+    }
+    let was_on = off();
+    // SAFETY: the caller's.
+    let answer = unsafe { real::pthread_cancel(thread) };
+    fence(Ordering::SeqCst); // SeqCst: E1, the mark before the look.
+    if answer == 0 {
+        contained((), || {
+            without_signals(|| {
+                let ears = ears();
+                if let Some((_, ear)) = ears.used.iter().find(|(other, _)| *other == thread) {
+                    ear.tell();
+                }
+            });
+        });
+    }
+    back(was_on);
+    answer
+}

@@ -1,0 +1,379 @@
+//! The files of named semaphores: `.posix` beside the arenas.
+//!
+//! | name | what it is |
+//! |---|---|
+//! | `sem.NAME` | a semaphore in service |
+//! | `.new-PID.N` | one that is being made, and not in service yet |
+//! | `.unlinked-INODE` | one that was unlinked, for as long as somebody has it mapped |
+//! | `.lock` | held by who makes, and by who clears up |
+//!
+//! ```text
+//!   .new: a page --> object's name written --> object made --> spot written --> renamed sem.NAME     under the lock
+//!   sem.NAME --> renamed .unlinked --> nobody has it mapped any more: object removed, file removed
+//! ```
+//!
+//! Each file holds the `sem_t`, and from byte [`CALLED`] on the name of its object. Whoever is killed in the making leaves a
+//! `.new` and at most the object that is named in it: who has the lock finds both. Who is killed while he clears up leaves the
+//! file, and the object or not. That nobody has a file mapped the kernel tells (`File::while_alone`), so forks, execs and kills
+//! need no word. It is looked for at `sem_close` and `sem_unlink`, of that one semaphore; and among all of them with every
+//! [`OFTEN`]th semaphore that a process makes, and when the arena is full.
+//!
+//! The directory is as private as that of the arenas, which is checked each time. In one that is shared by choice
+//! (CHAPPE_DIR) it is made as open as that.
+
+use crate::named::{PAGE, Page, clear};
+use crate::word;
+use crate::{place, real};
+use chappe::{Arena, ArenaError, ArenaOptions, ObjectError, Spot};
+use libc::{c_int, c_uint, mode_t, sem_t};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The arena.
+const ARENA: &str = "posix";
+/// Where the object's name stands in the file.
+const CALLED: usize = 64;
+/// How long that is at most.
+const LONGEST: usize = 47;
+/// After how many semaphores that a process makes it looks for those that nobody has any more.
+const OFTEN: u32 = 32;
+
+/// Room for many threads of many processes; nothing but semaphores and pools of one permit.
+const OPTIONS: ArenaOptions =
+    ArenaOptions { members: Some(2048), objects: Some(8192), cells: Some(64), data: Some(64) };
+
+static MADE: AtomicU32 = AtomicU32::new(0);
+static LOCK: Mutex<()> = Mutex::new(());
+
+/// Held by who forks.
+pub fn quiet() -> MutexGuard<'static, ()> {
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The errno of the last call.
+pub fn last() -> c_int {
+    errno_of(&io::Error::last_os_error())
+}
+
+fn errno_of(e: &io::Error) -> c_int {
+    e.raw_os_error().unwrap_or(libc::EINVAL)
+}
+
+fn no_arena(e: &ArenaError) -> c_int {
+    match e {
+        ArenaError::NotFound { .. } => libc::ENOENT,
+        ArenaError::NoSpace { .. } => libc::ENOSPC,
+        ArenaError::Io { source, .. } => errno_of(source),
+        _ => libc::EACCES,
+    }
+}
+
+/// What is known of an open file.
+///
+/// # Errors
+/// The system's.
+pub fn facts(file: &OwnedFd) -> Result<libc::stat, c_int> {
+    let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: an open descriptor, and a place for what is found.
+    if unsafe { libc::fstat(file.as_raw_fd(), found.as_mut_ptr()) } != 0 {
+        return Err(last());
+    }
+    // SAFETY: the call has filled it.
+    Ok(unsafe { found.assume_init() })
+}
+
+/// The right to make and to clear up, of this process and of this thread; given back by any death.
+pub struct Locked {
+    _file: OwnedFd,
+    _thread: MutexGuard<'static, ()>,
+}
+
+/// The directory.
+pub struct Folder(PathBuf);
+
+fn path() -> Result<PathBuf, c_int> {
+    Ok(chappe::directory().map_err(|e| no_arena(&e))?.join(".posix"))
+}
+
+impl Folder {
+    /// The directory, if there is one.
+    ///
+    /// # Errors
+    /// `ENOENT`; `EACCES` if it could be another's.
+    pub fn find() -> Result<Folder, c_int> {
+        Arena::open(ARENA).map_err(|e| no_arena(&e))?;
+        Folder::checked()
+    }
+
+    /// The directory, made if need be.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn make() -> Result<Folder, c_int> {
+        Arena::open_or_create(ARENA, &OPTIONS).map_err(|e| no_arena(&e))?;
+        let path = path()?;
+        let above = std::fs::metadata(path.parent().ok_or(libc::EINVAL)?).map_err(|e| errno_of(&e))?.mode() & 0o1777;
+        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+            // Whatever the umask.
+            Ok(()) => {
+                std::fs::set_permissions(&path, std::fs::Permissions::from_mode(above)).map_err(|e| errno_of(&e))?
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(errno_of(&e)),
+        }
+        Folder::checked()
+    }
+
+    /// Refuses one that somebody else could have prepared. The directory that it is in was looked at before.
+    fn checked() -> Result<Folder, c_int> {
+        let path = path()?;
+        let (own, above) = (std::fs::symlink_metadata(&path), std::fs::metadata(path.parent().ok_or(libc::EINVAL)?));
+        let (own, above) = (own.map_err(|e| errno_of(&e))?, above.map_err(|e| errno_of(&e))?);
+        // SAFETY: takes nothing.
+        let me = unsafe { libc::geteuid() };
+        let is_shared = above.mode() & 0o022 != 0;
+        let is_trusted = own.uid() == me || own.uid() == 0 || own.uid() == above.uid() || is_shared;
+        if own.is_dir() && is_trusted { Ok(Folder(path)) } else { Err(libc::EACCES) }
+    }
+
+    fn at(&self, name: &[u8]) -> Result<CString, c_int> {
+        CString::new([self.0.as_os_str().as_bytes(), b"/", name].concat()).map_err(|_| libc::EINVAL)
+    }
+
+    fn raw_open(&self, name: &[u8], flags: c_int, mode: mode_t) -> Result<OwnedFd, c_int> {
+        let path = self.at(name)?;
+        // SAFETY: a C string.
+        let fd = unsafe {
+            libc::open(path.as_ptr(), libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC | flags, c_uint::from(mode))
+        };
+        if fd < 0 {
+            return Err(last());
+        }
+        // SAFETY: a fresh descriptor.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// Opens the file of a semaphore.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(&self, name: &[u8]) -> Result<OwnedFd, c_int> {
+        self.raw_open(&[b"sem.", name].concat(), 0, 0)
+    }
+
+    /// Takes the lock; waits for a living holder.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn lock(&self) -> Result<Locked, c_int> {
+        let thread = quiet();
+        let mode = facts(&self.raw_open_dir()?)?.st_mode & 0o666;
+        let file = self.raw_open(b".lock", libc::O_CREAT, mode)?;
+        // Whoever may write in the directory may lock it, whatever the umask of the first. Only the owner succeeds.
+        // SAFETY: an open descriptor.
+        unsafe { libc::fchmod(file.as_raw_fd(), mode) };
+        // SAFETY: an all-zero flock is a valid value: of the whole file.
+        let mut range: libc::flock = unsafe { std::mem::zeroed() };
+        range.l_type = libc::F_WRLCK as i16;
+        // SAFETY: the descriptor is open and the struct valid.
+        while unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLKW, &mut range) } != 0 {
+            if last() != libc::EINTR {
+                return Err(last());
+            }
+        }
+        Ok(Locked { _file: file, _thread: thread })
+    }
+
+    fn raw_open_dir(&self) -> Result<OwnedFd, c_int> {
+        let path = self.at(b".")?;
+        // SAFETY: a C string.
+        let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
+        if fd < 0 {
+            return Err(last());
+        }
+        // SAFETY: a fresh descriptor.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), c_int> {
+        let (from, to) = (self.at(from)?, self.at(to)?);
+        // SAFETY: C strings.
+        let r = unsafe {
+            libc::renameat2(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::RENAME_NOREPLACE)
+        };
+        if r == 0 { Ok(()) } else { Err(last()) }
+    }
+
+    fn remove_file(&self, name: &[u8]) -> Result<(), c_int> {
+        let path = self.at(name)?;
+        // SAFETY: a C string.
+        if unsafe { libc::unlink(path.as_ptr()) } == 0 { Ok(()) } else { Err(last()) }
+    }
+
+    /// Makes a semaphore that is not there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create(&self, lock: &Locked, name: &[u8], mode: mode_t, value: c_uint) -> Result<(Page, libc::stat), c_int> {
+        // Before anything is made: the name may be too long.
+        let full = [b"sem.", name].concat();
+        if full.len() > 255 {
+            return Err(libc::ENAMETOOLONG);
+        }
+        // Relaxed: only to have another one each time.
+        let made = MADE.fetch_add(1, Ordering::Relaxed);
+        if made.is_multiple_of(OFTEN) {
+            self.clear_up(lock);
+        }
+        let new = format!(".new-{}.{made}", std::process::id()).into_bytes();
+        let file = self.raw_open(&new, libc::O_CREAT | libc::O_EXCL, mode)?;
+        let filled = self.fill(lock, &file, name, value);
+        let in_service =
+            filled.and_then(|page| self.rename(&new, &full).map(|()| page).inspect_err(|_| self.give_up(&new)));
+        match in_service {
+            Ok(page) => Ok((page, facts(&file)?)),
+            Err(e) => {
+                // Its object was removed, or was not made.
+                let _ = self.remove_file(&new);
+                Err(e)
+            }
+        }
+    }
+
+    /// Writes the page.
+    fn fill(&self, lock: &Locked, file: &OwnedFd, name: &[u8], value: c_uint) -> Result<Page, c_int> {
+        // SAFETY: an open descriptor.
+        let e = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, PAGE as i64) };
+        if e != 0 {
+            return Err(e);
+        }
+        let page = Page::map(file)?;
+        let spot = match self.object(&page, name, value) {
+            Err(ObjectError::Arena(ArenaError::ObjectsFull { .. })) => {
+                self.clear_up(lock);
+                self.object(&page, name, value)
+            }
+            other => other,
+        };
+        match spot {
+            // SAFETY: a page that nobody has found yet.
+            Ok((kind, spot)) => unsafe { word::write(page.0, kind, spot) },
+            // The C library's own, in our file: the program gets what it would have without us.
+            // SAFETY: as above.
+            Err(_) => unsafe {
+                if real::sem_init(page.0, 1, value) != 0 {
+                    return Err(last());
+                }
+            },
+        }
+        Ok(page)
+    }
+
+    /// Makes the object, after its name was written.
+    fn object(&self, page: &Page, name: &[u8], value: c_uint) -> Result<(u64, Spot), ObjectError> {
+        let arena = Arena::open_or_create(ARENA, &OPTIONS)?;
+        let readable = |b: &u8| if b.is_ascii_alphanumeric() || b"._@:+-".contains(b) { char::from(*b) } else { '_' };
+        let base: String = name.iter().map(readable).take(LONGEST - 7).collect();
+        let base = if base.starts_with(['.', '-']) { format!("_{base}") } else { base };
+        let mut called = base.clone();
+        let mut next = 2;
+        // Only who has the lock makes objects here.
+        while arena.has(&called) {
+            called = format!("{base}+{next}");
+            next += 1;
+        }
+        let mut bytes = [0u8; LONGEST + 1];
+        bytes[..called.len()].copy_from_slice(called.as_bytes());
+        // SAFETY: within the page, which nobody has found yet.
+        unsafe { page.0.cast::<u8>().add(CALLED).cast::<[u8; LONGEST + 1]>().write_volatile(bytes) };
+        place::make_shared(&arena, Some(&called), value)
+    }
+
+    /// Removes the object of a file that was not put in service.
+    fn give_up(&self, new: &[u8]) {
+        if let Some((word, _)) = self.read(new) {
+            clear(&word);
+        }
+    }
+
+    /// What a file says: its `sem_t`, and its object's name.
+    fn read(&self, name: &[u8]) -> Option<(sem_t, String)> {
+        let file = self.raw_open(name, 0, 0).ok()?;
+        let mut bytes = [0u8; CALLED + LONGEST + 1];
+        // SAFETY: an open descriptor, and a place of that length.
+        let n = unsafe { libc::pread(file.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        if n != bytes.len() as isize {
+            return None;
+        }
+        let called = bytes[CALLED..].split(|b| *b == 0).next().unwrap_or_default();
+        // SAFETY: a `sem_t` is plain bytes.
+        let word = unsafe { bytes.as_ptr().cast::<sem_t>().read_unaligned() };
+        Some((word, String::from_utf8_lossy(called).into_owned()))
+    }
+
+    /// Takes the name of a semaphore away.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn unlink(&self, name: &[u8]) -> Result<(), c_int> {
+        let full = [b"sem.", name].concat();
+        let mut tries = 0;
+        loop {
+            let inode = facts(&self.raw_open(&full, libc::O_PATH, 0)?)?.st_ino;
+            // The same number again: the file system counts anew, or another was faster with its own.
+            let more = if tries == 0 { String::new() } else { format!(".{}.{tries}", std::process::id()) };
+            let hidden = format!(".unlinked-{inode}{more}").into_bytes();
+            match self.rename(&full, &hidden) {
+                Err(libc::EEXIST) => tries += 1,
+                Err(e) => return Err(e),
+                Ok(()) => {
+                    self.reap(&hidden);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Removes one that was unlinked, if nobody has it mapped any more.
+    pub fn reap_inode(&self, inode: u64) {
+        self.reap(format!(".unlinked-{inode}").as_bytes());
+    }
+
+    fn reap(&self, hidden: &[u8]) {
+        let Ok(name) = std::str::from_utf8(hidden) else { return };
+        let Ok(file) = chappe::dir::Dir::open(&self.0).and_then(|dir| dir.open_file(name)) else { return };
+        // Another may do the same at the same time: then its descriptor keeps us from it, or ours the other. Either is tried again later.
+        let _ = file.while_alone(|| {
+            let mut bytes = [0u8; size_of::<sem_t>()];
+            if file.read_start(&mut bytes)? == bytes.len() {
+                // SAFETY: a `sem_t` is plain bytes.
+                let word = unsafe { bytes.as_ptr().cast::<sem_t>().read_unaligned() };
+                clear(&word);
+            }
+            self.remove_file(hidden).map_err(io::Error::from_raw_os_error)
+        });
+    }
+
+    /// Removes what the dead have left.
+    fn clear_up(&self, _lock: &Locked) {
+        let (Ok(arena), Ok(entries)) = (Arena::open(ARENA), std::fs::read_dir(&self.0)) else { return };
+        for name in entries.filter_map(|e| Some(e.ok()?.file_name())) {
+            let name = name.as_bytes();
+            if name.starts_with(b".unlinked-") {
+                self.reap(name);
+            } else if name.starts_with(b".new-") {
+                // Who has the lock makes nothing just now: whoever made this is dead.
+                if let Some((_, called)) = self.read(name).filter(|(_, called)| !called.is_empty()) {
+                    place::remove_named(&arena, &called);
+                }
+                let _ = self.remove_file(name);
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Where this library's own memory comes from: not from the program's `malloc`.
+//!
+//! That may be the program's own, and use semaphores itself; and a signal handler may have interrupted it, and call `sem_post`, or all
+//! other threads may have been stopped within it by a garbage collector that now waits on a semaphore. Here nothing is needed but
+//! the kernel: powers of two from 16 bytes to 32 KiB, from pieces that are never given back, each size with a list of what is free;
+//! what is larger, a mapping of its own. One lock, held for some instructions, in which no handler runs, and which a fork waits for.
+
+use crate::shield::{block, errno, is_without_signals, set_errno, unblock};
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::UnsafeCell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const SMALLEST: usize = 16;
+const SIZES: usize = 12;
+const LARGEST: usize = SMALLEST << (SIZES - 1);
+const PIECE: usize = 256 * 1024;
+const PAGE: usize = 4096;
+
+/// The heap.
+pub struct Heap {
+    held: AtomicBool,
+    inside: UnsafeCell<Inside>,
+}
+
+struct Inside {
+    /// What is free of each size: the first word of each says where the next is.
+    free: [*mut u8; SIZES],
+    /// What is left of the last piece.
+    rest: *mut u8,
+    end: *mut u8,
+    /// The signal mask of whoever forks.
+    mask: Option<libc::sigset_t>,
+}
+
+// SAFETY: `inside` is touched only by who has `held`.
+unsafe impl Sync for Heap {}
+
+#[global_allocator]
+static HEAP: Heap = Heap {
+    held: AtomicBool::new(false),
+    inside: UnsafeCell::new(Inside { free: [null_mut(); SIZES], rest: null_mut(), end: null_mut(), mask: None }),
+};
+
+impl Heap {
+    /// Takes the lock. Answers the signal mask, if it had to be changed for it.
+    fn take(&self) -> Option<libc::sigset_t> {
+        let mask = (!is_without_signals()).then(block);
+        // Acquire: what the one before has done.
+        while self.held.swap(true, Ordering::Acquire) {
+            // SAFETY: always safe. The holder has some instructions to go.
+            unsafe { libc::sched_yield() };
+        }
+        mask
+    }
+
+    fn give(&self, mask: Option<libc::sigset_t>) {
+        // Release: to the next one.
+        self.held.store(false, Ordering::Release);
+        if let Some(mask) = mask {
+            unblock(&mask);
+        }
+    }
+}
+
+/// Before a fork: nobody is within it.
+pub extern "C" fn before_fork() {
+    let mask = HEAP.take();
+    // SAFETY: the lock is ours.
+    unsafe { (*HEAP.inside.get()).mask = mask };
+}
+
+/// After a fork, in both.
+pub extern "C" fn after_fork() {
+    // SAFETY: the lock is ours, or our copy's.
+    let mask = unsafe { (*HEAP.inside.get()).mask };
+    HEAP.give(mask);
+}
+
+/// Which of the sizes; none for what gets a mapping of its own.
+fn size_of_all(layout: Layout) -> Option<usize> {
+    let need = layout.size().max(layout.align()).max(SMALLEST);
+    (need <= LARGEST).then(|| (need.next_power_of_two() / SMALLEST).trailing_zeros() as usize)
+}
+
+fn map(len: usize) -> *mut u8 {
+    let kept = errno();
+    // SAFETY: the kernel chooses the place.
+    let at = unsafe {
+        libc::mmap(null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    };
+    set_errno(kept);
+    if at == libc::MAP_FAILED { null_mut() } else { at.cast() }
+}
+
+impl Inside {
+    fn get(&mut self, which: usize) -> *mut u8 {
+        let first = self.free[which];
+        if !first.is_null() {
+            // SAFETY: it is free, and its first word is the next.
+            self.free[which] = unsafe { first.cast::<*mut u8>().read() };
+            return first;
+        }
+        let size = SMALLEST << which;
+        let from = (self.rest as usize).next_multiple_of(size.min(PAGE));
+        if self.rest.is_null() || from + size > self.end as usize {
+            let piece = map(PIECE);
+            if piece.is_null() {
+                return null_mut();
+            }
+            // SAFETY: within the piece, or just behind it.
+            (self.rest, self.end) = unsafe { (piece.add(size), piece.add(PIECE)) };
+            return piece;
+        }
+        self.rest = (from + size) as *mut u8;
+        from as *mut u8
+    }
+}
+
+// SAFETY: what is given out is free, large enough, and aligned: to its size, up to a page.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.align() > PAGE {
+            // Nothing here wants that.
+            return null_mut();
+        }
+        let Some(which) = size_of_all(layout) else { return map(layout.size().next_multiple_of(PAGE)) };
+        let mask = self.take();
+        // SAFETY: the lock is ours.
+        let at = unsafe { (*self.inside.get()).get(which) };
+        self.give(mask);
+        at
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        let Some(which) = size_of_all(layout) else {
+            // SAFETY: a mapping of its own, of this length.
+            unsafe { libc::munmap(at.cast(), layout.size().next_multiple_of(PAGE)) };
+            return;
+        };
+        let mask = self.take();
+        // SAFETY: the lock is ours, and so is what is given back.
+        unsafe {
+            let inside = &mut *self.inside.get();
+            at.cast::<*mut u8>().write(inside.free[which]);
+            inside.free[which] = at;
+        }
+        self.give(mask);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_out_is_aligned_and_nobody_elses() {
+        let mut all = Vec::new();
+        for size in [1, 15, 16, 17, 100, 4096, 5000, 32768, 32769, 100_000] {
+            for align in [1, 8, 64, 4096] {
+                let layout = Layout::from_size_align(size, align).expect("it fits");
+                for _ in 0..20 {
+                    // SAFETY: the size is not 0.
+                    let at = unsafe { HEAP.alloc(layout) };
+                    assert!(!at.is_null() && (at as usize).is_multiple_of(align), "{layout:?}");
+                    // SAFETY: it is so long.
+                    unsafe { at.write_bytes(all.len() as u8, size) };
+                    all.push((at, layout));
+                }
+            }
+        }
+        for (i, (at, layout)) in all.iter().enumerate() {
+            // SAFETY: it is so long, and was written.
+            let bytes = unsafe { std::slice::from_raw_parts(*at, layout.size()) };
+            assert!(bytes.iter().all(|b| *b == i as u8));
+            // SAFETY: as it was given out.
+            unsafe { HEAP.dealloc(*at, *layout) };
+        }
+        let again = Layout::from_size_align(100, 8).expect("it fits");
+        // SAFETY: the size is not 0; what comes back was given back before.
+        let at = unsafe { HEAP.alloc(again) };
+        assert!(all.iter().any(|(was, _)| *was == at));
+        // SAFETY: as it was given out.
+        unsafe { HEAP.dealloc(at, again) };
+    }
+}

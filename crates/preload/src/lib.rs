@@ -1,0 +1,51 @@
+//! The library that `chappe run` puts in front of a program's C library: POSIX semaphores on chappe's.
+//!
+//! A program that was not written for chappe, and is not built anew, gets for its `sem_t`: strict FIFO (who gives and takes again at once
+//! overtakes nobody), waits that a kill leaves nobody stuck in, and a place in `chappe ls`. What it sees otherwise is what POSIX says, and
+//! where POSIX leaves it open, what glibc 2.36 does.
+//!
+//! | | |
+//! |---|---|
+//! | `word` | the 32 bytes of a `sem_t`: where the object lies |
+//! | `place` | `sem_init`, `sem_destroy`: in which arena, and for how long |
+//! | `named`, `folder` | `sem_open`, `sem_close`, `sem_unlink`, and their files |
+//! | `calls` | the others |
+//! | `wait`, `cancel` | waiting: time limits, signals, cancellation |
+//! | `ends` | `--owned`: which are locks, and how a process ends that holds one |
+//! | `shield`, `forks`, `heap` | what keeps us and the program out of each other's way |
+//! | `real` | the C library's own functions |
+//!
+//! Where it is not as with the C library:
+//! - Named semaphores are in the arenas' directory: other users' programs have others, and so have programs that run without this library.
+//! - A `sem_t` that was not initialised by this library is the C library's, and handed to it untouched, with all that is done to it:
+//!   static memory that nobody initialised among them (POSIX does not allow it, and it works). So is one for which there is no room.
+//! - A copy of a `sem_t` is the same semaphore, not another one.
+//! - `sem_post` with a waiter leaves the value at 0: the unit is the waiter's at once.
+//! - A jump out of a signal handler (`siglongjmp`) that has interrupted a wait may take a unit along.
+//! - What the program gets by `dlsym` from a handle of the C library, or by `dlvsym`, is the C library's.
+//! - A thread starts with the first wait on a semaphore that processes share: it sees who dies.
+//!
+//! The greatest value is glibc's SEM_VALUE_MAX, 2,147,483,647.
+
+mod calls;
+mod cancel;
+mod ends;
+mod folder;
+mod forks;
+mod heap;
+mod named;
+mod place;
+mod real;
+mod shield;
+mod wait;
+mod word;
+
+/// Runs when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+extern "C" fn begin() {
+    forks::prepare();
+    real::look_up();
+}

@@ -1,0 +1,250 @@
+//! Named semaphores: `sem_open`, `sem_close`, `sem_unlink`.
+//!
+//! Each is a file of a page that holds the `sem_t` (`folder` says where, and how files come and go), mapped shared by whoever has it
+//! open; the object is in the arena `posix`, under a name made of the semaphore's. As with the C library, a name that is
+//! opened again gives the same address for as long as it is open, and no descriptor is kept.
+
+use crate::folder::{self, Folder};
+use crate::place::{self, Found};
+use crate::shield::shielded;
+use crate::word::{self, Said};
+use libc::{c_char, c_int, c_uint, mode_t, sem_t};
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The greatest value.
+pub const MOST: c_uint = c_int::MAX as c_uint;
+
+/// Bytes of a file.
+pub const PAGE: usize = 4096;
+
+/// What is open.
+struct Open {
+    name: Vec<u8>,
+    device: u64,
+    inode: u64,
+    /// Where it is mapped.
+    at: usize,
+    /// How many times it was opened, and not closed.
+    count: usize,
+}
+
+static LIST: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+
+fn list() -> MutexGuard<'static, Vec<Open>> {
+    LIST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Held by who forks.
+pub fn quiet() -> impl Sized {
+    list()
+}
+
+/// Whether what `sem_open` has given out is at this address.
+pub fn is_open(at: *const sem_t) -> bool {
+    list().iter().any(|open| open.at == at as usize)
+}
+
+/// The name without its slashes; none if it is no name.
+fn plain(name: &[u8]) -> Option<&[u8]> {
+    let from = name.iter().position(|b| *b != b'/')?;
+    let rest = &name[from..];
+    // The C library's buffer ends there; the kernel refuses shorter ones for their length.
+    (!rest.contains(&b'/') && rest.len() <= 255).then_some(rest)
+}
+
+/// The file of a semaphore, mapped.
+pub struct Page(pub *mut sem_t);
+
+impl Page {
+    /// Maps a file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn map(file: &OwnedFd) -> Result<Page, c_int> {
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the kernel chooses the place, and the descriptor is open.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if at == libc::MAP_FAILED { Err(folder::last()) } else { Ok(Page(at.cast())) }
+    }
+
+    /// Lets it be mapped for good.
+    fn keep(self) -> *mut sem_t {
+        let at = self.0;
+        std::mem::forget(self);
+        at
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map`, and nobody has the address.
+        unsafe { libc::munmap(self.0.cast(), PAGE) };
+    }
+}
+
+/// Whether the semaphore in a page is in service. One of the C library's always is.
+fn is_alive(page: &Page) -> bool {
+    // SAFETY: a page of ours, as long as a `sem_t` and longer.
+    match unsafe { word::read(page.0) } {
+        Said::Ours(kind, spot) => Found::at(kind, spot).is_some_and(|found| found.is_there()),
+        Said::Foreign => true,
+        Said::Moved(..) | Said::Broken => false,
+    }
+}
+
+/// What opening an existing file comes to.
+enum Tried {
+    There(*mut sem_t),
+    /// Its object is gone: as good as not there.
+    Stale,
+}
+
+/// Counts one more opening, or maps the file.
+fn attach(file: &OwnedFd, name: &[u8]) -> Result<Tried, c_int> {
+    let facts = folder::facts(file)?;
+    let mut list = list();
+    let same = |open: &&mut Open| open.name == name && (open.device, open.inode) == (facts.st_dev, facts.st_ino);
+    if let Some(open) = list.iter_mut().find(same) {
+        open.count += 1;
+        return Ok(Tried::There(open.at as *mut sem_t));
+    }
+    if facts.st_size < PAGE as i64 {
+        return Err(libc::EINVAL);
+    }
+    let page = Page::map(file)?;
+    if !is_alive(&page) {
+        return Ok(Tried::Stale);
+    }
+    Ok(Tried::There(opened(&mut list, page, name, &facts)))
+}
+
+fn opened(list: &mut Vec<Open>, page: Page, name: &[u8], facts: &libc::stat) -> *mut sem_t {
+    let at = page.keep();
+    list.push(Open { name: name.to_owned(), device: facts.st_dev, inode: facts.st_ino, at: at as usize, count: 1 });
+    at
+}
+
+fn open(name: &[u8], flags: c_int, mode: mode_t, value: c_uint) -> Result<*mut sem_t, c_int> {
+    let short = plain(name).ok_or(libc::EINVAL)?;
+    let creates = flags & libc::O_CREAT != 0;
+    let exclusive = creates && flags & libc::O_EXCL != 0;
+    if !creates {
+        let tried = attach(&Folder::find()?.open(short)?, name)?;
+        return if let Tried::There(at) = tried { Ok(at) } else { Err(libc::ENOENT) };
+    }
+    if !exclusive && let Ok(folder) = Folder::find() {
+        match folder.open(short) {
+            Ok(file) => {
+                if let Tried::There(at) = attach(&file, name)? {
+                    return Ok(at);
+                }
+            }
+            Err(libc::ENOENT) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    if value > MOST {
+        return Err(libc::EINVAL);
+    }
+    let folder = Folder::make()?;
+    loop {
+        let lock = folder.lock()?;
+        match folder.open(short) {
+            Ok(file) => match attach_if(&file, name, exclusive)? {
+                Tried::There(at) => return Ok(at),
+                Tried::Stale => folder.unlink(short)?,
+            },
+            Err(libc::ENOENT) => {}
+            // As the C library has it, which only links.
+            Err(_) if exclusive => return Err(libc::EEXIST),
+            Err(e) => return Err(e),
+        }
+        match folder.create(&lock, short, mode, value) {
+            Ok((page, facts)) => return Ok(opened(&mut list(), page, name, &facts)),
+            Err(libc::EEXIST) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// With `O_EXCL` one that is in service is one too many.
+fn attach_if(file: &OwnedFd, name: &[u8], exclusive: bool) -> Result<Tried, c_int> {
+    if !exclusive {
+        return attach(file, name);
+    }
+    match Page::map(file) {
+        Ok(page) if !is_alive(&page) => Ok(Tried::Stale),
+        _ => Err(libc::EEXIST),
+    }
+}
+
+/// POSIX' function: opens a semaphore by name, or makes it. The last two arguments count with `O_CREAT` alone.
+///
+/// # Safety
+/// As POSIX has it: the name is a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_open(name: *const c_char, flags: c_int, mode: mode_t, value: c_uint) -> *mut sem_t {
+    // C programs give two or four arguments: these are in the same registers either way, and not looked at without O_CREAT.
+    let mut at = libc::SEM_FAILED;
+    shielded(|| {
+        // SAFETY: the caller's.
+        match open(unsafe { CStr::from_ptr(name) }.to_bytes(), flags, mode, value) {
+            Ok(found) => {
+                at = found;
+                0
+            }
+            Err(e) => e,
+        }
+    });
+    at
+}
+
+/// POSIX' function: closes what `sem_open` has opened. It is unmapped when it was closed as many times as it was opened.
+///
+/// # Safety
+/// As POSIX has it: no thread uses it any more, if this was the last time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_close(at: *mut sem_t) -> c_int {
+    shielded(|| {
+        let mut list = list();
+        let Some(i) = list.iter().position(|open| open.at == at as usize) else { return libc::EINVAL };
+        list[i].count -= 1;
+        if list[i].count == 0 {
+            let open = list.swap_remove(i);
+            drop(list);
+            drop(Page(at));
+            if let Ok(folder) = Folder::find() {
+                folder.reap_inode(open.inode);
+            }
+        }
+        0
+    })
+}
+
+/// POSIX' function: takes the name away. Whoever has the semaphore open goes on with it.
+///
+/// # Safety
+/// As POSIX has it: the name is a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_unlink(name: *const c_char) -> c_int {
+    shielded(|| {
+        // SAFETY: the caller's.
+        let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+        let unlinked = plain(name).ok_or(libc::ENOENT).and_then(|short| Folder::find()?.unlink(short));
+        match unlinked {
+            Ok(()) => 0,
+            Err(libc::EPERM) => libc::EACCES,
+            Err(e) => e,
+        }
+    })
+}
+
+/// Removes what a page says, but not the page.
+pub fn clear(at: *const sem_t) {
+    // SAFETY: `at` is the beginning of a page.
+    if let Said::Ours(kind, spot) = unsafe { word::read(at) } {
+        place::remove(kind, spot);
+    }
+}

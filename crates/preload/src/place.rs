@@ -1,0 +1,280 @@
+//! Where the object behind a `sem_t` lies, and what becomes of it when the `sem_t` does.
+//!
+//! | `sem_init` | the object is in | seen by |
+//! |---|---|---|
+//! | not shared, or in private memory | the process's own arena | its threads; a forked child has a copy, as of the memory |
+//! | shared, in memory that is shared | the family's arena | the process and those that it forks; others that map the memory find it by its spot |
+//!
+//! Where no object can be had (an arena is full, there is no room in /dev/shm) the C library's own semaphore takes its place: the
+//! program gets what it would have without us.
+//!
+//! Programs leave semaphores behind: on stacks, in memory that they free, since `sem_destroy` does nothing in the C
+//! library. So a table keeps what was initialised where, and what is initialised there next removes it. Of shared memory only if it
+//! still says so itself: other memory may be mapped there by then. What is moved with its memory is found by the check of its
+//! `sem_t` (`word`).
+//!
+//! After `sem_destroy` the C library's own semaphore of the same value stands there: what a program does with it then, it does
+//! as if we were not here. One that somebody still waits on stays, as it does with the C library.
+
+use crate::shield::{errno, set_errno, shielded};
+use crate::word::{self, OWNED, PLAIN, Said, is_private};
+use crate::{ends, named, real};
+use chappe::owned::OwnedSemaphore;
+use chappe::{Arena, DownError, ObjectError, Semaphore, Spot, UpError};
+use libc::{c_int, c_uint, sem_t};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What stands at which address of this process, among that which it has initialised.
+static TABLE: Mutex<BTreeMap<usize, (u64, Spot)>> = Mutex::new(BTreeMap::new());
+
+fn table() -> MutexGuard<'static, BTreeMap<usize, (u64, Spot)>> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Held by who forks.
+pub fn quiet() -> impl Sized {
+    table()
+}
+
+/// The object behind a `sem_t`.
+pub enum Found {
+    /// A semaphore.
+    Plain(Semaphore),
+    /// One that starts at 1, and returns when its holder dies.
+    Owned(OwnedSemaphore),
+}
+
+use Found::{Owned, Plain};
+
+impl Found {
+    /// The object at a spot. None: there is none.
+    #[inline]
+    pub fn at(kind: u64, spot: Spot) -> Option<Found> {
+        match kind {
+            PLAIN => Semaphore::at(spot).ok().map(Plain),
+            _ => {
+                ends::concern();
+                OwnedSemaphore::at(spot).ok().map(Owned)
+            }
+        }
+    }
+
+    /// Makes the calling thread ready to wait.
+    pub fn prepare(&self) -> Result<(), DownError> {
+        match self {
+            Plain(s) => s.prepare(),
+            Owned(s) => s.prepare_to_wait(),
+        }
+    }
+
+    /// Waits; at most for so long.
+    pub fn wait(&self, most: Option<Duration>) -> Result<(), DownError> {
+        match (self, most) {
+            (Plain(s), None) => s.down(),
+            (Plain(s), Some(most)) => s.down_timeout(most),
+            (Owned(s), None) => s.wait(),
+            (Owned(s), Some(most)) => s.wait_timeout(most),
+        }
+    }
+
+    /// Takes a unit if one is there for us.
+    pub fn take(&self) -> Result<(), DownError> {
+        match self {
+            Plain(s) => s.try_down(),
+            Owned(s) => s.try_wait(),
+        }
+    }
+
+    /// Whether this thread can add a unit without further ado.
+    pub fn is_met(&self) -> bool {
+        match self {
+            Plain(s) => s.is_met(),
+            Owned(s) => s.is_met(),
+        }
+    }
+
+    /// Adds a unit.
+    pub fn give(&self) -> Result<(), UpError> {
+        match self {
+            Plain(s) => s.up(),
+            Owned(s) => s.post(),
+        }
+    }
+
+    /// The same by who can be no member.
+    pub fn give_unseen(&self) -> Result<(), UpError> {
+        match self {
+            Plain(s) => s.up_unseen(),
+            Owned(s) => s.post_unseen(),
+        }
+    }
+
+    /// How many units there are.
+    pub fn value(&self) -> u32 {
+        match self {
+            Plain(s) => s.value(),
+            Owned(s) => s.value(),
+        }
+    }
+
+    /// Whether it is in service.
+    pub fn is_there(&self) -> bool {
+        match self {
+            Plain(s) => s.is_there(),
+            Owned(s) => s.is_there(),
+        }
+    }
+
+    /// Whether somebody waits.
+    fn is_awaited(&self) -> bool {
+        match self {
+            Plain(s) => !s.waiters().is_empty(),
+            Owned(s) => !s.waiters().is_empty(),
+        }
+    }
+}
+
+/// Removes what is at a spot. What cannot be removed is not there, or stays until its arena goes.
+pub fn remove(kind: u64, spot: Spot) {
+    let _ = match kind {
+        PLAIN => Semaphore::remove_at(spot),
+        _ => OwnedSemaphore::remove_at(spot),
+    };
+}
+
+/// Makes an object in an arena that processes share, of a name or of one that nobody chose. What starts at 1 may be a lock.
+pub fn make_shared(arena: &Arena, name: Option<&str>, value: u32) -> Result<(u64, Spot), ObjectError> {
+    if value == 1 && ends::is_owned() {
+        return Ok((OWNED, OwnedSemaphore::create_in(arena, name)?.spot()));
+    }
+    let made = match name {
+        Some(name) => Semaphore::create(&format!("{}/{name}", arena.name()), value)?,
+        None => Semaphore::unnamed(arena, value)?,
+    };
+    Ok((PLAIN, made.spot()))
+}
+
+/// Removes an object by its name, which nobody can have in use.
+pub fn remove_named(arena: &Arena, name: &str) {
+    let _ = match OwnedSemaphore::in_arena(arena, name) {
+        Ok(owned) => owned.remove(true),
+        Err(_) => Semaphore::remove(&format!("{}/{name}", arena.name()), true),
+    };
+}
+
+/// What stands there; none if it is not ours, or broken. One that was moved is put right.
+///
+/// # Safety
+/// `at` must point to a `sem_t`. The caller's frame must own nothing.
+#[inline]
+pub unsafe fn find(at: *mut sem_t) -> Option<(u64, Spot)> {
+    // SAFETY: the caller's.
+    match unsafe { word::read(at) } {
+        Said::Ours(kind, spot) => Some((kind, spot)),
+        Said::Moved(kind, spot, from) => {
+            shielded(|| {
+                let mut table = table();
+                if table.get(&from) == Some(&(kind, spot)) {
+                    table.remove(&from);
+                    table.insert(at as usize, (kind, spot));
+                }
+                // SAFETY: the caller's; whoever reads it meanwhile finds one of the two.
+                unsafe { word::write(at, kind, spot) };
+                0
+            });
+            Some((kind, spot))
+        }
+        Said::Broken | Said::Foreign => None,
+    }
+}
+
+/// Whether the memory there is shared. What cannot be seen is taken for shared: that works either way, but that a child has no copy.
+fn is_shared(at: *const sem_t) -> bool {
+    chappe::memory::is_shared(at as usize).unwrap_or(true)
+}
+
+/// Forgets what was initialised there before, and removes it.
+fn forget(at: *const sem_t) {
+    let Some((kind, spot)) = table().remove(&(at as usize)) else { return };
+    // SAFETY: the caller initialises a `sem_t` there: it can be read.
+    if is_private(spot) || unsafe { word::read(at) } == Said::Ours(kind, spot) {
+        remove(kind, spot);
+    }
+}
+
+/// Makes an object for a `sem_t` at an address.
+fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot), ObjectError> {
+    if for_processes && is_shared(at) {
+        return make_shared(&Arena::family()?, None, value);
+    }
+    // Of this one's users none outlives another: there is nobody to return to.
+    Ok((PLAIN, Semaphore::unnamed(&Arena::private(), value)?.spot()))
+}
+
+/// `sem_init`, but for a value that cannot be.
+///
+/// # Safety
+/// `at` must point to memory for a `sem_t`. The caller's frame must own nothing.
+pub unsafe fn init(at: *mut sem_t, for_processes: c_int, value: c_uint) -> c_int {
+    let mut is_ours = false;
+    let answer = shielded(|| {
+        forget(at);
+        if let Ok((kind, spot)) = make(at, for_processes != 0, value) {
+            // SAFETY: the caller's.
+            unsafe { word::write(at, kind, spot) };
+            table().insert(at as usize, (kind, spot));
+            is_ours = true;
+        }
+        0
+    });
+    // SAFETY: the caller's.
+    if is_ours { answer } else { unsafe { theirs(at, for_processes, value) } }
+}
+
+/// Makes it the C library's.
+///
+/// # Safety
+/// As [`init`].
+pub unsafe fn theirs(at: *mut sem_t, for_processes: c_int, value: c_uint) -> c_int {
+    let kept = errno();
+    // SAFETY: the caller's.
+    let answer = unsafe { real::sem_init(at, for_processes, value) };
+    if answer == 0 {
+        set_errno(kept);
+    }
+    answer
+}
+
+/// `sem_destroy`.
+///
+/// # Safety
+/// `at` must point to a `sem_t`. The caller's frame must own nothing.
+pub unsafe fn destroy(at: *mut sem_t) -> c_int {
+    // SAFETY: the caller's.
+    let Some((kind, spot)) = (unsafe { find(at) }) else {
+        // SAFETY: the caller's.
+        return match unsafe { word::read(at) } {
+            // SAFETY: as above.
+            Said::Foreign => unsafe { real::sem_destroy(at) },
+            _ => crate::shield::fail(libc::EINVAL),
+        };
+    };
+    let mut left = None;
+    let answer = shielded(|| {
+        // A named one is not of memory that is given up: with the C library nothing happens to it.
+        let Some(found) = Found::at(kind, spot).filter(|found| !named::is_open(at) && !found.is_awaited()) else {
+            return 0;
+        };
+        table().remove(&(at as usize));
+        left = Some(found.value());
+        remove(kind, spot);
+        0
+    });
+    match left {
+        // SAFETY: the caller's.
+        Some(value) => unsafe { theirs(at, c_int::from(!is_private(spot)), value) },
+        None => answer,
+    }
+}

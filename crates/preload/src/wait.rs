@@ -1,0 +1,173 @@
+//! Waiting: what `sem_wait` and its kin do when there is nothing to take at once.
+//!
+//! A wait ends with a unit, at its time limit, with EINTR (as the kernel has it, and so as the C library has it: an untimed wait goes
+//! on under SA_RESTART, a timed one never does), or with the thread's cancellation. What can unwind, the test for a
+//! cancellation, stands in frames that own nothing; cancellation is off in all others (`shield`).
+//!
+//! Who can be no member of the arena waits all the same, by looking again and again: where the arena has no slot left, where no thread can
+//! be started, and in a thread that is so far ended that it has no local data any more. Such a wait has no place in the
+//! queue, and answers EINTR whatever SA_RESTART says.
+//!
+//! A limit on CLOCK_REALTIME is looked at again when the time is up by the monotonic clock: a clock that was set back
+//! makes nobody late too early. One that was set forward is not noticed during the wait: it ends when as much time has
+//! passed as was to pass at its beginning.
+
+use crate::cancel::{self, Ear};
+use crate::forks;
+use crate::place::Found;
+use crate::shield::{back, contained, errno, fail, off, set_errno, test, without_signals};
+use crate::{place, real, word};
+use chappe::{DownError, Interrupt, Spot, interruptible};
+use libc::{c_int, clockid_t, sem_t, timespec};
+use std::cell::Cell;
+use std::time::Duration;
+
+/// How often one looks who cannot be woken.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// How long to wait.
+#[derive(Clone, Copy)]
+pub enum Limit {
+    /// For ever.
+    Never,
+    /// Until this clock shows this time.
+    At(clockid_t, timespec),
+}
+
+impl Limit {
+    /// What is left; none if there is no limit.
+    fn left(self) -> Option<Duration> {
+        let Limit::At(clock, at) = self else { return None };
+        let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a place for the time; the clock is one of two that are always there.
+        unsafe { libc::clock_gettime(clock, &mut now) };
+        let ns = |t: timespec| i128::from(t.tv_sec) * 1_000_000_000 + i128::from(t.tv_nsec);
+        let left = u64::try_from((ns(at) - ns(now)).max(0)).unwrap_or(u64::MAX);
+        Some(Duration::from_nanos(left))
+    }
+}
+
+/// How a turn of a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// With this errno, or 0.
+    Over(c_int),
+    /// It is to be gone on with, after a look whether the thread is cancelled.
+    Again,
+}
+
+/// Waits.
+///
+/// # Safety
+/// `at` must point to a `sem_t`. The caller's frame must own nothing.
+#[inline(never)]
+pub unsafe fn slowly(at: *mut sem_t, limit: Limit) -> c_int {
+    // SAFETY: the caller's.
+    let Some((kind, spot)) = (unsafe { place::find(at) }) else {
+        // SAFETY: the caller's.
+        return unsafe { theirs(at, limit) };
+    };
+    let kept = errno();
+    let ear = cancel::mine();
+    loop {
+        if let Some(ear) = ear {
+            ear.arm();
+        }
+        test();
+        let was_on = off();
+        // What is not acted upon now need not be heard.
+        let ear = ear.filter(|ear| was_on || ear.disarm());
+        let turn = contained(Turn::Over(libc::EINVAL), || turn(kind, spot, limit, ear));
+        back(was_on);
+        match turn {
+            Turn::Over(0) => {
+                set_errno(kept);
+                return 0;
+            }
+            Turn::Over(e) => return fail(e),
+            Turn::Again => {}
+        }
+    }
+}
+
+/// One that is not ours, or that is broken.
+///
+/// # Safety
+/// As [`slowly`].
+unsafe fn theirs(at: *mut sem_t, limit: Limit) -> c_int {
+    // SAFETY: the caller's, these.
+    unsafe {
+        if word::read(at) != word::Said::Foreign {
+            return fail(libc::EINVAL);
+        }
+        match limit {
+            Limit::Never => real::sem_wait(at),
+            Limit::At(libc::CLOCK_REALTIME, t) => real::sem_timedwait(at, &t),
+            Limit::At(clock, t) => real::sem_clockwait(at, clock, &t),
+        }
+    }
+}
+
+thread_local! {
+    /// The arenas in which this thread can wait without further ado, and in which process that was.
+    static READY: Cell<(u32, [u64; 4])> = const { Cell::new((0, [0; 4])) };
+}
+
+/// Makes the thread a member of the arena, once, with signals kept out: see `shield`.
+fn get_ready(found: &Found, spot: Spot) -> Result<(), DownError> {
+    let now = forks::generation();
+    let (then, arenas) = READY.get();
+    let arenas = if then == now { arenas } else { [0; 4] };
+    if arenas.contains(&spot.arena) {
+        return Ok(());
+    }
+    without_signals(|| found.prepare())?;
+    READY.set((now, [spot.arena, arenas[0], arenas[1], arenas[2]]));
+    Ok(())
+}
+
+fn turn(kind: u64, spot: Spot, limit: Limit, ear: Option<&'static Ear>) -> Turn {
+    let Some(found) = Found::at(kind, spot) else { return Turn::Over(libc::EINVAL) };
+    match get_ready(&found, spot) {
+        Ok(()) => {}
+        Err(DownError::Dead { .. }) => return Turn::Over(libc::EINVAL),
+        Err(_) => return look(&found, limit),
+    }
+    // What nobody else knows is ended by signals alone.
+    let own = Interrupt::new();
+    let by = match ear.map(Ear::enter) {
+        Some(None) => return Turn::Again,
+        Some(Some(by)) => by,
+        None => &own,
+    };
+    let ended = interruptible(by, || found.wait(limit.left()));
+    let was_told = ear.is_some_and(Ear::leave);
+    match ended {
+        Ok(()) => Turn::Over(0),
+        Err(DownError::Interrupted) if was_told => Turn::Again,
+        Err(DownError::Interrupted) => Turn::Over(libc::EINTR),
+        Err(DownError::Dead { .. }) => Turn::Over(libc::EINVAL),
+        Err(DownError::Timeout) if limit.left().is_some_and(|left| left.is_zero()) => Turn::Over(libc::ETIMEDOUT),
+        // The clock was set back; or a handler of this very thread has waited on its own.
+        Err(DownError::Timeout | DownError::WouldBlock) => Turn::Again,
+        Err(_) => look(&found, limit),
+    }
+}
+
+/// A turn of who can be no member: a look, and a short sleep.
+fn look(found: &Found, limit: Limit) -> Turn {
+    match found.take() {
+        Ok(()) => return Turn::Over(0),
+        Err(DownError::Dead { .. }) => return Turn::Over(libc::EINVAL),
+        Err(_) => {}
+    }
+    let left = limit.left();
+    if left.is_some_and(|left| left.is_zero()) {
+        return Turn::Over(libc::ETIMEDOUT);
+    }
+    let nap = left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN));
+    let nap = timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()).max(1) };
+    // SAFETY: plain data.
+    let r = unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &nap, std::ptr::null_mut()) };
+    if r == libc::EINTR { Turn::Over(libc::EINTR) } else { Turn::Again }
+}

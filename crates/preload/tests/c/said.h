@@ -1,0 +1,97 @@
+/* What the programs here say. Each prints what it saw, a line a case: run with the C library alone and under the shim they
+ * must print the same. Nothing that depends on time or on luck is printed.
+ */
+#ifndef SAID_H
+#define SAID_H
+
+#define _GNU_SOURCE
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The name of an errno: numbers tell nobody anything. */
+static inline const char *named(int e) {
+    switch (e) {
+    case 0: return "0";
+    case EAGAIN: return "EAGAIN";
+    case EACCES: return "EACCES";
+    case EEXIST: return "EEXIST";
+    case EINTR: return "EINTR";
+    case EINVAL: return "EINVAL";
+    case EMFILE: return "EMFILE";
+    case ENAMETOOLONG: return "ENAMETOOLONG";
+    case ENOENT: return "ENOENT";
+    case EOVERFLOW: return "EOVERFLOW";
+    case ETIMEDOUT: return "ETIMEDOUT";
+    default: return strerror(e);
+    }
+}
+
+/* Makes a call with errno 0 before it, and says how it came out. */
+#define SAY(what, call)                                                                                                \
+    do {                                                                                                               \
+        errno = 0;                                                                                                     \
+        long said_ = (long)(call);                                                                                     \
+        printf("%s: %ld %s\n", what, said_, named(errno));                                                             \
+        fflush(stdout);                                                                                                \
+    } while (0)
+
+#define MUST(what)                                                                                                     \
+    do {                                                                                                               \
+        if (!(what)) {                                                                                                 \
+            printf("%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #what, strerror(errno));                            \
+            fflush(stdout);                                                                                            \
+            _exit(99);                                                                                                 \
+        }                                                                                                              \
+    } while (0)
+
+static inline int value_of(sem_t *s) {
+    int v = -77;
+    MUST(sem_getvalue(s, &v) == 0);
+    return v;
+}
+
+/* A moment on a clock, so many milliseconds from now. */
+static inline struct timespec on(clockid_t clock, long ms) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    long long ns = t.tv_nsec + ms * 1000000LL;
+    t.tv_sec += ns / 1000000000;
+    t.tv_nsec = ns % 1000000000;
+    if (t.tv_nsec < 0) {
+        t.tv_nsec += 1000000000;
+        t.tv_sec -= 1;
+    }
+    return t;
+}
+
+/* Sleeps until a thread of this process sleeps in the kernel: the only way to know that it waits. */
+static inline void until_asleep(pid_t pid, pid_t tid) {
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    for (;;) {
+        FILE *f = fopen(path, "r");
+        MUST(f != NULL);
+        MUST(fgets(line, sizeof line, f) != NULL);
+        fclose(f);
+        char *after = strrchr(line, ')');
+        if (after != NULL && after[2] == 'S')
+            return;
+        usleep(200);
+    }
+}
+
+#endif

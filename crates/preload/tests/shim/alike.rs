@@ -1,0 +1,72 @@
+//! Each program prints the same with the C library alone, with the library in front, and with it as `--owned` has it.
+
+use crate::stage::{Stage, compiled, run, well};
+use std::process::Command;
+
+#[track_caller]
+fn alike(name: &str) {
+    let Some(program) = compiled(name) else { return };
+    let said = |c: &mut Command| {
+        let ran = run(c);
+        (
+            ran.status.to_string(),
+            String::from_utf8_lossy(&ran.stdout).into_owned(),
+            String::from_utf8_lossy(&ran.stderr).into_owned(),
+        )
+    };
+    let stage = Stage::new();
+    let wanted = said(&mut stage.plain(&program));
+    assert_eq!(
+        (wanted.0.as_str(), wanted.2.as_str()),
+        ("exit status: 0", ""),
+        "{name}, with the C library alone:\n{}",
+        wanted.1
+    );
+    for (how, got) in
+        [("under the shim", said(&mut stage.under(&program))), ("owned", said(&mut stage.owned(&program)))]
+    {
+        for (wanted, got) in wanted.1.lines().zip(got.1.lines()) {
+            assert_eq!(got, wanted, "{name}, {how}");
+        }
+        assert_eq!(got, wanted, "{name}, {how}");
+    }
+    // Whoever ends has closed nothing. Who comes later clears up.
+    let sweeper = compiled("makers").expect("there is a compiler");
+    well(stage.under(sweeper).arg("0"));
+    assert_eq!(stage.files(), [""; 0], "{name}: nothing is left of what was unlinked");
+}
+
+#[test]
+fn arguments_and_values() {
+    alike("values");
+}
+
+#[test]
+fn signals_end_the_waits_that_they_should() {
+    alike("signals");
+}
+
+#[test]
+fn cancellation_acts_where_it_should() {
+    alike("cancel");
+}
+
+#[test]
+fn names_flags_and_addresses() {
+    alike("named");
+}
+
+#[test]
+fn forked_children_share_and_copy() {
+    alike("forks");
+}
+
+#[test]
+fn processes_race_for_names_and_strangers_share_memory() {
+    alike("races");
+}
+
+#[test]
+fn nothing_is_lost_or_doubled() {
+    alike("counts");
+}

@@ -1,0 +1,58 @@
+//! What the library puts in front of the C library's: these functions, whichever of the C library's versions a program asks for, and no other.
+
+use crate::stage::{Stage, compiled, compiled_with, is_there, library, not_tested, well};
+use std::process::Command;
+
+const ALL: [&str; 15] = [
+    "_Exit",
+    "_exit",
+    "pthread_cancel",
+    "quick_exit",
+    "sem_clockwait",
+    "sem_close",
+    "sem_destroy",
+    "sem_getvalue",
+    "sem_init",
+    "sem_open",
+    "sem_post",
+    "sem_timedwait",
+    "sem_trywait",
+    "sem_unlink",
+    "sem_wait",
+];
+
+#[test]
+fn these_and_no_others() {
+    if !is_there("nm") {
+        return not_tested("the exported names: there is no nm");
+    }
+    let text =
+        well(Command::new("nm").args(["-D", "--defined-only"]).arg(library()).stdout(std::process::Stdio::piped()));
+    let mut names: Vec<&str> = text.lines().filter_map(|l| l.split(' ').nth(2)).collect();
+    names.sort_unstable();
+    assert_eq!(names, ALL);
+}
+
+#[test]
+fn programs_of_any_age_get_them() {
+    let stage = Stage::new();
+    for (age, words) in [("now", [].as_slice()), ("before glibc 2.34", &["-DOLD"]), ("by dlsym", &["-DBY_NAME"])] {
+        let Some(program) = compiled_with("versions", words) else { return };
+        assert_eq!(well(&mut stage.under(&program)), "chappe-s\n", "{age}");
+        assert_eq!(well(&mut stage.plain(&program)), "the C library\n", "{age}");
+    }
+}
+
+#[test]
+fn a_constructor_that_is_faster_gets_them_as_well() {
+    let Some(program) = compiled("early") else { return };
+    assert_eq!(well(&mut Stage::new().under(&program)), "done\n");
+}
+
+#[test]
+fn a_pair_that_nobody_contends_makes_no_system_call() {
+    let Some(program) = compiled("silent") else { return };
+    let stage = Stage::new();
+    assert_eq!(well(&mut stage.under(&program)), "done\n");
+    assert_eq!(well(&mut stage.owned(&program)), "done\n");
+}

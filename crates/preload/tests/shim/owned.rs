@@ -1,0 +1,34 @@
+//! `--owned`: a lock returns when its holder is killed; what was no lock returns nothing.
+
+use crate::stage::{Stage, compiled, well};
+
+#[test]
+fn a_lock_returns_when_its_holder_is_killed_and_nothing_else_does() {
+    let Some(program) = compiled("owned") else { return };
+    let stage = Stage::new();
+    for kind in ["memory", "named"] {
+        let wanted = [
+            "killed while it holds: the next has it",
+            "ends while it holds, by _exit: nobody has it",
+            "ends while it holds, by exit: nobody has it",
+            "ends while it holds, by return: nobody has it",
+            "ends while it holds, by quick_exit: nobody has it",
+            "execs while it holds: the next has it",
+            "killed behind a post by another: nobody has it",
+            "killed, that started at 2: nobody has it",
+            "a child gives back what its parent holds: two have it",
+            "taken by one thread, given back by another, killed: value 1",
+            "asleep when the holder is killed: each has it",
+        ];
+        let said = well(stage.owned(&program).arg(kind));
+        let said: Vec<&str> = said.lines().collect();
+        assert_eq!(said, wanted, "{kind}");
+    }
+}
+
+#[test]
+fn without_owned_no_death_returns_anything() {
+    let Some(program) = compiled("owned") else { return };
+    let said = well(Stage::new().under(&program).args(["memory", "first"]));
+    assert_eq!(said, "killed while it holds: nobody has it\n");
+}
