@@ -7,6 +7,7 @@
 //! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
 //! cargo xtask bench tube [--quick]       channels between threads and between processes beside theirs
 //! cargo xtask bench ras [--quick]        restartable sequences, biased locks and per-processor objects beside theirs
+//! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
 //! cargo xtask bench robustness [ARG...]  what ships beside the same code with what deaths need left out
 //! cargo xtask crashsim [--seconds N] [--schedules N] [--seed N]
 //!                                        a long exploration, and which places of the source it killed at
@@ -25,24 +26,29 @@
 //! cargo xtask soak jobserver [KILLS]     the same of what builds under the job server start; needs GNU make 4.4
 //! cargo xtask churn [WHOM] [ARG...]      the same storm over chappe, iceoryx2, python, or all of them
 //! cargo xtask man                        manual pages and completions, into target/man and target/completions
+//! cargo xtask header                     the C headers, from the source of crates/ffi
+//! cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME]
+//!                                        the C library with all that belongs to it
 //! ```
 //!
 //! [`stages`] says what `test` is made of, [`lint`] holds the rules, [`run`] starts other programs.
 
 mod explore;
+mod install;
 mod lint;
+mod manual;
 mod models;
 mod mutants;
 mod run;
 mod stages;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use run::{Cargo, root, target};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube|ras|robustness | crashsim [--seconds N] | mutants | \
+const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube|ras|c|robustness | crashsim [--seconds N] | mutants | \
                      models [NAME] [--mistakes] | kill-sweep | soak [tube|zoo|jobserver|ras] [--minutes N] | \
-                     churn [chappe|iceoryx2|python|all] | man";
+                     churn [chappe|iceoryx2|python|all] | man | header | install [--prefix DIR]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -64,6 +70,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
             Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
         }
         ["bench", "robustness", rest @ ..] => robustness(rest),
+        ["bench", "c", rest @ ..] => bench_c(rest),
         ["crashsim", rest @ ..] => explore::command(rest),
         ["kill-sweep"] => injector("sweep", &["--all", "--jobs", &stages::processors()]),
         ["kill-sweep", rest @ ..] => injector("sweep", rest),
@@ -86,6 +93,8 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["mutants", filter, "--sweep"] => mutants::hunt(filter, true).map(|all| println!("{all}")),
         ["models", rest @ ..] => models::command(rest),
         ["man"] => man(),
+        ["header"] => header(),
+        ["install", rest @ ..] => install::command(rest),
         [] => bail!("nothing to do\n{USAGE}"),
         other => bail!("`{}` is not known here\n{USAGE}", other.join(" ")),
     }
@@ -140,6 +149,34 @@ fn robustness(rest: &[&str]) -> Result<()> {
     call.args(rest).run()
 }
 
+/// The programs in C are compiled as their users' are: against the library, with the C compiler.
+fn bench_c(rest: &[&str]) -> Result<()> {
+    Cargo::new("build").args(["--release", "-p", "chappe-ffi", "-p", "chappe-preload"]).run()?;
+    let (ffi, to) = (root().join("crates/ffi"), target().join("c"));
+    std::fs::create_dir_all(&to).with_context(|| format!("cannot make {}", to.display()))?;
+    let run = |command: &mut Command| -> Result<()> {
+        let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+        ensure!(status.success(), "{command:?} ended with {status}");
+        Ok(())
+    };
+    let library = to.join("libchappe.so.0");
+    run(Command::new(ffi.join("link.sh")).arg(target().join("release/libchappe_ffi.a")).arg(&library))?;
+    for name in ["glibc", "chappe", "nix"] {
+        let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        cc.args(["-O2", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+        cc.arg(format!("-D{}", name.to_uppercase())).arg("-I").arg(ffi.join("include"));
+        cc.arg(root().join("crates/bench/c/pairs.c")).arg("-o").arg(to.join(name));
+        if name != "glibc" {
+            cc.arg(&library).arg(format!("-Wl,-rpath,{}", to.display()));
+        }
+        run(&mut cc)?;
+    }
+    let (pairs, preload) =
+        (to.display().to_string(), target().join("release/libchappe_preload.so").display().to_string());
+    let call = Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", "c", &pairs, &preload]);
+    call.args(rest).run()
+}
+
 /// Only who asks for it, or for all, builds iceoryx2.
 fn churn(rest: &[&str]) -> Result<()> {
     let without = matches!(rest.first(), Some(&("chappe" | "python" | "control")));
@@ -148,10 +185,17 @@ fn churn(rest: &[&str]) -> Result<()> {
     call.args(["--", "churn"]).args(rest).run()
 }
 
+/// A test compares them, and the same test writes them.
+fn header() -> Result<()> {
+    let test = ["-p", "chappe-ffi", "--test", "headers", "--", "they_are_what_the_source_says"];
+    Cargo::new("test").args(test).env("CHAPPE_WRITE_HEADERS", "1").run()
+}
+
 fn man() -> Result<()> {
     let (pages, completions) = (target().join("man"), target().join("completions"));
     let chappe = ["--release", "-p", "chappe-cli", "--"];
     Cargo::new("run").args(chappe).args(["man", &pages.display().to_string()]).run()?;
+    manual::write_all(&pages)?;
     std::fs::create_dir_all(&completions)?;
     for (shell, file) in [("bash", "chappe.bash"), ("zsh", "_chappe"), ("fish", "chappe.fish")] {
         let text = Cargo::new("run").args(["--quiet"]).args(chappe).args(["completions", shell]).output()?;

@@ -254,7 +254,7 @@ impl Map {
         dir.unlink(name).map_err(|e| io_at("remove", &path, e))
     }
 
-    /// Removes the named arena if no process has it mapped, nor its file open. False: one has, or nobody can tell.
+    /// Removes the named arena if no process has it mapped, nor its file open. False: one has, or nobody can tell; or it is none.
     ///
     /// Whoever opens the file meanwhile is held up by the kernel, and finds then that it has lost its name.
     ///
@@ -263,7 +263,10 @@ impl Map {
     #[cfg(not(feature = "sim"))]
     pub fn remove_unmapped(dir: &Dir, name: &str) -> io::Result<bool> {
         let _lock = dir.lock()?;
-        dir.open_file(name)?.while_alone(|| dir.unlink(name))
+        let file = dir.open_file(name)?;
+        let mut magic = [0; size_of::<u64>()];
+        let is_one = file.read_start(&mut magic)? == magic.len() && u64::from_ne_bytes(magic) == MAGIC;
+        Ok(is_one && file.while_alone(|| dir.unlink(name))?)
     }
 
     fn living(&self) -> (u32, String) {
@@ -359,6 +362,11 @@ impl Map {
         // SAFETY: the geometry was checked against the file's length when it was mapped; every T here is
         // made of atomics and life locks, for which any bytes are a valid value.
         unsafe { &*self.base.add(offset).cast::<T>() }
+    }
+
+    /// Whether an address lies in it.
+    pub fn contains(&self, address: usize) -> bool {
+        address.wrapping_sub(self.base as usize) < self.geometry.len()
     }
 
     /// The first page.

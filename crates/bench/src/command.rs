@@ -1,7 +1,7 @@
 //! `chappe-bench pool`: all tables about pools, and the aims beside what was reached. `chappe-bench sync`: all about
 //! semaphores, mutexes, choice over them, and Plan 9's. `chappe-bench tube`: all about channels. `chappe-bench ras`: restartable
 //! sequences and what is made with them. `chappe-bench robustness`: what ships beside what was built without what deaths need:
-//! `--fragile` names that program.
+//! `--fragile` names that program. `chappe-bench c`: semaphores in C, with the programs that it is given.
 //!
 //! Each about two minutes on two processors, `ras` longer. `--quick` makes a fifth of the rounds; `--counts` of the last one none
 //! at all.
@@ -10,12 +10,13 @@ use crate::house::House;
 use crate::ras::{self, again};
 use crate::robustness::{self as cost, worker};
 use crate::table::Aim;
-use crate::{choice, death, footprint, handoff, machine, pair, sync, tube};
+use crate::{c, choice, death, footprint, handoff, machine, pair, sync, tube};
 use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras [--quick]\n       \
-                     chappe-bench robustness --fragile PROGRAM [--quick | --counts] [--json]";
+                     chappe-bench robustness --fragile PROGRAM [--quick | --counts] [--json]\n       \
+                     chappe-bench c PAIRS PRELOAD [--quick]";
 
 /// `cargo xtask bench robustness` builds the other program, and names it.
 fn robustness(args: &[&str]) -> ExitCode {
@@ -39,6 +40,31 @@ fn robustness(args: &[&str]) -> ExitCode {
     }
     match cost::measure(cost::Plan { fragile, rounds, json }) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `cargo xtask bench c` builds the programs in C, and says where they are.
+fn in_c(args: &[&str]) -> ExitCode {
+    let (pairs, preload, rounds) = match args {
+        [pairs, preload] => (pairs, preload, 25),
+        [pairs, preload, "--quick"] => (pairs, preload, 5),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let _house = busy_house("c");
+    println!("{}", machine::facts());
+    let programs = c::Programs { pairs: Path::new(pairs), preload: Path::new(preload) };
+    match c::measure(&programs, rounds) {
+        Ok(aims) => {
+            println!("{}\n\n{}", machine::load(), Aim::report(&aims));
+            ExitCode::SUCCESS
+        }
         Err(why) => {
             eprintln!("{why}");
             ExitCode::FAILURE
@@ -74,6 +100,7 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         ["robustness", ref rest @ ..] => return robustness(rest),
+        ["c", ref rest @ ..] => return in_c(rest),
         [what @ ("pool" | "sync" | "tube" | "ras")] => (what, 25),
         [what @ ("pool" | "sync" | "tube" | "ras"), "--quick"] => (what, 5),
         _ => {

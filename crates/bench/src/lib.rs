@@ -14,8 +14,10 @@
 //! | semaphores, mutexes, choice over them, Plan 9's tables | [`sync`] |
 //! | channels between threads, and between processes | [`tube`] |
 //! | restartable sequences, biased locks, per-processor objects | [`ras`] |
+//! | semaphores in C, and under `chappe run` | [`c`] |
 //! | what ships beside the same code with what deaths need left out | [`robustness`] |
 
+pub mod c;
 pub mod choice;
 pub mod command;
 pub mod contend;

@@ -66,10 +66,17 @@
 pub mod doctor;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
+/// What the shim for POSIX semaphores needs of the system, and no user of Rust.
+#[doc(hidden)]
+pub use chappe_plat::{dir, memory};
 pub use chappe_ras as ras;
 #[doc(hidden)]
 pub use chappe_sync::owned;
 pub use chappe_sync::plan9;
+#[doc(hidden)]
+pub use chappe_sync::prepare_forks;
+#[doc(hidden)]
+pub use chappe_sync::raw;
 pub use chappe_sync::{
     AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, DownError, Holder, Interrupt, LEASE_VARIABLE, Lease,
     LeaseError, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit, Permit,
@@ -77,9 +84,4 @@ pub use chappe_sync::{
     SendingEnd, Spot, UpError, Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory,
     interruptible, select, select_biased, set_label, set_role, try_acquire_any, tube,
 };
-/// What the shim for POSIX semaphores needs of the system, and no user of Rust.
-#[doc(hidden)]
-pub use chappe_plat::{dir, memory};
-#[doc(hidden)]
-pub use chappe_sync::prepare_forks;
 pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, Sequences, Surroundings, doctor, recoveries};

@@ -27,7 +27,13 @@ fn actor() {
     }
 }
 
+/// Nobody waits for it, nor reads what it says; if the test fails, it ends by itself.
 fn wait_for_ever() -> i32 {
+    // SAFETY: the descriptors are nobody's else in this process.
+    unsafe {
+        libc::alarm(30);
+        (0..3).for_each(|fd| _ = libc::close(fd));
+    }
     loop {
         std::thread::park();
     }
@@ -144,6 +150,23 @@ fn last_child_of_the_test() -> i32 {
 
 fn is_zombie(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+}
+
+/// What only looks like one is nobody's to remove: a named arena, and a file.
+#[test]
+fn the_sweep_removes_nothing_else() {
+    let house = House::new("family-sweep");
+    let directory = std::env::var("CHAPPE_DIR").unwrap();
+    Semaphore::create("family-tree/wish", 3).unwrap();
+    let lookalike = format!("{directory}/family-0123456789abcdef");
+    std::fs::write(&lookalike, "photographs").unwrap();
+    let e = Arena::create("family-0123456789abcdee", &chappe::ArenaOptions::default()).unwrap_err();
+    assert!(e.to_string().contains("reserved"), "{e}");
+    let mut other = house.actor("make alone");
+    other.hear();
+    let names = families();
+    assert!(names.len() == 3 && names.contains(&"family-tree".into()) && std::fs::exists(lookalike).unwrap());
+    assert_eq!(Semaphore::open("family-tree/wish").unwrap().value(), 3);
 }
 
 #[test]

@@ -80,6 +80,38 @@ fn a_handled_signal_ends_a_wait() {
     }
 }
 
+static IN_HANDLER: std::sync::Mutex<Option<&'static Semaphore>> = std::sync::Mutex::new(None);
+
+/// A handler that ran in a wait which ended with a unit all the same is nothing to the next one.
+#[test]
+fn a_handler_ends_no_later_wait() {
+    extern "C" fn up(_: i32) {
+        // Nobody else has it locked meanwhile.
+        IN_HANDLER.lock().unwrap().unwrap().up().unwrap();
+    }
+    let (_house, both) = semaphores();
+    // SAFETY: the handler locks what is not locked when it runs, and ups.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = up as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+    }
+    for sem in both {
+        let sem: &'static Semaphore = Box::leak(Box::new(sem));
+        *IN_HANDLER.lock().unwrap() = Some(sem);
+        let (by, calm) = (Interrupt::new(), Duration::from_millis(20));
+        let waits = std::thread::spawn(move || {
+            let first = interruptible(&by, || sem.down());
+            (first, by.is_asked(), interruptible(&by, || sem.down_timeout(calm)))
+        });
+        eventually("it waits", || sem.waiters().len() == 1);
+        // SAFETY: it is not joined yet.
+        unsafe { libc::pthread_kill(waits.as_pthread_t() as libc::pthread_t, libc::SIGUSR2) };
+        let (first, asked, second) = waits.join().unwrap();
+        assert!(first.is_ok() && !asked && matches!(second, Err(DownError::Timeout)), "{first:?} {second:?}");
+    }
+}
+
 #[test]
 fn outside_of_it_signals_end_nothing() {
     let (_house, both) = semaphores();
@@ -110,7 +142,7 @@ fn who_asks_ends_a_wait_and_every_later_one() {
             let by: &'static Interrupt = Box::leak(Box::default());
             let down = move |s: &Semaphore| role.during(|| interruptible(by, || s.down()));
             assert!(matches!(ended_by(sem, down, |_| by.interrupt()), Err(DownError::Interrupted)));
-            assert!(by.has_come());
+            assert!(by.is_asked());
             assert!(matches!(interruptible(by, || sem.down()), Err(DownError::Interrupted)), "not even a look");
             // What is there is taken all the same.
             sem.up().unwrap();

@@ -4,6 +4,7 @@
 //! choice through [`Operation`].
 
 use crate::cell::Word;
+use crate::interrupt::Interrupt;
 use crate::kinds;
 use crate::wait::{Arm, Ended, Grant, Parties, Party, Patience, Terms, arm_granted, arrive, finish, wait};
 use chappe_arena::ArenaError;
@@ -176,6 +177,7 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
 ) -> Result<(usize, Taken), Refused> {
     let Wish { aim, first, patience, packet, .. } = wish;
     let need = u32::from(aim == Aim::Take);
+    patience.interrupt.into_iter().for_each(Interrupt::begin);
     let tickets = arrive(who);
     // Of the others nothing is there that was not granted.
     let may_look = arms.iter().any(|arm| arm.is_tube() || arm.is_fenced() || arm.due().is_some());

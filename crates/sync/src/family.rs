@@ -6,13 +6,17 @@
 //! which the kernel can tell (`File::while_alone`); a forked child's mapping counts from the fork on, and nothing is to be said,
 //! and so nothing forgotten, at a fork, an exec or a death.
 //!
-//! A sweeper that is killed has removed some of them. One that nobody makes a successor for stays until then: 6 MB.
+//! A sweeper that is killed has removed some of them. One that nobody makes a successor for stays until then: 7 MB. Only what has such a
+//! name to the letter, which no arena can be given, and begins as an arena does, is removed.
 
 use crate::fork;
-use crate::home::{Arena, ArenaOptions, directory, open_directory};
+use crate::home::{Arena, ArenaOptions, open_directory};
 use chappe_arena::{ArenaError, Map, Standing};
 use chappe_plat::atomic::{AtomicU32, Ordering};
+use chappe_plat::dir::Dir;
 use chappe_plat::{clock, process};
+use std::io;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// What the names begin with.
@@ -25,9 +29,11 @@ static WANTED: AtomicU32 = AtomicU32::new(0);
 
 impl Arena {
     /// The arena that this process has in common with those that it forks from now on, and with the process that forked it, if that
-    /// had one by then; it is made if there is none. Its name is `family-` and a number. Room for 512 members, 8,192 objects, 4 MiB of data.
+    /// had one by then; it is made if there is none. Its name is `family-` and a number of 16 digits. Room for 2,048 members, 4,096
+    /// objects, 4 MiB of data.
     ///
-    /// It is removed, when another one is made, as soon as no process has it mapped any more.
+    /// It is removed, when another one is made, as soon as no process has it mapped any more: what was in it is lost then, whoever could still
+    /// have asked for it.
     ///
     /// # Errors
     /// As [`Arena::create`].
@@ -35,17 +41,15 @@ impl Arena {
         fork::prepare();
         let mut family = FAMILY.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(map) = *family
-            && map.mark() != Standing::Removed
-            && map.directory() == Some(&directory()?)
-            && !map.is_unlinked()
+            && serves(map)
         {
             return Ok(Arena::of(map));
         }
         let data = Some(4 << 20);
-        let options = ArenaOptions { members: Some(512), objects: Some(8192), cells: Some(1024), data };
+        let options = ArenaOptions { members: Some(2048), objects: Some(4096), cells: Some(1024), data };
         let arena = loop {
             let number = clock::now().rotate_left(24) ^ u64::from(process::pid());
-            match Arena::create(&format!("{PREFIX}{number:x}"), &options) {
+            match Arena::make(&format!("{PREFIX}{number:016x}"), &options) {
                 Err(ArenaError::Exists { .. }) => {}
                 made => break made?,
             }
@@ -73,11 +77,39 @@ pub(crate) fn before_fork() {
     }
 }
 
+/// Whether it is still there for others. Who can no longer see its directory (for want of rights) keeps what it has.
+fn serves(map: &Map) -> bool {
+    let is_there = |dir: &Path| !matches!(Dir::open(dir), Err(e) if e.kind() == io::ErrorKind::NotFound);
+    map.mark() != Standing::Removed && map.directory().is_some_and(is_there) && !map.is_unlinked()
+}
+
+/// Whether a name is that of a family's arena.
+pub(crate) fn is_familys(name: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_hexdigit() && !c.is_ascii_uppercase();
+    name.strip_prefix(PREFIX).is_some_and(|number| number.len() == 16 && number.chars().all(is_digit))
+}
+
 /// Removes those that nobody has mapped any more. What cannot be removed stays: it may be another's.
 fn sweep(but: &str) {
     let Ok(dir) = open_directory(false) else { return };
     let names = dir.names().unwrap_or_default();
-    for name in names.iter().filter(|name| name.starts_with(PREFIX) && *name != but) {
+    for name in names.iter().filter(|name| is_familys(name) && *name != but) {
         let _ = Map::remove_unmapped(&dir, name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_such_a_name_to_the_letter_is_a_familys() {
+        assert!(is_familys("family-0123456789abcdef"));
+        for other in
+            ["family-tree", "family-0123456789abcde", "family-0123456789abcdef0", "family-0123456789abcdeF", "x"]
+        {
+            assert!(!is_familys(other), "{other}");
+        }
+        assert!(Arena::create("family-0123456789abcdef", &ArenaOptions::default()).is_err());
     }
 }

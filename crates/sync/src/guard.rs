@@ -6,6 +6,7 @@ use crate::error::{AcquireError, LeaseError};
 use crate::lease::{self, Lease};
 use crate::many::Many;
 use crate::pool::Pool;
+use crate::raw::Hold;
 use crate::seat::process_seat;
 use chappe_plat::process;
 use std::marker::PhantomData;
@@ -63,6 +64,13 @@ impl<'a> Permit<'a> {
             return Err(LeaseError::Lost);
         }
         lease::begin(self.pool.map, self.pool.place, std::iter::once(&mut self.taken))
+    }
+
+    #[inline(always)]
+    pub(crate) fn into_hold(self) -> Hold {
+        let hold = Hold::new(self.pool, self.taken, self.incarnation);
+        std::mem::forget(self);
+        hold
     }
 
     pub(crate) fn into_owned(self, pool: &Pool) -> Result<OwnedPermit, AcquireError> {
@@ -126,6 +134,16 @@ impl OwnedPermit {
     /// Whether it still is ours: false once it was taken by force, and in a forked child.
     pub fn is_valid(&self) -> bool {
         process::is_incarnation(self.incarnation) && self.pool.still(self.taken)
+    }
+}
+
+impl OwnedPermit {
+    pub(crate) fn into_hold(self) -> Hold {
+        let hold = Hold::new(&self.pool, self.taken, self.incarnation);
+        let mut this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: never used again; a private pool's last handle goes with it, as it would have with the permit.
+        unsafe { std::ptr::drop_in_place(&raw mut this.pool) };
+        hold
     }
 }
 
@@ -202,6 +220,14 @@ impl<'a> Permits<'a> {
             return Err(LeaseError::Lost);
         }
         lease::begin(self.pool.map, self.pool.place, self.many.all_mut())
+    }
+}
+
+impl Permits<'_> {
+    pub(crate) fn into_holds(mut self) -> impl Iterator<Item = Hold> {
+        let (pool, incarnation) = (self.pool, self.incarnation);
+        let many = std::mem::replace(&mut self.many, Many::new());
+        many.into_all().map(move |taken| Hold::new(pool, taken, incarnation))
     }
 }
 

@@ -5,6 +5,7 @@
 //! before its first use.
 
 use crate::error::ObjectError;
+use crate::family::is_familys;
 use crate::handle::full_name;
 use crate::inspect::{self, ObjectInfo, Waiter};
 use crate::seat::leave;
@@ -216,6 +217,15 @@ impl Arena {
     /// `Exists`, `NoSpace`, `Capacity`, or what is wrong with the directory.
     pub fn create(name: &str, options: &ArenaOptions) -> Result<Arena, ArenaError> {
         crate::fork::prepare();
+        if is_familys(name) {
+            let why = "it is reserved for what `Arena::family` makes".into();
+            return Err(ArenaError::Name { name: name.into(), what: "arena", why });
+        }
+        Arena::make(name, options)
+    }
+
+    /// As [`Arena::create`], whatever the name.
+    pub(crate) fn make(name: &str, options: &ArenaOptions) -> Result<Arena, ArenaError> {
         check_name(name, "arena")?;
         let geometry = options.geometry()?;
         let dir = open_directory(true)?;
@@ -305,6 +315,13 @@ impl Arena {
                 Arena(map)
             }
         }
+    }
+
+    /// The named arena, of those that this process has mapped, in whose memory an address is.
+    #[doc(hidden)]
+    pub fn containing(address: usize) -> Option<Arena> {
+        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|map| map.contains(address)).map(|map| Arena(map))
     }
 
     pub(crate) fn of(map: &'static Map) -> Arena {

@@ -13,34 +13,41 @@
 //! - I1: of the two at least one sees the other (sequentially consistent). A wake between the waiter's look and its sleep is
 //!   lost, since the word that it sleeps on has not changed: so who interrupts wakes again and again until the waiter has left.
 //! - I2: the word lies in a mapping that is never undone, so a late wake is in vain, and no more.
+//! - I3: that a handler has run ends the wait that it ran in, unless a grant was faster; the next wait knows nothing of it.
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::Scope;
+use chappe_plat::process;
 
-/// What ends a wait early. One serves one thread at a time, and wait after wait until it has ended one: from then on it ends all.
+/// What ends a wait early. One serves one thread at a time. Once somebody has asked, it ends each wait at once.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     asked: AtomicU32,
+    /// A handler has run in the wait that goes on.
+    handled: AtomicU32,
     /// Where the waiter sleeps: the address of the word, and whether other processes can wake it there (bit 0). 0: it does not.
     at: AtomicU64,
+    /// Of which incarnation of the process it is a thread: a forked child has a copy of this, and not the thread.
+    whose: AtomicU64,
 }
 
 impl Interrupt {
     /// One that has ended nothing yet.
     #[cfg(not(any(feature = "sim", feature = "loom")))]
     pub const fn new() -> Interrupt {
-        Interrupt { asked: AtomicU32::new(0), at: AtomicU64::new(0) }
+        let (asked, handled) = (AtomicU32::new(0), AtomicU32::new(0));
+        Interrupt { asked, handled, at: AtomicU64::new(0), whose: AtomicU64::new(0) }
     }
 
     /// Ends the wait that goes on inside of [`interruptible`], or the next one. When this returns, the waiter has left its sleep.
-    /// Waits for it to do so, and so for one that is stopped.
+    /// Waits for it to do so, and so for one that is stopped: not for a handler that may run in the waiter itself.
     #[cfg(not(feature = "sim"))]
     pub fn interrupt(&self) {
         self.asked.store(1, Ordering::SeqCst); // SeqCst: I1.
         loop {
-            // SeqCst: I1.
-            let at = self.at.load(Ordering::SeqCst);
-            if at == 0 {
+            // SeqCst, both: I1; whose it is was stored before.
+            let (at, whose) = (self.at.load(Ordering::SeqCst), self.whose.load(Ordering::SeqCst));
+            if at == 0 || whose != process::incarnation() {
                 return;
             }
             let scope = if at & 1 != 0 { Scope::Shared } else { Scope::Private };
@@ -51,20 +58,32 @@ impl Interrupt {
         }
     }
 
-    /// Whether a wait was ended.
-    pub fn has_come(&self) -> bool {
+    /// Whether somebody has asked.
+    pub fn is_asked(&self) -> bool {
         // SeqCst: I1.
         self.asked.load(Ordering::SeqCst) != 0
     }
 
+    /// Whether the wait that goes on is to end.
+    pub(crate) fn has_come(&self) -> bool {
+        // Relaxed: the waiter's own.
+        self.is_asked() || self.handled.load(Ordering::Relaxed) != 0
+    }
+
+    /// A wait begins: I3.
+    pub(crate) fn begin(&self) {
+        self.handled.store(0, Ordering::Relaxed); // Relaxed: as above.
+    }
+
     /// A handler has run.
     pub(crate) fn come(&self) {
-        self.asked.store(1, Ordering::SeqCst); // SeqCst: as above.
+        self.handled.store(1, Ordering::Relaxed); // Relaxed: as above.
     }
 
     /// The waiter is about to sleep.
     pub(crate) fn sleeps(&self, on: &AtomicU32, scope: Scope) {
         let shared = u64::from(scope == Scope::Shared);
+        self.whose.store(process::incarnation(), Ordering::SeqCst); // SeqCst: before the place.
         self.at.store(std::ptr::from_ref(on) as usize as u64 | shared, Ordering::SeqCst); // SeqCst: I1.
     }
 

@@ -103,6 +103,9 @@ mod patience;
 #[cfg(not(feature = "sim"))]
 mod pool;
 #[cfg(not(feature = "sim"))]
+#[doc(hidden)]
+pub mod raw;
+#[cfg(not(feature = "sim"))]
 mod seat;
 #[cfg(not(feature = "sim"))]
 mod select;

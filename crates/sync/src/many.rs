@@ -55,6 +55,11 @@ impl Many {
     pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Taken> {
         self.few[..self.len.min(FEW)].iter_mut().chain(&mut self.more)
     }
+    /// All of them, one by one from now on.
+    #[cfg(not(feature = "sim"))]
+    pub fn into_all(self) -> impl Iterator<Item = Taken> {
+        self.few.into_iter().take(self.len.min(FEW)).chain(self.more)
+    }
     fn clear(&mut self) {
         self.len = 0;
         self.more.clear();

@@ -497,6 +497,9 @@ impl SemaphoreAt {
 }
 
 impl MutexAt {
+    /// What says of which type its data is.
+    pub const TYPE: u32 = 0x9e37_79b9;
+
     /// Makes a mutex with 8 bytes of data, or finds the one of this name.
     ///
     /// # Errors
@@ -506,7 +509,7 @@ impl MutexAt {
         if let Some(place) = map.find(name) {
             return Ok(MutexAt { map, place });
         }
-        let place = lock::make(map, &admin, name, 8, 0, |_| ())?;
+        let place = lock::make(map, &admin, name, 8, MutexAt::TYPE, |_| ())?;
         Ok(MutexAt { map, place })
     }
 

@@ -7,6 +7,7 @@ use crate::handle::{Handle, shown};
 use crate::lock::{self, Try};
 use crate::patience::{Until, patience};
 use crate::pool::party;
+use crate::raw::{Called, Had};
 use crate::seat::{ThreadSeat, at_hand, last_seat, seat, seat_at_hand, watched};
 use crate::wait::{Arm, Parties, Party, in_line};
 use bytemuck::Pod;
@@ -97,7 +98,37 @@ pub(crate) fn plain_name<T: ?Sized>() -> String {
 
 /// What the data is, for those that attach it: size, alignment, and the type's name without the modules it is in.
 fn hash_of<T>() -> u32 {
-    chappe_arena::hash(&format!("{} {} {}", plain_name::<T>(), size_of::<T>(), align_of::<T>())) as u32
+    hash(Called { name: &plain_name::<T>(), size: size_of::<T>(), align: align_of::<T>() })
+}
+
+fn hash(of: Called<'_>) -> u32 {
+    chappe_arena::hash(&format!("{} {} {}", of.name, of.size, of.align)) as u32
+}
+
+/// Attaches or makes a named mutex whose type is only called something. Also says where its data is.
+pub(crate) fn named_bytes(
+    name: &str,
+    had: Had,
+    of: Called<'_>,
+    initial: Option<&[u8]>,
+) -> Result<(Mutex<()>, NonNull<u8>), ObjectError> {
+    if of.align > BLOCK {
+        return Err(ObjectError::Alignment { has: of.align, most: BLOCK });
+    }
+    let handle = if had == Had::Opened {
+        Handle::open(Kind::Mutex, name)?
+    } else {
+        Handle::make(Kind::Mutex, name, had == Had::Either, &mut |map, admin, name| {
+            lock::make(map, admin, name, of.size, hash(of), |place| match initial {
+                // SAFETY: the place has room for so many bytes, and is nobody's yet.
+                Some(bytes) => unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) },
+                // SAFETY: as above.
+                None => unsafe { std::ptr::write_bytes(place, 0, of.size) },
+            })
+        })?
+    };
+    let data = Mutex::<()>::data_of(&handle, of.size, hash(of), || format!("{} ({} bytes)", of.name, of.size))?;
+    Ok((Mutex { handle, data: data.cast(), own: false, free: 0 }, data))
 }
 
 impl<T> Mutex<T> {
@@ -175,6 +206,15 @@ impl<T> Mutex<T> {
 
     #[inline(always)]
     fn get(&self, until: Until) -> LockResult<'_, T> {
+        match self.get_now() {
+            Some(guard) => Ok(guard),
+            None => self.get_slow(until),
+        }
+    }
+
+    /// Where it is free, whole, and nobody waits, for who has a seat at hand.
+    #[inline(always)]
+    pub(crate) fn get_now(&self) -> Option<MutexGuard<'_, T>> {
         let h = &self.handle;
         let one = if self.free != 0 {
             last_seat(|seat| self.enter(seat).then(|| Kept::now(seat.kept))).or_else(|| {
@@ -183,10 +223,7 @@ impl<T> Mutex<T> {
         } else {
             at_hand(h.map, |me, incarnation| Some(Kept::of(self.take_one(me)?, incarnation)))
         };
-        match one {
-            Some(kept) => Ok(MutexGuard::new(self, kept)),
-            None => self.get_slow(until),
-        }
+        one.map(|kept| MutexGuard::new(self, kept))
     }
 
     #[inline(always)]
@@ -324,24 +361,37 @@ impl<T: Pod> Mutex<T> {
     }
 
     fn named(handle: Handle) -> Result<Mutex<T>, ObjectError> {
+        let wanted = || format!("{} ({} bytes)", std::any::type_name::<T>(), size_of::<T>());
+        let data = Mutex::<T>::data_of(&handle, size_of::<T>(), hash_of::<T>(), wanted)?.cast();
+        Ok(Mutex { handle, data, own: false, free: 0 })
+    }
+}
+
+impl<T> Mutex<T> {
+    /// Where the data is, if it is what is wanted.
+    fn data_of(
+        handle: &Handle,
+        size: usize,
+        hash: u32,
+        wanted: impl FnOnce() -> String,
+    ) -> Result<NonNull<u8>, ObjectError> {
         let o = handle.object;
         // Acquire, all: written before the object was in service.
         let (bytes, more) = (o.permits.load(Ordering::Acquire) as usize, o.more.load(Ordering::Acquire));
-        if bytes != size_of::<T>() || o.hint.load(Ordering::Acquire) != hash_of::<T>() {
-            let wanted = format!("{} ({} bytes)", std::any::type_name::<T>(), size_of::<T>());
-            return Err(ObjectError::OtherType { name: handle.name(), bytes, wanted });
+        if bytes != size || o.hint.load(Ordering::Acquire) != hash {
+            return Err(ObjectError::OtherType { name: handle.name(), bytes, wanted: wanted() });
         }
         if handle.is_dead() || (bytes > 0 && more == 0) {
             // It went while we looked.
             let (name, arena) = (handle.name(), handle.map.name().to_owned());
             return Err(ObjectError::Unknown { kind: Kind::Mutex.name(), name, arena, existing: Vec::new() });
         }
-        let data = match bytes {
-            0 => NonNull::dangling(),
-            _ => NonNull::new(handle.map.blocks(more - 1, bytes.div_ceil(BLOCK) as u32).cast())
-                .unwrap_or(NonNull::dangling()),
-        };
-        Ok(Mutex { handle, data, own: false, free: 0 })
+        // Of no bytes: nowhere, but as even as any type wants it.
+        let nowhere = NonNull::<[u128; 4]>::dangling().cast();
+        Ok(match bytes {
+            0 => nowhere,
+            _ => NonNull::new(handle.map.blocks(more - 1, bytes.div_ceil(BLOCK) as u32)).unwrap_or(nowhere),
+        })
     }
 }
 
@@ -455,6 +505,26 @@ impl<'a, T> MutexGuard<'a, T> {
 
     pub(crate) fn mutex(&self) -> &'a Mutex<T> {
         self.mutex
+    }
+
+    /// A number in the guard's stead; never 0. The mutex stays locked.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn into_number(this: Self) -> u64 {
+        let kept = this.kept.0;
+        std::mem::forget(this);
+        kept
+    }
+
+    /// The guard again; `None` in a forked child of who locked it.
+    ///
+    /// # Safety
+    /// The number is that of a guard of this mutex which the calling thread, or its parent, gave for it; one guard is made of it.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn of_number(mutex: &'a Mutex<T>, number: u64) -> Option<Self> {
+        let kept = Kept(number);
+        kept.is_ours().then(|| MutexGuard::new(mutex, kept))
     }
 
     #[cold]

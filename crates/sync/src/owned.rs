@@ -121,6 +121,7 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// What has its permit there, if it is in service.
+    #[inline(always)]
     pub fn of(map: &'static Map, permit: Place) -> Option<Pair> {
         if map.is_private() || permit.index >= map.geometry().objects || !permit.head.is_live(Kind::Pool) {
             return None;
@@ -189,6 +190,7 @@ impl Pair {
     }
 
     /// Gives the permit back, if this process holds it. False: it does not.
+    #[inline(always)]
     pub fn give_back(&self, process: &Party) -> Result<bool, Unwanted> {
         let (cell, o) = (self.cell(), self.object());
         loop {

@@ -200,9 +200,10 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, taken: Taken) -> bool {
     if !cell.is_some_and(|c| c.free(taken.word)) {
         return false;
     }
-    // Relaxed: a hint, written only where it changes; by a swap, since the slot may be another kind's by now.
-    let hint = o.hint.load(Ordering::Relaxed);
-    if hint != taken.position {
+    // Acquire: a hint, written only where it changes; and read before the head, since the slot may be another kind's by now.
+    let hint = o.hint.load(Ordering::Acquire);
+    // Acquire: what was read is this pool's. By a swap: if it is not any more, another kind's word is another.
+    if hint != taken.position && o.head.load(Ordering::Acquire) == place.head.0 {
         let _ = o.hint.compare_exchange(hint, taken.position, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.
     }
     if map.waits_on(object, o) {

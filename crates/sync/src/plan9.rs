@@ -91,6 +91,13 @@
 
 mod lock;
 mod usem;
+/// The steps of [`Usem`] and [`Lock`] on two words wherever they lie: a C `long` of 64 bits has its value in the low half, so in C
+/// the words of one are not neighbours.
+#[doc(hidden)]
+pub mod words {
+    pub use super::lock::{canlock, lock, unlock};
+    pub use super::usem::{usemacquire, usemrelease, usemtry};
+}
 
 pub use lock::Lock;
 pub use usem::Usem;
@@ -119,6 +126,14 @@ pub enum Plan9Error {
     Misaligned {
         /// Where it was to lie.
         address: usize,
+    },
+    /// What is to be unlocked is not locked.
+    #[error("the lock at {address:#x} is unlocked, and nobody holds it (its key is {key}): nothing was changed")]
+    NotLocked {
+        /// Where it lies.
+        address: usize,
+        /// What its first word holds.
+        key: i32,
     },
     /// What is there is no semaphore.
     #[error(

@@ -199,7 +199,8 @@ impl Pool {
         Ok(Pool::at(map, place))
     }
 
-    fn at(map: &'static Map, place: Place) -> Pool {
+    #[inline]
+    pub(crate) fn at(map: &'static Map, place: Place) -> Pool {
         Pool { map, place, object: map.object(place.index), _own: None, biased: false }
     }
 
@@ -362,18 +363,25 @@ impl Pool {
     // cost more than both swaps.
     #[inline(always)]
     fn get(&self, until: Until) -> Result<Permit<'_>, AcquireError> {
-        let one = if self.biased {
-            seat_at_hand(self.map, |me, seat| Some((self.take_biased(me, seat)?.word.0, seat.incarnation as u32)))
-        } else {
-            at_hand(self.map, |me, incarnation| Some((self.take_one(me)?.word.0, incarnation)))
-        };
-        if let Some((word, incarnation)) = one {
-            return Ok(self.permit(Taken { position: 0, word: Word(word) }, incarnation));
+        if let Some(permit) = self.get_now() {
+            return Ok(permit);
         }
         match self.get_slow(until) {
             Ok(taken) => Ok(self.permit(Taken { position: taken.position, word: taken.word }, here())),
             Err(e) => Err(e),
         }
+    }
+
+    /// The first permit, where it is free and nobody waits, for who has a seat at hand.
+    #[inline(always)]
+    pub(crate) fn get_now(&self) -> Option<Permit<'_>> {
+        let one = if self.biased {
+            seat_at_hand(self.map, |me, seat| Some((self.take_biased(me, seat)?.word.0, seat.incarnation as u32)))
+        } else {
+            at_hand(self.map, |me, incarnation| Some((self.take_one(me)?.word.0, incarnation)))
+        };
+        let (word, incarnation) = one?;
+        Some(self.permit(Taken { position: 0, word: Word(word) }, incarnation))
     }
 
     #[inline(always)]

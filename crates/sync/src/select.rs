@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 pub struct Armed<'a>(&'a dyn Operation);
 
 #[inline(always)]
-fn operations<'s, 'a>(arms: &'s [Armed<'a>]) -> &'s [&'a dyn Operation] {
+pub(crate) fn operations<'s, 'a>(arms: &'s [Armed<'a>]) -> &'s [&'a dyn Operation] {
     // SAFETY: an arm is nothing but its operation.
     unsafe { &*(std::ptr::from_ref(arms) as *const [&'a dyn Operation]) }
 }
@@ -531,7 +531,7 @@ impl fmt::Debug for SelectedOperation<'_> {
 
 impl<'a> SelectedOperation<'a> {
     #[inline(always)]
-    fn new(index: usize, arm: Armed<'a>, taken: Option<Taken>) -> SelectedOperation<'a> {
+    pub(crate) fn new(index: usize, arm: Armed<'a>, taken: Option<Taken>) -> SelectedOperation<'a> {
         SelectedOperation { index, arm, taken: Some(taken), here: PhantomData }
     }
 
@@ -544,7 +544,7 @@ impl<'a> SelectedOperation<'a> {
     /// What was taken, which is completed now; `None`: its object is dead.
     #[inline(always)]
     #[track_caller]
-    fn complete(mut self, arm: Armed<'_>, what: &str) -> Option<Taken> {
+    pub(crate) fn complete(mut self, arm: Armed<'_>, what: &str) -> Option<Taken> {
         assert!(arm.address() == self.arm.address(), "passed a {what} that wasn't selected");
         self.taken.take().flatten()
     }

@@ -12,7 +12,7 @@ use crate::spot::{self, Spot};
 use crate::units::{self, Units, Unwanted};
 use crate::wait::{Arm, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
-use chappe_arena::{Map, Place};
+use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::process;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -200,6 +200,21 @@ impl Semaphore {
         Ok(Semaphore(Handle::at_spot(Kind::Semaphore, spot)?))
     }
 
+    /// Makes this thread a member of the semaphore's arena: from then on, it may `up` in a signal handler.
+    ///
+    /// # Errors
+    /// The arena's, when it is full.
+    #[doc(hidden)]
+    pub fn join(&self) -> Result<(), ArenaError> {
+        if self.0.map.directory().is_none() {
+            // In a forked child, this makes the copy usable.
+            Arena::private();
+        } else if !is_seated(self.0.map) {
+            seat(self.0.map, |_| ())?;
+        }
+        Ok(())
+    }
+
     /// Where it lies.
     #[doc(hidden)]
     pub fn spot(&self) -> Spot {
@@ -304,7 +319,7 @@ impl Semaphore {
     /// The first look is a guess: what this thread left the last time. If it was right, that has spared a load that the swap
     /// would have waited for (a pair is a tenth faster); if not, nothing has happened.
     #[inline(always)]
-    fn take_one(&self) -> bool {
+    pub(crate) fn take_one(&self) -> bool {
         let (o, place) = (self.0.object, self.0.place);
         let guess = GUESS.get();
         let left = match guess.of(o).and_then(|word| units::take_from(o, place, word)) {
@@ -370,16 +385,19 @@ impl Semaphore {
     /// As [`Semaphore::up`]: all of them, or none.
     #[inline(always)]
     pub fn up_many(&self, n: u32) -> Result<(), UpError> {
+        if self.give_now(n) { Ok(()) } else { self.up_slow(n) }
+    }
+
+    /// Where nobody waits, and it is not full: a guess first, as in `take_one`.
+    #[inline(always)]
+    pub(crate) fn give_now(&self, n: u32) -> bool {
         let h = &self.0;
-        // A guess first, as in `take_one`.
         let guessed = GUESS.get().of(h.object).and_then(|word| units::give_to(h.object, h.place, word, n));
-        match guessed.or_else(|| units::give_one(h.object, h.place, n)) {
-            Some(left) => {
-                GUESS.set(Guess::new(h.object, left));
-                Ok(())
-            }
-            None => self.up_slow(n),
+        let left = guessed.or_else(|| units::give_one(h.object, h.place, n));
+        if let Some(left) = left {
+            GUESS.set(Guess::new(h.object, left));
         }
+        left.is_some()
     }
 
     /// The commonest case of [`Semaphore::up`] alone, of the one at a spot: false, and nothing is done, if somebody waits, or if there is

@@ -35,7 +35,7 @@ impl Spot {
     pub const PRIVATE: u64 = 1;
 }
 
-const MOST: usize = 64;
+const MOST: usize = 1024;
 
 /// The arenas that were met, first come first. A number is stored after its map, and never changed.
 struct Met {
@@ -70,11 +70,11 @@ fn row(wanted: u64) -> Option<&'static Met> {
     for met in &MET {
         // Acquire: after the rest was stored.
         let number = met.number.load(Ordering::Acquire);
-        if number == wanted {
-            return Some(met);
-        }
         if number == 0 {
             break;
+        }
+        if number == wanted {
+            return Some(met);
         }
     }
     None
@@ -185,14 +185,15 @@ impl Handle {
         // As a member, so that the arena is not removed meanwhile.
         crate::seat::seat(map, |_| ())?;
         let admin = map.admin();
-        loop {
-            // Relaxed: only to have another one each time.
-            let next = LAST.fetch_add(1, Ordering::Relaxed);
-            let name = format!("{}@{}.{next}", kind.name().replace(' ', "-"), process::pid());
-            if map.find(&name).is_none() {
-                return Ok(Handle::at(map, make(map, &admin, &name)?));
-            }
-        }
+        // Names come again and again, so that not ever more places of the table of names were in use once; one of them is free, since there are
+        // more of them than objects.
+        let most = map.geometry().objects + 1;
+        // Relaxed: only to begin with another one each time.
+        let name = std::iter::repeat_with(|| LAST.fetch_add(1, Ordering::Relaxed) % most)
+            .map(|next| format!("{}@{}.{next}", kind.name().replace(' ', "-"), process::pid()))
+            .find(|name| map.find(name).is_none())
+            .expect("it goes on for ever");
+        Ok(Handle::at(map, make(map, &admin, &name)?))
     }
 
     /// Removes what is at a spot. False: it is not there any more.
@@ -202,7 +203,8 @@ impl Handle {
             // In a forked child, this makes the copy usable first.
             Arena::private();
         } else {
-            crate::seat::seat(handle.map, |_| ())?;
+            // As a member, so that the arena is not removed meanwhile; or without, if the thread cannot be one any more.
+            let _ = crate::seat::seat(handle.map, |_| ());
         }
         let admin = handle.map.admin();
         let is_there = handle.map.is_there(handle.place);

@@ -3,6 +3,7 @@
 mod crash;
 
 use chappe_crashsim::{Search, World, process, reached};
+use chappe_plat::atomic::Ordering::SeqCst;
 use chappe_plat::{clock, step};
 use chappe_sync::model::{self, Actor, Came, CondvarAt, Locking, MutexAt, NamedAt, SemaphoreAt};
 use crash::Stage;
@@ -203,4 +204,46 @@ fn locked_late(world: &World) {
 fn who_comes_late_with_the_place_of_a_mutex_locks_no_other() {
     let reached = ["told that it is dead"];
     Search::depth("locked_late", 2).kills(1).schedules(30_000).run(locked_late).assert_clean().assert_reached(&reached);
+}
+
+/// One gives a permit back and is late with its hint where one is free; a mutex has the pool's slot by then.
+fn hinted_late(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[2], 0);
+    let (map, pool) = (stage.map, pools[0]);
+    let o = map.object(pool.place.index);
+    world.name(&o.hint, "hint of the slot");
+    let g = world.prepare("giver").immortal();
+    let giver = stage.member(g, "giver");
+    let held = g.before(|| {
+        let both = giver.try_acquire_many(pool, 2).expect("two are free");
+        assert!(giver.release(both[0]));
+        both[1]
+    });
+    stage.lasting(g, move || assert!(giver.release(held)));
+    let r = world.prepare("remover").immortal();
+    let remover = stage.member(r, "remover");
+    stage.lasting(r, move || {
+        if pool.remove_idle(&remover) {
+            MutexAt::make(map, "m").expect("a mutex, in the only slot");
+            reached("a mutex in its place");
+        }
+    });
+    world.prepare("last").last().run(move || {
+        if map.find("m").is_some() {
+            assert_eq!(
+                o.hint.load(SeqCst),
+                MutexAt::TYPE,
+                "what says of which type the mutex's data is was written over"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_hint_that_is_late_is_not_written_into_the_next_object() {
+    Search::depth("hinted_late", 2)
+        .schedules(20_000)
+        .run(hinted_late)
+        .assert_clean()
+        .assert_reached(&["a mutex in its place"]);
 }

@@ -50,6 +50,9 @@ static THREADS: Mutex<()> = Mutex::new(());
 /// By which signal a descriptor tells: the C library crate does not have the number.
 const F_SETSIG: libc::c_int = 10;
 
+/// How often one tries to open a file that somebody has for itself alone.
+const LOOKS: u32 = 1000;
+
 /// How often one looks who will not wait for ever.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -219,19 +222,26 @@ impl Dir {
         if r == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Opens a file for reading and writing; a symbolic link is refused, and whatever else is no file. Never waits.
+    /// Opens a file for reading and writing; a symbolic link is refused, and whatever else is no file. Waits for
+    /// nobody, but a second for who is just removing it.
     ///
     /// # Errors
     /// The system's; `InvalidInput` for a directory, a fifo, a socket or a device.
     pub fn open_file(&self, name: &str) -> io::Result<File> {
         let none = || io::Error::new(io::ErrorKind::InvalidInput, "it is no file, and so no arena: move it away");
-        let inner = self.openat(name, libc::O_RDWR | libc::O_NONBLOCK | libc::O_NOCTTY, 0).map_err(|e| {
-            match e.raw_os_error() {
+        let mut looks = 0;
+        let inner = loop {
+            match self.openat(name, libc::O_RDWR | libc::O_NONBLOCK | libc::O_NOCTTY, 0) {
+                // Somebody has it for itself alone, and just removes it: see `while_alone`.
+                Err(e) if e.raw_os_error() == Some(libc::EAGAIN) && looks < LOOKS => {
+                    looks += 1;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 // A directory, a socket.
-                Some(libc::EISDIR | libc::ENXIO) => none(),
-                _ => e,
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EISDIR | libc::ENXIO)) => return Err(none()),
+                opened => break opened?,
             }
-        })?;
+        };
         if inner.metadata()?.is_file() { Ok(File { inner }) } else { Err(none()) }
     }
 
@@ -336,7 +346,7 @@ impl File {
     /// Does something while nobody else has the file open or mapped, or can open it; false, without doing it, if somebody has.
     ///
     /// By a write lease, for which the kernel wants just that; it counts mappings, those of forked children among them, until they end, in
-    /// whatever way. Whoever opens the file meanwhile waits until this is over. False as well where leases cannot be had:
+    /// whatever way. Whoever opens the file meanwhile by [`Dir::open_file`] tries again until this is over. False as well where leases cannot be had:
     /// for another user's file.
     ///
     /// # Errors

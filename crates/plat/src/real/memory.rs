@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// What Linux 6.11 takes and fills, in an ioctl on /proc/self/maps.
+/// What Linux 6.11 takes and fills, in an ioctl on the list of mappings.
 #[repr(C)]
 #[derive(Default)]
 struct Query {
@@ -26,6 +26,9 @@ struct Query {
     build: u64,
 }
 
+/// This thread's: the process's is that of its first thread, and empty once that has ended.
+const MAPS: &str = "/proc/thread-self/maps";
+
 const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
 const SHARED: u64 = 8;
 
@@ -35,7 +38,7 @@ const SHARED: u64 = 8;
 /// # Errors
 /// `EFAULT` if nothing is mapped there; the system's, where there is no /proc.
 pub fn is_shared(address: usize) -> io::Result<bool> {
-    let maps = File::open("/proc/self/maps")?;
+    let maps = File::open(MAPS)?;
     let mut query = Query { size: size_of::<Query>() as u64, address: address as u64, ..Query::default() };
     // SAFETY: the struct is as large as it says, and no buffer is asked to be filled.
     if unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &raw mut query) } == 0 {
@@ -43,7 +46,7 @@ pub fn is_shared(address: usize) -> io::Result<bool> {
     }
     match io::Error::last_os_error().raw_os_error() {
         Some(libc::ENOENT) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
-        _ => listed(address as u64, &read_all("/proc/self/maps").ok_or_else(io::Error::last_os_error)?),
+        _ => listed(address as u64, &read_all(MAPS).ok_or_else(io::Error::last_os_error)?),
     }
 }
 
@@ -73,7 +76,7 @@ mod tests {
             at as usize
         };
         let (shared, private, local) = (page(libc::MAP_SHARED), page(libc::MAP_PRIVATE), 0u8);
-        let list = || read_all("/proc/self/maps").expect("/proc");
+        let list = || read_all(MAPS).expect("/proc");
         for (address, expected) in
             [(shared, true), (shared + 4095, true), (private, false), (&raw const local as usize, false)]
         {

@@ -9,7 +9,7 @@ use crate::inspect::{self, Waiter};
 use crate::patience::{Until, impatience};
 use crate::pool::party;
 use crate::seat::{custodian, is_seated, leave, process_seat, seat, watched};
-use crate::spot::{Spot, all_met, meet};
+use crate::spot::{Spot, all_met, meet, met};
 use crate::units::{self, Unwanted};
 use crate::wait::{Parties, Party, in_line};
 use chappe_arena::layout::{Head, Kind};
@@ -141,8 +141,17 @@ impl OwnedSemaphore {
     ///
     /// # Errors
     /// `Unknown` if there is none, or none any more; `Arena` if there is no such arena any more.
-    #[inline]
+    #[inline(always)]
     pub fn at(spot: Spot) -> Result<OwnedSemaphore, ObjectError> {
+        let place = Place { index: spot.object, head: Head::live(spot.generation, Kind::Pool) };
+        match met(spot.arena).and_then(|map| Pair::of(map, place)) {
+            Some(pair) => Ok(OwnedSemaphore(pair)),
+            None => OwnedSemaphore::at_slow(spot),
+        }
+    }
+
+    #[cold]
+    fn at_slow(spot: Spot) -> Result<OwnedSemaphore, ObjectError> {
         let h = Handle::at_spot(Kind::Pool, spot)?;
         Pair::of(h.map, h.place).map(OwnedSemaphore).ok_or_else(|| gone(h.map, spot))
     }
@@ -208,7 +217,7 @@ impl OwnedSemaphore {
     ///
     /// # Errors
     /// `Dead` if it is or gets removed; `Arena` if the process or the thread cannot become a member; `System`.
-    #[inline]
+    #[inline(always)]
     pub fn wait(&self) -> Result<(), DownError> {
         self.get(Until::Forever)
     }
@@ -217,7 +226,7 @@ impl OwnedSemaphore {
     ///
     /// # Errors
     /// `WouldBlock`; else as [`OwnedSemaphore::wait`].
-    #[inline]
+    #[inline(always)]
     pub fn try_wait(&self) -> Result<(), DownError> {
         self.get(Until::Now)
     }
@@ -238,21 +247,23 @@ impl OwnedSemaphore {
         self.get(Until::at(deadline))
     }
 
+    // The common case stays in registers: what is rare gets a copy.
     #[inline(always)]
     fn get(&self, until: Until) -> Result<(), DownError> {
-        if !self.0.take_one(custodian(self.0.map).as_ref()) {
-            self.get_slow(until)?;
+        let it = *self;
+        if !it.0.take_one(custodian(it.0.map).as_ref()) {
+            it.get_slow(until)?;
         }
         // SeqCst: after the swap of the cell; pairs with `ending`.
         if ENDING.load(Ordering::SeqCst) != 0 {
-            self.taken_late();
+            it.taken_late();
         }
         Ok(())
     }
 
     /// Somebody of this process, or of one that it was forked from, has said that it ends.
     #[cold]
-    fn taken_late(&self) {
+    fn taken_late(self) {
         // SeqCst: as in `get`.
         let ends = ENDING.load(Ordering::SeqCst) == process::incarnation();
         if ends && custodian(self.0.map).is_some_and(|process| self.0.is_held_by(&process)) {
@@ -261,7 +272,7 @@ impl OwnedSemaphore {
     }
 
     #[inline(never)]
-    fn get_slow(&self, until: Until) -> Result<(), DownError> {
+    fn get_slow(self, until: Until) -> Result<(), DownError> {
         let process = process_of(self.0.map)?;
         let take = || match self.0.take(&process) {
             Ok(()) => Ok(true),
@@ -302,18 +313,21 @@ impl OwnedSemaphore {
     /// # Errors
     /// `Overflow` if its value is [`OwnedSemaphore::MAX`] already: nothing is changed. `Dead`; `Arena` if this is the thread's first use
     /// of a full arena.
-    #[inline]
+    #[inline(always)]
     pub fn post(&self) -> Result<(), UpError> {
-        if let Some(process) = custodian(self.0.map)
-            && self.0.give_back(&process).map_err(|e| self.refused(e))?
-        {
-            return Ok(());
+        let it = *self;
+        if let Some(process) = custodian(it.0.map) {
+            match it.0.give_back(&process) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(e) => return Err(it.refused(e)),
+            }
         }
-        self.post_foreign()
+        it.post_foreign()
     }
 
     #[inline(never)]
-    fn post_foreign(&self) -> Result<(), UpError> {
+    fn post_foreign(self) -> Result<(), UpError> {
         let map = self.0.map;
         // Who hands on must be seen to die half-way: as a member itself, or through one.
         if !map.is_covered(process::incarnation()) && !is_seated(map) {
@@ -393,7 +407,7 @@ impl OwnedSemaphore {
     }
 
     #[cold]
-    fn refused(&self, why: Unwanted) -> UpError {
+    fn refused(self, why: Unwanted) -> UpError {
         let semaphore = shown(self.0.map, self.0.permit);
         match why {
             Unwanted::Overflow(value) => UpError::Overflow { semaphore, value, by: 1, most: OwnedSemaphore::MAX },

@@ -38,7 +38,7 @@
 //!
 //! Explored: `tests/crash_plan9.rs`; left out: what the words' own head names.
 
-use super::{semacquire_uninterrupted, semrelease};
+use super::{Plan9Error, semacquire_uninterrupted, semrelease};
 use chappe_plat::atomic::{AtomicI32, Ordering};
 use chappe_plat::step;
 
@@ -82,19 +82,14 @@ impl Lock {
     /// # Panics
     /// When what lies here is no lock: its semaphore is negative.
     pub fn lock(&self) {
-        // Acquire: E1.
-        if self.key.fetch_add(1, Ordering::Acquire) == 0 {
-            return;
-        }
-        if let Err(e) = semacquire_uninterrupted(&self.sem) {
+        if let Err(e) = lock(&self.key, &self.sem) {
             panic!("what lies here is no Lock, or was overwritten: {e}");
         }
     }
 
     /// Locks if nobody has it. Never waits, never enters the kernel.
     pub fn canlock(&self) -> bool {
-        // Acquire: E1, I3. Relaxed on failure: nothing was taken.
-        self.key.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        canlock(&self.key)
     }
 
     /// Unlocks, and lets in one of those who wait. Never waits.
@@ -102,18 +97,48 @@ impl Lock {
     /// # Panics
     /// When nobody holds the lock, or what lies here is none.
     pub fn unlock(&self) {
-        // Relaxed: a holder has made it 1 or more, and sees at least its own, I2.
-        let key = self.key.load(Ordering::Relaxed);
-        assert!(key > 0, "unlock of a Lock that nobody holds (its key is {key})");
-        // Release: E1.
-        if self.key.fetch_sub(1, Ordering::Release) == 1 {
-            return;
-        }
-        step!("unlocked, nobody let in yet");
-        if let Err(e) = semrelease(&self.sem, 1) {
-            panic!("what lies here is no Lock, or was overwritten: {e}");
+        match unlock(&self.key, &self.sem) {
+            Ok(()) => {}
+            Err(Plan9Error::NotLocked { key, .. }) => panic!("unlock of a Lock that nobody holds (its key is {key})"),
+            Err(e) => panic!("what lies here is no Lock, or was overwritten: {e}"),
         }
     }
+}
+
+/// [`Lock::lock`].
+///
+/// # Errors
+/// `Negative`: what lies there is no lock, or was overwritten.
+pub fn lock(key: &AtomicI32, sem: &AtomicI32) -> Result<(), Plan9Error> {
+    // Acquire: E1.
+    if key.fetch_add(1, Ordering::Acquire) == 0 {
+        return Ok(());
+    }
+    semacquire_uninterrupted(sem)
+}
+
+/// [`Lock::canlock`].
+pub fn canlock(key: &AtomicI32) -> bool {
+    // Acquire: E1, I3. Relaxed on failure: nothing was taken.
+    key.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
+/// [`Lock::unlock`].
+///
+/// # Errors
+/// `NotLocked`; `Negative`: what lies there is no lock, or was overwritten.
+pub fn unlock(key: &AtomicI32, sem: &AtomicI32) -> Result<(), Plan9Error> {
+    // Relaxed: a holder has made it 1 or more, and sees at least its own, I2.
+    let now = key.load(Ordering::Relaxed);
+    if now <= 0 {
+        return Err(Plan9Error::NotLocked { address: key.as_ptr() as usize, key: now });
+    }
+    // Release: E1.
+    if key.fetch_sub(1, Ordering::Release) == 1 {
+        return Ok(());
+    }
+    step!("unlocked, nobody let in yet");
+    semrelease(sem, 1).map(|_| ())
 }
 
 #[cfg(test)]

@@ -88,25 +88,12 @@ impl Usem {
     /// [`Plan9Error::Negative`]: what lies here is no `Usem`, or was overwritten.
     #[doc(alias = "usemacquire")]
     pub fn acquire(&self) -> Result<(), Plan9Error> {
-        // Acquire: E1.
-        if self.u.fetch_sub(1, Ordering::Acquire) > 0 {
-            return Ok(());
-        }
-        semacquire_uninterrupted(&self.k)
+        usemacquire(&self.u, &self.k)
     }
 
     /// Takes 1 if it is there, and not for somebody who waits. Never enters the kernel.
     pub fn try_acquire(&self) -> bool {
-        // Relaxed: a guess; the swap confirms it.
-        let mut now = self.u.load(Ordering::Relaxed);
-        while now > 0 {
-            // Acquire: E1, I2. Relaxed on failure: another guess.
-            match self.u.compare_exchange_weak(now, now - 1, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(seen) => now = seen,
-            }
-        }
-        false
+        usemtry(&self.u)
     }
 
     /// Gives 1, and wakes who waits for it. Never waits; a signal handler may call it.
@@ -116,25 +103,59 @@ impl Usem {
     /// is no `Usem`, or was overwritten.
     #[doc(alias = "usemrelease")]
     pub fn release(&self) -> Result<(), Plan9Error> {
-        // Relaxed: a guess; the swap confirms it.
-        let mut now = self.u.load(Ordering::Relaxed);
-        loop {
-            let Some(next) = now.checked_add(1) else {
-                return Err(Plan9Error::Overflow { address: self.u.as_ptr() as usize, value: now, count: 1 });
-            };
-            // Release: E1. Relaxed on failure: another guess.
-            match self.u.compare_exchange_weak(now, next, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(seen) => now = seen,
-            }
-        }
-        if now < 0 {
-            step!("given, and owed to a waiter");
-            // I1.
-            semrelease(&self.k, 1)?;
-        }
-        Ok(())
+        usemrelease(&self.u, &self.k)
     }
+}
+
+/// [`Usem::acquire`].
+///
+/// # Errors
+/// Its.
+pub fn usemacquire(u: &AtomicI32, k: &AtomicI32) -> Result<(), Plan9Error> {
+    // Acquire: E1.
+    if u.fetch_sub(1, Ordering::Acquire) > 0 {
+        return Ok(());
+    }
+    semacquire_uninterrupted(k)
+}
+
+/// [`Usem::try_acquire`].
+pub fn usemtry(u: &AtomicI32) -> bool {
+    // Relaxed: a guess; the swap confirms it.
+    let mut now = u.load(Ordering::Relaxed);
+    while now > 0 {
+        // Acquire: E1, I2. Relaxed on failure: another guess.
+        match u.compare_exchange_weak(now, now - 1, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(seen) => now = seen,
+        }
+    }
+    false
+}
+
+/// [`Usem::release`].
+///
+/// # Errors
+/// Its.
+pub fn usemrelease(u: &AtomicI32, k: &AtomicI32) -> Result<(), Plan9Error> {
+    // Relaxed: a guess; the swap confirms it.
+    let mut now = u.load(Ordering::Relaxed);
+    loop {
+        let Some(next) = now.checked_add(1) else {
+            return Err(Plan9Error::Overflow { address: u.as_ptr() as usize, value: now, count: 1 });
+        };
+        // Release: E1. Relaxed on failure: another guess.
+        match u.compare_exchange_weak(now, next, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => break,
+            Err(seen) => now = seen,
+        }
+    }
+    if now < 0 {
+        step!("given, and owed to a waiter");
+        // I1.
+        semrelease(k, 1)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! The ends of a named tube as users know them.
 
 use super::arms::{In, Mapped, Not, Out, borrow_seated, borrowed, recv_seated, reserve_seated, reserved, send_seated};
-use super::arms::{give_up, recv_taken, send_taken, try_recv, try_send};
+use super::arms::{try_recv, try_send};
 use super::attach::{Attachment, Own};
 use super::descriptor::Watched;
 use super::error::{NotReceived, NotSent, TubeError};
 use super::name_of;
 use super::pipe::Side;
 use super::place::{Loan, Slot};
-use crate::claim::{Operation, Taken};
+use crate::claim::Operation;
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{ThreadSeat, at_hand, seat, watched};
@@ -133,7 +133,7 @@ pub(super) fn not_received(pipe: &Mapped, fault: Fault, until: Until) -> NotRece
     }
 }
 
-fn number(me: &Party) -> u16 {
+pub(super) fn number(me: &Party) -> u16 {
     me.member as u16
 }
 
@@ -284,7 +284,7 @@ impl<T: ?Sized> Sender<T> {
 
     both!(Sender out);
 
-    fn put<M>(&self, record: &[u8], until: Until, message: impl FnOnce() -> M) -> Result<(), NotSent<M>> {
+    pub(super) fn put<M>(&self, record: &[u8], until: Until, message: impl FnOnce() -> M) -> Result<(), NotSent<M>> {
         let pipe = &self.out.0;
         let sent = done(
             &self.out.at,
@@ -342,48 +342,8 @@ impl<T: ?Sized> Sender<T> {
     }
 }
 
-impl<T: Record + ?Sized> Sender<T> {
-    /// Sends the message for which a choice has taken something.
-    pub(crate) fn finish(&self, taken: Taken, message: T::Owned) -> Result<(), T::Owned> {
-        let (pipe, record) = (&self.out.0, T::__bytes(&message));
-        let sent = seat(pipe.map, |seat| {
-            let me = number(&party(seat));
-            if record.len() <= pipe.ring.size() as usize {
-                return send_taken(pipe, me, taken, record);
-            }
-            give_up(pipe, reserved(taken, me)?);
-            Err(Not::Lost)
-        });
-        match sent {
-            Ok(Ok(())) => Ok(()),
-            // Its slot was passed over while the caller was elsewhere, and others have filled all there are.
-            Ok(Err(Not::Now)) => self.put(record, Until::Forever, || ()).map_err(|_| message),
-            _ => Err(message),
-        }
-    }
-}
-
-impl<T: Record + ?Sized> Receiver<T> {
-    /// Receives the message that a choice has taken.
-    pub(crate) fn finish(&self, taken: Taken) -> Option<(T::Owned, bool)> {
-        let (pipe, mut again) = (&self.into.0, false);
-        let message = T::__owned(pipe.ring.size() as usize, |bytes| {
-            let received = recv_taken(pipe, taken, as_unwritten(bytes)).ok()?;
-            again = received.again;
-            Some(received.len as usize)
-        })?;
-        Some((message, again))
-    }
-
-    /// The same, in place.
-    pub(crate) fn lend(&self, taken: Taken) -> Option<Loan<'_, T>> {
-        let pipe = &self.into.0;
-        Some(Loan::new(pipe, borrowed(pipe, taken).ok()?))
-    }
-}
-
 /// The same bytes, which stay written.
-fn as_unwritten(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+pub(super) fn as_unwritten(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     // SAFETY: whoever has it here writes only what was written.
     unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
 }

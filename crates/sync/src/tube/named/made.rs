@@ -6,8 +6,9 @@ use super::error::TubeError;
 use super::pipe::{self, Pipe, Side};
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
-use crate::home::ArenaOptions;
+use crate::home::{Arena, ArenaOptions};
 use crate::inspect::{Waiter, waiters};
+use crate::raw::{Called, Had};
 use crate::record::{MOST_SLOTS, Shape};
 use crate::seat::seat;
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
@@ -225,6 +226,17 @@ fn made(name: &str, or_open: bool, shape: Shape, hash: u64) -> Result<Handle, Tu
 impl<T: ?Sized> Tube<T> {
     /// Refuses a tube of other messages, or, if it is said, of another shape.
     fn checked(handle: Handle, wanted: Option<Shape>, plain: Option<(u32, u32)>) -> Result<Tube<T>, TubeError> {
+        Tube::checked_as(handle, wanted, plain, hash_of::<T>(), std::any::type_name::<T>())
+    }
+
+    /// The same of messages that are called so.
+    fn checked_as(
+        handle: Handle,
+        wanted: Option<Shape>,
+        plain: Option<(u32, u32)>,
+        hash: u64,
+        called: &str,
+    ) -> Result<Tube<T>, TubeError> {
         let name = || handle.name();
         let Some(pipe) = Pipe::of(handle.map, handle.place) else {
             // It went while we looked.
@@ -232,9 +244,9 @@ impl<T: ?Sized> Tube<T> {
             let kind = ObjectKind::Tube.name();
             return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() }.into());
         };
-        let (has, called) = (pipe.shape(), std::any::type_name::<T>());
+        let has = pipe.shape();
         let other = plain.is_some_and(|(size, align)| (size, align) != (has.size, has.align));
-        if pipe.hash() != hash_of::<T>() || other {
+        if pipe.hash() != hash || other {
             let wanted = plain.map_or_else(
                 || format!("{called} of any length"),
                 |(size, align)| format!("{called} ({size} bytes, aligned to {align})"),
@@ -353,6 +365,43 @@ impl<T: Record + ?Sized> Tube<T> {
 }
 
 impl Tube<[u8]> {
+    /// Makes a tube whose name nobody chose, for who keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Tube::create`].
+    #[doc(hidden)]
+    pub fn unnamed(arena: &Arena, options: &TubeOptions) -> Result<Tube<[u8]>, TubeError> {
+        let (shape, hash) = (options.shape(), hash_of::<[u8]>());
+        check(shape)?;
+        let make = &mut |map: &'static Map, admin: &Admin, name: &str| pipe::make(map, admin, name, shape, hash);
+        Tube::checked(Handle::unnamed(arena, ObjectKind::Tube, make)?, None, None)
+    }
+
+    /// Removes this very tube, with what is in it and whoever is attached. False: it is not there any more. Also by a thread that cannot be
+    /// a member any more, since it ends.
+    #[doc(hidden)]
+    pub fn destroy(&self) -> bool {
+        let (map, place) = (self.handle.map, self.handle.place);
+        let admin = map.admin();
+        let pipe = Pipe::of(map, place).filter(Mapped::is_live);
+        if let Some(pipe) = &pipe {
+            pipe::unmake(map, &admin, pipe);
+        }
+        pipe.is_some()
+    }
+
+    /// One of records of a type that is only called something, and of its size.
+    pub(crate) fn called(name: &str, had: Had, of: Called<'_>, options: &TubeOptions) -> Result<Tube<[u8]>, TubeError> {
+        let (size, align) = (u32::try_from(of.size).unwrap_or(u32::MAX), u32::try_from(of.align).unwrap_or(u32::MAX));
+        let (shape, hash) = (Shape { size, align, ..options.shape() }, chappe_arena::hash(of.name));
+        let handle = match had {
+            Had::Opened => Handle::open(ObjectKind::Tube, name)?,
+            Had::Created | Had::Either => made(name, had == Had::Either, shape, hash)?,
+        };
+        let wanted = if had == Had::Either { Some(shape) } else { None };
+        Tube::checked_as(handle, wanted, Some((size, align)), hash, of.name)
+    }
+
     /// Removes a tube by name, whatever it carries. One that has messages, or that somebody is attached to, is refused
     /// unless `force`: then the messages are lost, and its users get `Dead`.
     ///

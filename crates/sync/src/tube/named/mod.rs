@@ -30,6 +30,8 @@ pub(crate) mod senders;
 #[cfg(not(feature = "sim"))]
 mod attach;
 #[cfg(not(feature = "sim"))]
+mod chosen;
+#[cfg(not(feature = "sim"))]
 mod descriptor;
 #[cfg(not(feature = "sim"))]
 mod ends;

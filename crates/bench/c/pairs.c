@@ -1,0 +1,182 @@
+/*
+ * A process that does what it is told with semaphores, and tells how long it took: one line each way.
+ *
+ *   pair KIND COUNT             a down and an up, one thread, nobody waits: nanoseconds of one
+ *   pass KIND PROCESSORS COUNT  two that hand a wakeup to and fro, each asleep until it has it: nanoseconds there and back
+ *
+ * KIND: private (two threads), or shared (two processes). Which semaphores: GLIBC, CHAPPE (chappe.h) or NIX (chappe/nix.h) is defined.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined GLIBC
+#include <semaphore.h>
+typedef sem_t *sem;
+static sem make(int shared, int at, void *memory)
+{
+	sem s = (sem)memory + at;
+	return sem_init(s, shared, 0) == 0 ? s : NULL;
+}
+static inline int down(sem s) { return sem_wait(s); }
+static inline int up(sem s) { return sem_post(s); }
+#elif defined CHAPPE
+#include <chappe.h>
+typedef chappe_semaphore *sem;
+static sem make(int shared, int at, void *memory)
+{
+	static int number;
+	sem s = NULL;
+	char name[32];
+	(void)memory;
+	snprintf(name, sizeof name, "pair/s%d-%d", number++, at);
+	if ((shared ? chappe_semaphore_create(name, 0, 0, &s) : chappe_semaphore_private(0, 0, &s)) < 0)
+		return NULL;
+	return s;
+}
+static inline int down(sem s) { return chappe_semaphore_down(s); }
+static inline int up(sem s) { return chappe_semaphore_up(s); }
+#elif defined NIX
+#include <chappe/nix.h>
+typedef Sem *sem;
+static sem make(int shared, int at, void *memory)
+{
+	sem s = (sem)memory + at;
+	(void)shared;
+	initsem(s, 0);
+	return s;
+}
+static inline int down(sem s) { return downsem(s, 1) - 1; }
+static inline int up(sem s)
+{
+	upsem(s);
+	return 0;
+}
+#else
+#error which semaphores?
+#endif
+
+static void must(int is_so, const char *what)
+{
+	if (!is_so) {
+		perror(what);
+		exit(1);
+	}
+}
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void pin(int processor)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET(processor, &set);
+	must(sched_setaffinity(0, sizeof set, &set) == 0, "sched_setaffinity");
+}
+
+struct pass {
+	sem there, back;
+	long count;
+	int processor;
+};
+
+/* The other one. */
+static void *echo(void *p)
+{
+	struct pass *pass = p;
+	long i;
+	pin(pass->processor);
+	for (i = 0; i < pass->count; i++) {
+		must(down(pass->there) == 0, "down");
+		must(up(pass->back) == 0, "up");
+	}
+	return NULL;
+}
+
+static void *idle(void *p)
+{
+	(void)p;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+int main(void)
+{
+	enum { WARM = 20 };
+	char what[16], kind[16];
+	long processors, count, i;
+	void *memory[2];
+	sem own[2], pairs[2][2];
+	pthread_t thread;
+	int k;
+	memory[0] = calloc(1, 4096);
+	memory[1] = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	must(memory[0] && memory[1] != MAP_FAILED, "memory");
+	for (k = 0; k < 2; k++) {
+		own[k] = make(k, 0, memory[k]);
+		pairs[k][0] = make(k, 1, memory[k]);
+		pairs[k][1] = make(k, 2, memory[k]);
+		must(own[k] && pairs[k][0] && pairs[k][1], "make");
+		must(up(own[k]) == 0, "up");
+	}
+	/* Programs that need semaphores have threads. */
+	must(pthread_create(&thread, NULL, idle, NULL) == 0, "pthread_create");
+	while (scanf("%15s %15s", what, kind) == 2) {
+		double start = 0;
+		k = strcmp(kind, "shared") == 0;
+		if (strcmp(what, "pair") == 0) {
+			must(scanf("%ld", &count) == 1, "count");
+			pin(0);
+			for (i = -count / 4; i < count; i++) {
+				if (i == 0)
+					start = now();
+				down(own[k]);
+				up(own[k]);
+			}
+		} else {
+			struct pass pass = {pairs[k][0], pairs[k][1], 0, 0};
+			pid_t pid = 0;
+			must(scanf("%ld %ld", &processors, &count) == 2, "count");
+			pass.count = count + WARM;
+			pass.processor = processors > 1;
+			if (k) {
+				pid = fork();
+				must(pid >= 0, "fork");
+				if (pid == 0) {
+					echo(&pass);
+					_exit(0);
+				}
+			} else {
+				must(pthread_create(&thread, NULL, echo, &pass) == 0, "pthread_create");
+			}
+			pin(0);
+			for (i = -WARM; i < count; i++) {
+				if (i == 0)
+					start = now();
+				must(up(pass.there) == 0, "up");
+				must(down(pass.back) == 0, "down");
+			}
+		}
+		printf("%.3f\n", (now() - start) / (double)count);
+		fflush(stdout);
+		if (strcmp(what, "pair") != 0) {
+			if (k)
+				must(wait(NULL) > 0, "wait");
+			else
+				must(pthread_join(thread, NULL) == 0, "pthread_join");
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,478 @@
+//! What went wrong: a number for the program, a text for people; and the border that no panic crosses.
+//!
+//! The text is the Rust library's own: what happened, to which object, what to do. It is kept for each thread in a buffer of
+//! fixed size, so that an attempt that fails asks for no memory and a signal handler may fail as well. What only says "not now" or
+//! "too late" is not written at all: its text is a constant.
+
+use chappe::plan9::Plan9Error;
+use chappe::tube::{self, named};
+use chappe::{
+    AcquireError, ArenaError, DownError, LeaseError, LockError, ObjectError, PoolError, SelectError, UpError,
+};
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt::{self, Display, Write};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Bytes of a text, with the 0 at its end.
+const ROOM: usize = 1024;
+
+thread_local! {
+    static BUFFER: UnsafeCell<[u8; ROOM]> = const { UnsafeCell::new([0; ROOM]) };
+    static LAST: Cell<*const c_char> = const { Cell::new(c"".as_ptr()) };
+}
+
+/// That something went wrong; the thread's last text says what.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure(c_int);
+
+/// What a call comes to.
+pub type Answer<T> = Result<T, Failure>;
+
+impl Failure {
+    /// With a constant text.
+    #[cold]
+    pub fn new(errno: c_int, text: &'static CStr) -> Failure {
+        LAST.set(text.as_ptr());
+        Failure(errno)
+    }
+
+    /// With a text that is put together.
+    #[cold]
+    pub fn told(errno: c_int, text: impl Display) -> Failure {
+        // First: a text may be made of the last one.
+        LAST.set(c"".as_ptr());
+        BUFFER.with(|buffer| {
+            // SAFETY: the thread's own, and nobody has a reference: texts are read through pointers. A signal handler that fails
+            // in the middle leaves a mixture, which is ended by a 0 all the same.
+            let buffer = unsafe { &mut *buffer.get() };
+            let mut room = Room { left: &mut buffer[..ROOM - 1] };
+            let _ = write!(room, "{text}");
+            if let Some(end) = room.left.first_mut() {
+                *end = 0;
+            }
+            LAST.set(buffer.as_ptr().cast());
+        });
+        Failure(errno)
+    }
+
+    /// Its number.
+    pub fn errno(&self) -> c_int {
+        self.0
+    }
+}
+
+/// What is left of a buffer. What has no room is left out.
+struct Room<'a> {
+    left: &'a mut [u8],
+}
+
+impl Write for Room<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let some = text.len().min(self.left.len());
+        let (now, later) = std::mem::take(&mut self.left).split_at_mut(some);
+        now.copy_from_slice(&text.as_bytes()[..some]);
+        self.left = later;
+        Ok(())
+    }
+}
+
+/// The thread's last text.
+pub fn last() -> *const c_char {
+    LAST.get()
+}
+
+/// A C type that says either what was answered or what went wrong.
+pub trait Reply {
+    /// The negative number.
+    fn failed(errno: c_int) -> Self;
+}
+
+impl Reply for c_int {
+    fn failed(errno: c_int) -> c_int {
+        -errno
+    }
+}
+
+impl Reply for isize {
+    fn failed(errno: c_int) -> isize {
+        -(errno as isize)
+    }
+}
+
+impl Reply for i64 {
+    fn failed(errno: c_int) -> i64 {
+        -i64::from(errno)
+    }
+}
+
+/// The border: does what a function does, and says it in C.
+#[inline(always)]
+pub fn answer<R: Reply>(act: impl FnOnce() -> Answer<R>) -> R {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(Ok(reply)) => reply,
+        Ok(Err(failure)) => R::failed(failure.0),
+        Err(panic) => R::failed(fault(&*panic)),
+    }
+}
+
+/// The same of what has no more to say.
+#[inline(always)]
+pub fn done(act: impl FnOnce() -> Answer<()>) -> c_int {
+    answer(|| act().map(|()| 0))
+}
+
+#[cold]
+fn fault(panic: &(dyn std::any::Any + Send)) -> c_int {
+    let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = said.unwrap_or("no more is known");
+    Failure::told(libc::EIO, format_args!("a fault within chappe, or memory that was written over: {text}")).0
+}
+
+/// A Rust error as C has it.
+trait Coded: Display {
+    fn code(&self) -> c_int;
+    /// Where the text is always the same, and wanted fast.
+    fn constant(&self) -> Option<&'static CStr> {
+        None
+    }
+}
+
+impl<E: Coded> From<E> for Failure {
+    #[cold]
+    fn from(e: E) -> Failure {
+        match e.constant() {
+            Some(text) => Failure::new(e.code(), text),
+            None => Failure::told(e.code(), &e),
+        }
+    }
+}
+
+/// The system's number, unless it would be taken for "not now".
+fn system(e: &io::Error) -> c_int {
+    match e.raw_os_error() {
+        Some(libc::EAGAIN) => libc::ENOMEM,
+        Some(errno) if errno > 0 => errno,
+        _ => libc::EIO,
+    }
+}
+
+impl Coded for io::Error {
+    fn code(&self) -> c_int {
+        if self.kind() == io::ErrorKind::PermissionDenied { libc::EPERM } else { system(self) }
+    }
+}
+
+impl Coded for ArenaError {
+    fn code(&self) -> c_int {
+        match self {
+            ArenaError::NotFound { .. } => libc::ENOENT,
+            ArenaError::Exists { .. } => libc::EEXIST,
+            ArenaError::Garbage { .. } | ArenaError::Truncated { .. } | ArenaError::Damaged { .. } => libc::EUCLEAN,
+            ArenaError::Version { .. } | ArenaError::Abi { .. } => libc::EPROTONOSUPPORT,
+            ArenaError::Owner { .. } | ArenaError::Mode { .. } => libc::EACCES,
+            ArenaError::Symlink { .. } => libc::ELOOP,
+            ArenaError::InUse { .. } | ArenaError::Undecided { .. } => libc::EBUSY,
+            ArenaError::MembersFull { .. } => libc::EUSERS,
+            ArenaError::NoSpace { .. }
+            | ArenaError::ObjectsFull { .. }
+            | ArenaError::CellsFull { .. }
+            | ArenaError::BlocksFull { .. } => libc::ENOSPC,
+            ArenaError::Name { .. } | ArenaError::Capacity { .. } => libc::EINVAL,
+            ArenaError::Removed { .. } => libc::EIDRM,
+            ArenaError::Io { source, .. } => system(source),
+            _ => libc::EIO,
+        }
+    }
+}
+
+impl Coded for ObjectError {
+    fn code(&self) -> c_int {
+        match self {
+            ObjectError::Unknown { .. } => libc::ENOENT,
+            ObjectError::Exists { .. } => libc::EEXIST,
+            ObjectError::OtherKind { .. } | ObjectError::OtherType { .. } => libc::EPROTOTYPE,
+            ObjectError::Value { .. } | ObjectError::Alignment { .. } => libc::EINVAL,
+            ObjectError::InUse { .. } => libc::EBUSY,
+            ObjectError::Arena(e) => e.code(),
+            _ => libc::EIO,
+        }
+    }
+}
+
+impl Coded for PoolError {
+    fn code(&self) -> c_int {
+        match self {
+            PoolError::Unknown { .. } => libc::ENOENT,
+            PoolError::Exists { .. } => libc::EEXIST,
+            PoolError::OtherKind { .. } | PoolError::OtherSize { .. } => libc::EPROTOTYPE,
+            PoolError::Permits { .. } => libc::EINVAL,
+            PoolError::InUse { .. } => libc::EBUSY,
+            PoolError::NotHeld { .. } => libc::ESRCH,
+            PoolError::Dead { .. } => libc::EIDRM,
+            PoolError::Arena(e) => e.code(),
+            _ => libc::EIO,
+        }
+    }
+}
+
+impl Coded for AcquireError {
+    fn code(&self) -> c_int {
+        match self {
+            AcquireError::WouldBlock => libc::EAGAIN,
+            AcquireError::Timeout => libc::ETIMEDOUT,
+            AcquireError::Dead { .. } => libc::EIDRM,
+            AcquireError::TwoArenas { .. } => libc::EXDEV,
+            AcquireError::NoPools => libc::EINVAL,
+            AcquireError::TooMany { .. } => libc::ERANGE,
+            AcquireError::Arena(e) => e.code(),
+            AcquireError::System(e) => system(e),
+            _ => libc::EIO,
+        }
+    }
+    fn constant(&self) -> Option<&'static CStr> {
+        match self {
+            AcquireError::WouldBlock => Some(c"no permit is free"),
+            AcquireError::Timeout => Some(c"timed out waiting for a permit"),
+            _ => None,
+        }
+    }
+}
+
+impl Coded for LeaseError {
+    fn code(&self) -> c_int {
+        match self {
+            LeaseError::Lost => libc::ESTALE,
+            LeaseError::Arena(e) => e.code(),
+            LeaseError::Lock { source, .. } => system(source),
+            _ => libc::EIO,
+        }
+    }
+}
+
+impl Coded for DownError {
+    fn code(&self) -> c_int {
+        match self {
+            DownError::WouldBlock => libc::EAGAIN,
+            DownError::Timeout => libc::ETIMEDOUT,
+            DownError::Dead { .. } => libc::EIDRM,
+            DownError::Arena(e) => e.code(),
+            DownError::System(e) => system(e),
+            _ => libc::EIO,
+        }
+    }
+    fn constant(&self) -> Option<&'static CStr> {
+        match self {
+            DownError::WouldBlock => Some(c"no wake-up is saved"),
+            DownError::Timeout => Some(c"timed out waiting for a wake-up"),
+            _ => None,
+        }
+    }
+}
+
+impl Coded for UpError {
+    fn code(&self) -> c_int {
+        match self {
+            UpError::Overflow { .. } => libc::EOVERFLOW,
+            UpError::Dead { .. } => libc::EIDRM,
+            UpError::Arena(e) => e.code(),
+            _ => libc::EIO,
+        }
+    }
+}
+
+impl<G> Coded for LockError<G> {
+    fn code(&self) -> c_int {
+        match self {
+            LockError::WouldBlock => libc::EAGAIN,
+            LockError::Timeout => libc::ETIMEDOUT,
+            LockError::Deadlock { .. } => libc::EDEADLK,
+            LockError::Condemned { .. } => libc::ENOTRECOVERABLE,
+            LockError::Dead { .. } => libc::EIDRM,
+            LockError::Arena(e) => e.code(),
+            LockError::System(e) => system(e),
+            _ => libc::EIO,
+        }
+    }
+    fn constant(&self) -> Option<&'static CStr> {
+        match self {
+            LockError::WouldBlock => Some(c"the mutex is locked"),
+            LockError::Timeout => Some(c"timed out waiting for the mutex"),
+            _ => None,
+        }
+    }
+}
+
+impl Coded for SelectError {
+    fn code(&self) -> c_int {
+        match self {
+            SelectError::WouldBlock => libc::EAGAIN,
+            SelectError::Timeout => libc::ETIMEDOUT,
+            SelectError::Dead { .. } => libc::EIDRM,
+            SelectError::Inherited { .. } => libc::EPERM,
+            SelectError::TwoArenas { .. } => libc::EXDEV,
+            SelectError::Nothing => libc::EINVAL,
+            SelectError::Arena(e) => e.code(),
+            SelectError::System(e) => system(e),
+            _ => libc::EIO,
+        }
+    }
+    fn constant(&self) -> Option<&'static CStr> {
+        match self {
+            SelectError::WouldBlock => Some(c"nothing to choose is ready"),
+            SelectError::Timeout => Some(c"timed out waiting for a choice"),
+            _ => None,
+        }
+    }
+}
+
+impl Coded for named::TubeError {
+    fn code(&self) -> c_int {
+        match self {
+            named::TubeError::Object(e) => e.code(),
+            named::TubeError::OtherType { .. } | named::TubeError::OtherShape { .. } => libc::EPROTOTYPE,
+            named::TubeError::Capacity { .. } | named::TubeError::Align { .. } => libc::EINVAL,
+            named::TubeError::Single { .. } => libc::EBUSY,
+            named::TubeError::Sealed { .. } => libc::ESHUTDOWN,
+            named::TubeError::Dead { .. } => libc::EIDRM,
+            _ => libc::EIO,
+        }
+    }
+}
+
+impl<M> Coded for named::NotSent<M> {
+    fn code(&self) -> c_int {
+        match self {
+            named::NotSent::Full(_) => libc::EAGAIN,
+            named::NotSent::Timeout(_) => libc::ETIMEDOUT,
+            named::NotSent::Disconnected { .. } => libc::EPIPE,
+            named::NotSent::Dead { .. } => libc::EIDRM,
+            named::NotSent::TooLong { .. } => libc::EMSGSIZE,
+            named::NotSent::Lost { .. } => libc::ESTALE,
+            named::NotSent::Inherited { .. } => libc::EPERM,
+            named::NotSent::Arena { source, .. } => source.code(),
+            named::NotSent::System { source, .. } => system(source),
+            _ => libc::EIO,
+        }
+    }
+    fn constant(&self) -> Option<&'static CStr> {
+        match self {
+            named::NotSent::Full(_) => Some(c"the tube is full"),
+            named::NotSent::Timeout(_) => Some(c"timed out waiting for room in the tube"),
+            _ => None,
+        }
+    }
+}
+
+impl Coded for named::NotReceived {
+    fn code(&self) -> c_int {
+        match self {
+            named::NotReceived::Empty => libc::EAGAIN,
+            named::NotReceived::Timeout => libc::ETIMEDOUT,
+            named::NotReceived::Disconnected { .. } => libc::EPIPE,
+            named::NotReceived::Dead { .. } => libc::EIDRM,
+            named::NotReceived::Buffer { .. } => libc::EMSGSIZE,
+            named::NotReceived::Lost { .. } => libc::ESTALE,
+            named::NotReceived::Inherited { .. } => libc::EPERM,
+            named::NotReceived::Arena(e) => e.code(),
+            named::NotReceived::System(e) => system(e),
+            _ => libc::EIO,
+        }
+    }
+    fn constant(&self) -> Option<&'static CStr> {
+        match self {
+            named::NotReceived::Empty => Some(c"the tube is empty"),
+            named::NotReceived::Timeout => Some(c"timed out waiting for a message"),
+            _ => None,
+        }
+    }
+}
+
+/// An end of a tube of this process that has nobody at its other end.
+const ALONE: &CStr = c"the tube's other end has gone";
+
+impl<M> From<tube::TrySendError<M>> for Failure {
+    fn from(e: tube::TrySendError<M>) -> Failure {
+        if e.is_full() { named::NotSent::Full(()).into() } else { Failure::new(libc::EPIPE, ALONE) }
+    }
+}
+
+impl<M> From<tube::SendTimeoutError<M>> for Failure {
+    fn from(e: tube::SendTimeoutError<M>) -> Failure {
+        if e.is_timeout() { named::NotSent::Timeout(()).into() } else { Failure::new(libc::EPIPE, ALONE) }
+    }
+}
+
+impl<M> From<tube::SendError<M>> for Failure {
+    fn from(_: tube::SendError<M>) -> Failure {
+        Failure::new(libc::EPIPE, ALONE)
+    }
+}
+
+impl From<tube::TryRecvError> for Failure {
+    fn from(e: tube::TryRecvError) -> Failure {
+        if e.is_empty() { named::NotReceived::Empty.into() } else { Failure::new(libc::EPIPE, ALONE) }
+    }
+}
+
+impl From<tube::RecvTimeoutError> for Failure {
+    fn from(e: tube::RecvTimeoutError) -> Failure {
+        if e.is_timeout() { named::NotReceived::Timeout.into() } else { Failure::new(libc::EPIPE, ALONE) }
+    }
+}
+
+impl From<tube::RecvError> for Failure {
+    fn from(_: tube::RecvError) -> Failure {
+        Failure::new(libc::EPIPE, ALONE)
+    }
+}
+
+impl Coded for Plan9Error {
+    fn code(&self) -> c_int {
+        match self {
+            Plan9Error::Interrupted => libc::EINTR,
+            Plan9Error::Null | Plan9Error::Misaligned { .. } => libc::EFAULT,
+            Plan9Error::Negative { .. } | Plan9Error::NegativeCount { .. } => libc::EINVAL,
+            Plan9Error::NotLocked { .. } => libc::EPERM,
+            Plan9Error::Overflow { .. } => libc::EOVERFLOW,
+            _ => libc::EIO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text() -> String {
+        // SAFETY: the thread's last text, which ends in a 0.
+        unsafe { CStr::from_ptr(last()) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_panic_is_an_answer() {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let answered: c_int = answer(|| panic!("on purpose"));
+        std::panic::set_hook(hook);
+        assert_eq!(answered, -libc::EIO);
+        assert!(text().contains("on purpose"), "{}", text());
+    }
+
+    #[test]
+    fn a_long_text_is_cut_off_and_ends() {
+        let said = "x".repeat(5000);
+        assert_eq!(Failure::told(libc::EIO, &said).errno(), libc::EIO);
+        assert_eq!(text(), said[..ROOM - 1]);
+        assert_eq!(Failure::told(libc::EIO, "short").errno(), libc::EIO);
+        assert_eq!(text(), "short");
+    }
+
+    #[test]
+    fn not_now_is_never_the_systems() {
+        let e = DownError::System(io::Error::from_raw_os_error(libc::EAGAIN));
+        assert_eq!(Failure::from(e).errno(), libc::ENOMEM);
+        assert_eq!(Failure::from(DownError::WouldBlock).errno(), libc::EAGAIN);
+    }
+}

@@ -1,0 +1,202 @@
+//! Handles: what C has of an object.
+//!
+//! A handle is the address of a slot in one table, which lies in the library and is never unmapped. So whatever address a caller
+//! passes is looked at only if it is one of a slot: garbage, NULL, a closed handle and one of another kind are all refused.
+//!
+//! | kind | the slot | changed by |
+//! |---|---|---|
+//! | FREE | nobody's | `claim`: to BUSY |
+//! | BUSY | somebody fills or empties it | who made it so: to an object's kind, or to FREE |
+//! | an object's | open | `close`: to BUSY |
+//!
+//! - I1: the object is written and taken out only while the slot is BUSY, and looked at only while it is of its kind.
+//! - I2: a slot that was closed is taken again as late as possible: after a round through all that are in use. Twice as many as are
+//!   open are in use, 64 at least.
+//! - I3: whoever closes a handle sees to it that nobody uses it any more: in C nobody else can.
+//!
+//! Edges: E1 (release/acquire), from the store of the kind, behind the object, to whoever finds that kind.
+//!
+//! Lock-free, so a forked child finds the table whole but for a slot that another thread of its parent was just filling: that one
+//! stays BUSY in the child.
+
+use crate::failure::{Answer, Failure};
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const FREE: u32 = 0;
+const BUSY: u32 = 1;
+/// How many can be open at once.
+const SLOTS: usize = 1 << 16;
+const WORDS: usize = 15;
+
+#[repr(C, align(128))]
+struct Slot {
+    kind: AtomicU32,
+    body: UnsafeCell<MaybeUninit<[u64; WORDS]>>,
+}
+
+// SAFETY: I1; what is shared of an object is up to its kind, and to what its header says of threads.
+unsafe impl Sync for Slot {}
+
+static TABLE: [Slot; SLOTS] =
+    [const { Slot { kind: AtomicU32::new(FREE), body: UnsafeCell::new(MaybeUninit::zeroed()) } }; SLOTS];
+static OPEN: AtomicU32 = AtomicU32::new(0);
+static IN_USE: AtomicU32 = AtomicU32::new(64);
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// What has handles.
+pub trait Object: Sized + 'static {
+    /// What C calls it.
+    type Name;
+    /// One number a type, from 2.
+    const KIND: u32;
+    /// A message for what is none.
+    const REFUSAL: &'static std::ffi::CStr;
+}
+
+/// What has room in a slot.
+struct Fits<T>(std::marker::PhantomData<T>);
+
+impl<T> Fits<T> {
+    const IT: () = assert!(size_of::<T>() <= WORDS * 8 && align_of::<T>() <= 8);
+}
+
+fn claim() -> Option<&'static Slot> {
+    loop {
+        // Relaxed, both: guesses of how many there are; the swap decides.
+        let in_use = IN_USE.load(Ordering::Relaxed);
+        let (open, all) = (OPEN.load(Ordering::Relaxed), SLOTS as u32);
+        if open * 2 >= in_use && in_use < all {
+            IN_USE.fetch_max((in_use * 2).min(all), Ordering::Relaxed); // Relaxed: as above.
+            continue;
+        }
+        for _ in 0..in_use {
+            let at = NEXT.fetch_add(1, Ordering::Relaxed) % in_use; // Relaxed: any order of them will do.
+            let slot = &TABLE[at as usize];
+            // Acquire: E1, from whoever emptied it. Relaxed on failure: nothing was taken.
+            if slot.kind.compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                OPEN.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
+                return Some(slot);
+            }
+        }
+        if in_use == all {
+            return None;
+        }
+    }
+}
+
+/// Opens a handle.
+pub fn open<T: Object>(object: T) -> Answer<*mut T::Name> {
+    let () = Fits::<T>::IT;
+    let slot = claim().ok_or_else(|| Failure::new(libc::EMFILE, c"65536 handles are open: close some"))?;
+    // SAFETY: I1: the slot is BUSY, by us; the object fits.
+    unsafe { slot.body.get().cast::<T>().write(object) };
+    // Release: E1.
+    slot.kind.store(T::KIND, Ordering::Release);
+    Ok(std::ptr::from_ref(slot).cast_mut().cast())
+}
+
+#[inline(always)]
+fn slot_at(handle: usize) -> Option<&'static Slot> {
+    let offset = handle.wrapping_sub(TABLE.as_ptr() as usize);
+    let is_one = offset < size_of_val(&TABLE) && offset.is_multiple_of(size_of::<Slot>());
+    is_one.then(|| &TABLE[offset / size_of::<Slot>()])
+}
+
+/// The object of a handle, for one call.
+#[inline(always)]
+pub fn get<'a, T: Object>(handle: *const T::Name) -> Answer<&'a T> {
+    quick::<T>(handle).ok_or_else(refused::<T>)
+}
+
+/// The same without a word of what is wrong.
+#[inline(always)]
+pub fn quick<'a, T: Object>(handle: *const T::Name) -> Option<&'a T> {
+    // Acquire: E1.
+    let slot = slot_at(handle as usize).filter(|slot| slot.kind.load(Ordering::Acquire) == T::KIND)?;
+    // SAFETY: I1, I3: it stays until the caller closes it.
+    Some(unsafe { &*slot.body.get().cast::<T>() })
+}
+
+#[cold]
+fn refused<T: Object>() -> Failure {
+    Failure::new(libc::EBADF, T::REFUSAL)
+}
+
+/// Closes a handle; the object is the caller's.
+pub fn close<T: Object>(handle: *mut T::Name) -> Answer<T> {
+    let slot = slot_at(handle as usize).ok_or_else(refused::<T>)?;
+    // Acquire: E1. Relaxed on failure: it is none.
+    slot.kind.compare_exchange(T::KIND, BUSY, Ordering::Acquire, Ordering::Relaxed).map_err(|_| refused::<T>())?;
+    // SAFETY: I1, I3: the slot is BUSY, by us, and was of this kind.
+    let object = unsafe { slot.body.get().cast::<T>().read() };
+    OPEN.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
+    // Release: E1: taken out before another is put in.
+    slot.kind.store(FREE, Ordering::Release);
+    Ok(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    struct One(Arc<()>);
+    struct Name;
+    impl Object for One {
+        type Name = Name;
+        const KIND: u32 = 1000;
+        const REFUSAL: &'static std::ffi::CStr = c"no One";
+    }
+    struct Other;
+    impl Object for Other {
+        type Name = Name;
+        const KIND: u32 = 1001;
+        const REFUSAL: &'static std::ffi::CStr = c"no Other";
+    }
+
+    #[test]
+    fn what_is_no_open_handle_is_refused() {
+        let (handle, other) = (open(One(Arc::new(()))).unwrap(), open(Other).unwrap());
+        let local = 0u64;
+        let inside = handle.cast::<u8>().wrapping_add(8).cast();
+        for wrong in
+            [std::ptr::null_mut(), other, inside, (&raw const local).cast_mut().cast(), usize::MAX as *mut Name]
+        {
+            assert_eq!(get::<One>(wrong).err().map(|e| e.errno()), Some(libc::EBADF));
+            assert_eq!(close::<One>(wrong).err().map(|e| e.errno()), Some(libc::EBADF));
+        }
+        assert!(close::<One>(handle).is_ok() && close::<One>(handle).is_err() && get::<One>(handle).is_err());
+        assert!(close::<Other>(other).is_ok());
+    }
+
+    #[test]
+    fn a_closed_one_is_not_soon_another() {
+        let first = open(One(Arc::new(()))).unwrap();
+        assert!(close::<One>(first).is_ok());
+        for _ in 0..16 {
+            let next = open(One(Arc::new(()))).unwrap();
+            assert!(next != first);
+            assert!(close::<One>(next).is_ok());
+        }
+    }
+
+    #[test]
+    fn many_threads_open_and_close_and_nothing_is_lost() {
+        let shared = Arc::new(());
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| {
+                    for _ in 0..200 {
+                        let some: Vec<usize> =
+                            (0..50).map(|_| open(One(Arc::clone(&shared))).unwrap() as usize).collect();
+                        some.into_iter().for_each(|one| assert!(close::<One>(one as *mut Name).is_ok()));
+                    }
+                });
+            }
+        });
+        assert_eq!(Arc::strong_count(&shared), 1);
+        let _ = |one: One| one.0;
+    }
+}

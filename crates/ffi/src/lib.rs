@@ -1,0 +1,38 @@
+//! The C library: what `include/chappe.h` and its parts declare.
+//!
+//! One module a header: `semaphore` is `include/chappe/semaphore.h`, which is generated from it (`cargo xtask header`), and so is the
+//! manual page chappe_semaphore(3). `handle`, `failure`, `input`, `thread` and `few` are what they stand on; `plan9` and
+//! `nix` have headers of their own that are written by hand.
+//!
+//! | | here |
+//! |---|---|
+//! | objects | a handle is an address in one table of this process (see `handle`): a closed one, or any other address, is told apart |
+//! | results | 0 or more; an error is the negative number of errno(3), and its text `chappe_last_error` |
+//! | memory | the caller's: permits, arms and texts lie where he wants them |
+//! | panics | end at the border (see `failure`), as -EIO |
+//! | fork | handles are copies that work in the child; what the parent holds is told apart by the process's incarnation |
+//!
+//! Functions are not `unsafe fn`: they are for C, where nothing else is, and none can be named in Rust from outside this crate. What
+//! each relies on beyond what it checks stands where it is relied on: in `input` and `handle`.
+
+#![allow(non_camel_case_types, reason = "C's names")]
+
+mod arena;
+mod choice;
+mod condvar;
+mod failure;
+mod few;
+mod handle;
+mod input;
+mod look;
+mod mutex;
+mod nix;
+mod permit;
+mod plan9;
+mod pool;
+mod process;
+mod receiver;
+mod semaphore;
+mod sender;
+mod thread;
+mod tube;

@@ -1,0 +1,414 @@
+//! Senders: where records go into a tube.
+//!
+//! A sender of a named tube is used by one thread at a time; `chappe_sender_another` gives each its own. When the last one of a
+//! process is closed, or the process dies, the process has left. A sender that dies before its record is sent has sent nothing. In a
+//! forked child it is the child's own from its first use there; one that there may be only one of stays the parent's (-EPERM).
+
+use crate::failure::{Answer, Failure, answer, done};
+use crate::handle::{self, Object};
+use crate::input::{self, Limit};
+use crate::thread::here;
+use chappe::raw::{Armed, incarnation};
+use chappe::tube::named::{NotSent, Sender, Slot};
+use chappe::{SelectedOperation, SendingEnd as _, tube};
+use std::cell::RefCell;
+use std::ffi::{CStr, c_int, c_void};
+use std::os::fd::AsRawFd;
+
+/// A handle of a sender.
+pub struct chappe_sender(());
+
+/// How many bytes go without asking for memory.
+const FEW: usize = 56;
+
+/// A record of a tube of this process.
+pub enum Record {
+    Few(u8, [u8; FEW]),
+    Many(Box<[u8]>),
+}
+
+impl Record {
+    fn of(bytes: &[u8]) -> Record {
+        if bytes.len() > FEW {
+            return Record::Many(bytes.into());
+        }
+        let mut few = [0; FEW];
+        few[..bytes.len()].copy_from_slice(bytes);
+        Record::Few(bytes.len() as u8, few)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Record::Few(len, bytes) => &bytes[..*len as usize],
+            Record::Many(bytes) => bytes,
+        }
+    }
+}
+
+/// A slot that was reserved, and whose it is.
+struct Reserved {
+    slot: Slot<'static, [u8]>,
+    thread: usize,
+    incarnation: u64,
+}
+
+/// The end of a named tube.
+pub struct NamedEnd {
+    /// First: it goes before the end, to which it refers.
+    reserved: RefCell<Option<Reserved>>,
+    /// Its own memory, since a slot refers to it. While there is a slot it is used by that alone.
+    sender: *mut Sender<[u8]>,
+    typed: bool,
+}
+
+impl Drop for NamedEnd {
+    fn drop(&mut self) {
+        *self.reserved.get_mut() = None;
+        // SAFETY: from `Box::into_raw`, and dropped once; its slot has just gone.
+        drop(unsafe { Box::from_raw(self.sender) });
+    }
+}
+
+enum End {
+    Named(NamedEnd),
+    Private(tube::Sender<Record>),
+}
+
+/// A sender, and how long its records may be.
+pub struct SendingEnd {
+    end: End,
+    size: usize,
+}
+
+impl Object for SendingEnd {
+    type Name = chappe_sender;
+    const KIND: u32 = 8;
+    const REFUSAL: &'static CStr = c"this is no open handle of a sender: NULL, closed already, or of something else";
+}
+
+fn unsupported<T>() -> Answer<T> {
+    Err(Failure::new(libc::EOPNOTSUPP, c"records of a private tube are copied, not written in place"))
+}
+
+impl NamedEnd {
+    fn sender(&self) -> Answer<&Sender<[u8]>> {
+        match self.reserved.try_borrow() {
+            // SAFETY: it lives as long as the end; no slot has it.
+            Ok(none) if none.is_none() => Ok(unsafe { &*self.sender }),
+            _ => Err(Failure::new(libc::EBUSY, c"a slot is reserved at this sender: commit it, or give it up, first")),
+        }
+    }
+
+    /// Reserves a slot; answers where it is.
+    fn reserve(&self, limit: Limit) -> Answer<*mut u8> {
+        self.sender()?;
+        // SAFETY: `sender` has just seen that no slot has it, and a handle is used by one thread at a time.
+        let sender: &'static mut Sender<[u8]> = unsafe { &mut *self.sender };
+        let mut slot = match limit {
+            Limit::Forever => sender.reserve()?,
+            Limit::Now => sender.try_reserve()?,
+            Limit::Within(duration) => sender.reserve_timeout(duration)?,
+        };
+        let at = slot.as_mut_ptr();
+        *self.reserved.borrow_mut() = Some(Reserved { slot, thread: here(), incarnation: incarnation() });
+        Ok(at)
+    }
+
+    fn take(&self) -> Answer<Slot<'static, [u8]>> {
+        let mut reserved = self.reserved.borrow_mut();
+        match &*reserved {
+            None => Err(Failure::new(libc::EINVAL, c"no slot is reserved at this sender")),
+            Some(it) if it.incarnation != incarnation() => {
+                // Nobody's here.
+                *reserved = None;
+                Err(Failure::new(libc::EPERM, c"the slot is the parent process's: reserve another in the child"))
+            }
+            Some(it) if it.thread != here() => {
+                Err(Failure::new(libc::EPERM, c"the slot was reserved by another thread: let that one commit it"))
+            }
+            Some(_) => reserved.take().map(|it| it.slot).ok_or_else(|| unreachable!("it was just there")),
+        }
+    }
+}
+
+impl SendingEnd {
+    pub fn of(sender: Sender<[u8]>, size: usize, typed: bool) -> SendingEnd {
+        let sender = Box::into_raw(Box::new(sender));
+        SendingEnd { end: End::Named(NamedEnd { reserved: RefCell::new(None), sender, typed }), size }
+    }
+
+    pub fn private(sender: tube::Sender<Record>, size: usize) -> SendingEnd {
+        SendingEnd { end: End::Private(sender), size }
+    }
+
+    fn named(&self) -> Answer<&NamedEnd> {
+        match &self.end {
+            End::Named(named) => Ok(named),
+            End::Private(_) => unsupported(),
+        }
+    }
+
+    /// Refuses what no record of this tube can be.
+    pub fn check(&self, len: usize) -> Answer<()> {
+        let exact = matches!(&self.end, End::Named(named) if named.typed);
+        if len > self.size || (exact && len != self.size) {
+            let most = if exact { "exactly" } else { "at most" };
+            let text = format_args!("a record of {len} bytes cannot be sent: this tube's have {most} {}", self.size);
+            return Err(Failure::told(libc::EMSGSIZE, text));
+        }
+        Ok(())
+    }
+
+    fn send(&self, record: &[u8], limit: Limit) -> Answer<()> {
+        self.check(record.len())?;
+        match &self.end {
+            End::Named(named) => {
+                let sender = named.sender()?;
+                match limit {
+                    Limit::Forever => sender.send(record)?,
+                    Limit::Now => sender.try_send(record)?,
+                    Limit::Within(duration) => sender.send_timeout(record, duration)?,
+                }
+            }
+            End::Private(sender) => {
+                let record = Record::of(record);
+                match limit {
+                    Limit::Forever => sender.send(record)?,
+                    Limit::Now => sender.try_send(record)?,
+                    Limit::Within(duration) => sender.send_timeout(record, duration)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As an arm of a choice.
+    pub fn arm(&self) -> Answer<Armed<'_>> {
+        match &self.end {
+            End::Named(named) => Ok(named.sender()?.__arm()),
+            End::Private(sender) => Ok(sender.__arm()),
+        }
+    }
+
+    /// Sends the record for which a choice has taken something.
+    pub fn finish(&self, chosen: SelectedOperation<'_>, record: &[u8]) -> Answer<()> {
+        match &self.end {
+            End::Named(named) => Ok(chappe::raw::send_chosen(chosen, named.sender()?, record)?),
+            End::Private(sender) => Ok(chosen.send(sender, Record::of(record))?),
+        }
+    }
+}
+
+/// Closes a handle; a slot that is reserved is given up. No other thread may be in a call with this handle, or call with it later.
+///
+/// Errors: -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_close(sender: *mut chappe_sender) -> c_int {
+    done(|| handle::close::<SendingEnd>(sender).map(drop))
+}
+
+/// Attaches another sender to the same tube, for another thread.
+///
+/// Errors: -EBUSY if there may be only one; -ESHUTDOWN, -EIDRM, -EUSERS, -EMFILE, -EBADF, -EFAULT.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_another(sender: *mut chappe_sender, another: *mut *mut chappe_sender) -> c_int {
+    done(|| {
+        let (end, place) = (handle::get::<SendingEnd>(sender)?, input::place(another)?);
+        let next = match &end.end {
+            End::Named(named) => SendingEnd::of(named.sender()?.another()?, end.size, named.typed),
+            End::Private(sender) => SendingEnd::private(sender.clone(), end.size),
+        };
+        place.write(handle::open(next)?);
+        Ok(())
+    })
+}
+
+fn sent(sender: *mut chappe_sender, record: *const c_void, len: usize, limit: impl FnOnce() -> Answer<Limit>) -> c_int {
+    done(|| handle::get::<SendingEnd>(sender)?.send(input::bytes(record, len)?, limit()?))
+}
+
+/// Sends `len` bytes as one record; waits while there is no room. A handled signal does not end the wait. What one sender sends stays
+/// in order; among those who wait for room, who came first is told first, and who comes by may be faster. With room and nobody waiting
+/// it makes no system call.
+///
+/// Errors: -EPIPE if all receivers have gone, or died; -EMSGSIZE if a record cannot have so many bytes; -EIDRM if the tube was
+/// removed; -EBUSY if a slot is reserved at this sender; -EPERM if it is the parent process's; -EUSERS if the thread cannot become a
+/// member of the arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_send(sender: *mut chappe_sender, record: *const c_void, len: usize) -> c_int {
+    sent(sender, record, len, || Ok(Limit::Forever))
+}
+
+/// Sends a record if there is room now. Never waits.
+///
+/// Errors: -EAGAIN; else as `chappe_send`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_try_send(sender: *mut chappe_sender, record: *const c_void, len: usize) -> c_int {
+    sent(sender, record, len, || Ok(Limit::Now))
+}
+
+/// As `chappe_send`, waiting at most for `ns` nanoseconds.
+///
+/// Errors: -ETIMEDOUT; -EINVAL if `ns` is negative; else as `chappe_send`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_send_timeout(sender: *mut chappe_sender, record: *const c_void, len: usize, ns: i64) -> c_int {
+    sent(sender, record, len, || input::within(ns))
+}
+
+/// As `chappe_send`, waiting at most until `at` (see `chappe_now`).
+///
+/// Errors: as `chappe_send_timeout`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_send_deadline(
+    sender: *mut chappe_sender,
+    record: *const c_void,
+    len: usize,
+    at: i64,
+) -> c_int {
+    sent(sender, record, len, || input::until(at))
+}
+
+fn reserve(sender: *mut chappe_sender, data: *mut *mut c_void, limit: Answer<Limit>) -> c_int {
+    done(|| {
+        let (end, place) = (handle::get::<SendingEnd>(sender)?, input::place(data)?);
+        place.write(end.named()?.reserve(limit?)?.cast());
+        Ok(())
+    })
+}
+
+/// Reserves a slot, and writes where it is: a record is written there in place, with as many bytes as the tube's records can have, and
+/// sent by `chappe_sender_commit`. Waits while there is none. One slot at a time at each sender; it belongs to the thread. What it
+/// holds at first is a record of before, or zeros. If the thread dies, nothing was sent.
+///
+/// Errors: -EBUSY if one is reserved already; -EOPNOTSUPP if the tube is private; else as `chappe_send`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_reserve(sender: *mut chappe_sender, data: *mut *mut c_void) -> c_int {
+    reserve(sender, data, Ok(Limit::Forever))
+}
+
+/// Reserves a slot if there is one now.
+///
+/// Errors: -EAGAIN; else as `chappe_sender_reserve`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_try_reserve(sender: *mut chappe_sender, data: *mut *mut c_void) -> c_int {
+    reserve(sender, data, Ok(Limit::Now))
+}
+
+/// As `chappe_sender_reserve`, waiting at most for `ns` nanoseconds.
+///
+/// Errors: -ETIMEDOUT; -EINVAL if `ns` is negative; else as `chappe_sender_reserve`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_reserve_timeout(sender: *mut chappe_sender, data: *mut *mut c_void, ns: i64) -> c_int {
+    reserve(sender, data, input::within(ns))
+}
+
+/// As `chappe_sender_reserve`, waiting at most until `at` (see `chappe_now`).
+///
+/// Errors: as `chappe_sender_reserve_timeout`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_reserve_deadline(sender: *mut chappe_sender, data: *mut *mut c_void, at: i64) -> c_int {
+    reserve(sender, data, input::until(at))
+}
+
+/// Sends the first `len` bytes of the slot that is reserved. Waits only if others have passed the slot over because this took long,
+/// and the tube has been full since.
+///
+/// Errors: -EINVAL if no slot is reserved; -EMSGSIZE, and it stays reserved; -EPERM if it is another thread's, or the parent
+/// process's; -EPIPE, -EIDRM, -ESTALE if the thread has left the arena since: it is given up; -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_commit(sender: *mut chappe_sender, len: usize) -> c_int {
+    done(|| {
+        let end = handle::get::<SendingEnd>(sender)?;
+        end.check(len)?;
+        let sent: Result<(), NotSent> = end.named()?.take()?.commit(len);
+        Ok(sent?)
+    })
+}
+
+/// Gives up the slot that is reserved: nothing is sent.
+///
+/// Errors: -EINVAL if none is; -EPERM if it is another thread's, or the parent process's; -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_give_up(sender: *mut chappe_sender) -> c_int {
+    done(|| {
+        drop(handle::get::<SendingEnd>(sender)?.named()?.take()?);
+        Ok(())
+    })
+}
+
+/// How many bytes a record can have.
+///
+/// Errors: -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_size(sender: *const chappe_sender) -> isize {
+    answer(|| Ok(handle::get::<SendingEnd>(sender)?.size as isize))
+}
+
+/// How many records there are in the tube, those that somebody looks at in place aside. Looks at all slots.
+///
+/// Errors: -EBADF, -EBUSY.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_len(sender: *const chappe_sender) -> isize {
+    answer(|| {
+        Ok(match &handle::get::<SendingEnd>(sender)?.end {
+            End::Named(named) => named.sender()?.len(),
+            End::Private(sender) => sender.len(),
+        } as isize)
+    })
+}
+
+/// How many records there is room for; CHAPPE_UNBOUNDED: for any number.
+///
+/// Errors: -EBADF, -EBUSY.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_capacity(sender: *const chappe_sender) -> isize {
+    answer(|| {
+        Ok(match &handle::get::<SendingEnd>(sender)?.end {
+            End::Named(named) => named.sender()?.capacity() as isize,
+            End::Private(sender) => sender.capacity().map_or(-1, |n| n as isize),
+        })
+    })
+}
+
+/// 1 if there is no room, else 0. One that was removed is not full.
+///
+/// Errors: -EBADF, -EBUSY.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_is_full(sender: *const chappe_sender) -> c_int {
+    answer(|| {
+        Ok(match &handle::get::<SendingEnd>(sender)?.end {
+            End::Named(named) => named.sender()?.is_full(),
+            End::Private(sender) => sender.is_full(),
+        }
+        .into())
+    })
+}
+
+/// A descriptor (an eventfd) that becomes readable when there is room to send, no receiver any more, or no tube. It belongs to the
+/// handle, and is closed with it. See `chappe_receiver_descriptor`.
+///
+/// Errors: as `chappe_receiver_descriptor`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_descriptor(sender: *mut chappe_sender) -> c_int {
+    answer(|| {
+        Ok(match &handle::get::<SendingEnd>(sender)?.end {
+            End::Named(named) => named.sender()?.descriptor()?.as_raw_fd(),
+            End::Private(sender) => sender.descriptor()?.as_raw_fd(),
+        })
+    })
+}
+
+/// Makes the descriptor unreadable, and ready to become readable again: 1. Or 0: `chappe_try_send` would not answer -EAGAIN now, and
+/// it is readable.
+///
+/// Errors: -EBADF, -EBUSY.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_sender_rearm(sender: *mut chappe_sender) -> c_int {
+    answer(|| {
+        Ok(match &handle::get::<SendingEnd>(sender)?.end {
+            End::Named(named) => named.sender()?.rearm(),
+            End::Private(sender) => sender.rearm(),
+        }
+        .into())
+    })
+}

@@ -1,0 +1,349 @@
+//! Programs in C and C++ against the library as it is installed: every function's contract, bad input, deaths, and the examples.
+//!
+//! Each is compiled with all warnings as errors, run, compiled once more with the address and undefined-behaviour sanitizers, and run
+//! again, in a directory of arenas of its own. Without a C compiler nothing of this can be: then each test says so, and passes.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const WARNINGS: [&str; 6] = ["-Wall", "-Wextra", "-Werror", "-g", "-O1", "-D_GNU_SOURCE"];
+const SANITIZERS: &str = "-fsanitize=address,undefined";
+
+fn own(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Says that something is not tested here, and why. `cargo xtask test` repeats it at its end.
+fn not_tested(what: &str) {
+    // Past the harness, which shows only what failed.
+    let _ = writeln!(std::io::stderr(), "not tested: {what}");
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
+}
+
+/// Runs it; ends the test if it fails, with all that it said.
+fn run(command: &mut Command) -> String {
+    let out = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let said = [out.stdout, out.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(out.status.success(), "{command:?} ended with {}:\n{said}", out.status);
+    said
+}
+
+/// The library, built and linked once as `cargo xtask install` does it; where it is. `None`: there is no C compiler.
+fn library() -> Option<&'static Path> {
+    static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    LIBRARY
+        .get_or_init(|| {
+            if !is_there("cc") || !is_there("ld") {
+                return None;
+            }
+            let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+            let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chappe-ffi");
+            fs::create_dir_all(&to).unwrap();
+            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            run(Command::new(cargo)
+                .args(["build", "--quiet", "-p", "chappe-ffi", "--lib", "--target-dir"])
+                .arg(&target)
+                .current_dir(own("../..")));
+            let so = to.join("libchappe.so.0");
+            let archive = target.join("debug/libchappe_ffi.a");
+            run(Command::new(own("link.sh")).arg(&archive).arg(&so));
+            for (name, of) in [("libchappe.so", Path::new("libchappe.so.0")), ("libchappe.a", archive.as_path())] {
+                let _ = fs::remove_file(to.join(name));
+                std::os::unix::fs::symlink(of, to.join(name)).unwrap();
+            }
+            Some(to)
+        })
+        .as_deref()
+}
+
+/// A directory of arenas, removed afterwards.
+struct House(PathBuf);
+
+impl House {
+    fn new() -> House {
+        // Relaxed: a number.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed); // Relaxed: as above.
+        let path = PathBuf::from(format!("/dev/shm/chappe-test-ffi-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        House(path)
+    }
+
+    fn run(&self, program: &Path, args: &[&str]) -> String {
+        let mut command = Command::new(program);
+        command.args(args).env("CHAPPE_DIR", &self.0).env("LD_LIBRARY_PATH", library().unwrap());
+        // Who asked for what is lost is told apart by its whole stack, for which Rust's frames need unwinding.
+        command.env("ASAN_OPTIONS", "fast_unwind_on_malloc=0").env("UBSAN_OPTIONS", "halt_on_error=1");
+        let known = format!("suppressions={}:print_suppressions=0", own("tests/c/leaks.txt").display());
+        command.env("LSAN_OPTIONS", known);
+        run(&mut command)
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Compiles a program; answers where it is. `None`: there is no compiler for it.
+fn compiled(source: &str, standard: &str, more: &[&str]) -> Option<PathBuf> {
+    let library = library()?;
+    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
+    if !is_there(compiler) {
+        return None;
+    }
+    let stem = Path::new(source).file_stem().unwrap().to_string_lossy().into_owned();
+    let flags = more.concat().replace(|c: char| !c.is_alphanumeric(), "");
+    let program = library.join(format!("{stem}-{standard}{flags}"));
+    let mut command = Command::new(compiler);
+    command.arg(format!("-std={standard}")).args(WARNINGS).args(more).arg("-I").arg(own("include"));
+    command.arg(own(source)).arg("-o").arg(&program).arg("-L").arg(library);
+    run(command.args(["-lchappe", "-lpthread"]));
+    Some(program)
+}
+
+/// A program of `tests/c`, plain and with the sanitizers.
+fn holds(source: &str, args: &[&str], sanitized: &[&str]) {
+    runs(&format!("tests/c/{source}"), args, sanitized);
+}
+
+fn runs(source: &str, args: &[&str], sanitized: &[&str]) {
+    let standard = if source.ends_with(".cpp") { "c++17" } else { "c11" };
+    let Some(program) = compiled(source, standard, &[]) else {
+        return not_tested(&format!("{source}: there is no C or C++ compiler"));
+    };
+    print!("{}", House::new().run(&program, args));
+    let Some(program) = can_sanitize().then(|| compiled(source, standard, &[SANITIZERS])).flatten() else {
+        return not_tested(&format!("{source} with sanitizers: the compiler has none"));
+    };
+    print!("{}", House::new().run(&program, sanitized));
+}
+
+fn can_sanitize() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        let Some(library) = library() else { return false };
+        let (source, program) = (library.join("probe.c"), library.join("probe"));
+        fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+        let made = Command::new("cc").arg(SANITIZERS).arg(&source).arg("-o").arg(&program).output();
+        made.is_ok_and(|out| out.status.success())
+            && Command::new(&program).status().is_ok_and(|status| status.success())
+    })
+}
+
+#[test]
+fn semaphores_hold_their_contract() {
+    holds("semaphore.c", &[], &[]);
+}
+
+#[test]
+fn pools_hold_their_contract() {
+    holds("pool.c", &[], &[]);
+}
+
+#[test]
+fn mutexes_and_condition_variables_hold_their_contract() {
+    holds("mutex.c", &[], &[]);
+}
+
+#[test]
+fn tubes_hold_their_contract() {
+    holds("tube.c", &[], &[]);
+}
+
+#[test]
+fn choices_hold_their_contract() {
+    holds("choice.c", &[], &[]);
+}
+
+#[test]
+fn arenas_and_handles_hold_their_contract() {
+    holds("arena.c", &[], &[]);
+}
+
+#[test]
+fn plan9s_words_hold_their_contract() {
+    holds("plan9.c", &[], &[]);
+}
+
+/// And the faults of the paper's source that its text rules out.
+#[test]
+fn the_nix_papers_interface_holds_its_contract() {
+    holds("nix.c", &[], &[]);
+}
+
+#[test]
+fn cpp_uses_all_of_it() {
+    holds("cpp.cpp", &[], &[]);
+}
+
+#[test]
+fn the_examples_do_what_they_say() {
+    for example in ["producer_consumer", "philosophers", "gpu_pool"] {
+        runs(&format!("../../examples/c/{example}.c"), &[], &[]);
+    }
+    for experiment in [&["1", "3", "10", "10"][..], &["2", "3", "4", "10", "10"], &["3", "2", "64"]] {
+        runs("../../examples/c/nix_experiments.c", experiment, experiment);
+    }
+}
+
+/// Into a directory of its own; a program is compiled with what pkg-config says, and finds the library and its manual there.
+#[test]
+fn what_is_installed_is_whole() {
+    if library().is_none() {
+        return not_tested("installing: there is no C compiler");
+    }
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chappe-installed");
+    let _ = fs::remove_dir_all(&to);
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let mut install = Command::new(cargo);
+    install.args(["run", "--quiet", "-p", "xtask", "--target-dir"]).arg(&target).args([
+        "--",
+        "install",
+        "--profile",
+        "dev",
+    ]);
+    install.args(["--prefix", "/usr", "--libdir", "lib64", "--destdir"]).arg(&to).env("CARGO_TARGET_DIR", &target);
+    run(install.current_dir(own("../..")));
+    let base = to.join("usr");
+    for (link, of) in [("libchappe.so", "libchappe.so.0"), ("libchappe.so.0", "libchappe.so.0.1.0")] {
+        assert_eq!(fs::read_link(base.join("lib64").join(link)).unwrap(), Path::new(of));
+    }
+    let description = fs::read_to_string(base.join("lib64/pkgconfig/chappe.pc")).unwrap();
+    assert!(
+        description.contains("prefix=/usr\n") && description.contains("/lib64\n") && !description.contains('@'),
+        "{description}"
+    );
+    let page = fs::read_to_string(base.join("share/man/man3/chappe_pool.3")).unwrap();
+    assert!(page.contains(".SS chappe_pool_acquire\n"), "{page}");
+    let link = fs::read_to_string(base.join("share/man/man3/chappe_pool_acquire.3")).unwrap();
+    assert_eq!(link, ".so man3/chappe_pool.3\n");
+    assert!(base.join("lib64/libchappe.a").is_file() && base.join("include/chappe/plan9.h").is_file());
+
+    let program = to.join("cpp");
+    let mut compile = Command::new("c++");
+    if !is_there("c++") || !is_there("pkg-config") {
+        return not_tested("pkg-config: there is no C++ compiler, or no pkg-config");
+    }
+    let mut says = Command::new("pkg-config");
+    says.args(["--cflags", "--libs", "chappe"]).env("PKG_CONFIG_PATH", base.join("lib64/pkgconfig"));
+    let flags = run(says.env("PKG_CONFIG_SYSROOT_DIR", &to));
+    run(compile.arg(own("tests/c/cpp.cpp")).arg("-o").arg(&program).args(flags.split_whitespace()).arg("-lpthread"));
+    let mut cpp = Command::new(&program);
+    run(cpp.env("LD_LIBRARY_PATH", base.join("lib64")));
+}
+
+/// CHAPPE_C_KILLS: how many (1000).
+#[test]
+fn nothing_is_lost_when_c_programs_are_killed_at_random() {
+    let kills = std::env::var("CHAPPE_C_KILLS").unwrap_or_else(|_| "1000".into());
+    holds("kills.c", &[&kills], &["100"]);
+}
+
+/// What Rust made as a type, C opens by the type's name; what either writes the other reads.
+#[test]
+fn c_and_rust_share_data() {
+    let Some(program) = compiled("tests/c/shares.c", "c11", &[]) else {
+        return not_tested("shares.c: there is no C compiler");
+    };
+    let house = House::new();
+    let mut rust = Command::new(std::env::current_exe().unwrap());
+    rust.args(["--exact", "rusts_side", "--ignored", "--nocapture"]).env("CHAPPE_DIR", &house.0);
+    rust.env("LD_LIBRARY_PATH", library().unwrap()).env("SHARES", program);
+    run(&mut rust);
+}
+
+#[test]
+#[ignore = "the other side of c_and_rust_share_data"]
+fn rusts_side() {
+    use chappe::tube::named::{Tube, TubeOptions};
+    let counts = chappe::Mutex::<[u64; 2]>::create("counts", [3, 4]).unwrap();
+    let numbers = Tube::<[u32; 3]>::create("numbers", &TubeOptions::default()).unwrap();
+    let words = Tube::<[u8]>::create("words", &TubeOptions::default()).unwrap();
+    let (from, to) = (numbers.receiver().unwrap(), words.sender().unwrap());
+    to.send(b"said in Rust").unwrap();
+    run(&mut Command::new(std::env::var_os("SHARES").unwrap()));
+    assert_eq!(*counts.lock().unwrap(), [4, 5]);
+    assert_eq!(from.recv().unwrap(), [1, 2, 3]);
+    let made = chappe::Mutex::<u64>::open("made-in-c").unwrap();
+    assert_eq!(*made.lock().unwrap(), 42);
+}
+
+#[test]
+fn the_headers_compile_in_every_dialect_without_a_warning() {
+    let Some(library) = library() else { return not_tested("headers: there is no C compiler") };
+    let headers = fs::read_dir(own("include/chappe")).unwrap().map(|entry| entry.unwrap().file_name());
+    let alone: Vec<String> = headers.map(|name| format!("#include <chappe/{}>\n", name.to_string_lossy())).collect();
+    let both =
+        "#include <chappe.h>\n#include <chappe.h>\n#include <chappe/plan9.h>\n#include <chappe/nix.h>\n".to_owned();
+    for (at, includes) in alone.into_iter().chain([both]).enumerate() {
+        let source = library.join(format!("include-{at}.c"));
+        fs::write(&source, format!("{includes}int main(void) {{ return 0; }}\n")).unwrap();
+        let dialects = [
+            ("cc", "c", "c99"),
+            ("cc", "c", "c11"),
+            ("cc", "c", "c17"),
+            ("c++", "c++", "c++11"),
+            ("c++", "c++", "c++17"),
+            ("c++", "c++", "c++20"),
+        ];
+        for (compiler, language, standard) in dialects.into_iter().filter(|(compiler, ..)| is_there(compiler)) {
+            let mut command = Command::new(compiler);
+            command.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-Wshadow", "-fsyntax-only"]);
+            command.args(["-x", language]).arg(format!("-std={standard}")).arg("-I").arg(own("include"));
+            run(command.arg(&source));
+        }
+    }
+}
+
+#[test]
+fn only_what_is_declared_is_exported_with_its_version() {
+    let Some(library) = library() else { return not_tested("symbols: there is no C compiler") };
+    if !is_there("nm") || !is_there("readelf") {
+        return not_tested("symbols: there is no nm, or no readelf");
+    }
+    let so = library.join("libchappe.so.0");
+    let said = run(Command::new("nm").args(["--dynamic", "--defined-only", "--with-symbol-versions"]).arg(&so));
+    let symbols: Vec<&str> = said.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    let mut declared = String::new();
+    for entry in fs::read_dir(own("include/chappe")).unwrap() {
+        declared += &fs::read_to_string(entry.unwrap().path()).unwrap();
+    }
+    let mut count = 0;
+    for symbol in symbols.iter().filter(|symbol| **symbol != "CHAPPE_0.1") {
+        let name = symbol.strip_suffix("@@CHAPPE_0.1").unwrap_or_else(|| panic!("{symbol} has no version"));
+        assert!(declared.contains(&format!("{name}(")), "{name} is in no header");
+        count += 1;
+    }
+    assert!(count > 100, "{count} symbols");
+    let said = run(Command::new("readelf").args(["--dynamic", "--wide"]).arg(&so));
+    assert!(said.contains("[libchappe.so.0]") && said.contains("NODELETE") && !said.contains("TEXTREL"), "{said}");
+}
+
+/// A program that is linked with the archive, and one that loads the library and lets it go while its threads run.
+#[test]
+fn it_links_statically_and_loads_at_run_time() {
+    let Some(library) = library() else { return not_tested("linking: there is no C compiler") };
+    let archive = library.join("libchappe.a").display().to_string();
+    let program = library.join("static");
+    run(Command::new("cc")
+        .args(WARNINGS)
+        .arg("-I")
+        .arg(own("include"))
+        .arg(own("tests/c/semaphore.c"))
+        .arg("-o")
+        .arg(&program)
+        .args([archive.as_str(), "-lpthread", "-ldl", "-lm", "-lgcc_s"]));
+    House::new().run(&program, &[]);
+    let Some(program) = compiled("tests/c/load.c", "c11", &["-ldl"]) else { return };
+    House::new().run(&program, &[&library.join("libchappe.so.0").display().to_string()]);
+}

@@ -1,0 +1,337 @@
+//! What crosses a border that knows no types, lifetimes or destructors: the C library's side of pools, mutexes, tubes and choice.
+//!
+//! The same operations as elsewhere. What a guard or a type promises to the compiler, the caller promises here; what is checked at
+//! run time is the same. Nobody else should use it, and it may change at any time.
+//!
+//! | | instead of |
+//! |---|---|
+//! | [`Hold`] | `Permit`, `OwnedPermit`, `Permits`: no pool is borrowed, and nothing is given back by itself |
+//! | [`mutex_of_bytes`] | `Mutex<T>`: how large the data is, and what it is called, is said at run time |
+//! | [`tube_of`] | `Tube<T>`, in the same way |
+//! | [`choose`], [`choose_ready`] | `select!` with arms in a slice, and its errors |
+
+use crate::cell::Tag;
+use crate::choice::{How, choose as chosen};
+use crate::claim::{Aim, Taken};
+use crate::descriptor::descriptor;
+use crate::error::{LeaseError, ObjectError, SelectError};
+use crate::guard::{OwnedPermit, Permit, Permits};
+use crate::lease::{self, Lease};
+use crate::mutex::{Mutex, MutexGuard, named_bytes};
+use crate::patience::Until;
+use crate::permit::give;
+use crate::pool::Pool;
+use crate::select::{SelectedOperation, operations};
+use crate::semaphore::Semaphore;
+use crate::tube::named::{NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
+use chappe_arena::{Map, Place};
+use chappe_plat::process;
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+
+pub use crate::macros::{Time, acquire, down};
+pub use crate::select::Armed;
+
+/// What tells this process from its ancestors and descendants; never 0.
+#[inline]
+pub fn incarnation() -> u64 {
+    process::incarnation()
+}
+
+/// Whether what is written at an address is seen by others: see `chappe_plat`.
+///
+/// # Errors
+/// `EFAULT` if there is no memory; the system's.
+pub fn is_shared(address: usize) -> std::io::Result<bool> {
+    chappe_plat::memory::is_shared(address)
+}
+
+/// A permit, as a value: copied it is the same permit, dropped it is still held.
+#[derive(Clone, Copy)]
+pub struct Hold {
+    map: &'static Map,
+    place: Place,
+    taken: Taken,
+    incarnation: u32,
+}
+
+impl Hold {
+    pub(crate) fn new(pool: &Pool, taken: Taken, incarnation: u32) -> Hold {
+        Hold { map: pool.map, place: pool.place, taken, incarnation }
+    }
+
+    fn pool(&self) -> Pool {
+        Pool::at(self.map, self.place)
+    }
+
+    /// Of a thread.
+    #[inline(always)]
+    pub fn of(permit: Permit<'_>) -> Hold {
+        permit.into_hold()
+    }
+
+    /// Of the process.
+    pub fn of_owned(permit: OwnedPermit) -> Hold {
+        permit.into_hold()
+    }
+
+    /// Several of a thread, in ascending order.
+    pub fn of_many(permits: Permits<'_>, each: impl FnMut(Hold)) {
+        permits.into_holds().for_each(each);
+    }
+
+    /// Which of the pool's permits it is, counted from 0.
+    pub fn index(&self) -> u32 {
+        self.taken.position
+    }
+
+    /// Whether this is the process that took it.
+    #[inline(always)]
+    pub fn is_here(&self) -> bool {
+        process::is_incarnation(self.incarnation)
+    }
+
+    /// As [`Permit::is_valid`].
+    ///
+    /// # Safety
+    /// A thread's permit is looked at by that thread.
+    pub unsafe fn is_valid(&self) -> bool {
+        self.is_here() && self.pool().still(self.taken)
+    }
+
+    /// Gives it back, as dropping a permit does.
+    ///
+    /// # Safety
+    /// A thread's permit is given back by that thread, and only once.
+    // By reference, and word by word: what was written by words just now cannot be read in larger pieces without waiting for it.
+    #[inline(always)]
+    pub unsafe fn release(&self) {
+        if !self.is_here() {
+            return;
+        }
+        if self.taken.word.tag() == Tag::Leased {
+            lease::end(self.map, self.place, self.taken.position, self.taken.word);
+        } else {
+            give(self.map, self.place, self.map.object(self.place.index), self.taken);
+        }
+    }
+
+    /// As [`Permit::lease`].
+    ///
+    /// # Errors
+    /// As [`Permit::lease`].
+    ///
+    /// # Safety
+    /// As for [`Hold::release`].
+    pub unsafe fn lease(&mut self) -> Result<Lease, LeaseError> {
+        if !self.is_here() {
+            return Err(LeaseError::Lost);
+        }
+        lease::begin(self.map, self.place, std::iter::once(&mut self.taken))
+    }
+}
+
+/// The part of [`Semaphore::down`] that waits for nobody, makes no call and cannot fail. False: all of it is needed.
+#[inline(always)]
+pub fn down_now(semaphore: &Semaphore) -> bool {
+    semaphore.take_one()
+}
+
+/// The same of [`Semaphore::up`].
+#[inline(always)]
+pub fn up_now(semaphore: &Semaphore) -> bool {
+    semaphore.give_now(1)
+}
+
+/// The same of [`Pool::acquire`].
+#[inline(always)]
+pub fn acquire_now(pool: &Pool) -> Option<Hold> {
+    pool.get_now().map(Hold::of)
+}
+
+/// The same of [`Mutex::lock`].
+#[inline(always)]
+pub fn lock_now<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    mutex.get_now()
+}
+
+/// What data or messages are called by those who share them: the name of their type in Rust without modules, or anything else.
+#[derive(Clone, Copy, Debug)]
+pub struct Called<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The size.
+    pub size: usize,
+    /// Where it begins in memory: a power of two.
+    pub align: usize,
+}
+
+/// How an object with a name is to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Had {
+    /// It is there.
+    Opened,
+    /// It is not there, and is made.
+    Created,
+    /// Either.
+    Either,
+}
+
+/// A named mutex whose data is so many bytes, and where those lie. They begin as `initial`, if it is made, or as zeros.
+///
+/// # Errors
+/// As [`Mutex::open`], [`Mutex::create`] and [`Mutex::open_or_create`].
+///
+/// # Panics
+/// If `initial` has another size than it says.
+pub fn mutex_of_bytes(
+    name: &str,
+    had: Had,
+    of: Called<'_>,
+    initial: Option<&[u8]>,
+) -> Result<(Mutex<()>, NonNull<u8>), ObjectError> {
+    assert!(initial.is_none_or(|bytes| bytes.len() == of.size), "the data has {} bytes", of.size);
+    named_bytes(name, had, of, initial)
+}
+
+/// A named tube of records of a type that is only called something: all have its size. `None`: of bytes of any number.
+///
+/// # Errors
+/// As [`Tube::open`], [`Tube::create`] and [`Tube::open_or_create`].
+pub fn tube_of(name: &str, had: Had, of: Option<Called<'_>>, options: &TubeOptions) -> Result<Tube<[u8]>, TubeError> {
+    let Some(of) = of else {
+        return match had {
+            Had::Opened => Tube::open(name),
+            Had::Created => Tube::create(name, options),
+            Had::Either => Tube::open_or_create(name, options),
+        };
+    };
+    Tube::called(name, had, of, options)
+}
+
+/// An arm for a descriptor: to be read, or to be written.
+pub fn ready(fd: RawFd, to_be_written: bool) -> Armed<'static> {
+    Armed::new(descriptor(fd, to_be_written))
+}
+
+fn until(time: Time) -> Until {
+    match time {
+        Time::Forever => Until::Forever,
+        Time::Now => Until::Now,
+        Time::Within(duration) => Until::after(duration),
+    }
+}
+
+/// Makes a choice among arms, without asking for memory.
+///
+/// # Errors
+/// As [`Select::wait`](crate::Select::wait).
+pub fn choose<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Result<SelectedOperation<'a>, SelectError> {
+    let (at, taken) =
+        chosen(operations(arms), How { until: until(time), biased, aim: Aim::Take, interruptible: false })?;
+    Ok(SelectedOperation::new(at, arms[at], Some(taken)))
+}
+
+/// The number of an arm that is ready. Nothing is taken.
+///
+/// # Errors
+/// As [`choose`].
+pub fn choose_ready(arms: &[Armed<'_>], biased: bool, time: Time) -> Result<usize, SelectError> {
+    chosen(operations(arms), How { until: until(time), biased, aim: Aim::Look, interruptible: false }).map(|(at, _)| at)
+}
+
+/// The permit that was chosen.
+///
+/// # Panics
+/// If it is another pool than the arm's.
+#[track_caller]
+pub fn permit_chosen(chosen: SelectedOperation<'_>, pool: &Pool) -> Option<Hold> {
+    let taken = chosen.complete(Armed::new(pool), "pool")?;
+    Some(Hold::new(pool, taken, crate::pool::here()))
+}
+
+/// Sends a record to the tube that was chosen.
+///
+/// # Errors
+/// As [`Sender::send`].
+///
+/// # Panics
+/// If it is another sender than the arm's.
+#[track_caller]
+pub fn send_chosen(chosen: SelectedOperation<'_>, sender: &Sender<[u8]>, record: &[u8]) -> Result<(), NotSent> {
+    sender.finish_record(chosen.complete(Armed::new(&sender.out), "sender"), record)
+}
+
+/// Receives the record that was chosen into a buffer: how many bytes, and whether a receiver has died that had it before.
+///
+/// # Errors
+/// As [`Receiver::recv_into`].
+///
+/// # Panics
+/// If it is another receiver than the arm's, or the buffer has no room for the longest record.
+#[track_caller]
+pub fn recv_chosen(
+    chosen: SelectedOperation<'_>,
+    receiver: &Receiver<[u8]>,
+    buffer: &mut [u8],
+) -> Result<(usize, bool), NotReceived> {
+    receiver.finish_into(chosen.complete(Armed::new(&receiver.into), "receiver"), buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_held_until_it_is_given_back() {
+        let pool = Pool::private(3).unwrap();
+        let hold = Hold::of(pool.acquire().unwrap());
+        let mut rest = Vec::new();
+        Hold::of_many(pool.acquire_many(2).unwrap(), |hold| rest.push(hold));
+        assert_eq!((hold.index(), rest[0].index(), rest[1].index(), pool.available()), (0, 1, 2, 0));
+        // SAFETY: this thread's.
+        let is_valid = |hold: &Hold| unsafe { hold.is_valid() };
+        // SAFETY: this thread's, each given back once.
+        let give = |hold: Hold| unsafe { hold.release() };
+        assert!(is_valid(&hold));
+        give(hold);
+        assert_eq!(pool.available(), 1);
+        assert!(!is_valid(&hold));
+        rest.into_iter().for_each(give);
+        assert_eq!(pool.available(), 3);
+    }
+
+    #[test]
+    fn a_permit_of_the_process_is_given_back_by_any_thread() {
+        let pool = Pool::private(1).unwrap();
+        let hold = Hold::of_owned(pool.acquire_owned().unwrap());
+        // SAFETY: the process's, given back once.
+        std::thread::scope(|s| s.spawn(move || unsafe { hold.release() }).join().unwrap());
+        assert_eq!(pool.available(), 1);
+    }
+
+    #[test]
+    fn a_guard_and_its_number_are_the_same_lock() {
+        let mutex = Mutex::private(7).unwrap();
+        let number = MutexGuard::into_number(mutex.lock().unwrap());
+        assert!(mutex.try_lock().is_err());
+        // SAFETY: the number is that of this thread's guard.
+        let guard = unsafe { MutexGuard::of_number(&mutex, number) };
+        assert_eq!(*guard.unwrap(), 7);
+        assert!(mutex.try_lock().is_ok());
+    }
+
+    #[test]
+    fn a_choice_answers_its_errors() {
+        let (ready, pool) = (Semaphore::private(0).unwrap(), Pool::private(1).unwrap());
+        let arms = [down(&ready), acquire(&pool)];
+        assert_eq!(choose_ready(&arms, true, Time::Now).unwrap(), 1);
+        let chosen = choose(&arms, true, Time::Forever).unwrap();
+        assert_eq!(chosen.index(), 1);
+        let hold = permit_chosen(chosen, &pool).unwrap();
+        assert!(matches!(choose(&arms, true, Time::Now), Err(SelectError::WouldBlock)));
+        assert!(matches!(choose(&[], true, Time::Forever), Err(SelectError::Nothing)));
+        // SAFETY: this thread's, given back once.
+        unsafe { hold.release() };
+    }
+}

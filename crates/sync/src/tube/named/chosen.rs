@@ -1,0 +1,86 @@
+//! What a choice has taken at an end of a named tube, and what becomes of it: sent, received, or looked at in place.
+
+use super::arms::{Not, borrowed, give_up, recv_taken, reserved, send_taken};
+use super::ends::{Fault, Receiver, Record, Sender, as_unwritten, not_received, not_sent, number};
+use super::error::{NotReceived, NotSent};
+use super::name_of;
+use super::place::Loan;
+use crate::claim::Taken;
+use crate::patience::Until;
+use crate::pool::party;
+use crate::seat::seat;
+
+impl<T: Record + ?Sized> Sender<T> {
+    /// Sends the message for which a choice has taken something.
+    pub(crate) fn finish(&self, taken: Taken, message: T::Owned) -> Result<(), T::Owned> {
+        let (pipe, record) = (&self.out.0, T::__bytes(&message));
+        let sent = seat(pipe.map, |seat| {
+            let me = number(&party(seat));
+            if record.len() <= pipe.ring.size() as usize {
+                return send_taken(pipe, me, taken, record);
+            }
+            give_up(pipe, reserved(taken, me)?);
+            Err(Not::Lost)
+        });
+        match sent {
+            Ok(Ok(())) => Ok(()),
+            // Its slot was passed over while the caller was elsewhere, and others have filled all there are.
+            Ok(Err(Not::Now)) => self.put(record, Until::Forever, || ()).map_err(|_| message),
+            _ => Err(message),
+        }
+    }
+}
+
+impl<T: Record + ?Sized> Receiver<T> {
+    /// Receives the message that a choice has taken.
+    pub(crate) fn finish(&self, taken: Taken) -> Option<(T::Owned, bool)> {
+        let (pipe, mut again) = (&self.into.0, false);
+        let message = T::__owned(pipe.ring.size() as usize, |bytes| {
+            let received = recv_taken(pipe, taken, as_unwritten(bytes)).ok()?;
+            again = received.again;
+            Some(received.len as usize)
+        })?;
+        Some((message, again))
+    }
+
+    /// The same, in place.
+    pub(crate) fn lend(&self, taken: Taken) -> Option<Loan<'_, T>> {
+        let pipe = &self.into.0;
+        Some(Loan::new(pipe, borrowed(pipe, taken).ok()?))
+    }
+}
+
+impl Sender<[u8]> {
+    /// Sends the record for which a choice has taken something; nothing: the tube is dead.
+    pub(crate) fn finish_record(&self, taken: Option<Taken>, record: &[u8]) -> Result<(), NotSent> {
+        let pipe = &self.out.0;
+        let failed = |why| Err(not_sent(pipe, why, Until::Forever, ()));
+        let Some(taken) = taken else { return failed(Not::Dead.into()) };
+        let most = pipe.ring.size() as usize;
+        let sent = seat(pipe.map, |seat| {
+            let me = number(&party(seat));
+            if record.len() <= most {
+                return Ok(send_taken(pipe, me, taken, record));
+            }
+            give_up(pipe, reserved(taken, me)?);
+            Err(Not::Lost)
+        });
+        match sent {
+            Ok(Ok(Ok(()))) => Ok(()),
+            // Its slot was passed over while the caller was elsewhere, and others have filled all there are.
+            Ok(Ok(Err(Not::Now))) => self.put(record, Until::Forever, || ()),
+            Ok(Ok(Err(why))) => failed(why.into()),
+            Ok(Err(_)) => Err(NotSent::TooLong { tube: name_of(pipe), len: record.len(), most, message: () }),
+            Err(e) => failed(Fault::Arena(e)),
+        }
+    }
+}
+
+impl Receiver<[u8]> {
+    /// Receives the record that a choice has taken; nothing: the tube is dead.
+    pub(crate) fn finish_into(&self, taken: Option<Taken>, buffer: &mut [u8]) -> Result<(usize, bool), NotReceived> {
+        let pipe = &self.into.0;
+        let received = taken.ok_or(Not::Dead).and_then(|taken| recv_taken(pipe, taken, as_unwritten(buffer)));
+        received.map(|r| (r.len as usize, r.again)).map_err(|why| not_received(pipe, why.into(), Until::Forever))
+    }
+}

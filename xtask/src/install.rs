@@ -1,0 +1,123 @@
+//! `cargo xtask install`: the C library, as packagers want it.
+//!
+//! ```text
+//! LIBDIR/libchappe.so.0.1.0     the library; libchappe.so.0 and libchappe.so are links to it
+//! LIBDIR/libchappe.a            for static linking
+//! LIBDIR/pkgconfig/chappe.pc    `pkg-config --cflags --libs chappe`
+//! include/chappe.h, include/chappe/*.h
+//! share/man/man3/*.3
+//! ```
+//!
+//! `--prefix` is where it will lie (/usr/local), `--libdir` below that (lib), `--destdir` is put before all of it and stands in no
+//! file, `--profile` is cargo's (release).
+
+use crate::manual;
+use crate::run::{Cargo, root, target};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const USAGE: &str = "usage: cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME]";
+
+struct Wanted {
+    prefix: String,
+    libdir: String,
+    destdir: String,
+    profile: String,
+}
+
+fn wanted(args: &[&str]) -> Result<Wanted> {
+    let mut wanted =
+        Wanted { prefix: "/usr/local".into(), libdir: "lib".into(), destdir: String::new(), profile: "release".into() };
+    for pair in args.chunks(2) {
+        let [name, value] = pair else { bail!("`{}` wants a value\n{USAGE}", pair[0]) };
+        *match *name {
+            "--prefix" => &mut wanted.prefix,
+            "--libdir" => &mut wanted.libdir,
+            "--destdir" => &mut wanted.destdir,
+            "--profile" => &mut wanted.profile,
+            other => bail!("`{other}` is not known here\n{USAGE}"),
+        } = (*value).into();
+    }
+    ensure!(wanted.prefix.starts_with('/'), "--prefix {}: an absolute path is wanted", wanted.prefix);
+    Ok(wanted)
+}
+
+/// The version, as the manifest of the workspace has it.
+fn version() -> Result<String> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
+    let line = manifest.lines().find_map(|line| line.strip_prefix("version = \""));
+    Ok(line.and_then(|rest| rest.strip_suffix('"')).context("Cargo.toml has no version")?.to_owned())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+fn link(to: &str, at: &Path) -> Result<()> {
+    if at.symlink_metadata().is_ok() {
+        fs::remove_file(at)?;
+    }
+    symlink(to, at).with_context(|| format!("cannot make the link {}", at.display()))
+}
+
+/// Makes a directory, and those above it.
+fn directory(path: PathBuf) -> Result<PathBuf> {
+    fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    Ok(path)
+}
+
+/// Builds and installs.
+pub fn command(args: &[&str]) -> Result<()> {
+    let Wanted { prefix, libdir, destdir, profile } = wanted(args)?;
+    let (version, own) = (version()?, root().join("crates/ffi"));
+    Cargo::new("build").args(["--profile", &profile, "-p", "chappe-ffi", "--lib"]).run()?;
+    let built = target().join(if profile == "dev" { "debug" } else { &profile }).join("libchappe_ffi.a");
+
+    let base = PathBuf::from(format!("{destdir}{prefix}"));
+    let lib = directory(base.join(&libdir))?;
+    let full = format!("libchappe.so.{version}");
+    let status = Command::new(own.join("link.sh")).arg(&built).arg(lib.join(&full)).status().context("link.sh")?;
+    ensure!(status.success(), "link.sh ended with {status}: is there a C compiler?");
+    link(&full, &lib.join("libchappe.so.0"))?;
+    link("libchappe.so.0", &lib.join("libchappe.so"))?;
+    copy(&built, &lib.join("libchappe.a"))?;
+
+    let description = fs::read_to_string(own.join("chappe.pc.in"))?;
+    let description =
+        description.replace("@PREFIX@", &prefix).replace("@LIBDIR@", &libdir).replace("@VERSION@", &version);
+    fs::write(directory(lib.join("pkgconfig"))?.join("chappe.pc"), description)?;
+
+    let include = directory(base.join("include/chappe"))?;
+    copy(&own.join("include/chappe.h"), &base.join("include/chappe.h"))?;
+    for entry in fs::read_dir(own.join("include/chappe"))? {
+        let entry = entry?;
+        copy(&entry.path(), &include.join(entry.file_name()))?;
+    }
+    manual::write_all(&directory(base.join("share/man/man3"))?)?;
+    println!("{}", base.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_is_looked_at() {
+        let all = ["--prefix", "/usr", "--libdir", "lib64", "--destdir", "/tmp/x", "--profile", "dev"];
+        let wanted_all = wanted(&all).unwrap();
+        assert_eq!((wanted_all.prefix.as_str(), wanted_all.libdir.as_str()), ("/usr", "lib64"));
+        assert!(
+            wanted(&["--prefix"]).is_err() && wanted(&["--prefix", "here"]).is_err() && wanted(&["--x", "y"]).is_err()
+        );
+    }
+
+    #[test]
+    fn the_version_is_found() {
+        assert_eq!(version().unwrap(), env!("CARGO_PKG_VERSION"));
+    }
+}
