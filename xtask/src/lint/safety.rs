@@ -24,7 +24,9 @@ pub fn check(house: &House) -> Vec<Finding> {
                 Some("fn(") => false,
                 Some("fn ") if implements(&source.lines, at) => false,
                 // A block of declarations, not a function of that calling convention.
-                Some("extern ") if is_item && after.contains('{') && !has_word(after, "fn") => !has_safety(&source.lines, at),
+                Some("extern ") if is_item && after.contains('{') && !has_word(after, "fn") => {
+                    !has_safety(&source.lines, at)
+                }
                 Some(_) if is_item => !documented(&source.lines, at) && !has_safety(&source.lines, at),
                 Some(_) => false,
                 None => !has_safety(&source.lines, at),
