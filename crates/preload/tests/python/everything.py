@@ -3,13 +3,13 @@ import multiprocessing as mp
 import sys
 
 
-def locked(lock, rlock, total):
+def locked(lock, rlock, total, again):
     for _ in range(200):
         with lock:
             total.value += 1
         with rlock:
             with rlock:
-                total.value += 0
+                again.value += 1
 
 
 def limited(semaphore, inside, most):
@@ -59,9 +59,10 @@ def end(processes):
 
 def main(method):
     ctx = mp.get_context(method)
-    lock, rlock, total = ctx.Lock(), ctx.RLock(), ctx.Value("l", 0, lock=False)
-    end(run(ctx, locked, lock, rlock, total))
-    assert total.value == 600, total.value
+    lock, rlock = ctx.Lock(), ctx.RLock()
+    total, again = ctx.Value("l", 0, lock=False), ctx.Value("l", 0, lock=False)
+    end(run(ctx, locked, lock, rlock, total, again))
+    assert total.value == again.value == 600, (total.value, again.value)
     assert lock.acquire(timeout=1) and not lock.acquire(timeout=0.01) and not lock.acquire(block=False)
     lock.release()
 
