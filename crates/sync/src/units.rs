@@ -387,6 +387,11 @@ fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
 
 /// Ends what is under way. Whatever several do of one word happens once.
 fn conclude(map: &Map, object: u32, o: &Object, seen: Units) {
+    conclude_by(map, object, o, seen, NOBODY);
+}
+
+/// The same by a member, which is awake.
+fn conclude_by(map: &Map, object: u32, o: &Object, seen: Units, me: u32) {
     let member = seen.member();
     let (word, _) = word_of(map, member);
     let its = |state: State| state.grant().filter(|g| !g.dead && g.of(map, object));
@@ -410,7 +415,7 @@ fn conclude(map: &Map, object: u32, o: &Object, seen: Units) {
         // SeqCst: what was decided.
         state = State(word.load(Ordering::SeqCst));
     }
-    if mine(state) {
+    if mine(state) && member != me {
         // Its granter may have died or been stopped before the wake.
         wake_granted(map, member);
     }
@@ -451,7 +456,7 @@ pub(crate) fn left(map: &Map, object: u32, member: u32) {
         if !seen.is_whole(map) || !seen.under_way() || seen.member() != member {
             return;
         }
-        conclude(map, object, o, seen);
+        conclude_by(map, object, o, seen, member);
         crate::kinds::drain(map, object);
     }
 }
