@@ -20,10 +20,15 @@
 //! - Named semaphores are in the arenas' directory: other users' programs have others, and so have programs that run without this library.
 //! - A `sem_t` that was not initialised by this library is the C library's, and handed to it untouched, with all that is done to it:
 //!   static memory that nobody initialised among them (POSIX does not allow it, and it works). So is one for which there is no room.
+//! - Where the arenas' directory or the arena `posix` cannot be used (another version's, another user's, broken), `sem_open` says EACCES, and
+//!   `sem_init` takes the C library's semaphore.
+//! - A program that was not written for it sees more system calls than before: where it forbids them to itself (seccomp), it has to allow
+//!   what chappe needs to wait: futex, futex_waitv, and the start of a thread.
 //! - A copy of a `sem_t` is the same semaphore, not another one.
 //! - `sem_post` with a waiter leaves the value at 0: the unit is the waiter's at once.
 //! - A wait on CLOCK_REALTIME does not notice that the clock is set forward.
-//! - A jump out of a signal handler (`siglongjmp`) that has interrupted a wait may take a unit along.
+//! - After a jump out of a signal handler that has interrupted a wait (`siglongjmp`; POSIX does not allow it) the thread cannot be cancelled
+//!   before it waits again.
 //! - What the program gets by `dlsym` from a handle of the C library, or by `dlvsym`, is the C library's.
 //! - A thread starts with the first wait on a semaphore that processes share: it sees who dies.
 //!
