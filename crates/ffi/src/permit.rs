@@ -102,25 +102,28 @@ fn ours<'a>(permit: *mut chappe_permit) -> Answer<&'a mut Inside> {
     Ok(unsafe { &mut *permit.cast() })
 }
 
-/// What is the caller's is given back; of anything else nothing is said here.
+/// What is the caller's is given back, and the answer is C's; of anything else nothing is said here.
 #[inline(always)]
-fn released(permit: *mut chappe_permit) -> bool {
-    let Some(inside) = input::quick(permit.cast::<Inside>()) else { return false };
+fn released(permit: *mut chappe_permit) -> Option<c_int> {
+    let inside = input::quick(permit.cast::<Inside>())?;
     let inside = inside.as_mut_ptr();
     // SAFETY: a permit's memory, which is initialised as far as the caller has kept his promise; what is no permit has no magic. The
     // hold was written together with the magic, and is the thread's own.
     unsafe {
         if (*inside).magic != MAGIC || (*inside).thread != here() {
-            return false;
+            return None;
         }
         let hold = (*inside).hold.assume_init_ref();
         if !hold.is_here() {
-            return false;
+            return None;
         }
         (*inside).magic = 0;
-        hold.release();
+        // Behind the border: with somebody waiting, or as a lease, there is much to do that may find memory written over.
+        Some(done(|| {
+            hold.release();
+            Ok(())
+        }))
     }
-    true
 }
 
 fn release(permit: *mut chappe_permit) -> Answer<()> {
@@ -136,7 +139,7 @@ fn release(permit: *mut chappe_permit) -> Answer<()> {
 /// Errors: -EINVAL if it is not held; -EPERM if it is another thread's, or the parent process's; -EFAULT.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_permit_release(permit: *mut chappe_permit) -> c_int {
-    if released(permit) { 0 } else { done(|| release(permit)) }
+    released(permit).unwrap_or_else(|| done(|| release(permit)))
 }
 
 /// Gives `n` permits back, the last one first; those of several pools, too. If one cannot be, the others are all the same.
