@@ -91,7 +91,20 @@ fn unsupported<T>() -> Answer<T> {
 }
 
 impl NamedEnd {
+    /// In a forked child: what the parent has reserved is not the child's, and in nobody's way.
+    #[cold]
+    fn forget_the_parents(&self) {
+        if let Ok(mut reserved) = self.reserved.try_borrow_mut()
+            && reserved.as_ref().is_some_and(|it| it.incarnation != incarnation())
+        {
+            *reserved = None;
+        }
+    }
+
     fn sender(&self) -> Answer<&Sender<[u8]>> {
+        if self.reserved.try_borrow().is_ok_and(|reserved| reserved.is_some()) {
+            self.forget_the_parents();
+        }
         match self.reserved.try_borrow() {
             // SAFETY: it lives as long as the end; no slot has it.
             Ok(none) if none.is_none() => Ok(unsafe { &*self.sender }),
