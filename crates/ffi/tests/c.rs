@@ -245,8 +245,27 @@ fn what_is_installed_is_whole() {
     says.args(["--cflags", "--libs", "chappe"]).env("PKG_CONFIG_PATH", base.join("lib64/pkgconfig"));
     let flags = run(says.env("PKG_CONFIG_SYSROOT_DIR", &to));
     run(compile.arg(own("tests/c/cpp.cpp")).arg("-o").arg(&program).args(flags.split_whitespace()).arg("-lpthread"));
+    links_wholly_statically(&to, &base.join("lib64/pkgconfig"));
     let mut cpp = Command::new(&program);
     run(cpp.env("LD_LIBRARY_PATH", base.join("lib64")));
+}
+
+/// With what pkg-config says for it; and it runs with no shared library at all.
+fn links_wholly_statically(to: &Path, descriptions: &Path) {
+    let asked = |what: &str| Command::new("cc").arg(format!("-print-file-name={what}")).output();
+    // A compiler that has none answers with the bare name.
+    let is_had = |what: &str| asked(what).is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains('/'));
+    if !is_had("libc.a") || !is_had("libgcc_eh.a") {
+        return not_tested("-static: there is no libc.a, or no libgcc_eh.a");
+    }
+    let mut says = Command::new("pkg-config");
+    says.args(["--static", "--cflags", "--libs", "chappe"]).env("PKG_CONFIG_PATH", descriptions);
+    let flags = run(says.env("PKG_CONFIG_SYSROOT_DIR", to));
+    let program = to.join("wholly-static");
+    let mut compile = Command::new("cc");
+    compile.args(WARNINGS).arg("-static").arg(own("tests/c/semaphore.c")).arg("-o").arg(&program);
+    run(compile.args(flags.split_whitespace()));
+    House::new().run(&program, &[]);
 }
 
 /// CHAPPE_C_KILLS: how many (1000).
