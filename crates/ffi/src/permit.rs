@@ -13,7 +13,8 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::os::fd::IntoRawFd;
 
-/// A permit. What is inside is the library's; the memory is the caller's, and may be moved and copied. A copy is the same permit.
+/// A permit. What is inside is the library's; the memory is the caller's, and may be moved and copied. A copy is the same
+/// permit: once one of them is given back, or made a lease, the others may not be used any more.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct chappe_permit {
@@ -192,12 +193,23 @@ pub extern "C" fn chappe_permit_lease(permit: *mut chappe_permit, mark: *mut c_c
     answer(|| {
         let room = input::buffer(mark.cast(), size)?;
         let inside = ours(permit)?;
-        // SAFETY: written together with the magic; the thread's own, or the process's.
-        let lease = unsafe { inside.hold.assume_init_mut().lease()? };
-        if lease.cookie().len() >= size {
-            return Err(Failure::told(libc::ERANGE, format_args!("the mark needs {} bytes", lease.cookie().len() + 1)));
+        // SAFETY: written together with the magic.
+        let hold = unsafe { inside.hold.assume_init_mut() };
+        let before = *hold;
+        // SAFETY: the thread's own, or the process's.
+        let lease = unsafe { hold.lease()? };
+        let needed = lease.cookie().len() + 1;
+        let file = if needed > size {
+            Err(Failure::told(libc::ERANGE, format_args!("the mark needs {needed} bytes")))
+        } else {
+            lease.as_fd().try_clone_to_owned().map_err(Failure::from)
+        };
+        if file.is_err() {
+            // SAFETY: as above.
+            unsafe { hold.take_back_lease(before) };
+        } else {
+            input::copy_text(room, lease.cookie());
         }
-        input::copy_text(room, lease.cookie());
-        Ok(lease.as_fd().try_clone_to_owned()?.into_raw_fd())
+        Ok(file?.into_raw_fd())
     })
 }
