@@ -1,6 +1,9 @@
 /* Tubes: each function's contract, in place and copied, deaths, descriptors, threads and processes. */
 #include "check.h"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+
 #include <poll.h>
 
 static chappe_tube_options options_of(uint32_t slots, uint32_t size, int kind)
@@ -444,8 +447,36 @@ static void forks_in_the_middle(void)
     OK(chappe_tube_remove("other", 0));
 }
 
+/* Without memory: it says so, and goes on. The sanitizer's own allocator would end the program instead. */
+static void has_no_memory(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+    struct rlimit limit = {.rlim_cur = 0, .rlim_max = 0};
+    long pages = 0;
+    size_t large = (size_t)1 << 28;
+    void *record = mmap(NULL, large, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    chappe_sender *more;
+    chappe_receiver *from;
+    chappe_arm arm;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(record != MAP_FAILED && file != NULL);
+    IS(fscanf(file, "%ld", &pages), 1);
+    fclose(file);
+    OK(chappe_tube_private(4, large, &tx, &rx));
+    limit.rlim_cur = limit.rlim_max = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (4 << 20);
+    OK(setrlimit(RLIMIT_AS, &limit));
+    FAILS(chappe_send(tx, record, large), ENOMEM);
+    arm = chappe_arm_send(tx, record, large);
+    FAILS(chappe_select(&arm, 1, 0), ENOMEM);
+    FAILS(chappe_tube_private(524288, 8, &more, &from), ENOMEM);
+    OK(chappe_send(tx, record, 100));
+    IS(chappe_receiver_len(rx), 1);
+#endif
+}
+
 int main(void)
 {
+    ended_well(child(has_no_memory));
     for (int kind = CHAPPE_MPMC; kind <= CHAPPE_SPSC; kind++)
         of_each_kind(kind);
     with_a_type();
