@@ -123,7 +123,12 @@ impl Tube {
 }
 
 fn sent(ends: &Ends, record: &[u8], block: bool) -> Answer<()> {
-    Ok(if block { ends.out.send(record)? } else { ends.out.try_send(record)? })
+    if block {
+        ends.out.send(record)?
+    } else {
+        ends.out.try_send(record)?
+    }
+    Ok(())
 }
 
 fn received(ends: &Ends, buffer: &mut [u8], block: bool) -> Answer<()> {
