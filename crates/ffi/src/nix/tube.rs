@@ -175,8 +175,7 @@ impl Arm {
         unsafe { std::slice::from_raw_parts(self.message.cast(), self.size) }
     }
 
-    // Of `&self`: two arms may have the same room, of which one is used.
-    #[allow(clippy::mut_from_ref)]
+    #[allow(clippy::mut_from_ref, reason = "the caller's memory: two arms may have the same, of which one is used")]
     fn buffer(&self) -> &mut [u8] {
         // SAFETY: as above; one arm is done at a time. Bytes that were never written are written before they are looked at.
         unsafe { std::slice::from_raw_parts_mut(self.message.cast(), self.size) }
