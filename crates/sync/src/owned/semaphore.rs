@@ -45,12 +45,9 @@ static ENDING: AtomicU64 = AtomicU64::new(0);
 /// The process ends in good order: what it holds of owned semaphores is not returned, since they are demoted; nor is what its other
 /// threads still take. For what runs at exit; may be called in a signal handler. Of the first 64 arenas that the process uses.
 ///
-/// In a child of vfork, which ends in the memory of its parent, it does nothing.
+/// In a child of vfork, which ends in the memory of its parent, it does nothing; nor in a process that has never used chappe.
 pub fn ending() {
-    let here = process::incarnation();
-    if (here >> 32) as u32 != process::pid() {
-        return;
-    }
+    let Some(here) = process::incarnation_if_any().filter(|here| (here >> 32) as u32 == process::pid()) else { return };
     // SeqCst: before the look at the cells. Who takes one looks here after its swap.
     ENDING.store(here, Ordering::SeqCst);
     for map in all_met() {
