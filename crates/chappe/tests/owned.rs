@@ -124,6 +124,10 @@ fn actor() {
                 in_a_vfork(ending);
                 say("ok");
             }
+            "say that it ends" => {
+                ending();
+                say("ok");
+            }
             "end" => {
                 ending();
                 std::process::exit(0);
@@ -193,8 +197,8 @@ fn who_ends_in_good_order_returns_nothing() {
     assert_eq!(does(&mut producer, "wait"), "ok");
     producer.tell("end");
     producer.ended();
-    assert!(!it.is_owned());
     assert!(matches!(it.try_wait(), Err(DownError::WouldBlock)));
+    assert!(!it.is_owned());
     assert!(matches!(it.wait_timeout(Duration::from_millis(5)), Err(DownError::Timeout)));
     assert_eq!(it.value(), 0);
     // What another posts is all there is, and goes from one to the other; deaths keep it.
@@ -213,7 +217,26 @@ fn what_another_thread_still_takes_at_the_end_is_not_returned() {
     let mut producer = house.actor("by s");
     assert_eq!(does(&mut producer, "end, then wait in thread"), "ok");
     producer.ended();
+    assert!(matches!(it.try_wait(), Err(DownError::WouldBlock)));
     assert!(!it.is_owned() && it.value() == 0);
+}
+
+#[test]
+fn what_is_given_back_before_the_end_stays_a_lock() {
+    let house = House::new("in-time");
+    let it = made("s");
+    let mut holder = house.actor("by s");
+    assert_eq!(does(&mut holder, "wait"), "ok");
+    assert_eq!(does(&mut holder, "say that it ends"), "ok");
+    assert!(it.is_owned() && it.holder().unwrap().pid == holder.child.id());
+    assert_eq!(does(&mut holder, "post"), "ok");
+    assert!(it.is_owned() && it.value() == 1);
+    // Taken by somebody else, whose kill returns it.
+    let mut next = house.actor("by s");
+    assert_eq!(does(&mut next, "wait"), "ok");
+    holder.kill();
+    next.kill();
+    assert!(it.try_wait().is_ok() && it.is_owned());
 }
 
 #[test]

@@ -25,7 +25,7 @@ const KIND: &str = "owned semaphore";
 ///
 /// It belongs to the process whose thread has waited for it: any of its threads may post. The first post by a process that does
 /// not hold it *demotes* it: from then on it is a semaphore like any other, of which a death returns nothing. So does who says
-/// [`OwnedSemaphore::demote`], and [`ending`] for all that the process holds. A forked child holds nothing of its parent's.
+/// [`OwnedSemaphore::demote`], and the end of a process that has said [`ending`], for all that it holds then. A forked child holds nothing of its parent's.
 ///
 /// Waiters are served in the order in which they came. Only in named arenas. It takes the room of two objects: 256 bytes. A
 /// handle is plain data.
@@ -42,8 +42,8 @@ impl std::fmt::Debug for OwnedSemaphore {
 /// The incarnation of the process that is about to end; 0 for none.
 static ENDING: AtomicU64 = AtomicU64::new(0);
 
-/// The process ends in good order: what it holds of owned semaphores is not returned, since they are demoted; nor is what its other
-/// threads still take. For what runs at exit; may be called in a signal handler. Of the first 64 arenas that the process uses.
+/// The process ends in good order: what it then holds of owned semaphores is not returned, and demotes them; nor is what its other
+/// threads still take. What it gives back before its end is given back as ever. For what runs at exit; may be called in a signal handler. Of the first 64 arenas that the process uses.
 ///
 /// In a child of vfork, which ends in the memory of its parent, it does nothing; nor in a process that has never used chappe.
 pub fn ending() {
@@ -55,9 +55,8 @@ pub fn ending() {
         for index in 0..map.objects_used() {
             // Acquire: the object as its maker left it.
             let head = Head(map.object(index).head.load(Ordering::Acquire));
-            let held = Pair::of(map, Place { index, head }).filter(|pair| pair.is_held_by(&process));
-            if let Some(pair) = held {
-                pair.demote();
+            if let Some(pair) = Pair::of(map, Place { index, head }) {
+                pair.keep(&process);
             }
         }
     }
@@ -258,8 +257,8 @@ impl OwnedSemaphore {
     fn taken_late(self) {
         // SeqCst: as in `get`.
         let ends = ENDING.load(Ordering::SeqCst) == process::incarnation();
-        if ends && custodian(self.0.map).is_some_and(|process| self.0.is_held_by(&process)) {
-            self.0.demote();
+        if ends && let Some(process) = custodian(self.0.map) {
+            self.0.keep(&process);
         }
     }
 
