@@ -124,6 +124,11 @@ fn actor() {
                 in_a_vfork(ending);
                 say("ok");
             }
+            "wait beside an owned permit" => {
+                // The member that stands for the process is there already, and the semaphore is taken without a wait.
+                let _permit = Pool::open("a/p").unwrap().acquire_owned().unwrap();
+                answer(it.wait());
+            }
             "say that it ends" => {
                 ending();
                 say("ok");
@@ -219,6 +224,19 @@ fn what_another_thread_still_takes_at_the_end_is_not_returned() {
     producer.ended();
     assert!(matches!(it.try_wait(), Err(DownError::WouldBlock)));
     assert!(!it.is_owned() && it.value() == 0);
+}
+
+#[test]
+fn what_was_taken_beside_an_owned_permit_is_not_returned_either() {
+    let house = House::new("beside");
+    let it = made("s");
+    Pool::create("a/p", 1).unwrap();
+    let mut producer = house.actor("by s");
+    assert_eq!(does(&mut producer, "wait beside an owned permit"), "ok");
+    producer.tell("end");
+    producer.ended();
+    assert!(matches!(it.try_wait(), Err(DownError::WouldBlock)));
+    assert!(!it.is_owned());
 }
 
 #[test]

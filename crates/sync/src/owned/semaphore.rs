@@ -9,7 +9,7 @@ use crate::inspect::{self, Waiter};
 use crate::patience::{Until, impatience};
 use crate::pool::party;
 use crate::seat::{custodian, is_seated, process_seat, seat, watched};
-use crate::spot::{Spot, all_met, meet, met};
+use crate::spot::{Spot, all_met, met};
 use crate::units::{self, Unwanted};
 use crate::wait::{Parties, Party, in_line};
 use chappe_arena::layout::{Head, Kind};
@@ -43,7 +43,7 @@ impl std::fmt::Debug for OwnedSemaphore {
 static ENDING: AtomicU64 = AtomicU64::new(0);
 
 /// The process ends in good order: what it then holds of owned semaphores is not returned, and demotes them; nor is what its other
-/// threads still take. What it gives back before its end is given back as ever. For what runs at exit; may be called in a signal handler. Of the first 64 arenas that the process uses.
+/// threads still take. What it gives back before its end is given back as ever. For what runs at exit; may be called in a signal handler. Of the first 1024 arenas that the process uses.
 ///
 /// In a child of vfork, which ends in the memory of its parent, it does nothing; nor in a process that has never used chappe.
 pub fn ending() {
@@ -71,7 +71,6 @@ fn process_of(map: &'static Map) -> Result<Party, ArenaError> {
     process_seat(map)?;
     // Handlers post in whatever thread.
     map.cover(here);
-    meet(map);
     custodian(map).ok_or_else(|| ArenaError::Removed { name: map.name().into() })
 }
 
