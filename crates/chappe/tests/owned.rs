@@ -8,6 +8,8 @@ use chappe::{
     Arena, ArenaOptions, DownError, Interrupt, ObjectError, ObjectState, Pool, PoolError, Semaphore, Spot, UpError,
     interruptible,
 };
+use chappe_arena::Place;
+use chappe_arena::layout::{Head, Kind};
 use house::{Actor, Dice, House, LONG, ROLE, eventually, listen, say};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
@@ -443,6 +445,39 @@ fn removal_tells_who_waits_and_leaves_room() {
         assert!(next.wait().is_ok() && next.post().is_ok() && next.is_owned());
         next.remove(false).unwrap();
     }
+}
+
+#[test]
+fn what_a_killed_remover_left_goes_with_the_next_removal() {
+    let _house = House::new("left");
+    let (half, whole) = (made("half"), made("whole"));
+    let map = arena().map();
+    let Spot { object, generation, .. } = half.spot();
+    map.unmake(&map.admin(), Place { index: object, head: Head::live(generation, Kind::Pool) });
+    assert_eq!(map.objects().len(), 3, "its count is left");
+    whole.remove(false).unwrap();
+    assert!(map.objects().is_empty());
+}
+
+#[test]
+fn a_post_after_removal_finds_nothing_whatever_is_there_now() {
+    let house = House::new("after");
+    let it = made("s");
+    let map = arena().map();
+    let permit = map.object(it.spot().object);
+    let count = (permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1;
+    it.remove(false).unwrap();
+    // A full one in the slot of its count.
+    let next = loop {
+        let next = Semaphore::create(&format!("a/{}", map.objects().len()), 0).unwrap();
+        if next.spot().object == count {
+            break next;
+        }
+    };
+    next.up_many(OwnedSemaphore::MAX).unwrap();
+    assert!(matches!(it.post(), Err(UpError::Dead { .. })));
+    assert!(matches!(it.post_unseen(), Err(UpError::Dead { .. })));
+    drop(house);
 }
 
 #[test]

@@ -255,7 +255,8 @@ impl Pair {
         // The unit in the cell counts, too.
         let most = MAX - u32::from(self.cell().load().is_free());
         if units::value(o) >= most {
-            return Err(Unwanted::Overflow(MAX));
+            // After the count, which may be another's since it was removed.
+            return Err(if self.is_dead() { Unwanted::Dead } else { Unwanted::Overflow(MAX) });
         }
         // I2: before the unit.
         if !self.demote() {

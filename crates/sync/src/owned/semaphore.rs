@@ -1,6 +1,6 @@
 //! Owned semaphores as the shim for POSIX programs knows them.
 
-use super::{Pair, is_part, make};
+use super::{Pair, is_part, make, sweep};
 use crate::claim::{Operation, Refused, Wish, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, called, full_name, shown, what_is};
@@ -377,6 +377,8 @@ impl OwnedSemaphore {
             return Err(ObjectError::InUse { kind: KIND, name: called(map, permit), how });
         }
         self.0.unmake(&admin);
+        // What others left that were killed in here.
+        sweep(map, &admin);
         Ok(())
     }
 
