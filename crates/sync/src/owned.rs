@@ -44,8 +44,8 @@
 //!   looked at. Of two posts at once one gives it back; the other finds another word, and is somebody else's.
 //! - I5: a permit is taken for the process in the swap that takes it, also where it was granted to a thread: at each moment it is
 //!   that thread's reservation or the process's.
-//! - I6: one arrival, two queues: the wait queue's I3 and I5 hold for each. So of all waiters the first is served, by whichever
-//!   has a unit.
+//! - I6: one arrival, two queues: the wait queue's I3 and I5 hold for each. So of those who stand in both lines the first is
+//!   served, by whichever has a unit.
 //! - I7: "there is none" is said if the cell had the same word before and after the look at the count, and neither had one for
 //!   us: at that look there was none.
 //! - I8: the permit's head publishes both. The count is in service before and after; one that no permit in service names, and
@@ -69,8 +69,14 @@
 //!
 //! Progress: as pools and semaphores: lock-free, the sleep aside. `post` takes no lock and allocates nothing.
 //!
-//! Left open: a process that ends without having been asked (`_exit`) returns its permit as a killed one does; if somebody else then
-//! posts for it, there is one unit more than POSIX would have.
+//! Left open:
+//! - A process that ends without having been asked (the system call alone) returns its permit as a killed one does, and so does one that
+//!   calls exec. If somebody else then posts for it, or the next program itself does, there is one unit more than POSIX would have.
+//! - A thread that its process's end stops between its swap and its look (E3) returns what it took, as a killed one does.
+//! - A holder in another PID namespace is known to be dead by the mark on its life word alone: its pid says nothing here. If the kernel has
+//!   not marked the word (exec; a list that was damaged), the permit is not returned until somebody in its own namespace looks.
+//! - A child made by clone with the memory of its parent (CLONE_VM, vfork aside) is taken for its parent: what the one takes, the other may
+//!   give back; and it ends without a word, since its number is not its parent's.
 //!
 //! Explored: `tests/crash_owned.rs`. Left out there: weak memory (a flag and swaps, all sequentially consistent); 1,024 uses of a
 //! slot, with the same count beside it, within one stopped swap of PLAIN.
