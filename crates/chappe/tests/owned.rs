@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
-use chappe::owned::{OwnedSemaphore, ending};
+use chappe::owned::{NotPosted, OwnedSemaphore, ending};
 use chappe::{
     Arena, ArenaOptions, DownError, Interrupt, ObjectError, ObjectState, Pool, PoolError, Semaphore, Spot, UpError,
     interruptible,
@@ -478,6 +478,29 @@ fn a_post_after_removal_finds_nothing_whatever_is_there_now() {
     assert!(matches!(it.post(), Err(UpError::Dead { .. })));
     assert!(matches!(it.post_unseen(), Err(UpError::Dead { .. })));
     drop(house);
+}
+
+#[test]
+fn a_handlers_post_says_why_in_plain_data() {
+    let _house = House::new("plain");
+    let it = made("s");
+    // Whoever made it is a member by its thread; another thread is none.
+    let elsewhere = || std::thread::spawn(move || (it.is_met(), it.post_in_handler())).join().unwrap();
+    assert_eq!(elsewhere(), (false, Err(NotPosted::Unmet)));
+    assert!(it.is_owned() && it.value() == 1);
+    assert!(it.wait().is_ok());
+    it.post_in_handler().unwrap();
+    assert!(it.is_owned() && it.value() == 1);
+    OwnedSemaphore::prepare(&arena()).unwrap();
+    assert_eq!(elsewhere(), (true, Ok(())));
+    assert!(!it.is_owned() && it.value() == 2);
+    let map = arena().map();
+    let permit = map.object(it.spot().object);
+    let count = map.object((permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1);
+    count.slot.word.fetch_add(u64::from(OwnedSemaphore::MAX - 2) << 4, Ordering::SeqCst);
+    assert_eq!(elsewhere(), (true, Err(NotPosted::Overflow)));
+    it.remove(true).unwrap();
+    assert_eq!(elsewhere(), (true, Err(NotPosted::Dead)));
 }
 
 #[test]

@@ -87,7 +87,7 @@ mod semaphore;
 #[cfg(not(feature = "sim"))]
 pub(crate) use semaphore::name_of;
 #[cfg(not(feature = "sim"))]
-pub use semaphore::{OwnedSemaphore, ending};
+pub use semaphore::{NotPosted, OwnedSemaphore, ending};
 
 use crate::cell::Word;
 use crate::claim::{Collected, Operation, Refused, Taken};

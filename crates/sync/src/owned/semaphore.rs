@@ -39,6 +39,19 @@ impl std::fmt::Debug for OwnedSemaphore {
     }
 }
 
+/// Why [`OwnedSemaphore::post_in_handler`] has not posted. Plain data.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotPosted {
+    /// Its value is [`OwnedSemaphore::MAX`] already: `EOVERFLOW`.
+    Overflow,
+    /// It was removed: `EINVAL`.
+    Dead,
+    /// The thread, or the process, is no member of its arena yet: post out of a handler first, or call
+    /// [`OwnedSemaphore::prepare`]. `EAGAIN`.
+    Unmet,
+}
+
 /// The incarnation of the process that is about to end; 0 for none.
 static ENDING: AtomicU64 = AtomicU64::new(0);
 
@@ -314,6 +327,25 @@ impl OwnedSemaphore {
             }
         }
         it.post_foreign()
+    }
+
+    /// As [`OwnedSemaphore::post`], by a signal handler: neither locks nor allocates, also when it fails.
+    ///
+    /// # Errors
+    /// `Overflow`, `Dead`; `Unmet` if [`OwnedSemaphore::is_met`] is false: nothing is changed.
+    #[doc(hidden)]
+    pub fn post_in_handler(&self) -> Result<(), NotPosted> {
+        let refused = |why| match why {
+            Unwanted::Overflow(_) => NotPosted::Overflow,
+            Unwanted::Dead => NotPosted::Dead,
+        };
+        let given = custodian(self.0.map).map_or(Ok(false), |process| self.0.give_back(&process)).map_err(refused)?;
+        match given {
+            true => Ok(()),
+            // Who hands on must be seen to die half-way.
+            false if !self.is_met() => Err(NotPosted::Unmet),
+            false => self.0.pay_in().map_err(refused),
+        }
     }
 
     #[inline(never)]
