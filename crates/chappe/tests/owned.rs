@@ -3,13 +3,11 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
-use chappe::owned::{NotPosted, OwnedSemaphore, ending};
+use chappe::owned::{OwnedSemaphore, ending};
 use chappe::{
     Arena, ArenaOptions, DownError, Interrupt, ObjectError, ObjectState, Pool, PoolError, Semaphore, Spot, UpError,
     interruptible,
 };
-use chappe_arena::Place;
-use chappe_arena::layout::{Head, Kind};
 use house::{Actor, Dice, House, LONG, ROLE, eventually, listen, say};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
@@ -445,62 +443,6 @@ fn removal_tells_who_waits_and_leaves_room() {
         assert!(next.wait().is_ok() && next.post().is_ok() && next.is_owned());
         next.remove(false).unwrap();
     }
-}
-
-#[test]
-fn what_a_killed_remover_left_goes_with_the_next_removal() {
-    let _house = House::new("left");
-    let (half, whole) = (made("half"), made("whole"));
-    let map = arena().map();
-    let Spot { object, generation, .. } = half.spot();
-    map.unmake(&map.admin(), Place { index: object, head: Head::live(generation, Kind::Pool) });
-    assert_eq!(map.objects().len(), 3, "its count is left");
-    whole.remove(false).unwrap();
-    assert!(map.objects().is_empty());
-}
-
-#[test]
-fn a_post_after_removal_finds_nothing_whatever_is_there_now() {
-    let house = House::new("after");
-    let it = made("s");
-    let map = arena().map();
-    let permit = map.object(it.spot().object);
-    let count = (permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1;
-    it.remove(false).unwrap();
-    // A full one in the slot of its count.
-    let next = loop {
-        let next = Semaphore::create(&format!("a/{}", map.objects().len()), 0).unwrap();
-        if next.spot().object == count {
-            break next;
-        }
-    };
-    next.up_many(OwnedSemaphore::MAX).unwrap();
-    assert!(matches!(it.post(), Err(UpError::Dead { .. })));
-    assert!(matches!(it.post_unseen(), Err(UpError::Dead { .. })));
-    drop(house);
-}
-
-#[test]
-fn a_handlers_post_says_why_in_plain_data() {
-    let _house = House::new("plain");
-    let it = made("s");
-    // Whoever made it is a member by its thread; another thread is none.
-    let elsewhere = || std::thread::spawn(move || (it.is_met(), it.post_in_handler())).join().unwrap();
-    assert_eq!(elsewhere(), (false, Err(NotPosted::Unmet)));
-    assert!(it.is_owned() && it.value() == 1);
-    assert!(it.wait().is_ok());
-    it.post_in_handler().unwrap();
-    assert!(it.is_owned() && it.value() == 1);
-    OwnedSemaphore::prepare(&arena()).unwrap();
-    assert_eq!(elsewhere(), (true, Ok(())));
-    assert!(!it.is_owned() && it.value() == 2);
-    let map = arena().map();
-    let permit = map.object(it.spot().object);
-    let count = map.object((permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1);
-    count.slot.word.fetch_add(u64::from(OwnedSemaphore::MAX - 2) << 4, Ordering::SeqCst);
-    assert_eq!(elsewhere(), (true, Err(NotPosted::Overflow)));
-    it.remove(true).unwrap();
-    assert_eq!(elsewhere(), (true, Err(NotPosted::Dead)));
 }
 
 #[test]

@@ -405,9 +405,7 @@ fn in_time(world: &World) {
     let a = s.holder(world, p, "holder");
     let took_along = world.share(Cell::new(false));
     p.on_death(move || took_along.set(it.is_kept() && it.is_held_by(&a.process)));
-    p.thread("ends", move || {
-        reached(if it.keep(&a.process) { "said in time" } else { "said too late" });
-    });
+    p.thread("ends", move || reached(if it.keep(&a.process) { "said in time" } else { "said too late" }));
     stage.lasting(p, move || {
         assert!(a.post());
         reached("given back");
