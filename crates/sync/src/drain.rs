@@ -132,7 +132,7 @@ impl CellRef<'_> {
     /// Notes when the permit was taken. Who takes one past waiters' eyes reads no clock (that would cost as much as
     /// both swaps); the first who sees the permit held notes it instead, as "at least since".
     ///
-    /// Layout: `version:25 | exact:1 | milliseconds:38`. For showing only, so not explored.
+    /// Layout: `version:24 | exact:1 | milliseconds:38`. For showing only, so not explored.
     pub fn note(&self, word: Word, exact: bool) {
         // Acquire: before the second look at the cell.
         let there = self.slot.since.load(Ordering::Acquire);
