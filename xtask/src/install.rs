@@ -8,7 +8,7 @@
 //! share/man/man3/*.3
 //! ```
 //!
-//! `--prefix` is where it will lie (/usr/local), `--libdir` below that (lib), `--destdir` is put before all of it and stands in no
+//! `--prefix` is where it will lie (/usr/local), `--libdir` below that (lib; or an absolute path that is below it), `--destdir` is put before all of it and stands in no
 //! file, `--profile` is cargo's (release).
 
 use crate::manual;
@@ -16,7 +16,7 @@ use crate::run::{Cargo, root, target};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 const USAGE: &str = "usage: cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME]";
@@ -42,7 +42,17 @@ fn wanted(args: &[&str]) -> Result<Wanted> {
         } = (*value).into();
     }
     ensure!(wanted.prefix.starts_with('/'), "--prefix {}: an absolute path is wanted", wanted.prefix);
+    wanted.libdir = below(&wanted.prefix, &wanted.libdir)?;
     Ok(wanted)
+}
+
+/// A directory as seen from the prefix. One that is not below it would be written past `--destdir`, and is refused.
+fn below(prefix: &str, libdir: &str) -> Result<String> {
+    let path = Path::new(libdir);
+    let inside = if path.is_absolute() { path.strip_prefix(prefix).ok() } else { Some(path) };
+    let plain = |path: &&Path| path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let inside = inside.filter(plain).and_then(Path::to_str);
+    Ok(inside.with_context(|| format!("--libdir {libdir}: a path below --prefix ({prefix}) is wanted"))?.to_owned())
 }
 
 /// The version, as the manifest of the workspace has it.
@@ -114,6 +124,17 @@ mod tests {
         assert!(
             wanted(&["--prefix"]).is_err() && wanted(&["--prefix", "here"]).is_err() && wanted(&["--x", "y"]).is_err()
         );
+    }
+
+    #[test]
+    fn the_library_stays_below_the_prefix() {
+        let libdir = |path| wanted(&["--prefix", "/usr", "--libdir", path]).map(|wanted| wanted.libdir);
+        assert_eq!(libdir("/usr/lib/x86_64-linux-gnu").unwrap(), "lib/x86_64-linux-gnu");
+        assert_eq!(libdir("lib64").unwrap(), "lib64");
+        for outside in ["/lib", "/usrlib", "../lib", "/usr/../lib"] {
+            let said = libdir(outside).unwrap_err().to_string();
+            assert!(said.contains(outside) && said.contains("--prefix (/usr)"), "{said}");
+        }
     }
 
     #[test]

@@ -29,9 +29,18 @@ fn answer<E: std::fmt::Debug>(done: Result<(), E>) {
 }
 
 /// In a child made by fork; how it ended.
-fn forked(act: impl FnOnce() -> i32) -> i32 {
+fn forked(act: &dyn Fn() -> i32) -> i32 {
     // SAFETY: the child uses what chappe promises to work after a fork, and ends without cleaning up.
-    let pid = unsafe { libc::fork() };
+    in_child(unsafe { libc::fork() }, act)
+}
+
+/// The same, without the C library's handlers.
+fn cloned(act: &dyn Fn() -> i32) -> i32 {
+    // SAFETY: as in `forked`; it has a copy of this process's memory, its stack included.
+    in_child(unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } as i32, act)
+}
+
+fn in_child(pid: i32, act: &dyn Fn() -> i32) -> i32 {
     if pid == 0 {
         let status = act();
         // SAFETY: ends this process at once.
@@ -63,6 +72,20 @@ fn in_a_vfork(act: fn()) {
     }
 }
 
+fn named_and_ending() {
+    chappe::raw::incarnation();
+    ending();
+}
+
+/// What a child takes after a vfork of its own is a lock still.
+fn stays_owned(child: fn(&dyn Fn() -> i32) -> i32, it: OwnedSemaphore, vforked: fn()) -> Result<(), &'static str> {
+    let status = child(&|| {
+        in_a_vfork(vforked);
+        i32::from(it.wait().is_err() || !it.is_owned() || it.post().is_err())
+    });
+    if status == 0 { Ok(()) } else { Err("child") }
+}
+
 /// What children do, one word of their parent's after another; nothing when it is run as a test.
 #[test]
 fn actor() {
@@ -82,11 +105,11 @@ fn actor() {
             "wait in thread" => answer(std::thread::spawn(move || it.wait()).join().unwrap()),
             "post in thread" => answer(std::thread::spawn(move || it.post()).join().unwrap()),
             "fork and post" => {
-                answer(if forked(|| i32::from(it.post().is_err())) == 0 { Ok(()) } else { Err("child") })
+                answer(if forked(&|| i32::from(it.post().is_err())) == 0 { Ok(()) } else { Err("child") })
             }
             "fork and exit" => {
                 assert_eq!(
-                    forked(|| {
+                    forked(&|| {
                         ending();
                         0
                     }),
@@ -94,8 +117,20 @@ fn actor() {
                 );
                 say("ok");
             }
+            "fork, then vfork" => answer(stays_owned(forked, it, ending)),
+            "fork, then vfork that is named" => answer(stays_owned(forked, it, named_and_ending)),
+            "clone, then vfork" => answer(stays_owned(cloned, it, ending)),
             "vfork and exit" => {
                 in_a_vfork(ending);
+                say("ok");
+            }
+            "wait beside an owned permit" => {
+                // The member that stands for the process is there already, and the semaphore is taken without a wait.
+                let _permit = Pool::open("a/p").unwrap().acquire_owned().unwrap();
+                answer(it.wait());
+            }
+            "say that it ends" => {
+                ending();
                 say("ok");
             }
             "end" => {
@@ -167,8 +202,8 @@ fn who_ends_in_good_order_returns_nothing() {
     assert_eq!(does(&mut producer, "wait"), "ok");
     producer.tell("end");
     producer.ended();
-    assert!(!it.is_owned());
     assert!(matches!(it.try_wait(), Err(DownError::WouldBlock)));
+    assert!(!it.is_owned());
     assert!(matches!(it.wait_timeout(Duration::from_millis(5)), Err(DownError::Timeout)));
     assert_eq!(it.value(), 0);
     // What another posts is all there is, and goes from one to the other; deaths keep it.
@@ -187,7 +222,39 @@ fn what_another_thread_still_takes_at_the_end_is_not_returned() {
     let mut producer = house.actor("by s");
     assert_eq!(does(&mut producer, "end, then wait in thread"), "ok");
     producer.ended();
+    assert!(matches!(it.try_wait(), Err(DownError::WouldBlock)));
     assert!(!it.is_owned() && it.value() == 0);
+}
+
+#[test]
+fn what_was_taken_beside_an_owned_permit_is_not_returned_either() {
+    let house = House::new("beside");
+    let it = made("s");
+    Pool::create("a/p", 1).unwrap();
+    let mut producer = house.actor("by s");
+    assert_eq!(does(&mut producer, "wait beside an owned permit"), "ok");
+    producer.tell("end");
+    producer.ended();
+    assert!(matches!(it.try_wait(), Err(DownError::WouldBlock)));
+    assert!(!it.is_owned());
+}
+
+#[test]
+fn what_is_given_back_before_the_end_stays_a_lock() {
+    let house = House::new("in-time");
+    let it = made("s");
+    let mut holder = house.actor("by s");
+    assert_eq!(does(&mut holder, "wait"), "ok");
+    assert_eq!(does(&mut holder, "say that it ends"), "ok");
+    assert!(it.is_owned() && it.holder().unwrap().pid == holder.child.id());
+    assert_eq!(does(&mut holder, "post"), "ok");
+    assert!(it.is_owned() && it.value() == 1);
+    // Taken by somebody else, whose kill returns it.
+    let mut next = house.actor("by s");
+    assert_eq!(does(&mut next, "wait"), "ok");
+    holder.kill();
+    next.kill();
+    assert!(it.try_wait().is_ok() && it.is_owned());
 }
 
 #[test]
@@ -202,6 +269,19 @@ fn the_end_of_a_child_is_not_its_parents() {
         holder.kill();
         assert!(it.try_wait().is_ok(), "{end}");
         assert!(it.post().is_ok());
+    }
+}
+
+#[test]
+fn the_end_of_a_vforked_child_is_not_that_of_a_child_that_has_used_nothing_yet() {
+    let house = House::new("vforks");
+    let it = made("s");
+    for how in ["fork, then vfork", "fork, then vfork that is named", "clone, then vfork"] {
+        let mut parent = house.actor("by s");
+        assert_eq!(does(&mut parent, "try"), "ok");
+        assert_eq!(does(&mut parent, "post"), "ok");
+        assert_eq!(does(&mut parent, how), "ok", "{how}");
+        assert!(it.is_owned() && it.value() == 1, "{how}");
     }
 }
 

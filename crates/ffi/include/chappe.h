@@ -21,6 +21,9 @@
  *     -EBUSY            it is in use
  *     -ENOSPC, -EUSERS  the arena is full: of objects or data; of threads and processes
  *     -EMFILE           65536 handles are open
+ *     -ENOMEM           there is no memory; also for the system's -EAGAIN, when it refuses a thread
+ *     -ESRCH            nobody holds the permit that is to be taken away
+ *     -EOPNOTSUPP       a private tube has no slots or records in place
  *     -EXDEV            one choice over two arenas
  *     -EMSGSIZE         a record or buffer of the wrong length
  *     -EOVERFLOW, -ERANGE  more than a semaphore can hold; more permits than a pool has
@@ -42,7 +45,14 @@
  * Threads. Everything may be called by any thread. A handle of a semaphore, pool, mutex or condition variable, and an end of a private
  * tube, may be used by any number of threads at once; an end of a named tube by one at a time.
  *
- * Signals. No handled signal ends a wait. Of all this only chappe_semaphore_up may be called in a signal handler.
+ * Ends of threads. A thread's last functions (destructors of pthread_key_create(3)) and those of the process (atexit(3)) may find that
+ * what the library keeps for the thread is gone: a call that needs it answers -EIO, or does without. Give back and close before that.
+ * A thread may be cancelled only outside of these functions: set PTHREAD_CANCEL_DISABLE around them. A wait does not notice a
+ * cancellation, and one of the asynchronous kind within a call leaves what it was at half done.
+ *
+ * Signals. No handled signal ends a wait. Of all this only chappe_semaphore_up may be called in a signal handler. In a forked child a
+ * named semaphore's needs chappe_semaphore_prepare_handlers once more. With a library that was loaded by dlopen(3) a thread's first
+ * call may ask for memory: let each thread that may run the handler call chappe_last_error once before.
  *
  * Fork. A child may use every handle of its parent: those of named objects are the same objects, those of private ones are copies. What
  * the parent holds it still holds, and the child does not: -EPERM says so. A child of a process with several threads may call

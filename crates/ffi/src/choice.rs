@@ -133,7 +133,7 @@ fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
         CHAPPE_ARM_SEND => {
             let end = handle::get::<SendingEnd>(arm.object.cast())?;
             end.check(input::bytes(arm.data, arm.size)?.len())?;
-            end.arm()?
+            end.arm(arm.size)?
         }
         CHAPPE_ARM_RECV => {
             let end = handle::get::<ReceivingEnd>(arm.object.cast())?;
@@ -233,7 +233,7 @@ fn select(arms: *mut chappe_arm, n: usize, flags: u32, limit: Answer<Limit>) -> 
 ///
 /// Errors, and then nothing has happened: -EINVAL if there is no arm (none but CHAPPE_ARM_NOTHING), or an arm or flag is not known;
 /// -EXDEV if there are objects of two arenas; -EBADF, -EFAULT, -EMSGSIZE if an arm's object, memory or record cannot be; -EBUSY if an
-/// arm's sender has a slot reserved; -EUSERS if the thread cannot become a member of an arena; the system's, if it refuses a thread.
+/// arm's sender has a slot reserved; -ENOMEM if there is no memory for the record of a private tube; -EUSERS if the thread cannot become a member of an arena; the system's, if it refuses a thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_select(arms: *mut chappe_arm, n: usize, flags: u32) -> isize {
     select(arms, n, flags, Ok(Limit::Forever))

@@ -140,7 +140,7 @@ pub fn close<T: Object>(handle: *mut T::Name) -> Answer<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
     struct One(Arc<()>);
     struct Name;
@@ -156,8 +156,16 @@ mod tests {
         const REFUSAL: &'static std::ffi::CStr = c"no Other";
     }
 
+    /// A handle that was closed may be another test's by now.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    fn turn() -> MutexGuard<'static, ()> {
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     #[test]
     fn what_is_no_open_handle_is_refused() {
+        let _turn = turn();
         let (handle, other) = (open(One(Arc::new(()))).unwrap(), open(Other).unwrap());
         let local = 0u64;
         let inside = handle.cast::<u8>().wrapping_add(8).cast();
@@ -173,6 +181,7 @@ mod tests {
 
     #[test]
     fn a_closed_one_is_not_soon_another() {
+        let _turn = turn();
         let first = open(One(Arc::new(()))).unwrap();
         assert!(close::<One>(first).is_ok());
         for _ in 0..16 {
@@ -184,6 +193,7 @@ mod tests {
 
     #[test]
     fn many_threads_open_and_close_and_nothing_is_lost() {
+        let _turn = turn();
         let shared = Arc::new(());
         std::thread::scope(|s| {
             for _ in 0..4 {

@@ -103,6 +103,14 @@ pub fn buffer<'a>(first: *mut c_void, n: usize) -> Answer<&'a mut [u8]> {
     Ok(unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast(), n) })
 }
 
+/// Empty, with room for so many bytes.
+pub fn memory_for(n: usize) -> Answer<Vec<u8>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(n)
+        .map_err(|_| Failure::told(libc::ENOMEM, format_args!("there is no memory for {n} bytes")))?;
+    Ok(room)
+}
+
 /// A text of at most so many bytes.
 fn text_of<'a>(text: *const c_char, most: usize) -> Answer<&'a str> {
     at(text)?;

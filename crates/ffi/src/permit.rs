@@ -13,7 +13,8 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::os::fd::IntoRawFd;
 
-/// A permit. What is inside is the library's; the memory is the caller's, and may be moved and copied. A copy is the same permit.
+/// A permit. What is inside is the library's; the memory is the caller's, and may be moved and copied. A copy is the same
+/// permit: once one of them is given back, or made a lease, the others may not be used any more.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct chappe_permit {
@@ -102,25 +103,28 @@ fn ours<'a>(permit: *mut chappe_permit) -> Answer<&'a mut Inside> {
     Ok(unsafe { &mut *permit.cast() })
 }
 
-/// What is the caller's is given back; of anything else nothing is said here.
+/// What is the caller's is given back, and the answer is C's; of anything else nothing is said here.
 #[inline(always)]
-fn released(permit: *mut chappe_permit) -> bool {
-    let Some(inside) = input::quick(permit.cast::<Inside>()) else { return false };
+fn released(permit: *mut chappe_permit) -> Option<c_int> {
+    let inside = input::quick(permit.cast::<Inside>())?;
     let inside = inside.as_mut_ptr();
     // SAFETY: a permit's memory, which is initialised as far as the caller has kept his promise; what is no permit has no magic. The
     // hold was written together with the magic, and is the thread's own.
     unsafe {
         if (*inside).magic != MAGIC || (*inside).thread != here() {
-            return false;
+            return None;
         }
         let hold = (*inside).hold.assume_init_ref();
         if !hold.is_here() {
-            return false;
+            return None;
         }
         (*inside).magic = 0;
-        hold.release();
+        // Behind the border: with somebody waiting, or as a lease, there is much to do that may find memory written over.
+        Some(done(|| {
+            hold.release();
+            Ok(())
+        }))
     }
-    true
 }
 
 fn release(permit: *mut chappe_permit) -> Answer<()> {
@@ -136,7 +140,7 @@ fn release(permit: *mut chappe_permit) -> Answer<()> {
 /// Errors: -EINVAL if it is not held; -EPERM if it is another thread's, or the parent process's; -EFAULT.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_permit_release(permit: *mut chappe_permit) -> c_int {
-    if released(permit) { 0 } else { done(|| release(permit)) }
+    released(permit).unwrap_or_else(|| done(|| release(permit)))
 }
 
 /// Gives `n` permits back, the last one first; those of several pools, too. If one cannot be, the others are all the same.
@@ -189,12 +193,23 @@ pub extern "C" fn chappe_permit_lease(permit: *mut chappe_permit, mark: *mut c_c
     answer(|| {
         let room = input::buffer(mark.cast(), size)?;
         let inside = ours(permit)?;
-        // SAFETY: written together with the magic; the thread's own, or the process's.
-        let lease = unsafe { inside.hold.assume_init_mut().lease()? };
-        if lease.cookie().len() >= size {
-            return Err(Failure::told(libc::ERANGE, format_args!("the mark needs {} bytes", lease.cookie().len() + 1)));
+        // SAFETY: written together with the magic.
+        let hold = unsafe { inside.hold.assume_init_mut() };
+        let before = *hold;
+        // SAFETY: the thread's own, or the process's.
+        let lease = unsafe { hold.lease()? };
+        let needed = lease.cookie().len() + 1;
+        let file = if needed > size {
+            Err(Failure::told(libc::ERANGE, format_args!("the mark needs {needed} bytes")))
+        } else {
+            lease.as_fd().try_clone_to_owned().map_err(Failure::from)
+        };
+        if file.is_err() {
+            // SAFETY: as above.
+            unsafe { hold.take_back_lease(before) };
+        } else {
+            input::copy_text(room, lease.cookie());
         }
-        input::copy_text(room, lease.cookie());
-        Ok(lease.as_fd().try_clone_to_owned()?.into_raw_fd())
+        Ok(file?.into_raw_fd())
     })
 }

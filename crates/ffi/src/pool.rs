@@ -270,7 +270,10 @@ fn many(pool: *mut chappe_pool, n: i64, permits: *mut chappe_permit, limit: Answ
     done(|| {
         let (pool, n, limit) = (handle::get::<Pool>(pool)?, input::count(n)?, limit?);
         if i64::from(n) > CHAPPE_POOL_MAX.min(pool.permits().into()) {
-            // Before so much room is looked for.
+            // Before so much room is looked for. What a pool that was removed had is no matter.
+            if !raw::is_there(pool) {
+                return Err(Failure::from(chappe::AcquireError::Dead { pool: pool.name() }));
+            }
             return Err(Failure::from(chappe::AcquireError::TooMany {
                 pool: pool.name(),
                 wanted: n,

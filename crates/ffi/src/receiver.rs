@@ -72,10 +72,11 @@ impl NamedEnd {
 
     /// Borrows a record: where it is, how long, and whether it comes again.
     fn borrow(&self, limit: Limit) -> Answer<(*const u8, usize, bool)> {
-        let Ok(mut place) = self.borrowed.try_borrow_mut() else { return Err(busy()) };
-        if place.is_some() {
+        self.forget_the_parents();
+        if self.borrowed.try_borrow().map_or(true, |borrowed| borrowed.is_some()) {
             return Err(busy());
         }
+        // Nothing of ours is in use while it waits: another thread may fork, and the child would find it so for ever.
         let receiver = self.receiver();
         let loan = match limit {
             Limit::Forever => receiver.borrow()?,
@@ -83,8 +84,17 @@ impl NamedEnd {
             Limit::Within(duration) => receiver.borrow_timeout(duration)?,
         };
         let (at, len, again) = (loan.as_ptr(), loan.len(), loan.again());
-        *place = Some(Borrowed { loan, thread: here(), incarnation: incarnation() });
+        *self.borrowed.borrow_mut() = Some(Borrowed { loan, thread: here(), incarnation: incarnation() });
         Ok((at, len, again))
+    }
+
+    /// In a forked child: what the parent has borrowed is not the child's, and nothing to wait for.
+    fn forget_the_parents(&self) {
+        if let Ok(mut borrowed) = self.borrowed.try_borrow_mut()
+            && borrowed.as_ref().is_some_and(|it| it.incarnation != incarnation())
+        {
+            *borrowed = None;
+        }
     }
 
     fn take(&self) -> Answer<Loan<'static, [u8]>> {

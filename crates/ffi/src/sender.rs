@@ -28,13 +28,15 @@ pub enum Record {
 }
 
 impl Record {
-    fn of(bytes: &[u8]) -> Record {
+    fn of(bytes: &[u8]) -> Answer<Record> {
         if bytes.len() > FEW {
-            return Record::Many(bytes.into());
+            let mut many = input::memory_for(bytes.len())?;
+            many.extend_from_slice(bytes);
+            return Ok(Record::Many(many.into_boxed_slice()));
         }
         let mut few = [0; FEW];
         few[..bytes.len()].copy_from_slice(bytes);
-        Record::Few(bytes.len() as u8, few)
+        Ok(Record::Few(bytes.len() as u8, few))
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -91,7 +93,20 @@ fn unsupported<T>() -> Answer<T> {
 }
 
 impl NamedEnd {
+    /// In a forked child: what the parent has reserved is not the child's, and in nobody's way.
+    #[cold]
+    fn forget_the_parents(&self) {
+        if let Ok(mut reserved) = self.reserved.try_borrow_mut()
+            && reserved.as_ref().is_some_and(|it| it.incarnation != incarnation())
+        {
+            *reserved = None;
+        }
+    }
+
     fn sender(&self) -> Answer<&Sender<[u8]>> {
+        if self.reserved.try_borrow().is_ok_and(|reserved| reserved.is_some()) {
+            self.forget_the_parents();
+        }
         match self.reserved.try_borrow() {
             // SAFETY: it lives as long as the end; no slot has it.
             Ok(none) if none.is_none() => Ok(unsafe { &*self.sender }),
@@ -171,7 +186,7 @@ impl SendingEnd {
                 }
             }
             End::Private(sender) => {
-                let record = Record::of(record);
+                let record = Record::of(record)?;
                 match limit {
                     Limit::Forever => sender.send(record)?,
                     Limit::Now => sender.try_send(record)?,
@@ -182,11 +197,17 @@ impl SendingEnd {
         Ok(())
     }
 
-    /// As an arm of a choice.
-    pub fn arm(&self) -> Answer<Armed<'_>> {
+    /// As an arm of a choice that sends so many bytes.
+    pub fn arm(&self, len: usize) -> Answer<Armed<'_>> {
         match &self.end {
             End::Named(named) => Ok(named.sender()?.__arm()),
-            End::Private(sender) => Ok(sender.__arm()),
+            End::Private(sender) => {
+                // Asked for now, while nothing is chosen: what is chosen has to be sent.
+                if len > FEW {
+                    input::memory_for(len)?;
+                }
+                Ok(sender.__arm())
+            }
         }
     }
 
@@ -194,7 +215,7 @@ impl SendingEnd {
     pub fn finish(&self, chosen: SelectedOperation<'_>, record: &[u8]) -> Answer<()> {
         match &self.end {
             End::Named(named) => Ok(chappe::raw::send_chosen(chosen, named.sender()?, record)?),
-            End::Private(sender) => Ok(chosen.send(sender, Record::of(record))?),
+            End::Private(sender) => Ok(chosen.send(sender, Record::of(record)?)?),
         }
     }
 }
@@ -233,7 +254,8 @@ fn sent(sender: *mut chappe_sender, record: *const c_void, len: usize, limit: im
 ///
 /// Errors: -EPIPE if all receivers have gone, or died; -EMSGSIZE if a record cannot have so many bytes; -EIDRM if the tube was
 /// removed; -EBUSY if a slot is reserved at this sender; -EPERM if it is the parent process's; -EUSERS if the thread cannot become a
-/// member of the arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
+/// member of the arena; -ENOMEM if the tube is private, and there is no memory for the record; -EBADF, -EFAULT; the system's, if it
+/// refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_send(sender: *mut chappe_sender, record: *const c_void, len: usize) -> c_int {
     sent(sender, record, len, || Ok(Limit::Forever))

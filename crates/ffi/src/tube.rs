@@ -13,7 +13,7 @@ use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input;
 use crate::receiver::{ReceivingEnd, chappe_receiver};
-use crate::sender::{SendingEnd, chappe_sender};
+use crate::sender::{Record, SendingEnd, chappe_sender};
 use chappe::raw::{Called, Had, tube_of};
 use chappe::tube::named::{Kind, Tube, TubeOptions};
 use chappe::tube::{bounded, unbounded};
@@ -296,7 +296,7 @@ pub extern "C" fn chappe_tube_receiver(tube: *mut chappe_tube, receiver: *mut *m
 /// Its ends work as those of a named tube, but for `reserve` and `borrow` and what goes with them (-EOPNOTSUPP), and may be used by
 /// any number of threads at once.
 ///
-/// Errors: -EINVAL if `slots` is below CHAPPE_UNBOUNDED or above 524288, or `size` above 4294967295; -EFAULT, -EMFILE.
+/// Errors: -EINVAL if `slots` is below CHAPPE_UNBOUNDED or above 524288, or `size` above 4294967295; -ENOMEM, -EFAULT, -EMFILE.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_tube_private(
     slots: i64,
@@ -312,7 +312,12 @@ pub extern "C" fn chappe_tube_private(
         }
         let (tx, rx) = match slots {
             CHAPPE_UNBOUNDED => unbounded(),
-            0..=MOST => bounded(slots as usize),
+            0..=MOST => {
+                // A slot is a record and a number, on lines of its own at most. Looked for first: making the tube ends the program if
+                // there is none.
+                input::memory_for(slots as usize * size_of::<Record>().next_multiple_of(64).saturating_add(64))?;
+                bounded(slots as usize)
+            }
             _ => {
                 let text =
                     format_args!("a tube cannot have {slots} slots: 0 to {MOST} are possible, or CHAPPE_UNBOUNDED");

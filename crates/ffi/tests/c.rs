@@ -80,7 +80,9 @@ impl House {
         let mut command = Command::new(program);
         command.args(args).env("CHAPPE_DIR", &self.0).env("LD_LIBRARY_PATH", library().unwrap());
         // Who asked for what is lost is told apart by its whole stack, for which Rust's frames need unwinding.
-        command.env("ASAN_OPTIONS", "fast_unwind_on_malloc=0").env("UBSAN_OPTIONS", "halt_on_error=1");
+        // The library has no sanitizer of its own: what is freed is written over, so that it is found out if it reads it.
+        let asan = "fast_unwind_on_malloc=0:max_free_fill_size=4096:free_fill_byte=165";
+        command.env("ASAN_OPTIONS", asan).env("UBSAN_OPTIONS", "halt_on_error=1");
         let known = format!("suppressions={}:print_suppressions=0", own("tests/c/leaks.txt").display());
         command.env("LSAN_OPTIONS", known);
         run(&mut command)
@@ -181,6 +183,11 @@ fn the_nix_papers_interface_holds_its_contract() {
 }
 
 #[test]
+fn a_tube_is_freed_while_a_thread_leaves_a_talt() {
+    holds("nix_freed.c", &[], &[]);
+}
+
+#[test]
 fn cpp_uses_all_of_it() {
     holds("cpp.cpp", &[], &[]);
 }
@@ -238,8 +245,27 @@ fn what_is_installed_is_whole() {
     says.args(["--cflags", "--libs", "chappe"]).env("PKG_CONFIG_PATH", base.join("lib64/pkgconfig"));
     let flags = run(says.env("PKG_CONFIG_SYSROOT_DIR", &to));
     run(compile.arg(own("tests/c/cpp.cpp")).arg("-o").arg(&program).args(flags.split_whitespace()).arg("-lpthread"));
+    links_wholly_statically(&to, &base.join("lib64/pkgconfig"));
     let mut cpp = Command::new(&program);
     run(cpp.env("LD_LIBRARY_PATH", base.join("lib64")));
+}
+
+/// With what pkg-config says for it; and it runs with no shared library at all.
+fn links_wholly_statically(to: &Path, descriptions: &Path) {
+    let asked = |what: &str| Command::new("cc").arg(format!("-print-file-name={what}")).output();
+    // A compiler that has none answers with the bare name.
+    let is_had = |what: &str| asked(what).is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains('/'));
+    if !is_had("libc.a") || !is_had("libgcc_eh.a") {
+        return not_tested("-static: there is no libc.a, or no libgcc_eh.a");
+    }
+    let mut says = Command::new("pkg-config");
+    says.args(["--static", "--cflags", "--libs", "chappe"]).env("PKG_CONFIG_PATH", descriptions);
+    let flags = run(says.env("PKG_CONFIG_SYSROOT_DIR", to));
+    let program = to.join("wholly-static");
+    let mut compile = Command::new("cc");
+    compile.args(WARNINGS).arg("-static").arg(own("tests/c/semaphore.c")).arg("-o").arg(&program);
+    run(compile.args(flags.split_whitespace()));
+    House::new().run(&program, &[]);
 }
 
 /// CHAPPE_C_KILLS: how many (1000).

@@ -3,7 +3,8 @@
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-2 | tag | 0 FREE, 1 HELD, 2 RESERVED, 3 LEASED (4 to 7: a word of another kind of object) |
-//! | 3-27 | version | one more each time the cell becomes free |
+//! | 3-26 | version | one more each time the cell becomes free |
+//! | 27 | KEEPS | HELD, of an owned semaphore: its holder ends in good order, and takes it along (see `owned`) |
 //! | 28-39 | member | the holder's slot, or [`NOBODY`]: LEASED, its job goes on; HELD, retired (see `owned`) |
 //! | 40-63 | aux | HELD, LEASED: the holder's generation; RESERVED: the number of the wait it is reserved for |
 //!
@@ -19,7 +20,7 @@
 //!
 //! Every change is a compare-and-swap from the exact word that was read, so whatever several helpers or
 //! recoverers decide of one word happens once. The version makes a word that was seen before another word
-//! for 2^25 uses of the cell. Beyond that a helper that slept through exactly 2^25 uses can mistake a word
+//! for 2^24 uses of the cell. Beyond that a helper that slept through exactly 2^24 uses can mistake a word
 //! for an older one only if member, tag and aux agree too: then what it does is right for the new one as
 //! well (a FREE word is free), or it takes a permit from a hold of the same member by force.
 
@@ -28,7 +29,8 @@ use chappe_plat::ROBUST;
 /// The member number that means: no member.
 pub(crate) const NOBODY: u32 = 0xfff;
 
-const VERSION_MASK: u64 = 0x01ff_ffff;
+const VERSION_MASK: u64 = 0x00ff_ffff;
+const KEEPS: u64 = 1 << 27;
 
 /// What a cell says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +91,18 @@ impl Word {
     /// The job goes on; its holder is done with it.
     pub fn orphaned(self) -> Word {
         Word::new(3, self.version(), NOBODY, 0)
+    }
+    /// Held as before, by who takes it along if it ends before it gives it back.
+    pub fn kept(self) -> Word {
+        Word(self.0 | KEEPS)
+    }
+    /// Held as before, and not marked so.
+    pub fn unkept(self) -> Word {
+        Word(self.0 & !KEEPS)
+    }
+    /// Whether its holder takes it along.
+    pub fn is_kept(self) -> bool {
+        self.0 & KEEPS != 0
     }
     /// Its holder is gone, and it never comes back.
     pub fn retired(self) -> Word {

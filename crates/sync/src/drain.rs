@@ -132,7 +132,7 @@ impl CellRef<'_> {
     /// Notes when the permit was taken. Who takes one past waiters' eyes reads no clock (that would cost as much as
     /// both swaps); the first who sees the permit held notes it instead, as "at least since".
     ///
-    /// Layout: `version:25 | exact:1 | milliseconds:38`. For showing only, so not explored.
+    /// Layout: `version:24 | exact:1 | milliseconds:38`. For showing only, so not explored.
     pub fn note(&self, word: Word, exact: bool) {
         // Acquire: before the second look at the cell.
         let there = self.slot.since.load(Ordering::Acquire);
@@ -314,9 +314,9 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
 }
 
 /// What a cell becomes that a dead member has.
-pub(crate) fn left_by_the_dead(map: &Map, object: u32, position: u32, seen: Word) -> Word {
+pub(crate) fn left_by_the_dead(map: &Map, place: Place, position: u32, seen: Word) -> Word {
     // After the cell was seen: what is read is of the same object, if the cell can be swapped.
-    if position == 0 && owned::is_plain(map, map.object(object)) { seen.retired() } else { seen.freed() }
+    if position == 0 && owned::takes_along(map, place, seen) { seen.retired() } else { seen.freed() }
 }
 
 /// Gives back what a dead member held. Answers whether one of its permits is leased: a job may go on.
@@ -326,7 +326,9 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
         let mut seen = cell.load();
         while seen.member() == member {
             let done = match seen.tag() {
-                Tag::Held if seen.aux() == generation => cell.swap(seen, left_by_the_dead(map, object, position, seen)),
+                Tag::Held if seen.aux() == generation => {
+                    cell.swap(seen, left_by_the_dead(map, Place { index: object, head }, position, seen))
+                }
                 Tag::Reserved => resolve(map, object, head, position, cell, seen),
                 Tag::Leased if seen.aux() == generation => {
                     lease = true;

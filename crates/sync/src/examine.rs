@@ -262,7 +262,8 @@ fn of_pool(map: &Map, object: u32, member: u32, generation: u32) -> Vec<Had> {
     let (held, leased) = (with(Tag::Held), with(Tag::Leased));
     let o = map.object(object);
     if owned::is_part(map, o) && !held.is_empty() {
-        return vec![Had::Owned { demoted: owned::is_plain(map, o) }];
+        let kept = cells(map, object).any(|(_, cell)| cell.load().is_kept());
+        return vec![Had::Owned { demoted: kept || owned::is_plain(map, o) }];
     }
     let some = |list: Vec<u32>, had: fn(Vec<u32>) -> Had| (!list.is_empty()).then(|| had(list));
     [some(held, Had::Permits), some(leased, Had::Leased)].into_iter().flatten().collect()
@@ -300,11 +301,11 @@ fn free(map: &'static Map, place: Place, freed: &mut Vec<Belonging>) {
                 let seen = cell.load();
                 let owned = matches!(seen.tag(), Tag::Held | Tag::Leased) && !seen.is_orphan() && !seen.is_retired();
                 // A lease that lost its holder is its job's.
-                let next = match seen.tag() {
+                let next = || match seen.tag() {
                     Tag::Leased => seen.orphaned(),
-                    _ => left_by_the_dead(map, index, position, seen),
+                    _ => left_by_the_dead(map, place, position, seen),
                 };
-                if owned && is_over(map, seen.member(), seen.aux()) && cell.swap(seen, next) {
+                if owned && is_over(map, seen.member(), seen.aux()) && cell.swap(seen, next()) {
                     positions.push(position);
                 }
             }

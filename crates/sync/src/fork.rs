@@ -56,6 +56,8 @@ extern "C" fn before() {
 }
 
 extern "C" fn after() {
+    // The child has a number before it can vfork: one given in there would have the wrong pid.
+    process::incarnation();
     // SAFETY: as in `before`: this thread, or its copy in the child, has the first mutex.
     let held = std::mem::take(unsafe { &mut *HELD.0.get() });
     // Innermost first; the first mutex last, since it guards the list.
@@ -66,5 +68,9 @@ extern "C" fn after() {
 /// up, if those take locks that are held while something here is called.
 pub fn prepare() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| process::around_forks(before, after));
+    ONCE.call_once(|| {
+        // As in `after`.
+        process::incarnation();
+        process::around_forks(before, after);
+    });
 }

@@ -10,6 +10,7 @@
 //! |---|---|---|---|
 //! | FREE, or RESERVED for a waiter | any | a unit to be had | the same |
 //! | HELD by a process's member | no | a lock, held | FREE: the next gets it |
+//! | HELD by a process's member, KEEPS | no | a lock, held by who ends in good order | RETIRED, and PLAIN |
 //! | HELD by a process's member | yes | a unit, consumed | RETIRED |
 //! | RETIRED: HELD by nobody | yes | that unit is gone for good | - |
 //!
@@ -18,6 +19,7 @@
 //!   permit: FREE ----------------> HELD p ----------------> FREE
 //!                                    |---- p dies --------> FREE      the next one's
 //!                                    +---- p dies, PLAIN -> RETIRED
+//!   p ends in good order: HELD p -> HELD p, KEEPS; a post as before; p dies: PLAIN, then RETIRED
 //!   count:  n   wait: n - 1             post by another: PLAIN, then n + 1
 //! ```
 //!
@@ -36,13 +38,14 @@
 //! - I2: the count has had no unit before PLAIN is set. PLAIN is never taken away.
 //! - I3: who finds a dead holder's cell reads the cell, then PLAIN, then swaps the exact word. So a death that comes after PLAIN
 //!   returns nothing. One that came before returns its permit, or, if PLAIN was set before anybody had looked, nothing: as if it
-//!   had come later. Of several recoverers one decides.
-//! - I4: a permit is given back by a swap from the exact word that names the poster's process, which was read before the head was
+//!   had come later. Of several recoverers one decides. If the word says KEEPS, PLAIN is set between the two, while the dead holder still has
+//!   the cell: nobody else can give it back, so it was no lock.
+//! - I4: a permit is given back, or marked KEEPS, by a swap from the exact word that names the poster's process, which was read before the head was
 //!   looked at. Of two posts at once one gives it back; the other finds another word, and is somebody else's.
 //! - I5: a permit is taken for the process in the swap that takes it, also where it was granted to a thread: at each moment it is
 //!   that thread's reservation or the process's.
-//! - I6: one arrival, two queues: the wait queue's I3 and I5 hold for each. So of all waiters the first is served, by whichever
-//!   has a unit.
+//! - I6: one arrival, two queues: the wait queue's I3 and I5 hold for each. So of those who stand in both lines the first is
+//!   served, by whichever has a unit.
 //! - I7: "there is none" is said if the cell had the same word before and after the look at the count, and neither had one for
 //!   us: at that look there was none.
 //! - I8: the permit's head publishes both. The count is in service before and after; one that no permit in service names, and
@@ -55,17 +58,25 @@
 //! that posts lives; a permit of a dead one is not its own, so it demotes. - R5 two grants to one waiter: the wait queue's I3.
 //!
 //! Ordering edges: E1 (SeqCst): PLAIN before the unit that somebody else adds; the cell before PLAIN in recovery. E2: a process
-//! that demotes and then ends has done so before the kernel marks its word, which recovery has seen.
+//! that marks its permit and then ends has done so before the kernel marks its word, which recovery has seen. E3 (SeqCst): who ends says so,
+//! then looks at the cells; who takes one swaps it, then looks whether its process ends: one of the two marks it.
 //!
 //! Death at each step: waiting: nothing. Granted and not taken: the reservation is void, or the unit goes back (units), and
 //! either goes to the next. Taken: the table above. Posting, the permit given back or the unit added, and not yet
-//! handed on: recovery drains. Posting, PLAIN and no unit yet: demoted, and not posted. Recovering: whoever comes next decides. Making or
+//! handed on: recovery drains. Posting, PLAIN and no unit yet: demoted, and not posted. Recovering: whoever comes next decides, also
+//! with PLAIN set for a word that says KEEPS. Making or
 //! removing: I8.
 //!
 //! Progress: as pools and semaphores: lock-free, the sleep aside. `post` takes no lock and allocates nothing.
 //!
-//! Left open: a process that ends without having been asked (`_exit`) returns its permit as a killed one does; if somebody else then
-//! posts for it, there is one unit more than POSIX would have.
+//! Left open:
+//! - A process that ends without having been asked (the system call alone) returns its permit as a killed one does, and so does one that
+//!   calls exec. If somebody else then posts for it, or the next program itself does, there is one unit more than POSIX would have.
+//! - A thread that its process's end stops between its swap and its look (E3) returns what it took, as a killed one does.
+//! - A holder in another PID namespace is known to be dead by the mark on its life word alone: its pid says nothing here. If the kernel has
+//!   not marked the word (exec; a list that was damaged), the permit is not returned until somebody in its own namespace looks.
+//! - A child made by clone with the memory of its parent (CLONE_VM, vfork aside) is taken for its parent: what the one takes, the other may
+//!   give back; and it ends without a word, since its number is not its parent's.
 //!
 //! Explored: `tests/crash_owned.rs`. Left out there: weak memory (a flag and swaps, all sequentially consistent); 1,024 uses of a
 //! slot, with the same count beside it, within one stopped swap of PLAIN.
@@ -76,7 +87,7 @@ mod semaphore;
 #[cfg(not(feature = "sim"))]
 pub(crate) use semaphore::name_of;
 #[cfg(not(feature = "sim"))]
-pub use semaphore::{OwnedSemaphore, ending};
+pub use semaphore::{NotPosted, OwnedSemaphore, ending};
 
 use crate::cell::Word;
 use crate::claim::{Collected, Operation, Refused, Taken};
@@ -109,6 +120,34 @@ pub(crate) fn is_part(map: &Map, o: &Object) -> bool {
 pub(crate) fn is_plain(map: &Map, o: &Object) -> bool {
     // SeqCst: E1, after the cell.
     !map.is_private() && o.run.load(Ordering::SeqCst) & PLAIN != 0
+}
+
+/// I3: whether a dead holder's first permit, whose word is `seen`, goes with it.
+pub(crate) fn takes_along(map: &Map, place: Place, seen: Word) -> bool {
+    let o = map.object(place.index);
+    // Acquire: as its maker left it.
+    if seen.is_kept() && !map.is_private() && o.run.load(Ordering::Acquire) & LINK != 0 {
+        demote(map, place);
+        step!("demoted for a dead holder, not yet retired");
+    }
+    is_plain(map, o)
+}
+
+/// Says that it is no lock. False: it was removed.
+fn demote(map: &Map, permit: Place) -> bool {
+    let flags = &map.object(permit.index).run;
+    loop {
+        // SeqCst: I9, before the head.
+        let seen = flags.load(Ordering::SeqCst);
+        if !is_still(map, permit.index, permit.head) {
+            return false;
+        }
+        // SeqCst: E1, before the unit, or the permit is retired.
+        let set = || flags.compare_exchange(seen, seen | PLAIN, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if seen & PLAIN != 0 || set() {
+            return true;
+        }
+    }
 }
 
 /// Both parts, and whose they are.
@@ -222,7 +261,8 @@ impl Pair {
         // The unit in the cell counts, too.
         let most = MAX - u32::from(self.cell().load().is_free());
         if units::value(o) >= most {
-            return Err(Unwanted::Overflow(MAX));
+            // After the count, which may be another's since it was removed.
+            return Err(if self.is_dead() { Unwanted::Dead } else { Unwanted::Overflow(MAX) });
         }
         // I2: before the unit.
         if !self.demote() {
@@ -237,22 +277,25 @@ impl Pair {
 
     /// Says that it is no lock. False: it was removed.
     pub fn demote(&self) -> bool {
-        let flags = &self.object().run;
+        demote(self.map, self.permit)
+    }
+
+    /// What this process has of it goes with it, unless it gives it back first. False: it has nothing.
+    pub fn keep(&self, process: &Party) -> bool {
         loop {
-            // SeqCst: I9, before the head.
-            let seen = flags.load(Ordering::SeqCst);
-            if !is_still(self.map, self.permit.index, self.permit.head) {
+            let seen = self.cell().load();
+            // After the cell, I4.
+            if !holds(seen, process) || !is_still(self.map, self.permit.index, self.permit.head) {
                 return false;
             }
-            // SeqCst: E1, before the unit, or the process's end.
-            let set = || flags.compare_exchange(seen, seen | PLAIN, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-            if seen & PLAIN != 0 || set() {
+            if self.cell().swap(seen, seen.kept()) {
                 return true;
             }
         }
     }
 
     /// Whether this process has the permit.
+    #[cfg(any(feature = "sim", feature = "loom"))]
     pub fn is_held_by(&self, process: &Party) -> bool {
         let seen = self.cell().load();
         // After the cell, I4.
@@ -285,7 +328,7 @@ impl Pair {
 }
 
 fn holds(word: Word, process: &Party) -> bool {
-    word == word.held(process.member, process.generation)
+    word.unkept() == word.held(process.member, process.generation)
 }
 
 /// One of the two things that a waiter waits for.

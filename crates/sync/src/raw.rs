@@ -14,6 +14,7 @@ use crate::cell::Tag;
 use crate::choice::{How, choose as chosen};
 use crate::claim::{Aim, Taken};
 use crate::descriptor::descriptor;
+use crate::drain::cell_of;
 use crate::error::{LeaseError, ObjectError, SelectError};
 use crate::guard::{OwnedPermit, Permit, Permits};
 use crate::lease::{self, Lease};
@@ -129,6 +130,20 @@ impl Hold {
         }
         lease::begin(self.map, self.place, std::iter::once(&mut self.taken))
     }
+
+    /// Takes a lease back that [`Hold::lease`] has just made of `before`, and whose mark no job was told. One that was a lease before
+    /// stays one: its job may bear the mark.
+    ///
+    /// # Safety
+    /// As for [`Hold::release`].
+    pub unsafe fn take_back_lease(&mut self, before: Hold) {
+        // The exact word: one that was taken away by force meanwhile is left alone.
+        if cell_of(self.map, self.place, self.taken.position)
+            .is_some_and(|cell| cell.swap(self.taken.word, before.taken.word))
+        {
+            self.taken = before.taken;
+        }
+    }
 }
 
 /// The part of [`Semaphore::down`] that waits for nobody, makes no call and cannot fail. False: all of it is needed.
@@ -238,6 +253,11 @@ pub fn choose<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Result<Select
 /// As [`choose`].
 pub fn choose_ready(arms: &[Armed<'_>], biased: bool, time: Time) -> Result<usize, SelectError> {
     chosen(operations(arms), How { until: until(time), biased, aim: Aim::Look, interruptible: false }).map(|(at, _)| at)
+}
+
+/// Whether the pool was not removed.
+pub fn is_there(pool: &Pool) -> bool {
+    pool.map.is_there(pool.place)
 }
 
 /// The permit that was chosen.

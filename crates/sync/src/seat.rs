@@ -9,6 +9,7 @@ use crate::home::Arena;
 use crate::lock;
 use crate::mutex::kept;
 use crate::pool::party;
+use crate::spot::meet;
 use crate::tube::Looks;
 use crate::wait::Party;
 use chappe_arena::{ArenaError, Joined, Map, Seat, Watch, watch};
@@ -248,6 +249,10 @@ pub fn process_seat(map: &'static Map) -> Result<Joined, ArenaError> {
     let joined = told.recv().map_err(|_| ArenaError::Removed { name: map.name().into() })??;
     seats.push((now, key, joined));
     keep_custodian(map, joined, now);
+    // `owned::ending` goes through what was met. A private arena has nothing that outlives its process.
+    if !map.is_private() {
+        meet(map);
+    }
     Ok(joined)
 }
 

@@ -12,7 +12,7 @@
 //! | a wait that returned | -1 | |
 //! | a wait whose process was killed in it | -1 if the process has the permit, 0 if it had not been granted; else 0 or -1 | |
 //! | the death of a process that has the permit, not demoted then | 0 or 1 | 1 if it never is demoted |
-//! | the same, demoted | 0 | |
+//! | the same, demoted, or said to end in good order | 0 | |
 //!
 //! No more than these, and no fewer; nobody sleeps while one is there; of a lock, one is inside at a time.
 
@@ -40,7 +40,7 @@ struct Books {
     perhaps_posts: Cell<u32>,
     waits: Cell<u32>,
     perhaps_waits: Cell<u32>,
-    /// Deaths of who had the permit of what was not demoted.
+    /// Deaths of who had the permit of what was not demoted, and had not said that it ends in good order.
     returns: Cell<u32>,
     /// How many times the cell had become free when somebody died, or ended, who had the permit of what was demoted.
     kept: Cell<Option<u64>>,
@@ -104,7 +104,7 @@ impl Owned {
 
     /// The process dies, or ends, and has the permit.
     fn gone(&self) {
-        match self.it.is_plain() {
+        match self.it.is_plain() || self.it.is_kept() {
             true => self.books.kept.set(Some(times_freed(self.it.cell()))),
             false => more(&self.books.returns),
         }
@@ -340,6 +340,89 @@ fn demoted(world: &World) {
 #[test]
 fn the_end_of_who_demotes_first_returns_nothing() {
     searched_in(6_000, "owned_demoted", demoted, &["ended", "posted", "a served", "b served"]);
+}
+
+/// One that says that it ends in good order, and does, with what it has; another posts for it, perhaps.
+fn ended(world: &World) {
+    let (stage, s) = Owned::new(world, 12);
+    let p = world.prepare("producer");
+    let a = s.holder(world, p, "producer");
+    p.run(move || {
+        assert!(a.owned.it.keep(&a.process));
+        s.gone();
+        reached("ended");
+    });
+    s.foreigner(world, &stage, "foreigner");
+    s.taker(world, &stage, "a", "a served");
+    s.taker(world, &stage, "b", "b served");
+    s.may_wait_for_nothing(world);
+    s.last(world);
+}
+
+#[test]
+fn the_end_of_who_ends_in_good_order_returns_nothing() {
+    searched_in(6_000, "owned_ended", ended, &["ended", "posted", "a served", "b served"]);
+    stopped_in(2_000, "owned_ended", ended);
+}
+
+/// The same with nobody who posts for it, and two who recover it: who looks later finds it demoted.
+fn recovered(world: &World) {
+    let (stage, s) = Owned::new(world, 12);
+    let p = world.prepare("producer");
+    let a = s.holder(world, p, "producer");
+    p.run(move || {
+        assert!(s.it.keep(&a.process));
+        s.gone();
+    });
+    for name in ["one", "other"] {
+        let r = world.prepare(name);
+        stage.member(r, name);
+        stage.lasting(r, move || {
+            s.map.recover_dead();
+            if s.it.is_retired() {
+                reached(name);
+            }
+        });
+    }
+    world.prepare("last").last().run(move || {
+        s.map.recover_dead();
+        let gave_in = s.books.returns.get() > 0;
+        assert_eq!((s.it.is_retired(), s.it.is_plain()), (!gave_in, !gave_in));
+        s.settled();
+    });
+}
+
+#[test]
+fn recovery_of_who_ended_in_good_order_survives_kills() {
+    searched_in(6_000, "owned_recovered", recovered, &["one", "other"]);
+}
+
+/// One thread says that its process ends, while another gives back what it holds; two use it as a lock.
+fn in_time(world: &World) {
+    let (stage, s) = Owned::new(world, 14);
+    let it = s.it;
+    let p = world.prepare("holder");
+    let a = s.holder(world, p, "holder");
+    let took_along = world.share(Cell::new(false));
+    p.on_death(move || took_along.set(it.is_kept() && it.is_held_by(&a.process)));
+    p.thread("ends", move || reached(if it.keep(&a.process) { "said in time" } else { "said too late" }));
+    stage.lasting(p, move || {
+        assert!(a.post());
+        reached("given back");
+    });
+    s.locker(world, &stage, "one", "one done");
+    s.locker(world, &stage, "other", "other done");
+    s.may_wait_for_nothing(world);
+    world.prepare("last").last().run(move || {
+        s.settled();
+        assert!(!it.is_plain() || took_along.get(), "a lock was demoted");
+    });
+}
+
+#[test]
+fn what_is_given_back_before_the_end_stays_a_lock() {
+    let outcomes = ["said in time", "said too late", "given back", "one done", "other done", "settled, owned"];
+    searched_in(6_000, "owned_in_time", in_time, &outcomes);
 }
 
 /// The holder gives back, and somebody else adds one, for two who wait.

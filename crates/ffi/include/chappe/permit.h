@@ -20,7 +20,8 @@ extern "C" {
 #endif
 
 /**
- * A permit. What is inside is the library's; the memory is the caller's, and may be moved and copied. A copy is the same permit.
+ * A permit. What is inside is the library's; the memory is the caller's, and may be moved and copied. A copy is the same
+ * permit: once one of them is given back, or made a lease, the others may not be used any more.
  */
 typedef struct chappe_permit {
     /**

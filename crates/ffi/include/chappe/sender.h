@@ -44,7 +44,8 @@ int chappe_sender_another(struct chappe_sender *sender, struct chappe_sender **a
  *
  * Errors: -EPIPE if all receivers have gone, or died; -EMSGSIZE if a record cannot have so many bytes; -EIDRM if the tube was
  * removed; -EBUSY if a slot is reserved at this sender; -EPERM if it is the parent process's; -EUSERS if the thread cannot become a
- * member of the arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
+ * member of the arena; -ENOMEM if the tube is private, and there is no memory for the record; -EBADF, -EFAULT; the system's, if it
+ * refuses the thread that watches for deaths.
  */
 int chappe_send(struct chappe_sender *sender,
                 const void *record,

@@ -264,7 +264,7 @@ int chappe_tube_receiver(struct chappe_tube *tube,
  * Its ends work as those of a named tube, but for reserve and borrow and what goes with them (-EOPNOTSUPP), and may be used by
  * any number of threads at once.
  *
- * Errors: -EINVAL if slots is below CHAPPE_UNBOUNDED or above 524288, or size above 4294967295; -EFAULT, -EMFILE.
+ * Errors: -EINVAL if slots is below CHAPPE_UNBOUNDED or above 524288, or size above 4294967295; -ENOMEM, -EFAULT, -EMFILE.
  */
 int chappe_tube_private(int64_t slots,
                         size_t size,

@@ -113,23 +113,31 @@ impl Tube {
 
     fn send(&self, message: *const c_void, block: bool) -> Answer<()> {
         let (record, ends) = (self.message(message)?, self.ends()?);
-        if block {
-            ends.out.send(record)?
-        } else {
-            ends.out.try_send(record)?
-        }
-        Ok(())
+        sent(&ends, record, block)
     }
 
     fn receive(&self, message: *mut c_void, block: bool) -> Answer<()> {
         let (buffer, ends) = (self.room(message)?, self.ends()?);
-        if block {
-            ends.into.recv_into(buffer)?
-        } else {
-            ends.into.try_recv_into(buffer)?
-        };
-        Ok(())
+        received(&ends, buffer, block)
     }
+}
+
+fn sent(ends: &Ends, record: &[u8], block: bool) -> Answer<()> {
+    if block {
+        ends.out.send(record)?
+    } else {
+        ends.out.try_send(record)?
+    }
+    Ok(())
+}
+
+fn received(ends: &Ends, buffer: &mut [u8], block: bool) -> Answer<()> {
+    if block {
+        ends.into.recv_into(buffer)?
+    } else {
+        ends.into.try_recv_into(buffer)?
+    };
+    Ok(())
 }
 
 /// `Talt`.
@@ -145,22 +153,46 @@ const RECEIVE: c_int = 1;
 const SEND_NOW: c_int = 2;
 const RECEIVE_NOW: c_int = 3;
 
-fn talt(all: &[Talt]) -> Answer<usize> {
-    let mut ends = Vec::with_capacity(all.len());
-    for arm in all {
+/// What a talt needs of an arm. Of the tube itself nothing: another thread may free it while this one waits.
+struct Arm {
+    ends: Rc<Ends>,
+    message: *mut c_void,
+    size: usize,
+}
+
+impl Arm {
+    fn of(arm: &Talt) -> Answer<Arm> {
         let tube = Tube::of(arm.tube)?;
         tube.message(arm.message)?;
         if !(SEND..=RECEIVE_NOW).contains(&arm.what) {
             return Err(Failure::new(libc::EINVAL, c"an operation of a talt is TSEND, TRECV, TNBSEND or TNBRECV"));
         }
-        ends.push((tube, tube.ends()?));
+        Ok(Arm { ends: tube.ends()?, message: arm.message, size: tube.size })
+    }
+
+    fn record(&self) -> &[u8] {
+        // SAFETY: not NULL, `of` has looked; the caller's promise, that it has as many bytes as the tube's messages.
+        unsafe { std::slice::from_raw_parts(self.message.cast(), self.size) }
+    }
+
+    #[allow(clippy::mut_from_ref, reason = "the caller's memory: two arms may have the same, of which one is used")]
+    fn buffer(&self) -> &mut [u8] {
+        // SAFETY: as above; one arm is done at a time. Bytes that were never written are written before they are looked at.
+        unsafe { std::slice::from_raw_parts_mut(self.message.cast(), self.size) }
+    }
+}
+
+fn talt(all: &[Talt]) -> Answer<usize> {
+    let mut ours = Vec::with_capacity(all.len());
+    for arm in all {
+        ours.push(Arm::of(arm)?);
     }
     let first = roll(all.len());
     for at in (0..all.len()).map(|turn| (first + turn) % all.len()) {
-        let (tube, message) = (ends[at].0, all[at].message);
+        let arm = &ours[at];
         let done = match all[at].what {
-            SEND_NOW => tube.send(message, false),
-            RECEIVE_NOW => tube.receive(message, false),
+            SEND_NOW => sent(&arm.ends, arm.record(), false),
+            RECEIVE_NOW => received(&arm.ends, arm.buffer(), false),
             _ => continue,
         };
         match done {
@@ -173,8 +205,8 @@ fn talt(all: &[Talt]) -> Answer<usize> {
     let mut numbers = Vec::with_capacity(all.len());
     for (at, arm) in all.iter().enumerate() {
         arms.push(match arm.what {
-            SEND => ends[at].1.out.__arm(),
-            RECEIVE => ends[at].1.into.__arm(),
+            SEND => ours[at].ends.out.__arm(),
+            RECEIVE => ours[at].ends.into.__arm(),
             _ => continue,
         });
         numbers.push(at);
@@ -184,11 +216,11 @@ fn talt(all: &[Talt]) -> Answer<usize> {
     }
     let chosen = raw::choose(&arms, false, Time::Forever)?;
     let at = numbers[chosen.index()];
-    let (tube, ends) = &ends[at];
+    let arm = &ours[at];
     if all[at].what == SEND {
-        raw::send_chosen(chosen, &ends.out, tube.message(all[at].message)?)?;
+        raw::send_chosen(chosen, &arm.ends.out, arm.record())?;
     } else {
-        raw::recv_chosen(chosen, &ends.into, tube.room(all[at].message)?)?;
+        raw::recv_chosen(chosen, &arm.ends.into, arm.buffer())?;
     }
     Ok(at)
 }

@@ -248,10 +248,13 @@ static void by_name(void)
     IS(chappe_permit_is_valid(&two), 1);
 
     char mark[512];
+    chappe_holder holder;
     FAILS(chappe_permit_lease(&two, mark, 1), ERANGE);
+    IS(chappe_pool_holders(pool, &holder, 1), 1);
+    CHECK(!(holder.flags & CHAPPE_HOLD_LEASED));
+    IS(chappe_permit_is_valid(&two), 1);
     int lease = chappe_permit_lease(&two, mark, sizeof mark);
     CHECK(lease >= 0 && fcntl(lease, F_GETFD) == FD_CLOEXEC && strlen(mark) > 0);
-    chappe_holder holder;
     IS(chappe_pool_holders(pool, &holder, 1), 1);
     CHECK(holder.flags & CHAPPE_HOLD_LEASED);
     OK(chappe_permit_release(&two));
@@ -263,6 +266,8 @@ static void by_name(void)
     OK(chappe_pool_remove("gpu", 1));
     joined(waits);
     FAILS(chappe_pool_resize(same, 3), EIDRM);
+    chappe_permit many[9];
+    FAILS(chappe_pool_acquire_many(same, 9, many), EIDRM);
     OK(chappe_permit_release(&one));
     OK(chappe_pool_close(same));
     OK(chappe_pool_close(pool));

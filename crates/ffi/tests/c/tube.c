@@ -1,6 +1,9 @@
 /* Tubes: each function's contract, in place and copied, deaths, descriptors, threads and processes. */
 #include "check.h"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+
 #include <poll.h>
 
 static chappe_tube_options options_of(uint32_t slots, uint32_t size, int kind)
@@ -379,8 +382,101 @@ static void forks(void)
     }
 }
 
+static chappe_receiver *waits_at;
+
+/* What the parent has reserved and borrowed, or is about to, is in nobody's way here. */
+static void begins_anew(void)
+{
+    const void *data;
+    void *slot;
+    char buffer[16];
+    chappe_arm arm = chappe_arm_send(tx, "chosen", 6);
+    OK(chappe_send(tx, "sent", 4));
+    IS(chappe_select(&arm, 1, 0), 0);
+    OK((int)arm.result);
+    OK(chappe_sender_reserve(tx, &slot));
+    OK(chappe_sender_give_up(tx));
+    IS(chappe_receiver_borrow(rx, &data, NULL), 4);
+    OK(chappe_receiver_release(rx));
+    /* In the parent a thread waits in just this call. */
+    FAILS(chappe_receiver_try_borrow(waits_at, &data, NULL), EAGAIN);
+    IS(chappe_recv(rx, buffer, 16, NULL), 6);
+}
+
+static void *borrows_later(void *nothing)
+{
+    const void *data;
+    IS(chappe_receiver_borrow(waits_at, &data, NULL), 4);
+    OK(chappe_receiver_release(waits_at));
+    return nothing;
+}
+
+static void forks_in_the_middle(void)
+{
+    chappe_tube_options options = options_of(8, 16, CHAPPE_MPMC);
+    chappe_tube_info info;
+    chappe_tube *other;
+    chappe_sender *to_other;
+    const void *data;
+    void *slot;
+    OK(chappe_tube_create("forked", &options, &tube));
+    OK(chappe_tube_sender(tube, &tx));
+    OK(chappe_tube_receiver(tube, &rx));
+    OK(chappe_tube_create("other", &options, &other));
+    OK(chappe_tube_sender(other, &to_other));
+    OK(chappe_tube_receiver(other, &waits_at));
+    pthread_t waiter = thread(borrows_later, NULL);
+    do
+        OK(chappe_tube_look(other, &info));
+    while (info.receivers_waiting == 0);
+    OK(chappe_send(tx, "first", 5));
+    IS(chappe_receiver_borrow(rx, &data, NULL), 5);
+    OK(chappe_sender_reserve(tx, &slot));
+    ended_well(child(begins_anew));
+    OK(chappe_sender_give_up(tx));
+    OK(chappe_receiver_release(rx));
+    OK(chappe_send(to_other, "last", 4));
+    joined(waiter);
+    OK(chappe_sender_close(tx));
+    OK(chappe_receiver_close(rx));
+    OK(chappe_sender_close(to_other));
+    OK(chappe_receiver_close(waits_at));
+    OK(chappe_tube_close(tube));
+    OK(chappe_tube_close(other));
+    OK(chappe_tube_remove("forked", 0));
+    OK(chappe_tube_remove("other", 0));
+}
+
+/* Without memory: it says so, and goes on. The sanitizer's own allocator would end the program instead. */
+static void has_no_memory(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+    struct rlimit limit = {.rlim_cur = 0, .rlim_max = 0};
+    long pages = 0;
+    size_t large = (size_t)1 << 28;
+    void *record = mmap(NULL, large, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    chappe_sender *more;
+    chappe_receiver *from;
+    chappe_arm arm;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(record != MAP_FAILED && file != NULL);
+    IS(fscanf(file, "%ld", &pages), 1);
+    fclose(file);
+    OK(chappe_tube_private(4, large, &tx, &rx));
+    limit.rlim_cur = limit.rlim_max = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (4 << 20);
+    OK(setrlimit(RLIMIT_AS, &limit));
+    FAILS(chappe_send(tx, record, large), ENOMEM);
+    arm = chappe_arm_send(tx, record, large);
+    FAILS(chappe_select(&arm, 1, 0), ENOMEM);
+    FAILS(chappe_tube_private(524288, 8, &more, &from), ENOMEM);
+    OK(chappe_send(tx, record, 100));
+    IS(chappe_receiver_len(rx), 1);
+#endif
+}
+
 int main(void)
 {
+    ended_well(child(has_no_memory));
     for (int kind = CHAPPE_MPMC; kind <= CHAPPE_SPSC; kind++)
         of_each_kind(kind);
     with_a_type();
@@ -393,6 +489,7 @@ int main(void)
     FAILS(chappe_tube_private(1, 8, &tx, NULL), EFAULT);
     deaths();
     forks();
+    forks_in_the_middle();
     OK(chappe_arena_remove("default", 1));
     return 0;
 }

@@ -179,6 +179,17 @@ pub fn incarnation() -> u64 {
     incarnation_slow()
 }
 
+/// The same, if the process has a number already: a mere look. In a child of vfork [`incarnation`] would give its parent, whose memory
+/// it is in, a number with the wrong pid.
+pub fn incarnation_if_any() -> Option<u64> {
+    // Acquire: as in `incarnation`.
+    let page = IDENTITY.load(Ordering::Acquire);
+    // SAFETY: as in `incarnation`.
+    // Relaxed: as in `incarnation`.
+    let here = if page.is_null() { 0 } else { unsafe { (*page).load(Ordering::Relaxed) } };
+    (here != 0).then_some(here)
+}
+
 /// Whether this is the process whose [`incarnation`] has these low 32 bits (never 0). Makes no call.
 #[inline(always)]
 pub fn is_incarnation(low: u32) -> bool {

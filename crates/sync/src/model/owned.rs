@@ -74,6 +74,16 @@ impl OwnedAt {
         self.0.demote()
     }
 
+    /// Says that the process ends in good order. False: it has not got the permit.
+    pub fn keep(self, process: &Actor) -> bool {
+        self.0.keep(process.party(self.0.map))
+    }
+
+    /// Whether who has the permit has said so.
+    pub fn is_kept(self) -> bool {
+        self.0.word().is_kept()
+    }
+
     /// Whether it is none.
     pub fn is_plain(self) -> bool {
         self.0.is_plain()

@@ -1,6 +1,6 @@
 //! Owned semaphores as the shim for POSIX programs knows them.
 
-use super::{Pair, is_part, make};
+use super::{Pair, is_part, make, sweep};
 use crate::claim::{Operation, Refused, Wish, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, called, full_name, shown, what_is};
@@ -9,7 +9,7 @@ use crate::inspect::{self, Waiter};
 use crate::patience::{Until, impatience};
 use crate::pool::party;
 use crate::seat::{custodian, is_seated, leave, process_seat, seat, watched};
-use crate::spot::{Spot, all_met, meet, met};
+use crate::spot::{Spot, all_met, met};
 use crate::units::{self, Unwanted};
 use crate::wait::{Parties, Party, in_line};
 use chappe_arena::layout::{Head, Kind};
@@ -25,7 +25,7 @@ const KIND: &str = "owned semaphore";
 ///
 /// It belongs to the process whose thread has waited for it: any of its threads may post. The first post by a process that does
 /// not hold it *demotes* it: from then on it is a semaphore like any other, of which a death returns nothing. So does who says
-/// [`OwnedSemaphore::demote`], and [`ending`] for all that the process holds. A forked child holds nothing of its parent's.
+/// [`OwnedSemaphore::demote`], and the end of a process that has said [`ending`], for all that it holds then. A forked child holds nothing of its parent's.
 ///
 /// Waiters are served in the order in which they came. Only in named arenas. It takes the room of two objects: 256 bytes. A
 /// handle is plain data.
@@ -39,18 +39,28 @@ impl std::fmt::Debug for OwnedSemaphore {
     }
 }
 
+/// Why [`OwnedSemaphore::post_in_handler`] has not posted. Plain data.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotPosted {
+    /// Its value is [`OwnedSemaphore::MAX`] already: `EOVERFLOW`.
+    Overflow,
+    /// It was removed: `EINVAL`.
+    Dead,
+    /// The thread, or the process, is no member of its arena yet: post out of a handler first, or call
+    /// [`OwnedSemaphore::prepare`]. `EAGAIN`.
+    Unmet,
+}
+
 /// The incarnation of the process that is about to end; 0 for none.
 static ENDING: AtomicU64 = AtomicU64::new(0);
 
-/// The process ends in good order: what it holds of owned semaphores is not returned, since they are demoted; nor is what its other
-/// threads still take. For what runs at exit; may be called in a signal handler. Of the first 64 arenas that the process uses.
+/// The process ends in good order: what it then holds of owned semaphores is not returned, and demotes them; nor is what its other
+/// threads still take. What it gives back before its end is given back as ever. For what runs at exit; may be called in a signal handler. Of the first 1024 arenas that the process uses.
 ///
-/// In a child of vfork, which ends in the memory of its parent, it does nothing.
+/// In a child of vfork, which ends in the memory of its parent, it does nothing; nor in a process that has never used chappe.
 pub fn ending() {
-    let here = process::incarnation();
-    if (here >> 32) as u32 != process::pid() {
-        return;
-    }
+    let Some(here) = process::incarnation_if_any().filter(|here| (here >> 32) as u32 == process::pid()) else { return };
     // SeqCst: before the look at the cells. Who takes one looks here after its swap.
     ENDING.store(here, Ordering::SeqCst);
     for map in all_met() {
@@ -58,9 +68,8 @@ pub fn ending() {
         for index in 0..map.objects_used() {
             // Acquire: the object as its maker left it.
             let head = Head(map.object(index).head.load(Ordering::Acquire));
-            let held = Pair::of(map, Place { index, head }).filter(|pair| pair.is_held_by(&process));
-            if let Some(pair) = held {
-                pair.demote();
+            if let Some(pair) = Pair::of(map, Place { index, head }) {
+                pair.keep(&process);
             }
         }
     }
@@ -75,7 +84,6 @@ fn process_of(map: &'static Map) -> Result<Party, ArenaError> {
     process_seat(map)?;
     // Handlers post in whatever thread.
     map.cover(here);
-    meet(map);
     custodian(map).ok_or_else(|| ArenaError::Removed { name: map.name().into() })
 }
 
@@ -266,8 +274,8 @@ impl OwnedSemaphore {
     fn taken_late(self) {
         // SeqCst: as in `get`.
         let ends = ENDING.load(Ordering::SeqCst) == process::incarnation();
-        if ends && custodian(self.0.map).is_some_and(|process| self.0.is_held_by(&process)) {
-            self.0.demote();
+        if ends && let Some(process) = custodian(self.0.map) {
+            self.0.keep(&process);
         }
     }
 
@@ -324,6 +332,25 @@ impl OwnedSemaphore {
             }
         }
         it.post_foreign()
+    }
+
+    /// As [`OwnedSemaphore::post`], by a signal handler: neither locks nor allocates, also when it fails.
+    ///
+    /// # Errors
+    /// `Overflow`, `Dead`; `Unmet` if [`OwnedSemaphore::is_met`] is false: nothing is changed.
+    #[doc(hidden)]
+    pub fn post_in_handler(&self) -> Result<(), NotPosted> {
+        let refused = |why| match why {
+            Unwanted::Overflow(_) => NotPosted::Overflow,
+            Unwanted::Dead => NotPosted::Dead,
+        };
+        let given = custodian(self.0.map).map_or(Ok(false), |process| self.0.give_back(&process)).map_err(refused)?;
+        match given {
+            true => Ok(()),
+            // Who hands on must be seen to die half-way.
+            false if !self.is_met() => Err(NotPosted::Unmet),
+            false => self.0.pay_in().map_err(refused),
+        }
     }
 
     #[inline(never)]
@@ -387,6 +414,8 @@ impl OwnedSemaphore {
             return Err(ObjectError::InUse { kind: KIND, name: called(map, permit), how });
         }
         self.0.unmake(&admin);
+        // What others left that were killed in here.
+        sweep(map, &admin);
         Ok(())
     }
 
