@@ -3,7 +3,7 @@
 //! | name | what it is |
 //! |---|---|
 //! | `sem.NAME` | a semaphore in service |
-//! | `.new-PID.N` | one that is being made, and not in service yet |
+//! | `.new` | one that is being made, and not in service yet |
 //! | `.unlinked-INODE` | one that was unlinked, for as long as somebody has it mapped |
 //! | `.memory-INODE-OFFSET` | what keeps the object of a `sem_t` in a file (`memory`) |
 //! | `.lock` | held by who makes, and by who clears up |
@@ -13,8 +13,9 @@
 //!   sem.NAME --> renamed .unlinked --> nobody has it mapped any more: object removed, file removed
 //! ```
 //!
-//! Each file holds the `sem_t`, and from byte [`CALLED`] on the name of its object. Whoever is killed in the making leaves a
-//! `.new` and at most the object that is named in it: who has the lock finds both. Who is killed while he clears up leaves the
+//! Each file holds the `sem_t`, and from byte [`CALLED`] on the name of its object. Whoever is killed in the making leaves
+//! `.new` and at most the object that is named in it: who makes the next finds both, and clears them up first: else it could give the
+//! same name to its own object, and somebody would take that for the dead one's. Who is killed while he clears up leaves the
 //! file, and the object or not. That nobody has a file mapped the kernel tells (`File::while_alone`), so forks, execs and kills
 //! need no word. It is looked for at `sem_close` and `sem_unlink`, of that one semaphore; and among all of them with every
 //! [`OFTEN`]th semaphore that a process makes, and when the arena is full.
@@ -34,7 +35,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The arena.
@@ -45,6 +46,10 @@ const CALLED: usize = 64;
 const LONGEST: usize = 47;
 /// Where it stands of what a `.memory` is.
 const MORE: usize = 128;
+/// The byte that says that it is all there.
+const WHOLE: usize = CALLED - 1;
+/// What is being made: by who has the lock, so there is one.
+const NEW: &[u8] = b".new";
 const _: () = assert!(CALLED + LONGEST < MORE && MORE + 32 + memory::LONGEST <= PAGE);
 /// After how many semaphores that a process makes it looks for those that nobody has any more.
 const OFTEN: u32 = 32;
@@ -270,16 +275,22 @@ impl Folder {
         if made.is_multiple_of(OFTEN) {
             self.clear_up(lock);
         }
-        let new = format!(".new-{}.{made}", std::process::id()).into_bytes();
-        let file = self.raw_open(&new, libc::O_CREAT | libc::O_EXCL, mode)?;
+        let flags = libc::O_CREAT | libc::O_EXCL;
+        let file = match self.raw_open(NEW, flags, mode) {
+            Err(libc::EEXIST) => {
+                self.clear_new(lock)?;
+                self.raw_open(NEW, flags, mode)?
+            }
+            other => other?,
+        };
         let made = self.fill(lock, &file, name, value).and_then(|page| {
             // SAFETY: it is shorter than the rest of the page, which nobody has found yet.
             unsafe { page.0.cast::<u8>().add(MORE).copy_from_nonoverlapping(more.as_ptr(), more.len()) };
-            self.rename(&new, full).inspect_err(|_| clear(page.0))?;
+            self.rename(NEW, full).inspect_err(|_| clear(page.0))?;
             Ok((page, facts(&file)?))
         });
         // Where it was not put in service.
-        made.inspect_err(|_| _ = self.remove_file(&new))
+        made.inspect_err(|_| _ = self.remove_file(NEW))
     }
 
     /// Writes the page.
@@ -327,7 +338,12 @@ impl Folder {
         let mut bytes = [0u8; LONGEST + 1];
         bytes[..called.len()].copy_from_slice(called.as_bytes());
         // SAFETY: within the page, which nobody has found yet.
-        unsafe { page.0.cast::<u8>().add(CALLED).cast::<[u8; LONGEST + 1]>().write_volatile(bytes) };
+        let whole = unsafe {
+            page.0.cast::<u8>().add(CALLED).cast::<[u8; LONGEST + 1]>().write_volatile(bytes);
+            AtomicU8::from_ptr(page.0.cast::<u8>().add(WHOLE))
+        };
+        // Release: behind the name, of which a kill may leave a part: that may be another's.
+        whole.store(1, Ordering::Release);
         place::make_shared(&arena, Some(&called), value)
     }
 
@@ -340,7 +356,7 @@ impl Folder {
         if n != bytes.len() as isize {
             return None;
         }
-        let called = bytes[CALLED..].split(|b| *b == 0).next().unwrap_or_default();
+        let called = bytes[CALLED..].split(|b| *b == 0).next().filter(|_| bytes[WHOLE] == 1).unwrap_or_default();
         // SAFETY: a `sem_t` is plain bytes.
         let word = unsafe { bytes.as_ptr().cast::<sem_t>().read_unaligned() };
         Some((word, String::from_utf8_lossy(called).into_owned()))
@@ -395,7 +411,7 @@ impl Folder {
 
     /// Removes what the dead have left.
     fn clear_up(&self, _lock: &Locked) {
-        let (Ok(arena), Ok(entries)) = (Arena::open(ARENA), std::fs::read_dir(&self.0)) else { return };
+        let Ok(entries) = std::fs::read_dir(&self.0) else { return };
         let mut mapped = memory::Mapped::default();
         for name in entries.filter_map(|e| Some(e.ok()?.file_name())) {
             let name = name.as_bytes();
@@ -403,14 +419,23 @@ impl Folder {
                 self.reap(name);
             } else if name.starts_with(b".memory-") {
                 self.let_go(name, &mut mapped);
-            } else if name.starts_with(b".new-") {
-                // Who has the lock makes nothing just now: whoever made this is dead.
-                if let Some((_, called)) = self.read(name).filter(|(_, called)| !called.is_empty()) {
-                    place::remove_named(&arena, &called);
-                }
-                let _ = self.remove_file(name);
             }
         }
+    }
+
+    /// Removes what a dead maker has left: who has the lock has not begun yet. Before anything else is made, so that nobody
+    /// else's object comes to be called as that one's was to be.
+    fn clear_new(&self, _lock: &Locked) -> Result<(), c_int> {
+        let path = self.at(NEW)?;
+        // It may have been made so that nobody can open it.
+        // SAFETY: a C string.
+        unsafe { libc::chmod(path.as_ptr(), 0o600) };
+        if let (Some((_, called)), Ok(arena)) = (self.read(NEW), Arena::open(ARENA))
+            && !called.is_empty()
+        {
+            place::remove_named(&arena, &called);
+        }
+        self.remove_file(NEW)
     }
 
     /// Removes what keeps an object that was destroyed, or whose memory nobody has any more.
