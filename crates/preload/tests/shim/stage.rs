@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -129,7 +130,14 @@ pub struct Running(Child);
 
 impl Running {
     pub fn begin(c: &mut Command) -> Running {
-        Running(c.spawn().expect("it can be started"))
+        // A group of its own, with all that it starts.
+        Running(c.process_group(0).spawn().expect("it can be started"))
+    }
+
+    /// It may have ended, and so may all that it has started.
+    fn kill_all(&self) {
+        // SAFETY: a plain system call; nobody else's group has the number while there is anybody in it, or it was not waited for.
+        unsafe { libc::kill(-(self.0.id() as i32), libc::SIGKILL) };
     }
 
     /// Waits for its end, which comes before the watchdog.
@@ -137,6 +145,10 @@ impl Running {
     pub fn end(mut self) -> Output {
         let reading = [reader(self.0.stdout.take()), reader(self.0.stderr.take())];
         let status = until("a program's end", || self.0.try_wait().expect("it is our child"));
+        if !status.success() {
+            // What it has left running has its output still.
+            self.kill_all();
+        }
         let [stdout, stderr] = reading.map(|r| r.join().expect("reading ends"));
         Output { status, stdout, stderr }
     }
@@ -144,9 +156,11 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        // One that has ended, and was waited for, may have lost its number to another.
+        if matches!(self.0.try_wait(), Ok(None)) {
+            self.kill_all();
+            let _ = self.0.wait();
+        }
     }
 }
 
