@@ -79,19 +79,29 @@ static inline struct timespec on(clockid_t clock, long ms) {
 }
 
 /* Sleeps until a thread of this process sleeps in the kernel: the only way to know that it waits. */
-static inline void until_asleep(pid_t pid, pid_t tid) {
+/* False: it has ended. */
+static inline int until_asleep(pid_t pid, pid_t tid) {
     char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
-    for (;;) {
+    long last = -1;
+    int same = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, tid);
+    /* Asleep, and not woken for a while: not in one of the short sleeps on the way there. */
+    while (same < 40) {
         FILE *f = fopen(path, "r");
-        MUST(f != NULL);
-        MUST(fgets(line, sizeof line, f) != NULL);
+        if (f == NULL)
+            return 0;
+        char state = 0;
+        long switches = -1;
+        while (fgets(line, sizeof line, f) != NULL) {
+            sscanf(line, "State: %c", &state);
+            sscanf(line, "voluntary_ctxt_switches: %ld", &switches);
+        }
         fclose(f);
-        char *after = strrchr(line, ')');
-        if (after != NULL && after[2] == 'S')
-            return;
-        usleep(200);
+        same = state == 'S' && switches == last ? same + 1 : 0;
+        last = switches;
+        usleep(500);
     }
+    return 1;
 }
 
 #endif
