@@ -165,7 +165,8 @@ fn the_sweep_removes_nothing_else() {
     let mut other = house.actor("make alone");
     other.hear();
     let names = families();
-    assert!(names.len() == 3 && names.contains(&"family-tree".into()) && std::fs::exists(lookalike).unwrap());
+    assert!(names.len() == 3 && names.contains(&"family-tree".into()), "{names:?}");
+    assert!(std::fs::exists(lookalike).unwrap());
     assert_eq!(Semaphore::open("family-tree/wish").unwrap().value(), 3);
 }
 
@@ -186,7 +187,7 @@ fn one_that_was_removed_is_made_anew() {
 #[test]
 fn a_wish_for_it_is_fulfilled_by_the_next_fork() {
     let _house = House::new("family-wish");
-    // It stands for the rest of this program: other tests do not mind.
+    // It stands for the rest of this program: so whatever forks here has a house.
     Arena::family_at_fork();
     let before = families();
     let child = forked(|| i32::from(families().is_empty()));
@@ -197,6 +198,8 @@ fn a_wish_for_it_is_fulfilled_by_the_next_fork() {
 
 #[test]
 fn what_is_private_is_a_copy_in_a_forked_child() {
+    // It forks: that may make a family where another test has its own (see above).
+    let _house = House::new("family-private");
     let spot = Semaphore::unnamed(&Arena::private(), 1).unwrap().spot();
     let child = forked(|| {
         let its = Semaphore::at(spot).unwrap();
