@@ -15,7 +15,7 @@ mod tubes;
 pub use arms::{AnyAt, PoolAt, SemaphoreAt};
 #[cfg(feature = "sim")]
 pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
-pub use owned::{OwnedAt, sweep_parts, times_freed};
+pub use owned::{EndAt, OwnedAt, sweep_parts, times_freed};
 pub use tubes::{Arms, End, Got, TubeAt};
 
 use crate::bias::Holds;
@@ -24,6 +24,7 @@ use crate::claim::{Operation, Refused, Taken, Wish, wait_for};
 use crate::condvar::{self, Heard};
 use crate::contend::contend;
 use crate::drain::{cell_at, cells, permits};
+use crate::interrupt::Interrupt;
 use crate::kinds::drain;
 use crate::lock::{self, Try};
 use crate::many::{Many, take_many, wait_many};
@@ -139,6 +140,8 @@ pub enum Refusal {
     Dead(usize),
     /// The pool has not so many permits.
     TooMany,
+    /// It was interrupted.
+    Interrupted,
 }
 
 impl From<Refused> for Refusal {
@@ -148,7 +151,7 @@ impl From<Refused> for Refusal {
             Refused::TimedOut => Refusal::TimedOut,
             Refused::Dead(arm) => Refusal::Dead(arm),
             Refused::TooMany => Refusal::TooMany,
-            Refused::Interrupted => unreachable!("nobody does so"),
+            Refused::Interrupted => Refusal::Interrupted,
             #[cfg(not(feature = "sim"))]
             Refused::Inherited => unreachable!("there are no handles here"),
         }
@@ -303,6 +306,16 @@ impl Actor {
         deadline: Option<u64>,
         spin: bool,
     ) -> Result<(usize, Taken), Refusal> {
+        self.choose_until(arms, deadline, spin, None)
+    }
+
+    fn choose_until<A: Operation + ?Sized>(
+        &self,
+        arms: &[&A],
+        deadline: Option<u64>,
+        spin: bool,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<(usize, Taken), Refusal> {
         for (at, arm) in arms.iter().enumerate() {
             match arm.attempt(self.party(arm.map())) {
                 Ok(taken) => return Ok((at, taken)),
@@ -311,7 +324,7 @@ impl Actor {
             }
         }
         let budget = Cell::new(0);
-        let patience = Patience { budget: &budget, forever: spin, none: !spin, interrupt: None };
+        let patience = Patience { budget: &budget, forever: spin, none: !spin, interrupt };
         let who = match self.who.private {
             // The wait word of a wait in the private arena alone is the private one.
             Some(p) if arms.iter().all(|a| std::ptr::eq(a.map(), p.map)) => Parties { main: p, private: None },
@@ -338,6 +351,20 @@ impl Actor {
     /// `TimedOut`, `Dead`.
     pub fn down(&self, semaphore: SemaphoreAt, deadline: Option<u64>) -> Result<(), Refusal> {
         self.choose_as(&[&semaphore], deadline, false)?;
+        Ok(())
+    }
+
+    /// As [`Actor::down`], and a signal or `by` ends the wait.
+    ///
+    /// # Errors
+    /// `Interrupted`; else as [`Actor::down`].
+    pub fn down_interruptible(
+        &self,
+        semaphore: SemaphoreAt,
+        deadline: Option<u64>,
+        by: &Interrupt,
+    ) -> Result<(), Refusal> {
+        self.choose_until(&[&semaphore], deadline, false, Some(by))?;
         Ok(())
     }
 

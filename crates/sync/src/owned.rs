@@ -55,7 +55,8 @@
 //!
 //! Races, by name: R1 two posts by one process: I4. - R2 demotion against death: I3. - R3 demotion against a grant: they do not
 //! meet; what is reserved is no holder's, and goes on to the next if its waiter dies, PLAIN or not. - R4 death against post: the process
-//! that posts lives; a permit of a dead one is not its own, so it demotes. - R5 two grants to one waiter: the wait queue's I3.
+//! that posts lives; a permit of a dead one is not its own, so it demotes. - R5 two grants to one waiter: the wait queue's I3. - R6 a grant from
+//! the one part, its granter stopped before the wake, against a unit in the other: who gives looks at both, and wakes.
 //!
 //! Ordering edges: E1 (SeqCst): PLAIN before the unit that somebody else adds; the cell before PLAIN in recovery. E2: a process
 //! that marks its permit and then ends has done so before the kernel marks its word, which recovery has seen. E3 (SeqCst): who ends says so,
@@ -97,8 +98,8 @@ use crate::wait::{Arm, Grant, Party, is_still};
 use crate::{kinds, permit};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
-use chappe_plat::atomic::Ordering;
-use chappe_plat::step;
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::{process, step};
 
 const LINK: u32 = (1 << 21) - 1;
 const PLAIN: u32 = 1 << 31;
@@ -147,6 +148,19 @@ fn demote(map: &Map, permit: Place) -> bool {
         if seen & PLAIN != 0 || set() {
             return true;
         }
+    }
+}
+
+/// The incarnation of the process that has said that it ends in good order; 0 for none.
+#[derive(Debug, Default)]
+pub(crate) struct Ending(AtomicU64);
+
+impl Ending {
+    /// E3: the process `here` ends; `mark` marks what it has.
+    pub fn say(&self, here: u64, mark: impl FnOnce()) {
+        // SeqCst: E3, before the look at the cells.
+        self.0.store(here, Ordering::SeqCst);
+        mark();
     }
 }
 
@@ -249,6 +263,9 @@ impl Pair {
                 step!("given back, not yet handed on");
                 if self.map.waits_on(self.permit.index, o) {
                     kinds::drain(self.map, self.permit.index);
+                    step!("the permit handed on, the count not looked at yet");
+                    // R6.
+                    kinds::drain(self.map, self.count.index);
                 }
                 return Ok(true);
             }
@@ -269,15 +286,39 @@ impl Pair {
             return Err(Unwanted::Dead);
         }
         step!("demoted, nothing added yet");
-        match units::give_one(o, self.count, 1) {
-            Some(_) => Ok(()),
-            None => units::give(self.map, self.count, o, 1),
+        if units::give_one(o, self.count, 1).is_none() {
+            units::give(self.map, self.count, o, 1)?;
+            if self.map.waits_on(self.permit.index, self.object()) {
+                step!("the unit handed on, the permit not looked at yet");
+                // R6.
+                kinds::drain(self.map, self.permit.index);
+            }
         }
+        Ok(())
     }
 
     /// Says that it is no lock. False: it was removed.
     pub fn demote(&self) -> bool {
         demote(self.map, self.permit)
+    }
+
+    /// E3: this process has taken a unit.
+    #[inline(always)]
+    pub fn taken(&self, ending: &Ending, process: impl FnOnce() -> Option<Party>) {
+        // SeqCst: E3, after the swap of the cell.
+        if ending.0.load(Ordering::SeqCst) != 0 {
+            self.taken_late(ending, process);
+        }
+    }
+
+    /// Somebody of this process, or of one that it was forked from, has said that it ends.
+    #[cold]
+    fn taken_late(&self, ending: &Ending, process: impl FnOnce() -> Option<Party>) {
+        // SeqCst: as in `taken`.
+        let ends = ending.0.load(Ordering::SeqCst) == process::incarnation();
+        if ends && let Some(process) = process() {
+            self.keep(&process);
+        }
     }
 
     /// What this process has of it goes with it, unless it gives it back first. False: it has nothing.

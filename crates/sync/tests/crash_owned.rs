@@ -17,256 +17,15 @@
 //! No more than these, and no fewer; nobody sleeps while one is there; of a lock, one is inside at a time.
 
 mod crash;
+mod owned;
 
-use chappe_arena::Map;
-use chappe_crashsim::{Process, Search, Shared, World, process, reached};
+use chappe_crashsim::{Fate, Search, World, process, reached};
 use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst};
 use chappe_plat::futex::{self, Scope};
-use chappe_sync::model::{self, Actor, OwnedAt, Refusal, times_freed};
-use crash::{Stage, searched, searched_in, stopped_in};
+use chappe_sync::model::{self, Actor, EndAt, OwnedAt, Refusal};
+use crash::{searched, searched_in, stopped_in};
+use owned::{Actors, Doing, Owned, more};
 use std::cell::Cell;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Doing {
-    Nothing,
-    Waits,
-    Posts,
-}
-
-/// What has happened to the units, as an onlooker sees it.
-#[derive(Default)]
-struct Books {
-    posts: Cell<u32>,
-    perhaps_posts: Cell<u32>,
-    waits: Cell<u32>,
-    perhaps_waits: Cell<u32>,
-    /// Deaths of who had the permit of what was not demoted, and had not said that it ends in good order.
-    returns: Cell<u32>,
-    /// How many times the cell had become free when somebody died, or ended, who had the permit of what was demoted.
-    kept: Cell<Option<u64>>,
-    was_plain: Cell<bool>,
-    /// Who believes to be inside the lock.
-    inside: Cell<u32>,
-}
-
-fn more(cell: &Cell<u32>) {
-    cell.set(cell.get() + 1);
-}
-
-/// An owned semaphore with books.
-#[derive(Clone, Copy)]
-struct Owned {
-    it: OwnedAt,
-    map: &'static Map,
-    books: Shared<Books>,
-}
-
-/// A thread and the member that stands for its process.
-#[derive(Clone, Copy)]
-struct Actors {
-    owned: Owned,
-    me: Actor,
-    process: Actor,
-    doing: Shared<Cell<Doing>>,
-}
-
-impl Owned {
-    /// An arena with room for one, and that.
-    fn new(world: &World, members: u32) -> (Stage, Owned) {
-        let (stage, _) = Stage::new(world, members, &[], 2);
-        let it = OwnedAt::make(stage.map, "s").expect("room for one");
-        let owned = Owned { it, map: stage.map, books: world.share(Books::default()) };
-        let [permit, count] = it.objects();
-        world.name_with(&permit.slot.word, "cell of s", model::cell_in_words);
-        world.name_with(&count.slot.word, "count of s", model::units_in_words);
-        world.name(&permit.run, "flags of s");
-        for (part, name) in [(permit, "permit"), (count, "count")] {
-            world.name(&part.waiting[0], format!("waiters of the {name}"));
-            world.name(&part.head, format!("head of the {name}"));
-        }
-        world.invariant(move || owned.holds());
-        (stage, owned)
-    }
-
-    fn holds(&self) {
-        let (b, it) = (&self.books, self.it);
-        if it.is_removed() {
-            return;
-        }
-        let plain = it.is_plain();
-        assert!(plain || !b.was_plain.replace(plain), "it is owned again");
-        assert!(plain || it.count() == 0, "a unit is there that nobody gave back, and it is not demoted");
-        assert!(plain || !it.is_retired(), "a permit is retired that is to come back");
-        if let Some(times) = b.kept.get() {
-            assert_eq!(times_freed(it.cell()), times, "what a dead process held comes back, though it was demoted");
-        }
-    }
-
-    /// The process dies, or ends, and has the permit.
-    fn gone(&self) {
-        match self.it.is_plain() || self.it.is_kept() {
-            true => self.books.kept.set(Some(times_freed(self.it.cell()))),
-            false => more(&self.books.returns),
-        }
-    }
-
-    /// A thread, and its process, joined before the schedule begins.
-    fn actors(&self, world: &World, p: Process, name: &'static str) -> Actors {
-        let (owned, map) = (*self, self.map);
-        let (me, process) = p.before(|| {
-            // Who no longer maps the arena has called exec, as far as others see.
-            model::attach(&crash::directory(), "default").expect("it is there");
-            let process = Actor::join_for_process(map, name).expect("a slot");
-            (Actor::join(map, name).expect("a slot"), process)
-        });
-        let actors = Actors { owned, me, process, doing: world.share(Cell::new(Doing::Nothing)) };
-        let pid = p.pid();
-        p.on_death(move || {
-            actors.dies();
-            if owned.books.inside.get() == pid {
-                owned.books.inside.set(0);
-            }
-        });
-        actors
-    }
-
-    /// One that has the permit from the start.
-    fn holder(&self, world: &World, p: Process, name: &'static str) -> Actors {
-        let actors = self.actors(world, p, name);
-        p.before(|| assert_eq!(actors.try_wait(), Ok(())));
-        actors
-    }
-
-    /// One that waits, is inside, posts, and ends; with its reaper.
-    fn locker(&self, world: &World, stage: &Stage, name: &'static str, done: &'static str) -> Process {
-        let p = world.prepare(name);
-        let (a, books, pid) = (self.actors(world, p, name), self.books, p.pid());
-        stage.reaper(p.run(move || {
-            a.wait(None).expect("the lock");
-            assert_eq!(books.inside.replace(pid), 0, "two are inside");
-            chappe_plat::step!("is inside");
-            assert_eq!(books.inside.replace(0), pid);
-            assert!(a.post());
-            reached(done);
-        }))
-    }
-
-    /// One that waits, keeps what it gets, and lives on; with its reaper.
-    fn taker(&self, world: &World, stage: &Stage, name: &'static str, served: &'static str) -> Process {
-        let p = world.prepare(name);
-        let a = self.actors(world, p, name);
-        stage.reaper(stage.lasting(p, move || {
-            a.wait(None).expect("a unit");
-            reached(served);
-        }))
-    }
-
-    /// One that posts what it has not got, and lives on.
-    fn foreigner(&self, world: &World, stage: &Stage, name: &'static str) -> Process {
-        let p = world.prepare(name);
-        let a = self.actors(world, p, name);
-        stage.lasting(p, move || {
-            assert!(a.post());
-            reached("posted");
-        })
-    }
-
-    /// Nobody who sleeps has overlooked anything.
-    fn may_wait_for_nothing(&self, world: &World) {
-        let it = self.it;
-        world.may_wait(move || !it.is_there() && it.count() == 0);
-    }
-
-    /// At the end: everything of the dead is recovered, and the books balance.
-    fn last(&self, world: &World) {
-        let owned = *self;
-        let p = world.prepare("last").last();
-        p.run(move || owned.settled());
-    }
-
-    fn settled(&self) {
-        let (b, it) = (&self.books, self.it);
-        let process = Actor::join_for_process(self.map, "last").expect("a slot for the last");
-        // Those who live on with what they have may be killed meanwhile.
-        let (there, returns) = loop {
-            let returns = b.returns.get();
-            self.map.recover_dead();
-            let there = it.value();
-            if b.returns.get() == returns {
-                break (there, returns);
-            }
-        };
-        let sure = if it.is_plain() { 0 } else { returns };
-        let (gave, took) = (1 + b.posts.get(), b.waits.get());
-        let (least, most) = (gave + sure, gave + returns + b.perhaps_posts.get());
-        let perhaps = b.perhaps_waits.get();
-        assert!(there + took <= most, "{there} units, {took} taken, of {most} at most");
-        assert!(there + took + perhaps >= least, "{there} units, {took} taken, {perhaps} perhaps, of {least} at least");
-        assert!(!it.is_awaited(), "somebody's wait bit still stands");
-        for unit in 0..there {
-            assert_eq!(it.try_wait(&process), Ok(()), "unit {unit}");
-        }
-        let more = it.try_wait(&process);
-        assert!(more == Err(Refusal::NoneFree) || b.returns.get() > returns, "more units than there are");
-        if there > 0 {
-            reached(if it.is_plain() { "settled, demoted" } else { "settled, owned" });
-        }
-    }
-}
-
-impl Actors {
-    fn during<R>(&self, doing: Doing, act: impl FnOnce() -> R) -> R {
-        self.doing.set(doing);
-        let done = act();
-        self.doing.set(Doing::Nothing);
-        done
-    }
-
-    fn wait(&self, deadline: Option<u64>) -> Result<(), Refusal> {
-        let got = self.during(Doing::Waits, || self.owned.it.wait(&self.me, &self.process, deadline));
-        self.note(got)
-    }
-
-    fn try_wait(&self) -> Result<(), Refusal> {
-        let got = self.during(Doing::Waits, || self.owned.it.try_wait(&self.process));
-        self.note(got)
-    }
-
-    fn note(&self, got: Result<(), Refusal>) -> Result<(), Refusal> {
-        if got.is_ok() {
-            more(&self.owned.books.waits);
-        }
-        got
-    }
-
-    fn post(&self) -> bool {
-        let it = self.owned.it;
-        let held = it.is_held_by(&self.process);
-        let given = self.during(Doing::Posts, || it.post(&self.process));
-        if given {
-            more(&self.owned.books.posts);
-            assert!(held || it.is_plain(), "somebody has posted what it does not hold, and it is a lock still");
-        }
-        given
-    }
-
-    /// At the moment of its death.
-    fn dies(&self) {
-        let (b, it) = (&self.owned.books, self.owned.it);
-        let held = it.is_held_by(&self.process);
-        let word = &self.owned.map.member(self.me.member()).state;
-        let idle = model::state_in_words(word.load(SeqCst)).starts_with("idle");
-        match self.doing.get() {
-            Doing::Waits if held => more(&b.waits),
-            Doing::Waits if idle => more(&b.perhaps_waits),
-            Doing::Posts if !held => more(&b.perhaps_posts),
-            _ => {}
-        }
-        if held {
-            self.owned.gone();
-        }
-    }
-}
 
 /// Two who use it as a lock.
 fn lockers(world: &World) {
@@ -697,4 +456,91 @@ fn making(world: &World) {
 #[test]
 fn making_survives_kills() {
     searched_in(6_000, "owned_making", making, &["one", "other"]);
+}
+
+/// One thread says that its process ends, while another takes what has just come free: whichever is the later marks it (E3).
+fn taken_late(world: &World) {
+    let (stage, s) = Owned::new(world, 12);
+    let it = s.it;
+    let h = world.prepare("holder");
+    let holder = s.holder(world, h, "holder");
+    stage.lasting(h, move || {
+        assert!(holder.post());
+        reached("given back");
+    });
+    let p = world.prepare("producer");
+    let a = s.actors(world, p, "producer");
+    let end = world.share(EndAt::default());
+    let [said, took] = [(); 2].map(|()| world.share(Cell::new(false)));
+    let marked = move || {
+        if said.get() && took.get() && it.is_held_by(&a.process) {
+            assert!(it.is_kept(), "a process has said that it ends, and would return what it has taken");
+        }
+    };
+    p.on_death(marked);
+    // It may still mark what its process has for a moment after the other one's death.
+    p.thread("ends", move || {
+        it.ends(&a.process, &end);
+        said.set(true);
+        reached("said");
+        marked();
+    });
+    stage.reaper(stage.lasting(p, move || {
+        a.wait(None).expect("a unit");
+        it.taken(&a.process, &end);
+        took.set(true);
+        reached(if said.get() { "taken late" } else { "taken in time" });
+        marked();
+    }));
+    s.taker(world, &stage, "a", "a served");
+    s.may_wait_for_nothing(world);
+    s.last(world);
+}
+
+#[test]
+fn what_is_taken_after_the_end_is_said_goes_with_the_process() {
+    let outcomes = ["given back", "taken late", "taken in time", "said", "a served", "settled, owned"];
+    searched_in(6_000, "owned_taken_late", taken_late, &outcomes);
+}
+
+/// One of two who post is stopped for ever, perhaps between its grant and the wake. What the other one gives is the waiter's.
+fn beside_a_stopped(world: &World, foreign_first: bool) {
+    let (stage, s) = Owned::new(world, 12);
+    let (h, f) = (world.prepare("holder"), world.prepare("foreigner"));
+    let (holder, foreigner) = (s.holder(world, h, "holder"), s.actors(world, f, "foreigner"));
+    let ((first, one), (second, other)) =
+        if foreign_first { ((f, foreigner), (h, holder)) } else { ((h, holder), (f, foreigner)) };
+    let done = world.share(Cell::new(false));
+    stage.lasting(first, move || {
+        assert!(one.post());
+        done.set(true);
+    });
+    stage.lasting(second.immortal(), move || {
+        while first.fate() == Fate::Alive && !done.get() {
+            chappe_plat::atomic::pause();
+        }
+        if first.fate() == Fate::Stopped {
+            reached("past a stopped one");
+        }
+        assert!(other.post());
+    });
+    s.taker(world, &stage, "waiter", "got on").immortal();
+}
+
+#[test]
+fn who_posts_past_a_stopped_poster_serves_who_waits() {
+    for foreign_first in [true, false] {
+        let name = if foreign_first { "owned_past_foreigner" } else { "owned_past_holder" };
+        let world = |world: &World| beside_a_stopped(world, foreign_first);
+        let all = [
+            Search::sweep(&format!("{name}_sweep")).stops(1),
+            Search::depth(&format!("{name}_depth"), 2).stops(1).schedules(20_000),
+            Search::priorities(&format!("{name}_pct"), 6).stops(1).schedules(3_000),
+        ]
+        .map(|search| search.run(world));
+        all.iter().for_each(|report| _ = report.assert_clean());
+        for outcome in ["got on", "past a stopped one"] {
+            assert!(all.iter().any(|r| r.outcomes().contains_key(outcome)), "{name} never came to `{outcome}`");
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Owned semaphores as the explorer drives them: a thread waits, for a process whose member somebody else may have joined.
 
 use super::{Actor, Refusal};
+use crate::Interrupt;
 use crate::cell::{Tag, Word};
-use crate::owned::{Pair, make, sweep};
+use crate::owned::{Ending, Pair, make, sweep};
 use crate::units;
 use crate::wait::queue;
 use chappe_arena::layout::Object;
@@ -59,6 +60,30 @@ impl OwnedAt {
         let arms = self.0.arms(process.party(self.0.map));
         me.choose_as(&arms.each_ref(), deadline, false)?;
         Ok(())
+    }
+
+    /// As [`OwnedAt::wait`], and a signal or `by` ends the wait.
+    ///
+    /// # Errors
+    /// `Interrupted`, `Dead`.
+    pub fn wait_interruptible(self, me: &Actor, process: &Actor, by: &Interrupt) -> Result<(), Refusal> {
+        match self.try_wait(process) {
+            Err(Refusal::NoneFree) => {}
+            other => return other,
+        }
+        let arms = self.0.arms(process.party(self.0.map));
+        me.choose_until(&arms.each_ref(), None, false, Some(by))?;
+        Ok(())
+    }
+
+    /// What a thread does after it has taken a unit for its process.
+    pub fn taken(self, process: &Actor, end: &EndAt) {
+        self.0.taken(&end.0, || Some(*process.party(self.0.map)));
+    }
+
+    /// The process says that it ends in good order.
+    pub fn ends(self, process: &Actor, end: &EndAt) {
+        end.0.say(chappe_plat::process::incarnation(), || _ = self.keep(process));
     }
 
     /// Gives back what the process holds, or adds a unit that it does not. False: it was removed.
@@ -150,6 +175,10 @@ impl OwnedAt {
         self.parts().map(|part| self.0.map.object(part))
     }
 }
+
+/// What a process says of its end.
+#[derive(Debug, Default)]
+pub struct EndAt(Ending);
 
 /// How many times a cell had become free before it said this.
 pub fn times_freed(cell: u64) -> u64 {

@@ -1,6 +1,6 @@
 //! Owned semaphores as the shim for POSIX programs knows them.
 
-use super::{Pair, is_part, make, sweep};
+use super::{Ending, Pair, is_part, make, sweep};
 use crate::claim::{Operation, Refused, Wish, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, called, full_name, shown, what_is};
@@ -52,8 +52,8 @@ pub enum NotPosted {
     Unmet,
 }
 
-/// The incarnation of the process that is about to end; 0 for none.
-static ENDING: AtomicU64 = AtomicU64::new(0);
+/// This process's word.
+static ENDING: Ending = Ending(AtomicU64::new(0));
 
 /// The process ends in good order: what it then holds of owned semaphores is not returned, and demotes them; nor is what its other
 /// threads still take. What it gives back before its end is given back as ever. For what runs at exit; may be called in a signal handler. Of the first 1024 arenas that the process uses.
@@ -61,18 +61,18 @@ static ENDING: AtomicU64 = AtomicU64::new(0);
 /// In a child of vfork, which ends in the memory of its parent, it does nothing; nor in a process that has never used chappe.
 pub fn ending() {
     let Some(here) = process::incarnation_if_any().filter(|here| (here >> 32) as u32 == process::pid()) else { return };
-    // SeqCst: before the look at the cells. Who takes one looks here after its swap.
-    ENDING.store(here, Ordering::SeqCst);
-    for map in all_met() {
-        let Some(process) = custodian(map) else { continue };
-        for index in 0..map.objects_used() {
-            // Acquire: the object as its maker left it.
-            let head = Head(map.object(index).head.load(Ordering::Acquire));
-            if let Some(pair) = Pair::of(map, Place { index, head }) {
-                pair.keep(&process);
+    ENDING.say(here, || {
+        for map in all_met() {
+            let Some(process) = custodian(map) else { continue };
+            for index in 0..map.objects_used() {
+                // Acquire: the object as its maker left it.
+                let head = Head(map.object(index).head.load(Ordering::Acquire));
+                if let Some(pair) = Pair::of(map, Place { index, head }) {
+                    pair.keep(&process);
+                }
             }
         }
-    }
+    });
 }
 
 /// The member that stands for this process, made if need be.
@@ -262,21 +262,8 @@ impl OwnedSemaphore {
         if !it.0.take_one(custodian(it.0.map).as_ref()) {
             it.get_slow(until)?;
         }
-        // SeqCst: after the swap of the cell; pairs with `ending`.
-        if ENDING.load(Ordering::SeqCst) != 0 {
-            it.taken_late();
-        }
+        it.0.taken(&ENDING, || custodian(it.0.map));
         Ok(())
-    }
-
-    /// Somebody of this process, or of one that it was forked from, has said that it ends.
-    #[cold]
-    fn taken_late(self) {
-        // SeqCst: as in `get`.
-        let ends = ENDING.load(Ordering::SeqCst) == process::incarnation();
-        if ends && let Some(process) = custodian(self.0.map) {
-            self.0.keep(&process);
-        }
     }
 
     #[inline(never)]
