@@ -15,7 +15,6 @@ mod claim;
 mod condvar;
 mod contend;
 mod drain;
-#[cfg_attr(feature = "sim", allow(dead_code, reason = "no wait is interrupted there"))]
 mod interrupt;
 mod kinds;
 mod lock;

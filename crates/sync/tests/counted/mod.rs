@@ -1,5 +1,7 @@
 //! A semaphore with books of its units: what was added and taken, by whom who lives, and what the dead may have done.
 
+#![allow(dead_code, reason = "each suite uses a part of it")]
+
 use crate::crash::Stage;
 use chappe_crashsim::{Fate, Process, Shared, World, reached};
 use chappe_sync::model::{self, Actor, Refusal, SemaphoreAt};
