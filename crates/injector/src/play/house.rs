@@ -1,5 +1,6 @@
 //! An arena after everything: what is listed is what should be, and every slot of it can be used.
 
+use chappe::owned::OwnedSemaphore;
 use chappe::tube::named::Tube;
 use chappe::{Arena, Condvar, Mutex, ObjectError, ObjectState, Pool, Semaphore};
 
@@ -67,12 +68,18 @@ impl World<'_> {
         let full = |object: &str| format!("{arena}/{object}");
         let capacity = handle.capacity();
         // The slots that are free by now, before any removal makes whoever searches look at them anew.
-        // A tube takes two.
-        let tubes = all.iter().filter(|o| matches!(o.state, ObjectState::Tube(_))).count();
-        for i in all.len() + tubes..capacity.objects as usize {
+        // A tube takes two, and so does an owned semaphore.
+        let twofold = |state: &ObjectState| matches!(state, ObjectState::Tube(_) | ObjectState::Owned { .. });
+        let more = all.iter().filter(|o| twofold(&o.state)).count();
+        for i in all.len() + more..capacity.objects as usize {
             room("all further objects", &|| pool(&format!("f{i}"), 1))?;
         }
         for object in &handle.objects() {
+            if matches!(object.state, ObjectState::Owned { .. }) {
+                let found = OwnedSemaphore::in_arena(&handle, &object.name);
+                fine("removing an owned semaphore", found.and_then(|it| it.remove(false)))?;
+                continue;
+            }
             remove(&full(&object.name), &object.state)?;
         }
         let capacity = handle.capacity();

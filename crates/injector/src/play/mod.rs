@@ -16,12 +16,14 @@
 mod conditions;
 mod handlers;
 mod house;
+mod interrupts;
 mod ledger;
 mod letters;
 mod lives;
 mod mistakes;
 mod mutexes;
 mod objects;
+mod owned;
 mod permits;
 mod reasons;
 mod remedies;
@@ -203,6 +205,7 @@ pub fn all(home: &Path) -> Vec<Case> {
     let operations = || {
         let pools = permits::all().into_iter().chain(several::all()).chain(objects::all()).chain(remedies::all());
         let semaphores = semaphores::all().into_iter().chain(handlers::all()).chain(words::all());
+        let semaphores = semaphores.chain(owned::all()).chain(interrupts::all());
         let mutexes = mutexes::all().into_iter().chain(conditions::all());
         pools.chain(lives::all()).chain(semaphores).chain(mutexes).chain(tubes::all())
     };

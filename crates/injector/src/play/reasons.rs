@@ -18,6 +18,8 @@ pub enum Reason {
     Mutex,
     /// A unit of semaphore `s`, of which there is none left.
     Unit,
+    /// Owned semaphore `o`, which the victim holds.
+    Owned,
     /// A letter of tube `t`, which the victim has, or is to send.
     Letter,
     /// The lock under which an arena's objects, and ends of tubes, come and go. It comes free with a death, and is not
@@ -36,6 +38,7 @@ impl Reason {
             Reason::Keeper => "it comes for the permit that a third has",
             Reason::Mutex => "it comes for the mutex that the stopped one has locked",
             Reason::Unit => "it comes for a unit, and the stopped one has taken the last",
+            Reason::Owned => "it comes for the owned semaphore that the stopped one holds",
             Reason::Letter => "it comes for the letter that the stopped one has, or is to send",
             Reason::Arena => "the stopped one has the arena's lock, under which objects and ends of tubes come and go",
             Reason::Directory => "the stopped one has the directory's lock, under which arenas come and go",
@@ -50,6 +53,7 @@ impl Reason {
             Reason::Keeper => w.open("p").is_ok_and(|pool| pool.available() == 0 && !w.victim_has(pool)),
             Reason::Mutex => super::mutexes::victim_has(w),
             Reason::Unit => w.semaphore("s").is_ok_and(|semaphore| semaphore.value() == 0),
+            Reason::Owned => super::owned::is_the_victims(w),
             Reason::Letter => w.tube_info("t").is_ok_and(|info| info.messages == 0),
             // Whose these are cannot be asked without taking them.
             Reason::Arena | Reason::Directory => true,

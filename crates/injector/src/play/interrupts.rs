@@ -1,0 +1,212 @@
+//! Waits that are ended from outside: by a handled signal, or by another thread's word. A unit that was on its way by then is the
+//! waiter's, or the next one's.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use chappe::owned::OwnedSemaphore;
+use chappe::{DownError, Interrupt, interruptible};
+
+use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
+use super::ledger::weigh;
+use super::world::{VICTIM, World, fault};
+use super::{Operation, Scene, owned, semaphores};
+use crate::board::{Fault, Verdict};
+
+/// All of them.
+pub fn all() -> Vec<Box<dyn Operation>> {
+    vec![Box::new(Signalled), Box::new(OwnedSignalled), Box::new(Interrupts)]
+}
+
+const SIGNAL: i32 = libc::SIGUSR2;
+
+/// What the wait came to: 0 for nothing yet.
+const CAME_TO: usize = 19;
+/// It has a unit.
+const TAKEN: u64 = 1;
+/// It was interrupted.
+const INTERRUPTED: u64 = 2;
+/// Neither.
+const FAILED: u64 = 3;
+
+static BY: Interrupt = Interrupt::new();
+
+extern "C" fn nothing(_signal: i32) {}
+
+/// Signals interrupt a sleep, and do nothing else.
+fn handle() {
+    // SAFETY: a zeroed sigaction is valid; the handler touches nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(i32) as usize;
+        libc::sigaction(SIGNAL, &action, std::ptr::null_mut());
+    }
+}
+
+fn send(w: &World) {
+    let victim = w.stage().word(VICTIM).load(SeqCst) as libc::pid_t;
+    // SAFETY: the director has not reaped its child, so the number is still its own.
+    unsafe { libc::kill(victim, SIGNAL) };
+}
+
+/// Notes what a wait came to. False: what it should not.
+fn note(w: &World, got: &Result<(), DownError>) -> bool {
+    let came_to = match got {
+        Ok(()) => TAKEN,
+        Err(DownError::Interrupted) => INTERRUPTED,
+        Err(_) => FAILED,
+    };
+    w.stage().word(CAME_TO).store(came_to, SeqCst);
+    came_to != FAILED
+}
+
+/// What the victim's wait may have taken.
+fn allowed(w: &World) -> &'static [i64] {
+    match w.stage().word(CAME_TO).load(SeqCst) {
+        TAKEN => &[-1],
+        INTERRUPTED => &[0],
+        _ => &[-1, 0],
+    }
+}
+
+/// The victim waits for a unit, and is interrupted. Where it is stopped a unit comes for it meanwhile.
+struct Signalled;
+
+impl Operation for Signalled {
+    fn name(&self) -> &'static str {
+        "down, interrupted"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Stopped, StoppedWaiter]
+    }
+    fn is_interrupted(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        semaphores::build(w, 0, false)
+    }
+    fn perform(&self, w: &World) {
+        let s = semaphores::warm(w);
+        handle();
+        w.stage().begin();
+        let got = interruptible(&BY, || s.down());
+        w.stage().end(note(w, &got) && (got.is_err() || w.scene() == Stopped));
+    }
+    fn asleep(&self, w: &mut World) -> Verdict {
+        send(w);
+        Ok(())
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        w.take_unit("s")
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.give_unit("s")?;
+        if w.scene() == StoppedWaiter {
+            return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+        }
+        // It is there, or the stopped one's.
+        Ok(())
+    }
+    fn provide(&self, w: &World) {
+        w.provide_unit("s", 2);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        // Only where the victim is stopped is there ever a unit that nobody waits for ahead of it.
+        weigh("s", w.difference("s")?, if w.scene() == Stopped { allowed(w) } else { &[0] })?;
+        w.in_order(&["p", "s"])
+    }
+}
+
+/// The same with an owned semaphore, in both lines of which it stands. What it has taken comes back.
+struct OwnedSignalled;
+
+impl Operation for OwnedSignalled {
+    fn name(&self) -> &'static str {
+        "owned wait, interrupted"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Stopped, StoppedWaiter]
+    }
+    fn is_interrupted(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let it: OwnedSemaphore = owned::build(w)?;
+        owned::hold(w, it)
+    }
+    fn perform(&self, w: &World) {
+        let it = owned::warm(w);
+        handle();
+        w.stage().begin();
+        let got = interruptible(&BY, || it.wait());
+        w.stage().end(note(w, &got) && (got.is_err() || matches!(w.scene(), Stopped | StoppedWaiter)));
+    }
+    fn asleep(&self, w: &mut World) -> Verdict {
+        send(w);
+        Ok(())
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        owned::pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.let_go();
+        if w.scene() == StoppedWaiter {
+            return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+        }
+        owned::take_or_victim_has(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        owned::check_lock(w)
+    }
+}
+
+/// A thread of the victim waits, and another, which is led, interrupts it. Helpers wait behind.
+struct Interrupts;
+
+impl Operation for Interrupts {
+    fn name(&self) -> &'static str {
+        "interrupt a thread in down"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        semaphores::build(w, 0, false)
+    }
+    fn perform(&self, w: &World) {
+        let s = semaphores::warm(w);
+        let (stage, scene) = (*w.stage(), w.scene());
+        std::thread::spawn(move || {
+            let got = interruptible(&BY, || s.down());
+            note(&World::new(&stage, scene), &got);
+        });
+        assert!(w.stage().until(|| s.waiters().len() == 1), "the thread comes to wait");
+        w.holding_while(|| s.waiters().len() - 1);
+        w.stage().begin();
+        BY.interrupt();
+        w.stage().end(BY.is_asked());
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        w.take_unit("s")
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        w.give_unit("s")
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.give_unit("s")?;
+        let may_take = || w.stage().word(CAME_TO).load(SeqCst) == TAKEN || matches!(w.try_unit("s"), Ok(true));
+        w.demand(may_take, "the unit is neither free nor the waiting thread's:")
+    }
+    fn provide(&self, w: &World) {
+        w.provide_unit("s", 2);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        if w.stage().word(CAME_TO).load(SeqCst) == FAILED {
+            return fault(Fault::Torn, "the wait ended otherwise");
+        }
+        weigh("s", w.difference("s")?, if w.helpers() == 2 { &[0] } else { allowed(w) })?;
+        w.in_order(&["p", "s"])
+    }
+}

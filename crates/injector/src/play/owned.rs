@@ -1,0 +1,665 @@
+//! Owned semaphores: locks that return with a death, until they prove to be none. Then nothing returns.
+//!
+//! One is a lock as long as it is not demoted: its unit is there again after its holder's death. Who posts without holding it, and who
+//! dies having said that it ends in good order, has demoted it: what the books then allow is said at each operation.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use chappe::owned::{self, OwnedSemaphore};
+use chappe::{Arena, DownError, ObjectError, UpError};
+
+use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
+use super::ledger::weigh;
+use super::world::{OPTIONS, VICTIM, World, fault, fine};
+use super::{Operation, Reason, Scene};
+use crate::board::{Fault, Verdict};
+
+/// All of them.
+pub fn all() -> Vec<Box<dyn Operation>> {
+    vec![
+        Box::new(Wait),
+        Box::new(TryWait),
+        Box::new(TimedOut),
+        Box::new(Post),
+        Box::new(PostForeign { plain: false }),
+        Box::new(PostForeign { plain: true }),
+        Box::new(Demote { at_end: false }),
+        Box::new(Demote { at_end: true }),
+        Box::new(TakeLate),
+        Box::new(Recover { ended: false }),
+        Box::new(Recover { ended: true }),
+        Box::new(Create),
+        Box::new(Remove),
+    ]
+}
+
+/// What the semaphore is called, and what the ledger calls it.
+const NAME: &str = "o";
+/// Who is inside the lock: a process.
+const INSIDE: usize = 18;
+
+fn arena() -> Result<Arena, (Fault, String)> {
+    fine("opening the arena", Arena::open("default"))
+}
+
+fn find() -> Result<OwnedSemaphore, (Fault, String)> {
+    fine("finding it", OwnedSemaphore::in_arena(&arena()?, NAME))
+}
+
+/// The victim's, which has joined the arena as a process: it leaves all as it is.
+pub fn warm(w: &World) -> OwnedSemaphore {
+    w.warm("p");
+    let it = find().expect("the keeper has made it");
+    it.prepare_to_wait().expect("there is room for the victim");
+    it
+}
+
+/// A survivor takes a unit, and puts it back. As long as it is a lock, nobody else is inside.
+pub fn pass(w: &World) -> Verdict {
+    let it = find()?;
+    let got = it.wait();
+    pass_through(w, it, got)
+}
+
+fn pass_through(w: &World, it: OwnedSemaphore, got: Result<(), DownError>) -> Verdict {
+    fine("waiting for it", got)?;
+    w.note_taken(NAME);
+    let inside = w.stage().word(INSIDE);
+    let other = inside.swap(u64::from(std::process::id()), SeqCst);
+    // Once it is demoted, it is no lock.
+    if other != 0 && it.is_owned() {
+        return fault(Fault::Doubled, format!("it is a lock, and {other} is inside"));
+    }
+    inside.store(0, SeqCst);
+    give(w, it)
+}
+
+/// A survivor posts: what it holds, or one more.
+fn give(w: &World, it: OwnedSemaphore) -> Verdict {
+    w.note_given(NAME, 1);
+    fine("posting", it.post())
+}
+
+fn victim_has(w: &World, it: &OwnedSemaphore) -> bool {
+    let victim = w.stage().word(VICTIM).load(SeqCst);
+    it.holder().is_some_and(|who| u64::from(who.pid) == victim)
+}
+
+/// For [`Reason::Owned`].
+pub fn is_the_victims(w: &World) -> bool {
+    find().is_ok_and(|it| victim_has(w, &it))
+}
+
+/// While the victim is stopped: a unit can be had at once, unless the victim has the one that there is.
+pub fn take_or_victim_has(w: &World) -> Verdict {
+    let it = find()?;
+    match it.try_wait() {
+        Err(DownError::WouldBlock) if victim_has(w, &it) => Ok(()),
+        // Set aside for who alone has waited. Whether it ever comes back is asked after the victim's death.
+        Err(DownError::WouldBlock) if it.holder().is_none() && w.scene() == Stopped => Ok(()),
+        Err(DownError::WouldBlock) => {
+            fault(Fault::Wedged, format!("it is neither free nor the stopped victim's: {:?}", it.holder()))
+        }
+        got => pass_through(w, it, got),
+    }
+}
+
+/// While the victim is stopped: who waits gets on, unless the victim has it.
+fn waiter_gets_it(w: &mut World) -> Verdict {
+    w.let_go();
+    let it = find()?;
+    // Whoever comes by finishes what the stopped one began.
+    if let Ok(()) = it.try_wait() {
+        pass_through(w, it, Ok(()))?;
+    }
+    w.demand(|| w.done_helpers() > 0 || victim_has(w, &it), "a waiter waits for the stopped victim;")
+}
+
+/// Makes it, beside pool `p`.
+pub fn build(w: &mut World) -> Result<OwnedSemaphore, (Fault, String)> {
+    w.make("p", 1)?;
+    let it = fine("making it", OwnedSemaphore::create_in(&arena()?, Some(NAME)))?;
+    w.note_given(NAME, 1);
+    w.count_waiters_of(NAME);
+    Ok(it)
+}
+
+/// The keeper holds it until it lets go, where somebody waits.
+fn build_held(w: &mut World) -> Verdict {
+    let it = build(w)?;
+    if w.scene().waits() { hold(w, it) } else { Ok(()) }
+}
+
+pub fn hold(w: &mut World, it: OwnedSemaphore) -> Verdict {
+    fine("taking a free one", it.try_wait())?;
+    w.note_taken(NAME);
+    let (stage, scene) = (*w.stage(), w.scene());
+    w.owe(move || {
+        // A refusal leaves those that wait where they are, which is found.
+        let _ = give(&World::new(&stage, scene), it);
+    });
+    Ok(())
+}
+
+/// Those that wait get one more, if the dead victim has used up what was theirs; so many in all.
+fn provide(w: &World, most: u64) {
+    let Ok(it) = find() else { return };
+    if w.is_stuck(|| it.value() == 0) && w.may_provide(most) {
+        // A refusal leaves them stuck, which is found.
+        let _ = give(w, it);
+    }
+}
+
+/// What the victim has added (or, negative, taken). Nobody else uses it any more; all units can be had, nobody waits.
+fn difference(w: &World) -> Result<i64, (Fault, String)> {
+    // Sweeps the dead: the victim may have been alone.
+    fine("sweeping", chappe::doctor())?;
+    let it = find()?;
+    // What a helper held at its end is its death's, which is seen to as well.
+    if !w.stage().until(|| it.waiters().is_empty()) {
+        return fault(Fault::Torn, format!("it shows waiters: {:?}", it.waiters()));
+    }
+    let (value, left, owned) = (it.value(), w.left(NAME), it.is_owned());
+    for had in 0..value {
+        if let Err(e) = it.try_wait() {
+            return fault(Fault::Wedged, format!("it is {value}, and after {had}: {e}"));
+        }
+    }
+    match it.try_wait() {
+        Err(DownError::WouldBlock) => {}
+        Ok(()) => return fault(Fault::Doubled, format!("it was {value}, and gave one more")),
+        Err(e) => return fault(Fault::Torn, format!("trying it: {e}")),
+    }
+    for _ in 0..value {
+        fine("putting them back", it.post())?;
+    }
+    if (it.value(), it.is_owned()) != (value, owned) {
+        return fault(Fault::Torn, format!("it is {}, owned: {}, not {value}, {owned}", it.value(), it.is_owned()));
+    }
+    Ok(i64::from(value) - left)
+}
+
+/// It is a lock still, and free.
+pub fn check_lock(w: &World) -> Verdict {
+    weigh(NAME, difference(w)?, &[0])?;
+    if !find()?.is_owned() {
+        return fault(Fault::Torn, "it was demoted, and everybody gave back what was theirs");
+    }
+    w.in_order(&[NAME, "p"])
+}
+
+struct Wait;
+
+impl Operation for Wait {
+    fn name(&self) -> &'static str {
+        "owned wait"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Owned)
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build_held(w)
+    }
+    fn perform(&self, w: &World) {
+        let it = warm(w);
+        w.stage().begin();
+        let got = it.wait();
+        w.stage().end(got.is_ok());
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { take_or_victim_has(w) }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check_lock(w)
+    }
+}
+
+/// The first use by its process: it joins as one, too.
+struct TryWait;
+
+impl Operation for TryWait {
+    fn name(&self) -> &'static str {
+        "owned try_wait, first use"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Owned)
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build_held(w)
+    }
+    fn perform(&self, w: &World) {
+        let it = find().expect("the keeper has made it");
+        w.stage().begin();
+        let got = it.try_wait();
+        w.stage().end(matches!((got, w.scene()), (Err(DownError::WouldBlock), Waiters) | (Ok(()), _)));
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        take_or_victim_has(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check_lock(w)
+    }
+}
+
+struct TimedOut;
+
+impl Operation for TimedOut {
+    fn name(&self) -> &'static str {
+        "owned wait, timed out"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Stopped]
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let it = build(w)?;
+        hold(w, it)
+    }
+    fn perform(&self, w: &World) {
+        let it = warm(w);
+        w.stage().begin();
+        let got = it.wait_timeout(Duration::from_millis(1));
+        // It comes free while the victim is stopped.
+        w.stage().end(matches!(got, Err(DownError::Timeout)) || got.is_ok() && w.scene() == Stopped);
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        w.let_go();
+        take_or_victim_has(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check_lock(w)
+    }
+}
+
+struct Post;
+
+impl Operation for Post {
+    fn name(&self) -> &'static str {
+        "owned post, by its holder"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Owned)
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w).map(drop)
+    }
+    fn perform(&self, w: &World) {
+        let it = warm(w);
+        it.try_wait().expect("it is free");
+        w.holding_while(|| it.waiters().len());
+        w.stage().begin();
+        let done = it.post();
+        w.stage().end(done.is_ok());
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { take_or_victim_has(w) }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        check_lock(w)
+    }
+}
+
+/// The keeper has it, and lives on. The victim, which has not, posts: it is demoted, and has one unit more; or neither, or demoted alone.
+struct PostForeign {
+    /// It was demoted before.
+    plain: bool,
+}
+
+impl Operation for PostForeign {
+    fn name(&self) -> &'static str {
+        if self.plain { "owned post, demoted before" } else { "owned post, by another" }
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn retold(&self, _scene: Scene) -> bool {
+        self.plain
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        let it = build(w)?;
+        fine("taking a free one", it.try_wait())?;
+        w.note_taken(NAME);
+        if self.plain { fine("demoting it", it.demote()) } else { Ok(()) }
+    }
+    fn perform(&self, w: &World) {
+        let it = warm(w);
+        w.stage().begin();
+        let done = it.post();
+        w.stage().end(done.is_ok());
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        give(w, find()?)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        // Its own, which it has.
+        let it = find()?;
+        give(w, it)?;
+        if w.scene() == StoppedWaiter {
+            return w.demand(|| w.done_helpers() > 0, "who waits gets no unit past the stopped one;");
+        }
+        let got = it.try_wait();
+        pass_through(w, it, got)
+    }
+    fn provide(&self, w: &World) {
+        provide(w, 2);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let it = find()?;
+        let added = difference(w)?;
+        weigh(NAME, added, if w.was_done() { &[1] } else { &[0, 1] })?;
+        if added > 0 && it.is_owned() {
+            return fault(Fault::Torn, "who did not hold it has posted, and it is a lock still");
+        }
+        w.in_order(&[NAME, "p"])
+    }
+}
+
+/// The victim holds it, and says that it is no lock; or that its process ends. What it has then goes with it.
+struct Demote {
+    at_end: bool,
+}
+
+impl Operation for Demote {
+    fn name(&self) -> &'static str {
+        if self.at_end { "owned, ending" } else { "owned demote" }
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Owned)
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w).map(drop)
+    }
+    fn perform(&self, w: &World) {
+        let it = warm(w);
+        it.try_wait().expect("it is free");
+        w.holding_while(|| it.waiters().len());
+        w.stage().begin();
+        if self.at_end {
+            owned::ending();
+            w.stage().end(true);
+        } else {
+            let done = it.demote();
+            w.stage().end(done.is_ok());
+        }
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        let it = find()?;
+        match it.try_wait() {
+            Err(DownError::WouldBlock) if victim_has(w, &it) => Ok(()),
+            other => fault(Fault::Doubled, format!("the stopped victim has it, and trying it: {other:?}")),
+        }
+    }
+    fn provide(&self, w: &World) {
+        provide(w, 2);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let it = find()?;
+        let added = difference(w)?;
+        let (went, provided) = (added < 0, w.provided() > 0);
+        weigh(NAME, added, if w.was_done() { &[-1] } else { &[-1, 0] })?;
+        match (went, it.is_owned()) {
+            (true, true) => fault(Fault::Torn, "a unit went with who died, and it is a lock still"),
+            (false, false) if !provided => fault(Fault::Torn, "it is demoted, and what the dead one had came back"),
+            _ => w.in_order(&[NAME, "p"]),
+        }
+    }
+}
+
+/// The process has said that it ends, and a thread of it takes it all the same.
+struct TakeLate;
+
+impl Operation for TakeLate {
+    fn name(&self) -> &'static str {
+        "owned wait, after ending"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Stopped]
+    }
+    fn victim_sleeps(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build_held(w)
+    }
+    fn perform(&self, w: &World) {
+        let it = warm(w);
+        owned::ending();
+        w.stage().begin();
+        let got = it.wait();
+        w.stage().end(got.is_ok());
+    }
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        pass(w)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        take_or_victim_has(w)
+    }
+    fn provide(&self, w: &World) {
+        provide(w, 2);
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let it = find()?;
+        let added = difference(w)?;
+        // Between its swap and its look, a death is one like any other.
+        weigh(NAME, added, if w.was_done() { &[-1] } else { &[-1, 0] })?;
+        if added < 0 && it.is_owned() {
+            return fault(Fault::Torn, "a unit went with who died, and it is a lock still");
+        }
+        w.in_order(&[NAME, "p"])
+    }
+}
+
+/// Who makes up for a dead holder, by trying, is killed.
+struct Recover {
+    /// The holder had said that it ends in good order.
+    ended: bool,
+}
+
+impl Operation for Recover {
+    fn name(&self) -> &'static str {
+        if self.ended { "owned, recover who ended" } else { "owned, recover a dead holder" }
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Owned)
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        build(w)?;
+        let take = || {
+            fine("taking it", find().expect("it is there").try_wait()).expect("it is free");
+            if self.ended {
+                owned::ending();
+            }
+        };
+        if self.ended {
+            w.note_taken(NAME);
+        }
+        w.die_with(take, "did not get it")
+    }
+    fn perform(&self, w: &World) {
+        let it = find().expect("the keeper has made it");
+        w.stage().begin();
+        let got = it.try_wait();
+        let would_block = matches!(got, Err(DownError::WouldBlock));
+        // Others may have recovered it, and had it, meanwhile.
+        w.stage().end(if self.ended { would_block } else { got.is_ok() || w.scene() != Alone && would_block });
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        if !self.ended {
+            return pass(w);
+        }
+        none_comes_back(find()?)
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        if self.ended { none_comes_back(find()?) } else { take_or_victim_has(w) }
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        if !self.ended {
+            return check_lock(w);
+        }
+        weigh(NAME, difference(w)?, &[0])?;
+        let it = find()?;
+        if it.is_owned() || it.holder().is_some() {
+            return fault(Fault::Torn, format!("who had it ended in good order, and it is {it:?}"));
+        }
+        w.in_order(&[NAME, "p"])
+    }
+}
+
+fn none_comes_back(it: OwnedSemaphore) -> Verdict {
+    match it.try_wait() {
+        Err(DownError::WouldBlock) if !it.is_owned() => Ok(()),
+        other => fault(Fault::Doubled, format!("who had it ended in good order, and {other:?} of {it:?}")),
+    }
+}
+
+struct Create;
+
+impl Operation for Create {
+    fn name(&self) -> &'static str {
+        "create owned semaphore"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make_held("p", 1)
+    }
+    fn perform(&self, w: &World) {
+        w.warm("p");
+        let arena = Arena::open("default").expect("it is there");
+        w.stage().begin();
+        let made = OwnedSemaphore::create_in(&arena, Some(NAME));
+        w.stage().end(made.is_ok());
+    }
+    fn meet(&self, w: &World) -> Verdict {
+        make_if_need_be()?;
+        pass(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        if !w.has_made(OwnedSemaphore::in_arena(&arena()?, NAME))? {
+            fine("making it anew", OwnedSemaphore::create_in(&arena()?, Some(NAME)))?;
+        }
+        w.note_given(NAME, 1);
+        check_lock(w)
+    }
+}
+
+fn make_if_need_be() -> Result<OwnedSemaphore, (Fault, String)> {
+    let arena = fine("opening the arena", Arena::open_or_create("default", &OPTIONS))?;
+    loop {
+        match OwnedSemaphore::create_in(&arena, Some(NAME)) {
+            Err(ObjectError::Exists { .. }) => {}
+            made => return fine("making it again", made),
+        }
+        match OwnedSemaphore::in_arena(&arena, NAME) {
+            Err(ObjectError::Unknown { .. }) => {}
+            found => return fine("finding it", found),
+        }
+    }
+}
+
+/// With waiters it is by force.
+struct Remove;
+
+impl Operation for Remove {
+    fn name(&self) -> &'static str {
+        "remove owned semaphore"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met, Stopped]
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Arena)
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        // First, so that its slots are not the last that were taken.
+        let arena = fine("making the arena", Arena::open_or_create("default", &OPTIONS))?;
+        let it = fine("making it", OwnedSemaphore::create_in(&arena, Some(NAME)))?;
+        w.make("p", 1)?;
+        w.count_waiters_of(NAME);
+        if w.scene().waits() { fine("taking it", it.try_wait()) } else { Ok(()) }
+    }
+    fn perform(&self, w: &World) {
+        let it = warm(w);
+        w.stage().begin();
+        let gone = it.remove(w.scene() == Waiters);
+        w.stage().end(gone.is_ok());
+    }
+    fn wait(&self, _w: &World, _which: usize) -> Verdict {
+        match find()?.wait() {
+            Err(DownError::Dead { .. }) => Ok(()),
+            other => fault(Fault::Torn, format!("waiting for what is removed and never given: {other:?}")),
+        }
+    }
+    fn meet(&self, _w: &World) -> Verdict {
+        loop {
+            match make_if_need_be()?.post() {
+                Err(UpError::Dead { .. }) => {}
+                posted => return fine("posting", posted),
+            }
+        }
+    }
+    fn bereaved(&self, w: &mut World) -> Verdict {
+        let found = OwnedSemaphore::in_arena(&arena()?, NAME);
+        let there = found.as_ref().ok().copied();
+        if w.has_removed(found)? || w.scene() != Waiters {
+            return Ok(());
+        }
+        there.map_or(Ok(()), |it| fine("removing it all the same", it.remove(true)))
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        let it = make_if_need_be()?;
+        let (value, most) = (it.value(), 1 + u32::from(w.scene() == Met));
+        if !(1..=most).contains(&value) || it.is_owned() != (value == 1) {
+            return fault(Fault::Torn, format!("made again, it is {it:?}"));
+        }
+        w.note_given(NAME, value);
+        weigh(NAME, difference(w)?, &[0])?;
+        w.in_order(&[NAME, "p"])
+    }
+}
