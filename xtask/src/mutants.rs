@@ -45,7 +45,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 const CRATES: [&str; 7] =
-    ["crates/arena", "crates/crashsim", "crates/plat", "crates/sync", "crates/ras", "crates/chappe", "crates/injector"];
+    ["crates/arena", "crates/crashsim", "crates/plat", "crates/sync", "crates/ras", "crates/chappe", "crates/ffi", "crates/injector"];
 /// Where mutants are.
 const KEPT: [&str; 2] = ["crates/sync/mutants", "crates/ras/mutants"];
 const LANES: usize = 2;

@@ -1,7 +1,7 @@
 //! Rule `layers` (design 2): arrows go down only, and `plat` is the only room that touches the outside.
 //!
 //! ```text
-//!   cli  injector  bench  ffi  preload  py  lab        the surface: knows the facade only
+//!   cli  injector  bench  ffi  preload  py  lab        the surface: knows the facade only; the injector, ffi as well
 //!   ---------------------------------------------
 //!   chappe                                             the facade
 //!   stream
@@ -152,6 +152,8 @@ fn manifests(house: &House) -> Vec<Finding> {
                 _ if !ours => false,
                 // The room and its stand-in are one.
                 Some(0) if own == "plat" => false,
+                // Which kills what ships, by whichever face.
+                Some(_) if own == "injector" && other == "ffi" => false,
                 Some(theirs) if mine == SURFACE => theirs != level(FACADE).unwrap_or(0),
                 Some(theirs) => theirs >= mine,
                 None => true,
@@ -193,6 +195,8 @@ mod tests {
     fn the_surface_knows_the_facade_only() {
         assert_eq!(manifest("cli", "[dependencies]\nchappe-sync.workspace = true"), 1);
         assert_eq!(manifest("cli", "[dependencies]\nchappe.workspace = true"), 0);
+        assert_eq!(manifest("cli", "[dependencies]\nchappe-ffi = { path = \"../ffi\" }"), 1);
+        assert_eq!(manifest("injector", "[dependencies]\nchappe-ffi = { path = \"../ffi\" }"), 0);
     }
 
     #[test]

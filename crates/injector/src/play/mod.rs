@@ -22,6 +22,7 @@ mod letters;
 mod lives;
 mod mistakes;
 mod mutexes;
+mod nix;
 mod objects;
 mod owned;
 mod permits;
@@ -205,7 +206,7 @@ pub fn all(home: &Path) -> Vec<Case> {
     let operations = || {
         let pools = permits::all().into_iter().chain(several::all()).chain(objects::all()).chain(remedies::all());
         let semaphores = semaphores::all().into_iter().chain(handlers::all()).chain(words::all());
-        let semaphores = semaphores.chain(owned::all()).chain(interrupts::all());
+        let semaphores = semaphores.chain(owned::all()).chain(interrupts::all()).chain(nix::all());
         let mutexes = mutexes::all().into_iter().chain(conditions::all());
         pools.chain(lives::all()).chain(semaphores).chain(mutexes).chain(tubes::all())
     };

@@ -62,6 +62,8 @@ enum Queue {
     Pool(&'static Pool),
     /// Any kind of object of arena `default`.
     Object(&'static str),
+    /// What this says.
+    By(Box<dyn Fn() -> usize>),
     /// Helpers and victim, as far as the kernel has them asleep: helpers' processes are in [`SLEEPERS`].
     Sleepers,
 }
@@ -279,6 +281,11 @@ impl<'a> World<'a> {
         self.queue = Queue::Object(name);
     }
 
+    /// The keeper counts who waits as this says.
+    pub fn count_waiters(&mut self, count: impl Fn() -> usize + 'static) {
+        self.queue = Queue::By(Box::new(count));
+    }
+
     /// The keeper counts which helpers sleep.
     pub fn count_sleepers(&mut self) {
         self.queue = Queue::Sleepers;
@@ -290,6 +297,7 @@ impl<'a> World<'a> {
             Queue::Nobodys => 0,
             Queue::Pool(pool) => pool.waiters().len(),
             Queue::Object(name) => waiters_of(name),
+            Queue::By(count) => count(),
             Queue::Sleepers => (SLEEPERS..SLEEPERS + self.scene.helpers())
                 .chain([VICTIM])
                 .filter(|word| {
@@ -304,7 +312,11 @@ impl<'a> World<'a> {
     /// Whether the dead victim is no member any more: survivors have seen to what it left.
     pub fn is_recovered(&self) -> bool {
         let victim = self.stage.word(VICTIM).load(SeqCst);
-        Arena::open("default").is_ok_and(|arena| arena.members().iter().all(|m| u64::from(m.pid) != victim))
+        let without = |arena: Arena| arena.members().iter().all(|m| u64::from(m.pid) != victim);
+        match &self.queue {
+            Queue::By(_) => self.attach_all().into_iter().all(without),
+            _ => Arena::open("default").is_ok_and(without),
+        }
     }
 
     /// Who holds and who waits, for findings.
