@@ -44,8 +44,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-const CRATES: [&str; 7] =
-    ["crates/arena", "crates/crashsim", "crates/plat", "crates/sync", "crates/ras", "crates/chappe", "crates/ffi", "crates/injector"];
+const CRATES: [&str; 8] = [
+    "crates/arena",
+    "crates/crashsim",
+    "crates/plat",
+    "crates/sync",
+    "crates/ras",
+    "crates/chappe",
+    "crates/ffi",
+    "crates/injector",
+];
 /// Where mutants are.
 const KEPT: [&str; 2] = ["crates/sync/mutants", "crates/ras/mutants"];
 const LANES: usize = 2;
