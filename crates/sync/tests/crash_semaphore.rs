@@ -569,7 +569,12 @@ fn refused(world: &World) {
 fn a_unit_sent_to_who_gives_up_goes_on() {
     let reached = ["too late", "patient served"];
     Search::depth("sem_refused", 2).schedules(30_000).run(refused).assert_clean().assert_reached(&reached);
-    Search::priorities("sem_refused_3", 3).kills(1).schedules(10_000).run(refused).assert_clean().assert_reached(&reached);
+    Search::priorities("sem_refused_3", 3)
+        .kills(1)
+        .schedules(10_000)
+        .run(refused)
+        .assert_clean()
+        .assert_reached(&reached);
 }
 
 /// One only looks whether there is a unit; another raises one, and a third takes it.
