@@ -38,7 +38,7 @@ struct Tube {
     _hidden: [u8; 0],
 }
 
-// As `include/chappe/nix.h` declares them.
+// SAFETY: as `include/chappe/nix.h` declares them, which is checked against the library.
 unsafe extern "C" {
     fn chappe_nix_initsem(s: *mut Sem, val: c_int);
     fn chappe_nix_downsem(s: *mut Sem, block: c_int) -> c_int;
@@ -518,15 +518,18 @@ impl Pass {
         let mut message = 0u64;
         let at = std::ptr::from_mut(&mut message).cast::<c_void>();
         let mut found = 0;
-        // SAFETY, here and below: the tube is this process's, as a copy; messages have eight bytes.
-        while unsafe { chappe_nix_trecv(tube, at, 0) } == 0 {
+        // SAFETY: the tube is this process's, as a copy; messages have eight bytes.
+        let receive = || unsafe { chappe_nix_trecv(tube, at, 0) } == 0;
+        // SAFETY: as above.
+        let send = || unsafe { chappe_nix_tsend(tube, at, 0) } == 0;
+        while receive() {
             if message != 7 {
                 return UNUSABLE;
             }
             found += 1;
         }
-        let sent = (0..SLOTS + 1).take_while(|_| unsafe { chappe_nix_tsend(tube, at, 0) } == 0).count() as u64;
-        let received = (0..SLOTS + 1).take_while(|_| unsafe { chappe_nix_trecv(tube, at, 0) } == 0).count() as u64;
+        let sent = (0..SLOTS + 1).take_while(|_| send()).count() as u64;
+        let received = (0..SLOTS + 1).take_while(|_| receive()).count() as u64;
         if (sent, received) == (SLOTS, SLOTS) { found + 1 } else { UNUSABLE + sent }
     }
 }
