@@ -24,10 +24,9 @@ pub fn all() -> Vec<Box<dyn Operation>> {
     let places = [Place::Arena, Place::Family];
     let downs = places.map(|place| Box::new(Down { place }) as Box<dyn Operation>);
     let ups = places.map(|place| Box::new(Up { place }) as Box<dyn Operation>);
-    let makes = places.map(|place| Box::new(Init { place }) as Box<dyn Operation>);
-    let others: [Box<dyn Operation>; 2] = [Box::new(Alt), Box::new(Free)];
+    let others: [Box<dyn Operation>; 3] = [Box::new(Alt), Box::new(Init), Box::new(Free)];
     let tubes = [false, true].map(|receives| Box::new(Pass { receives }) as Box<dyn Operation>);
-    downs.into_iter().chain(ups).chain(others).chain(makes).chain(tubes).collect()
+    downs.into_iter().chain(ups).chain(others).chain(tubes).collect()
 }
 
 /// `Sem`.
@@ -213,7 +212,7 @@ impl Operation for Down {
         if self.place == Place::Arena { "nix downsem" } else { "nix downsem, the family's" }
     }
     fn scenes(&self) -> &'static [Scene] {
-        if self.place == Place::Arena { &[Alone, Waiters, Stopped, StoppedWaiter] } else { &[Alone, Waiters] }
+        if self.place == Place::Arena { &[Alone, Waiters, Stopped, StoppedWaiter] } else { &[Alone] }
     }
     fn recovers(&self) -> bool {
         self.place == Place::Arena
@@ -394,36 +393,28 @@ impl Operation for Alt {
     }
 }
 
-struct Init {
-    place: Place,
-}
+struct Init;
 
 impl Operation for Init {
     fn name(&self) -> &'static str {
-        if self.place == Place::Arena { "nix initsem" } else { "nix initsem, makes the family" }
+        "nix initsem"
     }
     fn scenes(&self) -> &'static [Scene] {
-        if self.place == Place::Arena { &[Alone, Stopped] } else { &[Alone] }
-    }
-    fn recovers(&self) -> bool {
-        self.place == Place::Arena
-    }
-    fn long(&self) -> bool {
-        self.place == Place::Family
+        &[Alone, Stopped]
     }
     fn build(&self, w: &mut World) -> Verdict {
-        self.place.build(w)
+        Place::Arena.build(w)
     }
     fn perform(&self, w: &World) {
-        let sem = self.place.sem(w, 0);
+        let sem = Place::Arena.sem(w, 0);
         w.stage().begin();
         // SAFETY: memory for a `Sem` that all here share.
         unsafe { chappe_nix_initsem(sem, 3) };
-        w.stage().end(self.place.says(w, 0).is_ok());
+        w.stage().end(Place::Arena.says(w, 0).is_ok());
     }
     fn check(&self, w: &mut World) -> Verdict {
         fine("sweeping", chappe::doctor())?;
-        let made = self.place.says(w, 0);
+        let made = Place::Arena.says(w, 0);
         if let Ok(spot) = made {
             let it = semaphore(spot)?;
             if it.value() != 3 {
@@ -431,20 +422,6 @@ impl Operation for Init {
             }
         } else if w.was_done() {
             return fault(Fault::Lost, "initialised, it is none");
-        }
-        if self.place == Place::Family {
-            // Who makes the next one removes it, as nobody has it mapped any more but who has just looked.
-            let names = fine("listing", Arena::list())?;
-            let mut families = names.iter().filter(|name| name.starts_with("family-"));
-            if families.clone().count() > 1 || w.was_done() && families.next().is_none() {
-                return fault(Fault::Leaked, format!("the directory holds {names:?}"));
-            }
-            if made.is_ok() {
-                return w.in_order(&["p"]);
-            }
-            let family = fine("making one", Arena::family())?;
-            w.files(&["default", &family.name()])?;
-            return w.in_order(&["p"]);
         }
         let arena = fine("the arena", Arena::open("default"))?;
         let there = arena.objects().iter().filter(|o| o.name.starts_with("semaphore@")).count();
