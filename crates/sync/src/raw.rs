@@ -107,9 +107,18 @@ impl Hold {
     // By reference, and word by word: what was written by words just now cannot be read in larger pieces without waiting for it.
     #[inline(always)]
     pub unsafe fn release(&self) {
-        if !self.is_here() {
-            return;
+        if self.is_here() {
+            // SAFETY: the caller's promise, and just seen.
+            unsafe { self.release_here() };
         }
+    }
+
+    /// The same for who has just seen that this is the process that took it.
+    ///
+    /// # Safety
+    /// As for [`Hold::release`].
+    #[inline(always)]
+    pub unsafe fn release_here(&self) {
         if self.taken.word.tag() == Tag::Leased {
             lease::end(self.map, self.place, self.taken.position, self.taken.word);
         } else {
@@ -146,6 +155,9 @@ impl Hold {
     }
 }
 
+// The parts of operations for a caller that no panic may cross: they look at words of the object and of the thread's seat, whose places
+// were worked out before, swap or store some, and index nothing by what another could have written. The rest they leave undone.
+
 /// The part of [`Semaphore::down`] that waits for nobody, makes no call and cannot fail. False: all of it is needed.
 #[inline(always)]
 pub fn down_now(semaphore: &Semaphore) -> bool {
@@ -161,13 +173,13 @@ pub fn up_now(semaphore: &Semaphore) -> bool {
 /// The same of [`Pool::acquire`].
 #[inline(always)]
 pub fn acquire_now(pool: &Pool) -> Option<Hold> {
-    pool.get_now().map(Hold::of)
+    pool.get_now::<false>().map(Hold::of)
 }
 
 /// The same of [`Mutex::lock`].
 #[inline(always)]
 pub fn lock_now<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    mutex.get_now()
+    mutex.get_now::<false>()
 }
 
 /// What data or messages are called by those who share them: the name of their type in Rust without modules, or anything else.
