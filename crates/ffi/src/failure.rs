@@ -15,8 +15,9 @@ use std::fmt::{self, Display, Write};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Bytes of a text, with the 0 at its end.
-const ROOM: usize = 1024;
+/// Bytes of a text, with the 0 at its end. It lies in each thread's initial block, of which all libraries that are loaded late share
+/// some 1,600 bytes (see `near` in plat).
+const ROOM: usize = 512;
 
 thread_local! {
     static BUFFER: UnsafeCell<[u8; ROOM]> = const { UnsafeCell::new([0; ROOM]) };

@@ -296,7 +296,17 @@ fn quickly(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> bool {
     true
 }
 
+// Apart, these two, and as C calls them, so that who need not come here saves no register, and who must jumps.
 #[inline(never)]
+extern "C" fn waited(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
+    lock(mutex, data, || Ok(Limit::Forever))
+}
+
+#[inline(never)]
+extern "C" fn tried(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
+    lock(mutex, data, || Ok(Limit::Now))
+}
+
 fn lock(mutex: *mut chappe_mutex, data: *mut *mut c_void, limit: impl FnOnce() -> Answer<Limit>) -> c_int {
     answer(|| {
         let (locked, place) = (handle::get::<Locked>(mutex)?, input::place_if(data)?);
@@ -319,7 +329,7 @@ fn lock(mutex: *mut chappe_mutex, data: *mut *mut c_void, limit: impl FnOnce() -
 /// thread cannot become a member of its arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_lock(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
-    if quickly(mutex, data) { 0 } else { lock(mutex, data, || Ok(Limit::Forever)) }
+    if quickly(mutex, data) { 0 } else { waited(mutex, data) }
 }
 
 /// Locks it if it is free. Never waits.
@@ -327,7 +337,7 @@ pub extern "C" fn chappe_mutex_lock(mutex: *mut chappe_mutex, data: *mut *mut c_
 /// Errors: -EAGAIN; else as `chappe_mutex_lock`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_try_lock(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
-    if quickly(mutex, data) { 0 } else { lock(mutex, data, || Ok(Limit::Now)) }
+    if quickly(mutex, data) { 0 } else { tried(mutex, data) }
 }
 
 /// As `chappe_mutex_lock`, waiting at most for `ns` nanoseconds.

@@ -121,7 +121,7 @@ fn released(permit: *mut chappe_permit) -> Option<c_int> {
         (*inside).magic = 0;
         // Behind the border: with somebody waiting, or as a lease, there is much to do that may find memory written over.
         Some(done(|| {
-            hold.release();
+            hold.release_here();
             Ok(())
         }))
     }

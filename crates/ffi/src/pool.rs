@@ -168,7 +168,17 @@ fn quickly(pool: *mut chappe_pool, permit: *mut chappe_permit) -> bool {
     taken.map(|hold| place.of_thread(hold)).is_some()
 }
 
+// Apart, these two, and as C calls them, so that who need not come here saves no register, and who must jumps.
 #[inline(never)]
+extern "C" fn waited(pool: *mut chappe_pool, permit: *mut chappe_permit) -> c_int {
+    one(pool, permit, || Ok(Limit::Forever))
+}
+
+#[inline(never)]
+extern "C" fn tried(pool: *mut chappe_pool, permit: *mut chappe_permit) -> c_int {
+    one(pool, permit, || Ok(Limit::Now))
+}
+
 fn one(pool: *mut chappe_pool, permit: *mut chappe_permit, limit: impl FnOnce() -> Answer<Limit>) -> c_int {
     done(|| {
         let (pool, place) = (handle::get::<Pool>(pool)?, Place::new(permit)?);
@@ -187,7 +197,7 @@ fn one(pool: *mut chappe_pool, permit: *mut chappe_permit, limit: impl FnOnce() 
 /// system's, if it refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_pool_acquire(pool: *mut chappe_pool, permit: *mut chappe_permit) -> c_int {
-    if quickly(pool, permit) { 0 } else { one(pool, permit, || Ok(Limit::Forever)) }
+    if quickly(pool, permit) { 0 } else { waited(pool, permit) }
 }
 
 /// Takes a permit if one is free and nobody waits for it. Permits of the dead are recovered first.
@@ -195,7 +205,7 @@ pub extern "C" fn chappe_pool_acquire(pool: *mut chappe_pool, permit: *mut chapp
 /// Errors: -EAGAIN; else as `chappe_pool_acquire`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_pool_try_acquire(pool: *mut chappe_pool, permit: *mut chappe_permit) -> c_int {
-    if quickly(pool, permit) { 0 } else { one(pool, permit, || Ok(Limit::Now)) }
+    if quickly(pool, permit) { 0 } else { tried(pool, permit) }
 }
 
 /// As `chappe_pool_acquire`, waiting at most for `ns` nanoseconds.
