@@ -258,6 +258,7 @@ impl Coded for DownError {
             DownError::WouldBlock => libc::EAGAIN,
             DownError::Timeout => libc::ETIMEDOUT,
             DownError::Dead { .. } => libc::EIDRM,
+            DownError::Interrupted => libc::EINTR,
             DownError::Arena(e) => e.code(),
             DownError::System(e) => system(e),
             _ => libc::EIO,
@@ -267,6 +268,7 @@ impl Coded for DownError {
         match self {
             DownError::WouldBlock => Some(c"no wake-up is saved"),
             DownError::Timeout => Some(c"timed out waiting for a wake-up"),
+            DownError::Interrupted => Some(c"the wait for a wake-up was interrupted"),
             _ => None,
         }
     }

@@ -24,6 +24,7 @@ mod failure;
 mod few;
 mod handle;
 mod input;
+mod interrupt;
 mod look;
 mod mutex;
 mod nix;

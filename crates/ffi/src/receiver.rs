@@ -70,12 +70,15 @@ impl NamedEnd {
         unsafe { &*self.receiver }
     }
 
+    /// Refuses to borrow a second record.
+    fn is_spare(&self) -> Answer<()> {
+        self.forget_the_parents();
+        if self.borrowed.try_borrow().map_or(true, |borrowed| borrowed.is_some()) { Err(busy()) } else { Ok(()) }
+    }
+
     /// Borrows a record: where it is, how long, and whether it comes again.
     fn borrow(&self, limit: Limit) -> Answer<(*const u8, usize, bool)> {
-        self.forget_the_parents();
-        if self.borrowed.try_borrow().map_or(true, |borrowed| borrowed.is_some()) {
-            return Err(busy());
-        }
+        self.is_spare()?;
         // Nothing of ours is in use while it waits: another thread may fork, and the child would find it so for ever.
         let receiver = self.receiver();
         let loan = match limit {
@@ -83,9 +86,7 @@ impl NamedEnd {
             Limit::Now => receiver.try_borrow()?,
             Limit::Within(duration) => receiver.borrow_timeout(duration)?,
         };
-        let (at, len, again) = (loan.as_ptr(), loan.len(), loan.again());
-        *self.borrowed.borrow_mut() = Some(Borrowed { loan, thread: here(), incarnation: incarnation() });
-        Ok((at, len, again))
+        Ok(self.keep(loan))
     }
 
     /// In a forked child: what the parent has borrowed is not the child's, and nothing to wait for.
@@ -95,6 +96,17 @@ impl NamedEnd {
         {
             *borrowed = None;
         }
+    }
+
+    /// Where the record is that a choice has taken, how long it is, and whether it comes again.
+    fn borrow_chosen(&self, chosen: SelectedOperation<'_>) -> Answer<(*const u8, usize, bool)> {
+        Ok(self.keep(chappe::raw::borrow_chosen(chosen, self.receiver())?))
+    }
+
+    fn keep(&self, loan: Loan<'static, [u8]>) -> (*const u8, usize, bool) {
+        let told = (loan.as_ptr(), loan.len(), loan.again());
+        *self.borrowed.borrow_mut() = Some(Borrowed { loan, thread: here(), incarnation: incarnation() });
+        told
     }
 
     fn take(&self) -> Answer<Loan<'static, [u8]>> {
@@ -176,6 +188,18 @@ impl ReceivingEnd {
             End::Named(named) => named.receiver().__arm(),
             End::Private(receiver) => receiver.__arm(),
         }
+    }
+
+    /// The same, of one that borrows the record.
+    pub fn arm_to_borrow(&self) -> Answer<Armed<'_>> {
+        let named = self.named()?;
+        named.is_spare()?;
+        Ok(named.receiver().__arm())
+    }
+
+    /// Borrows the record that a choice has taken: where it is, how long, and whether it comes again.
+    pub fn finish_borrowing(&self, chosen: SelectedOperation<'_>) -> Answer<(*const u8, usize, bool)> {
+        self.named()?.borrow_chosen(chosen)
     }
 
     /// Receives the record that a choice has taken.

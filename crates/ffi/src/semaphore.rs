@@ -138,7 +138,8 @@ pub extern "C" fn chappe_semaphore_waiters(
     answer(|| listed(&handle::get::<Semaphore>(semaphore)?.waiters(), to, room, |waiter| waiter.into()))
 }
 
-fn down(semaphore: &Semaphore, limit: Limit) -> Answer<()> {
+/// Of whatever limit.
+pub fn down(semaphore: &Semaphore, limit: Limit) -> Answer<()> {
     match limit {
         Limit::Forever => semaphore.down()?,
         Limit::Now => semaphore.try_down()?,

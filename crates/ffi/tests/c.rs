@@ -167,6 +167,11 @@ fn choices_hold_their_contract() {
 }
 
 #[test]
+fn waits_end_early_when_they_are_interrupted() {
+    holds("interrupt.c", &[], &[]);
+}
+
+#[test]
 fn arenas_and_handles_hold_their_contract() {
     holds("arena.c", &[], &[]);
 }

@@ -24,7 +24,7 @@ use crate::permit::give;
 use crate::pool::Pool;
 use crate::select::{SelectedOperation, operations};
 use crate::semaphore::Semaphore;
-use crate::tube::named::{NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
+use crate::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
 use chappe_arena::{Map, Place};
 use chappe_plat::process;
 use std::os::fd::RawFd;
@@ -126,21 +126,27 @@ impl Hold {
         }
     }
 
-    /// As [`Permit::lease`].
-    ///
-    /// # Errors
-    /// As [`Permit::lease`].
-    ///
-    /// # Safety
-    /// As for [`Hold::release`].
-    pub unsafe fn lease(&mut self) -> Result<Lease, LeaseError> {
-        if !self.is_here() {
-            return Err(LeaseError::Lost);
-        }
-        lease::begin(self.map, self.place, std::iter::once(&mut self.taken))
+    /// Whether both are, or were, of one pool.
+    pub fn is_of_pool_of(&self, other: &Hold) -> bool {
+        std::ptr::eq(self.map, other.map) && self.place == other.place
     }
 
-    /// Takes a lease back that [`Hold::lease`] has just made of `before`, and whose mark no job was told. One that was a lease before
+    /// As [`Permits::lease`]: one lease for all of them.
+    ///
+    /// # Errors
+    /// As [`Permits::lease`]; some may have become leases by then, as [`Hold::take_back_lease`] undoes it.
+    ///
+    /// # Safety
+    /// As for [`Hold::release`], of each; and they are of one pool.
+    pub unsafe fn lease_many(holds: &mut [Hold]) -> Result<Lease, LeaseError> {
+        let Some(&Hold { map, place, .. }) = holds.first() else { return Err(LeaseError::Lost) };
+        if !holds.iter().all(Hold::is_here) {
+            return Err(LeaseError::Lost);
+        }
+        lease::begin(map, place, holds.iter_mut().map(|hold| &mut hold.taken))
+    }
+
+    /// Takes a lease back that [`Hold::lease_many`] has just made of `before`, and whose mark no job was told. One that was a lease before
     /// stays one: its job may bear the mark.
     ///
     /// # Safety
@@ -308,6 +314,21 @@ pub fn recv_chosen(
     buffer: &mut [u8],
 ) -> Result<(usize, bool), NotReceived> {
     receiver.finish_into(chosen.complete(Armed::new(&receiver.into), "receiver"), buffer)
+}
+
+/// Borrows the record that was chosen.
+///
+/// # Errors
+/// As [`Receiver::borrow`].
+///
+/// # Panics
+/// If it is another receiver than the arm's.
+#[track_caller]
+pub fn borrow_chosen<'r>(
+    chosen: SelectedOperation<'_>,
+    receiver: &'r Receiver<[u8]>,
+) -> Result<Loan<'r, [u8]>, NotReceived> {
+    receiver.finish_loan(chosen.complete(Armed::new(&receiver.into), "receiver"))
 }
 
 #[cfg(test)]
