@@ -25,6 +25,7 @@ mod few;
 mod handle;
 mod input;
 mod interrupt;
+mod kept;
 mod look;
 mod mutex;
 mod nix;
