@@ -395,5 +395,8 @@ fn it_links_statically_and_loads_at_run_time() {
         .args([archive.as_str(), "-lpthread", "-ldl", "-lm", "-lgcc_s"]));
     House::new().run(&program, &[]);
     let Some(program) = compiled("tests/c/load.c", "c11", &["-ldl"]) else { return };
-    House::new().run(&program, &[&library.join("libchappe.so.0").display().to_string()]);
+    // Another file than the one that the program is linked with: that is there from the start.
+    let late = library.join("late.so");
+    fs::copy(library.join("libchappe.so.0"), &late).unwrap();
+    House::new().run(&program, &[&late.display().to_string()]);
 }
