@@ -237,6 +237,9 @@ static void *takes(void *until)
     arms[OBJECTS] = chappe_arm_down(many[0]);
     for (;;) {
         ptrdiff_t at = chappe_select(arms, OBJECTS + 1, 0);
+        /* The arena was gone before this thread, which began late, was a member of it. */
+        if (at == -EIDRM)
+            return NULL;
         CHECK(at >= 0 && at <= OBJECTS);
         if (arms[at].result != 0) {
             IS(arms[at].result, -EIDRM);
