@@ -18,8 +18,8 @@
 //! - I3: ears are never given back to memory, so a late look is harmless; one that its thread has given up serves the next.
 //! - I4: who cancels has the list's lock while it tells, and a thread that ends takes it to give its ear up. Who waits takes no lock.
 
-use crate::real;
 use crate::shield::{back, contained, off, without_signals};
+use crate::{forks, real};
 use chappe::Interrupt;
 use libc::{c_int, pthread_t};
 use std::cell::{Cell, UnsafeCell};
@@ -153,6 +153,7 @@ pub fn mine() -> Option<&'static Ear> {
 #[cold]
 fn new() -> Option<&'static Ear> {
     let was_on = off();
+    forks::prepare();
     let ear = contained(None, || {
         // A thread whose local data has gone is not cancelled, either.
         MINE.try_with(|mine| {
@@ -196,6 +197,7 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     fence(Ordering::SeqCst); // SeqCst: E1, the mark before the look.
     if answer == 0 {
         contained((), || {
+            forks::prepare();
             without_signals(|| {
                 let ears = ears();
                 if let Some((_, ear)) = ears.used.iter().find(|(other, _)| *other == thread) {

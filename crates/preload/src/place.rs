@@ -20,7 +20,7 @@
 use crate::folder::Folder;
 use crate::shield::{errno, set_errno, shielded};
 use crate::word::{self, OWNED, PLAIN, Said, is_private};
-use crate::{ends, memory, named, real};
+use crate::{ends, forks, memory, named, real};
 use chappe::owned::OwnedSemaphore;
 use chappe::{Arena, DownError, ObjectError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, sem_t};
@@ -54,6 +54,7 @@ impl Found {
     /// The object at a spot. None: there is none.
     #[inline]
     pub fn at(kind: u64, spot: Spot) -> Option<Found> {
+        forks::prepare();
         match kind {
             PLAIN => Semaphore::at(spot).ok().map(Plain),
             _ => {

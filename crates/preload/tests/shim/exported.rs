@@ -65,6 +65,19 @@ fn a_constructor_that_is_faster_gets_them_as_well() {
 }
 
 #[test]
+fn another_librarys_constructor_comes_before_ours_and_forks_go_on() {
+    let Some(first) = compiled_with("first", &["-shared", "-fPIC"]) else { return };
+    let program = compiled("forks").expect("there is a compiler");
+    let stage = Stage::new();
+    let wanted = well(&mut stage.plain(&program));
+    for mut c in [stage.under(&program), stage.owned(&program)] {
+        // The last one named is made ready first.
+        let both = format!("{} {}", library().display(), first.display());
+        assert_eq!(well(c.env("LD_PRELOAD", both)), wanted);
+    }
+}
+
+#[test]
 fn a_pair_that_nobody_contends_makes_no_system_call() {
     let Some(program) = compiled("silent") else { return };
     let stage = Stage::new();
