@@ -6,7 +6,7 @@
 //! this library's own constructor runs: another library's may use semaphores first.
 
 use crate::shield::without_signals;
-use crate::{cancel, folder, heap, named, place};
+use crate::{cancel, folder, heap, locals, named, place};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -82,6 +82,8 @@ fn first() {
         return;
     }
     PREPARER.store(me, Ordering::Relaxed); // Relaxed: as above.
+    // Early: the first ones need no memory.
+    locals::key();
     // SAFETY: functions that stay.
     unsafe { libc::pthread_atfork(Some(heap::before_fork), Some(heap::after_fork), Some(heap::after_fork)) };
     chappe::prepare_forks();

@@ -13,7 +13,7 @@
 //! | `calls` | the others |
 //! | `wait`, `cancel` | waiting: time limits, signals, cancellation |
 //! | `ends` | `--owned`: which are locks, and how a process ends that holds one |
-//! | `shield`, `forks`, `heap` | what keeps us and the program out of each other's way |
+//! | `shield`, `forks`, `heap`, `locals` | what keeps us and the program out of each other's way |
 //! | `real` | the C library's own functions |
 //!
 //! Where it is not as with the C library:
@@ -40,6 +40,7 @@ mod ends;
 mod folder;
 mod forks;
 mod heap;
+mod locals;
 mod memory;
 mod named;
 mod place;

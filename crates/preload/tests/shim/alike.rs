@@ -77,6 +77,11 @@ fn handlers_wait_and_jump() {
 }
 
 #[test]
+fn handlers_post_within_the_programs_own_malloc() {
+    alike("own");
+}
+
+#[test]
 fn more_wait_than_there_is_room_for() {
     alike("crowd");
 }

@@ -31,6 +31,9 @@ fn these_and_no_others() {
     let mut names: Vec<&str> = text.lines().filter_map(|l| l.split(' ').nth(2)).collect();
     names.sort_unstable();
     assert_eq!(names, ALL);
+    let needed =
+        well(Command::new("nm").args(["-D", "--undefined-only"]).arg(library()).stdout(std::process::Stdio::piped()));
+    assert!(!needed.contains("__cxa_thread_atexit_impl"), "it takes the dynamic linker's lock: see `locals`");
 }
 
 #[test]
