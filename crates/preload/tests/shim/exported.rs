@@ -81,6 +81,15 @@ fn another_librarys_constructor_comes_before_ours_and_forks_go_on() {
 }
 
 #[test]
+fn a_handler_posts_while_its_thread_meets_an_arena() {
+    let Some(program) = compiled_with("meets", &["-rdynamic", "-fno-builtin"]) else { return };
+    let said = |n: u32| well(Stage::new().under(&program).arg(n.to_string()));
+    let ran = (1..100).take_while(|n| said(*n) == "ran 1 times, value 1\n").count();
+    // The names of the directory are sorted, and then one is looked for under the lock.
+    assert!((2..99).contains(&ran), "{ran}");
+}
+
+#[test]
 fn a_pair_that_nobody_contends_makes_no_system_call() {
     let Some(program) = compiled("silent") else { return };
     let stage = Stage::new();
