@@ -171,6 +171,9 @@ fn comes_from(frame: usize) -> From {
     if !is_of_this_process {
         return From::Nothing;
     }
+    if let Some(ear) = cancel::mine() {
+        ear.forsake();
+    }
     READY.set((0, [0; 4]));
     if let Some(found) = Found::at(half.kind, half.spot) {
         without_signals(|| found.leave());

@@ -82,6 +82,11 @@ fn handlers_post_within_the_programs_own_malloc() {
 }
 
 #[test]
+fn who_cancels_does_not_wait_for_a_handler() {
+    alike("atop");
+}
+
+#[test]
 fn more_wait_than_there_is_room_for() {
     alike("crowd");
 }
