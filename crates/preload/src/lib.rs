@@ -11,7 +11,7 @@
 //! | `named`, `folder` | `sem_open`, `sem_close`, `sem_unlink`, and their files |
 //! | `memory` | semaphores in files that outlive who made them |
 //! | `calls` | the others |
-//! | `wait`, `cancel` | waiting: time limits, signals, cancellation |
+//! | `wait`, `cancel`, `stack` | waiting: time limits, signals, jumps, cancellation |
 //! | `ends` | `--owned`: which are locks, and how a process ends that holds one |
 //! | `shield`, `forks`, `heap`, `locals` | what keeps us and the program out of each other's way |
 //! | `real` | the C library's own functions |
@@ -46,6 +46,7 @@ mod named;
 mod place;
 mod real;
 mod shield;
+mod stack;
 mod wait;
 mod word;
 
