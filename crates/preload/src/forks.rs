@@ -6,7 +6,7 @@
 //! this library's own constructor runs: another library's may use semaphores first.
 
 use crate::shield::without_signals;
-use crate::{cancel, folder, heap, locals, named, place};
+use crate::{cancel, folder, heap, last, locals, named, place};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -51,6 +51,7 @@ extern "C" fn after_in_child() {
     // Relaxed: nobody else runs.
     GENERATION.fetch_add(1, Ordering::Relaxed);
     cancel::only_this_thread();
+    last::only_this_thread();
 }
 
 static PREPARED: AtomicBool = AtomicBool::new(false);

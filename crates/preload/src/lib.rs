@@ -13,6 +13,7 @@
 //! | `calls` | the others |
 //! | `wait`, `cancel`, `stack` | waiting: time limits, signals, jumps, cancellation |
 //! | `ends` | `--owned`: which are locks, and how a process ends that holds one |
+//! | `last` | how a process ends whose first thread has ended before others |
 //! | `shield`, `forks`, `heap`, `locals` | what keeps us and the program out of each other's way |
 //! | `real` | the C library's own functions |
 //!
@@ -40,6 +41,7 @@ mod ends;
 mod folder;
 mod forks;
 mod heap;
+mod last;
 mod locals;
 mod memory;
 mod named;
@@ -58,4 +60,5 @@ static BEGIN: extern "C" fn() = begin;
 extern "C" fn begin() {
     forks::prepare();
     real::look_up();
+    last::prepare();
 }

@@ -9,6 +9,7 @@
 //! library goes round four times. Who calls `exit` ends its data in this library's destructor. A key beyond the
 //! first 32 needs the program's `calloc` again: ours is made when the library is loaded, or earlier.
 
+use crate::last;
 use crate::shield::without_signals;
 use libc::{c_int, c_void, pthread_key_t};
 use std::cell::Cell;
@@ -59,7 +60,7 @@ pub fn key() -> Option<pthread_key_t> {
 }
 
 /// Has [`round`] called when the calling thread ends.
-fn arm() {
+pub fn arm() {
     if let Some(key) = key() {
         // SAFETY: our key. What it points to is never looked at.
         unsafe { libc::pthread_setspecific(key, (&raw const KEY).cast()) };
@@ -113,8 +114,11 @@ extern "C" fn round(_: *mut c_void) {
     ROUNDS.set(ROUNDS.get() + 1);
     if ROUNDS.get() < LATE {
         arm();
-    } else {
-        end();
+        return;
+    }
+    end();
+    if ROUNDS.get() == LATE {
+        last::ends();
     }
 }
 

@@ -79,6 +79,14 @@ fn is_over(fields: &str) -> bool {
     fields.starts_with(['Z', 'X']) && threads().is_some_and(|n| n <= 1)
 }
 
+/// How many threads of this process are left, if its first one has ended; none while that goes on, and where it cannot be seen.
+pub fn left_by_the_first() -> Option<u32> {
+    let fields = fields(&read_all("/proc/self/stat")?)?;
+    let threads: u32 = fields.split(' ').nth(17)?.parse().ok()?;
+    // The first is counted until all have ended.
+    fields.starts_with('Z').then(|| threads.saturating_sub(1))
+}
+
 /// What a process does, as ps says it in a letter: `T` is stopped, `Z` has ended and was not waited for.
 pub fn state(pid: u32) -> Option<char> {
     stat(pid)?.chars().next()

@@ -87,6 +87,11 @@ fn who_cancels_does_not_wait_for_a_handler() {
 }
 
 #[test]
+fn a_process_outlives_its_first_thread_and_no_longer_than_the_last() {
+    alike("leaves");
+}
+
+#[test]
 fn more_wait_than_there_is_room_for() {
     alike("crowd");
 }
