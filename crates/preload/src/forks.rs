@@ -2,8 +2,9 @@
 //!
 //! Whoever forks first takes the locks of this library, in the order in which they nest, and parent and child each let go of theirs. Those
 //! of the crates below are taken behind them, and the heap's last of all, since all others allocate. The C library calls
-//! what was registered last first: so the heap's is registered first, before anything else here is done. That may be long before
-//! this library's own constructor runs: another library's may use semaphores first.
+//! what was registered last first: so the heap's is registered first, before anything else here is done. What
+//! others have registered before us would be called while all this is held, and may use semaphores: so the dynamic linker runs our
+//! constructor first (`build.rs`). That may not be granted; so whatever of this library is used first makes ready for forks.
 
 use crate::shield::without_signals;
 use crate::{cancel, folder, heap, last, locals, named, place};

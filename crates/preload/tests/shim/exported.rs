@@ -68,15 +68,18 @@ fn a_constructor_that_is_faster_gets_them_as_well() {
 }
 
 #[test]
-fn another_librarys_constructor_comes_before_ours_and_forks_go_on() {
-    let Some(first) = compiled_with("first", &["-shared", "-fPIC"]) else { return };
-    let program = compiled("forks").expect("there is a compiler");
-    let stage = Stage::new();
-    let wanted = well(&mut stage.plain(&program));
-    for mut c in [stage.under(&program), stage.owned(&program)] {
-        // The last one named is made ready first.
-        let both = format!("{} {}", library().display(), first.display());
-        assert_eq!(well(c.env("LD_PRELOAD", both)), wanted);
+fn another_librarys_constructor_is_early_and_forks_go_on() {
+    let shared = ["-shared", "-fPIC"];
+    // The last one that is loaded with this flag is made ready first: before ours.
+    for words in [shared.as_slice(), &[&shared[..], &["-DNONE", "-Wl,-z,initfirst"]].concat()] {
+        let Some(first) = compiled_with("first", words) else { return };
+        let program = compiled("forks").expect("there is a compiler");
+        let stage = Stage::new();
+        let wanted = well(&mut stage.plain(&program));
+        for mut c in [stage.under(&program), stage.owned(&program)] {
+            let both = format!("{} {}", library().display(), first.display());
+            assert_eq!(well(c.env("LD_PRELOAD", both)), wanted, "{words:?}");
+        }
     }
 }
 
