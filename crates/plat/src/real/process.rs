@@ -25,7 +25,8 @@ pub fn uid() -> u32 {
 /// The inode of this process's PID namespace (0 where /proc is not there).
 pub fn namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
+    // Not by the process's own entry, which is empty once its first thread has ended.
+    std::fs::metadata("/proc/thread-self/ns/pid").map_or(0, |m| m.ino())
 }
 
 /// What a file of /proc has, whose length nobody knows before: in as few calls as can be.
@@ -125,7 +126,8 @@ pub fn maps_inode(pid: u32, inode: u64) -> bool {
 
 /// Whether this process maps a file with this inode that has no name any more.
 pub(crate) fn maps_what_was_deleted(inode: u64) -> bool {
-    let maps = read_all("/proc/self/maps").unwrap_or_default();
+    // As in `namespace`.
+    let maps = read_all("/proc/thread-self/maps").unwrap_or_default();
     let text = String::from_utf8_lossy(&maps);
     let is_it = |l: &str| l.split_ascii_whitespace().nth(4).is_some_and(|i| i.parse() == Ok(inode));
     text.lines().any(|l| is_it(l) && l.ends_with(" (deleted)"))

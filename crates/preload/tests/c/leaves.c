@@ -30,6 +30,26 @@ static void *posts(void *unused) {
     return NULL;
 }
 
+/* What is looked up in /proc: whether memory is shared, and where arenas are made. */
+static void goes_on(void) {
+    char name[64];
+    sem_t *one, *named_one;
+    int status;
+    one = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    MUST(one != MAP_FAILED && sem_init(one, 1, 0) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        sem_post(one);
+        _exit(value_of(one));
+    }
+    MUST(waitpid(child, &status, 0) == child);
+    printf("%s: the child's copy has %d, ours %d\n", what, WEXITSTATUS(status), value_of(one));
+    snprintf(name, sizeof name, "/chappe-leaves-%d", getpid());
+    named_one = sem_open(name, O_CREAT | O_EXCL, 0600, 2);
+    MUST(named_one != SEM_FAILED && value_of(named_one) == 2);
+    MUST(sem_close(named_one) == 0 && sem_unlink(name) == 0);
+}
+
 static void *waits(void *unused) {
     (void)unused;
     atomic_store(&tid, gettid());
@@ -39,6 +59,7 @@ static void *waits(void *unused) {
     while (!has_left())
         usleep(100);
     printf("%s: had it, behind the first thread's end\n", what);
+    goes_on();
     return NULL;
 }
 
