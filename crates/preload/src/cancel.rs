@@ -39,8 +39,9 @@ const HEARD: u32 = 8;
 
 /// How often who cancels tries by himself.
 const TRIES: u32 = 100;
-/// How long it is until the next try from then on.
-const PAUSE: Duration = Duration::from_millis(2);
+/// How long it is until the next try from then on: first, and at most.
+const PAUSE: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(50);
 /// How long who was told waits before it looks again.
 const SOON: Duration = Duration::from_micros(20);
 
@@ -127,8 +128,10 @@ impl Ear {
     /// The same, in the end: I5.
     fn see_to_it(&'static self) {
         let go_on = move || {
+            let mut pause = PAUSE;
             while !self.end_wait(1) {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(pause);
+                pause = (pause * 5 / 4).min(LONGEST);
             }
         };
         if !self.end_wait(TRIES) && thread::background("chappe-cancel", go_on).is_err() {
