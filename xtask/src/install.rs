@@ -1,12 +1,17 @@
-//! `cargo xtask install`: the C library, as packagers want it.
+//! `cargo xtask install`: the C library, the command and what `chappe run` preloads, as packagers want it.
 //!
 //! ```text
+//! bin/chappe                    the command
+//! lib/chappe/libchappe_preload.so   where it looks for it, whatever LIBDIR is
 //! LIBDIR/libchappe.so.0.1.0     the library; libchappe.so.0 and libchappe.so are links to it
 //! LIBDIR/libchappe.a            for static linking
 //! LIBDIR/pkgconfig/chappe.pc    `pkg-config --cflags --libs chappe`
 //! include/chappe.h, include/chappe/*.h
-//! share/man/man3/*.3
+//! share/man/man1/*.1, share/man/man3/*.3
+//! share/bash-completion/completions/chappe, share/zsh/site-functions/_chappe, share/fish/vendor_completions.d/chappe.fish
 //! ```
+//!
+//! A file is put in the place of an older one whole, by its name: programs that use that one go on with it.
 //!
 //! `--prefix` is where it will lie (/usr/local), `--libdir` below that (lib; or an absolute path that is below it), `--destdir` is put before all of it and stands in no
 //! file, `--profile` is cargo's (release).
@@ -14,6 +19,7 @@
 use crate::manual;
 use crate::run::{Cargo, root, target};
 use anyhow::{Context, Result, bail, ensure};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
@@ -63,8 +69,10 @@ fn version() -> Result<String> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
-    Ok(())
+    let mut beside = to.as_os_str().to_owned();
+    beside.push(".new");
+    let copied = fs::copy(from, &beside).and_then(|_| fs::rename(&beside, to));
+    copied.with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
 fn link(to: &str, at: &Path) -> Result<()> {
@@ -84,8 +92,10 @@ fn directory(path: PathBuf) -> Result<PathBuf> {
 pub fn command(args: &[&str]) -> Result<()> {
     let Wanted { prefix, libdir, destdir, profile } = wanted(args)?;
     let (version, own) = (version()?, root().join("crates/ffi"));
-    Cargo::new("build").args(["--profile", &profile, "-p", "chappe-ffi", "--lib"]).run()?;
-    let built = target().join(if profile == "dev" { "debug" } else { &profile }).join("libchappe_ffi.a");
+    Cargo::new("build").args(["--profile", &profile, "-p", "chappe-ffi", "-p", "chappe-preload", "--lib"]).run()?;
+    Cargo::new("build").args(["--profile", &profile, "-p", "chappe-cli"]).run()?;
+    let out = target().join(if profile == "dev" { "debug" } else { &profile });
+    let built = out.join("libchappe_ffi.a");
 
     let base = PathBuf::from(format!("{destdir}{prefix}"));
     let lib = directory(base.join(&libdir))?;
@@ -108,7 +118,31 @@ pub fn command(args: &[&str]) -> Result<()> {
         copy(&entry.path(), &include.join(entry.file_name()))?;
     }
     manual::write_all(&directory(base.join("share/man/man3"))?)?;
+    command_itself(&out, &base)?;
     println!("{}", base.display());
+    Ok(())
+}
+
+/// The command, what it preloads, its manual and its completions.
+fn command_itself(built: &Path, base: &Path) -> Result<()> {
+    let chappe = built.join("chappe");
+    copy(&chappe, &directory(base.join("bin"))?.join("chappe"))?;
+    let preload = "libchappe_preload.so";
+    copy(&built.join(preload), &directory(base.join("lib/chappe"))?.join(preload))?;
+    let says = |args: &[&OsStr]| -> Result<Vec<u8>> {
+        let out = Command::new(&chappe).args(args).output().with_context(|| format!("cannot start {chappe:?}"))?;
+        ensure!(out.status.success(), "{chappe:?} {args:?}: {}", String::from_utf8_lossy(&out.stderr));
+        Ok(out.stdout)
+    };
+    says(&["man".as_ref(), directory(base.join("share/man/man1"))?.as_os_str()])?;
+    let completions = [
+        ("bash", "share/bash-completion/completions", "chappe"),
+        ("zsh", "share/zsh/site-functions", "_chappe"),
+        ("fish", "share/fish/vendor_completions.d", "chappe.fish"),
+    ];
+    for (shell, place, file) in completions {
+        fs::write(directory(base.join(place))?.join(file), says(&["completions".as_ref(), shell.as_ref()])?)?;
+    }
     Ok(())
 }
 

@@ -68,7 +68,7 @@ pub mod doctor;
 pub use chappe_arena::{ArenaError, LifeState, Who};
 /// What the shim for POSIX semaphores needs of the system, and no user of Rust.
 #[doc(hidden)]
-pub use chappe_plat::{dir, memory};
+pub use chappe_plat::{dir, memory, process, thread};
 pub use chappe_ras as ras;
 #[doc(hidden)]
 pub use chappe_sync::owned;

@@ -74,6 +74,7 @@
 #include "chappe/look.h"
 #include "chappe/arena.h"
 #include "chappe/semaphore.h"
+#include "chappe/interrupt.h"
 #include "chappe/permit.h"
 #include "chappe/pool.h"
 #include "chappe/mutex.h"

@@ -8,7 +8,7 @@
 use crate::failure::{Answer, answer, done};
 use crate::handle::{self, Object};
 use crate::input;
-use crate::look::{chappe_member, chappe_name, listed};
+use crate::look::{chappe_member, chappe_name, chappe_waiter, listed};
 use chappe::{Arena, ArenaOptions, ObjectInfo};
 use std::ffi::{CStr, c_char, c_int};
 
@@ -229,6 +229,20 @@ fn object(info: &ObjectInfo) -> chappe_object {
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_arena_objects(arena: *const chappe_arena, to: *mut chappe_object, room: usize) -> isize {
     answer(|| listed(&handle::get::<Arena>(arena)?.objects(), to, room, object))
+}
+
+/// Lists who waits on the object of this name within the arena, of whatever kind, in the order in which they will be served; as
+/// `chappe_arena_objects`.
+///
+/// Errors: -ENOENT if there is none; -EINVAL, -ENAMETOOLONG for what is no name; -EBADF, -EFAULT.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_arena_waiters(
+    arena: *const chappe_arena,
+    name: *const c_char,
+    to: *mut chappe_waiter,
+    room: usize,
+) -> isize {
+    answer(|| listed(&handle::get::<Arena>(arena)?.waiters(input::name(name)?)?, to, room, |waiter| waiter.into()))
 }
 
 /// Lists who is attached to the arena, and the dead that are not made up for yet; as `chappe_arena_objects`.

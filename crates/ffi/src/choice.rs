@@ -6,7 +6,8 @@
 //! too; private and named objects may be mixed, those of two different arenas may not. The index that is answered is that of the
 //! caller's array.
 //!
-//! A choice of up to 16 arms asks for no memory. An array of arms may be used again and again: only `result` and `again` are written.
+//! A choice of up to 16 arms asks for no memory. An array of arms may be used again and again: only `result` and `again` are written,
+//! and `data` of an arm that borrows.
 
 use crate::failure::{Answer, Failure, answer};
 use crate::few::gathered;
@@ -36,6 +37,8 @@ pub const CHAPPE_ARM_RECV: c_int = 4;
 pub const CHAPPE_ARM_READABLE: c_int = 5;
 /// Waits until a descriptor can be written without waiting, or has an error to tell.
 pub const CHAPPE_ARM_WRITABLE: c_int = 6;
+/// Borrows a record at a `chappe_receiver`, to look at it in place: see `chappe_receiver_borrow`.
+pub const CHAPPE_ARM_BORROW: c_int = 7;
 
 /// A flag: of several arms that are ready the first in the array happens.
 pub const CHAPPE_BIASED: u32 = 1;
@@ -51,15 +54,15 @@ pub struct chappe_arm {
     pub descriptor: c_int,
     /// The handle of the semaphore, pool, sender or receiver.
     pub object: *mut c_void,
-    /// The record to be sent, or where one that is received goes.
+    /// The record to be sent, or where one that is received goes. Written if the arm was chosen and has borrowed: where the record is.
     pub data: *mut c_void,
     /// How long the record is, or how much room there is.
     pub size: usize,
     /// Where the permit goes.
     pub permit: *mut chappe_permit,
-    /// Written if the arm was chosen: how it ended. Of one that received, the record's length; else 0; or an error: -EPIPE, -EIDRM ...
+    /// Written if the arm was chosen: how it ended. Of one that received or borrowed, the record's length; else 0; or an error: -EPIPE, -EIDRM ...
     pub result: isize,
-    /// Written if the arm received: whether a receiver has died that had the record before.
+    /// Written if the arm received or borrowed: whether a receiver has died that had the record before.
     pub again: bool,
     /// 0.
     pub reserved: [u64; 2],
@@ -103,6 +106,13 @@ pub extern "C" fn chappe_arm_recv(receiver: *mut chappe_receiver, to: *mut c_voi
     chappe_arm { object: receiver.cast(), data: to, size: room, ..arm(CHAPPE_ARM_RECV) }
 }
 
+/// An arm that borrows a record, to look at it in place: `data` says where it is, `result` how long it is, and
+/// `chappe_receiver_release` that it is received. Named tubes only.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_arm_borrow(receiver: *mut chappe_receiver) -> chappe_arm {
+    chappe_arm { object: receiver.cast(), ..arm(CHAPPE_ARM_BORROW) }
+}
+
 /// An arm that waits until a descriptor can be read.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_arm_readable(descriptor: c_int) -> chappe_arm {
@@ -140,6 +150,7 @@ fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
             end.check(input::buffer(arm.data, arm.size)?.len())?;
             end.arm()
         }
+        CHAPPE_ARM_BORROW => handle::get::<ReceivingEnd>(arm.object.cast())?.arm_to_borrow()?,
         CHAPPE_ARM_READABLE | CHAPPE_ARM_WRITABLE if arm.descriptor < 0 => {
             return Err(Failure::new(libc::EBADF, c"an arm waits for a descriptor that is negative"));
         }
@@ -149,8 +160,17 @@ fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
     })
 }
 
-/// Completes what was chosen; answers what goes into `result`, and whether it was received again.
-fn finished(arm: &chappe_arm, chosen: SelectedOperation<'_>) -> Answer<(isize, bool)> {
+/// What goes into an arm that was chosen.
+#[derive(Default)]
+struct Ended {
+    result: isize,
+    again: bool,
+    /// Of one that borrows: where the record is.
+    borrowed: Option<*const u8>,
+}
+
+/// Completes what was chosen.
+fn finished(arm: &chappe_arm, chosen: SelectedOperation<'_>) -> Answer<Ended> {
     match arm.kind {
         CHAPPE_ARM_DOWN => chosen.down(handle::get::<Semaphore>(arm.object.cast())?)?,
         CHAPPE_ARM_ACQUIRE => {
@@ -165,11 +185,15 @@ fn finished(arm: &chappe_arm, chosen: SelectedOperation<'_>) -> Answer<(isize, b
         CHAPPE_ARM_RECV => {
             let end = handle::get::<ReceivingEnd>(arm.object.cast())?;
             let (len, again) = end.finish(chosen, input::buffer(arm.data, arm.size)?)?;
-            return Ok((len as isize, again));
+            return Ok(Ended { result: len as isize, again, borrowed: None });
+        }
+        CHAPPE_ARM_BORROW => {
+            let (at, len, again) = handle::get::<ReceivingEnd>(arm.object.cast())?.finish_borrowing(chosen)?;
+            return Ok(Ended { result: len as isize, again, borrowed: Some(at) });
         }
         _ => chosen.descriptor()?,
     }
-    Ok((0, false))
+    Ok(Ended::default())
 }
 
 /// The arm of an error, if it is one's.
@@ -200,7 +224,7 @@ fn select(arms: *mut chappe_arm, n: usize, flags: u32, limit: Answer<Limit>) -> 
                 |at| Ok(ones[at].armed),
                 |armed| {
                     let ended = if looks {
-                        raw::choose_ready(armed, biased, limit.into()).map(|at| (at, Ok((0, false))))
+                        raw::choose_ready(armed, biased, limit.into()).map(|at| (at, Ok(Ended::default())))
                     } else {
                         raw::choose(armed, biased, limit.into()).map(|chosen| {
                             let at = chosen.index();
@@ -217,11 +241,15 @@ fn select(arms: *mut chappe_arm, n: usize, flags: u32, limit: Answer<Limit>) -> 
                 },
             )
         })?;
-        let (result, again) = ended.unwrap_or_else(|failure| (-(failure.errno() as isize), false));
+        let failed = |failure: Failure| Ended { result: -(failure.errno() as isize), ..Ended::default() };
+        let Ended { result, again, borrowed } = ended.unwrap_or_else(failed);
         // SAFETY: one of the caller's, as many as it said there are; nobody has a reference any more.
         unsafe {
             (*arms.add(index)).result = result;
             (*arms.add(index)).again = again;
+            if let Some(at) = borrowed {
+                (*arms.add(index)).data = at.cast_mut().cast();
+            }
         }
         Ok(index as isize)
     })
@@ -233,7 +261,9 @@ fn select(arms: *mut chappe_arm, n: usize, flags: u32, limit: Answer<Limit>) -> 
 ///
 /// Errors, and then nothing has happened: -EINVAL if there is no arm (none but CHAPPE_ARM_NOTHING), or an arm or flag is not known;
 /// -EXDEV if there are objects of two arenas; -EBADF, -EFAULT, -EMSGSIZE if an arm's object, memory or record cannot be; -EBUSY if an
-/// arm's sender has a slot reserved; -ENOMEM if there is no memory for the record of a private tube; -EUSERS if the thread cannot become a member of an arena; the system's, if it refuses a thread.
+/// arm's sender has a slot reserved, or a record is borrowed at the receiver of one that borrows; -EOPNOTSUPP if that is of a private
+/// tube; -ENOMEM if there is no memory for the record of a private tube; -EUSERS if the thread cannot become a member of an arena, or -EIDRM
+/// since that was removed before; the system's, if it refuses a thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_select(arms: *mut chappe_arm, n: usize, flags: u32) -> isize {
     select(arms, n, flags, Ok(Limit::Forever))

@@ -15,8 +15,9 @@ use std::fmt::{self, Display, Write};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Bytes of a text, with the 0 at its end.
-const ROOM: usize = 1024;
+/// Bytes of a text, with the 0 at its end. It lies in each thread's initial block, of which all libraries that are loaded late share
+/// some 1,600 bytes (see `near` in plat).
+const ROOM: usize = 512;
 
 thread_local! {
     static BUFFER: UnsafeCell<[u8; ROOM]> = const { UnsafeCell::new([0; ROOM]) };
@@ -257,6 +258,7 @@ impl Coded for DownError {
             DownError::WouldBlock => libc::EAGAIN,
             DownError::Timeout => libc::ETIMEDOUT,
             DownError::Dead { .. } => libc::EIDRM,
+            DownError::Interrupted => libc::EINTR,
             DownError::Arena(e) => e.code(),
             DownError::System(e) => system(e),
             _ => libc::EIO,
@@ -266,6 +268,7 @@ impl Coded for DownError {
         match self {
             DownError::WouldBlock => Some(c"no wake-up is saved"),
             DownError::Timeout => Some(c"timed out waiting for a wake-up"),
+            DownError::Interrupted => Some(c"the wait for a wake-up was interrupted"),
             _ => None,
         }
     }

@@ -24,6 +24,8 @@ mod failure;
 mod few;
 mod handle;
 mod input;
+mod interrupt;
+mod kept;
 mod look;
 mod mutex;
 mod nix;

@@ -11,6 +11,7 @@
 use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
+use crate::process::bias;
 use crate::thread::here;
 use chappe::raw::{Called, Had, lock_now, mutex_of_bytes};
 use chappe::{LockError, LockResult, Mutex, MutexGuard};
@@ -37,8 +38,12 @@ pub struct chappe_mutex_options {
     pub type_name: *const c_char,
     /// What it is at first: `size` bytes. NULL: zeros.
     pub initial: *const c_void,
+    /// Of a private one: 0 or CHAPPE_BIAS_OFF.
+    pub flags: u32,
     /// 0.
-    pub reserved: [u64; 4],
+    pub reserved: u32,
+    /// 0.
+    pub reserved_too: [u64; 3],
 }
 
 /// A mutex, and what its present holder has left here.
@@ -140,7 +145,9 @@ fn not_ours(text: &'static CStr) -> Failure {
 }
 
 fn bytes_of(options: &chappe_mutex_options) -> Answer<(Called<'_>, Option<&[u8]>)> {
-    input::unused(&options.reserved)?;
+    input::unused(&[options.reserved.into()])?;
+    input::unused(&options.reserved_too)?;
+    bias(options.flags)?;
     let align = if options.align == 0 { 8 } else { options.align };
     if !align.is_power_of_two() {
         return Err(Failure::new(libc::EINVAL, c"an alignment must be a power of two"));
@@ -162,13 +169,15 @@ fn named(name: *const c_char, options: *const chappe_mutex_options, had: Had, mu
 
 /// Makes a mutex for the threads of this process. Its data is aligned to 64 bytes. It goes when the handle is closed.
 ///
-/// Errors: -EINVAL for an alignment that is no power of two, or above 64; -ENOMEM; -EFAULT; -EMFILE; -ENOSPC if there are 65536
+/// Errors: -EINVAL for an alignment that is no power of two, or above 64, or a flag that is not known; -ENOMEM; -EFAULT; -EMFILE; -ENOSPC if there are 65536
 /// private objects.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_private(options: *const chappe_mutex_options, mutex: *mut *mut chappe_mutex) -> c_int {
     done(|| {
         let place = input::place(mutex)?;
-        let (of, initial) = bytes_of(input::given(options)?)?;
+        let options = input::given(options)?;
+        let (of, initial) = bytes_of(options)?;
+        let bias = bias(options.flags)?;
         let layout = Layout::from_size_align(of.size.max(1), EVEN).ok().filter(|_| of.align <= EVEN);
         let layout =
             layout.ok_or_else(|| Failure::new(libc::EINVAL, c"data of this size or alignment cannot be had"))?;
@@ -179,10 +188,11 @@ pub extern "C" fn chappe_mutex_private(options: *const chappe_mutex_options, mut
             // SAFETY: as many as there were asked for, and nobody else's yet.
             unsafe { data.as_ptr().copy_from_nonoverlapping(initial.as_ptr(), initial.len()) };
         }
-        let mutex = Mutex::private(()).map(|mutex| Locked::new(mutex, data, of.size, true)).inspect_err(|_| {
-            // SAFETY: allocated just now, with this layout.
-            unsafe { dealloc(data.as_ptr(), layout) };
-        })?;
+        let mutex =
+            Mutex::private_with((), bias).map(|mutex| Locked::new(mutex, data, of.size, true)).inspect_err(|_| {
+                // SAFETY: allocated just now, with this layout.
+                unsafe { dealloc(data.as_ptr(), layout) };
+            })?;
         place.write(handle::open(mutex)?);
         Ok(())
     })
@@ -281,6 +291,14 @@ pub extern "C" fn chappe_mutex_is_condemned(mutex: *const chappe_mutex) -> c_int
     answer(|| Ok(handle::get::<Locked>(mutex)?.mutex.is_condemned().into()))
 }
 
+/// 1 if a thread has its bias just now, else 0; see CHAPPE_BIAS_OFF.
+///
+/// Errors: -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_mutex_is_biased(mutex: *const chappe_mutex) -> c_int {
+    answer(|| Ok(handle::get::<Locked>(mutex)?.mutex.is_biased().into()))
+}
+
 /// The part that waits for nobody and cannot fail.
 #[inline(always)]
 fn quickly(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> bool {
@@ -296,7 +314,17 @@ fn quickly(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> bool {
     true
 }
 
+// Apart, these two, and as C calls them, so that who need not come here saves no register, and who must jumps.
 #[inline(never)]
+extern "C" fn waited(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
+    lock(mutex, data, || Ok(Limit::Forever))
+}
+
+#[inline(never)]
+extern "C" fn tried(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
+    lock(mutex, data, || Ok(Limit::Now))
+}
+
 fn lock(mutex: *mut chappe_mutex, data: *mut *mut c_void, limit: impl FnOnce() -> Answer<Limit>) -> c_int {
     answer(|| {
         let (locked, place) = (handle::get::<Locked>(mutex)?, input::place_if(data)?);
@@ -319,7 +347,7 @@ fn lock(mutex: *mut chappe_mutex, data: *mut *mut c_void, limit: impl FnOnce() -
 /// thread cannot become a member of its arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_lock(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
-    if quickly(mutex, data) { 0 } else { lock(mutex, data, || Ok(Limit::Forever)) }
+    if quickly(mutex, data) { 0 } else { waited(mutex, data) }
 }
 
 /// Locks it if it is free. Never waits.
@@ -327,7 +355,7 @@ pub extern "C" fn chappe_mutex_lock(mutex: *mut chappe_mutex, data: *mut *mut c_
 /// Errors: -EAGAIN; else as `chappe_mutex_lock`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_try_lock(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
-    if quickly(mutex, data) { 0 } else { lock(mutex, data, || Ok(Limit::Now)) }
+    if quickly(mutex, data) { 0 } else { tried(mutex, data) }
 }
 
 /// As `chappe_mutex_lock`, waiting at most for `ns` nanoseconds.

@@ -36,8 +36,9 @@ pub struct Sem {
 /// What is made of a spot, and of where the `Sem` lies if nobody else can have one of this spot. Never 0.
 #[inline(always)]
 fn seal(arena: u64, slot: u64, address: u64) -> u64 {
+    // Of the address first: it is there before the words are, for which the rest waits.
     let own = if arena == Spot::PRIVATE { address.wrapping_mul(0xd6e8_feb8_6659_fd93) } else { 0 };
-    let mixed = arena.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ slot.wrapping_add(0x6e69_785f_7365_6d21) ^ own;
+    let mixed = arena.rotate_left(29) ^ slot ^ (own ^ 0x6e69_785f_7365_6d21);
     mixed.wrapping_mul(0xff51_afd7_ed55_8ccd) | 1
 }
 
@@ -254,9 +255,12 @@ pub extern "C" fn chappe_nix_initsem(s: *mut Sem, val: c_int) {
 /// What `downsem` is.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_nix_downsem(s: *mut Sem, block: c_int) -> c_int {
-    if near(s).is_some_and(Semaphore::down_alone) {
-        return 1;
-    }
+    if near(s).is_some_and(Semaphore::down_alone) { 1 } else { waited(s, block) }
+}
+
+// Apart, these two, as in `semaphore`.
+#[inline(never)]
+extern "C" fn waited(s: *mut Sem, block: c_int) -> c_int {
     answered(0, || {
         let semaphore = Sem::of(s)?.semaphore()?;
         if block != 0 {
@@ -271,9 +275,13 @@ pub extern "C" fn chappe_nix_downsem(s: *mut Sem, block: c_int) -> c_int {
 /// What `upsem` is.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_nix_upsem(s: *mut Sem) {
-    if near(s).is_some_and(Semaphore::up_alone) {
-        return;
+    if !near(s).is_some_and(Semaphore::up_alone) {
+        handed_on(s);
     }
+}
+
+#[inline(never)]
+extern "C" fn handed_on(s: *mut Sem) {
     told(|| Ok(Sem::of(s)?.semaphore()?.up()?));
 }
 

@@ -121,7 +121,7 @@ fn released(permit: *mut chappe_permit) -> Option<c_int> {
         (*inside).magic = 0;
         // Behind the border: with somebody waiting, or as a lease, there is much to do that may find memory written over.
         Some(done(|| {
-            hold.release();
+            hold.release_here();
             Ok(())
         }))
     }
@@ -190,26 +190,54 @@ pub extern "C" fn chappe_permit_is_valid(permit: *const chappe_permit) -> c_int 
 /// if the permit was taken away by force; -EINVAL, -EPERM, -EFAULT as `chappe_permit_release`; the system's.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_permit_lease(permit: *mut chappe_permit, mark: *mut c_char, size: usize) -> c_int {
+    answer(|| leased(&[permit], mark, size))
+}
+
+/// As `chappe_permit_lease`, of `n` permits of one pool at once: one open file and one mark for all of them.
+///
+/// Errors: -EINVAL also if `n` is 0, or they are of several pools; -ERANGE (each permit needs some 32 bytes more); else as
+/// `chappe_permit_lease`, and then none is a lease that was none before.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_permit_lease_many(
+    permits: *mut chappe_permit,
+    n: usize,
+    mark: *mut c_char,
+    size: usize,
+) -> c_int {
     answer(|| {
-        let room = input::buffer(mark.cast(), size)?;
-        let inside = ours(permit)?;
-        // SAFETY: written together with the magic.
-        let hold = unsafe { inside.hold.assume_init_mut() };
-        let before = *hold;
-        // SAFETY: the thread's own, or the process's.
-        let lease = unsafe { hold.lease()? };
-        let needed = lease.cookie().len() + 1;
-        let file = if needed > size {
-            Err(Failure::told(libc::ERANGE, format_args!("the mark needs {needed} bytes")))
-        } else {
-            lease.as_fd().try_clone_to_owned().map_err(Failure::from)
-        };
-        if file.is_err() {
-            // SAFETY: as above.
-            unsafe { hold.take_back_lease(before) };
-        } else {
-            input::copy_text(room, lease.cookie());
-        }
-        Ok(file?.into_raw_fd())
+        let all: Vec<_> = input::array_out(permits, n)?.iter_mut().map(MaybeUninit::as_mut_ptr).collect();
+        leased(&all, mark, size)
     })
+}
+
+fn leased(permits: &[*mut chappe_permit], mark: *mut c_char, size: usize) -> Answer<c_int> {
+    let room = input::buffer(mark.cast(), size)?;
+    // SAFETY: `ours` saw the magic, together with which it was written.
+    let hold = |permit: &*mut chappe_permit| Ok(*unsafe { ours(*permit)?.hold.assume_init_ref() });
+    let before = permits.iter().map(hold).collect::<Answer<Vec<Hold>>>()?;
+    let mut holds = before.clone();
+    let Some(first) = before.first() else {
+        return Err(Failure::new(libc::EINVAL, c"a lease of no permit keeps nothing"));
+    };
+    if !before.iter().all(|hold| hold.is_of_pool_of(first)) {
+        return Err(Failure::new(libc::EINVAL, c"one lease is for permits of one pool: these are of several"));
+    }
+    // SAFETY: the thread's own, or the process's; of one pool.
+    let made = unsafe { Hold::lease_many(&mut holds) }.map_err(Failure::from).and_then(|lease| {
+        let needed = lease.cookie().len() + 1;
+        if needed > size {
+            return Err(Failure::told(libc::ERANGE, format_args!("the mark needs {needed} bytes")));
+        }
+        Ok((lease.as_fd().try_clone_to_owned()?, lease))
+    });
+    for ((permit, hold), before) in permits.iter().zip(&mut holds).zip(before) {
+        if made.is_err() {
+            // SAFETY: as above; no job has been told.
+            unsafe { hold.take_back_lease(before) };
+        }
+        ours(*permit)?.hold = MaybeUninit::new(*hold);
+    }
+    let (file, lease) = made?;
+    input::copy_text(room, lease.cookie());
+    Ok(file.into_raw_fd())
 }

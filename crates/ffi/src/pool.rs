@@ -12,6 +12,7 @@ use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::look::{chappe_holder, chappe_member, chappe_waiter, listed};
 use crate::permit::{Place, chappe_permit};
+use crate::process::bias;
 use chappe::raw::{self, Hold};
 use chappe::{Permits, Pool, acquire_any, acquire_any_timeout, try_acquire_any};
 use std::ffi::{CStr, c_char, c_int};
@@ -43,6 +44,14 @@ fn opened(pool: *mut *mut chappe_pool, make: impl FnOnce() -> Answer<Pool>) -> c
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_pool_private(permits: i64, pool: *mut *mut chappe_pool) -> c_int {
     opened(pool, || Ok(Pool::private(input::count(permits)?)?))
+}
+
+/// As `chappe_pool_private`, with `flags`: 0 or CHAPPE_BIAS_OFF.
+///
+/// Errors: -EINVAL also if a flag is not known; else as `chappe_pool_private`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_pool_private_with(permits: i64, flags: u32, pool: *mut *mut chappe_pool) -> c_int {
+    opened(pool, || Ok(Pool::private_with(input::count(permits)?, bias(flags)?)?))
 }
 
 /// Opens the pool of this name: "gpu0", or "lab/gpu0" for one in the arena "lab".
@@ -112,6 +121,14 @@ pub extern "C" fn chappe_pool_available(pool: *const chappe_pool) -> i64 {
     answer(|| Ok(handle::get::<Pool>(pool)?.available().into()))
 }
 
+/// 1 if a thread has its bias just now, else 0; see CHAPPE_BIAS_OFF.
+///
+/// Errors: -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_pool_is_biased(pool: *const chappe_pool) -> c_int {
+    answer(|| Ok(handle::get::<Pool>(pool)?.is_biased().into()))
+}
+
 /// Lists who holds its permits, and since when: writes as many as have room, answers how many there are.
 ///
 /// Errors: -EBADF, -EFAULT.
@@ -168,7 +185,17 @@ fn quickly(pool: *mut chappe_pool, permit: *mut chappe_permit) -> bool {
     taken.map(|hold| place.of_thread(hold)).is_some()
 }
 
+// Apart, these two, and as C calls them, so that who need not come here saves no register, and who must jumps.
 #[inline(never)]
+extern "C" fn waited(pool: *mut chappe_pool, permit: *mut chappe_permit) -> c_int {
+    one(pool, permit, || Ok(Limit::Forever))
+}
+
+#[inline(never)]
+extern "C" fn tried(pool: *mut chappe_pool, permit: *mut chappe_permit) -> c_int {
+    one(pool, permit, || Ok(Limit::Now))
+}
+
 fn one(pool: *mut chappe_pool, permit: *mut chappe_permit, limit: impl FnOnce() -> Answer<Limit>) -> c_int {
     done(|| {
         let (pool, place) = (handle::get::<Pool>(pool)?, Place::new(permit)?);
@@ -187,7 +214,7 @@ fn one(pool: *mut chappe_pool, permit: *mut chappe_permit, limit: impl FnOnce() 
 /// system's, if it refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_pool_acquire(pool: *mut chappe_pool, permit: *mut chappe_permit) -> c_int {
-    if quickly(pool, permit) { 0 } else { one(pool, permit, || Ok(Limit::Forever)) }
+    if quickly(pool, permit) { 0 } else { waited(pool, permit) }
 }
 
 /// Takes a permit if one is free and nobody waits for it. Permits of the dead are recovered first.
@@ -195,7 +222,7 @@ pub extern "C" fn chappe_pool_acquire(pool: *mut chappe_pool, permit: *mut chapp
 /// Errors: -EAGAIN; else as `chappe_pool_acquire`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_pool_try_acquire(pool: *mut chappe_pool, permit: *mut chappe_permit) -> c_int {
-    if quickly(pool, permit) { 0 } else { one(pool, permit, || Ok(Limit::Now)) }
+    if quickly(pool, permit) { 0 } else { tried(pool, permit) }
 }
 
 /// As `chappe_pool_acquire`, waiting at most for `ns` nanoseconds.

@@ -1,8 +1,8 @@
 //! The library as a whole, and this thread and process.
 
-use crate::failure::{answer, done, last};
+use crate::failure::{Answer, answer, done, last};
 use crate::input;
-use chappe::Role;
+use chappe::{Bias, Role};
 use std::ffi::{CStr, c_char, c_int};
 
 /// As a time limit: for ever.
@@ -19,6 +19,17 @@ pub const CHAPPE_TIME_SHARING: c_int = 0;
 pub const CHAPPE_APPLICATION: c_int = 1;
 /// A role: sleeps at once.
 pub const CHAPPE_SLEEPER: c_int = 2;
+
+/// A flag of private mutexes and pools of one permit: none is ever biased to a thread that uses it alone. Else one may be, where that
+/// pays: its thread then locks and unlocks it with plain stores, and the first other one waits some microseconds. The same for
+/// all of a process: CHAPPE_BIAS=off in its environment.
+pub const CHAPPE_BIAS_OFF: u32 = 1;
+
+/// A mutex's or pool's flags.
+pub(crate) fn bias(flags: u32) -> Answer<Bias> {
+    input::flags(flags, CHAPPE_BIAS_OFF)?;
+    Ok(if flags & CHAPPE_BIAS_OFF != 0 { Bias::Off } else { Bias::Auto })
+}
 
 /// The version of the library, as "0.1.0". Never NULL.
 #[unsafe(no_mangle)]

@@ -9,12 +9,12 @@
 use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
+use crate::kept::Kept;
 use crate::sender::Record;
 use crate::thread::here;
 use chappe::raw::{Armed, incarnation};
 use chappe::tube::named::{Loan, Receiver};
 use chappe::{ReceivingEnd as _, SelectedOperation, tube};
-use std::cell::RefCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::AsRawFd;
 
@@ -31,14 +31,14 @@ struct Borrowed {
 /// The end of a named tube.
 pub struct NamedEnd {
     /// First: it goes before the end, to which it refers.
-    borrowed: RefCell<Option<Borrowed>>,
+    borrowed: Kept<Borrowed>,
     /// Its own memory, since a loan refers to it.
     receiver: *mut Receiver<[u8]>,
 }
 
 impl Drop for NamedEnd {
     fn drop(&mut self) {
-        if let Some(borrowed) = self.borrowed.get_mut().take() {
+        if let Some(borrowed) = self.borrowed.take() {
             // Nobody has said that it was received.
             borrowed.loan.put_back();
         }
@@ -70,12 +70,20 @@ impl NamedEnd {
         unsafe { &*self.receiver }
     }
 
+    /// Refuses to borrow a second record. In a forked child, what the parent has borrowed is nothing to wait for.
+    fn is_spare(&self) -> Answer<()> {
+        let none = |borrowed: &mut Option<Borrowed>| {
+            if borrowed.as_ref().is_some_and(|it| it.incarnation != incarnation()) {
+                *borrowed = None;
+            }
+            borrowed.is_none()
+        };
+        if self.borrowed.is_none() || self.borrowed.with(none) == Some(true) { Ok(()) } else { Err(busy()) }
+    }
+
     /// Borrows a record: where it is, how long, and whether it comes again.
     fn borrow(&self, limit: Limit) -> Answer<(*const u8, usize, bool)> {
-        self.forget_the_parents();
-        if self.borrowed.try_borrow().map_or(true, |borrowed| borrowed.is_some()) {
-            return Err(busy());
-        }
+        self.is_spare()?;
         // Nothing of ours is in use while it waits: another thread may fork, and the child would find it so for ever.
         let receiver = self.receiver();
         let loan = match limit {
@@ -83,34 +91,41 @@ impl NamedEnd {
             Limit::Now => receiver.try_borrow()?,
             Limit::Within(duration) => receiver.borrow_timeout(duration)?,
         };
-        let (at, len, again) = (loan.as_ptr(), loan.len(), loan.again());
-        *self.borrowed.borrow_mut() = Some(Borrowed { loan, thread: here(), incarnation: incarnation() });
-        Ok((at, len, again))
+        self.keep(loan)
     }
 
-    /// In a forked child: what the parent has borrowed is not the child's, and nothing to wait for.
-    fn forget_the_parents(&self) {
-        if let Ok(mut borrowed) = self.borrowed.try_borrow_mut()
-            && borrowed.as_ref().is_some_and(|it| it.incarnation != incarnation())
-        {
-            *borrowed = None;
+    /// Where the record is that a choice has taken, how long it is, and whether it comes again.
+    fn borrow_chosen(&self, chosen: SelectedOperation<'_>) -> Answer<(*const u8, usize, bool)> {
+        self.keep(chappe::raw::borrow_chosen(chosen, self.receiver())?)
+    }
+
+    fn keep(&self, loan: Loan<'static, [u8]>) -> Answer<(*const u8, usize, bool)> {
+        let told = (loan.as_ptr(), loan.len(), loan.again());
+        let mut new = Some(Borrowed { loan, thread: here(), incarnation: incarnation() });
+        self.borrowed.with(|borrowed| *borrowed = new.take());
+        match new {
+            None => Ok(told),
+            Some(not_kept) => {
+                not_kept.loan.put_back();
+                Err(busy())
+            }
         }
     }
 
     fn take(&self) -> Answer<Loan<'static, [u8]>> {
-        let mut borrowed = self.borrowed.borrow_mut();
-        match &*borrowed {
+        let take = |borrowed: &mut Option<Borrowed>| match borrowed.take() {
             None => Err(Failure::new(libc::EINVAL, c"no record is borrowed at this receiver")),
+            // Nobody's here, from now on.
             Some(it) if it.incarnation != incarnation() => {
-                // Nobody's here.
-                *borrowed = None;
                 Err(Failure::new(libc::EPERM, c"the record is the parent process's: borrow another in the child"))
             }
             Some(it) if it.thread != here() => {
+                *borrowed = Some(it);
                 Err(Failure::new(libc::EPERM, c"the record was borrowed by another thread: let that one release it"))
             }
-            Some(_) => borrowed.take().map(|it| it.loan).ok_or_else(|| unreachable!("it was just there")),
-        }
+            Some(it) => Ok(it.loan),
+        };
+        self.borrowed.with(take).unwrap_or_else(|| Err(busy()))
     }
 }
 
@@ -122,7 +137,7 @@ fn busy() -> Failure {
 impl ReceivingEnd {
     pub fn of(receiver: Receiver<[u8]>, size: usize) -> ReceivingEnd {
         let receiver = Box::into_raw(Box::new(receiver));
-        ReceivingEnd { end: End::Named(NamedEnd { borrowed: RefCell::new(None), receiver }), size }
+        ReceivingEnd { end: End::Named(NamedEnd { borrowed: Kept::new(), receiver }), size }
     }
 
     pub fn private(receiver: tube::Receiver<Record>, size: usize) -> ReceivingEnd {
@@ -176,6 +191,18 @@ impl ReceivingEnd {
             End::Named(named) => named.receiver().__arm(),
             End::Private(receiver) => receiver.__arm(),
         }
+    }
+
+    /// The same, of one that borrows the record.
+    pub fn arm_to_borrow(&self) -> Answer<Armed<'_>> {
+        let named = self.named()?;
+        named.is_spare()?;
+        Ok(named.receiver().__arm())
+    }
+
+    /// Borrows the record that a choice has taken: where it is, how long, and whether it comes again.
+    pub fn finish_borrowing(&self, chosen: SelectedOperation<'_>) -> Answer<(*const u8, usize, bool)> {
+        self.named()?.borrow_chosen(chosen)
     }
 
     /// Receives the record that a choice has taken.

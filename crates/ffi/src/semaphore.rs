@@ -138,7 +138,8 @@ pub extern "C" fn chappe_semaphore_waiters(
     answer(|| listed(&handle::get::<Semaphore>(semaphore)?.waiters(), to, room, |waiter| waiter.into()))
 }
 
-fn down(semaphore: &Semaphore, limit: Limit) -> Answer<()> {
+/// Of whatever limit.
+pub fn down(semaphore: &Semaphore, limit: Limit) -> Answer<()> {
     match limit {
         Limit::Forever => semaphore.down()?,
         Limit::Now => semaphore.try_down()?,
@@ -147,16 +148,29 @@ fn down(semaphore: &Semaphore, limit: Limit) -> Answer<()> {
     Ok(())
 }
 
+// Apart, these three, and as C calls them, so that who need not come here saves no register, and who must jumps.
+#[inline(never)]
+extern "C" fn waited(semaphore: *mut chappe_semaphore) -> c_int {
+    done(|| down(handle::get::<Semaphore>(semaphore)?, Limit::Forever))
+}
+
+#[inline(never)]
+extern "C" fn tried(semaphore: *mut chappe_semaphore) -> c_int {
+    done(|| down(handle::get::<Semaphore>(semaphore)?, Limit::Now))
+}
+
+#[inline(never)]
+extern "C" fn handed_on(semaphore: *mut chappe_semaphore) -> c_int {
+    done(|| Ok(handle::get::<Semaphore>(semaphore)?.up()?))
+}
+
 /// Consumes a saved wake-up; waits for one, in the order of arrival. A handled signal does not end the wait.
 ///
 /// Errors: -EIDRM if it is or gets removed; -EUSERS if the thread cannot become a member of its arena; -EBADF; the system's, if it
 /// refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_semaphore_down(semaphore: *mut chappe_semaphore) -> c_int {
-    match handle::quick::<Semaphore>(semaphore) {
-        Some(one) if raw::down_now(one) => 0,
-        _ => done(|| down(handle::get::<Semaphore>(semaphore)?, Limit::Forever)),
-    }
+    if handle::quick::<Semaphore>(semaphore).is_some_and(raw::down_now) { 0 } else { waited(semaphore) }
 }
 
 /// Consumes a saved wake-up if there is one and nobody waits for it. Never enters the kernel.
@@ -164,10 +178,7 @@ pub extern "C" fn chappe_semaphore_down(semaphore: *mut chappe_semaphore) -> c_i
 /// Errors: -EAGAIN, -EIDRM, -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_semaphore_try_down(semaphore: *mut chappe_semaphore) -> c_int {
-    match handle::quick::<Semaphore>(semaphore) {
-        Some(one) if raw::down_now(one) => 0,
-        _ => done(|| down(handle::get::<Semaphore>(semaphore)?, Limit::Now)),
-    }
+    if handle::quick::<Semaphore>(semaphore).is_some_and(raw::down_now) { 0 } else { tried(semaphore) }
 }
 
 /// As `chappe_semaphore_down`, waiting at most for `ns` nanoseconds.
@@ -195,10 +206,7 @@ pub extern "C" fn chappe_semaphore_down_deadline(semaphore: *mut chappe_semaphor
 /// Errors: -EOVERFLOW if its value is CHAPPE_SEMAPHORE_MAX already, and nothing is changed; -EIDRM; -EUSERS; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_semaphore_up(semaphore: *mut chappe_semaphore) -> c_int {
-    match handle::quick::<Semaphore>(semaphore) {
-        Some(one) if raw::up_now(one) => 0,
-        _ => done(|| Ok(handle::get::<Semaphore>(semaphore)?.up()?)),
-    }
+    if handle::quick::<Semaphore>(semaphore).is_some_and(raw::up_now) { 0 } else { handed_on(semaphore) }
 }
 
 /// As `n` times `chappe_semaphore_up`, at once: all of them, or none.

@@ -7,11 +7,11 @@
 use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
+use crate::kept::Kept;
 use crate::thread::here;
 use chappe::raw::{Armed, incarnation};
 use chappe::tube::named::{NotSent, Sender, Slot};
 use chappe::{SelectedOperation, SendingEnd as _, tube};
-use std::cell::RefCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::AsRawFd;
 
@@ -57,7 +57,7 @@ struct Reserved {
 /// The end of a named tube.
 pub struct NamedEnd {
     /// First: it goes before the end, to which it refers.
-    reserved: RefCell<Option<Reserved>>,
+    reserved: Kept<Reserved>,
     /// Its own memory, since a slot refers to it. While there is a slot it is used by that alone.
     sender: *mut Sender<[u8]>,
     typed: bool,
@@ -65,7 +65,7 @@ pub struct NamedEnd {
 
 impl Drop for NamedEnd {
     fn drop(&mut self) {
-        *self.reserved.get_mut() = None;
+        drop(self.reserved.take());
         // SAFETY: from `Box::into_raw`, and dropped once; its slot has just gone.
         drop(unsafe { Box::from_raw(self.sender) });
     }
@@ -95,23 +95,22 @@ fn unsupported<T>() -> Answer<T> {
 impl NamedEnd {
     /// In a forked child: what the parent has reserved is not the child's, and in nobody's way.
     #[cold]
-    fn forget_the_parents(&self) {
-        if let Ok(mut reserved) = self.reserved.try_borrow_mut()
-            && reserved.as_ref().is_some_and(|it| it.incarnation != incarnation())
-        {
-            *reserved = None;
-        }
+    fn forget_the_parents(&self) -> bool {
+        let none = |reserved: &mut Option<Reserved>| {
+            if reserved.as_ref().is_some_and(|it| it.incarnation != incarnation()) {
+                *reserved = None;
+            }
+            reserved.is_none()
+        };
+        self.reserved.with(none) == Some(true)
     }
 
     fn sender(&self) -> Answer<&Sender<[u8]>> {
-        if self.reserved.try_borrow().is_ok_and(|reserved| reserved.is_some()) {
-            self.forget_the_parents();
-        }
-        match self.reserved.try_borrow() {
+        if self.reserved.is_none() || self.forget_the_parents() {
             // SAFETY: it lives as long as the end; no slot has it.
-            Ok(none) if none.is_none() => Ok(unsafe { &*self.sender }),
-            _ => Err(Failure::new(libc::EBUSY, c"a slot is reserved at this sender: commit it, or give it up, first")),
+            return Ok(unsafe { &*self.sender });
         }
+        Err(busy())
     }
 
     /// Reserves a slot; answers where it is.
@@ -125,31 +124,38 @@ impl NamedEnd {
             Limit::Within(duration) => sender.reserve_timeout(duration)?,
         };
         let at = slot.as_mut_ptr();
-        *self.reserved.borrow_mut() = Some(Reserved { slot, thread: here(), incarnation: incarnation() });
-        Ok(at)
+        let mut new = Some(Reserved { slot, thread: here(), incarnation: incarnation() });
+        self.reserved.with(|reserved| *reserved = new.take());
+        // Dropped, it is given up.
+        if new.is_none() { Ok(at) } else { Err(busy()) }
     }
 
     fn take(&self) -> Answer<Slot<'static, [u8]>> {
-        let mut reserved = self.reserved.borrow_mut();
-        match &*reserved {
+        let take = |reserved: &mut Option<Reserved>| match reserved.take() {
             None => Err(Failure::new(libc::EINVAL, c"no slot is reserved at this sender")),
+            // Nobody's here, from now on.
             Some(it) if it.incarnation != incarnation() => {
-                // Nobody's here.
-                *reserved = None;
                 Err(Failure::new(libc::EPERM, c"the slot is the parent process's: reserve another in the child"))
             }
             Some(it) if it.thread != here() => {
+                *reserved = Some(it);
                 Err(Failure::new(libc::EPERM, c"the slot was reserved by another thread: let that one commit it"))
             }
-            Some(_) => reserved.take().map(|it| it.slot).ok_or_else(|| unreachable!("it was just there")),
-        }
+            Some(it) => Ok(it.slot),
+        };
+        self.reserved.with(take).unwrap_or_else(|| Err(busy()))
     }
+}
+
+#[cold]
+fn busy() -> Failure {
+    Failure::new(libc::EBUSY, c"a slot is reserved at this sender: commit it, or give it up, first")
 }
 
 impl SendingEnd {
     pub fn of(sender: Sender<[u8]>, size: usize, typed: bool) -> SendingEnd {
         let sender = Box::into_raw(Box::new(sender));
-        SendingEnd { end: End::Named(NamedEnd { reserved: RefCell::new(None), sender, typed }), size }
+        SendingEnd { end: End::Named(NamedEnd { reserved: Kept::new(), sender, typed }), size }
     }
 
     pub fn private(sender: tube::Sender<Record>, size: usize) -> SendingEnd {

@@ -167,6 +167,11 @@ fn choices_hold_their_contract() {
 }
 
 #[test]
+fn waits_end_early_when_they_are_interrupted() {
+    holds("interrupt.c", &[], &[]);
+}
+
+#[test]
 fn arenas_and_handles_hold_their_contract() {
     holds("arena.c", &[], &[]);
 }
@@ -236,6 +241,7 @@ fn what_is_installed_is_whole() {
     assert_eq!(link, ".so man3/chappe_pool.3\n");
     assert!(base.join("lib64/libchappe.a").is_file() && base.join("include/chappe/plan9.h").is_file());
 
+    the_command_runs_programs_from_there(&base);
     let program = to.join("cpp");
     let mut compile = Command::new("c++");
     if !is_there("c++") || !is_there("pkg-config") {
@@ -248,6 +254,24 @@ fn what_is_installed_is_whole() {
     links_wholly_statically(&to, &base.join("lib64/pkgconfig"));
     let mut cpp = Command::new(&program);
     run(cpp.env("LD_LIBRARY_PATH", base.join("lib64")));
+}
+
+/// With the library that lies beside it, which it finds by itself.
+fn the_command_runs_programs_from_there(base: &Path) {
+    let preload = fs::canonicalize(base.join("lib/chappe/libchappe_preload.so")).unwrap();
+    let house = House::new();
+    let mut runs = Command::new(base.join("bin/chappe"));
+    runs.args(["run", "--", "/bin/cat", "/proc/self/maps"]).env("CHAPPE_DIR", &house.0).env_remove("CHAPPE_PRELOAD");
+    let maps = run(runs.env_remove("LD_PRELOAD"));
+    assert!(maps.contains(&preload.display().to_string()), "{maps}");
+    for page in ["chappe.1", "chappe-run.1"] {
+        assert!(base.join("share/man/man1").join(page).is_file(), "{page}");
+    }
+    for completion in
+        ["bash-completion/completions/chappe", "zsh/site-functions/_chappe", "fish/vendor_completions.d/chappe.fish"]
+    {
+        assert!(fs::read_to_string(base.join("share").join(completion)).unwrap().contains("chappe"), "{completion}");
+    }
 }
 
 /// With what pkg-config says for it; and it runs with no shared library at all.
@@ -371,5 +395,8 @@ fn it_links_statically_and_loads_at_run_time() {
         .args([archive.as_str(), "-lpthread", "-ldl", "-lm", "-lgcc_s"]));
     House::new().run(&program, &[]);
     let Some(program) = compiled("tests/c/load.c", "c11", &["-ldl"]) else { return };
-    House::new().run(&program, &[&library.join("libchappe.so.0").display().to_string()]);
+    // Another file than the one that the program is linked with: that is there from the start.
+    let late = library.join("late.so");
+    fs::copy(library.join("libchappe.so.0"), &late).unwrap();
+    House::new().run(&program, &[&late.display().to_string()]);
 }

@@ -6,14 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The parts, in the order in which they are to be read, and which others each needs.
-const PARTS: [(&str, &[&str]); 11] = [
+const PARTS: [(&str, &[&str]); 12] = [
     ("process", &[]),
     ("look", &[]),
     ("arena", &["look"]),
     ("semaphore", &["look"]),
+    ("interrupt", &["semaphore"]),
     ("permit", &[]),
-    ("pool", &["look", "permit"]),
-    ("mutex", &[]),
+    ("pool", &["look", "permit", "process"]),
+    ("mutex", &["process"]),
     ("condvar", &["mutex"]),
     ("sender", &[]),
     ("receiver", &[]),

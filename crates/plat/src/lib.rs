@@ -33,7 +33,7 @@ mod word;
 pub use backend::explore;
 pub use backend::{atomic, clock, dir, fence, futex, life, process, rseq, sections, thread};
 #[cfg(not(feature = "sim"))]
-pub use backend::{code, lease, mappings, memory, pi, poll, topology};
+pub use backend::{code, lease, mappings, memory, near, pi, poll, topology};
 pub use word::{Life, OWNER_DIED, TID_MASK, WATCHED};
 
 /// Whether that is there which is needed only because processes die, are stopped, or are forked. False in one build, which does

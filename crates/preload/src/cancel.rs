@@ -16,21 +16,34 @@
 //! - I2: the interrupt of an ear is made new before each wait, and touched by another only between IN | TOLD and HEARD, which its
 //!   thread waits for before it leaves.
 //! - I3: ears are never given back to memory, so a late look is harmless; one that its thread has given up serves the next.
-//! - I4: who cancels has the list's lock while it tells, and a thread that ends takes it to give its ear up. Who waits takes no lock.
+//! - I4: who cancels has the list's lock up to TOLD, and a thread that ends takes it to give its ear up, behind HEARD. Who waits takes
+//!   no lock.
+//! - I5: who cancels does not wait for what may last: a handler may run in the thread on top of its wait, or may have jumped out of
+//!   it. After some tries a thread of ours goes on with it.
+//! - I6: a wait that was jumped out of leaves its ear IN. Its thread puts that right (`forsake`) before it waits again, or ends.
 
-use crate::real;
 use crate::shield::{back, contained, off, without_signals};
-use chappe::Interrupt;
+use crate::{forks, real};
+use chappe::{Interrupt, thread};
 use libc::{c_int, pthread_t};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 const OUT: u32 = 0;
 const ARMED: u32 = 1;
 const IN: u32 = 2;
 const TOLD: u32 = 4;
 const HEARD: u32 = 8;
+
+/// How often who cancels tries by himself.
+const TRIES: u32 = 100;
+/// How long it is until the next try from then on: first, and at most.
+const PAUSE: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(50);
+/// How long who was told waits before it looks again.
+const SOON: Duration = Duration::from_micros(20);
 
 /// By what a thread hears that it is cancelled.
 pub struct Ear {
@@ -76,22 +89,53 @@ impl Ear {
         if self.state.compare_exchange(IN, OUT, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             return false;
         }
-        // SeqCst: I2. Who tells is about to be done: the wait is over.
+        // SeqCst: I2. Who tells is about to be done: the wait is over. He may need this processor for it.
         while self.state.load(Ordering::SeqCst) & HEARD == 0 {
-            std::thread::yield_now();
+            std::thread::sleep(SOON);
         }
         self.state.store(OUT, Ordering::SeqCst); // SeqCst: E1.
         true
     }
 
-    fn tell(&self) {
+    /// Its thread, which calls this, has left the wait that it was in by a jump, if it was in one: I6.
+    pub fn forsake(&self) {
+        // SeqCst: I2.
+        if self.state.load(Ordering::SeqCst) & IN != 0 {
+            // SAFETY: I2: this thread does not change it before HEARD.
+            unsafe { (*self.interrupt.get()).forsake() };
+            self.leave();
+        }
+    }
+
+    /// True: its thread is in a wait, which is to be ended by who asks.
+    fn tell(&self) -> bool {
         // SeqCst: E1, after the mark.
         let armed = self.state.compare_exchange(ARMED, ARMED | TOLD, Ordering::SeqCst, Ordering::SeqCst);
         // SeqCst: I2.
-        if armed == Err(IN) && self.state.compare_exchange(IN, IN | TOLD, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            // SAFETY: I2: its thread leaves it as it is until HEARD.
-            unsafe { (*self.interrupt.get()).interrupt() };
+        armed == Err(IN) && self.state.compare_exchange(IN, IN | TOLD, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Ends the wait, by who has told. False: it goes on after so many tries.
+    fn end_wait(&self, tries: u32) -> bool {
+        // SAFETY: I2: its thread leaves it as it is until HEARD.
+        let has_ended = unsafe { (*self.interrupt.get()).try_interrupt(tries) };
+        if has_ended {
             self.state.store(IN | TOLD | HEARD, Ordering::SeqCst); // SeqCst: I2.
+        }
+        has_ended
+    }
+
+    /// The same, in the end: I5.
+    fn see_to_it(&'static self) {
+        let go_on = move || {
+            let mut pause = PAUSE;
+            while !self.end_wait(1) {
+                std::thread::sleep(pause);
+                pause = (pause * 5 / 4).min(LONGEST);
+            }
+        };
+        if !self.end_wait(TRIES) && thread::background("chappe-cancel", go_on).is_err() {
+            go_on();
         }
     }
 }
@@ -123,6 +167,12 @@ pub fn only_this_thread() {
     let mut ears = ears();
     let me = me();
     ears.used.retain(|(thread, _)| *thread == me);
+    for (_, ear) in &ears.used {
+        // SeqCst, both: I2. Who has told this one in the parent is not here; a handler forks on top of its wait.
+        if ear.state.load(Ordering::SeqCst) == IN | TOLD {
+            ear.state.store(IN | TOLD | HEARD, Ordering::SeqCst); // SeqCst: I2.
+        }
+    }
 }
 
 struct Mine(Cell<Option<&'static Ear>>);
@@ -131,6 +181,7 @@ impl Drop for Mine {
     fn drop(&mut self) {
         without_signals(|| {
             if let Some(ear) = self.0.take() {
+                ear.forsake();
                 let mut ears = ears();
                 ears.used.retain(|(_, other)| !std::ptr::eq(*other, ear));
                 ears.free.push(ear);
@@ -153,6 +204,7 @@ pub fn mine() -> Option<&'static Ear> {
 #[cold]
 fn new() -> Option<&'static Ear> {
     let was_on = off();
+    forks::prepare();
     let ear = contained(None, || {
         // A thread whose local data has gone is not cancelled, either.
         MINE.try_with(|mine| {
@@ -196,10 +248,15 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     fence(Ordering::SeqCst); // SeqCst: E1, the mark before the look.
     if answer == 0 {
         contained((), || {
+            forks::prepare();
             without_signals(|| {
                 let ears = ears();
-                if let Some((_, ear)) = ears.used.iter().find(|(other, _)| *other == thread) {
-                    ear.tell();
+                let its = ears.used.iter().find(|(other, _)| *other == thread);
+                let told = its.map(|(_, ear)| *ear).filter(|ear| ear.tell());
+                // I4.
+                drop(ears);
+                if let Some(ear) = told {
+                    ear.see_to_it();
                 }
             });
         });

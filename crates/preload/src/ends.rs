@@ -7,8 +7,8 @@
 //! give it back. By itself means `exit`, the return from `main`, `_exit`, `_Exit`, `quick_exit`, and whatever ends in one of them; the
 //! system call alone, a signal and `exec` are deaths.
 
-use crate::real;
 use crate::shield::{back, contained, off};
+use crate::{locals, real};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -57,6 +57,7 @@ static END: extern "C" fn() = end;
 
 extern "C" fn end() {
     ending();
+    locals::end();
 }
 
 macro_rules! ends {

@@ -2,12 +2,16 @@
 //!
 //! Whoever forks first takes the locks of this library, in the order in which they nest, and parent and child each let go of theirs. Those
 //! of the crates below are taken behind them, and the heap's last of all, since all others allocate. The C library calls
-//! what was registered last first: so the heap's is registered first, before anything else here is done.
+//! what was registered last first: so the heap's is registered first, before anything else here is done. What
+//! others have registered before us would be called while all this is held, and may use semaphores: so the dynamic linker runs our
+//! constructor first (`build.rs`). That may not be granted; so whatever of this library is used first makes ready for forks.
 
-use crate::{cancel, folder, heap, named, place};
+use crate::shield::without_signals;
+use crate::{cancel, folder, heap, last, locals, named, place};
 use std::any::Any;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The guards, outermost first.
 struct Held(UnsafeCell<Vec<Box<dyn Any>>>);
@@ -48,13 +52,45 @@ extern "C" fn after_in_child() {
     // Relaxed: nobody else runs.
     GENERATION.fetch_add(1, Ordering::Relaxed);
     cancel::only_this_thread();
+    last::only_this_thread();
 }
 
-/// Makes forks safe from now on.
+static PREPARED: AtomicBool = AtomicBool::new(false);
+static PREPARING: Mutex<()> = Mutex::new(());
+/// Which thread has that lock; 0 for none.
+static PREPARER: AtomicI32 = AtomicI32::new(0);
+
+/// Makes forks safe from now on. Before the first lock that is taken here, and the first handler that the crates below register.
+#[inline]
 pub fn prepare() {
+    // Acquire: behind the registration.
+    if !PREPARED.load(Ordering::Acquire) {
+        without_signals(first);
+    }
+}
+
+#[cold]
+fn first() {
+    // SAFETY: takes nothing, cannot fail.
+    let me = unsafe { libc::gettid() };
+    // Relaxed: only this thread stores its own number. The C library may have called the program's `malloc` for what is
+    // registered below, and that may use semaphores.
+    if PREPARER.load(Ordering::Relaxed) == me {
+        return;
+    }
+    let _one_at_a_time = PREPARING.lock().unwrap_or_else(PoisonError::into_inner);
+    // Relaxed: under the lock.
+    if PREPARED.load(Ordering::Relaxed) {
+        return;
+    }
+    PREPARER.store(me, Ordering::Relaxed); // Relaxed: as above.
+    // Early: the first ones need no memory.
+    locals::key();
     // SAFETY: functions that stay.
     unsafe { libc::pthread_atfork(Some(heap::before_fork), Some(heap::after_fork), Some(heap::after_fork)) };
     chappe::prepare_forks();
     // SAFETY: as above.
     unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after_in_child)) };
+    PREPARED.store(true, Ordering::Release); // Release: all is registered.
+    PREPARER.store(0, Ordering::Relaxed); // Relaxed: as above.
 }

@@ -3,13 +3,14 @@
 //! That may be the program's own, and use semaphores itself; and a signal handler may have interrupted it, and call `sem_post`, or all
 //! other threads may have been stopped within it by a garbage collector that now waits on a semaphore. Here nothing is needed but
 //! the kernel: powers of two from 16 bytes to 32 KiB, from pieces that are never given back, each size with a list of what is free;
-//! what is larger, a mapping of its own. One lock, held for some instructions, in which no handler runs, and which a fork waits for.
+//! what is larger, a mapping of its own. One lock, held for some instructions, in which no handler runs, and which a fork waits for. Who
+//! finds it taken sleeps: the holder may have to be given the processor first, whatever the waiter's priority is.
 
 use crate::shield::{block, errno, is_without_signals, set_errno, unblock};
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SMALLEST: usize = 16;
 const SIZES: usize = 12;
@@ -18,10 +19,7 @@ const PIECE: usize = 256 * 1024;
 const PAGE: usize = 4096;
 
 /// The heap.
-pub struct Heap {
-    held: AtomicBool,
-    inside: UnsafeCell<Inside>,
-}
+pub struct Heap(Mutex<Inside>);
 
 struct Inside {
     /// What is free of each size: the first word of each says where the next is.
@@ -29,54 +27,65 @@ struct Inside {
     /// What is left of the last piece.
     rest: *mut u8,
     end: *mut u8,
-    /// The signal mask of whoever forks.
-    mask: Option<libc::sigset_t>,
 }
 
-// SAFETY: `inside` is touched only by who has `held`.
-unsafe impl Sync for Heap {}
+// SAFETY: the pieces are no thread's own.
+unsafe impl Send for Inside {}
 
 #[global_allocator]
 static HEAP: Heap = Heap::new();
 
-impl Heap {
-    const fn new() -> Heap {
-        let inside = Inside { free: [null_mut(); SIZES], rest: null_mut(), end: null_mut(), mask: None };
-        Heap { held: AtomicBool::new(false), inside: UnsafeCell::new(inside) }
-    }
+/// The lock, and the signal mask if it had to be changed for it. Fields go in this order: no handler finds the lock taken.
+struct Taken<'a> {
+    inside: MutexGuard<'a, Inside>,
+    _mask: Mask,
+}
 
-    /// Takes the lock. Answers the signal mask, if it had to be changed for it.
-    fn take(&self) -> Option<libc::sigset_t> {
-        let mask = (!is_without_signals()).then(block);
-        // Acquire: what the one before has done.
-        while self.held.swap(true, Ordering::Acquire) {
-            // SAFETY: always safe. The holder has some instructions to go.
-            unsafe { libc::sched_yield() };
-        }
-        mask
-    }
+struct Mask(Option<libc::sigset_t>);
 
-    fn give(&self, mask: Option<libc::sigset_t>) {
-        // Release: to the next one.
-        self.held.store(false, Ordering::Release);
-        if let Some(mask) = mask {
-            unblock(&mask);
+impl Drop for Mask {
+    fn drop(&mut self) {
+        if let Some(mask) = &self.0 {
+            unblock(mask);
         }
     }
 }
 
+impl Heap {
+    const fn new() -> Heap {
+        Heap(Mutex::new(Inside { free: [null_mut(); SIZES], rest: null_mut(), end: null_mut() }))
+    }
+
+    fn take(&self) -> Taken<'_> {
+        let mask = Mask((!is_without_signals()).then(block));
+        // A sleep may set it.
+        let kept = errno();
+        let inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        set_errno(kept);
+        Taken { inside, _mask: mask }
+    }
+}
+
+/// The lock of who forks.
+struct Held(UnsafeCell<Option<Taken<'static>>>);
+
+// SAFETY: touched only by who has the heap's lock.
+unsafe impl Sync for Held {}
+
+static HELD: Held = Held(UnsafeCell::new(None));
+
 /// Before a fork: nobody is within it.
 pub extern "C" fn before_fork() {
-    let mask = HEAP.take();
+    let taken = HEAP.take();
     // SAFETY: the lock is ours.
-    unsafe { (*HEAP.inside.get()).mask = mask };
+    unsafe { *HELD.0.get() = Some(taken) };
 }
 
 /// After a fork, in both.
 pub extern "C" fn after_fork() {
-    // SAFETY: the lock is ours, or our copy's.
-    let mask = unsafe { (*HEAP.inside.get()).mask };
-    HEAP.give(mask);
+    // SAFETY: the lock is ours, or our copy's. What is taken out first is let go of behind that.
+    let taken = unsafe { (*HELD.0.get()).take() };
+    drop(taken);
 }
 
 /// Which of the sizes; none for what gets a mapping of its own.
@@ -127,11 +136,7 @@ unsafe impl GlobalAlloc for Heap {
             return null_mut();
         }
         let Some(which) = size_of_all(layout) else { return map(layout.size().next_multiple_of(PAGE)) };
-        let mask = self.take();
-        // SAFETY: the lock is ours.
-        let at = unsafe { (*self.inside.get()).get(which) };
-        self.give(mask);
-        at
+        self.take().inside.get(which)
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
@@ -140,14 +145,10 @@ unsafe impl GlobalAlloc for Heap {
             unsafe { libc::munmap(at.cast(), layout.size().next_multiple_of(PAGE)) };
             return;
         };
-        let mask = self.take();
-        // SAFETY: the lock is ours, and so is what is given back.
-        unsafe {
-            let inside = &mut *self.inside.get();
-            at.cast::<*mut u8>().write(inside.free[which]);
-            inside.free[which] = at;
-        }
-        self.give(mask);
+        let mut taken = self.take();
+        // SAFETY: what is given back is ours.
+        unsafe { at.cast::<*mut u8>().write(taken.inside.free[which]) };
+        taken.inside.free[which] = at;
     }
 }
 
@@ -186,5 +187,32 @@ mod tests {
         assert!(all.iter().any(|(was, _)| *was == at));
         // SAFETY: as it was given out.
         unsafe { OWN.dealloc(at, again) };
+    }
+
+    #[test]
+    fn who_finds_it_taken_sleeps() {
+        static OWN: Heap = Heap::new();
+        let taken = OWN.take();
+        let (tell, told) = std::sync::mpsc::channel();
+        let waiter = std::thread::spawn(move || {
+            let layout = Layout::from_size_align(100, 8).expect("it fits");
+            // SAFETY: takes nothing.
+            tell.send(unsafe { libc::gettid() }).expect("it is awaited");
+            set_errno(77);
+            // SAFETY: the size is not 0.
+            let at = unsafe { OWN.alloc(layout) } as usize;
+            (at, errno())
+        });
+        let tid = told.recv().expect("it is told");
+        let state = || std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).expect("it lives");
+        let began = std::time::Instant::now();
+        // Field 3: whoever tries again and again is never asleep.
+        while state().rsplit(") ").next().is_none_or(|rest| !rest.starts_with('S')) {
+            assert!(began.elapsed().as_secs() < 60, "it tries again and again");
+            std::thread::yield_now();
+        }
+        drop(taken);
+        let (at, e) = waiter.join().expect("it ends");
+        assert!(at != 0 && e == 77, "{at:x} {e}");
     }
 }

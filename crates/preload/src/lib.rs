@@ -11,9 +11,10 @@
 //! | `named`, `folder` | `sem_open`, `sem_close`, `sem_unlink`, and their files |
 //! | `memory` | semaphores in files that outlive who made them |
 //! | `calls` | the others |
-//! | `wait`, `cancel` | waiting: time limits, signals, cancellation |
+//! | `wait`, `cancel`, `stack` | waiting: time limits, signals, jumps, cancellation |
 //! | `ends` | `--owned`: which are locks, and how a process ends that holds one |
-//! | `shield`, `forks`, `heap` | what keeps us and the program out of each other's way |
+//! | `last` | how a process ends whose first thread has ended before others |
+//! | `shield`, `forks`, `heap`, `locals` | what keeps us and the program out of each other's way |
 //! | `real` | the C library's own functions |
 //!
 //! Where it is not as with the C library:
@@ -40,11 +41,14 @@ mod ends;
 mod folder;
 mod forks;
 mod heap;
+mod last;
+mod locals;
 mod memory;
 mod named;
 mod place;
 mod real;
 mod shield;
+mod stack;
 mod wait;
 mod word;
 
@@ -56,4 +60,5 @@ static BEGIN: extern "C" fn() = begin;
 extern "C" fn begin() {
     forks::prepare();
     real::look_up();
+    last::prepare();
 }

@@ -33,7 +33,8 @@ pub const LONGEST: usize = 3072;
 impl Place {
     /// What lies at an address, if that is memory that is shared by way of a file which has a name.
     pub fn of(address: usize) -> Option<Place> {
-        let maps = std::fs::read("/proc/self/maps").ok()?;
+        // The process's own entry is empty once its first thread has ended.
+        let maps = std::fs::read("/proc/thread-self/maps").ok()?;
         let place = maps.split(|b| *b == b'\n').find_map(|line| Place::listed(line, address as u64))?;
         // A file system may have another device in this list than in what it says of its files.
         let facts = std::fs::metadata(OsStr::from_bytes(&place.path)).ok()?;
@@ -104,7 +105,14 @@ fn all_mapped() -> BTreeSet<u64> {
         if !entry.file_name().as_bytes().first().is_some_and(u8::is_ascii_digit) {
             continue;
         }
-        let maps = std::fs::read(entry.path().join("maps")).unwrap_or_default();
+        let mut maps = std::fs::read(entry.path().join("maps")).unwrap_or_default();
+        // As in `of`: others of its threads may go on.
+        if maps.is_empty()
+            && let Ok(tasks) = std::fs::read_dir(entry.path().join("task"))
+        {
+            let of = |task: std::fs::DirEntry| std::fs::read(task.path().join("maps")).unwrap_or_default();
+            maps = tasks.flatten().map(of).find(|maps| !maps.is_empty()).unwrap_or_default();
+        }
         let inode = |line: &[u8]| std::str::from_utf8(line.split(|b| *b == b' ').nth(4)?).ok()?.parse::<u64>().ok();
         all.extend(maps.split(|b| *b == b'\n').filter_map(inode));
     }

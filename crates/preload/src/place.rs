@@ -18,9 +18,9 @@
 //! as if we were not here. One that somebody still waits on stays, as it does with the C library.
 
 use crate::folder::Folder;
-use crate::shield::{errno, set_errno, shielded};
+use crate::shield::{errno, set_errno, shielded, without_signals};
 use crate::word::{self, OWNED, PLAIN, Said, is_private};
-use crate::{ends, memory, named, real};
+use crate::{ends, forks, memory, named, real};
 use chappe::owned::OwnedSemaphore;
 use chappe::{Arena, DownError, ObjectError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, sem_t};
@@ -54,13 +54,16 @@ impl Found {
     /// The object at a spot. None: there is none.
     #[inline]
     pub fn at(kind: u64, spot: Spot) -> Option<Found> {
-        match kind {
+        forks::prepare();
+        let at = || match kind {
             PLAIN => Semaphore::at(spot).ok().map(Plain),
             _ => {
                 ends::concern();
                 OwnedSemaphore::at(spot).ok().map(Owned)
             }
-        }
+        };
+        // Else this takes a lock, and a handler that posts would find it taken by what it has interrupted.
+        if spot.is_met() { at() } else { without_signals(at) }
     }
 
     /// Makes the calling thread ready to wait.
@@ -83,10 +86,12 @@ impl Found {
 
     /// Takes a unit if one is there for us.
     pub fn take(&self) -> Result<(), DownError> {
-        match self {
+        let take = || match self {
             Plain(s) => s.try_down(),
             Owned(s) => s.try_wait(),
-        }
+        };
+        // As in `at`: whoever becomes a member here takes locks.
+        if self.is_met() { take() } else { without_signals(take) }
     }
 
     /// Gives up what the calling thread has left half-way.

@@ -4,6 +4,7 @@
 //! switches cancellation off before and back on behind, in a frame that owns nothing. What takes locks also blocks signals:
 //! a handler may call `sem_post`, and that may have to make the thread a member of an arena, which takes the same locks.
 
+use crate::forks;
 use libc::c_int;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -133,6 +134,10 @@ pub fn without_signals<R>(act: impl FnOnce() -> R) -> R {
 pub fn shielded(act: impl FnOnce() -> c_int) -> c_int {
     let kept = errno();
     let was_on = off();
+    let act = || {
+        forks::prepare();
+        act()
+    };
     let e = contained(libc::ENOSYS, || without_signals(act));
     set_errno(if e == 0 { kept } else { e });
     back(was_on);

@@ -9,9 +9,10 @@
 //! queue, and answers EINTR whatever SA_RESTART says.
 //!
 //! A handler that has interrupted a wait may wait itself, or leave it by a jump (`siglongjmp`). Neither is allowed by POSIX, and both work with
-//! the C library. So each thread notes where on its stack it waits: who comes to wait from further down is a handler, and waits by looking
-//! again and again; who comes from above has jumped, and what it left half-way is given up first. (A jump within the first nanoseconds, before
-//! the note, or after what was granted is taken, takes a unit along, as it does with the C library.)
+//! the C library. So each thread notes where on its stack it waits. Who comes to wait from further down while that frame is there (`stack`) is a
+//! handler, and waits by looking again and again; who comes from above, or where that frame was, has jumped, and what it left half-way is
+//! given up first. (A jump within the first nanoseconds, before the note, or after what was granted is taken, takes a unit along, as it
+//! does with the C library. Where the stack cannot be walked, who comes from further down is taken for a handler.)
 //!
 //! A limit on CLOCK_REALTIME is looked at again when the time is up by the monotonic clock: a clock that was set back
 //! makes nobody late too early. One that was set forward is not noticed during the wait: it ends when as much time has
@@ -21,7 +22,7 @@ use crate::cancel::{self, Ear};
 use crate::forks;
 use crate::place::Found;
 use crate::shield::{back, contained, errno, fail, off, set_errno, test, without_signals};
-use crate::{place, real, word};
+use crate::{place, real, stack, word};
 use chappe::{DownError, Interrupt, Spot, interruptible};
 use libc::{c_int, clockid_t, sem_t, timespec};
 use std::cell::Cell;
@@ -164,12 +165,16 @@ enum From {
 fn comes_from(frame: usize) -> From {
     let half = HALF.get();
     let is_of_this_process = HALF_OF.get() == forks::generation();
-    if is_of_this_process && (frame < half.frame || is_on_other_stack()) {
+    let is_on_top = frame < half.frame || is_on_other_stack();
+    if is_of_this_process && is_on_top && stack::is_there(frame, half.frame) != Some(false) {
         return From::Handler;
     }
     HALF.set(Half::NONE);
     if !is_of_this_process {
         return From::Nothing;
+    }
+    if let Some(ear) = cancel::mine() {
+        ear.forsake();
     }
     READY.set((0, [0; 4]));
     if let Some(found) = Found::at(half.kind, half.spot) {

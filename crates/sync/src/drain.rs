@@ -74,12 +74,17 @@ impl CellRef<'_> {
         }
     }
     /// Swaps the exact word; false if it was another by then.
-    #[inline]
+    #[inline(always)]
     pub fn swap(&self, from: Word, to: Word) -> bool {
         // SeqCst: E1 of the wait queue, before the caller's look at the bits.
-        let swapped = || self.slot.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-        // Who has it by a bias has not this very word there yet.
-        swapped() || (self.home.is_some() && self.load() == from && swapped())
+        self.slot.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+            || (self.home.is_some() && self.swap_settled(from, to))
+    }
+    /// Who has it by a bias has not this very word there yet.
+    #[cold]
+    fn swap_settled(&self, from: Word, to: Word) -> bool {
+        // SeqCst: as in `swap`.
+        self.load() == from && self.slot.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
     /// Publishes it for its pool.
     pub fn publish(&self, word: Word) {
@@ -87,6 +92,7 @@ impl CellRef<'_> {
         self.slot.word.store(word.0, Ordering::Release);
     }
     /// What it says, whether biased or not: for its pool's maker.
+    #[inline(always)]
     pub fn last(&self) -> Word {
         // Relaxed: under admin, and nobody's.
         Word(self.slot.word.load(Ordering::Relaxed))

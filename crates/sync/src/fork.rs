@@ -9,6 +9,10 @@
 //! Threads of ours that the child starts are begun by the C library (`chappe_plat::thread`): it is ready for that, and the
 //! standard library is not.
 //!
+//! What threads keep each for itself (thread_local) needs nothing, too: the child has the copy of the thread that forks, and that is
+//! not in the middle of it. One that forks in a signal handler may be: what it interrupted goes on in the child, where the handler
+//! returns, as it does in the parent, and ends; until then the child's handler may no more join an arena than the parent's.
+//!
 //! The locks in shared memory need nothing of the kind: they belong to the parent's thread, and the child has not
 //! got it.
 

@@ -42,14 +42,21 @@ impl Interrupt {
     }
 
     /// Ends the wait that goes on inside of [`interruptible`], or the next one. When this returns, the waiter has left its sleep.
-    /// Waits for it to do so, and so for one that is stopped: not for a handler that may run in the waiter itself.
+    /// Waits for it to do so, and so for one that is stopped, and for a handler that runs in the waiter on top of its wait.
     pub fn interrupt(&self) {
+        while !self.try_interrupt(u32::MAX) {}
+    }
+
+    /// The same, with at most so many tries, some twenty microseconds apart. False: the waiter has not left its sleep yet. It may
+    /// not have been asleep, so the wake may be lost: somebody has to try again.
+    #[doc(hidden)]
+    pub fn try_interrupt(&self, tries: u32) -> bool {
         self.asked.store(1, Ordering::SeqCst); // SeqCst: I1.
-        loop {
+        for _ in 0..tries {
             // SeqCst, both: I1; whose it is was stored before.
             let (at, whose) = (self.at.load(Ordering::SeqCst), self.whose.load(Ordering::SeqCst));
             if at == 0 || whose != process::incarnation() {
-                return;
+                return true;
             }
             let scope = if at & 1 != 0 { Scope::Shared } else { Scope::Private };
             // SAFETY: the waiter has stored the address of a word that is always mapped, I2.
@@ -60,6 +67,13 @@ impl Interrupt {
             #[cfg(feature = "sim")]
             chappe_plat::atomic::pause();
         }
+        false
+    }
+
+    /// The waiter has left its wait, and not by returning from it. Called by the waiter, which waits for nothing now.
+    #[doc(hidden)]
+    pub fn forsake(&self) {
+        self.left();
     }
 
     /// Whether somebody has asked.

@@ -8,7 +8,7 @@ use crate::lock::{self, Try};
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::raw::{Called, Had};
-use crate::seat::{ThreadSeat, at_hand, last_seat, seat, seat_at_hand, watched};
+use crate::seat::{ThreadSeat, last_seat, party_at_hand, seat, watched};
 use crate::wait::{Arm, Parties, Party, in_line};
 use bytemuck::Pod;
 use chappe_arena::layout::{BLOCK, Kind};
@@ -206,24 +206,31 @@ impl<T> Mutex<T> {
 
     #[inline(always)]
     fn get(&self, until: Until) -> LockResult<'_, T> {
-        match self.get_now() {
+        match self.get_now::<true>() {
             Some(guard) => Ok(guard),
             None => self.get_slow(until),
         }
     }
 
-    /// Where it is free, whole, and nobody waits, for who has a seat at hand.
+    /// Where it is free, whole, and nobody waits, for who has a seat at hand. `LOOKS`: as for a pool's.
     #[inline(always)]
-    pub(crate) fn get_now(&self) -> Option<MutexGuard<'_, T>> {
+    pub(crate) fn get_now<const LOOKS: bool>(&self) -> Option<MutexGuard<'_, T>> {
         let h = &self.handle;
-        let one = if self.free != 0 {
-            last_seat(|seat| self.enter(seat).then(|| Kept::now(seat.kept))).or_else(|| {
-                seat_at_hand(h.map, |me, seat| Some(Kept::of(self.take_and_look(me, seat)?, seat.incarnation as u32)))
-            })
+        let kept = if self.free != 0 {
+            // SAFETY: nothing here leaves an arena, or looks for a seat.
+            let seat = unsafe { last_seat() }?;
+            if self.enter(seat) {
+                Kept::now(seat.kept)
+            } else if std::ptr::eq(seat.map, h.map) && (LOOKS || !seat.is_due()) {
+                Kept::of(self.take_and_look::<LOOKS>(&party(seat), seat)?, seat.incarnation as u32)
+            } else {
+                return None;
+            }
         } else {
-            at_hand(h.map, |me, incarnation| Some(Kept::of(self.take_one(me)?, incarnation)))
+            let (me, incarnation) = party_at_hand(h.map)?;
+            Kept::of(self.take_one(&me)?, incarnation)
         };
-        one.map(|kept| MutexGuard::new(self, kept))
+        Some(MutexGuard::new(self, kept))
     }
 
     #[inline(always)]
@@ -243,10 +250,10 @@ impl<T> Mutex<T> {
 
     /// Takes one that may be biased as others do, and now and then looks whether it should be.
     #[inline(always)]
-    fn take_and_look(&self, me: &Party, seat: &ThreadSeat) -> Option<u64> {
+    fn take_and_look<const LOOKS: bool>(&self, me: &Party, seat: &ThreadSeat) -> Option<u64> {
         let h = &self.handle;
         let mine = self.take_one(me)?;
-        if seat.is_sample() {
+        if seat.is_sample() && LOOKS {
             // SAFETY: the seat is the calling thread's.
             unsafe { lock::consider(h.map, h.object, h.place, mine, seat.holds) };
         }

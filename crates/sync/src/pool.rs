@@ -1,7 +1,7 @@
 //! Pools as users know them.
 
 use crate::bias::{self, Bias};
-use crate::cell::{Tag, Word};
+use crate::cell::Tag;
 use crate::claim::{Collected, Operation, Refused, Taken, Wish, wait_for};
 use crate::drain::{cell_of, cells, permits};
 use crate::error::{AcquireError, PoolError};
@@ -14,7 +14,7 @@ use crate::many::{Many, give_all, take_many, wait_many};
 use crate::owned;
 use crate::patience::{Until, patience};
 use crate::permit::{self, take};
-use crate::seat::{ThreadSeat, at_hand, seat, seat_at_hand, watched};
+use crate::seat::{ThreadSeat, at_hand, party_at_hand, seat, seat_at_hand, watched};
 use crate::wait::{Arm, Grant, Parties, Party, queue};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who, check_name};
@@ -28,6 +28,7 @@ pub(crate) fn here() -> u32 {
     process::incarnation() as u32
 }
 
+#[inline(always)]
 pub(crate) fn party(seat: &ThreadSeat) -> Party {
     Party { map: seat.map, member: seat.joined.index, generation: seat.joined.generation, holds: seat.holds }
 }
@@ -363,7 +364,7 @@ impl Pool {
     // cost more than both swaps.
     #[inline(always)]
     fn get(&self, until: Until) -> Result<Permit<'_>, AcquireError> {
-        if let Some(permit) = self.get_now() {
+        if let Some(permit) = self.get_now::<true>() {
             return Ok(permit);
         }
         match self.get_slow(until) {
@@ -372,16 +373,19 @@ impl Pool {
         }
     }
 
-    /// The first permit, where it is free and nobody waits, for who has a seat at hand.
+    /// The first permit, where it is free and nobody waits, for who has a seat at hand. `LOOKS`: now and then it looks whether the pool
+    /// should be biased; else it answers `None` when that is due.
     #[inline(always)]
-    pub(crate) fn get_now(&self) -> Option<Permit<'_>> {
-        let one = if self.biased {
-            seat_at_hand(self.map, |me, seat| Some((self.take_biased(me, seat)?.word.0, seat.incarnation as u32)))
+    pub(crate) fn get_now<const LOOKS: bool>(&self) -> Option<Permit<'_>> {
+        let (word, incarnation) = if self.biased {
+            // SAFETY: nothing here leaves an arena, or looks for a seat.
+            let seat = unsafe { seat_at_hand(self.map) }?;
+            (self.take_biased::<LOOKS>(&party(seat), seat)?.word, seat.incarnation as u32)
         } else {
-            at_hand(self.map, |me, incarnation| Some((self.take_one(me)?.word.0, incarnation)))
+            let (me, incarnation) = party_at_hand(self.map)?;
+            (self.take_one(&me)?.word, incarnation)
         };
-        let (word, incarnation) = one?;
-        Some(self.permit(Taken { position: 0, word: Word(word) }, incarnation))
+        Some(self.permit(Taken { position: 0, word }, incarnation))
     }
 
     #[inline(always)]
@@ -391,13 +395,16 @@ impl Pool {
 
     /// Takes the permit of a private pool of one, by the bias if it is this thread's.
     #[inline(always)]
-    fn take_biased(&self, me: &Party, seat: &ThreadSeat) -> Option<Taken> {
+    fn take_biased<const LOOKS: bool>(&self, me: &Party, seat: &ThreadSeat) -> Option<Taken> {
         // SAFETY: the seat is the calling thread's.
         if let Some(taken) = unsafe { permit::enter(self.object, self.place, me) } {
             return Some(taken);
         }
+        if !LOOKS && seat.is_due() {
+            return None;
+        }
         let taken = self.take_one(me)?;
-        if seat.is_sample() {
+        if seat.is_sample() && LOOKS {
             // SAFETY: as above.
             unsafe { permit::consider(self.map, self.object, self.place, taken, seat.holds) };
         }

@@ -24,7 +24,7 @@ use crate::permit::give;
 use crate::pool::Pool;
 use crate::select::{SelectedOperation, operations};
 use crate::semaphore::Semaphore;
-use crate::tube::named::{NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
+use crate::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
 use chappe_arena::{Map, Place};
 use chappe_plat::process;
 use std::os::fd::RawFd;
@@ -107,9 +107,18 @@ impl Hold {
     // By reference, and word by word: what was written by words just now cannot be read in larger pieces without waiting for it.
     #[inline(always)]
     pub unsafe fn release(&self) {
-        if !self.is_here() {
-            return;
+        if self.is_here() {
+            // SAFETY: the caller's promise, and just seen.
+            unsafe { self.release_here() };
         }
+    }
+
+    /// The same for who has just seen that this is the process that took it.
+    ///
+    /// # Safety
+    /// As for [`Hold::release`].
+    #[inline(always)]
+    pub unsafe fn release_here(&self) {
         if self.taken.word.tag() == Tag::Leased {
             lease::end(self.map, self.place, self.taken.position, self.taken.word);
         } else {
@@ -117,21 +126,27 @@ impl Hold {
         }
     }
 
-    /// As [`Permit::lease`].
-    ///
-    /// # Errors
-    /// As [`Permit::lease`].
-    ///
-    /// # Safety
-    /// As for [`Hold::release`].
-    pub unsafe fn lease(&mut self) -> Result<Lease, LeaseError> {
-        if !self.is_here() {
-            return Err(LeaseError::Lost);
-        }
-        lease::begin(self.map, self.place, std::iter::once(&mut self.taken))
+    /// Whether both are, or were, of one pool.
+    pub fn is_of_pool_of(&self, other: &Hold) -> bool {
+        std::ptr::eq(self.map, other.map) && self.place == other.place
     }
 
-    /// Takes a lease back that [`Hold::lease`] has just made of `before`, and whose mark no job was told. One that was a lease before
+    /// As [`Permits::lease`]: one lease for all of them.
+    ///
+    /// # Errors
+    /// As [`Permits::lease`]; some may have become leases by then, as [`Hold::take_back_lease`] undoes it.
+    ///
+    /// # Safety
+    /// As for [`Hold::release`], of each; and they are of one pool.
+    pub unsafe fn lease_many(holds: &mut [Hold]) -> Result<Lease, LeaseError> {
+        let Some(&Hold { map, place, .. }) = holds.first() else { return Err(LeaseError::Lost) };
+        if !holds.iter().all(Hold::is_here) {
+            return Err(LeaseError::Lost);
+        }
+        lease::begin(map, place, holds.iter_mut().map(|hold| &mut hold.taken))
+    }
+
+    /// Takes a lease back that [`Hold::lease_many`] has just made of `before`, and whose mark no job was told. One that was a lease before
     /// stays one: its job may bear the mark.
     ///
     /// # Safety
@@ -145,6 +160,9 @@ impl Hold {
         }
     }
 }
+
+// The parts of operations for a caller that no panic may cross: they look at words of the object and of the thread's seat, whose places
+// were worked out before, swap or store some, and index nothing by what another could have written. The rest they leave undone.
 
 /// The part of [`Semaphore::down`] that waits for nobody, makes no call and cannot fail. False: all of it is needed.
 #[inline(always)]
@@ -161,13 +179,13 @@ pub fn up_now(semaphore: &Semaphore) -> bool {
 /// The same of [`Pool::acquire`].
 #[inline(always)]
 pub fn acquire_now(pool: &Pool) -> Option<Hold> {
-    pool.get_now().map(Hold::of)
+    pool.get_now::<false>().map(Hold::of)
 }
 
 /// The same of [`Mutex::lock`].
 #[inline(always)]
 pub fn lock_now<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    mutex.get_now()
+    mutex.get_now::<false>()
 }
 
 /// What data or messages are called by those who share them: the name of their type in Rust without modules, or anything else.
@@ -296,6 +314,21 @@ pub fn recv_chosen(
     buffer: &mut [u8],
 ) -> Result<(usize, bool), NotReceived> {
     receiver.finish_into(chosen.complete(Armed::new(&receiver.into), "receiver"), buffer)
+}
+
+/// Borrows the record that was chosen.
+///
+/// # Errors
+/// As [`Receiver::borrow`].
+///
+/// # Panics
+/// If it is another receiver than the arm's.
+#[track_caller]
+pub fn borrow_chosen<'r>(
+    chosen: SelectedOperation<'_>,
+    receiver: &'r Receiver<[u8]>,
+) -> Result<Loan<'r, [u8]>, NotReceived> {
+    receiver.finish_loan(chosen.complete(Armed::new(&receiver.into), "receiver"))
 }
 
 #[cfg(test)]

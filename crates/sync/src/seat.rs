@@ -13,7 +13,7 @@ use crate::spot::meet;
 use crate::tube::Looks;
 use crate::wait::Party;
 use chappe_arena::{ArenaError, Joined, Map, Seat, Watch, watch};
-use chappe_plat::{ROBUST, process, thread};
+use chappe_plat::{ROBUST, near, process, thread};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
@@ -69,6 +69,12 @@ impl ThreadSeat {
         left == 0
     }
 
+    /// Whether the next lock that it takes as others do will be looked at.
+    #[inline(always)]
+    pub(crate) fn is_due(&self) -> bool {
+        self.taken.get() == 1
+    }
+
     fn owns(&self) -> bool {
         crate::recover::owns(self.map, self.joined.index, self.joined.generation)
     }
@@ -87,7 +93,7 @@ struct Seats(RefCell<Vec<Rc<ThreadSeat>>>);
 
 impl Drop for Seats {
     fn drop(&mut self) {
-        let _ = LAST.try_with(|l| l.set(std::ptr::null()));
+        set_last(std::ptr::null());
         // The first thread's locals go when the process calls exit, whatever it had begun. What it has then is left to
         // recovery, as at any death of a process.
         let exits = || process::tid() == process::pid();
@@ -101,13 +107,27 @@ impl Drop for Seats {
 
 thread_local! {
     static SEATS: Seats = const { Seats(RefCell::new(Vec::new())) };
-    static LAST: Cell<*const ThreadSeat> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Which of a thread's near words is its last seat; which say what `semaphore` guesses: of what object, and what word.
+const LAST: usize = 0;
+pub(crate) const GUESSED: usize = 1;
+pub(crate) const WORD: usize = 2;
+
+/// The seat that this thread has asked for last: null, or one that SEATS keeps.
+#[inline(always)]
+fn last() -> *const ThreadSeat {
+    near::get::<LAST>() as *const ThreadSeat
+}
+
+fn set_last(seat: *const ThreadSeat) {
+    near::set::<LAST>(seat as usize);
 }
 
 /// Leaves an arena with those of the calling thread's seats that `which` admits.
 pub(crate) fn leave(map: &'static Map, which: impl Fn(&ThreadSeat) -> bool) {
     // First: a signal handler may ask in between.
-    LAST.set(std::ptr::null());
+    set_last(std::ptr::null());
     let _ = SEATS.try_with(|s| {
         s.0.borrow_mut().retain(|seat| !std::ptr::eq(seat.map, map) || !which(seat) || seat.leave());
     });
@@ -121,43 +141,51 @@ pub fn is_seated(map: &'static Map) -> bool {
     SEATS.try_with(|s| s.0.try_borrow().map_or(true, |seats| seats.iter().any(fits))).unwrap_or(true)
 }
 
+/// Does something as the calling thread's member of an arena, with which process it is of, if it has a seat there and that was the
+/// last one asked for. A few loads.
+#[inline(always)]
+pub(crate) fn at_hand<R>(map: &'static Map, then: impl FnOnce(&Party, u32) -> Option<R>) -> Option<R> {
+    let (me, incarnation) = party_at_hand(map)?;
+    then(&me, incarnation)
+}
+
+// What follows answers values, and takes no closure: what is called there would be a function of its own, with all it needs handed
+// through memory.
+
 /// The calling thread as a member of an arena, and of which process it is, if it has a seat there and that was the last one
 /// asked for. A few loads.
 #[inline(always)]
-pub(crate) fn at_hand<R>(map: &'static Map, then: impl FnOnce(&Party, u32) -> Option<R>) -> Option<R> {
+pub(crate) fn party_at_hand(map: &'static Map) -> Option<(Party, u32)> {
     if !ROBUST {
         // Whoever it is: nobody asks who died.
-        return then(&Party { map, member: 0, generation: 0, holds: Holds::NONE }, 0);
+        return Some((Party { map, member: 0, generation: 0, holds: Holds::NONE }, 0));
     }
-    seat_at_hand(map, |me, seat| then(me, seat.incarnation as u32))
+    // SAFETY: not kept beyond this.
+    let seat = unsafe { seat_at_hand(map) }?;
+    Some((party(seat), seat.incarnation as u32))
 }
 
 /// The seat that was asked for last, of whatever arena, if it is this process's.
+///
+/// # Safety
+/// The caller lets go of it before the thread leaves an arena, looks for another seat, or ends.
 #[inline(always)]
-pub(crate) fn last_seat<R>(then: impl FnOnce(&ThreadSeat) -> Option<R>) -> Option<R> {
-    let last = LAST.get();
-    if last.is_null() {
-        return None;
-    }
-    // SAFETY: as in `seat_at_hand`.
-    let seat = unsafe { &*last };
-    if process::is_incarnation(seat.incarnation as u32) { then(seat) } else { None }
+pub(crate) unsafe fn last_seat<'a>() -> Option<&'a ThreadSeat> {
+    // SAFETY: `last` is null or a seat kept by SEATS of this thread; it is set to null before a seat is dropped, which the caller
+    // waits for.
+    let seat = unsafe { last().as_ref() }?;
+    process::is_incarnation(seat.incarnation as u32).then_some(seat)
 }
 
-/// As [`at_hand`], with the seat; never in the build that asks nobody.
+/// The same, if it is one of this arena; never in the build that asks nobody.
+///
+/// # Safety
+/// As for [`last_seat`].
 #[inline(always)]
-pub(crate) fn seat_at_hand<R>(map: &'static Map, then: impl FnOnce(&Party, &ThreadSeat) -> Option<R>) -> Option<R> {
-    let last = LAST.get();
-    if last.is_null() {
-        return None;
-    }
-    // SAFETY: LAST is null or points to a seat kept by SEATS of this thread; it is set to null before a seat is
-    // dropped, and nothing here leaves an arena or ends the thread.
-    let seat = unsafe { &*last };
-    if !std::ptr::eq(seat.map, map) || !process::is_incarnation(seat.incarnation as u32) {
-        return None;
-    }
-    then(&party(seat), seat)
+pub(crate) unsafe fn seat_at_hand<'a>(map: &'static Map) -> Option<&'a ThreadSeat> {
+    // SAFETY: the caller's promise.
+    let seat = unsafe { last_seat() }?;
+    std::ptr::eq(seat.map, map).then_some(seat)
 }
 
 /// The calling thread's seat in an arena, joining it if need be.
@@ -166,13 +194,13 @@ pub(crate) fn seat_at_hand<R>(map: &'static Map, then: impl FnOnce(&Party, &Thre
 /// As [`Map::join`].
 pub fn seat<R>(map: &'static Map, then: impl FnOnce(&ThreadSeat) -> R) -> Result<R, ArenaError> {
     // Once: a signal handler may change it.
-    let mut last = LAST.get();
+    let mut last = last();
     let fits = |last: &ThreadSeat| std::ptr::eq(last.map, map) && last.incarnation == process::incarnation();
-    // SAFETY: as in `at_hand`.
+    // SAFETY: as in `last_seat`: nothing here leaves.
     if last.is_null() || !fits(unsafe { &*last }) {
         last = seat_slow(map)?;
     }
-    // SAFETY: as in `at_hand`; not null after seat_slow.
+    // SAFETY: as in `last_seat`; not null after seat_slow.
     Ok(then(unsafe { &*last }))
 }
 
@@ -190,10 +218,10 @@ fn seat_slow(map: &'static Map) -> Result<*const ThreadSeat, ArenaError> {
     SEATS
         .try_with(|s| {
             let mut seats = s.0.borrow_mut();
-            LAST.set(std::ptr::null());
+            set_last(std::ptr::null());
             seats.retain(|seat| seat.incarnation == now);
             if let Some(seat) = seats.iter().find(|s| std::ptr::eq(s.map, map)) {
-                LAST.set(Rc::as_ptr(seat));
+                set_last(Rc::as_ptr(seat));
                 return Ok(Rc::as_ptr(seat));
             }
             let joined = map.join(Seat::Thread, &label())?;
@@ -213,7 +241,7 @@ fn seat_slow(map: &'static Map) -> Result<*const ThreadSeat, ArenaError> {
                 watched: Cell::new(false),
             });
             let last = Rc::as_ptr(&seat);
-            LAST.set(last);
+            set_last(last);
             seats.push(seat);
             Ok(last)
         })

@@ -7,14 +7,13 @@ use crate::home::Arena;
 use crate::inspect::{self, Waiter};
 use crate::patience::{Until, impatience};
 use crate::pool::party;
-use crate::seat::{ThreadSeat, is_seated, leave, process_seat, seat, watched};
+use crate::seat::{GUESSED, ThreadSeat, WORD, is_seated, leave, process_seat, seat, watched};
 use crate::spot::{self, Spot};
 use crate::units::{self, Units, Unwanted};
 use crate::wait::{Arm, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
 use chappe_arena::{ArenaError, Map, Place};
-use chappe_plat::process;
-use std::cell::Cell;
+use chappe_plat::{near, process};
 use std::time::{Duration, Instant};
 
 /// Dijkstra's counter of saved wake-ups.
@@ -94,24 +93,19 @@ impl Operation for Semaphore {
 }
 
 /// The word that a thread left in the semaphore that it used last. Any other value is as harmless: it is only swapped from.
-#[derive(Clone, Copy)]
-struct Guess {
-    object: *const Object,
-    word: Units,
-}
-
-thread_local! {
-    static GUESS: Cell<Guess> = const { Cell::new(Guess { object: std::ptr::null(), word: Units(0) }) };
-}
+struct Guess;
 
 impl Guess {
+    /// The calling thread's. A handler in the midst of one of these two leaves it mixed: as harmless as any other.
     #[inline(always)]
-    fn new(object: &Object, word: Units) -> Guess {
-        Guess { object, word }
+    fn of(object: &Object) -> Option<Units> {
+        let there = near::get::<GUESSED>() == std::ptr::from_ref(object) as usize;
+        there.then(|| Units(near::get::<WORD>() as u64))
     }
     #[inline(always)]
-    fn of(self, object: &Object) -> Option<Units> {
-        std::ptr::eq(self.object, object).then_some(self.word)
+    fn keep(object: &Object, word: Units) {
+        near::set::<GUESSED>(std::ptr::from_ref(object) as usize);
+        near::set::<WORD>(word.0 as usize);
     }
 }
 
@@ -321,16 +315,12 @@ impl Semaphore {
     #[inline(always)]
     pub(crate) fn take_one(&self) -> bool {
         let (o, place) = (self.0.object, self.0.place);
-        let guess = GUESS.get();
-        let left = match guess.of(o).and_then(|word| units::take_from(o, place, word)) {
-            Some(left) => left,
-            None => match units::take_one(o, place) {
-                Some(left) => left,
-                None => return false,
-            },
-        };
-        GUESS.set(Guess::new(o, left));
-        true
+        let guessed = Guess::of(o).and_then(|word| units::take_from(o, place, word));
+        let left = guessed.or_else(|| units::take_one(o, place));
+        if let Some(left) = left {
+            Guess::keep(o, left);
+        }
+        left.is_some()
     }
 
     #[inline(never)]
@@ -392,10 +382,10 @@ impl Semaphore {
     #[inline(always)]
     pub(crate) fn give_now(&self, n: u32) -> bool {
         let h = &self.0;
-        let guessed = GUESS.get().of(h.object).and_then(|word| units::give_to(h.object, h.place, word, n));
+        let guessed = Guess::of(h.object).and_then(|word| units::give_to(h.object, h.place, word, n));
         let left = guessed.or_else(|| units::give_one(h.object, h.place, n));
         if let Some(left) = left {
-            GUESS.set(Guess::new(h.object, left));
+            Guess::keep(h.object, left);
         }
         left.is_some()
     }

@@ -33,6 +33,13 @@ impl Spot {
     /// The number of this process's own arena. No other has it.
     #[doc(hidden)]
     pub const PRIVATE: u64 = 1;
+
+    /// Whether its arena was met in this process. If not, who makes it into a handle takes a lock.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn is_met(self) -> bool {
+        row(self.arena).is_some()
+    }
 }
 
 const MOST: usize = 1024;

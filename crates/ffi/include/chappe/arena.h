@@ -229,6 +229,17 @@ ptrdiff_t chappe_arena_objects(const struct chappe_arena *arena,
                                size_t room);
 
 /**
+ * Lists who waits on the object of this name within the arena, of whatever kind, in the order in which they will be served; as
+ * chappe_arena_objects.
+ *
+ * Errors: -ENOENT if there is none; -EINVAL, -ENAMETOOLONG for what is no name; -EBADF, -EFAULT.
+ */
+ptrdiff_t chappe_arena_waiters(const struct chappe_arena *arena,
+                               const char *name,
+                               chappe_waiter *to,
+                               size_t room);
+
+/**
  * Lists who is attached to the arena, and the dead that are not made up for yet; as chappe_arena_objects.
  *
  * Errors: -EBADF, -EFAULT.

@@ -7,7 +7,8 @@
  * too; private and named objects may be mixed, those of two different arenas may not. The index that is answered is that of the
  * caller's array.
  *
- * A choice of up to 16 arms asks for no memory. An array of arms may be used again and again: only result and again are written.
+ * A choice of up to 16 arms asks for no memory. An array of arms may be used again and again: only result and again are written,
+ * and data of an arm that borrows.
  *
  * Generated from crates/ffi/src/choice.rs by `cargo xtask header`.
  */
@@ -63,6 +64,11 @@ extern "C" {
 #define CHAPPE_ARM_WRITABLE 6
 
 /**
+ * Borrows a record at a chappe_receiver, to look at it in place: see chappe_receiver_borrow.
+ */
+#define CHAPPE_ARM_BORROW 7
+
+/**
  * A flag: of several arms that are ready the first in the array happens.
  */
 #define CHAPPE_BIASED 1
@@ -89,7 +95,7 @@ typedef struct chappe_arm {
      */
     void *object;
     /**
-     * The record to be sent, or where one that is received goes.
+     * The record to be sent, or where one that is received goes. Written if the arm was chosen and has borrowed: where the record is.
      */
     void *data;
     /**
@@ -101,11 +107,11 @@ typedef struct chappe_arm {
      */
     chappe_permit *permit;
     /**
-     * Written if the arm was chosen: how it ended. Of one that received, the record's length; else 0; or an error: -EPIPE, -EIDRM ...
+     * Written if the arm was chosen: how it ended. Of one that received or borrowed, the record's length; else 0; or an error: -EPIPE, -EIDRM ...
      */
     ptrdiff_t result;
     /**
-     * Written if the arm received: whether a receiver has died that had the record before.
+     * Written if the arm received or borrowed: whether a receiver has died that had the record before.
      */
     bool again;
     /**
@@ -135,6 +141,12 @@ struct chappe_arm chappe_arm_send(chappe_sender *sender, const void *record, siz
 struct chappe_arm chappe_arm_recv(chappe_receiver *receiver, void *to, size_t room);
 
 /**
+ * An arm that borrows a record, to look at it in place: data says where it is, result how long it is, and
+ * chappe_receiver_release that it is received. Named tubes only.
+ */
+struct chappe_arm chappe_arm_borrow(chappe_receiver *receiver);
+
+/**
  * An arm that waits until a descriptor can be read.
  */
 struct chappe_arm chappe_arm_readable(int descriptor);
@@ -151,7 +163,9 @@ struct chappe_arm chappe_arm_writable(int descriptor);
  *
  * Errors, and then nothing has happened: -EINVAL if there is no arm (none but CHAPPE_ARM_NOTHING), or an arm or flag is not known;
  * -EXDEV if there are objects of two arenas; -EBADF, -EFAULT, -EMSGSIZE if an arm's object, memory or record cannot be; -EBUSY if an
- * arm's sender has a slot reserved; -ENOMEM if there is no memory for the record of a private tube; -EUSERS if the thread cannot become a member of an arena; the system's, if it refuses a thread.
+ * arm's sender has a slot reserved, or a record is borrowed at the receiver of one that borrows; -EOPNOTSUPP if that is of a private
+ * tube; -ENOMEM if there is no memory for the record of a private tube; -EUSERS if the thread cannot become a member of an arena, or -EIDRM
+ * since that was removed before; the system's, if it refuses a thread.
  */
 ptrdiff_t chappe_select(struct chappe_arm *arms,
                         size_t n,

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "process.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,15 +55,23 @@ typedef struct chappe_mutex_options {
      */
     const void *initial;
     /**
+     * Of a private one: 0 or CHAPPE_BIAS_OFF.
+     */
+    uint32_t flags;
+    /**
      * 0.
      */
-    uint64_t reserved[4];
+    uint32_t reserved;
+    /**
+     * 0.
+     */
+    uint64_t reserved_too[3];
 } chappe_mutex_options;
 
 /**
  * Makes a mutex for the threads of this process. Its data is aligned to 64 bytes. It goes when the handle is closed.
  *
- * Errors: -EINVAL for an alignment that is no power of two, or above 64; -ENOMEM; -EFAULT; -EMFILE; -ENOSPC if there are 65536
+ * Errors: -EINVAL for an alignment that is no power of two, or above 64, or a flag that is not known; -ENOMEM; -EFAULT; -EMFILE; -ENOSPC if there are 65536
  * private objects.
  */
 int chappe_mutex_private(const struct chappe_mutex_options *options,
@@ -133,6 +142,13 @@ ptrdiff_t chappe_mutex_size(const struct chappe_mutex *mutex);
  * Errors: -EBADF.
  */
 int chappe_mutex_is_condemned(const struct chappe_mutex *mutex);
+
+/**
+ * 1 if a thread has its bias just now, else 0; see CHAPPE_BIAS_OFF.
+ *
+ * Errors: -EBADF.
+ */
+int chappe_mutex_is_biased(const struct chappe_mutex *mutex);
 
 /**
  * Locks it; waits until it is free. A handled signal does not end the wait. Writes where the data is, unless data is NULL; it is

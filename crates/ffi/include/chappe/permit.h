@@ -74,6 +74,17 @@ int chappe_permit_lease(struct chappe_permit *permit,
                         char *mark,
                         size_t size);
 
+/**
+ * As chappe_permit_lease, of n permits of one pool at once: one open file and one mark for all of them.
+ *
+ * Errors: -EINVAL also if n is 0, or they are of several pools; -ERANGE (each permit needs some 32 bytes more); else as
+ * chappe_permit_lease, and then none is a lease that was none before.
+ */
+int chappe_permit_lease_many(struct chappe_permit *permits,
+                             size_t n,
+                             char *mark,
+                             size_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include "look.h"
 #include "permit.h"
+#include "process.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,6 +41,13 @@ typedef struct chappe_pool chappe_pool;
  */
 int chappe_pool_private(int64_t permits,
                         struct chappe_pool **pool);
+
+/**
+ * As chappe_pool_private, with flags: 0 or CHAPPE_BIAS_OFF.
+ *
+ * Errors: -EINVAL also if a flag is not known; else as chappe_pool_private.
+ */
+int chappe_pool_private_with(int64_t permits, uint32_t flags, struct chappe_pool **pool);
 
 /**
  * Opens the pool of this name: "gpu0", or "lab/gpu0" for one in the arena "lab".
@@ -104,6 +112,13 @@ int64_t chappe_pool_permits(const struct chappe_pool *pool);
  * Errors: -EBADF.
  */
 int64_t chappe_pool_available(const struct chappe_pool *pool);
+
+/**
+ * 1 if a thread has its bias just now, else 0; see CHAPPE_BIAS_OFF.
+ *
+ * Errors: -EBADF.
+ */
+int chappe_pool_is_biased(const struct chappe_pool *pool);
 
 /**
  * Lists who holds its permits, and since when: writes as many as have room, answers how many there are.

@@ -45,6 +45,13 @@ extern "C" {
 #define CHAPPE_SLEEPER 2
 
 /**
+ * A flag of private mutexes and pools of one permit: none is ever biased to a thread that uses it alone. Else one may be, where that
+ * pays: its thread then locks and unlocks it with plain stores, and the first other one waits some microseconds. The same for
+ * all of a process: CHAPPE_BIAS=off in its environment.
+ */
+#define CHAPPE_BIAS_OFF 1
+
+/**
  * The version of the library, as "0.1.0". Never NULL.
  */
 const char *chappe_version(void);

@@ -3,6 +3,14 @@
 
 #include <fcntl.h>
 
+static void *waits_for_a_permit(void *pool)
+{
+    chappe_permit permit;
+    OK(chappe_pool_acquire(pool, &permit));
+    OK(chappe_permit_release(&permit));
+    return NULL;
+}
+
 static void made_and_listed(void)
 {
     chappe_arena *arena = NULL, *same = NULL;
@@ -45,6 +53,20 @@ static void made_and_listed(void)
     IS(chappe_arena_objects(arena, objects, 4), 3);
     for (int i = 0; i < 3; i++)
         IS(objects[i].kind, strcmp(objects[i].name.text, "p") == 0 ? CHAPPE_IS_POOL : CHAPPE_IS_SEMAPHORE);
+    OK(chappe_pool_acquire(pool, &permit));
+    chappe_waiter waiters[2];
+    IS(chappe_arena_waiters(arena, "p", waiters, 2), 0);
+    pthread_t waits = thread(waits_for_a_permit, pool);
+    EVENTUALLY(chappe_arena_waiters(arena, "p", NULL, 0) == 1);
+    IS(chappe_arena_waiters(arena, "p", waiters, 2), 1);
+    CHECK(waiters[0].pid == getpid() && waiters[0].tid != getpid());
+    IS(chappe_arena_waiters(arena, "s", waiters, 2), 0);
+    FAILS(chappe_arena_waiters(arena, "none", waiters, 2), ENOENT);
+    FAILS(chappe_arena_waiters(arena, "lab/p", waiters, 2), EINVAL);
+    FAILS(chappe_arena_waiters(arena, NULL, waiters, 2), EFAULT);
+    FAILS(chappe_arena_waiters(NULL, "p", waiters, 2), EBADF);
+    OK(chappe_permit_release(&permit));
+    joined(waits);
     OK(chappe_pool_acquire(pool, &permit));
     chappe_member members[8];
     CHECK(chappe_arena_members(arena, members, 8) >= 1 && members[0].pid == getpid() && members[0].is_alive);

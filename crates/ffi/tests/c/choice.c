@@ -124,6 +124,10 @@ static void what_cannot_be(void)
     FAILS(chappe_try_select(arms, 1, 0), EMSGSIZE);
     arms[0] = chappe_arm_send(tx, buffer, 17);
     FAILS(chappe_try_select(arms, 1, 0), EMSGSIZE);
+    arms[0] = chappe_arm_borrow(rx);
+    FAILS(chappe_try_select(arms, 1, 0), EOPNOTSUPP);
+    arms[0] = chappe_arm_borrow(NULL);
+    FAILS(chappe_try_select(arms, 1, 0), EBADF);
     OK(chappe_sender_close(tx));
     OK(chappe_receiver_close(rx));
     OK(chappe_semaphore_create("one/s", 0, 0, &two[0]));
@@ -135,6 +139,88 @@ static void what_cannot_be(void)
     OK(chappe_semaphore_close(two[1]));
     OK(chappe_arena_remove("one", 1));
     OK(chappe_arena_remove("two", 1));
+}
+
+static int told[2];
+
+static void borrows_and_dies(void)
+{
+    chappe_tube *tube;
+    chappe_receiver *mine;
+    OK(chappe_tube_open("borrowed", NULL, &tube));
+    OK(chappe_tube_receiver(tube, &mine));
+    chappe_arm arm = chappe_arm_borrow(mine);
+    IS(chappe_select(&arm, 1, 0), 0);
+    IS(arm.result, 5);
+    tell(told[1]);
+    pause();
+}
+
+/* A record that was chosen is looked at in place, and is received when that is said; or comes again. */
+static void a_chosen_record_is_borrowed(void)
+{
+    chappe_tube *tube;
+    chappe_tube_options options;
+    char buffer[16];
+    memset(&options, 0, sizeof options);
+    options.slots = 4;
+    options.size = 16;
+    OK(chappe_tube_create("borrowed", &options, &tube));
+    OK(chappe_tube_sender(tube, &tx));
+    OK(chappe_tube_receiver(tube, &rx));
+    OK(chappe_semaphore_private(0, 0, &s));
+    chappe_arm arms[2];
+    arms[0] = chappe_arm_down(s);
+    arms[1] = chappe_arm_borrow(rx);
+    FAILS(chappe_try_select(arms, 2, 0), EAGAIN);
+    OK(chappe_send(tx, "first", 5));
+    OK(chappe_send(tx, "next", 4));
+    IS(chappe_select(arms, 2, CHAPPE_LOOK), 1);
+    IS(chappe_select(arms, 2, 0), 1);
+    IS(arms[1].result, 5);
+    CHECK(!arms[1].again && memcmp(arms[1].data, "first", 5) == 0);
+    /* One at a time; the other arms are free to be chosen, without it. */
+    FAILS(chappe_try_select(arms, 2, 0), EBUSY);
+    FAILS(chappe_try_select(arms, 1, 0), EAGAIN);
+    OK(chappe_receiver_put_back(rx));
+    IS(chappe_select(arms, 2, 0), 1);
+    const char *record = arms[1].data;
+    if (arms[1].result == 5) {
+        CHECK(arms[1].again && memcmp(record, "first", 5) == 0);
+        OK(chappe_receiver_release(rx));
+        IS(chappe_recv(rx, buffer, sizeof buffer, NULL), 4);
+    } else {
+        IS(arms[1].result, 4);
+        CHECK(!arms[1].again && memcmp(record, "next", 4) == 0);
+        OK(chappe_receiver_release(rx));
+        bool again = false;
+        IS(chappe_recv(rx, buffer, sizeof buffer, &again), 5);
+        CHECK(again);
+    }
+    FAILS(chappe_receiver_release(rx), EINVAL);
+    FAILS(chappe_try_select(arms, 2, 0), EAGAIN);
+
+    /* Who has borrowed it by choice dies. */
+    OK(pipe(told));
+    pid_t pid = child(borrows_and_dies);
+    OK(chappe_send(tx, "twice", 5));
+    hear(told[0]);
+    FAILS(chappe_try_select(arms, 2, 0), EAGAIN);
+    ended_by_kill(pid);
+    IS(chappe_select_timeout(arms, 2, 0, 30 * CHAPPE_SECOND), 1);
+    IS(arms[1].result, 5);
+    CHECK(arms[1].again && memcmp(arms[1].data, "twice", 5) == 0);
+    OK(chappe_receiver_release(rx));
+    close(told[0]);
+    close(told[1]);
+
+    OK(chappe_sender_close(tx));
+    IS(chappe_select(arms, 2, 0), 1);
+    IS(arms[1].result, -EPIPE);
+    OK(chappe_receiver_close(rx));
+    OK(chappe_tube_close(tube));
+    OK(chappe_tube_remove("borrowed", 0));
+    OK(chappe_semaphore_close(s));
 }
 
 enum { OBJECTS = 24, ROUNDS = 2000 };
@@ -151,6 +237,9 @@ static void *takes(void *until)
     arms[OBJECTS] = chappe_arm_down(many[0]);
     for (;;) {
         ptrdiff_t at = chappe_select(arms, OBJECTS + 1, 0);
+        /* The arena was gone before this thread, which began late, was a member of it. */
+        if (at == -EIDRM)
+            return NULL;
         CHECK(at >= 0 && at <= OBJECTS);
         if (arms[at].result != 0) {
             IS(arms[at].result, -EIDRM);
@@ -194,6 +283,7 @@ int main(void)
     each_arm(0);
     each_arm(1);
     what_cannot_be();
+    a_chosen_record_is_borrowed();
     each_is_taken_once();
     return 0;
 }

@@ -92,7 +92,7 @@ static void by_name(void)
     FAILS(chappe_mutex_create("larger", &other, &same), EINVAL);
     FAILS(chappe_mutex_private(&other, &same), EINVAL);
     other = options;
-    other.reserved[3] = 1;
+    other.reserved_too[2] = 1;
     FAILS(chappe_mutex_open("counts", &other, &same), EINVAL);
     other = options;
     other.size = (size_t)1 << 40;
@@ -250,8 +250,37 @@ static void conditions(const char *name, const char *of_mutex)
         OK(chappe_mutex_remove(of_mutex, 0));
 }
 
+/* One that a thread uses alone gets its bias, where there are any; not one that may not. */
+static void biases(void)
+{
+    chappe_mutex *may, *may_not;
+    chappe_mutex_options options;
+    memset(&options, 0, sizeof options);
+    OK(chappe_mutex_private(&options, &may));
+    options.flags = CHAPPE_BIAS_OFF;
+    OK(chappe_mutex_private(&options, &may_not));
+    for (int i = 0; i < 10000; i++) {
+        OK(chappe_mutex_lock(may, NULL));
+        OK(chappe_mutex_lock(may_not, NULL));
+        OK(chappe_mutex_unlock(may_not));
+        OK(chappe_mutex_unlock(may));
+    }
+    if (chappe_mutex_is_biased(may) == 0)
+        fprintf(stderr, "not tested: CHAPPE_BIAS_OFF, since nothing is biased on this machine\n");
+    IS(chappe_mutex_is_biased(may_not), 0);
+    FAILS(chappe_mutex_is_biased(NULL), EBADF);
+    OK(chappe_mutex_close(may));
+    OK(chappe_mutex_close(may_not));
+    options.flags = 2;
+    FAILS(chappe_mutex_private(&options, &may), EINVAL);
+    options.flags = 0;
+    options.reserved = 1;
+    FAILS(chappe_mutex_private(&options, &may), EINVAL);
+}
+
 int main(void)
 {
+    biases();
     alone(NULL);
     alone("alone");
     by_name();

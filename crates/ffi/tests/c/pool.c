@@ -224,6 +224,83 @@ static void *waits_in_vain(void *unused)
     return NULL;
 }
 
+static void leased_together(void)
+{
+    chappe_pool *three, *one;
+    chappe_permit all[4];
+    chappe_holder holders[4];
+    char mark[512], tight[40];
+    OK(chappe_pool_create("three", 3, &three));
+    OK(chappe_pool_create("one", 1, &one));
+    OK(chappe_pool_acquire_many(three, 3, all));
+    OK(chappe_pool_acquire(one, &all[3]));
+    FAILS(chappe_permit_lease_many(all, 0, mark, sizeof mark), EINVAL);
+    FAILS(chappe_permit_lease_many(all, 4, mark, sizeof mark), EINVAL);
+    FAILS(chappe_permit_lease_many(NULL, 3, mark, sizeof mark), EFAULT);
+    FAILS(chappe_permit_lease_many(all, 3, tight, 8), ERANGE);
+    /* None is a lease, as before. */
+    IS(chappe_pool_holders(three, holders, 4), 3);
+    for (int i = 0; i < 3; i++)
+        CHECK(!(holders[i].flags & CHAPPE_HOLD_LEASED) && chappe_permit_is_valid(&all[i]) == 1);
+    int lease = chappe_permit_lease_many(all, 3, mark, sizeof mark);
+    CHECK(lease >= 0 && fcntl(lease, F_GETFD) == FD_CLOEXEC && strchr(mark, ',') != NULL);
+    IS(chappe_pool_holders(three, holders, 4), 3);
+    for (int i = 0; i < 3; i++)
+        CHECK(holders[i].flags & CHAPPE_HOLD_LEASED);
+    /* The file alone keeps them all; with it they come back together. */
+    int kept = fcntl(lease, F_DUPFD_CLOEXEC, 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(lease);
+        setenv("CHAPPE_LEASE", mark, 1);
+        execlp("sleep", "sleep", "1000", (char *)NULL);
+        _exit(127);
+    }
+    char exe[64], link[16];
+    snprintf(exe, sizeof exe, "/proc/%d/comm", (int)pid);
+    memset(link, 0, sizeof link);
+    do {
+        FILE *comm = fopen(exe, "r");
+        CHECK(comm != NULL && fgets(link, sizeof link, comm) != NULL);
+        fclose(comm);
+    } while (strncmp(link, "sleep", 5) != 0 && usleep(500) == 0);
+    close(kept);
+    close(lease);
+    OK(chappe_permit_release_many(all, 3));
+    IS(chappe_pool_available(three), 0);
+    ended_by_kill(pid);
+    EVENTUALLY(chappe_pool_settle(three) >= 0 && chappe_pool_available(three) == 3);
+    FAILS(chappe_permit_lease_many(all, 3, mark, sizeof mark), EINVAL);
+    OK(chappe_permit_release(&all[3]));
+    OK(chappe_pool_close(three));
+    OK(chappe_pool_close(one));
+    OK(chappe_pool_remove("three", 0));
+    OK(chappe_pool_remove("one", 0));
+}
+
+/* One of one permit that a thread uses alone gets its bias, where there are any; not one that may not. */
+static void biases(void)
+{
+    chappe_pool *may, *may_not;
+    chappe_permit one, two;
+    OK(chappe_pool_private_with(1, 0, &may));
+    OK(chappe_pool_private_with(1, CHAPPE_BIAS_OFF, &may_not));
+    FAILS(chappe_pool_private_with(1, 2, &may_not), EINVAL);
+    FAILS(chappe_pool_private_with(0, 0, &may_not), EINVAL);
+    for (int i = 0; i < 10000; i++) {
+        OK(chappe_pool_acquire(may, &one));
+        OK(chappe_pool_acquire(may_not, &two));
+        OK(chappe_permit_release(&two));
+        OK(chappe_permit_release(&one));
+    }
+    if (chappe_pool_is_biased(may) == 0)
+        fprintf(stderr, "not tested: CHAPPE_BIAS_OFF, since nothing is biased on this machine\n");
+    IS(chappe_pool_is_biased(may_not), 0);
+    FAILS(chappe_pool_is_biased(NULL), EBADF);
+    OK(chappe_pool_close(may));
+    OK(chappe_pool_close(may_not));
+}
+
 static void by_name(void)
 {
     chappe_pool *same;
@@ -260,6 +337,7 @@ static void by_name(void)
     OK(chappe_permit_release(&two));
     close(lease);
     OK(chappe_pool_acquire_timeout(pool, &one, 30 * CHAPPE_SECOND));
+    leased_together();
 
     pthread_t waits = thread(waits_in_vain, NULL);
     EVENTUALLY(chappe_pool_waiters(pool, NULL, 0) == 1);
@@ -275,6 +353,7 @@ static void by_name(void)
 
 int main(void)
 {
+    biases();
     alone();
     several_at_once();
     whichever_is_free();

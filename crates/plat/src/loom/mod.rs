@@ -20,6 +20,8 @@ pub mod life;
 pub mod mappings;
 #[path = "../real/memory.rs"]
 pub mod memory;
+#[path = "../real/near.rs"]
+pub mod near;
 #[path = "../real/pi.rs"]
 pub mod pi;
 #[path = "../real/poll.rs"]

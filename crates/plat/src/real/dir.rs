@@ -213,7 +213,8 @@ impl Dir {
     /// # Errors
     /// `EEXIST` when the name is taken; others as the system gives them.
     pub fn link(&self, file: &File, name: &str) -> io::Result<()> {
-        let from = CString::new(format!("/proc/self/fd/{}", file.inner.as_raw_fd()))?;
+        // The process's own entry is empty once its first thread has ended.
+        let from = CString::new(format!("/proc/thread-self/fd/{}", file.inner.as_raw_fd()))?;
         let to = CString::new(name)?;
         // SAFETY: both are C strings, the descriptors open.
         let r = unsafe {

@@ -10,6 +10,7 @@ pub mod lease;
 pub mod life;
 pub mod mappings;
 pub mod memory;
+pub mod near;
 pub mod pi;
 pub mod poll;
 pub mod process;

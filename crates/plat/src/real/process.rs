@@ -25,7 +25,8 @@ pub fn uid() -> u32 {
 /// The inode of this process's PID namespace (0 where /proc is not there).
 pub fn namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
+    // Not by the process's own entry, which is empty once its first thread has ended.
+    std::fs::metadata("/proc/thread-self/ns/pid").map_or(0, |m| m.ino())
 }
 
 /// What a file of /proc has, whose length nobody knows before: in as few calls as can be.
@@ -79,6 +80,14 @@ fn is_over(fields: &str) -> bool {
     fields.starts_with(['Z', 'X']) && threads().is_some_and(|n| n <= 1)
 }
 
+/// How many threads of this process are left, if its first one has ended; none while that goes on, and where it cannot be seen.
+pub fn left_by_the_first() -> Option<u32> {
+    let fields = fields(&read_all("/proc/self/stat")?)?;
+    let threads: u32 = fields.split(' ').nth(17)?.parse().ok()?;
+    // The first is counted until all have ended.
+    fields.starts_with('Z').then(|| threads.saturating_sub(1))
+}
+
 /// What a process does, as ps says it in a letter: `T` is stopped, `Z` has ended and was not waited for.
 pub fn state(pid: u32) -> Option<char> {
     stat(pid)?.chars().next()
@@ -117,7 +126,8 @@ pub fn maps_inode(pid: u32, inode: u64) -> bool {
 
 /// Whether this process maps a file with this inode that has no name any more.
 pub(crate) fn maps_what_was_deleted(inode: u64) -> bool {
-    let maps = read_all("/proc/self/maps").unwrap_or_default();
+    // As in `namespace`.
+    let maps = read_all("/proc/thread-self/maps").unwrap_or_default();
     let text = String::from_utf8_lossy(&maps);
     let is_it = |l: &str| l.split_ascii_whitespace().nth(4).is_some_and(|i| i.parse() == Ok(inode));
     text.lines().any(|l| is_it(l) && l.ends_with(" (deleted)"))

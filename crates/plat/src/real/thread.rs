@@ -7,6 +7,7 @@
 use std::ffi::{CString, c_void};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 const STACK: usize = 256 * 1024;
 /// What the kernel keeps of a thread's name.
@@ -14,13 +15,43 @@ const NAME: usize = 15;
 
 type Begun = (CString, Box<dyn FnOnce() + Send>);
 
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+static ENDED: AtomicU32 = AtomicU32::new(0);
+/// What each of them calls first; null: nothing.
+static FIRST: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// How many of our threads have begun in this process, and how many have ended: never more than there are. The C library counts
+/// them among the program's.
+pub fn counts() -> (u32, u32) {
+    // SeqCst, both: behind what its user has said before, see `call_first`.
+    (BEGUN.load(Ordering::SeqCst), ENDED.load(Ordering::SeqCst))
+}
+
+/// In a forked child: our threads are not there.
+pub fn only_this_thread() {
+    BEGUN.store(0, Ordering::SeqCst); // SeqCst: as in `counts`.
+    ENDED.store(0, Ordering::SeqCst); // SeqCst: as in `counts`.
+}
+
+/// Has each of our threads that begins from now on call this, behind being counted.
+pub fn call_first(what: fn()) {
+    FIRST.store(what as *mut c_void, Ordering::SeqCst); // SeqCst: whoever begins and finds none is counted by now.
+}
+
 extern "C" fn begin(begun: *mut c_void) -> *mut c_void {
     // SAFETY: `background` has given this box away.
     let (name, body) = *unsafe { Box::from_raw(begun.cast::<Begun>()) };
+    BEGUN.fetch_add(1, Ordering::SeqCst); // SeqCst: as in `counts`.
+    let first = FIRST.load(Ordering::SeqCst); // SeqCst: as in `call_first`.
+    if !first.is_null() {
+        // SAFETY: `call_first` has stored it.
+        unsafe { std::mem::transmute::<*mut c_void, fn()>(first)() };
+    }
     // SAFETY: this thread, and a C string.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_ptr()) };
     // A panic has been told by then, and ends this thread alone.
     let _ = catch_unwind(AssertUnwindSafe(body));
+    ENDED.fetch_add(1, Ordering::SeqCst); // SeqCst: as in `counts`.
     std::ptr::null_mut()
 }
 
@@ -29,6 +60,14 @@ extern "C" fn begin(begun: *mut c_void) -> *mut c_void {
 /// # Errors
 /// The system's, when it refuses another thread.
 pub fn background(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    background_with(name, STACK, body)
+}
+
+/// The same, with so many bytes of stack.
+///
+/// # Errors
+/// As [`background`].
+pub fn background_with(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let name = CString::new(&name.as_bytes()[..name.len().min(NAME)])?;
     let begun: Box<Begun> = Box::new((name, Box::new(body)));
     let begun = Box::into_raw(begun);
@@ -42,7 +81,7 @@ pub fn background(name: &str, body: impl FnOnce() + Send + 'static) -> io::Resul
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
         libc::pthread_attr_init(attributes.as_mut_ptr());
-        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK);
+        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), stack);
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
         let why = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), begin, begun.cast());
         libc::pthread_attr_destroy(attributes.as_mut_ptr());

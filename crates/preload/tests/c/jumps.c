@@ -56,6 +56,60 @@ static void jumping(int shared) {
            value_of(&s), value_of(&other));
 }
 
+/* Its frame lies where the wait's was that was jumped out of. */
+__attribute__((noinline)) static int deeper(void) {
+    volatile char room[4096];
+    room[0] = 0;
+    atomic_store(&tid, gettid());
+    int r = sem_wait(&s);
+    return r + room[0];
+}
+
+static void *jumps_and_waits_deeper(void *unused) {
+    (void)unused;
+    if (sigsetjmp(out, 1) == 0) {
+        atomic_store(&tid, gettid());
+        sem_wait(&other);
+        abort();
+    }
+    atomic_store(&tid, 0);
+    atomic_fetch_add(&inside, 1);
+    for (int i = 0; i < 2; i++)
+        MUST(deeper() == 0);
+    deeper();
+    abort();
+}
+
+/* It waits deeper on its stack than the wait that it has left: asleep, in its place, and so that it can be cancelled. */
+static void jumping_deeper(int shared) {
+    pthread_t t;
+    void *r;
+    struct sigaction a = {.sa_handler = jumps};
+    MUST(sigaction(SIGUSR1, &a, NULL) == 0);
+    MUST(sem_init(&s, shared, 0) == 0 && sem_init(&other, shared, 0) == 0);
+    atomic_store(&inside, 0);
+    atomic_store(&tid, 0);
+    MUST(pthread_create(&t, NULL, jumps_and_waits_deeper, NULL) == 0);
+    while (atomic_load(&tid) == 0)
+        usleep(100);
+    until_asleep(getpid(), atomic_load(&tid));
+    MUST(pthread_kill(t, SIGUSR1) == 0);
+    while (atomic_load(&inside) != 1)
+        usleep(100);
+    for (int i = 0; i < 3; i++) {
+        while (atomic_load(&tid) == 0)
+            usleep(100);
+        /* Whoever looks again and again is never asleep for long. */
+        until_asleep(getpid(), atomic_load(&tid));
+        atomic_store(&tid, 0);
+        if (i < 2)
+            MUST(sem_post(&s) == 0);
+    }
+    MUST(pthread_cancel(t) == 0 && pthread_join(t, &r) == 0);
+    printf("jumped, and deeper, %s: %s, values %d %d\n", shared ? "shared" : "private",
+           r == PTHREAD_CANCELED ? "cancelled" : "else", value_of(&s), value_of(&other));
+}
+
 static void waits(int sig) {
     (void)sig;
     struct timespec t = on(CLOCK_MONOTONIC, 1);
@@ -109,6 +163,7 @@ static void nested(int shared, int same, int flags) {
 int main(void) {
     for (int shared = 0; shared < 2; shared++) {
         jumping(shared);
+        jumping_deeper(shared);
         nested(shared, 0, 0);
         nested(shared, 1, 0);
         nested(shared, 0, SA_ONSTACK);

@@ -77,6 +77,21 @@ fn handlers_wait_and_jump() {
 }
 
 #[test]
+fn handlers_post_within_the_programs_own_malloc() {
+    alike("own");
+}
+
+#[test]
+fn who_cancels_does_not_wait_for_a_handler() {
+    alike("atop");
+}
+
+#[test]
+fn a_process_outlives_its_first_thread_and_no_longer_than_the_last() {
+    alike("leaves");
+}
+
+#[test]
 fn more_wait_than_there_is_room_for() {
     alike("crowd");
 }

@@ -31,6 +31,9 @@ fn these_and_no_others() {
     let mut names: Vec<&str> = text.lines().filter_map(|l| l.split(' ').nth(2)).collect();
     names.sort_unstable();
     assert_eq!(names, ALL);
+    let needed =
+        well(Command::new("nm").args(["-D", "--undefined-only"]).arg(library()).stdout(std::process::Stdio::piped()));
+    assert!(!needed.contains("__cxa_thread_atexit_impl"), "it takes the dynamic linker's lock: see `locals`");
 }
 
 #[test]
@@ -62,6 +65,31 @@ fn each_kind_is_replaced() {
 fn a_constructor_that_is_faster_gets_them_as_well() {
     let Some(program) = compiled("early") else { return };
     assert_eq!(well(&mut Stage::new().under(&program)), "done\n");
+}
+
+#[test]
+fn another_librarys_constructor_is_early_and_forks_go_on() {
+    let shared = ["-shared", "-fPIC"];
+    // The last one that is loaded with this flag is made ready first: before ours.
+    for words in [shared.as_slice(), &[&shared[..], &["-DNONE", "-Wl,-z,initfirst"]].concat()] {
+        let Some(first) = compiled_with("first", words) else { return };
+        let program = compiled("forks").expect("there is a compiler");
+        let stage = Stage::new();
+        let wanted = well(&mut stage.plain(&program));
+        for mut c in [stage.under(&program), stage.owned(&program)] {
+            let both = format!("{} {}", library().display(), first.display());
+            assert_eq!(well(c.env("LD_PRELOAD", both)), wanted, "{words:?}");
+        }
+    }
+}
+
+#[test]
+fn a_handler_posts_while_its_thread_meets_an_arena() {
+    let Some(program) = compiled_with("meets", &["-rdynamic", "-fno-builtin"]) else { return };
+    let said = |n: u32| well(Stage::new().under(&program).arg(n.to_string()));
+    let ran = (1..100).take_while(|n| said(*n) == "ran 1 times, value 1\n").count();
+    // The names of the directory are sorted, and then one is looked for under the lock.
+    assert!((2..99).contains(&ran), "{ran}");
 }
 
 #[test]

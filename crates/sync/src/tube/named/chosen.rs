@@ -83,4 +83,11 @@ impl Receiver<[u8]> {
         let received = taken.ok_or(Not::Dead).and_then(|taken| recv_taken(pipe, taken, as_unwritten(buffer)));
         received.map(|r| (r.len as usize, r.again)).map_err(|why| not_received(pipe, why.into(), Until::Forever))
     }
+
+    /// The same, in place.
+    pub(crate) fn finish_loan(&self, taken: Option<Taken>) -> Result<Loan<'_, [u8]>, NotReceived> {
+        let pipe = &self.into.0;
+        let lent = taken.ok_or(Not::Dead).and_then(|taken| borrowed(pipe, taken));
+        lent.map(|it| Loan::new(pipe, it)).map_err(|why| not_received(pipe, why.into(), Until::Forever))
+    }
 }

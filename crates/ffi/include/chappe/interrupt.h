@@ -1,0 +1,76 @@
+/*
+ * Waits that can be ended from outside: by a handled signal, or by another thread that says so.
+ *
+ * Waits of this library go on after a handled signal. chappe_semaphore_down_interruptible is for who wants to be told, as sem_wait(3)
+ * does it; and for a thread that is to stop waiting because another one says so. A wake-up that was faster is never lost: then the
+ * wait answers 0.
+ *
+ * An interrupt serves one thread at a time. It lies in this process; in a forked child the handle is a copy. Once it was raised it
+ * ends every wait at once: for the next time there is another one.
+ *
+ * Generated from crates/ffi/src/interrupt.rs by `cargo xtask header`.
+ */
+#ifndef CHAPPE_INTERRUPT_H
+#define CHAPPE_INTERRUPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "semaphore.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * A handle of an interrupt.
+ */
+typedef struct chappe_interrupt chappe_interrupt;
+
+/**
+ * Makes an interrupt, which nobody has raised.
+ *
+ * Errors: -EFAULT, -EMFILE.
+ */
+int chappe_interrupt_make(struct chappe_interrupt **interrupt);
+
+/**
+ * Closes a handle. No other thread may be in a call with this handle, or call with it later.
+ *
+ * Errors: -EBUSY if a thread waits with it; -EBADF.
+ */
+int chappe_interrupt_close(struct chappe_interrupt *interrupt);
+
+/**
+ * Ends the wait that goes on with this interrupt, and every later one. When it returns, the waiter has left its sleep: it waits for
+ * that, and so for a waiter that is stopped. It asks for no memory, and a signal handler may call it, but not one that runs in the
+ * waiting thread itself, which need not: that a handler has run ends the wait, too.
+ *
+ * Errors: -EDEADLK in a handler that runs in the waiting thread itself, and nothing is raised; -EBADF.
+ */
+int chappe_interrupt_raise(struct chappe_interrupt *interrupt);
+
+/**
+ * 1 if it was raised, else 0.
+ *
+ * Errors: -EBADF.
+ */
+int chappe_interrupt_is_raised(const struct chappe_interrupt *interrupt);
+
+/**
+ * As chappe_semaphore_down_timeout (ns may be CHAPPE_FOREVER), but a handled signal ends the wait, and so does
+ * chappe_interrupt_raise. interrupt may be NULL: then only a signal does. A wake-up that is there is consumed, raised or not. A
+ * signal that is handled just before the wait sleeps does not end it: who must not miss it has another thread raise an
+ * interrupt. Under SA_RESTART a signal ends only waits that have a time limit.
+ *
+ * Errors: -EINTR; -ETIMEDOUT; -EBUSY if another thread waits with this interrupt; else as chappe_semaphore_down_timeout.
+ */
+int chappe_semaphore_down_interruptible(chappe_semaphore *semaphore,
+                                        struct chappe_interrupt *interrupt,
+                                        int64_t ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,146 @@
+//! Waits that can be ended from outside: by a handled signal, or by another thread that says so.
+//!
+//! Waits of this library go on after a handled signal. chappe_semaphore_down_interruptible is for who wants to be told, as sem_wait(3)
+//! does it; and for a thread that is to stop waiting because another one says so. A wake-up that was faster is never lost: then the
+//! wait answers 0.
+//!
+//! An interrupt serves one thread at a time. It lies in this process; in a forked child the handle is a copy. Once it was raised it
+//! ends every wait at once: for the next time there is another one.
+
+use crate::failure::{Answer, Failure, answer, done};
+use crate::handle::{self, Object};
+use crate::input;
+use crate::semaphore::{chappe_semaphore, down};
+use crate::thread::here;
+use chappe::raw::incarnation;
+use chappe::{Interrupt, Semaphore, interruptible};
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// A handle of an interrupt.
+pub struct chappe_interrupt(());
+
+/// An interrupt, and who waits with it.
+pub struct Interrupting {
+    by: Interrupt,
+    /// The thread that waits; 0: none does.
+    thread: AtomicUsize,
+    /// Of which process: in a forked child nobody does.
+    incarnation: AtomicU64,
+}
+
+impl Object for Interrupting {
+    type Name = chappe_interrupt;
+    const KIND: u32 = 10;
+    const REFUSAL: &'static CStr =
+        c"this is no open handle of an interrupt: NULL, closed already, or of something else";
+}
+
+/// While a thread waits.
+struct Turn<'a>(&'a Interrupting);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.thread.store(0, Ordering::Release); // Release: its wait is over.
+    }
+}
+
+impl Interrupting {
+    /// The thread that waits with it now; 0: none does.
+    fn waiter(&self) -> usize {
+        // Acquire: with whose it is; Relaxed: that never changes in one process.
+        let thread = self.thread.load(Ordering::Acquire);
+        if self.incarnation.load(Ordering::Relaxed) == incarnation() { thread } else { 0 }
+    }
+
+    fn begin(&self) -> Answer<Turn<'_>> {
+        // Relaxed: the parent's is told by the other word.
+        let there = self.thread.load(Ordering::Relaxed);
+        // AcqRel: after the last one's wait. Relaxed on failure: nothing was taken.
+        let taken = || self.thread.compare_exchange(there, here(), Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if self.waiter() != 0 || !taken() {
+            let text = c"another thread waits with this interrupt: it serves one at a time";
+            return Err(Failure::new(libc::EBUSY, text));
+        }
+        self.incarnation.store(incarnation(), Ordering::Relaxed); // Relaxed: as in `waiter`.
+        Ok(Turn(self))
+    }
+}
+
+/// Makes an interrupt, which nobody has raised.
+///
+/// Errors: -EFAULT, -EMFILE.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_interrupt_make(interrupt: *mut *mut chappe_interrupt) -> c_int {
+    done(|| {
+        let place = input::place(interrupt)?;
+        let new = Interrupting {
+            by: Interrupt::new(),
+            thread: AtomicUsize::new(0),
+            incarnation: AtomicU64::new(incarnation()),
+        };
+        place.write(handle::open(new)?);
+        Ok(())
+    })
+}
+
+/// Closes a handle. No other thread may be in a call with this handle, or call with it later.
+///
+/// Errors: -EBUSY if a thread waits with it; -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_interrupt_close(interrupt: *mut chappe_interrupt) -> c_int {
+    done(|| {
+        if handle::get::<Interrupting>(interrupt)?.waiter() != 0 {
+            return Err(Failure::new(libc::EBUSY, c"a thread waits with this interrupt: raise it first"));
+        }
+        handle::close::<Interrupting>(interrupt).map(drop)
+    })
+}
+
+/// Ends the wait that goes on with this interrupt, and every later one. When it returns, the waiter has left its sleep: it waits for
+/// that, and so for a waiter that is stopped. It asks for no memory, and a signal handler may call it, but not one that runs in the
+/// waiting thread itself, which need not: that a handler has run ends the wait, too.
+///
+/// Errors: -EDEADLK in a handler that runs in the waiting thread itself, and nothing is raised; -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_interrupt_raise(interrupt: *mut chappe_interrupt) -> c_int {
+    done(|| {
+        let it = handle::get::<Interrupting>(interrupt)?;
+        if it.waiter() == here() {
+            let text = c"the thread that waits cannot interrupt itself: its handled signal ends the wait";
+            return Err(Failure::new(libc::EDEADLK, text));
+        }
+        it.by.interrupt();
+        Ok(())
+    })
+}
+
+/// 1 if it was raised, else 0.
+///
+/// Errors: -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_interrupt_is_raised(interrupt: *const chappe_interrupt) -> c_int {
+    answer(|| Ok(handle::get::<Interrupting>(interrupt)?.by.is_asked().into()))
+}
+
+/// As `chappe_semaphore_down_timeout` (`ns` may be CHAPPE_FOREVER), but a handled signal ends the wait, and so does
+/// `chappe_interrupt_raise`. `interrupt` may be NULL: then only a signal does. A wake-up that is there is consumed, raised or not. A
+/// signal that is handled just before the wait sleeps does not end it: who must not miss it has another thread raise an
+/// interrupt. Under SA_RESTART a signal ends only waits that have a time limit.
+///
+/// Errors: -EINTR; -ETIMEDOUT; -EBUSY if another thread waits with this interrupt; else as `chappe_semaphore_down_timeout`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_semaphore_down_interruptible(
+    semaphore: *mut chappe_semaphore,
+    interrupt: *mut chappe_interrupt,
+    ns: i64,
+) -> c_int {
+    done(|| {
+        let (semaphore, limit) = (handle::get::<Semaphore>(semaphore)?, input::within(ns)?);
+        if interrupt.is_null() {
+            return interruptible(&Interrupt::new(), || down(semaphore, limit));
+        }
+        let turn = handle::get::<Interrupting>(interrupt)?.begin()?;
+        interruptible(&turn.0.by, || down(semaphore, limit))
+    })
+}

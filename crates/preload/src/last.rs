@@ -1,0 +1,105 @@
+//! How a process ends whose first thread has ended by `pthread_exit`, or was cancelled.
+//!
+//! Then it goes on until the last of its threads has ended, and that is when the C library calls `exit(0)`. It counts our threads among them,
+//! which never end. So when the first thread ends, and there are threads of ours, one more begins: it looks in /proc, ever more
+//! rarely, whether there are others left, and if not calls `exit(0)` itself, with the signal mask of the first thread.
+//!
+//! Where there is no /proc such a process does not end. What is no thread of the program's, but counted by the kernel (io_uring's
+//! workers), keeps it as well.
+
+use crate::locals;
+use chappe::{process, thread};
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What runs at exit may need as much as on a thread of the program's.
+const STACK: usize = 8 << 20;
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(250);
+
+/// The first thread's signal mask, when it ended.
+struct Mask(UnsafeCell<MaybeUninit<libc::sigset_t>>);
+
+// SAFETY: written by the first thread before it sets GONE, and read behind that.
+unsafe impl Sync for Mask {}
+
+static MASK: Mask = Mask(UnsafeCell::new(MaybeUninit::uninit()));
+/// The first thread ends, or has ended.
+static GONE: AtomicBool = AtomicBool::new(false);
+/// Somebody looks.
+static LOOKS: AtomicBool = AtomicBool::new(false);
+
+/// In the first thread.
+pub fn prepare() {
+    thread::call_first(begins);
+    locals::arm();
+}
+
+/// In a forked child, whose only thread is its first.
+pub fn only_this_thread() {
+    thread::only_this_thread();
+    // Relaxed, both: nobody else runs.
+    GONE.store(false, Ordering::Relaxed);
+    LOOKS.store(false, Ordering::Relaxed); // Relaxed: as above.
+    locals::arm();
+}
+
+/// The calling thread ends.
+pub fn ends() {
+    // SAFETY: these take nothing, and cannot fail; and a place for the mask, which nobody reads yet.
+    unsafe {
+        if libc::gettid() != libc::getpid() {
+            return;
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), (*MASK.0.get()).as_mut_ptr());
+    }
+    // SeqCst: before the look at the counts; who begins is counted, and then looks at this.
+    GONE.store(true, Ordering::SeqCst);
+    let (begun, ended) = thread::counts();
+    if begun != ended {
+        look();
+    }
+}
+
+/// A thread of ours begins.
+fn begins() {
+    // SeqCst: as in `ends`.
+    if GONE.load(Ordering::SeqCst) {
+        look();
+    }
+}
+
+fn look() {
+    // SeqCst: one of those who want to.
+    if LOOKS.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    if thread::background_with("chappe-last", STACK, wait_and_exit).is_err() {
+        // The next one that begins tries again.
+        LOOKS.store(false, Ordering::SeqCst); // SeqCst: as above.
+    }
+}
+
+fn wait_and_exit() {
+    let mut pause = SHORTEST;
+    while !is_over() {
+        std::thread::sleep(pause);
+        pause = (pause * 5 / 4).min(LONGEST);
+    }
+    // SAFETY: the mask was stored before GONE was set; this is the program's last thread.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, (*MASK.0.get()).as_ptr(), std::ptr::null_mut());
+        libc::exit(0);
+    }
+}
+
+/// Whether there is nobody but our own threads. None of those starts one of the program's.
+fn is_over() -> bool {
+    let before = thread::counts();
+    let left = process::left_by_the_first();
+    // Else one of ours may have begun or ended between the looks, and another have been taken for it.
+    let is_quiet = thread::counts() == before;
+    is_quiet && left == Some(before.0 - before.1)
+}
