@@ -126,7 +126,7 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn make() -> Result<Folder, c_int> {
-        Arena::open_or_create(ARENA, &OPTIONS).map_err(|e| no_arena(&e))?;
+        Arena::open_or_create_lasting(ARENA, &OPTIONS).map_err(|e| no_arena(&e))?;
         let path = path()?;
         let above = std::fs::metadata(path.parent().ok_or(libc::EINVAL)?).map_err(|e| errno_of(&e))?.mode() & 0o1777;
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
@@ -324,7 +324,7 @@ impl Folder {
 
     /// Makes the object, after its name was written.
     fn object(&self, page: &Page, name: &[u8], value: c_uint) -> Result<(u64, Spot), ObjectError> {
-        let arena = Arena::open_or_create(ARENA, &OPTIONS)?;
+        let arena = Arena::open_or_create_lasting(ARENA, &OPTIONS)?;
         let readable = |b: &u8| if b.is_ascii_alphanumeric() || b"._@:+-".contains(b) { char::from(*b) } else { '_' };
         let base: String = name.iter().map(readable).take(LONGEST - 7).collect();
         let base = if base.starts_with(['.', '-']) { format!("_{base}") } else { base };
@@ -452,9 +452,13 @@ impl Folder {
             let n = unsafe { libc::pread(file.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), MORE as i64) };
             memory::Place::read(&bytes[..usize::try_from(n).ok()?])
         });
-        if !is_there || !place.is_some_and(|place| place.is_in_use(mapped)) {
-            clear(&word);
-            let _ = self.remove_file(keeper);
+        // One whose arena has lost its file is not there for who comes, and is still of use to who has it.
+        if is_there && place.is_some_and(|place| place.is_in_use(mapped)) {
+            return;
         }
+        if is_there {
+            clear(&word);
+        }
+        let _ = self.remove_file(keeper);
     }
 }

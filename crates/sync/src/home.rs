@@ -221,15 +221,15 @@ impl Arena {
             let why = "it is reserved for what `Arena::family` makes".into();
             return Err(ArenaError::Name { name: name.into(), what: "arena", why });
         }
-        Arena::make(name, options)
+        Arena::make(name, options, false)
     }
 
-    /// As [`Arena::create`], whatever the name.
-    pub(crate) fn make(name: &str, options: &ArenaOptions) -> Result<Arena, ArenaError> {
+    /// As [`Arena::create`], whatever the name. `lasting`: as in [`Arena::open_or_create_lasting`].
+    pub(crate) fn make(name: &str, options: &ArenaOptions, lasting: bool) -> Result<Arena, ArenaError> {
         check_name(name, "arena")?;
         let geometry = options.geometry()?;
         let dir = open_directory(true)?;
-        Ok(Arena::keep(Map::create(&dir, name, geometry, HOOKS)?))
+        Ok(Arena::keep(Map::create(&dir, name, geometry, lasting, HOOKS)?))
     }
 
     /// Attaches the named arena, or makes it.
@@ -237,12 +237,26 @@ impl Arena {
     /// # Errors
     /// As [`Arena::open`] and [`Arena::create`].
     pub fn open_or_create(name: &str, options: &ArenaOptions) -> Result<Arena, ArenaError> {
+        Arena::open_or(name, || Arena::create(name, options))
+    }
+
+    /// The same; if it is made, then so that whoever has it mapped goes on with it when somebody takes its file away, as with an
+    /// unlinked file. Who opens the name then gets another one, and both serve: not for what there is to be one of.
+    ///
+    /// # Errors
+    /// As [`Arena::open_or_create`].
+    #[doc(hidden)]
+    pub fn open_or_create_lasting(name: &str, options: &ArenaOptions) -> Result<Arena, ArenaError> {
+        Arena::open_or(name, || Arena::make(name, options, true))
+    }
+
+    fn open_or(name: &str, make: impl Fn() -> Result<Arena, ArenaError>) -> Result<Arena, ArenaError> {
         loop {
             match Arena::open(name) {
                 Err(ArenaError::NotFound { .. }) => {}
                 other => return other,
             }
-            match Arena::create(name, options) {
+            match make() {
                 Err(ArenaError::Exists { .. }) => {}
                 other => return other,
             }

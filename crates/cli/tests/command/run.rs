@@ -192,6 +192,7 @@ sys.stdin.read()";
     let listed = place.json(&["ls", "posix"]);
     assert_eq!(listed[0]["name"], "posix/listed", "{listed}");
     assert_eq!((&listed[0]["kind"], &listed[0]["value"]), (&"semaphore".into(), &2.into()));
+    assert!(!place.ok(&["doctor"]).contains(".posix"), "that is nobody's else");
     drop(program.stdin.take());
     assert!(program.wait().expect("our child").success());
     // As with the C library, it stays until somebody unlinks it.

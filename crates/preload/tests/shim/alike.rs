@@ -85,3 +85,8 @@ fn more_wait_than_there_is_room_for() {
 fn nothing_is_lost_or_doubled() {
     alike("counts");
 }
+
+#[test]
+fn semaphores_go_on_when_their_arenas_lose_their_files() {
+    alike("unlinked");
+}
