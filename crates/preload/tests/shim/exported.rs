@@ -3,9 +3,10 @@
 use crate::stage::{Stage, compiled, compiled_with, is_there, library, not_tested, well};
 use std::process::Command;
 
-const ALL: [&str; 15] = [
+const ALL: [&str; 16] = [
     "_Exit",
     "_exit",
+    "daemon",
     "pthread_cancel",
     "quick_exit",
     "sem_clockwait",

@@ -13,6 +13,8 @@ fn a_lock_returns_when_its_holder_is_killed_and_nothing_else_does() {
             "ends while it holds, by exit: nobody has it",
             "ends while it holds, by return: nobody has it",
             "ends while it holds, by quick_exit: nobody has it",
+            "ends while it holds, by daemon: nobody has it",
+            "what is its daemon: of a session of its own, in /, with nothing open",
             "execs while it holds: the next has it",
             "killed behind a post by another: nobody has it",
             "killed, that started at 2: nobody has it",
