@@ -50,7 +50,7 @@ const MORE: usize = 128;
 const WHOLE: usize = CALLED - 1;
 /// What is being made: by who has the lock, so there is one.
 const NEW: &[u8] = b".new";
-const _: () = assert!(CALLED + LONGEST < MORE && MORE + 32 + memory::LONGEST <= PAGE);
+const _: () = assert!(CALLED + LONGEST < MORE && MORE + memory::NUMBERS + memory::LONGEST <= PAGE);
 /// After how many semaphores that a process makes it looks for those that nobody has any more.
 const OFTEN: u32 = 32;
 
@@ -412,13 +412,13 @@ impl Folder {
     /// Removes what the dead have left.
     fn clear_up(&self, _lock: &Locked) {
         let Ok(entries) = std::fs::read_dir(&self.0) else { return };
-        let mut mapped = memory::Mapped::default();
+        let mut users = memory::Users::default();
         for name in entries.filter_map(|e| Some(e.ok()?.file_name())) {
             let name = name.as_bytes();
             if name.starts_with(b".unlinked-") {
                 self.reap(name);
             } else if name.starts_with(b".memory-") {
-                self.let_go(name, &mut mapped);
+                self.let_go(name, &mut users);
             }
         }
     }
@@ -439,7 +439,7 @@ impl Folder {
     }
 
     /// Removes what keeps an object that was destroyed, or whose memory nobody has any more.
-    fn let_go(&self, keeper: &[u8], mapped: &mut memory::Mapped) {
+    fn let_go(&self, keeper: &[u8], users: &mut memory::Users) {
         let Some((word, _)) = self.read(keeper) else { return };
         // SAFETY: a `sem_t` of our own.
         let is_there = match unsafe { word::read(&word) } {
@@ -453,7 +453,7 @@ impl Folder {
             memory::Place::read(&bytes[..usize::try_from(n).ok()?])
         });
         // One whose arena has lost its file is not there for who comes, and is still of use to who has it.
-        if is_there && place.is_some_and(|place| place.is_in_use(mapped)) {
+        if is_there && place.is_some_and(|place| place.is_in_use(users)) {
             return;
         }
         if is_there {
