@@ -1,7 +1,8 @@
 //! `chappe run --owned`: semaphores that are locks, and how a process ends.
 //!
 //! A semaphore that starts at 1, in memory or by a name that processes share, is taken for a lock: it belongs to the process that has
-//! taken it, and returns when that is killed (`chappe::owned`). The first post by another process shows that it was none.
+//! taken it, and returns when that is killed (`chappe::owned`). The first post by another process shows that it was none. So is it none from
+//! when a process takes it for which its arena has no slot left, or in which no thread can be started: nobody would see that one die.
 //!
 //! A process that ends by itself says so: what it holds then is not returned, ever. A producer that has filled a slot and goes must not
 //! give it back. By itself means `exit`, the return from `main`, `_exit`, `_Exit`, `quick_exit`, `daemon`, and whatever ends in one of

@@ -81,11 +81,15 @@ impl Found {
         }
     }
 
-    /// Takes a unit if one is there for us.
+    /// Takes a unit if one is there for us. Where this process can have no member in its arena it has it all the same, and no death returns
+    /// it.
     pub fn take(&self) -> Result<(), DownError> {
         match self {
             Plain(s) => s.try_down(),
-            Owned(s) => s.try_wait(),
+            Owned(s) => match s.try_wait() {
+                Err(DownError::Arena(_)) => s.try_wait_unseen(),
+                other => other,
+            },
         }
     }
 
