@@ -31,7 +31,7 @@ use chappe::{Arena, ArenaError, ArenaOptions, ObjectError, Spot};
 use libc::{c_int, c_uint, mode_t, sem_t};
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
@@ -295,11 +295,7 @@ impl Folder {
 
     /// Writes the page.
     fn fill(&self, lock: &Locked, file: &OwnedFd, name: &[u8], value: c_uint) -> Result<Page, c_int> {
-        // SAFETY: an open descriptor.
-        let e = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, PAGE as i64) };
-        if e != 0 {
-            return Err(e);
-        }
+        chappe::dir::allocate(file.as_fd(), PAGE as u64).map_err(|e| errno_of(&e))?;
         let page = Page::map(file)?;
         let spot = match self.object(&page, name, value) {
             Err(ObjectError::Arena(ArenaError::ObjectsFull { .. })) => {

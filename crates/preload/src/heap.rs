@@ -16,6 +16,8 @@ const SIZES: usize = 12;
 const LARGEST: usize = SMALLEST << (SIZES - 1);
 const PIECE: usize = 256 * 1024;
 const PAGE: usize = 4096;
+/// What any one function of POSIX needs at most, in small parts.
+const ROOM: usize = 64 * 1024;
 
 /// The heap.
 pub struct Heap {
@@ -65,6 +67,16 @@ impl Heap {
     }
 }
 
+/// Whether there is memory for what a function of POSIX does: where there is none, it is refused before it has begun. What lacks memory in the
+/// middle ends the program.
+pub fn has_room() -> bool {
+    let mask = HEAP.take();
+    // SAFETY: the lock is ours.
+    let has = unsafe { (*HEAP.inside.get()).has_room() };
+    HEAP.give(mask);
+    has
+}
+
 /// Before a fork: nobody is within it.
 pub extern "C" fn before_fork() {
     let mask = HEAP.take();
@@ -96,6 +108,19 @@ fn map(len: usize) -> *mut u8 {
 }
 
 impl Inside {
+    fn has_room(&mut self) -> bool {
+        if (self.end as usize).wrapping_sub(self.rest as usize) >= ROOM {
+            return true;
+        }
+        let piece = map(PIECE);
+        if piece.is_null() {
+            return false;
+        }
+        // SAFETY: just behind the piece.
+        (self.rest, self.end) = unsafe { (piece, piece.add(PIECE)) };
+        true
+    }
+
     fn get(&mut self, which: usize) -> *mut u8 {
         let first = self.free[which];
         if !first.is_null() {

@@ -20,7 +20,7 @@
 use crate::folder::Folder;
 use crate::shield::{errno, set_errno, shielded};
 use crate::word::{self, OWNED, PLAIN, Said, is_private};
-use crate::{ends, memory, named, real};
+use crate::{ends, heap, memory, named, real};
 use chappe::owned::OwnedSemaphore;
 use chappe::{Arena, DownError, ObjectError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, sem_t};
@@ -229,7 +229,7 @@ fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot)
         return kept.map_or_else(|| make_shared(&Arena::family()?, None, value), Ok);
     }
     // Of this one's users none outlives another: there is nobody to return to.
-    Ok((PLAIN, Semaphore::unnamed(&Arena::private(), value)?.spot()))
+    Ok((PLAIN, Semaphore::unnamed(&Arena::try_private()?, value)?.spot()))
 }
 
 /// `sem_init`, but for a value that cannot be.
@@ -240,7 +240,9 @@ pub unsafe fn init(at: *mut sem_t, for_processes: c_int, value: c_uint) -> c_int
     let mut is_ours = false;
     let answer = shielded(|| {
         forget(at);
-        if let Ok((kind, spot)) = make(at, for_processes != 0, value) {
+        if heap::has_room()
+            && let Ok((kind, spot)) = make(at, for_processes != 0, value)
+        {
             // SAFETY: the caller's.
             unsafe { word::write(at, kind, spot) };
             table().insert(at as usize, (kind, spot));

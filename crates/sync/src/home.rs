@@ -309,24 +309,33 @@ impl Arena {
     /// # Panics
     /// When there is no address space for it.
     pub fn private() -> Arena {
+        Arena::try_private().expect("address space for the private arena")
+    }
+
+    /// The same, for who can go on without.
+    ///
+    /// # Errors
+    /// The system's, when there is no address space for it.
+    #[doc(hidden)]
+    pub fn try_private() -> Result<Arena, ArenaError> {
         crate::fork::prepare();
         let mut slot = PRIVATE.lock().unwrap_or_else(PoisonError::into_inner);
         let now = process::incarnation();
         match &mut *slot {
-            Some((incarnation, map)) if *incarnation == now => Arena(map),
+            Some((incarnation, map)) if *incarnation == now => Ok(Arena(map)),
             Some((incarnation, map)) => {
                 purge(map);
                 map.cover(now);
                 *incarnation = now;
-                Arena(map)
+                Ok(Arena(map))
             }
             None => {
                 let g = Geometry { members: MAX_MEMBERS, objects: 1 << 16, cells: 1 << 18, blocks: 1 };
-                let map = Map::private(g, HOOKS).expect("address space for the private arena");
+                let map = Map::private(g, HOOKS)?;
                 // Nobody outlives the process here, so nobody need see it die.
                 map.cover(now);
                 *slot = Some((now, map));
-                Arena(map)
+                Ok(Arena(map))
             }
         }
     }

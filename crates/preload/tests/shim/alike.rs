@@ -90,3 +90,8 @@ fn nothing_is_lost_or_doubled() {
 fn semaphores_go_on_when_their_arenas_lose_their_files() {
     alike("unlinked");
 }
+
+#[test]
+fn what_a_program_may_not_have_kills_nobody() {
+    alike("limits");
+}
