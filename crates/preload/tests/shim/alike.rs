@@ -95,3 +95,8 @@ fn semaphores_go_on_when_their_arenas_lose_their_files() {
 fn what_a_program_may_not_have_kills_nobody() {
     alike("limits");
 }
+
+#[test]
+fn what_was_moved_is_not_what_was_left_behind() {
+    alike("moved");
+}
