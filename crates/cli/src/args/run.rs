@@ -42,7 +42,8 @@ With --owned:
 Which programs:
   Linked dynamically with the GNU C library, of this machine's kind, and
   not set-uid, set-gid or with file capabilities: the system ignores
-  LD_PRELOAD there. A script runs if its interpreter does.
+  LD_PRELOAD there. A script runs if its interpreter does, which it
+  names behind `#!`; others as `chappe run -- sh FILE`.
 
 Environment:
   CHAPPE_PRELOAD   the library, if it is neither beside `chappe` nor in
