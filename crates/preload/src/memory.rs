@@ -80,6 +80,18 @@ impl Place {
         })
     }
 
+    /// Whether others may write the file who cannot come into a directory of these rights: the object is to be where they have it.
+    pub fn is_for_others(&self, directory: u32) -> bool {
+        // SAFETY: takes nothing.
+        let own = unsafe { libc::getegid() };
+        let path = Path::new(OsStr::from_bytes(&self.path));
+        fs::metadata(path).is_ok_and(|facts| {
+            // A group of one's own is nobody else (where each user has one, the umask is 002).
+            let group = if facts.gid() == own { 0 } else { 0o020 };
+            facts.mode() & (0o002 | group) & !directory != 0
+        })
+    }
+
     /// What the file is called that keeps the object.
     pub fn keeper(&self) -> Vec<u8> {
         format!(".memory-{:x}-{:x}-{:x}", self.device, self.inode, self.offset).into_bytes()

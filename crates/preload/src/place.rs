@@ -9,6 +9,8 @@
 //! Where no object can be had (an arena is full, there is no room in /dev/shm) the C library's own semaphore takes its place: the
 //! program gets what it would have without us.
 //!
+//! So it does where the memory is a file that others may write who cannot come to the arenas.
+//!
 //! Programs leave semaphores behind: on stacks, in memory that they free, since `sem_destroy` does nothing in the C
 //! library. So a table keeps what was initialised where, and what is initialised there next removes it. Of shared memory only if it
 //! still says so itself: other memory may be mapped there by then. What is moved with its memory is found by the check of its
@@ -26,6 +28,8 @@ use chappe::owned::OwnedSemaphore;
 use chappe::{Arena, ArenaError, DownError, ObjectError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, sem_t};
 use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -269,10 +273,21 @@ fn forget(at: *const sem_t) {
     }
 }
 
-/// Makes an object for a `sem_t` at an address.
+/// Who may come into the arenas' directory. The usual one is the user's alone.
+fn directory_rights() -> u32 {
+    let facts = chappe::directory().ok().and_then(|path| std::fs::metadata(path).ok());
+    facts.map_or(0o700, |facts| facts.mode())
+}
+
+/// Makes an object for a `sem_t` at an address. What others could not find is refused.
 fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot), ObjectError> {
     if for_processes && is_shared(at) {
-        let kept = memory::Place::of(at as usize).and_then(|place| {
+        let place = memory::Place::of(at as usize);
+        if place.as_ref().is_some_and(|place| place.is_for_others(directory_rights())) {
+            let what = "others may use the memory, and not the arena".into();
+            return Err(ArenaError::Io { what, source: io::ErrorKind::PermissionDenied.into() }.into());
+        }
+        let kept = place.and_then(|place| {
             let folder = Folder::make().ok()?;
             let lock = folder.lock().ok()?;
             folder.keep(&lock, &place, value).ok()?

@@ -16,7 +16,7 @@ use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
 use chappe_plat::process;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What the arenas of this process call when somebody died, or an object goes.
 const HOOKS: Hooks = Hooks {
@@ -98,15 +98,32 @@ pub struct Capacity {
 /// # Errors
 /// `Io` if it is relative, and there is no working directory any more.
 pub fn directory() -> Result<PathBuf, ArenaError> {
-    Ok(match std::env::var_os("CHAPPE_DIR") {
+    Ok(match chosen() {
         // Whatever becomes of the working directory.
-        Some(d) if !d.is_empty() => std::path::absolute(d).map_err(|e| io_at("find", Path::new("CHAPPE_DIR"), e))?,
+        Some(d) => std::path::absolute(d).map_err(|e| io_at("find", Path::new("CHAPPE_DIR"), e))?,
         _ => PathBuf::from(format!("/dev/shm/chappe-{}", process::uid())),
     })
 }
 
+/// What CHAPPE_DIR said when it was to be kept; its absence, too.
+static KEPT: OnceLock<Option<PathBuf>> = OnceLock::new();
+
+/// What CHAPPE_DIR says.
+fn chosen() -> Option<PathBuf> {
+    let said = || std::env::var_os("CHAPPE_DIR").filter(|d| !d.is_empty()).map(PathBuf::from);
+    KEPT.get().cloned().unwrap_or_else(said)
+}
+
+/// Reads CHAPPE_DIR for good: for who lives in a program that knows nothing of it, and changes its environment, and its working directory, in
+/// whatever thread.
+#[doc(hidden)]
+pub fn keep_directory() {
+    // Without a working directory a relative one is an error each time. Whoever was first has read the same.
+    let _ = KEPT.set(chosen().map(|said| std::path::absolute(&said).unwrap_or(said)));
+}
+
 fn shared_by_choice() -> bool {
-    std::env::var_os("CHAPPE_DIR").is_some_and(|d| !d.is_empty())
+    chosen().is_some()
 }
 
 /// Opens the directory and refuses one that others could have prepared.
