@@ -9,6 +9,7 @@ use crate::args::Run;
 use crate::program::{self, Refusal};
 use crate::signals;
 use anyhow::{Result, anyhow, bail};
+use chappe::{Arena, ArenaError};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -20,6 +21,8 @@ use std::process::Command;
 const LIBRARY: &str = "libchappe_preload.so";
 /// Where the library is, if it is elsewhere.
 const PLACE: &str = "CHAPPE_PRELOAD";
+/// The arena of the semaphores that have names.
+const ARENA: &str = "posix";
 /// What tells the library of `--owned`.
 const OWNED: &str = "CHAPPE_RUN_OWNED";
 
@@ -42,6 +45,9 @@ pub fn run(a: &Run, file_size: bool) -> Failure {
             return failed(anyhow!("cannot put chappe's semaphores under `{}`: {why}", shown(name)));
         }
     }
+    if let Err(e) = usable() {
+        return failed(anyhow!("cannot put chappe's semaphores under `{}`: {e}", shown(name)));
+    }
     let mut command = Command::new(&path);
     command
         .arg0(name)
@@ -63,6 +69,15 @@ pub fn run(a: &Run, file_size: bool) -> Failure {
         signals::default(libc::SIGXFSZ);
     }
     not_started(name, &command.exec())
+}
+
+/// Whether the program can have its semaphores: it would hear of what is wrong here by an errno of `sem_open`, and not why.
+fn usable() -> Result<(), ArenaError> {
+    Arena::list()?;
+    match Arena::open(ARENA) {
+        Ok(_) | Err(ArenaError::NotFound { .. }) => Ok(()),
+        Err(e) => Err(e),
+    }
 }
 
 fn shown(name: &OsStr) -> String {

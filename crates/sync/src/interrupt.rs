@@ -83,13 +83,13 @@ impl Interrupt {
     /// The waiter is about to sleep.
     pub(crate) fn sleeps(&self, on: &AtomicU32, scope: Scope) {
         let shared = u64::from(scope == Scope::Shared);
-        self.whose.store(process::incarnation(), Ordering::SeqCst); // SeqCst: before the place.
+        self.whose.store(process::incarnation(), Ordering::Relaxed); // Relaxed: before the place, which says that it is there.
         self.at.store(std::ptr::from_ref(on) as usize as u64 | shared, Ordering::SeqCst); // SeqCst: I1.
     }
 
     /// It does not sleep any more.
     pub(crate) fn left(&self) {
-        self.at.store(0, Ordering::SeqCst); // SeqCst: I1.
+        self.at.store(0, Ordering::Release); // Release: after the sleep. Who still sees the place wakes once more.
     }
 }
 

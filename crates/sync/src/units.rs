@@ -24,6 +24,9 @@
 //!     to nobody   (or m gave up: count + 1)    count + 1, to nobody;  m's word: IDLE
 //! ```
 //!
+//! An `up` of one that finds waiters, and nothing else to do, sends its unit with the swap that would have added it: what
+//! the hand-off is from there on.
+//!
 //! Invariants:
 //! - I1: a unit is in the count, on its way (at most one), or in the word of a member that says GRANTED by this semaphore
 //!   and not RETURNED. `up` adds one; a member that goes from GRANTED to IDLE has taken one. Nothing else does.
@@ -72,7 +75,7 @@
 use crate::cell::NOBODY;
 use crate::claim::{Collected, Refused, Taken};
 use crate::wait::{
-    Grant, NUDGE, State, bury, grant, next, oldest, tell, tried_and_next, waits_on, wake_granted, word_of,
+    Candidate, Grant, NUDGE, State, bury, grant, next, oldest, tell, tried_and_next, waits_on, wake_granted, word_of,
 };
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -303,10 +306,26 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Un
         if n > MAX.saturating_sub(seen.count()) {
             return Err(Unwanted::Overflow(seen.count()));
         }
-        if swap(o, seen, seen.more(n)) {
-            if seen.0 & WAITERS != 0 {
+        if seen.0 & WAITERS == 0 {
+            if swap(o, seen, seen.more(n)) {
+                return Ok(());
+            }
+            continue;
+        }
+        // The commonest hand-off: a unit for who waits, and nothing else about. It is sent at once, by the swap that adds it.
+        let is_alone = n == 1 && seen.count() == 0 && !seen.under_way() && !barging(o);
+        if let Some(next) = if is_alone { next(map, place.index, place.head) } else { None } {
+            let sent = seen.more(1).to(next.member);
+            if !swap(o, seen, sent) {
+                continue;
+            }
+            if !deliver(map, place.index, o, next, sent) {
                 hand_on(map, place.index);
             }
+            return Ok(());
+        }
+        if swap(o, seen, seen.more(n)) {
+            hand_on(map, place.index);
             return Ok(());
         }
     }
@@ -359,17 +378,23 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
             continue;
         };
         let sent = seen.to(next.member);
-        if !swap(o, seen, sent) {
-            continue;
-        }
-        step!("unit sent, not yet granted");
-        if grant(map, next.member, next.state, object, sent.seq(), false) {
-            // I2: if the word still says so, the grant does. It was woken: that need not be made up for.
-            swap(o, sent, sent.arrived(false));
-        } else {
-            conclude(map, object, o, sent);
+        if swap(o, seen, sent) {
+            deliver(map, object, o, next, sent);
         }
     }
+}
+
+/// Grants what was sent. False: there was another end to it.
+fn deliver(map: &Map, object: u32, o: &Object, to: Candidate, sent: Units) -> bool {
+    step!("unit sent, not yet granted");
+    let granted = grant(map, to.member, to.state, object, sent.seq(), false);
+    if granted {
+        // I2: if the word still says so, the grant does. It was woken: that need not be made up for.
+        swap(o, sent, sent.arrived(false));
+    } else {
+        conclude(map, object, o, sent);
+    }
+    granted
 }
 
 /// Tells as many of the oldest waiters to try again as there are units.

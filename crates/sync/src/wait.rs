@@ -546,8 +546,8 @@ fn publish(who: &Parties, number: u32, terms: Terms<'_>) {
         // Relaxed: keeps the private slot's numbers ahead of every reservation made in it.
         m.state.store(State::idle(number).0, Ordering::Relaxed);
     }
-    // SeqCst: E2; before any bit.
-    m.state.store(State::new(WAITING, number).0, Ordering::SeqCst);
+    // Release: E2; before any bit, which is set by a swap.
+    m.state.store(State::new(WAITING, number).0, Ordering::Release);
 }
 
 /// The arm that a grant belongs to.

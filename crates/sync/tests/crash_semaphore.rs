@@ -546,6 +546,37 @@ fn a_unit_on_its_way_to_nobody_is_there() {
     }
 }
 
+/// A unit is sent by the swap that adds it, to one who gives up meanwhile: it goes on to who came next. Nobody else does anything
+/// that would make up for it.
+fn refused(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    let h = world.prepare("hasty").immortal();
+    let me = s.downer(&stage, h, "hasty");
+    stage.lasting(h, move || match s.down(&me, Some(chappe_plat::clock::now() + 1000)) {
+        Ok(()) => s.up(),
+        Err(e) => {
+            assert_eq!(e, Refusal::TimedOut);
+            reached("too late");
+        }
+    });
+    s.lasting_customer(&stage, world, "patient", "patient served");
+    s.upper(&stage, world, "upper", 1).immortal();
+    last(world, stage, &[s]);
+}
+
+#[test]
+fn a_unit_sent_to_who_gives_up_goes_on() {
+    let reached = ["too late", "patient served"];
+    Search::depth("sem_refused", 2).schedules(30_000).run(refused).assert_clean().assert_reached(&reached);
+    Search::priorities("sem_refused_3", 3)
+        .kills(1)
+        .schedules(10_000)
+        .run(refused)
+        .assert_clean()
+        .assert_reached(&reached);
+}
+
 /// One only looks whether there is a unit; another raises one, and a third takes it.
 fn looked_at(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);

@@ -12,6 +12,27 @@ struct Block {
     prints: Option<String>,
 }
 
+/// What a chapter shows of a file that is tested elsewhere.
+#[derive(Debug)]
+struct Quotation {
+    line: usize,
+    file: String,
+    text: String,
+}
+
+impl Quotation {
+    /// Whether the file has these lines, one behind the other, whatever their indentation.
+    fn is_true(&self) -> bool {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&self.file);
+        let Ok(whole) = std::fs::read_to_string(path) else { return false };
+        let lines = |text: &str| -> Vec<String> {
+            text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect()
+        };
+        let (there, shown) = (lines(&whole), lines(&self.text));
+        !shown.is_empty() && there.windows(shown.len()).any(|part| part == shown)
+    }
+}
+
 fn chapters() -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src");
     let all = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
@@ -20,9 +41,9 @@ fn chapters() -> Vec<PathBuf> {
     all
 }
 
-/// The blocks of a chapter, in order.
-fn blocks(text: &str) -> Vec<Block> {
-    let mut all: Vec<Block> = Vec::new();
+/// The blocks of a chapter, in order, and what it shows of files.
+fn blocks(text: &str) -> (Vec<Block>, Vec<Quotation>) {
+    let (mut all, mut quotations) = (Vec::<Block>::new(), Vec::new());
     let mut lines = (1..).zip(text.lines());
     // Whether an `output` would belong to the last block.
     let mut behind = false;
@@ -46,13 +67,17 @@ fn blocks(text: &str) -> Vec<Block> {
                 behind = false;
             }
             "```rust" => drop(until("```")),
+            other if let Some((_, file)) = other.strip_prefix("```").and_then(|o| o.split_once(",from=")) => {
+                quotations.push(Quotation { line: at, file: file.to_owned(), text: until("```") });
+                behind = false;
+            }
             other => {
                 assert!(!other.trim_start().starts_with("```"), "line {at}: `{other}` is shown and not run");
                 behind &= other.is_empty();
             }
         }
     }
-    all
+    (all, quotations)
 }
 
 /// Between what blocks print.
@@ -137,7 +162,10 @@ fn the_guide_shows_what_happens() {
     for chapter in chapters() {
         let here = Place::new();
         let _left = LeftOver(here.arenas().display().to_string());
-        let all = blocks(&std::fs::read_to_string(&chapter).unwrap());
+        let (all, quotations) = blocks(&std::fs::read_to_string(&chapter).unwrap());
+        for q in quotations {
+            assert!(q.is_true(), "{}, line {}: {} has no such lines", chapter.display(), q.line, q.file);
+        }
         for (block, (printed, status)) in all.iter().zip(run(&all, &here)) {
             let at = format!("{}, line {}:\n{}", chapter.display(), block.line, block.script);
             assert_eq!(status, "0", "{at}");
@@ -173,7 +201,8 @@ fn every_command_that_the_guide_names_is_there() {
 #[test]
 fn what_the_guide_shows_and_does_not_run_is_caught() {
     let text = "# A\n\n```sh,run\nls\n```\n\n```output\na\n```\n<!-- run\ntrue\n-->\n```sh,run\npwd\n```\n";
-    let all = blocks(text);
+    let (all, quotations) = blocks(text);
+    assert!(quotations.is_empty());
     assert_eq!(
         all.iter().map(|b| (b.line, b.prints.as_deref())).collect::<Vec<_>>(),
         [(3, Some("a\n")), (10, None), (13, Some(""))]
@@ -181,6 +210,21 @@ fn what_the_guide_shows_and_does_not_run_is_caught() {
     for bad in ["```sh\nls\n```\n", "```\nls\n```\n", "```sh,run\nls\n```\nprose\n```output\na\n```\n"] {
         assert!(std::panic::catch_unwind(|| blocks(bad)).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn what_the_guide_quotes_stands_in_the_file() {
+    let quoted = |text: &str| {
+        let (all, quotations) = blocks(&format!("```rust,from=crates/cli/src/main.rs\n{text}```\n"));
+        assert!(all.is_empty() && quotations.len() == 1);
+        quotations[0].is_true()
+    };
+    let main = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/main.rs")).unwrap();
+    let lines: Vec<&str> = main.lines().filter(|l| !l.trim().is_empty()).take(3).collect();
+    let (whole, gap) =
+        (format!("  {}\n\n{}\n{}\n", lines[0], lines[1], lines[2]), format!("{}\n{}\n", lines[0], lines[2]));
+    assert!(quoted(&whole) && !quoted(&gap) && !quoted("") && !quoted("nothing of the kind\n"));
+    assert!(!blocks("```c,from=nowhere.c\n#include <chappe.h>\n```\n").1[0].is_true());
 }
 
 #[test]

@@ -91,6 +91,21 @@ fn the_directory_of_arenas_does_not_move_with_the_program() {
 }
 
 #[test]
+fn where_it_could_have_no_semaphores_it_is_not_started() {
+    let place = Place::new();
+    let refused = |directory: &str, wanted: &str| {
+        let mut c = place.command(&["run", "--", "sh", "-c", "echo started"]);
+        let ran = Place::spawn(c.env("CHAPPE_PRELOAD", library()).env("CHAPPE_DIR", directory)).end();
+        assert!(ran.status == Some(125) && ran.out.is_empty() && ran.err.contains(wanted), "{ran:?}");
+        assert!(ran.err.contains("cannot put chappe's semaphores under `sh`"), "{ran:?}");
+    };
+    refused("nowhere", "nowhere: No such file or directory");
+    let arenas = place.arenas();
+    std::fs::write(arenas.join("posix"), [7; 5000]).expect("room");
+    refused(arenas.to_str().expect("text"), "chappe arena rm --force posix");
+}
+
+#[test]
 fn what_would_not_load_the_library_is_refused() {
     let place = Place::new();
     let (whole, part) = system_program();
