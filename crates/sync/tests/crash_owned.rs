@@ -17,6 +17,8 @@
 //! No more than these, and no fewer; nobody sleeps while one is there; of a lock, one is inside at a time.
 
 mod crash;
+#[path = "owned/unseen.rs"]
+mod unseen;
 
 use chappe_arena::Map;
 use chappe_crashsim::{Process, Search, Shared, World, process, reached};
@@ -180,8 +182,7 @@ impl Owned {
     /// At the end: everything of the dead is recovered, and the books balance.
     fn last(&self, world: &World) {
         let owned = *self;
-        let p = world.prepare("last").last();
-        p.run(move || owned.settled());
+        world.prepare("last").last().run(move || owned.settled());
     }
 
     fn settled(&self) {
@@ -197,9 +198,8 @@ impl Owned {
             }
         };
         let sure = if it.is_plain() { 0 } else { returns };
-        let (gave, took) = (1 + b.posts.get(), b.waits.get());
+        let (gave, took, perhaps) = (1 + b.posts.get(), b.waits.get(), b.perhaps_waits.get());
         let (least, most) = (gave + sure, gave + returns + b.perhaps_posts.get());
-        let perhaps = b.perhaps_waits.get();
         assert!(there + took <= most, "{there} units, {took} taken, of {most} at most");
         assert!(there + took + perhaps >= least, "{there} units, {took} taken, {perhaps} perhaps, of {least} at least");
         assert!(!it.is_awaited(), "somebody's wait bit still stands");
@@ -363,41 +363,6 @@ fn ended(world: &World) {
 fn the_end_of_who_ends_in_good_order_returns_nothing() {
     searched_in(6_000, "owned_ended", ended, &["ended", "posted", "a served", "b served"]);
     stopped_in(2_000, "owned_ended", ended);
-}
-
-/// One that is no member takes what is there, and keeps it; two use it as a lock.
-fn unseen(world: &World) {
-    let (stage, s) = Owned::new(world, 12);
-    let it = s.it;
-    let p = world.prepare("unseen");
-    let doing = world.share(Cell::new(Doing::Nothing));
-    p.on_death(move || {
-        if doing.get() == Doing::Waits {
-            more(&s.books.perhaps_waits);
-        }
-    });
-    p.run(move || {
-        doing.set(Doing::Waits);
-        let got = it.try_wait_unseen();
-        doing.set(Doing::Nothing);
-        if got.is_err() {
-            return reached("nothing unseen");
-        }
-        more(&s.books.waits);
-        assert!(it.is_plain(), "nobody would return it, and it is a lock still");
-        reached("taken unseen");
-    });
-    s.locker(world, &stage, "one", "one done");
-    s.locker(world, &stage, "other", "other done");
-    s.may_wait_for_nothing(world);
-    s.last(world);
-}
-
-#[test]
-fn who_is_no_member_takes_what_is_there_and_nothing_else() {
-    let wanted = ["taken unseen", "nothing unseen", "one done", "other done"];
-    searched_in(3_000, "owned_unseen", unseen, &wanted);
-    stopped_in(1_000, "owned_unseen", unseen);
 }
 
 /// One that ends in good order, with nobody who posts for it, and two who recover it: who looks later finds it demoted.
