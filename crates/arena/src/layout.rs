@@ -48,6 +48,8 @@ pub const MAX_BLOCKS: u32 = 1 << 26;
 pub const MAX_NAME: usize = 47;
 /// Where the name is in the header, for who cannot map it.
 pub const NAME_AT: usize = 76;
+/// Where its word stands that says whether it lasts without its file.
+pub const LASTING_AT: usize = 124;
 /// How many members' wait bits an object holds itself.
 pub const INLINE_MEMBERS: u32 = 256;
 
@@ -95,7 +97,8 @@ pub struct Header {
     pub blocks: AtomicU32,
     /// What it was called when it was made, zero-padded: for who finds it without a name.
     pub name: [AtomicU32; 12],
-    pad0: u32,
+    /// 1: who has it mapped goes on when it loses its file.
+    pub lasting: AtomicU32,
     /// Arrival order of waiters. A line of its own: every waiter writes it.
     pub ticket: AtomicU64,
     pad1: [u64; 7],
@@ -201,6 +204,7 @@ pub struct Cell {
 
 const _: () = {
     assert!(std::mem::offset_of!(Header, name) == NAME_AT && MAX_NAME < 48);
+    assert!(std::mem::offset_of!(Header, lasting) == LASTING_AT);
     assert!(size_of::<Header>() <= 4096);
     assert!(size_of::<Member>() == 256);
     assert!(size_of::<Object>() == 128);

@@ -5,7 +5,8 @@
 //!
 //! - I1: whatever has a name in the directory is whole. A death before the link leaves nothing, since an
 //!   unnamed file goes with its last descriptor.
-//! - I2: at most one arena of a name serves. A file that is marked REMOVED is never attached; who finds
+//! - I2: at most one arena of a name serves, unless it was made to last without its file: nobody counts on there being one of those.
+//!   A file that is marked REMOVED is never attached; who finds
 //!   one still named (its remover died between mark and unlink) finishes the removal under the lock.
 //! - I3: an arena in use is not removed without force. Remover: REMOVING, then look for members. Member:
 //!   claim the life word, then look at the state (E1, sequentially consistent both ways). At least one of
@@ -108,11 +109,17 @@ impl Map {
         Ok(Map { base, geometry, scope: Scope::Shared, name: name.into(), dir, inode, folder, hooks, cover, custodian })
     }
 
-    /// Makes the named arena; it must not be there.
+    /// Makes the named arena; it must not be there. `lasting`: see [`Map::is_lasting`].
     ///
     /// # Errors
     /// `Exists`, `NoSpace`, or the system's.
-    pub fn create(dir: &Dir, name: &str, geometry: Geometry, hooks: Hooks) -> Result<&'static Map, ArenaError> {
+    pub fn create(
+        dir: &Dir,
+        name: &str,
+        geometry: Geometry,
+        lasting: bool,
+        hooks: Hooks,
+    ) -> Result<&'static Map, ArenaError> {
         let path = dir.path().join(name);
         let _lock = dir.lock().map_err(|e| io_at("lock", &dir.path().join(".lock"), e))?;
         if dir.inode_of(name).map_err(|e| io_at("look at", &path, e))?.is_some() {
@@ -133,6 +140,7 @@ impl Map {
         })?;
         let map = Map::of_file(dir, name, &file, geometry, hooks)?;
         map.initialise();
+        map.header().lasting.store(lasting.into(), Ordering::Relaxed); // Relaxed: it has no name yet.
         step!("arena initialised, not yet named");
         dir.link(&file, name).map_err(|e| io_at("name", &path, e))?;
         Ok(Box::leak(Box::new(map)))
@@ -488,6 +496,12 @@ impl Map {
     pub fn id(&self) -> u64 {
         // Relaxed: written once, before the arena could be seen.
         self.header().id.load(Ordering::Relaxed)
+    }
+    /// Whether those who have it mapped go on with it, and serve each other, when somebody else takes its file away. If not, it stops then,
+    /// lest there be two of one name.
+    pub fn is_lasting(&self) -> bool {
+        // Relaxed: written once, before the arena could be seen.
+        self.header().lasting.load(Ordering::Relaxed) == 1
     }
     /// Whether its file has lost its name to nobody or to another.
     pub fn is_unlinked(&self) -> bool {

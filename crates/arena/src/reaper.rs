@@ -162,7 +162,7 @@ fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>, 
         // SeqCst: whoever removed it may have died before it had told everybody.
         if thorough && map.header().state.load(Ordering::SeqCst) == crate::layout::REMOVED {
             map.bury_all();
-        } else if thorough && map.is_unlinked() && map.standing() == Standing::Serving {
+        } else if thorough && !map.is_lasting() && map.is_unlinked() && map.standing() == Standing::Serving {
             // Two arenas of one name must not both serve: this one stops.
             // SeqCst: before the burial looks at who waits.
             map.header().state.store(crate::layout::REMOVED, Ordering::SeqCst);

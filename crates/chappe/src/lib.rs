@@ -74,8 +74,6 @@ pub use chappe_ras as ras;
 pub use chappe_sync::owned;
 pub use chappe_sync::plan9;
 #[doc(hidden)]
-pub use chappe_sync::prepare_forks;
-#[doc(hidden)]
 pub use chappe_sync::raw;
 pub use chappe_sync::{
     AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, DownError, Holder, Interrupt, LEASE_VARIABLE, Lease,
@@ -84,4 +82,6 @@ pub use chappe_sync::{
     SendingEnd, Spot, UpError, Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory,
     interruptible, select, select_biased, set_label, set_role, try_acquire_any, tube,
 };
+#[doc(hidden)]
+pub use chappe_sync::{keep_directory, prepare_forks};
 pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, Sequences, Surroundings, doctor, recoveries};

@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
-use chappe::{Arena, DownError, ObjectError, Semaphore, Spot, UpError};
+use chappe::{Arena, ArenaOptions, DownError, ObjectError, Semaphore, Spot, UpError};
 use house::{House, LONG, ROLE, eventually, listen, say};
 
 /// What children do; nothing when it is run as a test.
@@ -132,6 +132,42 @@ fn a_family_that_nobody_has_mapped_goes_when_another_is_made() {
     // SAFETY: it is not our child any more, but nobody else's either: it was found by what it runs.
     unsafe { libc::kill(child, libc::SIGKILL) };
     eventually("it has gone", || !std::fs::exists(format!("/proc/{child}")).unwrap() || is_zombie(child));
+}
+
+#[test]
+fn what_lasts_without_its_file_goes_on_and_what_does_not_is_told() {
+    let house = House::new("family-unlinked");
+    let options = ArenaOptions { members: Some(16), objects: Some(16), ..ArenaOptions::default() };
+    let lasting = Arena::open_or_create_lasting("lasting", &options).unwrap();
+    let all = [Arena::family().unwrap(), lasting];
+    let waits = |semaphore: Semaphore| std::thread::spawn(move || semaphore.down());
+    let kept: Vec<Semaphore> = all.iter().map(|arena| Semaphore::unnamed(arena, 0).unwrap()).collect();
+    let waiters: Vec<_> = kept.iter().map(|semaphore| waits(semaphore.clone())).collect();
+    for arena in &all {
+        std::fs::remove_file(arena.path().unwrap()).unwrap();
+    }
+    // The second is told in a round that began after all these had lost their files, and ended.
+    for other in ["first", "second"] {
+        let arena = Arena::create(other, &options).unwrap();
+        let waiter = waits(Semaphore::unnamed(&arena, 0).unwrap());
+        std::fs::remove_file(arena.path().unwrap()).unwrap();
+        assert!(matches!(waiter.join().unwrap(), Err(DownError::Dead { .. })), "{other}");
+    }
+    for (semaphore, waiter) in kept.iter().zip(waiters) {
+        semaphore.up().unwrap();
+        waiter.join().unwrap().unwrap();
+        semaphore.up().unwrap();
+        assert_eq!(semaphore.value(), 1);
+        // Others cannot find it any more.
+        assert!(!semaphore.is_there());
+    }
+    let cut_off = chappe::doctor::surroundings().findings;
+    let told = cut_off.iter().filter(|f| f.advice.as_ref().is_some_and(|a| a.contains("among themselves"))).count();
+    assert_eq!(told, 2, "{cut_off:?}");
+    // Who comes gets another.
+    let next = Arena::open_or_create_lasting("lasting", &options).unwrap();
+    assert!(next != lasting && Arena::family().unwrap() != all[0]);
+    drop(house);
 }
 
 /// What the actor has forked and left behind: the process that runs this program in this house, and is no child of ours.

@@ -95,7 +95,8 @@ fn at(path: &Path, depth: u32) -> Result<(), Refusal> {
             }
         });
     }
-    program(&file, &head)?;
+    let is_linker = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-linux"));
+    program(&file, &head, is_linker)?;
     secure(path, &file)
 }
 
@@ -110,11 +111,13 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// What a program's head says: 64 bits, little-endian, this processor, and a dynamic linker of the GNU C library's.
-fn program(file: &File, head: &[u8]) -> Result<(), Refusal> {
+fn program(file: &File, head: &[u8], is_linker: bool) -> Result<(), Refusal> {
     let none = || Refusal::Cannot(os(libc::ENOEXEC));
     let deaf = |why: &str| Err(Refusal::Deaf(why.into()));
     if !head.starts_with(b"\x7fELF") {
-        return Err(none());
+        // A shell would take it for one of its scripts: which shell's, nobody has said.
+        let what = "Exec format error: it is neither a program nor begins with `#!`; run a script as `sh FILE`";
+        return Err(Refusal::Cannot(io::Error::new(os(libc::ENOEXEC).kind(), what)));
     }
     if head.get(4) != Some(&2) {
         return deaf("it is a 32-bit program, and the library has 64 bits; run it without chappe");
@@ -137,6 +140,10 @@ fn program(file: &File, head: &[u8]) -> Result<(), Refusal> {
                 "it is linked with musl, and the library with the GNU C library; run it without chappe, or link it with that",
             );
         }
+        return Ok(());
+    }
+    if is_linker {
+        // It loads what it is told, and then the program.
         return Ok(());
     }
     deaf(

@@ -1,13 +1,17 @@
 //! `chappe run --owned`: semaphores that are locks, and how a process ends.
 //!
 //! A semaphore that starts at 1, in memory or by a name that processes share, is taken for a lock: it belongs to the process that has
-//! taken it, and returns when that is killed (`chappe::owned`). The first post by another process shows that it was none.
+//! taken it, and returns when that is killed (`chappe::owned`). The first post by another process shows that it was none. So is it none from
+//! when a process takes it for which its arena has no slot left, or in which no thread can be started: nobody would see that one die.
 //!
 //! A process that ends by itself says so: what it holds then is not returned, ever. A producer that has filled a slot and goes must not
-//! give it back. By itself means `exit`, the return from `main`, `_exit`, `_Exit`, `quick_exit`, and whatever ends in one of them; the
-//! system call alone, a signal and `exec` are deaths.
+//! give it back. By itself means `exit`, the return from `main`, `_exit`, `_Exit`, `quick_exit`, `daemon`, and whatever ends in one of
+//! them; the system call alone, a signal and `exec` are deaths.
+//!
+//! Of what ends processes inside the C library, where nobody sees it call `_exit`, only `daemon` ends one that can hold something: it is done here.
+//! The children of `posix_spawn`, `system`, `popen` and `forkpty` have taken nothing; the end of the last thread is an `exit`.
 
-use crate::shield::{back, contained, off};
+use crate::shield::{back, contained, fail, off};
 use crate::{locals, real};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -79,3 +83,57 @@ macro_rules! ends {
 }
 
 ends! { _exit _Exit quick_exit }
+
+/// The C library's. Whoever calls it ends in good order, and its child goes on.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn daemon(keeps_directory: c_int, keeps_files: c_int) -> c_int {
+    // Relaxed: as in `ending`.
+    if !CONCERNED.load(Ordering::Relaxed) {
+        // SAFETY: the caller's.
+        return unsafe { real::daemon(keeps_directory, keeps_files) };
+    }
+    let was_on = off();
+    // SAFETY: the caller's: it calls what forks, and ends.
+    let answer = unsafe {
+        match libc::fork() {
+            -1 => -1,
+            0 => detach(keeps_directory != 0, keeps_files != 0),
+            _ => _exit(0),
+        }
+    };
+    back(was_on);
+    answer
+}
+
+/// A session of its own, and what else a daemon has.
+fn detach(keeps_directory: bool, keeps_files: bool) -> c_int {
+    // SAFETY: plain calls, on C strings, and on descriptors that are said to be given up.
+    unsafe {
+        if libc::setsid() < 0 {
+            return -1;
+        }
+        if !keeps_directory {
+            libc::chdir(c"/".as_ptr());
+        }
+        if keeps_files {
+            return 0;
+        }
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        if null < 0 {
+            return -1;
+        }
+        let mut facts = std::mem::MaybeUninit::<libc::stat>::uninit();
+        if libc::fstat(null, facts.as_mut_ptr()) != 0 || facts.assume_init().st_rdev != libc::makedev(1, 3) {
+            libc::close(null);
+            return fail(libc::ENODEV);
+        }
+        (0..3).for_each(|fd| _ = libc::dup2(null, fd));
+        if null > 2 {
+            libc::close(null);
+        }
+        0
+    }
+}

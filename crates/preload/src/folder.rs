@@ -31,7 +31,7 @@ use chappe::{Arena, ArenaError, ArenaOptions, ObjectError, Spot};
 use libc::{c_int, c_uint, mode_t, sem_t};
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ const MORE: usize = 128;
 const WHOLE: usize = CALLED - 1;
 /// What is being made: by who has the lock, so there is one.
 const NEW: &[u8] = b".new";
-const _: () = assert!(CALLED + LONGEST < MORE && MORE + 32 + memory::LONGEST <= PAGE);
+const _: () = assert!(CALLED + LONGEST < MORE && MORE + memory::NUMBERS + memory::LONGEST <= PAGE);
 /// After how many semaphores that a process makes it looks for those that nobody has any more.
 const OFTEN: u32 = 32;
 
@@ -126,7 +126,7 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn make() -> Result<Folder, c_int> {
-        Arena::open_or_create(ARENA, &OPTIONS).map_err(|e| no_arena(&e))?;
+        Arena::open_or_create_lasting(ARENA, &OPTIONS).map_err(|e| no_arena(&e))?;
         let path = path()?;
         let above = std::fs::metadata(path.parent().ok_or(libc::EINVAL)?).map_err(|e| errno_of(&e))?.mode() & 0o1777;
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
@@ -295,11 +295,7 @@ impl Folder {
 
     /// Writes the page.
     fn fill(&self, lock: &Locked, file: &OwnedFd, name: &[u8], value: c_uint) -> Result<Page, c_int> {
-        // SAFETY: an open descriptor.
-        let e = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, PAGE as i64) };
-        if e != 0 {
-            return Err(e);
-        }
+        chappe::dir::allocate(file.as_fd(), PAGE as u64).map_err(|e| errno_of(&e))?;
         let page = Page::map(file)?;
         let spot = match self.object(&page, name, value) {
             Err(ObjectError::Arena(ArenaError::ObjectsFull { .. })) => {
@@ -324,7 +320,7 @@ impl Folder {
 
     /// Makes the object, after its name was written.
     fn object(&self, page: &Page, name: &[u8], value: c_uint) -> Result<(u64, Spot), ObjectError> {
-        let arena = Arena::open_or_create(ARENA, &OPTIONS)?;
+        let arena = Arena::open_or_create_lasting(ARENA, &OPTIONS)?;
         let readable = |b: &u8| if b.is_ascii_alphanumeric() || b"._@:+-".contains(b) { char::from(*b) } else { '_' };
         let base: String = name.iter().map(readable).take(LONGEST - 7).collect();
         let base = if base.starts_with(['.', '-']) { format!("_{base}") } else { base };
@@ -412,13 +408,13 @@ impl Folder {
     /// Removes what the dead have left.
     fn clear_up(&self, _lock: &Locked) {
         let Ok(entries) = std::fs::read_dir(&self.0) else { return };
-        let mut mapped = memory::Mapped::default();
+        let mut users = memory::Users::default();
         for name in entries.filter_map(|e| Some(e.ok()?.file_name())) {
             let name = name.as_bytes();
             if name.starts_with(b".unlinked-") {
                 self.reap(name);
             } else if name.starts_with(b".memory-") {
-                self.let_go(name, &mut mapped);
+                self.let_go(name, &mut users);
             }
         }
     }
@@ -439,7 +435,7 @@ impl Folder {
     }
 
     /// Removes what keeps an object that was destroyed, or whose memory nobody has any more.
-    fn let_go(&self, keeper: &[u8], mapped: &mut memory::Mapped) {
+    fn let_go(&self, keeper: &[u8], users: &mut memory::Users) {
         let Some((word, _)) = self.read(keeper) else { return };
         // SAFETY: a `sem_t` of our own.
         let is_there = match unsafe { word::read(&word) } {
@@ -452,9 +448,13 @@ impl Folder {
             let n = unsafe { libc::pread(file.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), MORE as i64) };
             memory::Place::read(&bytes[..usize::try_from(n).ok()?])
         });
-        if !is_there || !place.is_some_and(|place| place.is_in_use(mapped)) {
-            clear(&word);
-            let _ = self.remove_file(keeper);
+        // One whose arena has lost its file is not there for who comes, and is still of use to who has it.
+        if is_there && place.is_some_and(|place| place.is_in_use(users)) {
+            return;
         }
+        if is_there {
+            clear(&word);
+        }
+        let _ = self.remove_file(keeper);
     }
 }

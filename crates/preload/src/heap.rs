@@ -17,6 +17,8 @@ const SIZES: usize = 12;
 const LARGEST: usize = SMALLEST << (SIZES - 1);
 const PIECE: usize = 256 * 1024;
 const PAGE: usize = 4096;
+/// What any one function of POSIX needs at most, in small parts.
+const ROOM: usize = 64 * 1024;
 
 /// The heap.
 pub struct Heap(Mutex<Inside>);
@@ -74,6 +76,12 @@ unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
 
+/// Whether there is memory for what a function of POSIX does: where there is none, it is refused before it has begun. What lacks memory in the
+/// middle ends the program.
+pub fn has_room() -> bool {
+    HEAP.take().inside.has_room()
+}
+
 /// Before a fork: nobody is within it.
 pub extern "C" fn before_fork() {
     let taken = HEAP.take();
@@ -105,6 +113,19 @@ fn map(len: usize) -> *mut u8 {
 }
 
 impl Inside {
+    fn has_room(&mut self) -> bool {
+        if (self.end as usize).wrapping_sub(self.rest as usize) >= ROOM {
+            return true;
+        }
+        let piece = map(PIECE);
+        if piece.is_null() {
+            return false;
+        }
+        // SAFETY: just behind the piece.
+        (self.rest, self.end) = unsafe { (piece, piece.add(PIECE)) };
+        true
+    }
+
     fn get(&mut self, which: usize) -> *mut u8 {
         let first = self.free[which];
         if !first.is_null() {

@@ -21,6 +21,10 @@
 //! - Named semaphores are in the arenas' directory: other users' programs have others, and so have programs that run without this library.
 //! - A `sem_t` that was not initialised by this library is the C library's, and handed to it untouched, with all that is done to it:
 //!   static memory that nobody initialised among them (POSIX does not allow it, and it works). So is one for which there is no room.
+//! - A semaphore in a file that others may write who cannot come into the arenas' directory (another user's programs, or those of the
+//!   file's group) is the C library's, so that they can use it. Who lets them in afterwards lets them see a semaphore that they cannot use.
+//! - What lies in memory of a file without a name (memfd) lasts as long as somebody of the family has memory mapped that they share, and not
+//!   while it is only on its way to somebody else as a descriptor.
 //! - Where the arenas' directory or the arena `posix` cannot be used (another version's, another user's, broken), `sem_open` says EACCES, and
 //!   `sem_init` takes the C library's semaphore.
 //! - A program that was not written for it sees more system calls than before: where it forbids them to itself (seccomp), it has to allow
@@ -61,4 +65,7 @@ extern "C" fn begin() {
     forks::prepare();
     real::look_up();
     last::prepare();
+    // Before the program can change its environment.
+    chappe::keep_directory();
+    ends::is_owned();
 }

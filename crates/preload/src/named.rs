@@ -5,6 +5,7 @@
 //! opened again gives the same address for as long as it is open, and no descriptor is kept.
 
 use crate::folder::{self, Folder};
+use crate::heap;
 use crate::place::{self, Found};
 use crate::shield::shielded;
 use crate::word::{self, Said};
@@ -189,6 +190,9 @@ pub unsafe extern "C-unwind" fn sem_open(name: *const c_char, flags: c_int, mode
     // C programs give two or four arguments: these are in the same registers either way, and not looked at without O_CREAT.
     let mut at = libc::SEM_FAILED;
     shielded(|| {
+        if !heap::has_room() {
+            return libc::ENOMEM;
+        }
         // SAFETY: the caller's.
         match open(unsafe { CStr::from_ptr(name) }.to_bytes(), flags, mode, value) {
             Ok(found) => {

@@ -9,10 +9,13 @@
 //! Where no object can be had (an arena is full, there is no room in /dev/shm) the C library's own semaphore takes its place: the
 //! program gets what it would have without us.
 //!
+//! So it does where the memory is a file that others may write who cannot come to the arenas.
+//!
 //! Programs leave semaphores behind: on stacks, in memory that they free, since `sem_destroy` does nothing in the C
 //! library. So a table keeps what was initialised where, and what is initialised there next removes it. Of shared memory only if it
 //! still says so itself: other memory may be mapped there by then. What is moved with its memory is found by the check of its
-//! `sem_t` (`word`).
+//! `sem_t` (`word`). As nobody can tell what was left behind from what was moved and not used since, the process's own arena gives
+//! up what another has taken the place of only behind [`KEPT`] others, or when it is full.
 //!
 //! After `sem_destroy` the C library's own semaphore of the same value stands there: what a program does with it then, it does
 //! as if we were not here. One that somebody still waits on stays, as it does with the C library.
@@ -20,19 +23,67 @@
 use crate::folder::Folder;
 use crate::shield::{errno, set_errno, shielded, without_signals};
 use crate::word::{self, OWNED, PLAIN, Said, is_private};
-use crate::{ends, forks, memory, named, real};
+use crate::{ends, forks, heap, memory, named, real};
 use chappe::owned::OwnedSemaphore;
-use chappe::{Arena, DownError, ObjectError, Semaphore, Spot, UpError};
+use chappe::{Arena, ArenaError, DownError, ObjectError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, sem_t};
 use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What stands at which address of this process, among that which it has initialised.
-static TABLE: Mutex<BTreeMap<usize, (u64, Spot)>> = Mutex::new(BTreeMap::new());
+/// How many that another has taken the place of are kept, of 65,536.
+const KEPT: usize = 8192;
 
-fn table() -> MutexGuard<'static, BTreeMap<usize, (u64, Spot)>> {
+/// What this process has initialised.
+struct Table {
+    /// What stands at which address.
+    at: BTreeMap<usize, (u64, Spot)>,
+    /// What stood where another stands now, and may have been moved: by the number of its replacement, the first first; and the other way
+    /// round, by slot and generation.
+    replaced: BTreeMap<u64, Spot>,
+    numbers: BTreeMap<(u32, u32), u64>,
+    /// The number of the next replacement.
+    next: u64,
+    /// How many are kept: none any more once the arena was full, where to look for room costs much.
+    kept: usize,
+}
+
+static TABLE: Mutex<Table> =
+    Mutex::new(Table { at: BTreeMap::new(), replaced: BTreeMap::new(), numbers: BTreeMap::new(), next: 0, kept: KEPT });
+
+fn table() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Table {
+    /// Notes that it is not of use to anybody, as far as can be told. Answers what is to be removed for it.
+    fn replace(&mut self, spot: Spot) -> Option<Spot> {
+        self.replaced.insert(self.next, spot);
+        self.numbers.insert((spot.object, spot.generation), self.next);
+        self.next += 1;
+        if self.replaced.len() > self.kept { self.oldest() } else { None }
+    }
+
+    /// Takes out the first.
+    fn oldest(&mut self) -> Option<Spot> {
+        let (_, oldest) = self.replaced.pop_first()?;
+        self.numbers.remove(&(oldest.object, oldest.generation));
+        Some(oldest)
+    }
+
+    /// It was moved, perhaps over another. Answers as [`Table::replace`].
+    fn moved(&mut self, from: usize, to: usize, kind: u64, spot: Spot) -> Option<Spot> {
+        if self.at.get(&from) == Some(&(kind, spot)) {
+            self.at.remove(&from);
+        }
+        if let Some(number) = self.numbers.remove(&(spot.object, spot.generation)) {
+            self.replaced.remove(&number);
+        }
+        let (_, other) = self.at.insert(to, (kind, spot)).filter(|other| *other != (kind, spot))?;
+        if is_private(other) { self.replace(other) } else { None }
+    }
 }
 
 /// Held by who forks.
@@ -84,11 +135,15 @@ impl Found {
         }
     }
 
-    /// Takes a unit if one is there for us.
+    /// Takes a unit if one is there for us. Where this process can have no member in its arena it has it all the same, and no death returns
+    /// it.
     pub fn take(&self) -> Result<(), DownError> {
         let take = || match self {
             Plain(s) => s.try_down(),
-            Owned(s) => s.try_wait(),
+            Owned(s) => match s.try_wait() {
+                Err(DownError::Arena(_)) => s.try_wait_unseen(),
+                other => other,
+            },
         };
         // As in `at`: whoever becomes a member here takes locks.
         if self.is_met() { take() } else { without_signals(take) }
@@ -190,11 +245,8 @@ pub unsafe fn find(at: *mut sem_t) -> Option<(u64, Spot)> {
         Said::Ours(kind, spot) => Some((kind, spot)),
         Said::Moved(kind, spot, from) => {
             shielded(|| {
-                let mut table = table();
-                if table.get(&from) == Some(&(kind, spot)) {
-                    table.remove(&from);
-                    table.insert(at as usize, (kind, spot));
-                }
+                let oldest = table().moved(from, at as usize, kind, spot);
+                give_up(oldest);
                 // SAFETY: the caller's; whoever reads it meanwhile finds one of the two.
                 unsafe { word::write(at, kind, spot) };
                 0
@@ -210,19 +262,39 @@ fn is_shared(at: *const sem_t) -> bool {
     chappe::memory::is_shared(at as usize).unwrap_or(true)
 }
 
+/// Removes what others have taken the place of.
+fn give_up(replaced: impl IntoIterator<Item = Spot>) {
+    replaced.into_iter().for_each(|spot| remove(PLAIN, spot));
+}
+
 /// Forgets what was initialised there before, and removes it.
 fn forget(at: *const sem_t) {
-    let Some((kind, spot)) = table().remove(&(at as usize)) else { return };
+    let Some((kind, spot)) = table().at.remove(&(at as usize)) else { return };
+    if is_private(spot) {
+        let oldest = table().replace(spot);
+        return give_up(oldest);
+    }
     // SAFETY: the caller initialises a `sem_t` there: it can be read.
-    if is_private(spot) || unsafe { word::read(at) } == Said::Ours(kind, spot) {
+    if unsafe { word::read(at) } == Said::Ours(kind, spot) {
         remove(kind, spot);
     }
 }
 
-/// Makes an object for a `sem_t` at an address.
+/// Who may come into the arenas' directory. The usual one is the user's alone.
+fn directory_rights() -> u32 {
+    let facts = chappe::directory().ok().and_then(|path| std::fs::metadata(path).ok());
+    facts.map_or(0o700, |facts| facts.mode())
+}
+
+/// Makes an object for a `sem_t` at an address. What others could not find is refused.
 fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot), ObjectError> {
     if for_processes && is_shared(at) {
-        let kept = memory::Place::of(at as usize).and_then(|place| {
+        let place = memory::Place::of(at as usize);
+        if place.as_ref().is_some_and(|place| place.is_for_others(directory_rights())) {
+            let what = "others may use the memory, and not the arena".into();
+            return Err(ArenaError::Io { what, source: io::ErrorKind::PermissionDenied.into() }.into());
+        }
+        let kept = place.and_then(|place| {
             let folder = Folder::make().ok()?;
             let lock = folder.lock().ok()?;
             folder.keep(&lock, &place, value).ok()?
@@ -230,7 +302,18 @@ fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot)
         return kept.map_or_else(|| make_shared(&Arena::family()?, None, value), Ok);
     }
     // Of this one's users none outlives another: there is nobody to return to.
-    Ok((PLAIN, Semaphore::unnamed(&Arena::private(), value)?.spot()))
+    let arena = Arena::try_private()?;
+    let made = match Semaphore::unnamed(&arena, value) {
+        Err(ObjectError::Arena(ArenaError::ObjectsFull { .. })) => {
+            table().kept = 0;
+            // One at a time: nothing is removed under the table's lock.
+            let oldest = || table().oldest();
+            give_up(std::iter::from_fn(oldest));
+            Semaphore::unnamed(&arena, value)?
+        }
+        made => made?,
+    };
+    Ok((PLAIN, made.spot()))
 }
 
 /// `sem_init`, but for a value that cannot be.
@@ -241,10 +324,12 @@ pub unsafe fn init(at: *mut sem_t, for_processes: c_int, value: c_uint) -> c_int
     let mut is_ours = false;
     let answer = shielded(|| {
         forget(at);
-        if let Ok((kind, spot)) = make(at, for_processes != 0, value) {
+        if heap::has_room()
+            && let Ok((kind, spot)) = make(at, for_processes != 0, value)
+        {
             // SAFETY: the caller's.
             unsafe { word::write(at, kind, spot) };
-            table().insert(at as usize, (kind, spot));
+            table().at.insert(at as usize, (kind, spot));
             is_ours = true;
         }
         0
@@ -287,7 +372,7 @@ pub unsafe fn destroy(at: *mut sem_t) -> c_int {
         let Some(found) = Found::at(kind, spot).filter(|found| !named::is_open(at) && !found.is_awaited()) else {
             return 0;
         };
-        table().remove(&(at as usize));
+        table().at.remove(&(at as usize));
         left = Some(found.value());
         remove(kind, spot);
         0

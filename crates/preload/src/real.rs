@@ -87,4 +87,6 @@ functions! {
     _Exit(status: c_int) -> ();
     /// The C library's.
     quick_exit(status: c_int) -> ();
+    /// The C library's.
+    daemon(keeps_directory: c_int, keeps_files: c_int) -> c_int;
 }

@@ -6,6 +6,9 @@
 //! which the kernel can tell (`File::while_alone`); a forked child's mapping counts from the fork on, and nothing is to be said,
 //! and so nothing forgotten, at a fork, an exec or a death.
 //!
+//! If somebody else removes its file, those who have it go on: its name is nobody's, so no second one can come under it. What is made
+//! from then on is made in another one.
+//!
 //! A sweeper that is killed has removed some of them. One that nobody makes a successor for stays until then: 7 MB. Only what has such a
 //! name to the letter, which no arena can be given, and begins as an arena does, is removed.
 
@@ -49,7 +52,7 @@ impl Arena {
         let options = ArenaOptions { members: Some(2048), objects: Some(4096), cells: Some(1024), data };
         let arena = loop {
             let number = clock::now().rotate_left(24) ^ u64::from(process::pid());
-            match Arena::make(&format!("{PREFIX}{number:016x}"), &options) {
+            match Arena::make(&format!("{PREFIX}{number:016x}"), &options, true) {
                 Err(ArenaError::Exists { .. }) => {}
                 made => break made?,
             }

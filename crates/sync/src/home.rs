@@ -16,7 +16,7 @@ use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
 use chappe_plat::process;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What the arenas of this process call when somebody died, or an object goes.
 const HOOKS: Hooks = Hooks {
@@ -98,15 +98,32 @@ pub struct Capacity {
 /// # Errors
 /// `Io` if it is relative, and there is no working directory any more.
 pub fn directory() -> Result<PathBuf, ArenaError> {
-    Ok(match std::env::var_os("CHAPPE_DIR") {
+    Ok(match chosen() {
         // Whatever becomes of the working directory.
-        Some(d) if !d.is_empty() => std::path::absolute(d).map_err(|e| io_at("find", Path::new("CHAPPE_DIR"), e))?,
+        Some(d) => std::path::absolute(d).map_err(|e| io_at("find", Path::new("CHAPPE_DIR"), e))?,
         _ => PathBuf::from(format!("/dev/shm/chappe-{}", process::uid())),
     })
 }
 
+/// What CHAPPE_DIR said when it was to be kept; its absence, too.
+static KEPT: OnceLock<Option<PathBuf>> = OnceLock::new();
+
+/// What CHAPPE_DIR says.
+fn chosen() -> Option<PathBuf> {
+    let said = || std::env::var_os("CHAPPE_DIR").filter(|d| !d.is_empty()).map(PathBuf::from);
+    KEPT.get().cloned().unwrap_or_else(said)
+}
+
+/// Reads CHAPPE_DIR for good: for who lives in a program that knows nothing of it, and changes its environment, and its working directory, in
+/// whatever thread.
+#[doc(hidden)]
+pub fn keep_directory() {
+    // Without a working directory a relative one is an error each time. Whoever was first has read the same.
+    let _ = KEPT.set(chosen().map(|said| std::path::absolute(&said).unwrap_or(said)));
+}
+
 fn shared_by_choice() -> bool {
-    std::env::var_os("CHAPPE_DIR").is_some_and(|d| !d.is_empty())
+    chosen().is_some()
 }
 
 /// Opens the directory and refuses one that others could have prepared.
@@ -221,15 +238,15 @@ impl Arena {
             let why = "it is reserved for what `Arena::family` makes".into();
             return Err(ArenaError::Name { name: name.into(), what: "arena", why });
         }
-        Arena::make(name, options)
+        Arena::make(name, options, false)
     }
 
-    /// As [`Arena::create`], whatever the name.
-    pub(crate) fn make(name: &str, options: &ArenaOptions) -> Result<Arena, ArenaError> {
+    /// As [`Arena::create`], whatever the name. `lasting`: as in [`Arena::open_or_create_lasting`].
+    pub(crate) fn make(name: &str, options: &ArenaOptions, lasting: bool) -> Result<Arena, ArenaError> {
         check_name(name, "arena")?;
         let geometry = options.geometry()?;
         let dir = open_directory(true)?;
-        Ok(Arena::keep(Map::create(&dir, name, geometry, HOOKS)?))
+        Ok(Arena::keep(Map::create(&dir, name, geometry, lasting, HOOKS)?))
     }
 
     /// Attaches the named arena, or makes it.
@@ -237,12 +254,26 @@ impl Arena {
     /// # Errors
     /// As [`Arena::open`] and [`Arena::create`].
     pub fn open_or_create(name: &str, options: &ArenaOptions) -> Result<Arena, ArenaError> {
+        Arena::open_or(name, || Arena::create(name, options))
+    }
+
+    /// The same; if it is made, then so that whoever has it mapped goes on with it when somebody takes its file away, as with an
+    /// unlinked file. Who opens the name then gets another one, and both serve: not for what there is to be one of.
+    ///
+    /// # Errors
+    /// As [`Arena::open_or_create`].
+    #[doc(hidden)]
+    pub fn open_or_create_lasting(name: &str, options: &ArenaOptions) -> Result<Arena, ArenaError> {
+        Arena::open_or(name, || Arena::make(name, options, true))
+    }
+
+    fn open_or(name: &str, make: impl Fn() -> Result<Arena, ArenaError>) -> Result<Arena, ArenaError> {
         loop {
             match Arena::open(name) {
                 Err(ArenaError::NotFound { .. }) => {}
                 other => return other,
             }
-            match Arena::create(name, options) {
+            match make() {
                 Err(ArenaError::Exists { .. }) => {}
                 other => return other,
             }
@@ -295,24 +326,33 @@ impl Arena {
     /// # Panics
     /// When there is no address space for it.
     pub fn private() -> Arena {
+        Arena::try_private().expect("address space for the private arena")
+    }
+
+    /// The same, for who can go on without.
+    ///
+    /// # Errors
+    /// The system's, when there is no address space for it.
+    #[doc(hidden)]
+    pub fn try_private() -> Result<Arena, ArenaError> {
         crate::fork::prepare();
         let mut slot = PRIVATE.lock().unwrap_or_else(PoisonError::into_inner);
         let now = process::incarnation();
         match &mut *slot {
-            Some((incarnation, map)) if *incarnation == now => Arena(map),
+            Some((incarnation, map)) if *incarnation == now => Ok(Arena(map)),
             Some((incarnation, map)) => {
                 purge(map);
                 map.cover(now);
                 *incarnation = now;
-                Arena(map)
+                Ok(Arena(map))
             }
             None => {
                 let g = Geometry { members: MAX_MEMBERS, objects: 1 << 16, cells: 1 << 18, blocks: 1 };
-                let map = Map::private(g, HOOKS).expect("address space for the private arena");
+                let map = Map::private(g, HOOKS)?;
                 // Nobody outlives the process here, so nobody need see it die.
                 map.cover(now);
                 *slot = Some((now, map));
-                Arena(map)
+                Ok(Arena(map))
             }
         }
     }

@@ -163,7 +163,7 @@ impl From<Refused> for Refusal {
 /// # Errors
 /// As [`Map::create`].
 pub fn create(dir: &Dir, name: &str, geometry: Geometry) -> Result<&'static Map, ArenaError> {
-    Map::create(dir, name, geometry, HOOKS)
+    Map::create(dir, name, geometry, false, HOOKS)
 }
 
 /// Attaches an arena.

@@ -12,7 +12,7 @@
 //! | HELD by a process's member | no | a lock, held | FREE: the next gets it |
 //! | HELD by a process's member, KEEPS | no | a lock, held by who ends in good order | RETIRED, and PLAIN |
 //! | HELD by a process's member | yes | a unit, consumed | RETIRED |
-//! | RETIRED: HELD by nobody | yes | that unit is gone for good | - |
+//! | RETIRED: HELD by nobody | yes | that unit is gone for good, or had by who can be no member | - |
 //!
 //! ```text
 //!             wait, for the process       post by that process
@@ -64,7 +64,8 @@
 //!
 //! Death at each step: waiting: nothing. Granted and not taken: the reservation is void, or the unit goes back (units), and
 //! either goes to the next. Taken: the table above. Posting, the permit given back or the unit added, and not yet
-//! handed on: recovery drains. Posting, PLAIN and no unit yet: demoted, and not posted. Recovering: whoever comes next decides, also
+//! handed on: recovery drains. Posting, PLAIN and no unit yet: demoted, and not posted. Taking as no member (the arena has no slot
+//! left), PLAIN and nothing taken yet: demoted. Taken so: nobody knows, and nothing returns, which is why it is demoted first. Recovering: whoever comes next decides, also
 //! with PLAIN set for a word that says KEEPS. Making or
 //! removing: I8.
 //!
@@ -94,7 +95,7 @@ use crate::cell::Word;
 use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::drain::CellRef;
 use crate::units::{self, MAX, Unwanted};
-use crate::wait::{Arm, Grant, Party, is_still};
+use crate::wait::{Arm, Grant, Party, is_still, oldest};
 use crate::{kinds, permit};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -232,6 +233,31 @@ impl Pair {
             }
             // I7.
             if self.cell().load() == before {
+                return Err(Refused::NoneFree);
+            }
+        }
+    }
+
+    /// As [`Pair::take`], by who can be no member: nobody could return it for him, so what he takes is a lock no more. He has no place in the
+    /// line, and hands on to nobody, since nobody would notice if he died over it: whoever waits is served first.
+    pub fn take_unseen(&self) -> Result<(), Refused> {
+        loop {
+            let seen = self.cell().load();
+            match units::take(self.map, self.count) {
+                Err(Refused::NoneFree) => {}
+                other => return other,
+            }
+            if seen.is_free() && oldest(self.map, self.permit.index).is_none() {
+                // I2; and behind the cell's load, I4 of pools.
+                if !self.demote() {
+                    return Err(Refused::Dead(0));
+                }
+                step!("demoted by who is no member, not yet taken");
+                if self.cell().swap(seen, seen.retired()) {
+                    return Ok(());
+                }
+            } else if self.cell().load() == seen {
+                // I7.
                 return Err(Refused::NoneFree);
             }
         }

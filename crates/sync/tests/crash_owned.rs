@@ -18,6 +18,8 @@
 
 mod crash;
 mod owned;
+#[path = "owned/unseen.rs"]
+mod unseen;
 
 use chappe_crashsim::{Fate, Search, World, process, reached};
 use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst};
@@ -124,7 +126,7 @@ fn the_end_of_who_ends_in_good_order_returns_nothing() {
     stopped_in(2_000, "owned_ended", ended);
 }
 
-/// The same with nobody who posts for it, and two who recover it: who looks later finds it demoted.
+/// One that ends in good order, with nobody who posts for it, and two who recover it: who looks later finds it demoted.
 fn recovered(world: &World) {
     let (stage, s) = Owned::new(world, 12);
     let p = world.prepare("producer");

@@ -2,7 +2,7 @@
 
 use super::arena::does_not_get_on;
 use super::{Finding, Surroundings};
-use chappe_arena::layout::{MAGIC, MAX_NAME, NAME_AT, REMOVED};
+use chappe_arena::layout::{LASTING_AT, MAGIC, NAME_AT, REMOVED};
 use chappe_plat::dir::Dir;
 use chappe_plat::mappings::{Mapping, Mappings, read_memory};
 use chappe_plat::process;
@@ -12,6 +12,9 @@ use std::time::Duration;
 
 /// How long somebody must have the directory's lock to be worth a word.
 const A_WHILE: Duration = Duration::from_millis(100);
+
+/// The directory of POSIX semaphores' names under `chappe run`.
+const NAMED: &str = ".posix";
 
 /// Looks at what is around the arenas: removes what nobody needs, and says who is cut off.
 pub fn surroundings() -> Surroundings {
@@ -40,8 +43,8 @@ fn locked(dir: &Dir) -> Option<Finding> {
 
 /// What a process sees at the beginning of a file that it has mapped.
 enum Seen {
-    /// An arena in service, and its name.
-    Serving(String),
+    /// An arena in service, its name, and whether it stays so without its file.
+    Serving(String, bool),
     /// One that was removed, and whose users know; and its name.
     Removed(String),
     /// One that is just being made.
@@ -50,17 +53,18 @@ enum Seen {
 
 /// None: we may not look.
 fn see(mapping: &Mapping) -> Option<Seen> {
-    let mut page = [0; NAME_AT + MAX_NAME];
+    let mut page = [0; LASTING_AT + 4];
     if !read_memory(mapping.pid, mapping.at, &mut page) {
         return None;
     }
     let magic = u64::from_le_bytes(page[..8].try_into().expect("eight bytes"));
     let state = u32::from_le_bytes(page[20..24].try_into().expect("four bytes"));
-    let name = page[NAME_AT..].split(|b| *b == 0).next().unwrap_or_default();
+    let lasts = page[LASTING_AT..] == 1u32.to_ne_bytes();
+    let name = page[NAME_AT..LASTING_AT].split(|b| *b == 0).next().unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
     Some(match (magic, state) {
         (MAGIC, REMOVED) => Seen::Removed(name),
-        (MAGIC, _) => Seen::Serving(name),
+        (MAGIC, _) => Seen::Serving(name, lasts),
         _ => Seen::Unfinished,
     })
 }
@@ -84,7 +88,7 @@ fn without_name(dir: &Dir, all: &[&Mapping]) -> Option<Finding> {
     users.dedup();
     let by: Vec<String> = users.iter().map(|(pid, process)| format!("pid {pid} `{process}`")).collect();
     let by = by.join(", ");
-    let seen = all.iter().find_map(|m| see(m)).unwrap_or_else(|| Seen::Serving(opened_as.clone()));
+    let seen = all.iter().find_map(|m| see(m)).unwrap_or_else(|| Seen::Serving(opened_as.clone(), false));
     let called = |inside: String| if inside.is_empty() { opened_as.clone() } else { inside };
     Some(match seen {
         Seen::Unfinished => {
@@ -99,17 +103,20 @@ fn without_name(dir: &Dir, all: &[&Mapping]) -> Option<Finding> {
                 "who waited there was told, and what is held there protects nothing; its memory is free when they end",
             )
         }
-        Seen::Serving(inside) => {
+        Seen::Serving(inside, lasts) => {
             let name = called(inside);
             let replaced = !name.is_empty() && matches!(dir.inode_of(&name), Ok(Some(_)));
             let now = if replaced { "another one has its name now" } else { "nothing has its name now" };
             let what = format!(
                 "arena `{name}` has lost its file (somebody removed it, or systemd's RemoveIPC did), and is still in use by {by}; {now}"
             );
-            Finding::new("unlinked-arena", what).advice(
+            Finding::new("unlinked-arena", what).advice(if lasts {
+                "they go on with it among themselves (what `chappe run` and nix.h make lasts as an unlinked file does), and who comes \
+                 from now on gets another; against RemoveIPC: `loginctl enable-linger`, or CHAPPE_DIR elsewhere"
+            } else {
                 "they are cut off from all who open that name from now on (who waits there is told, as a rule within two seconds): end \
-                 them, and start them again; against RemoveIPC: `loginctl enable-linger`, or CHAPPE_DIR elsewhere",
-            )
+                 them, and start them again; against RemoveIPC: `loginctl enable-linger`, or CHAPPE_DIR elsewhere"
+            })
         }
     })
 }
@@ -128,7 +135,7 @@ fn lease(file: &LeaseFile) -> Finding {
 
 /// Files that are not chappe's.
 fn strays(dir: &Dir) -> Vec<Finding> {
-    let ours = |name: &String| name == ".lock" || name.starts_with(".lease-");
+    let ours = |name: &String| name == ".lock" || name == NAMED || name.starts_with(".lease-");
     let names = dir.dotted_names().unwrap_or_default().into_iter().filter(|name| !ours(name));
     let found = names.map(|name| {
         let what = format!("{} is not chappe's", dir.path().join(name).display());

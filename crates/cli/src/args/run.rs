@@ -36,12 +36,14 @@ With --owned:
   no lock: from then on it is a semaphore like any other. So does a
   process that ends by itself while it holds it (exit, _exit): what a
   producer has taken must not return when it goes. The system call
-  alone, a signal and exec count as deaths.
+  alone, a signal and exec count as deaths. Nor is it a lock any more
+  once a process has taken it for which there is no room in the arena.
 
 Which programs:
   Linked dynamically with the GNU C library, of this machine's kind, and
   not set-uid, set-gid or with file capabilities: the system ignores
-  LD_PRELOAD there. A script runs if its interpreter does.
+  LD_PRELOAD there. A script runs if its interpreter does, which it
+  names behind `#!`; others as `chappe run -- sh FILE`.
 
 Environment:
   CHAPPE_PRELOAD   the library, if it is neither beside `chappe` nor in

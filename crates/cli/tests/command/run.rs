@@ -147,12 +147,25 @@ fn a_program_with_more_rights_than_its_caller_is_refused() {
 }
 
 #[test]
+fn the_dynamic_linker_loads_it_for_the_program_that_it_is_given() {
+    let place = Place::new();
+    let (bytes, part) = system_program();
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes")) as usize;
+    let name = &bytes[number(part + 8)..number(part + 8) + number(part + 32) - 1];
+    let linker = std::str::from_utf8(name).expect("text");
+    let ran =
+        run(&place, &["--", linker, "/bin/sh", "-c", "echo $LD_PRELOAD; grep -c libchappe_preload /proc/$$/maps >&2"]);
+    assert_eq!((ran.status, ran.out.trim_end()), (Some(0), library().to_str().expect("text")), "{ran:?}");
+    assert!(ran.err.trim_end().parse::<u32>().is_ok_and(|mapped| mapped > 0), "{ran:?}");
+}
+
+#[test]
 fn what_cannot_be_run_is_told_as_env_tells_it() {
     let place = Place::new();
     refused(&place, 127, &place.file("none"), "No such file");
     assert_eq!(run(&place, &["--", "no-such-program-here"]).status, Some(127));
     let text = made(&place, "text", b"just text");
-    refused(&place, 126, &text, "Exec format error");
+    refused(&place, 126, &text, "Exec format error: it is neither a program nor begins with `#!`");
     std::fs::set_permissions(&text, std::fs::Permissions::from_mode(0o644)).expect("our own");
     refused(&place, 126, &text, "Permission denied");
     refused(&place, 126, place.path(), "Permission denied");
@@ -207,6 +220,7 @@ sys.stdin.read()";
     let listed = place.json(&["ls", "posix"]);
     assert_eq!(listed[0]["name"], "posix/listed", "{listed}");
     assert_eq!((&listed[0]["kind"], &listed[0]["value"]), (&"semaphore".into(), &2.into()));
+    assert!(!place.ok(&["doctor"]).contains(".posix"), "that is nobody's else");
     drop(program.stdin.take());
     assert!(program.wait().expect("our child").success());
     // As with the C library, it stays until somebody unlinks it.

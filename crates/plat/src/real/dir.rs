@@ -3,7 +3,8 @@
 use std::ffi::CString;
 use std::fs::{File as StdFile, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -67,6 +68,42 @@ fn record_lock(file: &StdFile, call: libc::c_int) -> io::Result<libc::flock> {
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// Backs so many bytes of a file by storage. What is more than the process may have in a file (`RLIMIT_FSIZE`) is an error like others, and no
+/// signal: it is not the program that writes.
+///
+/// # Errors
+/// `EFBIG`, `ENOSPC`; others as the system gives them.
+pub fn allocate(file: BorrowedFd<'_>, len: u64) -> io::Result<()> {
+    let signal = || {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: a place for a set, which the calls fill.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGXFSZ);
+            set.assume_init()
+        }
+    };
+    let is_pending = || {
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: a place for a set, which the call fills.
+        unsafe { libc::sigpending(all.as_mut_ptr()) == 0 && libc::sigismember(all.as_ptr(), libc::SIGXFSZ) == 1 }
+    };
+    let (only, mut before) = (signal(), MaybeUninit::<libc::sigset_t>::uninit());
+    // SAFETY: sets, and a place for one, which the call fills.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &only, before.as_mut_ptr()) };
+    let somebodys = is_pending();
+    // SAFETY: an open descriptor.
+    let e = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len as i64) };
+    if e == libc::EFBIG && !somebodys && is_pending() {
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a set and a time; it is taken by nobody else, since it is this thread's.
+        unsafe { libc::sigtimedwait(&only, std::ptr::null_mut(), &now) };
+    }
+    // SAFETY: as filled above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    if e == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(e)) }
 }
 
 /// Waits until no thread of this process has a directory's lock, and keeps it so.
@@ -197,14 +234,9 @@ impl Dir {
         }
         // SAFETY: a fresh descriptor that nobody else owns.
         let inner = unsafe { StdFile::from_raw_fd(fd) };
-        // SAFETY: plain system calls on an open descriptor.
-        unsafe {
-            libc::fchmod(fd, mode);
-            let e = libc::posix_fallocate(fd, 0, len as i64);
-            if e != 0 {
-                return Err(io::Error::from_raw_os_error(e));
-            }
-        }
+        // SAFETY: a plain system call on an open descriptor.
+        unsafe { libc::fchmod(fd, mode) };
+        allocate(inner.as_fd(), len)?;
         Ok(File { inner })
     }
 

@@ -35,7 +35,21 @@ static void tell(const char *what, sem_t *s) {
     fflush(stdout);
 }
 
-enum how { KILL, LOW_EXIT, EXIT, QUICK, EXEC };
+enum how { KILL, LOW_EXIT, EXIT, QUICK, DAEMON, EXEC };
+
+static int told[2];
+
+/* The parent ends in it; the daemon says what it is, and ends. */
+static void be_daemon(void) {
+    char cwd[64];
+    struct stat in, out, null;
+    if (daemon(0, 0) != 0)
+        _exit(6);
+    int well = getsid(0) == getpid() && getcwd(cwd, sizeof cwd) != NULL && strcmp(cwd, "/") == 0;
+    well = well && fstat(0, &in) == 0 && fstat(2, &out) == 0 && stat("/dev/null", &null) == 0;
+    well = well && in.st_rdev == null.st_rdev && out.st_rdev == null.st_rdev;
+    _exit(write(told[1], well ? "w" : "b", 1) != 1);
+}
 
 static sem_t *end_so(unsigned value, enum how how, int foreign) {
     sem_t *s = fresh(value);
@@ -58,6 +72,8 @@ static sem_t *end_so(unsigned value, enum how how, int foreign) {
             exit(0);
         if (how == QUICK)
             quick_exit(0);
+        if (how == DAEMON)
+            be_daemon();
         execl("/bin/true", "true", (char *)NULL);
         _exit(8);
     }
@@ -86,6 +102,11 @@ static int returns_from_main(void) {
 
 static int rest(void) {
     one("ends while it holds, by quick_exit", 1, QUICK, 0);
+    char said = 0;
+    MUST(pipe(told) == 0);
+    one("ends while it holds, by daemon", 1, DAEMON, 0);
+    MUST(read(told[0], &said, 1) == 1);
+    printf("what is its daemon: %s\n", said == 'w' ? "of a session of its own, in /, with nothing open" : "not so");
     one("execs while it holds", 1, EXEC, 0);
     one("killed behind a post by another", 1, KILL, 1);
     one("killed, that started at 2", 2, KILL, 0);

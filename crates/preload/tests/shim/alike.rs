@@ -100,3 +100,18 @@ fn more_wait_than_there_is_room_for() {
 fn nothing_is_lost_or_doubled() {
     alike("counts");
 }
+
+#[test]
+fn semaphores_go_on_when_their_arenas_lose_their_files() {
+    alike("unlinked");
+}
+
+#[test]
+fn what_a_program_may_not_have_kills_nobody() {
+    alike("limits");
+}
+
+#[test]
+fn what_was_moved_is_not_what_was_left_behind() {
+    alike("moved");
+}

@@ -1,11 +1,13 @@
 //! What the library puts in front of the C library's: these functions, whichever of the C library's versions a program asks for, and no other.
 
 use crate::stage::{Stage, compiled, compiled_with, is_there, library, not_tested, well};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-const ALL: [&str; 15] = [
+const ALL: [&str; 16] = [
     "_Exit",
     "_exit",
+    "daemon",
     "pthread_cancel",
     "quick_exit",
     "sem_clockwait",
@@ -50,15 +52,22 @@ fn programs_of_any_age_get_them() {
 fn each_kind_is_replaced() {
     let Some(program) = compiled("where") else { return };
     let stage = Stage::new();
-    let said = |shared: &str| {
+    let said = |shared: &str, everybodys: &str| {
         let own = ["on the stack: chappe-s", "on the heap, for processes: chappe-s"].map(str::to_owned);
         let places = ["shared", "shared, of 2", "in a file", "named"];
         let shared = places.map(|p| format!("{p}: {}", if p.contains("of 2") { "chappe-s" } else { shared }));
-        let end = "destroyed: the C library\n".to_owned();
-        [own.as_slice(), &shared, &[end]].concat().join("\n")
+        let end = [format!("in everybody's file: {everybodys}"), "destroyed: the C library\n".to_owned()];
+        [own.as_slice(), &shared, &end].concat().join("\n")
     };
-    assert_eq!(well(&mut stage.under(&program)), said("chappe-s"));
-    assert_eq!(well(&mut stage.owned(&program)), said("chappe-o"));
+    let theirs = "the C library";
+    assert_eq!(well(&mut stage.under(&program)), said("chappe-s", theirs));
+    assert_eq!(well(&mut stage.owned(&program)), said("chappe-o", theirs));
+    // What was read when the program began counts.
+    assert_eq!(well(stage.under(&program).arg("/no/such/place")), said("chappe-s", theirs));
+    assert_eq!(well(stage.owned(&program).arg("/no/such/place")), said("chappe-o", theirs));
+    // Where all may come to the arenas, they may share the rest.
+    std::fs::set_permissions(stage.path(), std::fs::Permissions::from_mode(0o1777)).expect("our own");
+    assert_eq!(well(&mut stage.under(&program)), said("chappe-s", "chappe-s"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `--owned`: a lock returns when its holder is killed; what was no lock returns nothing.
 
-use crate::stage::{Stage, compiled, well};
+use crate::stage::{Stage, compiled, run, well};
+use chappe::{Arena, ArenaOptions};
 
 #[test]
 fn a_lock_returns_when_its_holder_is_killed_and_nothing_else_does() {
@@ -13,6 +14,8 @@ fn a_lock_returns_when_its_holder_is_killed_and_nothing_else_does() {
             "ends while it holds, by exit: nobody has it",
             "ends while it holds, by return: nobody has it",
             "ends while it holds, by quick_exit: nobody has it",
+            "ends while it holds, by daemon: nobody has it",
+            "what is its daemon: of a session of its own, in /, with nothing open",
             "execs while it holds: the next has it",
             "killed behind a post by another: nobody has it",
             "killed, that started at 2: nobody has it",
@@ -31,4 +34,26 @@ fn without_owned_no_death_returns_anything() {
     let Some(program) = compiled("owned") else { return };
     let said = well(Stage::new().under(&program).args(["memory", "first"]));
     assert_eq!(said, "killed while it holds: nobody has it\n");
+}
+
+/// Set for a child that is this program, and makes an arena in which hardly anybody has room.
+const SMALL: &str = "CHAPPE_SHIM_TEST_SMALL";
+
+#[test]
+fn actor() {
+    if std::env::var_os(SMALL).is_some() {
+        Arena::create("posix", &ArenaOptions { members: Some(3), ..ArenaOptions::default() }).expect("room");
+    }
+}
+
+#[test]
+fn who_finds_no_room_takes_it_as_others_do() {
+    let Some(program) = compiled("full") else { return };
+    let stage = Stage::new();
+    let wanted = well(&mut stage.plain(&program));
+    let this = std::env::current_exe().expect("this test is a file");
+    assert!(run(stage.plain(this).args(["--exact", "owned::actor"]).env(SMALL, "1")).status.success());
+    assert!(stage.path().join("posix").is_file());
+    assert_eq!(well(&mut stage.owned(&program)), wanted);
+    assert_eq!(well(&mut stage.under(&program)), wanted);
 }

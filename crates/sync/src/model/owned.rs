@@ -48,6 +48,14 @@ impl OwnedAt {
         Ok(self.0.take(process.party(self.0.map))?)
     }
 
+    /// Takes a unit as no member.
+    ///
+    /// # Errors
+    /// As [`OwnedAt::try_wait`].
+    pub fn try_wait_unseen(self) -> Result<(), Refusal> {
+        Ok(self.0.take_unseen()?)
+    }
+
     /// Takes a unit for a process, the thread `me` of which sleeps at once if there is none, until `deadline`.
     ///
     /// # Errors

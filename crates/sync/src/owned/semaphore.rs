@@ -214,6 +214,19 @@ impl OwnedSemaphore {
         self.0.pay_in().map_err(|e| self.refused(e))
     }
 
+    /// As [`OwnedSemaphore::try_wait`], by who can be no member, since the arena has no slot left, or no thread can be started: as nobody could
+    /// return it for him, it is demoted if there is one to take. Never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock`, `Dead`.
+    pub fn try_wait_unseen(&self) -> Result<(), DownError> {
+        match self.0.take_unseen() {
+            Ok(()) => Ok(()),
+            Err(Refused::Dead(_)) => Err(self.dead()),
+            Err(_) => Err(DownError::WouldBlock),
+        }
+    }
+
     /// Whether it is in service: false once it was removed, or its arena was.
     pub fn is_there(&self) -> bool {
         let map = self.0.map;
