@@ -56,12 +56,26 @@ mod stack;
 mod wait;
 mod word;
 
+use libc::{c_char, c_int};
+
 /// Runs when the library is loaded.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEGIN: extern "C" fn() = begin;
+static BEGIN: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = begin;
 
-extern "C" fn begin() {
+// SAFETY: the C library's.
+unsafe extern "C" {
+    static mut environ: *const *const c_char;
+}
+
+extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+    // This is before the C library itself has been told, which is told the same.
+    // SAFETY: there is one thread, and it is here.
+    unsafe {
+        if environ.is_null() {
+            environ = environment;
+        }
+    }
     forks::prepare();
     real::look_up();
     last::prepare();
