@@ -208,6 +208,8 @@ impl Map {
             h.objects_high.fetch_max(index + 1, Ordering::Release);
             return Ok(index);
         }
+        // What is removed from now on lowers it: who asks in vain again and again looks at little.
+        h.objects_low.store(later.unwrap_or(capacity), Ordering::Relaxed); // Relaxed: as above.
         Err(ArenaError::ObjectsFull { name: self.name().into(), capacity })
     }
 
