@@ -46,10 +46,12 @@ struct Table {
     numbers: BTreeMap<(u32, u32), u64>,
     /// The number of the next replacement.
     next: u64,
+    /// How many are kept: none any more once the arena was full, where to look for room costs much.
+    kept: usize,
 }
 
 static TABLE: Mutex<Table> =
-    Mutex::new(Table { at: BTreeMap::new(), replaced: BTreeMap::new(), numbers: BTreeMap::new(), next: 0 });
+    Mutex::new(Table { at: BTreeMap::new(), replaced: BTreeMap::new(), numbers: BTreeMap::new(), next: 0, kept: KEPT });
 
 fn table() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -61,7 +63,7 @@ impl Table {
         self.replaced.insert(self.next, spot);
         self.numbers.insert((spot.object, spot.generation), self.next);
         self.next += 1;
-        if self.replaced.len() > KEPT { self.oldest() } else { None }
+        if self.replaced.len() > self.kept { self.oldest() } else { None }
     }
 
     /// Takes out the first.
@@ -303,6 +305,7 @@ fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot)
     let arena = Arena::try_private()?;
     let made = match Semaphore::unnamed(&arena, value) {
         Err(ObjectError::Arena(ArenaError::ObjectsFull { .. })) => {
+            table().kept = 0;
             // One at a time: nothing is removed under the table's lock.
             let oldest = || table().oldest();
             give_up(std::iter::from_fn(oldest));
