@@ -142,8 +142,8 @@ fn a_stopped_unlocker_holds_up_nobody() {
     explored("stopped_unlocker", unlocker);
 }
 
-/// Two raise at once, and one of them is stopped; one waits, wherever it was when they came.
-fn raised_at_once(world: &World, barging: bool) {
+/// Two raise at once, the second one so many, and one of them is stopped; one waits, wherever it was when they came.
+fn raised_at_once(world: &World, barging: bool, lot: u32) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = SemaphoreAt::make(stage.map, "s", 0, barging).expect("a semaphore");
     let v = world.prepare("first");
@@ -152,7 +152,7 @@ fn raised_at_once(world: &World, barging: bool) {
     let k = world.prepare("second").immortal();
     stage.member(k, "second");
     stage.lasting(k, move || {
-        assert!(s.up(1));
+        assert!(s.up(lot));
         if v.fate() == Fate::Stopped {
             reached("past a stopped one");
         }
@@ -167,8 +167,10 @@ fn raised_at_once(world: &World, barging: bool) {
 
 #[test]
 fn of_two_who_raise_at_once_one_may_be_stopped() {
-    explored("stopped_strong", |world| raised_at_once(world, false));
-    explored("stopped_barging", |world| raised_at_once(world, true));
+    // A unit of one may be sent at once; several are added first.
+    explored("stopped_strong", |world| raised_at_once(world, false, 1));
+    explored("stopped_strong_lot", |world| raised_at_once(world, false, 2));
+    explored("stopped_barging", |world| raised_at_once(world, true, 1));
 }
 
 /// Two notify at once, and one of them is stopped: of those that waited before the other began, it wakes as many as it must.
