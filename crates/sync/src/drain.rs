@@ -27,7 +27,7 @@
 use crate::bias;
 use crate::cell::{Tag, Word};
 use crate::owned;
-use crate::wait::{Candidate, State, TOO_MANY, each_waiter, grant, is_still, next, waits_on, word_of};
+use crate::wait::{Candidate, State, TOO_MANY, each_waiter, grant, is_still, next, waits_on, wake_elsewhere, word_of};
 use chappe_arena::layout::{Head, Object, Slot};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -186,7 +186,7 @@ pub(crate) fn permits(map: &Map, object: u32) -> u32 {
 /// Grants what is free to who waits, and resolves what somebody left half-done. The object is a pool in service.
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     let count = permits(map, object);
-    let mut shrunk = false;
+    let (mut shrunk, mut left) = (false, false);
     for (position, cell) in cells(map, object) {
         shrunk |= position >= count;
         if position == 0 && bias::owner_of(map, map.object(object)).is_some() {
@@ -211,6 +211,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                     let Some(next) = next(map, object, head) else {
                         // Unless somebody else has granted it meanwhile, and was stopped before the wake.
                         if cell.load() == seen {
+                            left = true;
                             break;
                         }
                         continue;
@@ -231,6 +232,9 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                 }
             }
         }
+    }
+    if left {
+        wake_elsewhere(map, object);
     }
     // Only in a pool that was shrunk can somebody wait for more than there is. None may be free for him, and he need not be
     // the first.

@@ -56,7 +56,7 @@
 //! Races, by name: R1 two posts by one process: I4. - R2 demotion against death: I3. - R3 demotion against a grant: they do not
 //! meet; what is reserved is no holder's, and goes on to the next if its waiter dies, PLAIN or not. - R4 death against post: the process
 //! that posts lives; a permit of a dead one is not its own, so it demotes. - R5 two grants to one waiter: the wait queue's I3. - R6 a grant from
-//! the one part, its granter stopped before the wake, against a unit in the other: who gives looks at both, and wakes.
+//! the one part, its granter stopped before the wake, against a unit in the other: the wait queue's I9.
 //!
 //! Ordering edges: E1 (SeqCst): PLAIN before the unit that somebody else adds; the cell before PLAIN in recovery. E2: a process
 //! that marks its permit and then ends has done so before the kernel marks its word, which recovery has seen. E3 (SeqCst): who ends says so,
@@ -289,9 +289,6 @@ impl Pair {
                 step!("given back, not yet handed on");
                 if self.map.waits_on(self.permit.index, o) {
                     kinds::drain(self.map, self.permit.index);
-                    step!("the permit handed on, the count not looked at yet");
-                    // R6.
-                    kinds::drain(self.map, self.count.index);
                 }
                 return Ok(true);
             }
@@ -314,11 +311,6 @@ impl Pair {
         step!("demoted, nothing added yet");
         if units::give_one(o, self.count, 1).is_none() {
             units::give(self.map, self.count, o, 1)?;
-            if self.map.waits_on(self.permit.index, self.object()) {
-                step!("the unit handed on, the permit not looked at yet");
-                // R6.
-                kinds::drain(self.map, self.permit.index);
-            }
         }
         Ok(())
     }

@@ -75,7 +75,8 @@
 use crate::cell::NOBODY;
 use crate::claim::{Collected, Refused, Taken};
 use crate::wait::{
-    Candidate, Grant, NUDGE, State, bury, grant, next, oldest, tell, tried_and_next, waits_on, wake_granted, word_of,
+    Candidate, Grant, NUDGE, State, bury, grant, next, oldest, tell, tried_and_next, waits_on, wake_elsewhere,
+    wake_granted, word_of,
 };
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -373,7 +374,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
         let Some(next) = next(map, object, head) else {
             // Unless somebody else has sent it to the one who was there: that one may not have been woken.
             if load(o) == seen {
-                return;
+                return wake_elsewhere(map, object);
             }
             continue;
         };
@@ -405,8 +406,11 @@ fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
         let seen = load(o);
         let count = if seen.is_whole(map) { seen.count() } else { 0 };
         let (trying, next) = tried_and_next(map, object, head);
-        let Some(next) = next.filter(|_| trying < count) else { return };
-        tell(map, next.member, next.state, object, NUDGE);
+        match next {
+            _ if trying >= count => return,
+            None => return wake_elsewhere(map, object),
+            Some(next) => _ = tell(map, next.member, next.state, object, NUDGE),
+        }
     }
 }
 

@@ -58,6 +58,9 @@
 //! - I8: a member notes the number of its wait before its word says ASLEEP. Who makes up for a wake that may be missing, and
 //!   finds another number there, need not: it has not slept in this wait, and a word that says GRANTED never says ASLEEP
 //!   again in it. So whoever is awake makes no system call for itself, and nobody for it.
+//! - I9: a grant ends a wait on all its objects, and only its granter, or who touches that object, knows of the wake that it may
+//!   need. So whoever has something on another of them, and finds nobody to grant it to, wakes those whose bits stand there
+//!   and who were granted elsewhere: a stopped granter does not keep a choice from what others give.
 //!
 //! Races, by name:
 //! - R1 bit against fast take: I4. - R2 grant against time-out or cancel: one swap decides. - R3 two granters,
@@ -83,7 +86,9 @@ mod state;
 
 #[cfg(not(feature = "sim"))]
 pub(crate) use queue::in_line;
-pub(crate) use queue::{Candidate, each, each_waiter, is_still, next, oldest, queue, tried_and_next, waits_on};
+pub(crate) use queue::{
+    Candidate, each, each_waiter, is_still, next, oldest, queue, tried_and_next, waits_on, wake_elsewhere,
+};
 pub(crate) use state::{Grant, MET, NUDGE, STIR, State, TOO_MANY};
 
 use crate::bias::Holds;
@@ -213,6 +218,14 @@ fn note(what: impl FnOnce(&mut Lately)) {
 #[cfg(not(feature = "sim"))]
 pub(crate) fn lately() -> Lately {
     LATELY.take()
+}
+
+/// Wakes a member that was seen granted, by whatever object, if its granter may have been stopped before the wake.
+pub(crate) fn make_up(map: &Map, member: u32, seen: State) {
+    match seen.grant() {
+        Some(g) if [NUDGE, STIR, MET].into_iter().any(|told| g.says(told)) => wake_told(map, member, seen),
+        _ => wake_granted(map, member),
+    }
 }
 
 /// Wakes a member that was granted by somebody who may have died before the wake, if it may be asleep (I8).

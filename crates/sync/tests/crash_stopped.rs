@@ -4,9 +4,11 @@
 mod crash;
 
 use chappe_arena::Place;
-use chappe_crashsim::{Fate, Search, World, reached};
+use chappe_crashsim::{Fate, Process, Search, World, reached};
 use chappe_plat::atomic::Ordering;
-use chappe_sync::model::{self, Actor, CondvarAt, Locking, MutexAt, Refusal, SemaphoreAt};
+use chappe_sync::model::{
+    self, Actor, AnyAt, Came, CondvarAt, Locking, MutexAt, NamedAt, PoolAt, Refusal, SemaphoreAt,
+};
 use crash::Stage;
 use std::cell::Cell;
 
@@ -306,4 +308,116 @@ fn set_aside_for_nobody(world: &World) {
 #[test]
 fn a_stopped_granter_holds_up_nobody_who_tries() {
     explored("stopped_set_aside", set_aside_for_nobody);
+}
+
+/// What a chooser may be given.
+#[derive(Clone, Copy)]
+enum Gift {
+    Unit(SemaphoreAt),
+    Permit(PoolAt),
+}
+
+impl Gift {
+    fn make(stage: Stage, name: &str, kind: &str) -> Gift {
+        match kind {
+            "permit" => Gift::Permit(PoolAt::make(stage.map, name, 1).expect("a pool")),
+            _ => Gift::Unit(SemaphoreAt::make(stage.map, name, 0, kind == "barging").expect("a semaphore")),
+        }
+    }
+    fn arm(self) -> AnyAt {
+        match self {
+            Gift::Unit(s) => AnyAt::Semaphore(s),
+            Gift::Permit(p) => AnyAt::Pool(p),
+        }
+    }
+    /// One who gives it.
+    fn giver(self, stage: Stage, process: Process, name: &'static str, then: impl FnOnce() + 'static) {
+        let me = stage.member(process, name);
+        match self {
+            Gift::Unit(s) => stage.lasting(process, move || {
+                assert!(s.up(1));
+                then();
+            }),
+            Gift::Permit(p) => {
+                let held = process.before(|| me.try_acquire(p).expect("it is free"));
+                stage.lasting(process, move || {
+                    assert!(me.release(held));
+                    then();
+                })
+            }
+        };
+    }
+}
+
+/// One waits for either of two; two give it both, and one of them is stopped: it gets what the other one gives.
+fn chosen_past(world: &World, kinds: [&str; 2]) {
+    let (stage, _) = Stage::new(world, 8, &[], 2);
+    let gifts = [Gift::make(stage, "a", kinds[0]), Gift::make(stage, "b", kinds[1])];
+    let w = world.prepare("chooser").immortal();
+    let me = stage.member(w, "chooser");
+    stage.reaper(stage.lasting(w, move || {
+        me.choose(&gifts.map(Gift::arm), None).expect("either");
+        reached("got on");
+    }));
+    let v = world.prepare("first");
+    gifts[0].giver(stage, v, "first", || {});
+    let k = world.prepare("second").immortal();
+    gifts[1].giver(stage, k, "second", move || {
+        if v.fate() == Fate::Stopped {
+            reached("past a stopped one");
+        }
+    });
+}
+
+#[test]
+fn a_stopped_granter_keeps_no_chooser_from_what_others_give() {
+    for (name, kinds) in [
+        ("chosen_ss", ["strong", "strong"]),
+        ("chosen_sb", ["strong", "barging"]),
+        ("chosen_bs", ["barging", "strong"]),
+        ("chosen_bp", ["barging", "permit"]),
+        ("chosen_sp", ["strong", "permit"]),
+        ("chosen_ps", ["permit", "strong"]),
+    ] {
+        explored(name, |world| chosen_past(world, kinds));
+    }
+}
+
+/// The same of a unit and a message; the unit's giver is stopped, or the message's.
+fn chosen_past_a_tube(world: &World, unit_first: bool) {
+    let (stage, _) = Stage::with_blocks(world, 8, &[], 6, 32);
+    let tube = NamedAt::make(stage.map, "t", 2, [false, false], false).expect("a tube");
+    let unit = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
+    let w = world.prepare("chooser").immortal();
+    let me = stage.member(w, "chooser");
+    w.before(|| me.attach(tube, false).expect("room"));
+    stage.reaper(stage.lasting(w, move || {
+        me.get_or_down(tube, unit);
+        reached("got on");
+    }));
+    let v = world.prepare("first");
+    let k = world.prepare("second").immortal();
+    let (up, send) = if unit_first { (v, k) } else { (k, v) };
+    let past = move |who: Process| {
+        if who.pid() == k.pid() && v.fate() == Fate::Stopped {
+            reached("past a stopped one");
+        }
+    };
+    stage.member(up, "up");
+    stage.lasting(up, move || {
+        assert!(unit.up(1));
+        past(up);
+    });
+    let sender = stage.member(send, "send");
+    send.before(|| sender.attach(tube, true).expect("room"));
+    stage.lasting(send, move || {
+        assert_eq!(sender.put(tube, 1, None), Came::Sent);
+        past(send);
+    });
+}
+
+#[test]
+fn a_stopped_granter_keeps_no_chooser_from_a_message() {
+    explored("chosen_past_unit", |world| chosen_past_a_tube(world, true));
+    explored("chosen_past_message", |world| chosen_past_a_tube(world, false));
 }

@@ -359,6 +359,42 @@ fn who_is_stopped_before_it_wakes_holds_up_nobody_whom_another_would_wake() {
     }
 }
 
+/// One waits for either of two messages, or for a message or a unit; who gives the other thing is stopped for good, anywhere.
+fn chosen_past_a_stopped_teller(world: &World, unit: bool) {
+    let scene = Scene::new(world, 5, [&few, &few]);
+    let semaphore = SemaphoreAt::make(scene.stage.map, "s", 0, false).expect("a semaphore");
+    let p = world.prepare("chooser").immortal();
+    let me = scene.stage.member(p, "chooser");
+    scene.stage.lasting(p, move || {
+        let other = if unit { End::Down(&semaphore) } else { End::Recv(&scene.tubes[1]) };
+        assert_ne!(me.talt(&Arms(vec![End::Recv(&scene.tubes[0]), other]), None).1, Got::Nothing);
+        reached("chose");
+    });
+    scene.thread(world, "sender", &[Send(0, 10)]).immortal();
+    if unit {
+        let p = world.prepare("upper");
+        scene.stage.member(p, "upper");
+        scene.stage.lasting(p, move || assert!(semaphore.up(1)));
+    } else {
+        scene.thread(world, "other", &[Send(1, 20)]);
+    }
+}
+
+#[test]
+fn who_is_stopped_before_it_wakes_keeps_no_chooser_from_a_message() {
+    for (name, unit) in [("chosen_tube", false), ("chosen_unit", true)] {
+        for search in [
+            Search::sweep(&format!("{name}_stop")).stops(1),
+            Search::depth(&format!("{name}_depth"), 2).stops(1).schedules(20_000),
+            Search::priorities(&format!("{name}_pct"), 4).stops(1).schedules(5_000),
+        ] {
+            let report = search.run(|world: &World| chosen_past_a_stopped_teller(world, unit));
+            report.assert_clean();
+            assert!(report.outcomes().contains_key("chose"));
+        }
+    }
+}
+
 /// A thread ends without unwinding anywhere in a send; who waits is woken if the message is there.
 fn ends_in_the_middle(world: &World) {
     let scene = Scene::new(world, 8, [&few, &few]);

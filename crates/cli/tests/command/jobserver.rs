@@ -1,6 +1,6 @@
 //! The job server, as its clients meet it. They are shells here: the protocol is a read and a write.
 
-use crate::place::{Place, Ran, Running, kill, not_tested, runs, until, wait_for_go};
+use crate::place::{Place, Ran, Running, executable, kill, not_tested, runs, until, wait_for_go};
 use serde_json::Value;
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -430,8 +430,7 @@ fn an_old_make_is_refused() {
     let here = Place::new();
     std::fs::create_dir(here.file("bin")).unwrap();
     let fake = |version: &str| {
-        std::fs::write(here.file("bin/make"), format!("#!/bin/sh\necho \"GNU Make {version}\" \"$@\"\n")).unwrap();
-        std::fs::set_permissions(here.file("bin/make"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        executable(&here.file("bin/make"), format!("#!/bin/sh\necho \"GNU Make {version}\" \"$@\"\n").as_bytes());
     };
     fake("4.3");
     let make = here.file("bin/make");

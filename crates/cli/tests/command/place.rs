@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -32,6 +34,21 @@ pub fn until<T>(what: &str, mut then: impl FnMut() -> Option<T>) -> T {
 pub fn not_tested(what: &str) {
     // Not by a macro: those are heard only of tests that fail.
     let _ = writeln!(std::io::stderr(), "not tested: {what}");
+}
+
+/// Makes a file that can be executed at once. Whatever another test has just forked has it open for writing until it becomes a
+/// program of its own, and the kernel executes nothing that is: so this waits until nobody has.
+pub fn executable(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).expect("room");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("our own");
+    let file = std::fs::File::open(path).expect("our own");
+    // A lease for reading is given only while nobody writes. It goes with the descriptor.
+    let leased = || {
+        // SAFETY: a plain system call.
+        let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) } == 0;
+        done || std::io::Error::last_os_error().kind() != std::io::ErrorKind::WouldBlock
+    };
+    until("nobody writes to what is to be executed", || leased().then_some(()));
 }
 
 /// Sends a signal to a process that the test started.

@@ -1,8 +1,7 @@
 //! `chappe run`: what it becomes, what it refuses, and what is seen of the program's semaphores. (What the library does is tested in its own
 //! crate.)
 
-use crate::place::{Place, Ran, not_tested};
-use std::io::Write;
+use crate::place::{CHAPPE, Place, Ran, executable, not_tested};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,9 +44,7 @@ fn refused(place: &Place, status: i32, program: &Path, wanted: &str) {
 /// A file to be run, with these bytes.
 fn made(place: &Place, name: &str, bytes: &[u8]) -> PathBuf {
     let path = place.file(name);
-    let mut file = std::fs::File::create(&path).expect("room");
-    file.write_all(bytes).expect("room");
-    file.set_permissions(std::fs::Permissions::from_mode(0o755)).expect("our own");
+    executable(&path, bytes);
     path
 }
 
@@ -182,7 +179,7 @@ fn the_library_is_found_beside_the_command_or_where_it_is_installed() {
         std::fs::create_dir(place.file(directory)).expect("room");
     }
     let command = place.file("bin/chappe");
-    std::fs::copy(crate::place::CHAPPE, &command).expect("room");
+    executable(&command, &std::fs::read(CHAPPE).expect("cargo has made it"));
     let tried = || {
         let mut c = place.program(command.to_str().expect("text"), &["run", "--", "sh", "-c", "echo $LD_PRELOAD"]);
         Place::spawn(&mut c).end()

@@ -76,21 +76,29 @@ static inline pid_t child(void (*act)(void))
     return pid;
 }
 
+/* How it has ended. It may be the one that sends signals. */
+static inline int ended(pid_t pid)
+{
+    int status = -1;
+    pid_t which;
+    do
+        which = waitpid(pid, &status, 0);
+    while (which == -1 && errno == EINTR);
+    IS(which, pid);
+    return status;
+}
+
 /* It has ended, and well. */
 static inline void ended_well(pid_t pid)
 {
-    int status = -1;
-    IS(waitpid(pid, &status, 0), pid);
-    IS(status, 0);
+    IS(ended(pid), 0);
 }
 
 /* It is killed. */
 static inline void ended_by_kill(pid_t pid)
 {
-    int status = -1;
     OK(kill(pid, SIGKILL));
-    IS(waitpid(pid, &status, 0), pid);
-    CHECK(WIFSIGNALED(status));
+    CHECK(WIFSIGNALED(ended(pid)));
 }
 
 static inline pthread_t thread(void *(*act)(void *), void *with)

@@ -165,10 +165,9 @@ int main(int argc, char **argv)
         all[i] = come(i);
     for (int i = 0; i < kills; i++) {
         uint32_t which = dice(WORKERS);
-        int status;
         usleep(dice(4000));
         OK(kill(all[which], SIGKILL));
-        IS(waitpid(all[which], &status, 0), all[which]);
+        int status = ended(all[which]);
         /* One that had ended by itself has found something wrong. */
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         all[which] = come((int)which);

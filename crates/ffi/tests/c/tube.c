@@ -325,8 +325,7 @@ static void borrows_and_dies(void)
 
 static void was_killed(pid_t pid)
 {
-    int status;
-    IS(waitpid(pid, &status, 0), pid);
+    int status = ended(pid);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 

@@ -37,7 +37,7 @@
 //!
 //! Explored: `tests/crash_tube.rs`.
 
-use crate::wait::{Candidate, MET, NUDGE, STIR, each, is_still, tell, wake_told};
+use crate::wait::{Candidate, MET, NUDGE, STIR, each, is_still, make_up, tell, wake_told};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -177,7 +177,7 @@ impl End {
             let mut first: Option<Candidate> = None;
             self.each(|c| {
                 if !c.state.is_waiting() {
-                    self.make_up(c);
+                    make_up(self.map, c.member, c.state);
                 } else if c.need == 0 {
                     self.tell(c, NUDGE);
                 } else if first.is_none_or(|f| c.ticket < f.ticket) {
@@ -199,7 +199,7 @@ impl End {
             if c.state.is_waiting() {
                 self.tell(c, NUDGE);
             } else {
-                self.make_up(c);
+                make_up(self.map, c.member, c.state);
             }
         });
     }
@@ -248,14 +248,6 @@ impl End {
             self.count_off();
         }
         told
-    }
-
-    /// I3: who has told it may have been stopped before the wake.
-    fn make_up(&self, told: Candidate) {
-        let its = |index| told.state.grant().is_some_and(|g| !g.dead && g.of(self.map, index));
-        if self.place.get().is_some_and(|place| its(place.index)) {
-            wake_told(self.map, told.member, told.state);
-        }
     }
 
     fn count_off(&self) {

@@ -1,7 +1,7 @@
 //! Who waits on an object: read from its bits and the members' words, which go on meanwhile. Invariants and edges: the wait
 //! queue's.
 
-use super::{State, wake_told, word_of};
+use super::{State, make_up, wake_told, word_of};
 use chappe_arena::Map;
 use chappe_arena::layout::Head;
 use chappe_plat::Life;
@@ -79,6 +79,15 @@ pub(crate) fn tried_and_next(map: &Map, object: u32, head: Head) -> (u32, Option
         }
     });
     (trying, best.filter(|_| is_still(map, object, head)))
+}
+
+/// I9: there is something here, and nobody to grant it to: wakes those who were granted by another object.
+pub(crate) fn wake_elsewhere(map: &Map, object: u32) {
+    each(map, object, |c| {
+        if c.state.grant().is_some_and(|g| !g.of(map, object)) {
+            make_up(map, c.member, c.state);
+        }
+    });
 }
 
 pub(crate) fn each_waiter(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {

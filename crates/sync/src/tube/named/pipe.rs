@@ -58,7 +58,7 @@
 use super::senders::{MAKING, sweep};
 use crate::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
 use crate::tube::end;
-use crate::wait::{Candidate, NUDGE, each, is_still, tell, wake_told};
+use crate::wait::{Candidate, NUDGE, each, is_still, make_up, tell};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -463,7 +463,7 @@ impl<'m> Pipe<'m> {
             let mut first: Option<Candidate> = None;
             each(self.map, at.index, |c| {
                 if !c.state.is_waiting() {
-                    self.make_up(at, c);
+                    make_up(self.map, c.member, c.state);
                 } else if gone || c.need == TO_COMMIT || (some && c.need == 0) {
                     self.tell(at, c);
                 } else if some
@@ -484,13 +484,6 @@ impl<'m> Pipe<'m> {
     /// Tells a waiter. False: it no longer waits as was seen. A slot that is another object's by now has no waiters of ours.
     fn tell(&self, at: Place, who: Candidate) -> bool {
         !is_still(self.map, at.index, at.head) || tell(self.map, who.member, who.state, at.index, NUDGE)
-    }
-
-    /// I3: who told it may have been stopped before the wake.
-    fn make_up(&self, at: Place, told: Candidate) {
-        if told.state.grant().is_some_and(|g| g.is_nudge() && g.of(self.map, at.index)) {
-            wake_told(self.map, told.member, told.state);
-        }
     }
 }
 
