@@ -59,8 +59,8 @@
 //!   finds another number there, need not: it has not slept in this wait, and a word that says GRANTED never says ASLEEP
 //!   again in it. So whoever is awake makes no system call for itself, and nobody for it.
 //! - I9: a grant ends a wait on all its objects, and only its granter, or who touches that object, knows of the wake that it may
-//!   need. So whoever has something on another of them, and finds nobody to grant it to, wakes those whose bits stand there
-//!   and who were granted elsewhere: a stopped granter does not keep a choice from what others give.
+//!   need. So whoever has something on another of them, and finds nobody to grant it to, or takes it out of service, wakes those
+//!   whose bits stand there and who were granted elsewhere: a stopped granter does not keep a choice from what others give.
 //!
 //! Races, by name:
 //! - R1 bit against fast take: I4. - R2 grant against time-out or cancel: one swap decides. - R3 two granters,
@@ -246,6 +246,7 @@ pub(crate) fn bury(map: &Map, object: u32, head: Head) {
             grant(map, c.member, c.state, object, 0, true);
         }
     });
+    wake_elsewhere(map, object);
 }
 
 /// One of the things a choice waits for.

@@ -315,18 +315,21 @@ fn a_stopped_granter_holds_up_nobody_who_tries() {
 enum Gift {
     Unit(SemaphoreAt),
     Permit(PoolAt),
+    /// That it is removed.
+    End(SemaphoreAt),
 }
 
 impl Gift {
     fn make(stage: Stage, name: &str, kind: &str) -> Gift {
         match kind {
             "permit" => Gift::Permit(PoolAt::make(stage.map, name, 1).expect("a pool")),
+            "end" => Gift::End(SemaphoreAt::make(stage.map, name, 0, false).expect("a semaphore")),
             _ => Gift::Unit(SemaphoreAt::make(stage.map, name, 0, kind == "barging").expect("a semaphore")),
         }
     }
     fn arm(self) -> AnyAt {
         match self {
-            Gift::Unit(s) => AnyAt::Semaphore(s),
+            Gift::Unit(s) | Gift::End(s) => AnyAt::Semaphore(s),
             Gift::Permit(p) => AnyAt::Pool(p),
         }
     }
@@ -336,6 +339,10 @@ impl Gift {
         match self {
             Gift::Unit(s) => stage.lasting(process, move || {
                 assert!(s.up(1));
+                then();
+            }),
+            Gift::End(s) => stage.lasting(process, move || {
+                s.remove();
                 then();
             }),
             Gift::Permit(p) => {
@@ -356,7 +363,10 @@ fn chosen_past(world: &World, kinds: [&str; 2]) {
     let w = world.prepare("chooser").immortal();
     let me = stage.member(w, "chooser");
     stage.reaper(stage.lasting(w, move || {
-        me.choose(&gifts.map(Gift::arm), None).expect("either");
+        match me.choose(&gifts.map(Gift::arm), None) {
+            Ok(_) => {}
+            Err(why) => assert!(why == Refusal::Dead(1) && matches!(gifts[1], Gift::End(_)), "{why:?}"),
+        }
         reached("got on");
     }));
     let v = world.prepare("first");
@@ -378,6 +388,7 @@ fn a_stopped_granter_keeps_no_chooser_from_what_others_give() {
         ("chosen_bp", ["barging", "permit"]),
         ("chosen_sp", ["strong", "permit"]),
         ("chosen_ps", ["permit", "strong"]),
+        ("chosen_se", ["strong", "end"]),
     ] {
         explored(name, |world| chosen_past(world, kinds));
     }
