@@ -62,6 +62,10 @@ fn client(name: &str, slots: usize) -> String {
     format!("( enter; {takes} say has-{name} $(exec sh -c 'echo $PPID'); {wait}; {gives} ) & ")
 }
 
+/// The command itself has them all, and gives them back: if it ended with them, they might be counted as recovered, or it might have
+/// ended first.
+const ALL_OF_THREE: &str = "enter; take; take; take; give; give; give; echo all";
+
 #[track_caller]
 fn pid_of(here: &Place, name: &str) -> u32 {
     here.read(&format!("has-{name}")).parse().expect("a pid")
@@ -93,8 +97,7 @@ fn there_are_as_many_slots_as_permits_and_no_more() {
 fn a_killed_clients_slots_go_to_others() {
     for options in [&["--permits", "4"][..], &["--pool", "cpu", "--permits", "4", "--create"]] {
         let here = Place::new();
-        let script =
-            format!("{} while [ ! -e killed ]; do sleep 0.01; done; enter; take; take; take; echo all", client("a", 2));
+        let script = format!("{} while [ ! -e killed ]; do sleep 0.01; done; {ALL_OF_THREE}", client("a", 2));
         let server = serve(&here, options, &script);
         kill(pid_of(&here, "a"), libc::SIGKILL);
         std::fs::write(here.file("killed"), "").unwrap();
@@ -189,8 +192,8 @@ fn a_build_gets_its_slots_although_others_processes_are_hidden() {
     if cat.output().map_or(true, |out| out.status.success()) {
         return not_tested("a build where processes are hidden: that takes root, and to be allowed to mount /proc");
     }
-    let script = "( enter; take; take; kill -9 $(exec sh -c 'echo $PPID') ); enter; take; take; echo all";
-    let mut server = server(&here, &["--permits", "3"], script);
+    let script = format!("( enter; take; take; kill -9 $(exec sh -c 'echo $PPID') ); {ALL_OF_THREE}");
+    let mut server = server(&here, &["--permits", "4"], &script);
     hide(&mut server);
     let ran = Place::spawn(&mut server).end();
     assert_eq!((ran.status, ran.out.as_str()), (Some(0), "all\n"), "{ran:?}");
