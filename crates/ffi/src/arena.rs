@@ -9,6 +9,7 @@ use crate::failure::{Answer, answer, done};
 use crate::handle::{self, Object};
 use crate::input;
 use crate::look::{chappe_member, chappe_name, chappe_waiter, listed};
+use crate::parting;
 use chappe::{Arena, ArenaOptions, ObjectInfo};
 use std::ffi::{CStr, c_char, c_int};
 
@@ -158,14 +159,16 @@ pub extern "C" fn chappe_arena_remove(name: *const c_char, force: c_int) -> c_in
     done(|| Ok(Arena::remove(input::name(name)?, input::truth(force))?))
 }
 
-/// Gives up the calling thread's place in the arena; permits that it still has there come back, and a mutex that it still has
-/// locked is condemned. It takes a place again when it next needs one. (A thread that ends does this by itself.)
+/// Gives up the calling thread's place in the arena; permits that it still has there come back, slots of tubes that it has reserved are
+/// given up, records that it has borrowed are put back, and a mutex that it still has locked is condemned. It takes a place again when it next needs one. (A thread that ends does this by itself.)
 ///
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_arena_leave(arena: *mut chappe_arena) -> c_int {
     done(|| {
-        handle::get::<Arena>(arena)?.leave();
+        let arena = handle::get::<Arena>(arena)?;
+        parting::leaves(arena);
+        arena.leave();
         Ok(())
     })
 }

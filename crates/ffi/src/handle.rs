@@ -105,6 +105,11 @@ fn slot_at(handle: usize) -> Option<&'static Slot> {
     (at < SLOTS).then(|| unsafe { &*std::ptr::with_exposed_provenance::<Slot>(handle) })
 }
 
+/// The handle of an object that lies in one, by a part of it.
+pub fn of<T>(part: &T) -> usize {
+    (part as *const T).expose_provenance() & !(size_of::<Slot>() - 1)
+}
+
 /// The object of a handle, for one call.
 #[inline(always)]
 pub fn get<'a, T: Object>(handle: *const T::Name) -> Answer<&'a T> {

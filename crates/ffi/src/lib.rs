@@ -29,6 +29,7 @@ mod kept;
 mod look;
 mod mutex;
 mod nix;
+mod parting;
 mod permit;
 mod plan9;
 mod pool;

@@ -3,18 +3,20 @@
 //! A receiver of a named tube is used by one thread at a time; `chappe_receiver_another` gives each its own. Several share the
 //! records: each goes to one. When the last one of a process is closed, or the process dies, the process has left. A receiver that
 //! dies while it copies a record out has it, or another receives it. One that dies while it looks at it in place leaves it to be
-//! delivered once more, marked; after a second death it is dropped, and counted. In a forked child a receiver is the child's own from
+//! delivered once more, marked; after a second death it is dropped, and counted. So does a thread that ends, or
+//! leaves the arena. In a forked child a receiver is the child's own from
 //! its first use there; one that there may be only one of stays the parent's (-EPERM).
 
 use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::kept::Kept;
+use crate::parting;
 use crate::sender::Record;
 use crate::thread::here;
-use chappe::raw::{Armed, incarnation};
+use chappe::raw::{Armed, arena_of_receiver, incarnation, is_same_arena};
 use chappe::tube::named::{Loan, Receiver};
-use chappe::{ReceivingEnd as _, SelectedOperation, tube};
+use chappe::{Arena, ReceivingEnd as _, SelectedOperation, tube};
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::AsRawFd;
 
@@ -104,7 +106,10 @@ impl NamedEnd {
         let mut new = Some(Borrowed { loan, thread: here(), incarnation: incarnation() });
         self.borrowed.with(|borrowed| *borrowed = new.take());
         match new {
-            None => Ok(told),
+            None => {
+                parting::has(self);
+                Ok(told)
+            }
             Some(not_kept) => {
                 not_kept.loan.put_back();
                 Err(busy())
@@ -123,9 +128,24 @@ impl NamedEnd {
                 *borrowed = Some(it);
                 Err(Failure::new(libc::EPERM, c"the record was borrowed by another thread: let that one release it"))
             }
-            Some(it) => Ok(it.loan),
+            Some(it) => {
+                parting::has_not(self);
+                Ok(it.loan)
+            }
         };
         self.borrowed.with(take).unwrap_or_else(|| Err(busy()))
+    }
+
+    /// See `parting`.
+    fn let_go(&self, of: Option<&Arena>) -> bool {
+        let mine = |it: &Borrowed| it.thread == here() && it.incarnation == incarnation();
+        if of.is_some_and(|arena| !is_same_arena(arena, &arena_of_receiver(self.receiver()))) {
+            return false;
+        }
+        if let Some(it) = self.borrowed.with(|borrowed| borrowed.take_if(|it| mine(it))).flatten() {
+            it.loan.put_back();
+        }
+        true
     }
 }
 
@@ -185,6 +205,11 @@ impl ReceivingEnd {
         }
     }
 
+    /// See `parting`.
+    pub fn let_go(&self, of: Option<&Arena>) -> bool {
+        self.named().map_or(true, |named| named.let_go(of))
+    }
+
     /// As an arm of a choice.
     pub fn arm(&self) -> Armed<'_> {
         match &self.end {
@@ -225,7 +250,12 @@ fn copied(record: &Record, buffer: &mut [u8]) -> usize {
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_receiver_close(receiver: *mut chappe_receiver) -> c_int {
-    done(|| handle::close::<ReceivingEnd>(receiver).map(drop))
+    done(|| {
+        let end = handle::close::<ReceivingEnd>(receiver)?;
+        parting::forget(receiver as usize);
+        drop(end);
+        Ok(())
+    })
 }
 
 /// Attaches another receiver to the same tube, for another thread.
@@ -382,8 +412,8 @@ pub extern "C" fn chappe_receiver_borrow_deadline(
 
 /// Says that the record that is borrowed is received: its slot is free.
 ///
-/// Errors: -EINVAL if none is borrowed; -EPERM if it is another thread's, or the parent process's; -ESTALE if the thread has left the
-/// arena since, and it may come again; -EBADF.
+/// Errors: -EINVAL if none is borrowed, or the thread has left the arena since; -EPERM if it is another thread's, or the parent process's;
+/// -ESTALE if the thread was taken for dead, and it may come again; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_receiver_release(receiver: *mut chappe_receiver) -> c_int {
     done(|| Ok(handle::get::<ReceivingEnd>(receiver)?.named()?.take()?.release()?))
@@ -392,7 +422,8 @@ pub extern "C" fn chappe_receiver_release(receiver: *mut chappe_receiver) -> c_i
 /// Gives the record that is borrowed back, unreceived: it comes once more, marked, as if this thread had died with it; one that has
 /// come again already is dropped, and counted.
 ///
-/// Errors: -EINVAL if none is borrowed; -EPERM if it is another thread's, or the parent process's; -EBADF.
+/// Errors: -EINVAL if none is borrowed, or the thread has left the arena since; -EPERM if it is another thread's, or the parent process's;
+/// -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_receiver_put_back(receiver: *mut chappe_receiver) -> c_int {
     done(|| {

@@ -8,10 +8,11 @@ use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::kept::Kept;
+use crate::parting;
 use crate::thread::here;
-use chappe::raw::{Armed, incarnation};
+use chappe::raw::{Armed, arena_of_sender, incarnation, is_same_arena};
 use chappe::tube::named::{NotSent, Sender, Slot};
-use chappe::{SelectedOperation, SendingEnd as _, tube};
+use chappe::{Arena, SelectedOperation, SendingEnd as _, tube};
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::AsRawFd;
 
@@ -60,6 +61,8 @@ pub struct NamedEnd {
     reserved: Kept<Reserved>,
     /// Its own memory, since a slot refers to it. While there is a slot it is used by that alone.
     sender: *mut Sender<[u8]>,
+    /// The tube's.
+    arena: Arena,
     typed: bool,
 }
 
@@ -127,7 +130,11 @@ impl NamedEnd {
         let mut new = Some(Reserved { slot, thread: here(), incarnation: incarnation() });
         self.reserved.with(|reserved| *reserved = new.take());
         // Dropped, it is given up.
-        if new.is_none() { Ok(at) } else { Err(busy()) }
+        if new.is_some() {
+            return Err(busy());
+        }
+        parting::has(self);
+        Ok(at)
     }
 
     fn take(&self) -> Answer<Slot<'static, [u8]>> {
@@ -141,9 +148,22 @@ impl NamedEnd {
                 *reserved = Some(it);
                 Err(Failure::new(libc::EPERM, c"the slot was reserved by another thread: let that one commit it"))
             }
-            Some(it) => Ok(it.slot),
+            Some(it) => {
+                parting::has_not(self);
+                Ok(it.slot)
+            }
         };
         self.reserved.with(take).unwrap_or_else(|| Err(busy()))
+    }
+
+    /// See `parting`.
+    fn let_go(&self, of: Option<&Arena>) -> bool {
+        let mine = |it: &Reserved| it.thread == here() && it.incarnation == incarnation();
+        if of.is_some_and(|arena| !is_same_arena(arena, &self.arena)) {
+            return false;
+        }
+        drop(self.reserved.with(|reserved| reserved.take_if(|it| mine(it))));
+        true
     }
 }
 
@@ -154,12 +174,18 @@ fn busy() -> Failure {
 
 impl SendingEnd {
     pub fn of(sender: Sender<[u8]>, size: usize, typed: bool) -> SendingEnd {
+        let arena = arena_of_sender(&sender);
         let sender = Box::into_raw(Box::new(sender));
-        SendingEnd { end: End::Named(NamedEnd { reserved: Kept::new(), sender, typed }), size }
+        SendingEnd { end: End::Named(NamedEnd { reserved: Kept::new(), sender, arena, typed }), size }
     }
 
     pub fn private(sender: tube::Sender<Record>, size: usize) -> SendingEnd {
         SendingEnd { end: End::Private(sender), size }
+    }
+
+    /// See `parting`.
+    pub fn let_go(&self, of: Option<&Arena>) -> bool {
+        self.named().map_or(true, |named| named.let_go(of))
     }
 
     fn named(&self) -> Answer<&NamedEnd> {
@@ -231,7 +257,12 @@ impl SendingEnd {
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_sender_close(sender: *mut chappe_sender) -> c_int {
-    done(|| handle::close::<SendingEnd>(sender).map(drop))
+    done(|| {
+        let end = handle::close::<SendingEnd>(sender)?;
+        parting::forget(sender as usize);
+        drop(end);
+        Ok(())
+    })
 }
 
 /// Attaches another sender to the same tube, for another thread.
@@ -341,8 +372,8 @@ pub extern "C" fn chappe_sender_reserve_deadline(sender: *mut chappe_sender, dat
 /// Sends the first `len` bytes of the slot that is reserved. Waits only if others have passed the slot over because this took long,
 /// and the tube has been full since.
 ///
-/// Errors: -EINVAL if no slot is reserved; -EMSGSIZE, and it stays reserved; -EPERM if it is another thread's, or the parent
-/// process's; -EPIPE, -EIDRM, -ESTALE if the thread has left the arena since: it is given up; -EBADF.
+/// Errors: -EINVAL if no slot is reserved, or the thread has left the arena since; -EMSGSIZE, and it stays reserved; -EPERM if it is another
+/// thread's, or the parent process's; -EPIPE, -EIDRM, -ESTALE if the thread was taken for dead: it is given up; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_sender_commit(sender: *mut chappe_sender, len: usize) -> c_int {
     done(|| {
@@ -355,7 +386,7 @@ pub extern "C" fn chappe_sender_commit(sender: *mut chappe_sender, len: usize) -
 
 /// Gives up the slot that is reserved: nothing is sent.
 ///
-/// Errors: -EINVAL if none is; -EPERM if it is another thread's, or the parent process's; -EBADF.
+/// Errors: -EINVAL if none is, or the thread has left the arena since; -EPERM if it is another thread's, or the parent process's; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_sender_give_up(sender: *mut chappe_sender) -> c_int {
     done(|| {

@@ -17,6 +17,7 @@ use crate::descriptor::descriptor;
 use crate::drain::cell_of;
 use crate::error::{LeaseError, ObjectError, SelectError};
 use crate::guard::{OwnedPermit, Permit, Permits};
+use crate::home::Arena;
 use crate::lease::{self, Lease};
 use crate::mutex::{Mutex, MutexGuard, named_bytes};
 use crate::patience::Until;
@@ -314,6 +315,21 @@ pub fn recv_chosen(
     buffer: &mut [u8],
 ) -> Result<(usize, bool), NotReceived> {
     receiver.finish_into(chosen.complete(Armed::new(&receiver.into), "receiver"), buffer)
+}
+
+/// In which of this process's arenas a receiver's tube is.
+pub fn arena_of_receiver(receiver: &Receiver<[u8]>) -> Arena {
+    Arena::of(receiver.into.0.map)
+}
+
+/// In which of this process's arenas a sender's tube is.
+pub fn arena_of_sender(sender: &Sender<[u8]>) -> Arena {
+    Arena::of(sender.out.0.map)
+}
+
+/// Whether these are the same.
+pub fn is_same_arena(one: &Arena, other: &Arena) -> bool {
+    std::ptr::eq(one.map(), other.map())
 }
 
 /// Borrows the record that was chosen.

@@ -191,8 +191,8 @@ int chappe_arena_remove(const char *name,
                         int force);
 
 /**
- * Gives up the calling thread's place in the arena; permits that it still has there come back, and a mutex that it still has
- * locked is condemned. It takes a place again when it next needs one. (A thread that ends does this by itself.)
+ * Gives up the calling thread's place in the arena; permits that it still has there come back, slots of tubes that it has reserved are
+ * given up, records that it has borrowed are put back, and a mutex that it still has locked is condemned. It takes a place again when it next needs one. (A thread that ends does this by itself.)
  *
  * Errors: -EBADF.
  */

@@ -4,7 +4,8 @@
  * A receiver of a named tube is used by one thread at a time; chappe_receiver_another gives each its own. Several share the
  * records: each goes to one. When the last one of a process is closed, or the process dies, the process has left. A receiver that
  * dies while it copies a record out has it, or another receives it. One that dies while it looks at it in place leaves it to be
- * delivered once more, marked; after a second death it is dropped, and counted. In a forked child a receiver is the child's own from
+ * delivered once more, marked; after a second death it is dropped, and counted. So does a thread that ends, or
+ * leaves the arena. In a forked child a receiver is the child's own from
  * its first use there; one that there may be only one of stays the parent's (-EPERM).
  *
  * Generated from crates/ffi/src/receiver.rs by `cargo xtask header`.
@@ -123,8 +124,8 @@ ptrdiff_t chappe_receiver_borrow_deadline(struct chappe_receiver *receiver,
 /**
  * Says that the record that is borrowed is received: its slot is free.
  *
- * Errors: -EINVAL if none is borrowed; -EPERM if it is another thread's, or the parent process's; -ESTALE if the thread has left the
- * arena since, and it may come again; -EBADF.
+ * Errors: -EINVAL if none is borrowed, or the thread has left the arena since; -EPERM if it is another thread's, or the parent process's;
+ * -ESTALE if the thread was taken for dead, and it may come again; -EBADF.
  */
 int chappe_receiver_release(struct chappe_receiver *receiver);
 
@@ -132,7 +133,8 @@ int chappe_receiver_release(struct chappe_receiver *receiver);
  * Gives the record that is borrowed back, unreceived: it comes once more, marked, as if this thread had died with it; one that has
  * come again already is dropped, and counted.
  *
- * Errors: -EINVAL if none is borrowed; -EPERM if it is another thread's, or the parent process's; -EBADF.
+ * Errors: -EINVAL if none is borrowed, or the thread has left the arena since; -EPERM if it is another thread's, or the parent process's;
+ * -EBADF.
  */
 int chappe_receiver_put_back(struct chappe_receiver *receiver);
 

@@ -107,8 +107,8 @@ int chappe_sender_reserve_deadline(struct chappe_sender *sender, void **data, in
  * Sends the first len bytes of the slot that is reserved. Waits only if others have passed the slot over because this took long,
  * and the tube has been full since.
  *
- * Errors: -EINVAL if no slot is reserved; -EMSGSIZE, and it stays reserved; -EPERM if it is another thread's, or the parent
- * process's; -EPIPE, -EIDRM, -ESTALE if the thread has left the arena since: it is given up; -EBADF.
+ * Errors: -EINVAL if no slot is reserved, or the thread has left the arena since; -EMSGSIZE, and it stays reserved; -EPERM if it is another
+ * thread's, or the parent process's; -EPIPE, -EIDRM, -ESTALE if the thread was taken for dead: it is given up; -EBADF.
  */
 int chappe_sender_commit(struct chappe_sender *sender,
                          size_t len);
@@ -116,7 +116,7 @@ int chappe_sender_commit(struct chappe_sender *sender,
 /**
  * Gives up the slot that is reserved: nothing is sent.
  *
- * Errors: -EINVAL if none is; -EPERM if it is another thread's, or the parent process's; -EBADF.
+ * Errors: -EINVAL if none is, or the thread has left the arena since; -EPERM if it is another thread's, or the parent process's; -EBADF.
  */
 int chappe_sender_give_up(struct chappe_sender *sender);
 

@@ -347,6 +347,73 @@ static void deaths(void)
 }
 
 /* A parent's ends are the child's own from their first use; the parent's stay. */
+static chappe_arena *here;
+
+/* With a record borrowed and a slot reserved, it ends, or leaves first. */
+static void *has_something(void *leaves)
+{
+    const void *record;
+    void *slot;
+    bool again;
+    IS(chappe_receiver_borrow(rx, &record, &again), 4);
+    CHECK(!again && memcmp(record, "sent", 4) == 0);
+    OK(chappe_sender_reserve(tx, &slot));
+    memcpy(slot, "bad", 3);
+    if (leaves) {
+        OK(chappe_arena_leave(here));
+        FAILS(chappe_receiver_release(rx), EINVAL);
+        FAILS(chappe_receiver_put_back(rx), EINVAL);
+        FAILS(chappe_sender_commit(tx, 3), EINVAL);
+        FAILS(chappe_sender_give_up(tx), EINVAL);
+    }
+    return NULL;
+}
+
+/* What a thread has when it ends is not lost: the record comes again, the slot is free, and the handles serve the next thread. */
+static void partings(void)
+{
+    chappe_tube_options options = options_of(2, 16, CHAPPE_MPMC);
+    char buffer[16];
+    bool again;
+    const void *record;
+    void *slot;
+    OK(chappe_tube_create("parting", &options, &tube));
+    OK(chappe_tube_receiver(tube, &rx));
+    OK(chappe_tube_sender(tube, &tx));
+    OK(chappe_arena_open("default", &here));
+    for (int i = 0; i < 6; i++) {
+        OK(chappe_send(tx, "sent", 4));
+        joined(thread(has_something, i % 2 ? &here : NULL));
+        IS(chappe_receiver_borrow(rx, &record, &again), 4);
+        CHECK(again && memcmp(record, "sent", 4) == 0);
+        OK(chappe_receiver_release(rx));
+        FAILS(chappe_try_recv(rx, buffer, 16, &again), EAGAIN);
+        /* Both slots are there. */
+        OK(chappe_try_send(tx, "one", 3));
+        OK(chappe_sender_try_reserve(tx, &slot));
+        memcpy(slot, "two", 3);
+        OK(chappe_sender_commit(tx, 3));
+        IS(chappe_recv(rx, buffer, 16, &again), 3);
+        IS(chappe_recv(rx, buffer, 16, &again), 3);
+        CHECK(memcmp(buffer, "two", 3) == 0);
+    }
+    /* Of two arenas it leaves one. */
+    OK(chappe_send(tx, "sent", 4));
+    chappe_arena *other;
+    chappe_arena_options small = {.members = 4};
+    OK(chappe_arena_create("other", &small, &other));
+    IS(chappe_receiver_borrow(rx, &record, &again), 4);
+    OK(chappe_arena_leave(other));
+    OK(chappe_receiver_release(rx));
+    OK(chappe_arena_close(other));
+    OK(chappe_arena_remove("other", 0));
+    OK(chappe_arena_close(here));
+    OK(chappe_receiver_close(rx));
+    OK(chappe_sender_close(tx));
+    OK(chappe_tube_close(tube));
+    OK(chappe_tube_remove("parting", 0));
+}
+
 static void sends_by_the_parents_handle(void)
 {
     OK(chappe_send(tx, "from the child", 14));
@@ -487,6 +554,7 @@ int main(void)
     FAILS(chappe_tube_private(1, SIZE_MAX, &tx, &rx), EINVAL);
     FAILS(chappe_tube_private(1, 8, &tx, NULL), EFAULT);
     deaths();
+    partings();
     forks();
     forks_in_the_middle();
     OK(chappe_arena_remove("default", 1));

@@ -1,0 +1,76 @@
+//! What a thread that ends, or leaves an arena, still has of the ends of tubes: slots that it has reserved, records that it has borrowed.
+//!
+//! A thread of a Rust program has dropped them by then, or leaked them, and perhaps references to them: nobody gets those any more. In
+//! C they lie in handles, which outlive the thread. So before it leaves, its slots are given up, and its records are put back.
+//!
+//! Each thread remembers the handles in which it has something. What it remembers goes before its places in arenas do: thread-locals are
+//! dropped in the reverse order, and the place was there first. The first thread's go when the process calls exit: what it has then is left
+//! to recovery, as at any death of a process.
+
+use crate::handle;
+use crate::receiver::ReceivingEnd;
+use crate::sender::SendingEnd;
+use chappe::Arena;
+use std::cell::RefCell;
+
+struct Things(RefCell<Vec<usize>>);
+
+impl Drop for Things {
+    fn drop(&mut self) {
+        // SAFETY: these take nothing, and cannot fail.
+        let is_first = unsafe { libc::gettid() == libc::getpid() };
+        if !is_first {
+            self.0.get_mut().iter().for_each(|thing| _ = let_go(*thing, None));
+        }
+    }
+}
+
+thread_local! {
+    static THINGS: Things = const { Things(RefCell::new(Vec::new())) };
+}
+
+/// The calling thread has something in a handle now, of which this is a part.
+pub fn has<T>(part: &T) {
+    let handle = handle::of(part);
+    let _ = THINGS.try_with(|things| {
+        let mut things = things.0.borrow_mut();
+        // It is there still if another thread closed the handle, and it is a new one's by now.
+        if !things.contains(&handle) {
+            things.push(handle);
+        }
+    });
+}
+
+/// It has nothing there any more.
+pub fn has_not<T>(part: &T) {
+    forget(handle::of(part));
+}
+
+/// The handle was closed.
+pub fn forget(handle: usize) {
+    let _ = THINGS.try_with(|things| {
+        let mut things = things.0.borrow_mut();
+        if let Some(at) = things.iter().rposition(|thing| *thing == handle) {
+            things.swap_remove(at);
+        }
+    });
+}
+
+/// The calling thread is about to leave an arena.
+pub fn leaves(arena: &Arena) {
+    let _ = THINGS.try_with(|things| {
+        // Taken out meanwhile: what is let go must not be looked for.
+        let all = std::mem::take(&mut *things.0.borrow_mut());
+        let kept: Vec<usize> = all.into_iter().filter(|thing| !let_go(*thing, Some(arena))).collect();
+        *things.0.borrow_mut() = kept;
+    });
+}
+
+/// Lets go of what the calling thread has in a handle, if that is of this arena, or any. False: it is of another.
+fn let_go(thing: usize, of: Option<&Arena>) -> bool {
+    // A handle that was closed is another's by now, or nobody's: then there is nothing of this thread's.
+    if let Some(end) = handle::quick::<ReceivingEnd>(std::ptr::with_exposed_provenance(thing)) {
+        return end.let_go(of);
+    }
+    handle::quick::<SendingEnd>(std::ptr::with_exposed_provenance(thing)).is_none_or(|end| end.let_go(of))
+}
