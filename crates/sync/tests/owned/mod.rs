@@ -121,6 +121,16 @@ impl Owned {
         actors
     }
 
+    /// One that has the permit from the start, gives it back, and lives on.
+    pub fn giver(&self, world: &World, stage: &Stage, name: &'static str) -> Process {
+        let p = world.prepare(name);
+        let a = self.holder(world, p, name);
+        stage.lasting(p, move || {
+            assert!(a.post());
+            reached("given back");
+        })
+    }
+
     /// One that waits, is inside, posts, and ends; with its reaper.
     pub fn locker(&self, world: &World, stage: &Stage, name: &'static str, done: &'static str) -> Process {
         let p = world.prepare(name);
