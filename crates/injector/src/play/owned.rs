@@ -55,6 +55,14 @@ pub fn warm(w: &World) -> OwnedSemaphore {
     it
 }
 
+/// The same, and the victim holds it: those of the scene who wait have come.
+fn warm_holding(w: &World) -> OwnedSemaphore {
+    let it = warm(w);
+    it.try_wait().expect("it is free");
+    w.holding_while(|| it.waiters().len());
+    it
+}
+
 /// A survivor takes a unit, and puts it back. As long as it is a lock, nobody else is inside.
 pub fn pass(w: &World) -> Verdict {
     let it = find()?;
@@ -308,9 +316,7 @@ impl Operation for Post {
         build(w).map(drop)
     }
     fn perform(&self, w: &World) {
-        let it = warm(w);
-        it.try_wait().expect("it is free");
-        w.holding_while(|| it.waiters().len());
+        let it = warm_holding(w);
         w.stage().begin();
         let done = it.post();
         w.stage().end(done.is_ok());
@@ -406,9 +412,7 @@ impl Operation for Demote {
         build(w).map(drop)
     }
     fn perform(&self, w: &World) {
-        let it = warm(w);
-        it.try_wait().expect("it is free");
-        w.holding_while(|| it.waiters().len());
+        let it = warm_holding(w);
         w.stage().begin();
         if self.at_end {
             owned::ending();
