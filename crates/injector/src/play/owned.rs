@@ -36,7 +36,7 @@ pub fn all() -> Vec<Box<dyn Operation>> {
 
 /// What the semaphore is called, and what the ledger calls it.
 const NAME: &str = "o";
-/// Who is inside the lock: a process.
+/// Who is inside the lock: a process. SeqCst: in the scene's own books, by whose swap two inside are found.
 const INSIDE: usize = 18;
 
 fn arena() -> Result<Arena, (Fault, String)> {
@@ -90,6 +90,7 @@ fn give(w: &World, it: OwnedSemaphore) -> Verdict {
 }
 
 fn victim_has(w: &World, it: &OwnedSemaphore) -> bool {
+    // SeqCst: stored before the victim began.
     let victim = w.stage().word(VICTIM).load(SeqCst);
     it.holder().is_some_and(|who| u64::from(who.pid) == victim)
 }

@@ -255,6 +255,7 @@ impl Actors {
         let (b, it) = (&self.owned.books, self.owned.it);
         let held = it.is_held_by(&self.process);
         let word = &self.owned.map.member(self.me.member()).state;
+        // SeqCst: an onlooker's look, which is no step of the schedule.
         let idle = model::state_in_words(word.load(SeqCst)).starts_with("idle");
         match self.doing.get() {
             Doing::Waits if held => more(&b.waits),
