@@ -37,6 +37,7 @@ fn a_post_after_removal_finds_nothing_whatever_is_there_now() {
     let it = made("s");
     let map = arena().map();
     let permit = map.object(it.spot().object);
+    // SeqCst: nobody else is there.
     let count = (permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1;
     it.remove(false).unwrap();
     // A full one in the slot of its count.
@@ -67,6 +68,7 @@ fn a_handlers_post_says_why_in_plain_data() {
     assert!(!it.is_owned() && it.value() == 2);
     let map = arena().map();
     let permit = map.object(it.spot().object);
+    // SeqCst, both: whoever else was there has been joined.
     let count = map.object((permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1);
     count.slot.word.fetch_add(u64::from(OwnedSemaphore::MAX - 2) << 4, Ordering::SeqCst);
     assert_eq!(elsewhere(), (true, Err(NotPosted::Overflow)));

@@ -96,12 +96,7 @@ fn a_signal_beside_a_grant_survives_kills() {
 fn in_two_lines(world: &World) {
     let (stage, s) = Owned::new(world, 12);
     let it = s.it;
-    let h = world.prepare("holder");
-    let holder = s.holder(world, h, "holder");
-    stage.lasting(h, move || {
-        assert!(holder.post());
-        reached("given back");
-    });
+    s.giver(world, &stage, "holder");
     let p = world.prepare("waiter");
     let a = s.actors(world, p, "waiter");
     let by = world.share(Interrupt::default());

@@ -25,7 +25,7 @@ use chappe_crashsim::{Fate, Search, World, process, reached};
 use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst};
 use chappe_plat::futex::{self, Scope};
 use chappe_sync::model::{self, Actor, EndAt, OwnedAt, Refusal};
-use crash::{searched, searched_in, stopped_in};
+use crash::{Stage, searched, searched_in, stopped_in};
 use owned::{Actors, Doing, Owned, more};
 use std::cell::Cell;
 
@@ -46,12 +46,7 @@ fn a_lock_survives_kills_of_its_holders() {
 /// A holder, and two who wait behind it: each may die at any moment.
 fn line(world: &World) {
     let (stage, s) = Owned::new(world, 12);
-    let p = world.prepare("holder");
-    let a = s.holder(world, p, "holder");
-    stage.lasting(p, move || {
-        assert!(a.post());
-        reached("given back");
-    });
+    s.giver(world, &stage, "holder");
     s.locker(world, &stage, "first", "first done");
     s.locker(world, &stage, "second", "second done");
     s.last(world);
@@ -62,17 +57,22 @@ fn a_line_survives_kills() {
     searched_in(6_000, "owned_line", line, &["given back", "first done", "second done", "settled, owned"]);
 }
 
+/// Somebody who has none posts, two want one each, and the books balance.
+fn posted_for_two(world: &World, stage: &Stage, s: Owned) {
+    s.foreigner(world, stage, "foreigner");
+    s.taker(world, stage, "a", "a served");
+    s.taker(world, stage, "b", "b served");
+    s.may_wait_for_nothing(world);
+    s.last(world);
+}
+
 /// One has it, and lives or dies; another, who has not, posts; two want one each.
 fn foreign(world: &World) {
     let (stage, s) = Owned::new(world, 14);
     let p = world.prepare("holder");
     s.holder(world, p, "holder");
     stage.lasting(p, || {});
-    s.foreigner(world, &stage, "foreigner");
-    s.taker(world, &stage, "a", "a served");
-    s.taker(world, &stage, "b", "b served");
-    s.may_wait_for_nothing(world);
-    s.last(world);
+    posted_for_two(world, &stage, s);
 }
 
 #[test]
@@ -91,11 +91,7 @@ fn demoted(world: &World) {
         s.gone();
         reached("ended");
     });
-    s.foreigner(world, &stage, "foreigner");
-    s.taker(world, &stage, "a", "a served");
-    s.taker(world, &stage, "b", "b served");
-    s.may_wait_for_nothing(world);
-    s.last(world);
+    posted_for_two(world, &stage, s);
 }
 
 #[test]
@@ -113,11 +109,7 @@ fn ended(world: &World) {
         s.gone();
         reached("ended");
     });
-    s.foreigner(world, &stage, "foreigner");
-    s.taker(world, &stage, "a", "a served");
-    s.taker(world, &stage, "b", "b served");
-    s.may_wait_for_nothing(world);
-    s.last(world);
+    posted_for_two(world, &stage, s);
 }
 
 #[test]
@@ -189,17 +181,8 @@ fn what_is_given_back_before_the_end_stays_a_lock() {
 /// The holder gives back, and somebody else adds one, for two who wait.
 fn granted(world: &World) {
     let (stage, s) = Owned::new(world, 14);
-    let p = world.prepare("holder");
-    let a = s.holder(world, p, "holder");
-    stage.lasting(p, move || {
-        assert!(a.post());
-        reached("given back");
-    });
-    s.foreigner(world, &stage, "foreigner");
-    s.taker(world, &stage, "a", "a served");
-    s.taker(world, &stage, "b", "b served");
-    s.may_wait_for_nothing(world);
-    s.last(world);
+    s.giver(world, &stage, "holder");
+    posted_for_two(world, &stage, s);
 }
 
 #[test]
@@ -464,12 +447,7 @@ fn making_survives_kills() {
 fn taken_late(world: &World) {
     let (stage, s) = Owned::new(world, 12);
     let it = s.it;
-    let h = world.prepare("holder");
-    let holder = s.holder(world, h, "holder");
-    stage.lasting(h, move || {
-        assert!(holder.post());
-        reached("given back");
-    });
+    s.giver(world, &stage, "holder");
     let p = world.prepare("producer");
     let a = s.actors(world, p, "producer");
     let end = world.share(EndAt::default());

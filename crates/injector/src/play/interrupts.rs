@@ -19,7 +19,7 @@ pub fn all() -> Vec<Box<dyn Operation>> {
 
 const SIGNAL: i32 = libc::SIGUSR2;
 
-/// What the wait came to: 0 for nothing yet.
+/// What the wait came to: 0 for nothing yet. SeqCst: in the scene's own books, and nothing else is read by it.
 const CAME_TO: usize = 19;
 /// It has a unit.
 const TAKEN: u64 = 1;
@@ -43,6 +43,7 @@ fn handle() {
 }
 
 fn send(w: &World) {
+    // SeqCst: stored before the victim began.
     let victim = w.stage().word(VICTIM).load(SeqCst) as libc::pid_t;
     // SAFETY: the director has not reaped its child, so the number is still its own.
     unsafe { libc::kill(victim, SIGNAL) };

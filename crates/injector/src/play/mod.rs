@@ -12,6 +12,9 @@
 //!
 //! The keeper's demand after the death is the same everywhere: every helper gets what it came for, every permit can be had
 //! exactly once, the names are those that should be there, nothing is out of use.
+//!
+//! Orderings: the words of a play are sequentially consistent, as all on the [board](crate::board). They are the scene's own
+//! books: nothing is concluded from them about the order of what the object does.
 
 mod conditions;
 mod handlers;

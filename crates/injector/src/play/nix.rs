@@ -60,7 +60,7 @@ enum Place {
 const NAMES: [&str; 2] = ["a", "b"];
 /// The `Sem` on the board, four words.
 const BOARD: usize = 200;
-/// The arm that the victim's choice took, counted from 1.
+/// The arm that the victim's choice took, counted from 1. SeqCst: read after its death.
 const ARM: usize = 16;
 
 type Memory = [u64; 8];
@@ -477,9 +477,9 @@ impl Operation for Free {
 
 /// How many messages a tube takes.
 const SLOTS: u64 = 4;
-/// What a child of the victim is to do: 0, to wait.
+/// What a child of the victim is to do: 0, to wait. SeqCst: it says when, and nothing else is read by it.
 const TOLD: usize = 20;
-/// The child has found: one more than how many messages; or that it cannot use the tube.
+/// The child has found: one more than how many messages; or that it cannot use the tube. SeqCst: read after the child's end.
 const FOUND: usize = 21;
 const UNUSABLE: u64 = 100;
 
@@ -545,6 +545,7 @@ impl Operation for Pass {
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(0) };
         }
+        // SeqCst: read after the victim's death.
         stage.word(CHILD).store(child as u64, SeqCst);
         stage.begin();
         // SAFETY: as above.

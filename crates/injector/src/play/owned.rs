@@ -36,7 +36,7 @@ pub fn all() -> Vec<Box<dyn Operation>> {
 
 /// What the semaphore is called, and what the ledger calls it.
 const NAME: &str = "o";
-/// Who is inside the lock: a process.
+/// Who is inside the lock: a process. SeqCst: in the scene's own books, by whose swap two inside are found.
 const INSIDE: usize = 18;
 
 fn arena() -> Result<Arena, (Fault, String)> {
@@ -52,6 +52,14 @@ pub fn warm(w: &World) -> OwnedSemaphore {
     w.warm("p");
     let it = find().expect("the keeper has made it");
     it.prepare_to_wait().expect("there is room for the victim");
+    it
+}
+
+/// The same, and the victim holds it: those of the scene who wait have come.
+fn warm_holding(w: &World) -> OwnedSemaphore {
+    let it = warm(w);
+    it.try_wait().expect("it is free");
+    w.holding_while(|| it.waiters().len());
     it
 }
 
@@ -82,6 +90,7 @@ fn give(w: &World, it: OwnedSemaphore) -> Verdict {
 }
 
 fn victim_has(w: &World, it: &OwnedSemaphore) -> bool {
+    // SeqCst: stored before the victim began.
     let victim = w.stage().word(VICTIM).load(SeqCst);
     it.holder().is_some_and(|who| u64::from(who.pid) == victim)
 }
@@ -308,9 +317,7 @@ impl Operation for Post {
         build(w).map(drop)
     }
     fn perform(&self, w: &World) {
-        let it = warm(w);
-        it.try_wait().expect("it is free");
-        w.holding_while(|| it.waiters().len());
+        let it = warm_holding(w);
         w.stage().begin();
         let done = it.post();
         w.stage().end(done.is_ok());
@@ -406,9 +413,7 @@ impl Operation for Demote {
         build(w).map(drop)
     }
     fn perform(&self, w: &World) {
-        let it = warm(w);
-        it.try_wait().expect("it is free");
-        w.holding_while(|| it.waiters().len());
+        let it = warm_holding(w);
         w.stage().begin();
         if self.at_end {
             owned::ending();

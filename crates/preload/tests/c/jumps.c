@@ -6,6 +6,35 @@ static sem_t s, other, *inner;
 static sigjmp_buf out;
 static atomic_int tid, inside;
 
+/* New semaphores, at 0, and what SIGUSR1 does; nobody waits yet, or has come back from anywhere. */
+static void begin(int shared, void (*handler)(int), int flags) {
+    struct sigaction a = {.sa_handler = handler, .sa_flags = flags};
+    MUST(sigaction(SIGUSR1, &a, NULL) == 0);
+    MUST(sem_init(&s, shared, 0) == 0 && sem_init(&other, shared, 0) == 0);
+    atomic_store(&inside, 0);
+    atomic_store(&tid, 0);
+}
+
+static void until_inside(int times) {
+    while (atomic_load(&inside) != times)
+        usleep(100);
+}
+
+/* Until the thread that says who it is sleeps in its wait. */
+static void until_it_waits(void) {
+    while (atomic_load(&tid) == 0)
+        usleep(100);
+    until_asleep(getpid(), atomic_load(&tid));
+}
+
+/* The wait that it is in now can be cancelled, and takes nothing. */
+static void cancelled(pthread_t t, const char *what, int shared) {
+    void *r;
+    MUST(pthread_cancel(t) == 0 && pthread_join(t, &r) == 0);
+    printf("%s, %s: %s, values %d %d\n", what, shared ? "shared" : "private",
+           r == PTHREAD_CANCELED ? "cancelled" : "else", value_of(&s), value_of(&other));
+}
+
 static void jumps(int sig) {
     (void)sig;
     siglongjmp(out, 1);
@@ -32,28 +61,17 @@ static void *jumper(void *times) {
 
 static void jumping(int shared) {
     pthread_t t;
-    void *r;
-    struct sigaction a = {.sa_handler = jumps};
-    MUST(sigaction(SIGUSR1, &a, NULL) == 0);
-    MUST(sem_init(&s, shared, 0) == 0 && sem_init(&other, shared, 0) == 0);
-    atomic_store(&inside, 0);
-    atomic_store(&tid, 0);
+    begin(shared, jumps, 0);
     MUST(pthread_create(&t, NULL, jumper, (void *)20L) == 0);
     for (int i = 0; i < 20; i++) {
-        while (atomic_load(&tid) == 0 || atomic_load(&inside) != i)
-            usleep(100);
-        until_asleep(getpid(), atomic_load(&tid));
+        until_inside(i);
+        until_it_waits();
         MUST(pthread_kill(t, SIGUSR1) == 0);
     }
-    while (atomic_load(&inside) != 20)
-        usleep(100);
+    until_inside(20);
     MUST(sem_post(&s) == 0 && sem_post(&other) == 0);
-    while (atomic_load(&tid) == 0)
-        usleep(100);
-    until_asleep(getpid(), atomic_load(&tid));
-    MUST(pthread_cancel(t) == 0 && pthread_join(t, &r) == 0);
-    printf("jumped, %s: %s, values %d %d\n", shared ? "shared" : "private", r == PTHREAD_CANCELED ? "cancelled" : "else",
-           value_of(&s), value_of(&other));
+    until_it_waits();
+    cancelled(t, "jumped", shared);
 }
 
 /* Its frame lies where the wait's was that was jumped out of. */
@@ -83,31 +101,19 @@ static void *jumps_and_waits_deeper(void *unused) {
 /* It waits deeper on its stack than the wait that it has left: asleep, in its place, and so that it can be cancelled. */
 static void jumping_deeper(int shared) {
     pthread_t t;
-    void *r;
-    struct sigaction a = {.sa_handler = jumps};
-    MUST(sigaction(SIGUSR1, &a, NULL) == 0);
-    MUST(sem_init(&s, shared, 0) == 0 && sem_init(&other, shared, 0) == 0);
-    atomic_store(&inside, 0);
-    atomic_store(&tid, 0);
+    begin(shared, jumps, 0);
     MUST(pthread_create(&t, NULL, jumps_and_waits_deeper, NULL) == 0);
-    while (atomic_load(&tid) == 0)
-        usleep(100);
-    until_asleep(getpid(), atomic_load(&tid));
+    until_it_waits();
     MUST(pthread_kill(t, SIGUSR1) == 0);
-    while (atomic_load(&inside) != 1)
-        usleep(100);
+    until_inside(1);
     for (int i = 0; i < 3; i++) {
-        while (atomic_load(&tid) == 0)
-            usleep(100);
         /* Whoever looks again and again is never asleep for long. */
-        until_asleep(getpid(), atomic_load(&tid));
+        until_it_waits();
         atomic_store(&tid, 0);
         if (i < 2)
             MUST(sem_post(&s) == 0);
     }
-    MUST(pthread_cancel(t) == 0 && pthread_join(t, &r) == 0);
-    printf("jumped, and deeper, %s: %s, values %d %d\n", shared ? "shared" : "private",
-           r == PTHREAD_CANCELED ? "cancelled" : "else", value_of(&s), value_of(&other));
+    cancelled(t, "jumped, and deeper", shared);
 }
 
 static void waits(int sig) {
@@ -131,28 +137,21 @@ static void *waiter(void *unused) {
 /* In the handler it waits on another one, or on the very same. */
 static void nested(int shared, int same, int flags) {
     pthread_t t;
-    struct sigaction a = {.sa_handler = waits, .sa_flags = SA_RESTART | flags};
     sem_t third;
-    MUST(sigaction(SIGUSR1, &a, NULL) == 0);
-    MUST(sem_init(&s, shared, 0) == 0 && sem_init(&other, shared, 0) == 0 && sem_init(&third, shared, 0) == 0);
+    begin(shared, waits, SA_RESTART | flags);
+    MUST(sem_init(&third, shared, 0) == 0);
     inner = same ? &s : &third;
-    atomic_store(&inside, 0);
-    atomic_store(&tid, 0);
     MUST(pthread_create(&t, NULL, waiter, NULL) == 0);
-    while (atomic_load(&tid) == 0)
-        usleep(100);
-    until_asleep(getpid(), atomic_load(&tid));
+    until_it_waits();
     MUST(pthread_kill(t, SIGUSR1) == 0);
-    while (atomic_load(&inside) != 1)
-        usleep(100);
+    until_inside(1);
     if (same) {
         /* One for each of the two waits. */
         MUST(sem_post(&s) == 0);
         MUST(sem_post(&s) == 0);
     } else {
         MUST(sem_post(&third) == 0);
-        while (atomic_load(&inside) != 2)
-            usleep(100);
+        until_inside(2);
         MUST(sem_post(&s) == 0);
     }
     MUST(pthread_join(t, NULL) == 0);

@@ -121,6 +121,16 @@ impl Owned {
         actors
     }
 
+    /// One that has the permit from the start, gives it back, and lives on.
+    pub fn giver(&self, world: &World, stage: &Stage, name: &'static str) -> Process {
+        let p = world.prepare(name);
+        let a = self.holder(world, p, name);
+        stage.lasting(p, move || {
+            assert!(a.post());
+            reached("given back");
+        })
+    }
+
     /// One that waits, is inside, posts, and ends; with its reaper.
     pub fn locker(&self, world: &World, stage: &Stage, name: &'static str, done: &'static str) -> Process {
         let p = world.prepare(name);
@@ -245,6 +255,7 @@ impl Actors {
         let (b, it) = (&self.owned.books, self.owned.it);
         let held = it.is_held_by(&self.process);
         let word = &self.owned.map.member(self.me.member()).state;
+        // SeqCst: an onlooker's look, which is no step of the schedule.
         let idle = model::state_in_words(word.load(SeqCst)).starts_with("idle");
         match self.doing.get() {
             Doing::Waits if held => more(&b.waits),
