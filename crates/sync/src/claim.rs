@@ -218,6 +218,17 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
                 return Ok((at, taken));
             }
             Collected::Void => {}
+            Collected::Nudged if aim == Aim::Look && !arms[at].is_tube() => {
+                let is_there = aim.attempt(arms[at], me);
+                // It takes nothing: what it was told of is for the next, whom nobody else would tell. (Tubes tell lookers besides.)
+                kinds::drain(arms[at].map(), arms[at].place().index);
+                match is_there {
+                    Ok(taken) => return Ok((at, taken)),
+                    Err(Refused::Dead(_)) => return Err(Refused::Dead(at)),
+                    Err(_) if is_late() => return look(who, arms, aim).ok_or(Refused::TimedOut),
+                    Err(_) => {}
+                }
+            }
             Collected::Nudged => match aim.attempt(arms[at], me) {
                 Ok(taken) => {
                     if aim == Aim::Take {

@@ -27,7 +27,9 @@
 use crate::bias;
 use crate::cell::{Tag, Word};
 use crate::owned;
-use crate::wait::{Candidate, State, TOO_MANY, each_waiter, grant, is_still, next, waits_on, wake_elsewhere, word_of};
+use crate::wait::{
+    Candidate, State, TOO_MANY, each, grant, is_still, make_up, next, waits_on, wake_elsewhere, word_of,
+};
 use chappe_arena::layout::{Head, Object, Slot};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -224,6 +226,8 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                         continue;
                     }
                     step!("reserved, not yet granted");
+                    // It may need more than there is, and who is before it may have been granted something elsewhere.
+                    left |= next.need > 1;
                     if hand_over(map, object, head, position, next) {
                         break;
                     }
@@ -239,8 +243,11 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     // Only in a pool that was shrunk can somebody wait for more than there is. None may be free for him, and he need not be
     // the first.
     if shrunk {
-        each_waiter(map, object, |c| {
-            if c.need > count && is_still(map, object, head) {
+        each(map, object, |c| {
+            if !c.state.is_waiting() {
+                // Who told it so may have been stopped before the wake.
+                make_up(map, c.member, c.state);
+            } else if c.need > count && is_still(map, object, head) {
                 too_many(map, object, c);
             }
         });
@@ -251,8 +258,9 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
 fn too_many(map: &Map, object: u32, who: Candidate) -> bool {
     // After the look at the waiter: it may have come because there are more by now.
     let beyond = who.need > permits(map, object);
-    if beyond {
-        grant(map, who.member, who.state, object, TOO_MANY, true);
+    if beyond && !grant(map, who.member, who.state, object, TOO_MANY, true) {
+        // SeqCst: after the failure: somebody else has told it, perhaps, and was stopped before the wake.
+        make_up(map, who.member, State(word_of(map, who.member).0.load(Ordering::SeqCst)));
     }
     beyond
 }

@@ -86,9 +86,7 @@ mod state;
 
 #[cfg(not(feature = "sim"))]
 pub(crate) use queue::in_line;
-pub(crate) use queue::{
-    Candidate, each, each_waiter, is_still, next, oldest, queue, tried_and_next, waits_on, wake_elsewhere,
-};
+pub(crate) use queue::{Candidate, each, is_still, next, oldest, queue, tried_and_next, waits_on, wake_elsewhere};
 pub(crate) use state::{Grant, MET, NUDGE, STIR, State, TOO_MANY};
 
 use crate::bias::Holds;
@@ -129,7 +127,8 @@ pub(crate) fn grant(map: &Map, member: u32, seen: State, object: u32, permit: u3
     decide(map, member, seen, |_| Grant { private: is_private(map), dead, returned: false, object, permit }).is_some()
 }
 
-/// The same for what no object's word knows of: a nudge, a notification.
+/// The same for what no object's word knows of: a nudge, a notification. False: it no longer waits as was seen; if it was granted
+/// something meanwhile, the wake that it may need was made up for (I9).
 pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) -> bool {
     let said = |asleep: bool| Grant {
         private: is_private(map),
@@ -138,11 +137,17 @@ pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) 
         object,
         permit: what | if asleep { 0 } else { WOKEN },
     };
-    let told = decide(map, member, seen, said);
-    if let Some(told) = told {
-        woken(map, member, told);
+    match decide(map, member, seen, said) {
+        Some(told) => {
+            woken(map, member, told);
+            true
+        }
+        None => {
+            // SeqCst: after the failure: what was decided.
+            make_up(map, member, State(word_of(map, member).0.load(Ordering::SeqCst)));
+            false
+        }
     }
-    told.is_some()
 }
 
 /// Wakes whom somebody has told, who may have been stopped before the wake. The word is what was seen.
@@ -241,12 +246,13 @@ pub(crate) fn wake_granted(map: &Map, member: u32) {
 
 /// Tells everybody who waits on a dead object so, as long as its head is this. Idempotent.
 pub(crate) fn bury(map: &Map, object: u32, head: Head) {
-    each_waiter(map, object, |c| {
-        if is_still(map, object, head) {
-            grant(map, c.member, c.state, object, 0, true);
+    each(map, object, |c| {
+        if !c.state.is_waiting() || !is_still(map, object, head) || !grant(map, c.member, c.state, object, 0, true) {
+            // I9. Who was granted something of this very object has nobody else to wake it.
+            // SeqCst: after the failure, what was decided.
+            make_up(map, c.member, State(word_of(map, c.member).0.load(Ordering::SeqCst)));
         }
     });
-    wake_elsewhere(map, object);
 }
 
 /// One of the things a choice waits for.

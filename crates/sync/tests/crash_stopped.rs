@@ -432,3 +432,140 @@ fn a_stopped_granter_keeps_no_chooser_from_a_message() {
     explored("chosen_past_unit", |world| chosen_past_a_tube(world, true));
     explored("chosen_past_message", |world| chosen_past_a_tube(world, false));
 }
+
+/// One waits for this alone; somebody is stopped while it tells it; another takes the object out of service.
+fn removed_behind(world: &World, kind: &str) {
+    let (stage, _) = Stage::new(world, 8, &[], 2);
+    let (wanted, v) = (Gift::make(stage, "a", kind), world.prepare("first"));
+    let w = world.prepare("waiter").immortal();
+    let me = stage.member(w, "waiter");
+    let first = stage.member(v, "first");
+    match wanted {
+        Gift::Unit(s) => stage.lasting(v, move || _ = s.up(1)),
+        // Who looks at what is being removed tells those who wait.
+        Gift::End(s) => stage.lasting(v, move || _ = first.try_down(s)),
+        Gift::Permit(p) => {
+            let held = v.before(|| first.try_acquire(p).expect("it is free"));
+            stage.lasting(v, move || _ = first.release(held))
+        }
+    };
+    stage.reaper(stage.lasting(w, move || {
+        let _ = me.choose(&[wanted.arm()], None);
+        reached("got on");
+    }));
+    let k = world.prepare("second").immortal();
+    stage.member(k, "second");
+    stage.lasting(k, move || {
+        match wanted {
+            Gift::Unit(s) | Gift::End(s) => s.remove(),
+            Gift::Permit(p) => p.remove(),
+        }
+        if v.fate() == Fate::Stopped {
+            reached("past a stopped one");
+        }
+    });
+}
+
+#[test]
+fn who_removes_an_object_wakes_whom_a_stopped_one_should_have() {
+    for kind in ["strong", "permit", "end"] {
+        explored_in(20_000, &format!("removed_{kind}"), |world| removed_behind(world, kind));
+    }
+}
+
+/// One waits for two permits of a pool that shrinks; who gives one back says so to it, and is stopped.
+fn shrunk_behind(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 2);
+    let p = PoolAt::make(stage.map, "p", 2).expect("a pool");
+    let v = world.prepare("first");
+    let me = stage.member(v, "first");
+    let held = v.before(|| me.try_acquire(p).expect("it is free"));
+    let w = world.prepare("waiter").immortal();
+    let my = stage.member(w, "waiter");
+    stage.reaper(stage.lasting(w, move || {
+        let _ = my.acquire_many(p, 2, None);
+        reached("got on");
+    }));
+    stage.lasting(v, move || _ = me.release(held));
+    let k = world.prepare("second").immortal();
+    stage.member(k, "second");
+    stage.lasting(k, move || {
+        p.resize(1).expect("it shrinks");
+        if v.fate() == Fate::Stopped {
+            reached("past a stopped one");
+        }
+    });
+}
+
+#[test]
+fn who_shrinks_a_pool_wakes_whom_a_stopped_one_should_have() {
+    explored("shrunk", shrunk_behind);
+}
+
+/// A choice of something of the chooser's own process, which a sibling gives, and of something named, whose giver is stopped.
+fn chosen_past_at_home(world: &World, kinds: [&'static str; 2]) {
+    let (stage, _) = Stage::new(world, 8, &[], 2);
+    let c = world.prepare("chooser").immortal();
+    let geometry = chappe_arena::layout::Geometry { members: 4, objects: 1, cells: 1, blocks: 1 };
+    let (me, own) = c.before(|| {
+        let home = model::private(geometry).expect("memory");
+        let me = Actor::join(stage.map, "chooser").expect("a slot").join_private(home).expect("a slot");
+        (me, SemaphoreAt::make(home, "own", 0, kinds[0] == "barging").expect("a semaphore"))
+    });
+    let v = world.prepare("first");
+    let named = Gift::make(stage, "named", kinds[1]);
+    named.giver(stage, v, "first", || {});
+    c.thread("sibling", move || {
+        assert!(own.up(1));
+        if v.fate() == Fate::Stopped {
+            reached("past a stopped one");
+        }
+    });
+    stage.lasting(c, move || {
+        let _ = me.choose(&[AnyAt::Semaphore(own), named.arm()], None);
+        reached("got on");
+    });
+}
+
+#[test]
+fn a_stopped_granter_keeps_no_chooser_from_what_a_sibling_gives() {
+    for (name, kinds) in [
+        ("home_ss", ["strong", "strong"]),
+        ("home_bs", ["barging", "strong"]),
+        ("home_sb", ["strong", "barging"]),
+        ("home_sp", ["strong", "permit"]),
+    ] {
+        explored(name, |world| chosen_past_at_home(world, kinds));
+    }
+}
+
+/// The last sender of a tube leaves; who gives the unit that the receiver would have as well is stopped.
+fn left_behind(world: &World) {
+    let (stage, _) = Stage::with_blocks(world, 8, &[], 6, 32);
+    let tube = NamedAt::make(stage.map, "t", 2, [false, false], false).expect("a tube");
+    let unit = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
+    let w = world.prepare("chooser").immortal();
+    let me = stage.member(w, "chooser");
+    w.before(|| me.attach(tube, false).expect("room"));
+    let k = world.prepare("second").immortal();
+    let sender = stage.member(k, "second");
+    k.before(|| sender.attach(tube, true).expect("room"));
+    stage.reaper(stage.lasting(w, move || {
+        me.get_or_down(tube, unit);
+        reached("got on");
+    }));
+    let v = world.prepare("first");
+    stage.member(v, "first");
+    stage.lasting(v, move || assert!(unit.up(1)));
+    stage.lasting(k, move || {
+        sender.detach(tube, true);
+        if v.fate() == Fate::Stopped {
+            reached("past a stopped one");
+        }
+    });
+}
+
+#[test]
+fn who_leaves_a_tube_wakes_whom_a_stopped_one_should_have() {
+    explored("left_behind", left_behind);
+}

@@ -8,7 +8,7 @@ use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_plat::clock;
 use chappe_sync::model::{Actor, Arms, End, Got, SemaphoreAt, TubeAt};
 use crash::Stage;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// What tubes of a world there are.
 const SLOTS: usize = 2;
@@ -392,6 +392,88 @@ fn who_is_stopped_before_it_wakes_keeps_no_chooser_from_a_message() {
             report.assert_clean();
             assert!(report.outcomes().contains_key("chose"));
         }
+    }
+}
+
+/// One waits for one end of a tube, or for a unit; who gives the unit is stopped, and somebody else does this at the other end.
+fn chosen_past_a_stopped_upper(world: &World, make: fn(&Stage) -> TubeAt, looks: bool, sends: bool, act: Act) {
+    let scene = Scene::new(world, 6, [&make, &make]);
+    let semaphore = SemaphoreAt::make(scene.stage.map, "s", 0, false).expect("a semaphore");
+    let over = world.share(Cell::new(false));
+    let p = world.prepare("chooser").immortal();
+    let me = scene.stage.member(p, "chooser");
+    scene.stage.lasting(p, move || {
+        let end = if sends { End::Send(&scene.tubes[0], 77) } else { End::Recv(&scene.tubes[0]) };
+        let arms = Arms(vec![end, End::Down(&semaphore)]);
+        if looks {
+            me.ready(&arms, None);
+        } else {
+            me.talt(&arms, None);
+        }
+        over.set(true);
+        reached("chose");
+    });
+    scene.thread(world, "other", &[act]).immortal();
+    let p = world.prepare("upper");
+    scene.stage.member(p, "upper");
+    scene.stage.lasting(p, move || assert!(semaphore.up(1)));
+    // The other one may have nobody to meet.
+    world.may_wait(move || over.get());
+}
+
+#[test]
+fn who_is_stopped_before_it_wakes_keeps_no_chooser_from_who_comes_or_goes() {
+    for (name, make, looks, sends, act) in [
+        ("past_gone", few as fn(&Stage) -> TubeAt, false, false, NoSender(0)),
+        ("past_gone_line", line, false, false, NoSender(0)),
+        ("past_met", none, false, false, Send(0, 10)),
+        ("past_met_by_a_receiver", none, false, true, Recv(0)),
+        ("past_gone_unmet", none, false, false, NoSender(0)),
+        ("past_seen", few, true, false, Send(0, 10)),
+        ("past_seen_unmet", none, true, false, Send(0, 10)),
+    ] {
+        for search in [
+            Search::sweep(&format!("{name}_stop")).stops(1),
+            Search::depth(&format!("{name}_depth"), 2).stops(1).schedules(20_000),
+            Search::priorities(&format!("{name}_pct"), 5).stops(1).schedules(5_000),
+        ] {
+            let report = search.run(|world: &World| chosen_past_a_stopped_upper(world, make, looks, sends, act));
+            report.assert_clean();
+            assert!(report.outcomes().contains_key("chose"));
+        }
+    }
+}
+
+/// One looks whether it could have a unit of a semaphore whose waiters may be overtaken, and takes none; another waits behind it.
+fn looked_at_and_wanted(world: &World) {
+    let scene = Scene::new(world, 6, [&few, &few]);
+    let s = SemaphoreAt::make(scene.stage.map, "s", 0, true).expect("a semaphore");
+    let p = world.prepare("looker");
+    let me = scene.stage.member(p, "looker");
+    scene.stage.lasting(p, move || _ = me.ready(&Arms(vec![End::Down(&s)]), None));
+    let p = world.prepare("taker");
+    let me = scene.stage.member(p, "taker");
+    let over = world.share(Cell::new(false));
+    scene.stage.lasting(p, move || {
+        me.down(s, None).expect("a unit");
+        over.set(true);
+        reached("taken");
+    });
+    let p = world.prepare("upper");
+    scene.stage.member(p, "upper");
+    scene.stage.lasting(p, move || assert!(s.up(1)));
+    // If the taker was first, the looker waits on.
+    world.may_wait(move || over.get());
+}
+
+#[test]
+fn who_only_looked_passes_on_what_it_was_told() {
+    for search in
+        [Search::depth("looked_depth", 3).schedules(20_000), Search::priorities("looked_pct", 4).schedules(10_000)]
+    {
+        let report = search.run(looked_at_and_wanted);
+        report.assert_clean();
+        assert!(report.outcomes().contains_key("taken"));
     }
 }
 

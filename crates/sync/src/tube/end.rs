@@ -37,7 +37,7 @@
 //!
 //! Explored: `tests/crash_tube.rs`.
 
-use crate::wait::{Candidate, MET, NUDGE, STIR, each, is_still, make_up, tell, wake_told};
+use crate::wait::{Candidate, MET, NUDGE, STIR, each, is_still, make_up, tell};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -218,6 +218,9 @@ impl End {
     pub fn first_but(&self, member: u32) -> Option<Candidate> {
         let mut first: Option<Candidate> = None;
         self.each(|c| {
+            if !c.state.is_waiting() && c.member != member {
+                make_up(self.map, c.member, c.state);
+            }
             let counts = c.state.is_waiting() && c.need > 0 && c.member != member;
             if counts && first.is_none_or(|f| c.ticket < f.ticket) {
                 first = Some(c);
@@ -321,8 +324,8 @@ pub(crate) fn stir(map: &Map, object: u32, head: Head) {
             if is_still(map, object, head) && map.member(c.member).life.probe() != Life::Dead {
                 tell(map, c.member, c.state, object, STIR);
             }
-        } else if c.state.grant().is_some_and(|g| g.is_nudge() && g.of(map, object)) {
-            wake_told(map, c.member, c.state);
+        } else {
+            make_up(map, c.member, c.state);
         }
     });
 }

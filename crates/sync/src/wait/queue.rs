@@ -90,7 +90,7 @@ pub(crate) fn wake_elsewhere(map: &Map, object: u32) {
     });
 }
 
-pub(crate) fn each_waiter(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
+fn each_waiter(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
     each(map, object, |c| {
         if c.state.is_waiting() {
             see(c);
