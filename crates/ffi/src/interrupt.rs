@@ -9,13 +9,14 @@
 
 use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
-use crate::input;
+use crate::input::{self, Limit};
 use crate::semaphore::{chappe_semaphore, down};
 use crate::thread::here;
 use chappe::raw::incarnation;
 use chappe::{Interrupt, Semaphore, interruptible};
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// A handle of an interrupt.
 pub struct chappe_interrupt(());
@@ -54,15 +55,20 @@ impl Interrupting {
     }
 
     fn begin(&self) -> Answer<Turn<'_>> {
-        // Relaxed: the parent's is told by the other word.
-        let there = self.thread.load(Ordering::Relaxed);
+        let (now, mine) = (incarnation(), self.incarnation.load(Ordering::Relaxed)); // Relaxed: the swap below decides.
+        // In a forked child, what the parent's thread was at is over. Of several threads one says so, before any begins.
+        // Relaxed: if it is the parent's, nobody changes it before what follows.
+        let parents = self.thread.load(Ordering::Relaxed);
+        // AcqRel: the thread's word is of whom this names. Relaxed on failure: another has said it, and may not have cleared it yet.
+        if mine != now && self.incarnation.compare_exchange(mine, now, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            // Release: nobody waits. Relaxed on failure: it was nobody's, and is somebody's here by now.
+            let _ = self.thread.compare_exchange(parents, 0, Ordering::Release, Ordering::Relaxed);
+        }
         // AcqRel: after the last one's wait. Relaxed on failure: nothing was taken.
-        let taken = || self.thread.compare_exchange(there, here(), Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        if self.waiter() != 0 || !taken() {
+        if self.thread.compare_exchange(0, here(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             let text = c"another thread waits with this interrupt: it serves one at a time";
             return Err(Failure::new(libc::EBUSY, text));
         }
-        self.incarnation.store(incarnation(), Ordering::Relaxed); // Relaxed: as in `waiter`.
         Ok(Turn(self))
     }
 }
@@ -98,19 +104,21 @@ pub extern "C" fn chappe_interrupt_close(interrupt: *mut chappe_interrupt) -> c_
 }
 
 /// Ends the wait that goes on with this interrupt, and every later one. When it returns, the waiter has left its sleep: it waits for
-/// that, and so for a waiter that is stopped. It asks for no memory, and a signal handler may call it, but not one that runs in the
-/// waiting thread itself, which need not: that a handler has run ends the wait, too.
+/// that, and so for a waiter that is stopped, and for a handler that runs in the waiter on top of its wait. It asks for no memory, and a
+/// signal handler may call it, also one that runs in the waiting thread itself: then it is raised, and returns at once, and it is the
+/// handled signal that ends the wait.
 ///
-/// Errors: -EDEADLK in a handler that runs in the waiting thread itself, and nothing is raised; -EBADF.
+/// Errors: -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_interrupt_raise(interrupt: *mut chappe_interrupt) -> c_int {
     done(|| {
         let it = handle::get::<Interrupting>(interrupt)?;
         if it.waiter() == here() {
-            let text = c"the thread that waits cannot interrupt itself: its handled signal ends the wait";
-            return Err(Failure::new(libc::EDEADLK, text));
+            // On top of its own sleep, which it cannot wait for.
+            it.by.try_interrupt(0);
+        } else {
+            it.by.interrupt();
         }
-        it.by.interrupt();
         Ok(())
     })
 }
@@ -126,7 +134,8 @@ pub extern "C" fn chappe_interrupt_is_raised(interrupt: *const chappe_interrupt)
 /// As `chappe_semaphore_down_timeout` (`ns` may be CHAPPE_FOREVER), but a handled signal ends the wait, and so does
 /// `chappe_interrupt_raise`. `interrupt` may be NULL: then only a signal does. A wake-up that is there is consumed, raised or not. A
 /// signal that is handled just before the wait sleeps does not end it: who must not miss it has another thread raise an
-/// interrupt. Under SA_RESTART a signal ends only waits that have a time limit.
+/// interrupt. It is all the same under SA_RESTART. Under CHAPPE_APPLICATION, where a wait does not sleep, no signal ends it, and a raised
+/// interrupt does.
 ///
 /// Errors: -EINTR; -ETIMEDOUT; -EBUSY if another thread waits with this interrupt; else as `chappe_semaphore_down_timeout`.
 #[unsafe(no_mangle)]
@@ -136,7 +145,12 @@ pub extern "C" fn chappe_semaphore_down_interruptible(
     ns: i64,
 ) -> c_int {
     done(|| {
-        let (semaphore, limit) = (handle::get::<Semaphore>(semaphore)?, input::within(ns)?);
+        let semaphore = handle::get::<Semaphore>(semaphore)?;
+        let limit = match input::within(ns)? {
+            // The kernel goes on with an untimed sleep under SA_RESTART.
+            Limit::Forever => Limit::Within(Duration::from_nanos(i64::MAX as u64)),
+            limit => limit,
+        };
         if interrupt.is_null() {
             return interruptible(&Interrupt::new(), || down(semaphore, limit));
         }

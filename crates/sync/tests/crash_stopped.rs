@@ -567,5 +567,5 @@ fn left_behind(world: &World) {
 
 #[test]
 fn who_leaves_a_tube_wakes_whom_a_stopped_one_should_have() {
-    explored("left_behind", left_behind);
+    explored_in(20_000, "left_behind", left_behind);
 }

@@ -43,10 +43,11 @@ int chappe_interrupt_close(struct chappe_interrupt *interrupt);
 
 /**
  * Ends the wait that goes on with this interrupt, and every later one. When it returns, the waiter has left its sleep: it waits for
- * that, and so for a waiter that is stopped. It asks for no memory, and a signal handler may call it, but not one that runs in the
- * waiting thread itself, which need not: that a handler has run ends the wait, too.
+ * that, and so for a waiter that is stopped, and for a handler that runs in the waiter on top of its wait. It asks for no memory, and a
+ * signal handler may call it, also one that runs in the waiting thread itself: then it is raised, and returns at once, and it is the
+ * handled signal that ends the wait.
  *
- * Errors: -EDEADLK in a handler that runs in the waiting thread itself, and nothing is raised; -EBADF.
+ * Errors: -EBADF.
  */
 int chappe_interrupt_raise(struct chappe_interrupt *interrupt);
 
@@ -61,7 +62,8 @@ int chappe_interrupt_is_raised(const struct chappe_interrupt *interrupt);
  * As chappe_semaphore_down_timeout (ns may be CHAPPE_FOREVER), but a handled signal ends the wait, and so does
  * chappe_interrupt_raise. interrupt may be NULL: then only a signal does. A wake-up that is there is consumed, raised or not. A
  * signal that is handled just before the wait sleeps does not end it: who must not miss it has another thread raise an
- * interrupt. Under SA_RESTART a signal ends only waits that have a time limit.
+ * interrupt. It is all the same under SA_RESTART. Under CHAPPE_APPLICATION, where a wait does not sleep, no signal ends it, and a raised
+ * interrupt does.
  *
  * Errors: -EINTR; -ETIMEDOUT; -EBUSY if another thread waits with this interrupt; else as chappe_semaphore_down_timeout.
  */
