@@ -83,5 +83,5 @@ pub use chappe_sync::{
     interruptible, select, select_biased, set_label, set_role, try_acquire_any, tube,
 };
 #[doc(hidden)]
-pub use chappe_sync::{keep_directory, prepare_forks};
+pub use chappe_sync::{keep_environment, prepare_forks};
 pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, Sequences, Surroundings, doctor, recoveries};

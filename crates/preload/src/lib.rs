@@ -39,6 +39,7 @@
 //!
 //! The greatest value is glibc's SEM_VALUE_MAX, 2,147,483,647.
 
+mod block;
 mod calls;
 mod cancel;
 mod ends;
@@ -80,6 +81,6 @@ extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *cons
     real::look_up();
     last::prepare();
     // Before the program can change its environment.
-    chappe::keep_directory();
+    chappe::keep_environment();
     ends::is_owned();
 }

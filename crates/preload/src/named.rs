@@ -175,6 +175,10 @@ fn attach_if(file: &OwnedFd, name: &[u8], exclusive: bool) -> Result<Tried, c_in
     if !exclusive {
         return attach(file, name);
     }
+    // What lies beyond a file's end cannot be looked at.
+    if folder::facts(file)?.st_size < PAGE as i64 {
+        return Err(libc::EEXIST);
+    }
     match Page::map(file) {
         Ok(page) if !is_alive(&page) => Ok(Tried::Stale),
         _ => Err(libc::EEXIST),

@@ -114,11 +114,12 @@ fn chosen() -> Option<PathBuf> {
     KEPT.get().cloned().unwrap_or_else(said)
 }
 
-/// Reads CHAPPE_DIR for good: for who lives in a program that knows nothing of it, and changes its environment, and its working directory, in
+/// Reads CHAPPE_DIR and CHAPPE_NO_WAITV for good: for who lives in a program that knows nothing of it, and changes its environment, and its working directory, in
 /// whatever thread.
 #[doc(hidden)]
-pub fn keep_directory() {
+pub fn keep_environment() {
     // Without a working directory a relative one is an error each time. Whoever was first has read the same.
+    chappe_plat::futex::wait_any_supported();
     let _ = KEPT.set(chosen().map(|said| std::path::absolute(&said).unwrap_or(said)));
 }
 

@@ -121,7 +121,7 @@ pub use self::{
     examine::{Belonging, Damage, Had, Removed, Righted},
     fork::prepare as prepare_forks,
     guard::{OwnedPermit, Permit, Permits},
-    home::{Arena, ArenaOptions, Capacity, directory, keep_directory},
+    home::{Arena, ArenaOptions, Capacity, directory, keep_environment},
     inspect::{Holder, ObjectInfo, ObjectState, PoolInfo, Waiter},
     lease::{Lease, LeaseFile, VARIABLE as LEASE_VARIABLE, leftover_leases},
     mutex::{LockResult, Mutex, MutexGuard},

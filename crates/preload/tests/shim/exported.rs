@@ -102,6 +102,26 @@ fn a_handler_posts_while_its_thread_meets_an_arena() {
 }
 
 #[test]
+fn a_handler_posts_and_asks_the_program_for_no_memory_after_libraries_came_late() {
+    let Some(data) = compiled_with("data", &["-shared", "-fPIC"]) else { return };
+    let program = compiled_with("late", &["-rdynamic"]).expect("there is a compiler");
+    for shared in ["0", "1"] {
+        let stage = Stage::new();
+        let copies: Vec<_> = (0..60).map(|n| stage.path().join(format!("data{n}.so"))).collect();
+        copies.iter().for_each(|to| _ = std::fs::copy(&data, to).expect("room"));
+        assert_eq!(well(stage.under(&program).arg(shared).args(&copies)), "asked 0 times\n");
+    }
+}
+
+#[test]
+fn a_file_that_is_too_short_is_no_semaphore_and_in_the_way() {
+    let Some(program) = compiled("short") else { return };
+    let stage = Stage::new();
+    let all = "it is there: EINVAL\nit is made if need be: EINVAL\nit is to be new: EEXIST\n".repeat(2);
+    assert_eq!(well(stage.under(&program).arg(stage.path().join(".posix"))), all);
+}
+
+#[test]
 fn a_pair_that_nobody_contends_makes_no_system_call() {
     let Some(program) = compiled("silent") else { return };
     let stage = Stage::new();
