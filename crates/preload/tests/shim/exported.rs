@@ -102,6 +102,13 @@ fn a_handler_posts_while_its_thread_meets_an_arena() {
 }
 
 #[test]
+fn a_handler_posts_while_its_thread_forks() {
+    let Some(program) = compiled_with("forked", &["-rdynamic"]) else { return };
+    // Before the locks, and behind them in the parent and in the child.
+    assert_eq!(well(&mut Stage::new().under(&program)), "2 times\n");
+}
+
+#[test]
 fn a_pair_that_nobody_contends_makes_no_system_call() {
     let Some(program) = compiled("silent") else { return };
     let stage = Stage::new();
