@@ -95,6 +95,7 @@ fn first() {
     PREPARER.store(me, Ordering::Relaxed); // Relaxed: as above.
     // Early: the first ones need no memory.
     locals::key();
+    chappe::thread::prepare();
     // SAFETY: functions that stay.
     unsafe { libc::pthread_atfork(Some(heap::before_fork), Some(heap::after_fork), Some(heap::after_fork)) };
     chappe::prepare_forks();

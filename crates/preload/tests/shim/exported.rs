@@ -109,6 +109,14 @@ fn a_handler_posts_while_its_thread_forks() {
 }
 
 #[test]
+fn threads_of_ours_have_a_stack_beside_what_the_program_has_in_each_thread() {
+    for size in [1_000, 250_000, 254_000, 256_000, 258_000, 300_000, 5_000_000] {
+        let Some(program) = compiled_with("locals", &[&format!("-DSIZE={size}")]) else { return };
+        assert_eq!(well(&mut Stage::new().under(&program)), "chappe-reaper\n", "{size}");
+    }
+}
+
+#[test]
 fn a_pair_that_nobody_contends_makes_no_system_call() {
     let Some(program) = compiled("silent") else { return };
     let stage = Stage::new();
