@@ -1,26 +1,27 @@
 //! Forks of a process whose other threads are in the middle of something here.
 //!
 //! Whoever forks first takes the locks of this library, in the order in which they nest, and parent and child each let go of theirs. Those
-//! of the crates below are taken behind them, and the heap's last of all, since all others allocate. The C library calls
+//! of the crates below are taken behind them, and the heap's last of all, since all others allocate. No signal is delivered to the thread
+//! that forks from before the first of them to behind the last: a handler may post, and take them. The C library calls
 //! what was registered last first: so the heap's is registered first, before anything else here is done. What
 //! others have registered before us would be called while all this is held, and may use semaphores: so the dynamic linker runs our
 //! constructor first (`build.rs`). That may not be granted; so whatever of this library is used first makes ready for forks.
 
-use crate::shield::without_signals;
+use crate::shield::{self, Kept, without_signals};
 use crate::{cancel, folder, heap, last, locals, named, place};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The guards, outermost first.
-struct Held(UnsafeCell<Vec<Box<dyn Any>>>);
+/// What keeps signals out, and the guards, outermost first.
+struct Held(UnsafeCell<(Option<Kept>, Vec<Box<dyn Any>>)>);
 
 // SAFETY: touched only by the thread that forks, between `before` and `after`; who else forks meanwhile waits for the
 // first of the locks.
 unsafe impl Sync for Held {}
 
-static HELD: Held = Held(UnsafeCell::new(Vec::new()));
+static HELD: Held = Held(UnsafeCell::new((None, Vec::new())));
 
 static GENERATION: AtomicU32 = AtomicU32::new(1);
 
@@ -31,24 +32,32 @@ pub fn generation() -> u32 {
 }
 
 extern "C" fn before() {
+    let kept = shield::keep_out();
     let first = Box::new(folder::quiet());
     // SAFETY: with the first lock ours, no other thread is between its `before` and its `after`.
-    let held = unsafe { &mut *HELD.0.get() };
+    let (signals, held) = unsafe { &mut *HELD.0.get() };
+    *signals = Some(kept);
     held.push(first);
     held.push(Box::new(named::quiet()));
     held.push(Box::new(place::quiet()));
     held.push(Box::new(cancel::quiet()));
 }
 
-extern "C" fn after() {
+/// Lets go of all. What it answers lets signals in again where it is dropped.
+fn let_go() -> impl Sized {
     // SAFETY: as in `before`: this thread, or its copy in the child, has the first lock.
-    let held = std::mem::take(unsafe { &mut *HELD.0.get() });
+    let (signals, held) = std::mem::take(unsafe { &mut *HELD.0.get() });
     // Innermost first; the first lock last, since it guards the list.
     held.into_iter().rev().for_each(drop);
+    signals
+}
+
+extern "C" fn after() {
+    drop(let_go());
 }
 
 extern "C" fn after_in_child() {
-    after();
+    let _signals = let_go();
     // Relaxed: nobody else runs.
     GENERATION.fetch_add(1, Ordering::Relaxed);
     cancel::only_this_thread();
@@ -86,6 +95,7 @@ fn first() {
     PREPARER.store(me, Ordering::Relaxed); // Relaxed: as above.
     // Early: the first ones need no memory.
     locals::key();
+    chappe::thread::prepare();
     // SAFETY: functions that stay.
     unsafe { libc::pthread_atfork(Some(heap::before_fork), Some(heap::after_fork), Some(heap::after_fork)) };
     chappe::prepare_forks();

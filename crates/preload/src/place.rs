@@ -18,7 +18,8 @@
 //! up what another has taken the place of only behind [`KEPT`] others, or when it is full.
 //!
 //! After `sem_destroy` the C library's own semaphore of the same value stands there: what a program does with it then, it does
-//! as if we were not here. One that somebody still waits on stays, as it does with the C library.
+//! as if we were not here. One that somebody still waits on stays, as it does with the C library. Who was posted to does not wait any more:
+//! it has what it was granted, though it has not woken and another object may stand there by then.
 
 use crate::folder::Folder;
 use crate::shield::{errno, set_errno, shielded, without_signals};

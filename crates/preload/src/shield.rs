@@ -89,7 +89,7 @@ thread_local! {
     static WITHOUT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether signals are kept out of this thread just now, by [`without_signals`].
+/// Whether signals are kept out of this thread just now, by [`keep_out`].
 pub fn is_without_signals() -> bool {
     WITHOUT.get()
 }
@@ -111,20 +111,31 @@ pub fn unblock(mask: &libc::sigset_t) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }
 
-/// Does something during which no handler runs in this thread.
-pub fn without_signals<R>(act: impl FnOnce() -> R) -> R {
-    struct Back(libc::sigset_t);
-    impl Drop for Back {
-        fn drop(&mut self) {
+/// Keeps signals out of its thread as long as it is there. None inside: another does.
+pub struct Kept(Option<libc::sigset_t>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(mask) = &self.0 {
             WITHOUT.set(false);
-            unblock(&self.0);
+            unblock(mask);
         }
     }
+}
+
+/// From here on no handler runs in this thread.
+pub fn keep_out() -> Kept {
     if is_without_signals() {
-        return act();
+        return Kept(None);
     }
-    let _back = Back(block());
+    let kept = Kept(Some(block()));
     WITHOUT.set(true);
+    kept
+}
+
+/// Does something during which no handler runs in this thread.
+pub fn without_signals<R>(act: impl FnOnce() -> R) -> R {
+    let _kept = keep_out();
     act()
 }
 

@@ -221,7 +221,8 @@ impl Semaphore {
         !self.0.is_dead() && self.0.map.mark() != chappe_arena::Standing::Removed && !self.0.map.is_unlinked()
     }
 
-    /// Removes the semaphore at a spot, whoever waits there: they get [`DownError::Dead`]. False: it is not there any more.
+    /// Removes the semaphore at a spot, whoever waits there: they get [`DownError::Dead`], but who was granted a unit has it. False: it
+    /// is not there any more.
     ///
     /// # Errors
     /// `Arena`.
@@ -239,7 +240,7 @@ impl Semaphore {
     }
 
     /// Removes a semaphore by name. One that somebody waits on, or has not woken up on yet, is refused unless `force`: then
-    /// waiters get [`DownError::Dead`].
+    /// waiters get [`DownError::Dead`], but who was granted a unit has it.
     ///
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.

@@ -86,7 +86,9 @@ mod state;
 
 #[cfg(not(feature = "sim"))]
 pub(crate) use queue::in_line;
-pub(crate) use queue::{Candidate, each, is_still, next, oldest, queue, tried_and_next, waits_on, wake_elsewhere};
+pub(crate) use queue::{
+    Candidate, each, is_no_others, is_still, next, oldest, queue, tried_and_next, waits_on, wake_elsewhere,
+};
 pub(crate) use state::{Grant, MET, NUDGE, STIR, State, TOO_MANY};
 
 use crate::bias::Holds;
@@ -478,7 +480,7 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
             break match (g.dead, g.permit) {
                 (true, TOO_MANY) => Ended::TooMany,
                 (true, _) => Ended::Dead(at),
-                (false, _) if is_still(arms[at].map(), arms[at].place().index, arms[at].place().head) => {
+                (false, _) if is_no_others(arms[at].map(), arms[at].place().index, arms[at].place().head) => {
                     Ended::Granted(g, number)
                 }
                 (false, _) => return refuse(who, arms, at, state, begun),

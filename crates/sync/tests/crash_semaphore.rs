@@ -372,6 +372,41 @@ fn post_then_destroy_survives_kills() {
     stopped("sem_removal", removal);
 }
 
+/// Who adds the unit that one waits for removes the semaphore: who was granted it has it, though not yet awake.
+fn granted(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
+    let given: std::rc::Rc<Cell<bool>> = std::rc::Rc::default();
+    let u = world.prepare("upper");
+    let _ = stage.member(u, "upper");
+    let has_given = given.clone();
+    stage.lasting(u, move || {
+        s.up(1);
+        // Nobody else takes any.
+        has_given.set(s.value() == 0);
+        s.remove();
+    });
+    let p = world.prepare("waiter");
+    let me = stage.member(p, "waiter");
+    stage.lasting(p, move || match me.down(s, None) {
+        Ok(()) => reached("served"),
+        Err(e) => {
+            assert_eq!((e, given.get()), (Refusal::Dead(0), false), "it was granted one");
+            reached("told");
+        }
+    });
+    world.may_wait(move || u.fate() != Fate::Alive);
+    world.prepare("last").last().run(move || {
+        stage.map.recover_dead();
+    });
+}
+
+#[test]
+fn what_was_granted_survives_removal() {
+    searched("sem_granted", granted, &["served", "told"]);
+    stopped("sem_granted", granted);
+}
+
 #[test]
 fn stops_that_are_resumed_lose_nothing() {
     stopped("units", strong_pairs);

@@ -7,9 +7,12 @@
 use std::ffi::{CString, c_void};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
+/// What the body of a thread has.
 const STACK: usize = 256 * 1024;
+/// Stacks are multiples of this: of the page size, on all machines.
+const WHOLE: usize = 64 * 1024;
 /// What the kernel keeps of a thread's name.
 const NAME: usize = 15;
 
@@ -38,6 +41,34 @@ pub fn call_first(what: fn()) {
     FIRST.store(what as *mut c_void, Ordering::SeqCst); // SeqCst: whoever begins and finds none is counted by now.
 }
 
+/// Where the C library says how much of a stack it takes for itself. 0: not looked yet; 1: it does not say.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Looks up what the first thread of ours would look up else, with the dynamic linker's lock.
+pub fn prepare() {
+    // Relaxed: whoever looks finds the same.
+    if TAKEN.load(Ordering::Relaxed) == 0 {
+        // By name, and not by the linker: that would bind this file to a version of it that is the C library's own business.
+        // SAFETY: a C string.
+        let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
+        TAKEN.store((at as usize).max(1), Ordering::Relaxed); // Relaxed: as above.
+    }
+}
+
+/// How much of a stack is not the body's: the least stack, and what all libraries together have of thread-local data, which glibc
+/// puts there, however much that is. 0 where the C library adds it by itself.
+fn taken(attributes: *const libc::pthread_attr_t) -> usize {
+    prepare();
+    // Relaxed: as in `prepare`.
+    match TAKEN.load(Ordering::Relaxed) {
+        0 | 1 => 0,
+        // SAFETY: glibc's function of that name; the attributes are made.
+        at => unsafe {
+            std::mem::transmute::<usize, extern "C" fn(*const libc::pthread_attr_t) -> usize>(at)(attributes)
+        },
+    }
+}
+
 extern "C" fn begin(begun: *mut c_void) -> *mut c_void {
     // SAFETY: `background` has given this box away.
     let (name, body) = *unsafe { Box::from_raw(begun.cast::<Begun>()) };
@@ -63,7 +94,7 @@ pub fn background(name: &str, body: impl FnOnce() + Send + 'static) -> io::Resul
     background_with(name, STACK, body)
 }
 
-/// The same, with so many bytes of stack.
+/// The same, with so many bytes of stack for the body.
 ///
 /// # Errors
 /// As [`background`].
@@ -81,9 +112,13 @@ pub fn background_with(name: &str, stack: usize, body: impl FnOnce() + Send + 's
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
         libc::pthread_attr_init(attributes.as_mut_ptr());
-        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), stack);
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
-        let why = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), begin, begun.cast());
+        let size = stack.saturating_add(taken(attributes.as_ptr()));
+        let size = size.checked_next_multiple_of(WHOLE).unwrap_or(size);
+        let mut why = libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), size);
+        if why == 0 {
+            why = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), begin, begun.cast());
+        }
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), std::ptr::null_mut());
         why

@@ -115,3 +115,8 @@ fn what_a_program_may_not_have_kills_nobody() {
 fn what_was_moved_is_not_what_was_left_behind() {
     alike("moved");
 }
+
+#[test]
+fn a_wait_that_was_posted_to_ends_well_though_the_semaphore_goes() {
+    alike("posted");
+}

@@ -114,6 +114,21 @@ fn a_handler_posts_and_asks_the_program_for_no_memory_after_libraries_came_late(
 }
 
 #[test]
+fn a_handler_posts_while_its_thread_forks() {
+    let Some(program) = compiled_with("forked", &["-rdynamic"]) else { return };
+    // Before the locks, and behind them in the parent and in the child.
+    assert_eq!(well(&mut Stage::new().under(&program)), "2 times\n");
+}
+
+#[test]
+fn threads_of_ours_have_a_stack_beside_what_the_program_has_in_each_thread() {
+    for size in [1_000, 250_000, 254_000, 256_000, 258_000, 300_000, 5_000_000] {
+        let Some(program) = compiled_with("locals", &[&format!("-DSIZE={size}")]) else { return };
+        assert_eq!(well(&mut Stage::new().under(&program)), "chappe-reaper\n", "{size}");
+    }
+}
+
+#[test]
 fn a_file_that_is_too_short_is_no_semaphore_and_in_the_way() {
     let Some(program) = compiled("short") else { return };
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! What only the library promises: who came first is served first.
+//! What only the library promises: who came first is served first; what was posted is its waiter's, whatever comes to that place.
 
 use crate::stage::{Stage, compiled, well};
 
@@ -9,4 +9,16 @@ fn who_gives_and_takes_again_overtakes_nobody() {
     let wanted = "private: 0 overtaken\nshared: 0 overtaken\nnamed: 0 overtaken\n";
     assert_eq!(well(&mut stage.under(&program)), wanted);
     assert_eq!(well(&mut stage.owned(&program)), wanted);
+}
+
+#[test]
+fn what_comes_after_a_semaphore_takes_nothing_from_who_was_posted_to() {
+    let Some(program) = compiled("posted") else { return };
+    let stage = Stage::new();
+    for (how, said) in [
+        ("under the shim", well(stage.under(&program).arg("again"))),
+        ("owned", well(stage.owned(&program).arg("again"))),
+    ] {
+        assert!(said.lines().count() == 5 && said.lines().all(|line| line.ends_with(": 12 of 12")), "{how}:\n{said}");
+    }
 }

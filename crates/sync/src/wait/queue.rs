@@ -41,6 +41,14 @@ pub(crate) fn is_still(map: &Map, object: u32, head: Head) -> bool {
     map.object(object).head.load(Ordering::SeqCst) == head.0
 }
 
+/// Whether the slot still is that object's, in service or removed: a grant that was made there, to a wait whose bit stands, is its
+/// own, and who was granted has it though the object be gone by now.
+pub(crate) fn is_no_others(map: &Map, object: u32, head: Head) -> bool {
+    // SeqCst: after the member's word.
+    let now = map.object(object).head.load(Ordering::SeqCst);
+    now == head.0 || now == head.dead().0
+}
+
 /// Everybody who waits on the object, by arrival.
 pub(crate) fn queue(map: &Map, object: u32) -> Vec<u32> {
     by_arrival(map, object, State::is_waiting)
