@@ -169,7 +169,8 @@ fn named(name: *const c_char, options: *const chappe_mutex_options, had: Had, mu
 
 /// Makes a mutex for the threads of this process. Its data is aligned to 64 bytes. It goes when the handle is closed.
 ///
-/// Errors: -EINVAL for an alignment that is no power of two, or above 64, or a flag that is not known; -ENOMEM; -EFAULT; -EMFILE; -ENOSPC if there are 65536
+/// Errors: -EINVAL for an alignment that is no power of two, or above 64, a flag that is not known, or a reserved field that is not 0;
+/// -ENOMEM if there is no memory for the data, or no address space for what is private; -EFAULT; -EMFILE; -ENOSPC if there are 65536
 /// private objects.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_private(options: *const chappe_mutex_options, mutex: *mut *mut chappe_mutex) -> c_int {

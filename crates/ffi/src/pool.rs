@@ -40,7 +40,7 @@ fn opened(pool: *mut *mut chappe_pool, make: impl FnOnce() -> Answer<Pool>) -> c
 /// Makes a pool for the threads of this process. It goes when the handle is closed; permits of it that are held then are void.
 ///
 /// Errors: -EINVAL if there are to be none, or more than CHAPPE_POOL_MAX; -EFAULT; -EMFILE; -ENOSPC if there are 65536 private
-/// objects.
+/// objects; -ENOMEM if there is no address space for what is private.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_pool_private(permits: i64, pool: *mut *mut chappe_pool) -> c_int {
     opened(pool, || Ok(Pool::private(input::count(permits)?)?))

@@ -14,6 +14,7 @@ use crate::handle::{self, Object};
 use crate::input;
 use crate::receiver::{ReceivingEnd, chappe_receiver};
 use crate::sender::{Record, SendingEnd, chappe_sender};
+use chappe::Arena;
 use chappe::raw::{Called, Had, tube_of};
 use chappe::tube::named::{Kind, Tube, TubeOptions};
 use chappe::tube::{bounded, unbounded};
@@ -310,6 +311,8 @@ pub extern "C" fn chappe_tube_private(
         if u32::try_from(size).is_err() {
             return Err(Failure::new(libc::EINVAL, c"a record cannot have so many bytes: at most 4294967295"));
         }
+        // Where who waits is listed: from here on it is there.
+        Arena::try_private()?;
         let (tx, rx) = match slots {
             CHAPPE_UNBOUNDED => unbounded(),
             0..=MOST => {

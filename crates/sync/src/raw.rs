@@ -26,7 +26,7 @@ use crate::pool::Pool;
 use crate::select::{SelectedOperation, operations};
 use crate::semaphore::Semaphore;
 use crate::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
-use chappe_arena::{Map, Place};
+use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::process;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
@@ -244,8 +244,12 @@ pub fn tube_of(name: &str, had: Had, of: Option<Called<'_>>, options: &TubeOptio
 }
 
 /// An arm for a descriptor: to be read, or to be written.
-pub fn ready(fd: RawFd, to_be_written: bool) -> Armed<'static> {
-    Armed::new(descriptor(fd, to_be_written))
+///
+/// # Errors
+/// As [`Arena::try_private`].
+pub fn ready(fd: RawFd, to_be_written: bool) -> Result<Armed<'static>, ArenaError> {
+    Arena::try_private()?;
+    Ok(Armed::new(descriptor(fd, to_be_written)))
 }
 
 fn until(time: Time) -> Until {
