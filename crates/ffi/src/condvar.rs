@@ -31,7 +31,7 @@ impl Object for Condvar {
 fn opened(condvar: *mut *mut chappe_condvar, make: impl FnOnce() -> Answer<Condvar>) -> c_int {
     done(|| {
         let place = input::place(condvar)?;
-        place.write(handle::open(make()?)?);
+        place.write(handle::open_as(make)?);
         Ok(())
     })
 }

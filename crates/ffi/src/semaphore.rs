@@ -39,7 +39,7 @@ fn is_barging(flags: u32) -> Answer<bool> {
 fn opened(semaphore: *mut *mut chappe_semaphore, make: impl FnOnce() -> Answer<Semaphore>) -> c_int {
     done(|| {
         let place = input::place(semaphore)?;
-        place.write(handle::open(make()?)?);
+        place.write(handle::open_as(make)?);
         Ok(())
     })
 }

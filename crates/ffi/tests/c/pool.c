@@ -53,6 +53,8 @@ static void several_at_once(void)
     FAILS(chappe_pool_acquire_many_timeout(pool, 1, &rest, CHAPPE_MILLISECOND), ETIMEDOUT);
     FAILS(chappe_pool_acquire_many_deadline(pool, 1, &rest, chappe_now()), ETIMEDOUT);
     FAILS(chappe_pool_acquire_many(pool, 21, all), ERANGE);
+    FAILS(chappe_pool_acquire_many(pool, 1LL << 32, all), ERANGE);
+    FAILS(chappe_pool_acquire_many(pool, INT64_MAX, all), ERANGE);
     FAILS(chappe_pool_acquire_many(pool, -1, all), EINVAL);
     FAILS(chappe_pool_acquire_many(pool, 2, NULL), EFAULT);
     OK(chappe_permit_release(&all[7]));
@@ -316,6 +318,7 @@ static void by_name(void)
     FAILS(chappe_pool_resize(same, 0), EINVAL);
     OK(chappe_pool_acquire(pool, &one));
     FAILS(chappe_pool_force_release(same, 5, NULL), ESRCH);
+    FAILS(chappe_pool_force_release(same, 1LL << 32, NULL), ESRCH);
     FAILS(chappe_pool_force_release(same, -1, NULL), EINVAL);
     OK(chappe_pool_force_release(same, 0, &who));
     IS(who.pid, getpid());
