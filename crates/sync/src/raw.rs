@@ -127,6 +127,11 @@ impl Hold {
         }
     }
 
+    /// Whether both are one permit, had once.
+    pub fn is(&self, other: &Hold) -> bool {
+        self.is_of_pool_of(other) && (self.index(), self.taken.word) == (other.index(), other.taken.word)
+    }
+
     /// Whether both are, or were, of one pool.
     pub fn is_of_pool_of(&self, other: &Hold) -> bool {
         std::ptr::eq(self.map, other.map) && self.place == other.place

@@ -46,6 +46,10 @@ static void several_at_once(void)
     chappe_pool *pool;
     chappe_permit all[20], rest;
     OK(chappe_pool_private(20, &pool));
+    char mark[512];
+    OK(chappe_pool_acquire(pool, &all[0]));
+    FAILS(chappe_permit_lease(&all[0], mark, sizeof mark), EOPNOTSUPP);
+    OK(chappe_permit_release(&all[0]));
     OK(chappe_pool_acquire_many(pool, 20, all));
     for (int i = 0; i < 20; i++)
         IS(chappe_permit_index(&all[i]), i);
@@ -240,6 +244,8 @@ static void leased_together(void)
     FAILS(chappe_permit_lease_many(all, 4, mark, sizeof mark), EINVAL);
     FAILS(chappe_permit_lease_many(NULL, 3, mark, sizeof mark), EFAULT);
     FAILS(chappe_permit_lease_many(all, 3, tight, 8), ERANGE);
+    chappe_permit twice[3] = {all[1], all[0], all[1]};
+    FAILS(chappe_permit_lease_many(twice, 3, mark, sizeof mark), EINVAL);
     /* None is a lease, as before. */
     IS(chappe_pool_holders(three, holders, 4), 3);
     for (int i = 0; i < 3; i++)
@@ -337,6 +343,11 @@ static void by_name(void)
     CHECK(lease >= 0 && fcntl(lease, F_GETFD) == FD_CLOEXEC && strlen(mark) > 0);
     IS(chappe_pool_holders(pool, &holder, 1), 1);
     CHECK(holder.flags & CHAPPE_HOLD_LEASED);
+    /* As long as its file is open. */
+    FAILS(chappe_permit_lease(&two, mark, sizeof mark), EBUSY);
+    close(lease);
+    lease = chappe_permit_lease(&two, mark, sizeof mark);
+    CHECK(lease >= 0);
     OK(chappe_permit_release(&two));
     close(lease);
     OK(chappe_pool_acquire_timeout(pool, &one, 30 * CHAPPE_SECOND));
