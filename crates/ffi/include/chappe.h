@@ -23,7 +23,7 @@
  *     -EMFILE           65536 handles are open
  *     -ENOMEM           there is no memory; also for the system's -EAGAIN, when it refuses a thread
  *     -ESRCH            nobody holds the permit that is to be taken away
- *     -EOPNOTSUPP       a private tube has no slots or records in place
+ *     -EOPNOTSUPP       a private tube has no slots or records in place, a private pool no leases
  *     -EXDEV            one choice over two arenas
  *     -EMSGSIZE         a record or buffer of the wrong length
  *     -EOVERFLOW, -ERANGE  more than a semaphore can hold; more permits than a pool has

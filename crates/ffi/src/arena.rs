@@ -104,7 +104,7 @@ fn options(given: *const chappe_arena_options) -> Answer<ArenaOptions> {
 pub extern "C" fn chappe_arena_open(name: *const c_char, arena: *mut *mut chappe_arena) -> c_int {
     done(|| {
         let place = input::place(arena)?;
-        place.write(handle::open(Arena::open(input::name(name)?)?)?);
+        place.write(handle::open_as(|| Ok(Arena::open(input::name(name)?)?))?);
         Ok(())
     })
 }
@@ -121,7 +121,7 @@ pub extern "C" fn chappe_arena_create(
 ) -> c_int {
     done(|| {
         let place = input::place(arena)?;
-        place.write(handle::open(Arena::create(input::name(name)?, &self::options(options)?)?)?);
+        place.write(handle::open_as(|| Ok(Arena::create(input::name(name)?, &self::options(options)?)?))?);
         Ok(())
     })
 }
@@ -137,7 +137,7 @@ pub extern "C" fn chappe_arena_open_or_create(
 ) -> c_int {
     done(|| {
         let place = input::place(arena)?;
-        place.write(handle::open(Arena::open_or_create(input::name(name)?, &self::options(options)?)?)?);
+        place.write(handle::open_as(|| Ok(Arena::open_or_create(input::name(name)?, &self::options(options)?)?))?);
         Ok(())
     })
 }

@@ -154,8 +154,8 @@ fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
         CHAPPE_ARM_READABLE | CHAPPE_ARM_WRITABLE if arm.descriptor < 0 => {
             return Err(Failure::new(libc::EBADF, c"an arm waits for a descriptor that is negative"));
         }
-        CHAPPE_ARM_READABLE => raw::ready(arm.descriptor, false),
-        CHAPPE_ARM_WRITABLE => raw::ready(arm.descriptor, true),
+        CHAPPE_ARM_READABLE => raw::ready(arm.descriptor, false)?,
+        CHAPPE_ARM_WRITABLE => raw::ready(arm.descriptor, true)?,
         _ => return Err(Failure::new(libc::EINVAL, c"there is no such kind of arm")),
     })
 }
@@ -262,7 +262,7 @@ fn select(arms: *mut chappe_arm, n: usize, flags: u32, limit: Answer<Limit>) -> 
 /// Errors, and then nothing has happened: -EINVAL if there is no arm (none but CHAPPE_ARM_NOTHING), or an arm or flag is not known;
 /// -EXDEV if there are objects of two arenas; -EBADF, -EFAULT, -EMSGSIZE if an arm's object, memory or record cannot be; -EBUSY if an
 /// arm's sender has a slot reserved, or a record is borrowed at the receiver of one that borrows; -EOPNOTSUPP if that is of a private
-/// tube; -ENOMEM if there is no memory for the record of a private tube; -EUSERS if the thread cannot become a member of an arena, or -EIDRM
+/// tube; -ENOMEM if there is no memory for the record of a private tube, or no address space for who waits for a descriptor; -EUSERS if the thread cannot become a member of an arena, or -EIDRM
 /// since that was removed before; the system's, if it refuses a thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_select(arms: *mut chappe_arm, n: usize, flags: u32) -> isize {

@@ -31,14 +31,15 @@ impl Object for Condvar {
 fn opened(condvar: *mut *mut chappe_condvar, make: impl FnOnce() -> Answer<Condvar>) -> c_int {
     done(|| {
         let place = input::place(condvar)?;
-        place.write(handle::open(make()?)?);
+        place.write(handle::open_as(make)?);
         Ok(())
     })
 }
 
 /// Makes a condition variable for the threads of this process. It goes when the handle is closed.
 ///
-/// Errors: -EFAULT; -EMFILE; -ENOSPC if there are 65536 private objects.
+/// Errors: -EFAULT; -EMFILE; -ENOSPC if there are 65536 private objects; -ENOMEM if there is no address space for what is
+/// private.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_condvar_private(condvar: *mut *mut chappe_condvar) -> c_int {
     opened(condvar, || Ok(Condvar::private()?))

@@ -245,6 +245,8 @@ impl Coded for LeaseError {
     fn code(&self) -> c_int {
         match self {
             LeaseError::Lost => libc::ESTALE,
+            LeaseError::Private => libc::EOPNOTSUPP,
+            LeaseError::Leased => libc::EBUSY,
             LeaseError::Arena(e) => e.code(),
             LeaseError::Lock { source, .. } => system(source),
             _ => libc::EIO,

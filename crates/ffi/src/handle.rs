@@ -86,10 +86,28 @@ fn claim() -> Option<&'static Slot> {
     }
 }
 
+/// A slot that is BUSY, by us; FREE again if nothing is put in.
+struct Claimed(&'static Slot);
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
+        self.0.kind.store(FREE, Ordering::Release); // Release: E1; nothing was put in.
+    }
+}
+
 /// Opens a handle.
 pub fn open<T: Object>(object: T) -> Answer<*mut T::Name> {
+    open_as(|| Ok(object))
+}
+
+/// Opens a handle of what is made, or attached, when it is sure that there is one for it.
+pub fn open_as<T: Object>(make: impl FnOnce() -> Answer<T>) -> Answer<*mut T::Name> {
     let () = Fits::<T>::IT;
     let slot = claim().ok_or_else(|| Failure::new(libc::EMFILE, c"65536 handles are open: close some"))?;
+    let claimed = Claimed(slot);
+    let object = make()?;
+    std::mem::forget(claimed);
     // SAFETY: I1: the slot is BUSY, by us; the object fits.
     unsafe { slot.body.get().cast::<T>().write(object) };
     // Release: E1.
@@ -195,6 +213,18 @@ mod tests {
             assert!(next != first);
             assert!(close::<One>(next).is_ok());
         }
+    }
+
+    #[test]
+    fn what_could_not_be_made_leaves_nothing() {
+        let _turn = turn();
+        let before = OPEN.load(Ordering::Relaxed); // Relaxed: this thread's turn.
+        let not_made = || open_as::<One>(|| Err(Failure::new(libc::ENOENT, c"no")));
+        for _ in 0..SLOTS + 1 {
+            assert_eq!(not_made().map_err(|e| e.errno()), Err(libc::ENOENT));
+        }
+        assert!(std::panic::catch_unwind(|| open_as::<One>(|| panic!("on purpose"))).is_err());
+        assert_eq!(OPEN.load(Ordering::Relaxed), before); // Relaxed: as above.
     }
 
     #[test]

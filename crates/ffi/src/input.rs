@@ -160,6 +160,11 @@ pub fn count(n: i64) -> Answer<u32> {
     u32::try_from(n).map_err(|_| Failure::told(libc::EINVAL, format_args!("{n} is no number of anything here")))
 }
 
+/// The same; what is greater than the greatest is as that, which is more than there is of anything here.
+pub fn count_or_most(n: i64) -> Answer<u32> {
+    count(n.min(u32::MAX.into()))
+}
+
 /// Words that are kept for later versions.
 pub fn unused(words: &[u64]) -> Answer<()> {
     if words.iter().all(|word| *word == 0) {

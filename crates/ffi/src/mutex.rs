@@ -161,15 +161,18 @@ fn named(name: *const c_char, options: *const chappe_mutex_options, had: Had, mu
     done(|| {
         let (place, name) = (input::place(mutex)?, input::name(name)?);
         let (of, initial) = bytes_of(input::given(options)?)?;
-        let (mutex, data) = mutex_of_bytes(name, had, of, initial)?;
-        place.write(handle::open(Locked::new(mutex, data, of.size, false))?);
+        place.write(handle::open_as(|| {
+            let (mutex, data) = mutex_of_bytes(name, had, of, initial)?;
+            Ok(Locked::new(mutex, data, of.size, false))
+        })?);
         Ok(())
     })
 }
 
 /// Makes a mutex for the threads of this process. Its data is aligned to 64 bytes. It goes when the handle is closed.
 ///
-/// Errors: -EINVAL for an alignment that is no power of two, or above 64, or a flag that is not known; -ENOMEM; -EFAULT; -EMFILE; -ENOSPC if there are 65536
+/// Errors: -EINVAL for an alignment that is no power of two, or above 64, a flag that is not known, or a reserved field that is not 0;
+/// -ENOMEM if there is no memory for the data, or no address space for what is private; -EFAULT; -EMFILE; -ENOSPC if there are 65536
 /// private objects.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_private(options: *const chappe_mutex_options, mutex: *mut *mut chappe_mutex) -> c_int {
@@ -201,7 +204,8 @@ pub extern "C" fn chappe_mutex_private(options: *const chappe_mutex_options, mut
 /// Opens the mutex of this name: "counts", or "lab/counts" for one in the arena "lab". `initial` is not looked at.
 ///
 /// Errors: -ENOENT; -EPROTOTYPE if the name is that of something else, or the data has another size, alignment or type; -EINVAL for
-/// an alignment that is none; -EFAULT also if `options` is NULL; else as `chappe_arena_open`.
+/// an alignment that is none, a flag that is not known, or a reserved field that is not 0; -EFAULT also if `options` is NULL; else as
+/// `chappe_arena_open`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_open(
     name: *const c_char,

@@ -152,7 +152,7 @@ fn home(address: usize) -> Answer<Arena> {
     if let Some(arena) = Arena::containing(address) {
         return Ok(arena);
     }
-    Ok(if raw::is_shared(address)? { Arena::family()? } else { Arena::private() })
+    Ok(if raw::is_shared(address)? { Arena::family()? } else { Arena::try_private()? })
 }
 
 fn init(sem: *mut Sem, value: c_int) -> Answer<()> {

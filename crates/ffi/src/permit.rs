@@ -187,7 +187,8 @@ pub extern "C" fn chappe_permit_is_valid(permit: *const chappe_permit) -> c_int 
 /// any time. Writes into `mark`, with a 0 behind it, what the environment variable CHAPPE_LEASE must be in the job.
 ///
 /// Errors: -ERANGE if the mark has no room in `size` bytes (512 are enough unless jobs nest deeply): then there is no lease; -ESTALE
-/// if the permit was taken away by force; -EINVAL, -EPERM, -EFAULT as `chappe_permit_release`; the system's.
+/// if the permit was taken away by force; -EBUSY if it is a lease already, and that one's file is open; -EOPNOTSUPP if its pool is
+/// private; -EINVAL, -EPERM, -EFAULT as `chappe_permit_release`; the system's.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_permit_lease(permit: *mut chappe_permit, mark: *mut c_char, size: usize) -> c_int {
     answer(|| leased(&[permit], mark, size))
@@ -195,7 +196,7 @@ pub extern "C" fn chappe_permit_lease(permit: *mut chappe_permit, mark: *mut c_c
 
 /// As `chappe_permit_lease`, of `n` permits of one pool at once: one open file and one mark for all of them.
 ///
-/// Errors: -EINVAL also if `n` is 0, or they are of several pools; -ERANGE (each permit needs some 32 bytes more); else as
+/// Errors: -EINVAL also if `n` is 0, or they are of several pools, or two are copies of one; -ERANGE (each permit needs some 32 bytes more); else as
 /// `chappe_permit_lease`, and then none is a lease that was none before.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_permit_lease_many(
@@ -221,6 +222,11 @@ fn leased(permits: &[*mut chappe_permit], mark: *mut c_char, size: usize) -> Ans
     };
     if !before.iter().all(|hold| hold.is_of_pool_of(first)) {
         return Err(Failure::new(libc::EINVAL, c"one lease is for permits of one pool: these are of several"));
+    }
+    let mut by_index: Vec<&Hold> = before.iter().collect();
+    by_index.sort_by_key(|hold| hold.index());
+    if by_index.windows(2).any(|two| two[0].is(two[1])) {
+        return Err(Failure::new(libc::EINVAL, c"one lease has each permit once: two of these are copies of one"));
     }
     // SAFETY: the thread's own, or the process's; of one pool.
     let made = unsafe { Hold::lease_many(&mut holds) }.map_err(Failure::from).and_then(|lease| {

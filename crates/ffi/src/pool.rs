@@ -32,7 +32,7 @@ impl Object for Pool {
 fn opened(pool: *mut *mut chappe_pool, make: impl FnOnce() -> Answer<Pool>) -> c_int {
     done(|| {
         let place = input::place(pool)?;
-        place.write(handle::open(make()?)?);
+        place.write(handle::open_as(make)?);
         Ok(())
     })
 }
@@ -40,7 +40,7 @@ fn opened(pool: *mut *mut chappe_pool, make: impl FnOnce() -> Answer<Pool>) -> c
 /// Makes a pool for the threads of this process. It goes when the handle is closed; permits of it that are held then are void.
 ///
 /// Errors: -EINVAL if there are to be none, or more than CHAPPE_POOL_MAX; -EFAULT; -EMFILE; -ENOSPC if there are 65536 private
-/// objects.
+/// objects; -ENOMEM if there is no address space for what is private.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_pool_private(permits: i64, pool: *mut *mut chappe_pool) -> c_int {
     opened(pool, || Ok(Pool::private(input::count(permits)?)?))
@@ -161,7 +161,7 @@ pub extern "C" fn chappe_pool_resize(pool: *mut chappe_pool, permits: i64) -> c_
 pub extern "C" fn chappe_pool_force_release(pool: *mut chappe_pool, index: i64, holder: *mut chappe_member) -> c_int {
     done(|| {
         let (pool, place) = (handle::get::<Pool>(pool)?, input::place_if(holder)?);
-        let who = pool.force_release(input::count(index)?)?;
+        let who = pool.force_release(input::count_or_most(index)?)?;
         if let Some(place) = place {
             place.write((&who).into());
         }
@@ -295,7 +295,7 @@ pub extern "C" fn chappe_pool_acquire_owned_deadline(
 
 fn many(pool: *mut chappe_pool, n: i64, permits: *mut chappe_permit, limit: Answer<Limit>) -> c_int {
     done(|| {
-        let (pool, n, limit) = (handle::get::<Pool>(pool)?, input::count(n)?, limit?);
+        let (pool, n, limit) = (handle::get::<Pool>(pool)?, input::count_or_most(n)?, limit?);
         if i64::from(n) > CHAPPE_POOL_MAX.min(pool.permits().into()) {
             // Before so much room is looked for. What a pool that was removed had is no matter.
             if !raw::is_there(pool) {

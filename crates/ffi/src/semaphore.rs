@@ -39,7 +39,7 @@ fn is_barging(flags: u32) -> Answer<bool> {
 fn opened(semaphore: *mut *mut chappe_semaphore, make: impl FnOnce() -> Answer<Semaphore>) -> c_int {
     done(|| {
         let place = input::place(semaphore)?;
-        place.write(handle::open(make()?)?);
+        place.write(handle::open_as(make)?);
         Ok(())
     })
 }
@@ -47,7 +47,8 @@ fn opened(semaphore: *mut *mut chappe_semaphore, make: impl FnOnce() -> Answer<S
 /// Makes a semaphore for the threads of this process, with `value` saved wake-ups. `flags`: 0 or CHAPPE_BARGING. It goes when the
 /// handle is closed.
 ///
-/// Errors: -EINVAL if the value is negative, or a flag is not known; -EFAULT; -EMFILE; -ENOSPC if there are 65536 private objects.
+/// Errors: -EINVAL if the value is negative, or a flag is not known; -EFAULT; -EMFILE; -ENOSPC if there are 65536 private objects;
+/// -ENOMEM if there is no address space for what is private.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_semaphore_private(value: i64, flags: u32, semaphore: *mut *mut chappe_semaphore) -> c_int {
     opened(semaphore, || {

@@ -14,6 +14,7 @@ use crate::handle::{self, Object};
 use crate::input;
 use crate::receiver::{ReceivingEnd, chappe_receiver};
 use crate::sender::{Record, SendingEnd, chappe_sender};
+use chappe::Arena;
 use chappe::raw::{Called, Had, tube_of};
 use chappe::tube::named::{Kind, Tube, TubeOptions};
 use chappe::tube::{bounded, unbounded};
@@ -152,8 +153,8 @@ fn opened(name: *const c_char, given: *const chappe_tube_options, had: Had, tube
         };
         let (size, align) = (options.size as usize, options.align as usize);
         let of = type_name.map(|name| Called { name, size, align });
-        let tube = tube_of(name, had, of, &options)?;
-        place.write(handle::open(Named { tube, typed: of.is_some() })?);
+        let made = || Ok(Named { tube: tube_of(name, had, of, &options)?, typed: of.is_some() });
+        place.write(handle::open_as(made)?);
         Ok(())
     })
 }
@@ -269,7 +270,7 @@ pub extern "C" fn chappe_tube_sender(tube: *mut chappe_tube, sender: *mut *mut c
     done(|| {
         let (named, place) = (handle::get::<Named>(tube)?, input::place(sender)?);
         let size = named.tube.info()?.size as usize;
-        place.write(handle::open(SendingEnd::of(named.tube.sender()?, size, named.typed))?);
+        place.write(handle::open_as(|| Ok(SendingEnd::of(named.tube.sender()?, size, named.typed)))?);
         Ok(())
     })
 }
@@ -284,7 +285,7 @@ pub extern "C" fn chappe_tube_receiver(tube: *mut chappe_tube, receiver: *mut *m
     done(|| {
         let (named, place) = (handle::get::<Named>(tube)?, input::place(receiver)?);
         let size = named.tube.info()?.size as usize;
-        place.write(handle::open(ReceivingEnd::of(named.tube.receiver()?, size))?);
+        place.write(handle::open_as(|| Ok(ReceivingEnd::of(named.tube.receiver()?, size)))?);
         Ok(())
     })
 }
@@ -310,6 +311,8 @@ pub extern "C" fn chappe_tube_private(
         if u32::try_from(size).is_err() {
             return Err(Failure::new(libc::EINVAL, c"a record cannot have so many bytes: at most 4294967295"));
         }
+        // Where who waits is listed: from here on it is there.
+        Arena::try_private()?;
         let (tx, rx) = match slots {
             CHAPPE_UNBOUNDED => unbounded(),
             0..=MOST => {

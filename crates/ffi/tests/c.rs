@@ -181,6 +181,16 @@ fn plan9s_words_hold_their_contract() {
     holds("plan9.c", &[], &[]);
 }
 
+/// Not with the sanitizers, which need address space of their own.
+#[test]
+fn no_address_space_is_an_error() {
+    let Some(program) = compiled("tests/c/no_space.c", "c11", &[]) else {
+        return not_tested("no_space.c: there is no C compiler");
+    };
+    let said = House::new().run(&program, &[]);
+    assert_eq!(said, "", "a panic, and what else was said");
+}
+
 /// And the faults of the paper's source that its text rules out.
 #[test]
 fn the_nix_papers_interface_holds_its_contract() {

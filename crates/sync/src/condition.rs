@@ -57,7 +57,7 @@ impl Condvar {
     /// Makes one for the threads of this process.
     ///
     /// # Errors
-    /// `Arena` when the private arena is full.
+    /// `Arena` when the private arena is full, or there is no address space for it.
     pub fn private() -> Result<Condvar, ObjectError> {
         Ok(Condvar(Handle::private(&mut |map, admin, name| condvar::make(map, admin, name))?))
     }

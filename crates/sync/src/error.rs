@@ -180,6 +180,12 @@ pub enum LeaseError {
     /// The permit was taken away by force before.
     #[error("the permit is no longer ours: it was released by force")]
     Lost,
+    /// It is of a private pool: no job could find that.
+    #[error("a private pool's permit cannot be a lease: only those of pools with a name can")]
+    Private,
+    /// It is a lease already, and its file is open.
+    #[error("this permit is leased already, and the file of that lease is open: close it first")]
+    Leased,
     /// Its lease file cannot be had.
     #[error(transparent)]
     Arena(#[from] ArenaError),

@@ -58,7 +58,7 @@ impl<'a> Permit<'a> {
     /// To be taken before the job starts. Named pools only.
     ///
     /// # Errors
-    /// `Lost` if it was taken by force; `Arena`, `Lock`.
+    /// `Lost` if it was taken by force; `Private`, `Leased`; `Arena`, `Lock`.
     pub fn lease(&mut self) -> Result<Lease, LeaseError> {
         if !process::is_incarnation(self.incarnation) {
             return Err(LeaseError::Lost);

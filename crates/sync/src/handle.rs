@@ -58,7 +58,7 @@ impl Handle {
 
     /// Makes one for the threads of this process.
     pub fn private(make: Maker<'_>) -> Result<Handle, ObjectError> {
-        let map = Arena::private().map();
+        let map = Arena::try_private()?.map();
         let admin = map.admin();
         let place = make(map, &admin, "")?;
         Ok(Handle { _own: Some(Own::new(map, place)), ..Handle::at(map, place) })

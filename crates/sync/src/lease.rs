@@ -171,8 +171,7 @@ pub(crate) fn begin<'t>(
     permits: impl Iterator<Item = &'t mut Taken>,
 ) -> Result<Lease, LeaseError> {
     if map.directory().is_none() {
-        let source = std::io::ErrorKind::Unsupported.into();
-        return Err(ArenaError::Io { what: "a private pool's permit cannot be a lease".into(), source }.into());
+        return Err(LeaseError::Private);
     }
     let (file, path) = open(map)?;
     let mut marks = match std::env::var(VARIABLE) {
@@ -189,7 +188,7 @@ pub(crate) fn begin<'t>(
 
 /// Makes one of them a lease. Answers the cell's new word.
 fn lease_one(map: &Map, place: Place, taken: Taken, file: &OwnedFd, path: &str, byte: u64) -> Result<Word, LeaseError> {
-    let (held, path) = (taken.word, path.to_owned());
+    let held = taken.word;
     let cell = cell_of(map, place, taken.position).ok_or(LeaseError::Lost)?;
     let leased = if held.tag() == Tag::Leased { held } else { held.leased() };
     // I1.
@@ -197,15 +196,15 @@ fn lease_one(map: &Map, place: Place, taken: Taken, file: &OwnedFd, path: &str, 
         return Err(LeaseError::Lost);
     }
     cell.note(leased, true);
-    let source = match lock::try_lock(file, byte) {
+    let refused = match lock::try_lock(file, byte) {
         Ok(true) => return Ok(leased),
-        Ok(false) => std::io::Error::new(std::io::ErrorKind::WouldBlock, "this permit is leased already"),
-        Err(source) => source,
+        Ok(false) => LeaseError::Leased,
+        Err(source) => LeaseError::Lock { path: path.to_owned(), source },
     };
     if held != leased {
         cell.swap(leased, held);
     }
-    Err(LeaseError::Lock { path, source })
+    Err(refused)
 }
 
 /// Whether somebody has the lock or bears the mark. What cannot be looked at counts as running. Processes that are just

@@ -136,7 +136,7 @@ impl<T> Mutex<T> {
     /// and unlocks it with plain stores, until another comes.
     ///
     /// # Errors
-    /// `Arena` when the private arena is full.
+    /// `Arena` when the private arena is full, or there is no address space for it.
     pub fn private(value: T) -> Result<Mutex<T>, ObjectError> {
         Mutex::private_with(value, Bias::Auto)
     }

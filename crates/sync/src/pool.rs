@@ -116,7 +116,7 @@ impl Pool {
     /// bias: then it takes the permit and gives it back with plain stores, until another comes.
     ///
     /// # Errors
-    /// `Permits`, or `Arena` when the private arena is full.
+    /// `Permits`, or `Arena` when the private arena is full, or there is no address space for it.
     pub fn private(permits: u32) -> Result<Pool, PoolError> {
         Pool::private_with(permits, Bias::Auto)
     }
@@ -127,7 +127,7 @@ impl Pool {
     /// As [`Pool::private`].
     pub fn private_with(permits: u32, bias: Bias) -> Result<Pool, PoolError> {
         check_permits(permits)?;
-        let map = Arena::private().map();
+        let map = Arena::try_private()?.map();
         let admin = map.admin();
         let place = permit::make_pool(map, &admin, "", permits)?;
         drop(admin);

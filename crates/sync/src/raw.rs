@@ -26,7 +26,7 @@ use crate::pool::Pool;
 use crate::select::{SelectedOperation, operations};
 use crate::semaphore::Semaphore;
 use crate::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
-use chappe_arena::{Map, Place};
+use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::process;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
@@ -125,6 +125,11 @@ impl Hold {
         } else {
             give(self.map, self.place, self.map.object(self.place.index), self.taken);
         }
+    }
+
+    /// Whether both are one permit, had once.
+    pub fn is(&self, other: &Hold) -> bool {
+        self.is_of_pool_of(other) && (self.index(), self.taken.word) == (other.index(), other.taken.word)
     }
 
     /// Whether both are, or were, of one pool.
@@ -244,8 +249,12 @@ pub fn tube_of(name: &str, had: Had, of: Option<Called<'_>>, options: &TubeOptio
 }
 
 /// An arm for a descriptor: to be read, or to be written.
-pub fn ready(fd: RawFd, to_be_written: bool) -> Armed<'static> {
-    Armed::new(descriptor(fd, to_be_written))
+///
+/// # Errors
+/// As [`Arena::try_private`].
+pub fn ready(fd: RawFd, to_be_written: bool) -> Result<Armed<'static>, ArenaError> {
+    Arena::try_private()?;
+    Ok(Armed::new(descriptor(fd, to_be_written)))
 }
 
 fn until(time: Time) -> Until {

@@ -120,7 +120,7 @@ impl Semaphore {
     /// Makes a semaphore for the threads of this process, with `value` saved wake-ups.
     ///
     /// # Errors
-    /// `Value`, or `Arena` when the private arena is full.
+    /// `Value`, or `Arena` when the private arena is full, or there is no address space for it.
     pub fn private(value: u32) -> Result<Semaphore, ObjectError> {
         Semaphore::private_as(value, false)
     }

@@ -164,7 +164,7 @@ struct chappe_arm chappe_arm_writable(int descriptor);
  * Errors, and then nothing has happened: -EINVAL if there is no arm (none but CHAPPE_ARM_NOTHING), or an arm or flag is not known;
  * -EXDEV if there are objects of two arenas; -EBADF, -EFAULT, -EMSGSIZE if an arm's object, memory or record cannot be; -EBUSY if an
  * arm's sender has a slot reserved, or a record is borrowed at the receiver of one that borrows; -EOPNOTSUPP if that is of a private
- * tube; -ENOMEM if there is no memory for the record of a private tube; -EUSERS if the thread cannot become a member of an arena, or -EIDRM
+ * tube; -ENOMEM if there is no memory for the record of a private tube, or no address space for who waits for a descriptor; -EUSERS if the thread cannot become a member of an arena, or -EIDRM
  * since that was removed before; the system's, if it refuses a thread.
  */
 ptrdiff_t chappe_select(struct chappe_arm *arms,

@@ -39,7 +39,8 @@ typedef struct chappe_condvar chappe_condvar;
 /**
  * Makes a condition variable for the threads of this process. It goes when the handle is closed.
  *
- * Errors: -EFAULT; -EMFILE; -ENOSPC if there are 65536 private objects.
+ * Errors: -EFAULT; -EMFILE; -ENOSPC if there are 65536 private objects; -ENOMEM if there is no address space for what is
+ * private.
  */
 int chappe_condvar_private(struct chappe_condvar **condvar);
 

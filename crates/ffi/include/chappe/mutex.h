@@ -71,7 +71,8 @@ typedef struct chappe_mutex_options {
 /**
  * Makes a mutex for the threads of this process. Its data is aligned to 64 bytes. It goes when the handle is closed.
  *
- * Errors: -EINVAL for an alignment that is no power of two, or above 64, or a flag that is not known; -ENOMEM; -EFAULT; -EMFILE; -ENOSPC if there are 65536
+ * Errors: -EINVAL for an alignment that is no power of two, or above 64, a flag that is not known, or a reserved field that is not 0;
+ * -ENOMEM if there is no memory for the data, or no address space for what is private; -EFAULT; -EMFILE; -ENOSPC if there are 65536
  * private objects.
  */
 int chappe_mutex_private(const struct chappe_mutex_options *options,
@@ -81,7 +82,8 @@ int chappe_mutex_private(const struct chappe_mutex_options *options,
  * Opens the mutex of this name: "counts", or "lab/counts" for one in the arena "lab". initial is not looked at.
  *
  * Errors: -ENOENT; -EPROTOTYPE if the name is that of something else, or the data has another size, alignment or type; -EINVAL for
- * an alignment that is none; -EFAULT also if options is NULL; else as chappe_arena_open.
+ * an alignment that is none, a flag that is not known, or a reserved field that is not 0; -EFAULT also if options is NULL; else as
+ * chappe_arena_open.
  */
 int chappe_mutex_open(const char *name,
                       const struct chappe_mutex_options *options,

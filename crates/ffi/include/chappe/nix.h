@@ -22,6 +22,7 @@
  *     ENOSPC     no room: 4,096 semaphores and tubes, and 4 MiB of tubes' messages, for a process and all that it forks; 65,536 semaphores
  *                in memory of one process
  *     EUSERS     no room for another thread that waits: 2,048 of all processes together
+ *     ENOMEM     initsem: no address space for the semaphores in memory of one process
  *     EIO        a fault within the library
  *
  * or the system's. Once a thread's locals are gone (in atexit handlers) it can wait for nothing, and not send or receive (EIO); freesem and

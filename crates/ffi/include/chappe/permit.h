@@ -68,7 +68,8 @@ int chappe_permit_is_valid(const struct chappe_permit *permit);
  * any time. Writes into mark, with a 0 behind it, what the environment variable CHAPPE_LEASE must be in the job.
  *
  * Errors: -ERANGE if the mark has no room in size bytes (512 are enough unless jobs nest deeply): then there is no lease; -ESTALE
- * if the permit was taken away by force; -EINVAL, -EPERM, -EFAULT as chappe_permit_release; the system's.
+ * if the permit was taken away by force; -EBUSY if it is a lease already, and that one's file is open; -EOPNOTSUPP if its pool is
+ * private; -EINVAL, -EPERM, -EFAULT as chappe_permit_release; the system's.
  */
 int chappe_permit_lease(struct chappe_permit *permit,
                         char *mark,
@@ -77,7 +78,7 @@ int chappe_permit_lease(struct chappe_permit *permit,
 /**
  * As chappe_permit_lease, of n permits of one pool at once: one open file and one mark for all of them.
  *
- * Errors: -EINVAL also if n is 0, or they are of several pools; -ERANGE (each permit needs some 32 bytes more); else as
+ * Errors: -EINVAL also if n is 0, or they are of several pools, or two are copies of one; -ERANGE (each permit needs some 32 bytes more); else as
  * chappe_permit_lease, and then none is a lease that was none before.
  */
 int chappe_permit_lease_many(struct chappe_permit *permits,

@@ -37,7 +37,7 @@ typedef struct chappe_pool chappe_pool;
  * Makes a pool for the threads of this process. It goes when the handle is closed; permits of it that are held then are void.
  *
  * Errors: -EINVAL if there are to be none, or more than CHAPPE_POOL_MAX; -EFAULT; -EMFILE; -ENOSPC if there are 65536 private
- * objects.
+ * objects; -ENOMEM if there is no address space for what is private.
  */
 int chappe_pool_private(int64_t permits,
                         struct chappe_pool **pool);

@@ -42,7 +42,8 @@ typedef struct chappe_semaphore chappe_semaphore;
  * Makes a semaphore for the threads of this process, with value saved wake-ups. flags: 0 or CHAPPE_BARGING. It goes when the
  * handle is closed.
  *
- * Errors: -EINVAL if the value is negative, or a flag is not known; -EFAULT; -EMFILE; -ENOSPC if there are 65536 private objects.
+ * Errors: -EINVAL if the value is negative, or a flag is not known; -EFAULT; -EMFILE; -ENOSPC if there are 65536 private objects;
+ * -ENOMEM if there is no address space for what is private.
  */
 int chappe_semaphore_private(int64_t value,
                              uint32_t flags,

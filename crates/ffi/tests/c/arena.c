@@ -211,21 +211,65 @@ static void handles(void)
     OK(chappe_arena_remove("handles", 1));
 }
 
+/* What is refused since all handles are open was not made, either, and nobody was attached. */
+static void nothing_is_made_without_a_handle(chappe_tube *tube)
+{
+    chappe_semaphore *s;
+    chappe_pool *pool;
+    chappe_mutex *mutex;
+    chappe_condvar *condvar;
+    chappe_tube *other;
+    chappe_arena *arena;
+    chappe_sender *tx;
+    chappe_receiver *rx;
+    chappe_mutex_options options = {.size = 8};
+    chappe_tube_info info;
+    FAILS(chappe_semaphore_create("none", 0, 0, &s), EMFILE);
+    FAILS(chappe_pool_create("none", 1, &pool), EMFILE);
+    FAILS(chappe_mutex_create("none", &options, &mutex), EMFILE);
+    FAILS(chappe_condvar_create("none", &condvar), EMFILE);
+    FAILS(chappe_tube_create("none", NULL, &other), EMFILE);
+    FAILS(chappe_pool_remove("none", 0), ENOENT);
+    FAILS(chappe_arena_create("none", NULL, &arena), EMFILE);
+    FAILS(chappe_arena_remove("none", 0), ENOENT);
+    FAILS(chappe_tube_sender(tube, &tx), EMFILE);
+    FAILS(chappe_tube_receiver(tube, &rx), EMFILE);
+    OK(chappe_tube_look(tube, &info));
+    IS(info.senders, 0);
+    IS(info.receivers, 0);
+}
+
+/* Else its senders would all have gone. */
+static void no_sender_has_come(chappe_tube *tube)
+{
+    chappe_receiver *rx;
+    char record[256];
+    OK(chappe_tube_receiver(tube, &rx));
+    FAILS(chappe_try_recv(rx, record, sizeof record, NULL), EAGAIN);
+    OK(chappe_receiver_close(rx));
+}
+
 static void as_many_as_there_can_be(void)
 {
     enum { MOST = 65536 };
     static chappe_condvar *all[MOST];
     chappe_condvar *one_more;
     int made = 0;
+    chappe_tube *tube;
+    OK(chappe_tube_create("attached", NULL, &tube));
     OK(chappe_condvar_create("shared", &one_more));
-    for (; made < MOST - 1; made++)
+    for (; made < MOST - 2; made++)
         OK(chappe_condvar_open("shared", &all[made]));
     FAILS(chappe_condvar_open("shared", &all[made]), EMFILE);
+    nothing_is_made_without_a_handle(tube);
     OK(chappe_condvar_close(all[77]));
+    no_sender_has_come(tube);
     OK(chappe_condvar_open("shared", &all[77]));
     for (int i = 0; i < made; i++)
         OK(chappe_condvar_close(all[i]));
     OK(chappe_condvar_close(one_more));
+    OK(chappe_tube_close(tube));
+    OK(chappe_tube_remove("attached", 0));
     OK(chappe_condvar_remove("shared", 0));
 }
 

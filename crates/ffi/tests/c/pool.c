@@ -46,6 +46,10 @@ static void several_at_once(void)
     chappe_pool *pool;
     chappe_permit all[20], rest;
     OK(chappe_pool_private(20, &pool));
+    char mark[512];
+    OK(chappe_pool_acquire(pool, &all[0]));
+    FAILS(chappe_permit_lease(&all[0], mark, sizeof mark), EOPNOTSUPP);
+    OK(chappe_permit_release(&all[0]));
     OK(chappe_pool_acquire_many(pool, 20, all));
     for (int i = 0; i < 20; i++)
         IS(chappe_permit_index(&all[i]), i);
@@ -53,6 +57,8 @@ static void several_at_once(void)
     FAILS(chappe_pool_acquire_many_timeout(pool, 1, &rest, CHAPPE_MILLISECOND), ETIMEDOUT);
     FAILS(chappe_pool_acquire_many_deadline(pool, 1, &rest, chappe_now()), ETIMEDOUT);
     FAILS(chappe_pool_acquire_many(pool, 21, all), ERANGE);
+    FAILS(chappe_pool_acquire_many(pool, 1LL << 32, all), ERANGE);
+    FAILS(chappe_pool_acquire_many(pool, INT64_MAX, all), ERANGE);
     FAILS(chappe_pool_acquire_many(pool, -1, all), EINVAL);
     FAILS(chappe_pool_acquire_many(pool, 2, NULL), EFAULT);
     OK(chappe_permit_release(&all[7]));
@@ -238,6 +244,8 @@ static void leased_together(void)
     FAILS(chappe_permit_lease_many(all, 4, mark, sizeof mark), EINVAL);
     FAILS(chappe_permit_lease_many(NULL, 3, mark, sizeof mark), EFAULT);
     FAILS(chappe_permit_lease_many(all, 3, tight, 8), ERANGE);
+    chappe_permit twice[3] = {all[1], all[0], all[1]};
+    FAILS(chappe_permit_lease_many(twice, 3, mark, sizeof mark), EINVAL);
     /* None is a lease, as before. */
     IS(chappe_pool_holders(three, holders, 4), 3);
     for (int i = 0; i < 3; i++)
@@ -316,6 +324,7 @@ static void by_name(void)
     FAILS(chappe_pool_resize(same, 0), EINVAL);
     OK(chappe_pool_acquire(pool, &one));
     FAILS(chappe_pool_force_release(same, 5, NULL), ESRCH);
+    FAILS(chappe_pool_force_release(same, 1LL << 32, NULL), ESRCH);
     FAILS(chappe_pool_force_release(same, -1, NULL), EINVAL);
     OK(chappe_pool_force_release(same, 0, &who));
     IS(who.pid, getpid());
@@ -334,6 +343,11 @@ static void by_name(void)
     CHECK(lease >= 0 && fcntl(lease, F_GETFD) == FD_CLOEXEC && strlen(mark) > 0);
     IS(chappe_pool_holders(pool, &holder, 1), 1);
     CHECK(holder.flags & CHAPPE_HOLD_LEASED);
+    /* As long as its file is open. */
+    FAILS(chappe_permit_lease(&two, mark, sizeof mark), EBUSY);
+    close(lease);
+    lease = chappe_permit_lease(&two, mark, sizeof mark);
+    CHECK(lease >= 0);
     OK(chappe_permit_release(&two));
     close(lease);
     OK(chappe_pool_acquire_timeout(pool, &one, 30 * CHAPPE_SECOND));

@@ -37,7 +37,7 @@ use crate::patience::{Role, Until, set_role};
 use crate::seat::{seat, watched};
 use crate::tube;
 use crate::wait::{Arm, Grant, Party};
-use chappe_arena::{Map, Place};
+use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::poll::Event;
 use chappe_plat::{process, thread};
 use std::cell::OnceCell;
@@ -113,6 +113,11 @@ impl List {
         if self.watcher(map).is_some() {
             return Ok(());
         }
+        // The bell lies there.
+        Arena::try_private().map_err(|e| match e {
+            ArenaError::Io { source, .. } => source,
+            e => io::Error::other(e),
+        })?;
         let ((bell, hears), (tell, told)) = (tube::bounded(1), mpsc::channel());
         thread::background("chappe-watcher", move || {
             set_role(Role::Sleeper);
