@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What keeps signals out, and the guards, outermost first.
-struct Held(UnsafeCell<(Option<Kept>, Vec<Box<dyn Any>>)>);
+struct Held(UnsafeCell<(Option<Kept>, Vec<Guard>)>);
+
+type Guard = Box<dyn Any>;
 
 // SAFETY: touched only by the thread that forks, between `before` and `after`; who else forks meanwhile waits for the
 // first of the locks.
