@@ -14,10 +14,11 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What keeps signals out, and the guards, outermost first.
-struct Held(UnsafeCell<(Option<Kept>, Vec<Guard>)>);
+/// The guards, outermost first.
+type Guards = Vec<Box<dyn Any>>;
 
-type Guard = Box<dyn Any>;
+/// What keeps signals out, and the guards.
+struct Held(UnsafeCell<(Option<Kept>, Guards)>);
 
 // SAFETY: touched only by the thread that forks, between `before` and `after`; who else forks meanwhile waits for the
 // first of the locks.

@@ -528,6 +528,15 @@ pub(crate) fn hand_back(map: &Map, object: u32, member: u32) -> bool {
     is_unit
 }
 
+/// It is out of service, and nobody who waits has been told: a unit that is on its way to one of them was given before, and arrives.
+pub(crate) fn settle(map: &Map, object: u32) {
+    let o = map.object(object);
+    let seen = load(o);
+    if seen.is_whole(map) && seen.under_way() {
+        conclude(map, object, o, seen);
+    }
+}
+
 /// Marks the semaphore dead: its word is none.
 #[cold]
 fn break_off(map: &Map, object: u32) {

@@ -94,7 +94,8 @@ pub(crate) use state::{Grant, MET, NUDGE, STIR, State, TOO_MANY};
 use crate::bias::Holds;
 use crate::interrupt::Interrupt;
 use crate::kinds;
-use chappe_arena::layout::{Head, Member};
+use crate::units;
+use chappe_arena::layout::{Head, Kind, Member};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
 use chappe_plat::futex::{self, Scope, Wait};
@@ -248,6 +249,9 @@ pub(crate) fn wake_granted(map: &Map, member: u32) {
 
 /// Tells everybody who waits on a dead object so, as long as its head is this. Idempotent.
 pub(crate) fn bury(map: &Map, object: u32, head: Head) {
+    if head.kind() == Some(Kind::Semaphore) && is_still(map, object, head) {
+        units::settle(map, object);
+    }
     each(map, object, |c| {
         if !c.state.is_waiting() || !is_still(map, object, head) || !grant(map, c.member, c.state, object, 0, true) {
             // I9. Who was granted something of this very object has nobody else to wake it.
