@@ -11,7 +11,8 @@
 //! share/bash-completion/completions/chappe, share/zsh/site-functions/_chappe, share/fish/vendor_completions.d/chappe.fish
 //! ```
 //!
-//! A file is put in the place of an older one whole, by its name: programs that use that one go on with it.
+//! A file is put in the place of an older one whole, by its name: programs that use that one go on with it. (The pages of the manual
+//! alone are written in place.)
 //!
 //! `--prefix` is where it will lie (/usr/local), `--libdir` below that (lib; or an absolute path that is below it), `--destdir` is put before all of it and stands in no
 //! file, `--profile` is cargo's (release).
@@ -68,18 +69,30 @@ fn version() -> Result<String> {
     Ok(line.and_then(|rest| rest.strip_suffix('"')).context("Cargo.toml has no version")?.to_owned())
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
+/// Makes something beside its place, and puts it there whole.
+fn whole(to: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let mut beside = to.as_os_str().to_owned();
     beside.push(".new");
-    let copied = fs::copy(from, &beside).and_then(|_| fs::rename(&beside, to));
-    copied.with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+    let beside = PathBuf::from(beside);
+    // One that was interrupted may have left it.
+    if beside.symlink_metadata().is_ok() {
+        fs::remove_file(&beside)?;
+    }
+    make(&beside)?;
+    fs::rename(&beside, to).with_context(|| format!("cannot put {} in its place", to.display()))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let copied = |at: &Path| fs::copy(from, at).map(drop).map_err(Into::into);
+    whole(to, copied).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
 fn link(to: &str, at: &Path) -> Result<()> {
-    if at.symlink_metadata().is_ok() {
-        fs::remove_file(at)?;
-    }
-    symlink(to, at).with_context(|| format!("cannot make the link {}", at.display()))
+    whole(at, |new| symlink(to, new).with_context(|| format!("cannot make the link {}", at.display())))
+}
+
+fn write(text: impl AsRef<[u8]>, to: &Path) -> Result<()> {
+    whole(to, |new| fs::write(new, text).with_context(|| format!("cannot write {}", to.display())))
 }
 
 /// Makes a directory, and those above it.
@@ -100,8 +113,11 @@ pub fn command(args: &[&str]) -> Result<()> {
     let base = PathBuf::from(format!("{destdir}{prefix}"));
     let lib = directory(base.join(&libdir))?;
     let full = format!("libchappe.so.{version}");
-    let status = Command::new(own.join("link.sh")).arg(&built).arg(lib.join(&full)).status().context("link.sh")?;
-    ensure!(status.success(), "link.sh ended with {status}: is there a C compiler?");
+    whole(&lib.join(&full), |new| {
+        let status = Command::new(own.join("link.sh")).arg(&built).arg(new).status().context("link.sh")?;
+        ensure!(status.success(), "link.sh ended with {status}: is there a C compiler?");
+        Ok(())
+    })?;
     link(&full, &lib.join("libchappe.so.0"))?;
     link("libchappe.so.0", &lib.join("libchappe.so"))?;
     copy(&built, &lib.join("libchappe.a"))?;
@@ -109,7 +125,7 @@ pub fn command(args: &[&str]) -> Result<()> {
     let description = fs::read_to_string(own.join("chappe.pc.in"))?;
     let description =
         description.replace("@PREFIX@", &prefix).replace("@LIBDIR@", &libdir).replace("@VERSION@", &version);
-    fs::write(directory(lib.join("pkgconfig"))?.join("chappe.pc"), description)?;
+    write(description, &directory(lib.join("pkgconfig"))?.join("chappe.pc"))?;
 
     let include = directory(base.join("include/chappe"))?;
     copy(&own.join("include/chappe.h"), &base.join("include/chappe.h"))?;
@@ -141,7 +157,7 @@ fn command_itself(built: &Path, base: &Path) -> Result<()> {
         ("fish", "share/fish/vendor_completions.d", "chappe.fish"),
     ];
     for (shell, place, file) in completions {
-        fs::write(directory(base.join(place))?.join(file), says(&["completions".as_ref(), shell.as_ref()])?)?;
+        write(says(&["completions".as_ref(), shell.as_ref()])?, &directory(base.join(place))?.join(file))?;
     }
     Ok(())
 }

@@ -135,7 +135,8 @@ fn release(permit: *mut chappe_permit) -> Answer<()> {
     Ok(())
 }
 
-/// Gives a permit back. Never waits. One that was taken away by force ends without effect.
+/// Gives a permit back. One that was taken away by force ends without effect. It never waits, unless the permit is a lease: then it reads
+/// all of /proc once or more to see who bears the lease's mark, and waits up to a tenth of a second for processes that are just ending.
 ///
 /// Errors: -EINVAL if it is not held; -EPERM if it is another thread's, or the parent process's; -EFAULT.
 #[unsafe(no_mangle)]
@@ -143,19 +144,40 @@ pub extern "C" fn chappe_permit_release(permit: *mut chappe_permit) -> c_int {
     released(permit).unwrap_or_else(|| done(|| release(permit)))
 }
 
-/// Gives `n` permits back, the last one first; those of several pools, too. If one cannot be, the others are all the same.
+/// Gives `n` permits back, the last one first; those of several pools, too. If one cannot be, the others are all the same. Leases come
+/// last; those of one pool take as long together as one does by itself.
 ///
 /// Errors: as `chappe_permit_release`, of the first that could not be given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_permit_release_many(permits: *mut chappe_permit, n: usize) -> c_int {
     done(|| {
         let all = input::array_out(permits, n)?;
-        let mut worst = Ok(());
+        let (mut worst, mut leases) = (Ok(()), Vec::new());
         for permit in all.iter_mut().rev() {
-            worst = release(permit.as_mut_ptr()).and(worst);
+            worst = release_or_keep(permit.as_mut_ptr(), &mut leases).and(worst);
+        }
+        while let Some(first) = leases.first().copied() {
+            let (its, others) = leases.into_iter().partition(|hold: &Hold| hold.is_of_pool_of(&first));
+            let its: Vec<Hold> = its;
+            // SAFETY: each the thread's own, or the process's, and nobody's any more; of one pool.
+            unsafe { Hold::release_leases(&its) };
+            leases = others;
         }
         worst
     })
+}
+
+/// Gives back what is no lease.
+fn release_or_keep(permit: *mut chappe_permit, leases: &mut Vec<Hold>) -> Answer<()> {
+    let inside = ours(permit)?;
+    // SAFETY: `ours` saw the magic, together with which it was written.
+    let hold = unsafe { inside.hold.assume_init() };
+    if !hold.is_leased() {
+        return release(permit);
+    }
+    inside.magic = 0;
+    leases.push(hold);
+    Ok(())
 }
 
 /// Which of its pool's permits it is, counted from 0.

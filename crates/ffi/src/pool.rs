@@ -146,6 +146,7 @@ pub extern "C" fn chappe_pool_waiters(pool: *const chappe_pool, to: *mut chappe_
 }
 
 /// Gives the pool another number of permits. With fewer, those in use beyond the number end as they come back.
+/// Does not wait for those, but for who makes or removes an object of the arena: see chappe(3), of stopped processes.
 ///
 /// Errors: -EINVAL, -EIDRM, -ENOSPC, -EUSERS, -EBADF.
 #[unsafe(no_mangle)]
@@ -154,7 +155,7 @@ pub extern "C" fn chappe_pool_resize(pool: *mut chappe_pool, permits: i64) -> c_
 }
 
 /// Takes permit `index` from whoever has it, and hands it on: for holders that are stuck. What they do under it goes on. Writes who
-/// it was, unless `holder` is NULL.
+/// it was, unless `holder` is NULL. Does not wait for the holder, nor for anybody who waits.
 ///
 /// Errors: -ESRCH if nobody has it; -EINVAL if the index is negative; -EIDRM, -EUSERS, -EBADF, -EFAULT.
 #[unsafe(no_mangle)]
@@ -169,7 +170,8 @@ pub extern "C" fn chappe_pool_force_release(pool: *mut chappe_pool, index: i64, 
     })
 }
 
-/// Gives back permits that jobs kept which have ended since; answers how many. Waiters' processes do so by themselves.
+/// Gives back permits that jobs kept which have ended since; answers how many. Waiters' processes do so by themselves. If jobs keep any, it
+/// reads all of /proc, and waits up to a tenth of a second for processes that are just ending.
 ///
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]

@@ -372,7 +372,7 @@ pub extern "C" fn chappe_receiver_borrow(
     borrow(receiver, data, again, Ok(Limit::Forever))
 }
 
-/// Borrows the next record if there is one now.
+/// Borrows the next record if there is one now. Never waits.
 ///
 /// Errors: -EAGAIN; else as `chappe_receiver_borrow`.
 #[unsafe(no_mangle)]
@@ -500,7 +500,7 @@ pub extern "C" fn chappe_receiver_descriptor(receiver: *mut chappe_receiver) -> 
 }
 
 /// Makes the descriptor unreadable, and ready to become readable again: 1. Or 0: `chappe_try_recv` would not answer -EAGAIN now, and
-/// it is readable.
+/// it is readable. Waits for no other process.
 ///
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]

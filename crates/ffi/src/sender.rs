@@ -291,8 +291,8 @@ fn sent(sender: *mut chappe_sender, record: *const c_void, len: usize, limit: im
 ///
 /// Errors: -EPIPE if all receivers have gone, or died; -EMSGSIZE if a record cannot have so many bytes; -EIDRM if the tube was
 /// removed; -EBUSY if a slot is reserved at this sender; -EPERM if it is the parent process's; -EUSERS if the thread cannot become a
-/// member of the arena; -ENOMEM if the tube is private, and there is no memory for the record; -EBADF, -EFAULT; the system's, if it
-/// refuses the thread that watches for deaths.
+/// member of the arena; -ENOMEM if the tube is private, and there is no memory for the record (but one with CHAPPE_UNBOUNDED slots ends the
+/// program when there is none for more slots); -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_send(sender: *mut chappe_sender, record: *const c_void, len: usize) -> c_int {
     sent(sender, record, len, || Ok(Limit::Forever))
@@ -345,7 +345,7 @@ pub extern "C" fn chappe_sender_reserve(sender: *mut chappe_sender, data: *mut *
     reserve(sender, data, Ok(Limit::Forever))
 }
 
-/// Reserves a slot if there is one now.
+/// Reserves a slot if there is one now. Never waits.
 ///
 /// Errors: -EAGAIN; else as `chappe_sender_reserve`.
 #[unsafe(no_mangle)]
@@ -458,7 +458,7 @@ pub extern "C" fn chappe_sender_descriptor(sender: *mut chappe_sender) -> c_int 
 }
 
 /// Makes the descriptor unreadable, and ready to become readable again: 1. Or 0: `chappe_try_send` would not answer -EAGAIN now, and
-/// it is readable.
+/// it is readable. Waits for no other process.
 ///
 /// Errors: -EBADF, -EBUSY.
 #[unsafe(no_mangle)]

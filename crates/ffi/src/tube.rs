@@ -292,7 +292,8 @@ pub extern "C" fn chappe_tube_receiver(tube: *mut chappe_tube, receiver: *mut *m
 
 /// Makes a tube for the threads of this process, and both its ends. It has many senders and receivers, and carries records of up to
 /// `size` bytes, which are copied in and out; those of more than 56 ask for memory. `slots`: how many it has room for; 0: none, who
-/// sends meets who receives; CHAPPE_UNBOUNDED: any number. In a forked child it is a copy.
+/// sends meets who receives; CHAPPE_UNBOUNDED: any number, and when
+/// there is no memory for more, the program ends, as one in Rust does (abort(3)). In a forked child it is a copy.
 ///
 /// Its ends work as those of a named tube, but for `reserve` and `borrow` and what goes with them (-EOPNOTSUPP), and may be used by
 /// any number of threads at once.

@@ -253,6 +253,15 @@ pub(crate) fn end_all(map: &'static Map, place: Place, all: impl Iterator<Item =
     }
 }
 
+/// As [`end`], for leases of one pool that each may have a job of its own: one look at /proc for all.
+pub(crate) fn end_each(map: &'static Map, place: Place, all: &[Taken]) {
+    let bytes: Vec<u64> = all.iter().map(|taken| byte(map, place.index, taken.position, taken.word)).collect();
+    let gone: HashSet<u64> = gone(map, &bytes).into_iter().collect();
+    for (taken, byte) in all.iter().zip(&bytes) {
+        end_as(map, place, taken.position, taken.word, !gone.contains(byte));
+    }
+}
+
 fn end_as(map: &'static Map, place: Place, position: u32, leased: Word, orphan: bool) -> bool {
     let object = place.index;
     let Some(cell) = cell_of(map, place, position) else { return false };

@@ -120,10 +120,26 @@ impl Hold {
     /// As for [`Hold::release`].
     #[inline(always)]
     pub unsafe fn release_here(&self) {
-        if self.taken.word.tag() == Tag::Leased {
+        if self.is_leased() {
             lease::end(self.map, self.place, self.taken.position, self.taken.word);
         } else {
             give(self.map, self.place, self.map.object(self.place.index), self.taken);
+        }
+    }
+
+    /// Whether it is a lease.
+    pub fn is_leased(&self) -> bool {
+        self.taken.word.tag() == Tag::Leased
+    }
+
+    /// Gives leases of one pool back, as [`Hold::release`] does each, with one look for the jobs of all of them.
+    ///
+    /// # Safety
+    /// As for [`Hold::release`], of each; and they are of one pool.
+    pub unsafe fn release_leases(holds: &[Hold]) {
+        if let Some(first) = holds.first().filter(|first| first.is_here()) {
+            let all: Vec<Taken> = holds.iter().map(|hold| hold.taken).collect();
+            lease::end_each(first.map, first.place, &all);
         }
     }
 

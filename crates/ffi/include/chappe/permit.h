@@ -31,14 +31,16 @@ typedef struct chappe_permit {
 } chappe_permit;
 
 /**
- * Gives a permit back. Never waits. One that was taken away by force ends without effect.
+ * Gives a permit back. One that was taken away by force ends without effect. It never waits, unless the permit is a lease: then it reads
+ * all of /proc once or more to see who bears the lease's mark, and waits up to a tenth of a second for processes that are just ending.
  *
  * Errors: -EINVAL if it is not held; -EPERM if it is another thread's, or the parent process's; -EFAULT.
  */
 int chappe_permit_release(struct chappe_permit *permit);
 
 /**
- * Gives n permits back, the last one first; those of several pools, too. If one cannot be, the others are all the same.
+ * Gives n permits back, the last one first; those of several pools, too. If one cannot be, the others are all the same. Leases come
+ * last; those of one pool take as long together as one does by itself.
  *
  * Errors: as chappe_permit_release, of the first that could not be given back.
  */

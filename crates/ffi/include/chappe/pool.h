@@ -136,14 +136,16 @@ ptrdiff_t chappe_pool_waiters(const struct chappe_pool *pool, chappe_waiter *to,
 
 /**
  * Gives the pool another number of permits. With fewer, those in use beyond the number end as they come back.
+ * Does not wait for those, but for who makes or removes an object of the arena: see chappe(3), of stopped processes.
  *
  * Errors: -EINVAL, -EIDRM, -ENOSPC, -EUSERS, -EBADF.
  */
-int chappe_pool_resize(struct chappe_pool *pool, int64_t permits);
+int chappe_pool_resize(struct chappe_pool *pool,
+                       int64_t permits);
 
 /**
  * Takes permit index from whoever has it, and hands it on: for holders that are stuck. What they do under it goes on. Writes who
- * it was, unless holder is NULL.
+ * it was, unless holder is NULL. Does not wait for the holder, nor for anybody who waits.
  *
  * Errors: -ESRCH if nobody has it; -EINVAL if the index is negative; -EIDRM, -EUSERS, -EBADF, -EFAULT.
  */
@@ -152,7 +154,8 @@ int chappe_pool_force_release(struct chappe_pool *pool,
                               chappe_member *holder);
 
 /**
- * Gives back permits that jobs kept which have ended since; answers how many. Waiters' processes do so by themselves.
+ * Gives back permits that jobs kept which have ended since; answers how many. Waiters' processes do so by themselves. If jobs keep any, it
+ * reads all of /proc, and waits up to a tenth of a second for processes that are just ending.
  *
  * Errors: -EBADF.
  */

@@ -95,7 +95,7 @@ ptrdiff_t chappe_receiver_borrow(struct chappe_receiver *receiver,
                                  bool *again);
 
 /**
- * Borrows the next record if there is one now.
+ * Borrows the next record if there is one now. Never waits.
  *
  * Errors: -EAGAIN; else as chappe_receiver_borrow.
  */
@@ -181,7 +181,7 @@ int chappe_receiver_descriptor(struct chappe_receiver *receiver);
 
 /**
  * Makes the descriptor unreadable, and ready to become readable again: 1. Or 0: chappe_try_recv would not answer -EAGAIN now, and
- * it is readable.
+ * it is readable. Waits for no other process.
  *
  * Errors: -EBADF.
  */

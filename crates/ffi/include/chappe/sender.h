@@ -44,8 +44,8 @@ int chappe_sender_another(struct chappe_sender *sender, struct chappe_sender **a
  *
  * Errors: -EPIPE if all receivers have gone, or died; -EMSGSIZE if a record cannot have so many bytes; -EIDRM if the tube was
  * removed; -EBUSY if a slot is reserved at this sender; -EPERM if it is the parent process's; -EUSERS if the thread cannot become a
- * member of the arena; -ENOMEM if the tube is private, and there is no memory for the record; -EBADF, -EFAULT; the system's, if it
- * refuses the thread that watches for deaths.
+ * member of the arena; -ENOMEM if the tube is private, and there is no memory for the record (but one with CHAPPE_UNBOUNDED slots ends the
+ * program when there is none for more slots); -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
  */
 int chappe_send(struct chappe_sender *sender,
                 const void *record,
@@ -83,7 +83,7 @@ int chappe_sender_reserve(struct chappe_sender *sender,
                           void **data);
 
 /**
- * Reserves a slot if there is one now.
+ * Reserves a slot if there is one now. Never waits.
  *
  * Errors: -EAGAIN; else as chappe_sender_reserve.
  */
@@ -158,7 +158,7 @@ int chappe_sender_descriptor(struct chappe_sender *sender);
 
 /**
  * Makes the descriptor unreadable, and ready to become readable again: 1. Or 0: chappe_try_send would not answer -EAGAIN now, and
- * it is readable.
+ * it is readable. Waits for no other process.
  *
  * Errors: -EBADF, -EBUSY.
  */

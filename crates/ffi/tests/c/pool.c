@@ -230,6 +230,48 @@ static void *waits_in_vain(void *unused)
     return NULL;
 }
 
+static int has_an_environment(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    FILE *environment = fopen(path, "r");
+    CHECK(environment != NULL);
+    int has = fgetc(environment) != EOF;
+    fclose(environment);
+    return has;
+}
+
+/* Each of them is kept by its own lease's file alone. */
+static void leased_apart(void)
+{
+    chappe_pool *three;
+    chappe_permit all[4];
+    char mark[512];
+    int files[3];
+    OK(chappe_pool_create("apart", 3, &three));
+    OK(chappe_pool_acquire_many(three, 3, all));
+    for (int i = 0; i < 3; i++) {
+        files[i] = chappe_permit_lease(&all[i], mark, sizeof mark);
+        CHECK(files[i] >= 0);
+    }
+    OK(close(files[0]));
+    OK(close(files[2]));
+    OK(chappe_permit_release_many(all, 3));
+    IS(chappe_pool_available(three), 2);
+    /* With one that is none. */
+    OK(chappe_pool_acquire_many(three, 2, all));
+    int last = chappe_permit_lease(&all[1], mark, sizeof mark);
+    CHECK(last >= 0);
+    OK(close(last));
+    all[2] = all[3] = (chappe_permit){{0}};
+    FAILS(chappe_permit_release_many(all, 4), EINVAL);
+    IS(chappe_pool_available(three), 2);
+    OK(close(files[1]));
+    EVENTUALLY(chappe_pool_settle(three) >= 0 && chappe_pool_available(three) == 3);
+    OK(chappe_pool_close(three));
+    OK(chappe_pool_remove("apart", 0));
+}
+
 static void leased_together(void)
 {
     chappe_pool *three, *one;
@@ -272,6 +314,8 @@ static void leased_together(void)
         CHECK(comm != NULL && fgets(link, sizeof link, comm) != NULL);
         fclose(comm);
     } while (strncmp(link, "sleep", 5) != 0 && usleep(500) == 0);
+    /* It has the name before it has the environment. */
+    EVENTUALLY(has_an_environment(pid));
     close(kept);
     close(lease);
     OK(chappe_permit_release_many(all, 3));
@@ -352,6 +396,7 @@ static void by_name(void)
     close(lease);
     OK(chappe_pool_acquire_timeout(pool, &one, 30 * CHAPPE_SECOND));
     leased_together();
+    leased_apart();
 
     pthread_t waits = thread(waits_in_vain, NULL);
     EVENTUALLY(chappe_pool_waiters(pool, NULL, 0) == 1);
