@@ -126,7 +126,9 @@ fn detach(keeps_directory: bool, keeps_files: bool) -> c_int {
             return -1;
         }
         let mut facts = std::mem::MaybeUninit::<libc::stat>::uninit();
-        if libc::fstat(null, facts.as_mut_ptr()) != 0 || facts.assume_init().st_rdev != libc::makedev(1, 3) {
+        let is_it =
+            |facts: libc::stat| facts.st_mode & libc::S_IFMT == libc::S_IFCHR && facts.st_rdev == libc::makedev(1, 3);
+        if libc::fstat(null, facts.as_mut_ptr()) != 0 || !is_it(facts.assume_init()) {
             libc::close(null);
             return fail(libc::ENODEV);
         }

@@ -442,12 +442,12 @@ impl Folder {
             Said::Ours(kind, spot) => Found::at(kind, spot).is_some_and(|found| found.is_there()),
             _ => false,
         };
+        // Where it cannot be opened now (want of descriptors), nobody knows whose it is.
+        let Ok(file) = self.raw_open(keeper, 0, 0) else { return };
         let mut bytes = [0; PAGE - MORE];
-        let place = self.raw_open(keeper, 0, 0).ok().and_then(|file| {
-            // SAFETY: an open descriptor, and a place of that length.
-            let n = unsafe { libc::pread(file.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), MORE as i64) };
-            memory::Place::read(&bytes[..usize::try_from(n).ok()?])
-        });
+        // SAFETY: an open descriptor, and a place of that length.
+        let n = unsafe { libc::pread(file.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), MORE as i64) };
+        let place = usize::try_from(n).ok().and_then(|n| memory::Place::read(&bytes[..n]));
         // One whose arena has lost its file is not there for who comes, and is still of use to who has it.
         if is_there && place.is_some_and(|place| place.is_in_use(users)) {
             return;

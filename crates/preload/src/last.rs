@@ -4,18 +4,21 @@
 //! which never end. So when the first thread ends, and there are threads of ours, one more begins: it looks in /proc, ever more
 //! rarely, whether there are others left, and if not calls `exit(0)` itself, with the signal mask of the first thread.
 //!
-//! Where there is no /proc such a process does not end. What is no thread of the program's, but counted by the kernel (io_uring's
+//! Where there is no /proc, or no memory for the stack of one thread more, such a process does not end. What is no thread of the program's, but counted by the kernel (io_uring's
 //! workers), keeps it as well.
 
 use crate::locals;
 use chappe::{process, thread};
 use std::cell::UnsafeCell;
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What runs at exit may need as much as on a thread of the program's.
-const STACK: usize = 8 << 20;
+/// Who waits and calls `exit`.
+const NAME: &CStr = c"chappe-last";
+/// What runs at exit may need as much as on a thread of the program's. Where there is no room for that, it has less.
+const STACKS: [usize; 2] = [8 << 20, 256 << 10];
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(250);
 
@@ -64,10 +67,15 @@ pub fn ends() {
 }
 
 /// A thread of ours begins.
-fn begins() {
+fn begins(name: &CStr) {
     // SeqCst: as in `ends`.
     if GONE.load(Ordering::SeqCst) {
         look();
+    }
+    // It may open a file, and the program's next is to get the number that it would get without us. Not so who calls `exit`, which
+    // runs functions of the program; whom it begins has what it has, so this comes behind the look.
+    if name != NAME {
+        process::have_no_files();
     }
 }
 
@@ -76,7 +84,8 @@ fn look() {
     if LOOKS.swap(true, Ordering::SeqCst) {
         return;
     }
-    if thread::background_with("chappe-last", STACK, wait_and_exit).is_err() {
+    let name = NAME.to_str().expect("it is ASCII");
+    if !STACKS.into_iter().any(|size| thread::background_with(name, size, wait_and_exit).is_ok()) {
         // The next one that begins tries again.
         LOOKS.store(false, Ordering::SeqCst); // SeqCst: as above.
     }

@@ -35,7 +35,7 @@
 //! - After a jump out of a signal handler that has interrupted a wait (`siglongjmp`; POSIX does not allow it) the thread cannot be cancelled
 //!   before it waits again.
 //! - What the program gets by `dlsym` from a handle of the C library, or by `dlvsym`, is the C library's.
-//! - A thread starts with the first wait on a semaphore that processes share: it sees who dies.
+//! - A thread starts with the first wait on a semaphore that processes share: it sees who dies. Its descriptors are its own.
 //!
 //! The greatest value is glibc's SEM_VALUE_MAX, 2,147,483,647.
 

@@ -76,12 +76,11 @@ fn record_lock(file: &StdFile, call: libc::c_int) -> io::Result<libc::flock> {
 /// # Errors
 /// `EFBIG`, `ENOSPC`; others as the system gives them.
 pub fn allocate(file: BorrowedFd<'_>, len: u64) -> io::Result<()> {
-    let signal = || {
+    let set_of = |fill: unsafe extern "C" fn(*mut libc::sigset_t) -> libc::c_int| {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: a place for a set, which the calls fill.
+        // SAFETY: a place for a set, which the call fills.
         unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGXFSZ);
+            fill(set.as_mut_ptr());
             set.assume_init()
         }
     };
@@ -90,12 +89,22 @@ pub fn allocate(file: BorrowedFd<'_>, len: u64) -> io::Result<()> {
         // SAFETY: a place for a set, which the call fills.
         unsafe { libc::sigpending(all.as_mut_ptr()) == 0 && libc::sigismember(all.as_ptr(), libc::SIGXFSZ) == 1 }
     };
-    let (only, mut before) = (signal(), MaybeUninit::<libc::sigset_t>::uninit());
+    // All of them: kernels before 6.18 undo on tmpfs what the call has done when one comes, and who has a timer would never get on.
+    let (all, mut only, mut before) = (set_of(libc::sigfillset), set_of(libc::sigemptyset), MaybeUninit::uninit());
     // SAFETY: sets, and a place for one, which the call fills.
-    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &only, before.as_mut_ptr()) };
+    unsafe {
+        libc::sigaddset(&mut only, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, before.as_mut_ptr());
+    }
     let somebodys = is_pending();
-    // SAFETY: an open descriptor.
-    let e = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len as i64) };
+    let e = loop {
+        // SAFETY: an open descriptor.
+        let e = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len as i64) };
+        // A process that was stopped and goes on.
+        if e != libc::EINTR {
+            break e;
+        }
+    };
     if e == libc::EFBIG && !somebodys && is_pending() {
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: a set and a time; it is taken by nobody else, since it is this thread's.

@@ -4,7 +4,7 @@
 //! library is not: each thread that it begins or ends takes a lock of its own, which a child finds locked for ever
 //! if another thread had it at the fork.
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -36,8 +36,8 @@ pub fn only_this_thread() {
     ENDED.store(0, Ordering::SeqCst); // SeqCst: as in `counts`.
 }
 
-/// Has each of our threads that begins from now on call this, behind being counted.
-pub fn call_first(what: fn()) {
+/// Has each of our threads that begins from now on call this with its name, behind being counted.
+pub fn call_first(what: fn(&CStr)) {
     FIRST.store(what as *mut c_void, Ordering::SeqCst); // SeqCst: whoever begins and finds none is counted by now.
 }
 
@@ -76,7 +76,7 @@ extern "C" fn begin(begun: *mut c_void) -> *mut c_void {
     let first = FIRST.load(Ordering::SeqCst); // SeqCst: as in `call_first`.
     if !first.is_null() {
         // SAFETY: `call_first` has stored it.
-        unsafe { std::mem::transmute::<*mut c_void, fn()>(first)() };
+        unsafe { std::mem::transmute::<*mut c_void, fn(&CStr)>(first)(&name) };
     }
     // SAFETY: this thread, and a C string.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_ptr()) };

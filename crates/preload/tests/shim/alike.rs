@@ -112,6 +112,16 @@ fn what_a_program_may_not_have_kills_nobody() {
 }
 
 #[test]
+fn a_process_ends_where_there_is_little_room_for_another_thread() {
+    alike("narrow");
+}
+
+#[test]
+fn what_a_helper_opens_takes_no_number_of_the_programs() {
+    alike("files");
+}
+
+#[test]
 fn what_was_moved_is_not_what_was_left_behind() {
     alike("moved");
 }
