@@ -89,7 +89,7 @@ pub fn allocate(file: BorrowedFd<'_>, len: u64) -> io::Result<()> {
         // SAFETY: a place for a set, which the call fills.
         unsafe { libc::sigpending(all.as_mut_ptr()) == 0 && libc::sigismember(all.as_ptr(), libc::SIGXFSZ) == 1 }
     };
-    // All of them: kernels before 6.18 undo on tmpfs what the call has done when one comes, and who has a timer would never get on.
+    // All of them: some kernels undo on tmpfs what the call has done when one comes, and who has a timer would never get on.
     let (all, mut only, mut before) = (set_of(libc::sigfillset), set_of(libc::sigemptyset), MaybeUninit::uninit());
     // SAFETY: sets, and a place for one, which the call fills.
     unsafe {
