@@ -2,6 +2,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
 
 /// Makes zeroed memory that this process shares with the children it forks, for the rest of its life.
 ///
@@ -78,6 +79,16 @@ impl Child {
     }
 }
 
+/// The processors that the program could use when it first asked: by then it had pinned no thread.
+static OURS: LazyLock<Vec<usize>> = LazyLock::new(|| {
+    // SAFETY: an empty set is a valid value; the calls only read and write it.
+    unsafe {
+        let mut may: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut may);
+        (0..libc::CPU_SETSIZE as usize).filter(|c| libc::CPU_ISSET(*c, &may)).collect()
+    }
+});
+
 /// Keeps the calling thread, and those that it starts, on one processor (counted among those that we may use).
 ///
 /// # Panics
@@ -85,11 +96,8 @@ impl Child {
 pub fn pin(processor: usize) {
     // SAFETY: an empty set is a valid value; the calls only read and write it.
     unsafe {
-        let mut may: libc::cpu_set_t = std::mem::zeroed();
-        libc::sched_getaffinity(libc::getpid(), size_of::<libc::cpu_set_t>(), &mut may);
-        let ours: Vec<usize> = (0..libc::CPU_SETSIZE as usize).filter(|c| libc::CPU_ISSET(*c, &may)).collect();
         let mut one: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(ours[processor % ours.len()], &mut one);
+        libc::CPU_SET(OURS[processor % OURS.len()], &mut one);
         assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &one), 0);
     }
 }
