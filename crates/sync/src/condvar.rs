@@ -22,8 +22,8 @@
 //! Explored: `tests/crash_condvar.rs`.
 
 use crate::wait::{
-    Arm, Candidate, Ended, Parties, Patience, State, Terms, arrive, begin, each, end, finish, is_still, next, rest,
-    tell, wake_told, word_of,
+    Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, is_still, next, rest, tell,
+    wake_told,
 };
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -104,10 +104,8 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     each(map, object, |c| {
         if !c.state.is_waiting() {
             wake_notified(map, at, c);
-        } else if c.ticket < before && is_still(map, object, head) && !tell(map, c.member, c.state, object, NOTIFIED) {
-            // SeqCst: after the failure: somebody else has told it, perhaps.
-            let state = State(word_of(map, c.member).0.load(Ordering::SeqCst));
-            wake_notified(map, at, Candidate { state, ..c });
+        } else if c.ticket < before && is_still(map, object, head) {
+            tell(map, c.member, c.state, object, NOTIFIED);
         }
     });
 }

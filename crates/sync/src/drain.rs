@@ -28,7 +28,7 @@ use crate::bias;
 use crate::cell::{Tag, Word};
 use crate::owned;
 use crate::wait::{
-    Candidate, State, TOO_MANY, each, grant, is_still, make_up, next, waits_on, wake_elsewhere, word_of,
+    Candidate, State, TOO_MANY, each, grant, is_still, make_up, make_up_now, next, waits_on, wake_elsewhere, word_of,
 };
 use chappe_arena::layout::{Head, Object, Slot};
 use chappe_arena::{Map, Place};
@@ -259,8 +259,8 @@ fn too_many(map: &Map, object: u32, who: Candidate) -> bool {
     // After the look at the waiter: it may have come because there are more by now.
     let beyond = who.need > permits(map, object);
     if beyond && !grant(map, who.member, who.state, object, TOO_MANY, true) {
-        // SeqCst: after the failure: somebody else has told it, perhaps, and was stopped before the wake.
-        make_up(map, who.member, State(word_of(map, who.member).0.load(Ordering::SeqCst)));
+        // Somebody else has told it, perhaps, and was stopped before the wake.
+        make_up_now(map, who.member);
     }
     beyond
 }

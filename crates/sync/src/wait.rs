@@ -146,8 +146,7 @@ pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) 
             true
         }
         None => {
-            // SeqCst: after the failure: what was decided.
-            make_up(map, member, State(word_of(map, member).0.load(Ordering::SeqCst)));
+            make_up_now(map, member);
             false
         }
     }
@@ -236,6 +235,12 @@ pub(crate) fn make_up(map: &Map, member: u32, seen: State) {
     }
 }
 
+/// The same for one that was found not to wait as was seen: by what its word says now.
+pub(crate) fn make_up_now(map: &Map, member: u32) {
+    // SeqCst: after what failed: what was decided.
+    make_up(map, member, State(word_of(map, member).0.load(Ordering::SeqCst)));
+}
+
 /// Wakes a member that was granted by somebody who may have died before the wake, if it may be asleep (I8).
 pub(crate) fn wake_granted(map: &Map, member: u32) {
     let (m, scope) = record_of(map, member);
@@ -255,8 +260,7 @@ pub(crate) fn bury(map: &Map, object: u32, head: Head) {
     each(map, object, |c| {
         if !c.state.is_waiting() || !is_still(map, object, head) || !grant(map, c.member, c.state, object, 0, true) {
             // I9. Who was granted something of this very object has nobody else to wake it.
-            // SeqCst: after the failure, what was decided.
-            make_up(map, c.member, State(word_of(map, c.member).0.load(Ordering::SeqCst)));
+            make_up_now(map, c.member);
         }
     });
 }

@@ -11,16 +11,6 @@ static void at_exit(void) {
     printf("%s: exit\n", what);
 }
 
-/* Whether the first thread of this process has ended. */
-static int has_left(void) {
-    char line[512], state = 0;
-    FILE *f = fopen("/proc/self/stat", "r");
-    MUST(f != NULL && fgets(line, sizeof line, f) != NULL);
-    fclose(f);
-    MUST(sscanf(strrchr(line, ')') + 2, "%c", &state) == 1);
-    return state == 'Z';
-}
-
 static void *posts(void *unused) {
     (void)unused;
     while (!has_left())

@@ -104,4 +104,16 @@ static inline int until_asleep(pid_t pid, pid_t tid) {
     return 1;
 }
 
+/* Whether the first thread of this process has ended. */
+static inline int has_left(void) {
+    char line[512], state = 0;
+    int fd = open("/proc/self/stat", O_RDONLY);
+    MUST(fd >= 0);
+    ssize_t n = read(fd, line, sizeof line - 1);
+    MUST(n > 0 && close(fd) == 0);
+    line[n] = 0;
+    MUST(sscanf(strrchr(line, ')') + 2, "%c", &state) == 1);
+    return state == 'Z';
+}
+
 #endif
