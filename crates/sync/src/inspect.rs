@@ -7,10 +7,11 @@ use crate::cell::{Tag, Word};
 use crate::drain::{cells, permits};
 use crate::examine::unreadable;
 use crate::handle::what_is;
+use crate::kinds::arrived;
 use crate::lease::Jobs;
 use crate::owned::{self, Pair};
 use crate::tube::named::{TubeInfo, info as tube};
-use crate::wait::{queue, waits_on};
+use crate::wait::waits_on;
 use crate::{lock, units};
 use chappe_arena::layout::{BLOCK, Head, Kind};
 use chappe_arena::{LifeState, Map, Place, Who};
@@ -227,7 +228,7 @@ fn who(map: &'static Map, jobs: &Jobs, place: Place, position: u32, word: Word) 
 }
 
 pub(crate) fn waiters(map: &'static Map, place: Place) -> Vec<Waiter> {
-    queue(map, place.index)
+    arrived(map, place.index)
         .into_iter()
         .map(|member| {
             // Relaxed: for showing only.

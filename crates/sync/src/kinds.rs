@@ -3,11 +3,12 @@
 #[cfg(not(feature = "sim"))]
 use crate::cell::{Tag, Word};
 use crate::tube::{end, named};
-use crate::wait::State;
+use crate::wait::{State, queue};
 use crate::{bias, condvar, drain as pool, lock, units};
 use chappe_arena::Map;
 use chappe_arena::layout::{Head, Kind};
 use chappe_plat::atomic::Ordering;
+use chappe_plat::step;
 
 fn head(map: &Map, object: u32) -> Head {
     // Acquire: the object as its maker left it.
@@ -43,13 +44,29 @@ pub(crate) fn before(map: &Map, object: u32) {
 
 /// A member's bit was set: whoever sets it looks afterwards.
 pub(crate) fn enlisted(map: &Map, object: u32) {
+    announce(map, object);
+    drain(map, object);
+}
+
+/// Whoever takes what the object has without a look at the bits finds out from here on that there are some.
+fn announce(map: &Map, object: u32) {
     match kind(map, object) {
         Some(Kind::Mutex) => lock::mark(map, object),
         Some(Kind::Pool) => _ = bias::settled(map, map.object(object)),
         Some(Kind::Semaphore) => units::mark(map, object),
         _ => {}
     }
-    drain(map, object);
+}
+
+/// Everybody who waits on the object, by arrival. One whose bit stands and who has not announced it yet has not arrived, and might
+/// be overtaken by somebody who knows of it from here: so whoever looks announces it.
+pub(crate) fn arrived(map: &Map, object: u32) -> Vec<u32> {
+    let all = queue(map, object);
+    if !all.is_empty() {
+        step!("sees who waits, not yet announced");
+        announce(map, object);
+    }
+    all
 }
 
 /// A member's wait is over; its bit still stands, and its word says how it ended.

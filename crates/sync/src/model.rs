@@ -25,12 +25,12 @@ use crate::condvar::{self, Heard};
 use crate::contend::contend;
 use crate::drain::{cell_at, cells, permits};
 use crate::interrupt::Interrupt;
-use crate::kinds::drain;
+use crate::kinds::{arrived, drain};
 use crate::lock::{self, Try};
 use crate::many::{Many, take_many, wait_many};
 use crate::permit;
 use crate::units::{self, Units};
-use crate::wait::{Arm, Parties, Party, Patience, queue};
+use crate::wait::{Arm, Parties, Party, Patience};
 use chappe_arena::layout::{Geometry, Kind};
 use chappe_arena::{ArenaError, Hooks, Joined, Map, Place, Seat};
 use chappe_plat::dir::Dir;
@@ -519,7 +519,7 @@ impl SemaphoreAt {
 
     /// Who waits, in order: member slots.
     pub fn waiters(self) -> Vec<u32> {
-        queue(self.map, self.place.index)
+        arrived(self.map, self.place.index)
     }
 }
 
@@ -624,7 +624,7 @@ impl PoolAt {
 
     /// Who waits, in order: member slots.
     pub fn waiters(self) -> Vec<u32> {
-        queue(self.map, self.place.index)
+        arrived(self.map, self.place.index)
     }
 
     /// What one of its cells says, in words.

@@ -3,7 +3,8 @@
 
 mod crash;
 
-use chappe_crashsim::{Process, Search, World, reached};
+use chappe_crashsim::{Fate, Process, Search, World, reached};
+use chappe_plat::atomic::pause;
 use chappe_plat::step;
 use chappe_sync::model::{Actor, Locking, MutexAt, PoolAt};
 use crash::guarded::{Guarded, last};
@@ -178,6 +179,43 @@ fn pool(world: &World) {
 fn a_pool_with_a_bias_survives_kills() {
     searched_in(SCHEDULES, "bias_pool", pool, &["b served", "c served", "entered by the bias"]);
     stopped_in(SCHEDULES / 2, "bias_pool", pool);
+}
+
+/// The owner gives the permit back when it has been told that another waits, and comes again: behind that one.
+fn listed(world: &World) {
+    let stage = Stage::private(world, 8, 2);
+    let pool = PoolAt::biased(stage.map).expect("a pool");
+    let served = world.share(Cell::new(false));
+    let w = world.prepare("waiter");
+    let waiter = stage.member(w, "waiter");
+    let p = world.prepare("owner");
+    let me = stage.member(p, "owner");
+    let held = p.before(|| {
+        let held = me.take_biased(pool).expect("free");
+        assert_eq!(pool.bias(), Some(me.member()));
+        held
+    });
+    stage.reaper(stage.lasting(w, move || {
+        let (_, held) = waiter.acquire(&[pool], None).expect("a permit");
+        served.set(true);
+        assert!(waiter.release(held));
+        reached("waiter served");
+    }));
+    stage.reaper(stage.lasting(p, move || {
+        while pool.waiters().is_empty() && w.fate() == Fate::Alive {
+            pause();
+        }
+        assert!(me.release(held));
+        let held = me.take_biased(pool).or_else(|| me.acquire(&[pool], None).ok().map(|(_, held)| held));
+        assert!(served.get() || w.fate() != Fate::Alive, "the owner overtook who waited");
+        assert!(me.release(held.expect("a permit")));
+    }));
+    world.prepare("last").last().run(move || stage.settled(&[pool]));
+}
+
+#[test]
+fn who_is_listed_is_not_overtaken() {
+    searched_in(SCHEDULES, "bias_listed", listed, &["waiter served"]);
 }
 
 /// The permit is taken by force from the owner of the bias, who is just giving it back, and another has it, and the bias, when it goes on.

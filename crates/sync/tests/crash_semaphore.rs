@@ -300,7 +300,7 @@ fn order(world: &World) {
     let second = world.prepare("second");
     let me = s.downer(&stage, second, "second");
     stage.reaper(stage.lasting(second, move || {
-        while !s.semaphore.is_awaited() && first.fate() == Fate::Alive && !early.get() {
+        while s.semaphore.waiters().is_empty() && first.fate() == Fate::Alive && !early.get() {
             chappe_plat::atomic::pause();
         }
         s.down(&me, None).expect("a unit");

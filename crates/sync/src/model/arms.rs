@@ -30,10 +30,9 @@ impl Operation for PoolAt {
         if let Some(taken) = permit::take_one(o, self.place, me) {
             return Ok(taken);
         }
-        match permit::take_last(o, self.place, me) {
-            Some(taken) => Ok(taken),
-            None => permit::take(self.place, me),
-        }
+        // As in `Pool`: who only tries leaves a bias alone.
+        let last = if self.map.is_private() { None } else { permit::take_last(o, self.place, me) };
+        last.map_or_else(|| permit::take(self.place, me), Ok)
     }
     fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
         permit::collect(me, self.place, grant, number)

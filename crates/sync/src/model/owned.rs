@@ -3,9 +3,9 @@
 use super::{Actor, Refusal};
 use crate::Interrupt;
 use crate::cell::{Tag, Word};
+use crate::kinds::arrived;
 use crate::owned::{Ending, Pair, make, sweep};
 use crate::units;
-use crate::wait::queue;
 use chappe_arena::layout::Object;
 use chappe_arena::{ArenaError, Map};
 
@@ -165,7 +165,7 @@ impl OwnedAt {
 
     /// Who waits, in order: member slots.
     pub fn waiters(self) -> Vec<u32> {
-        queue(self.0.map, self.0.permit.index)
+        arrived(self.0.map, self.0.permit.index)
     }
 
     /// Whether anybody's bit stands on a part of it.
