@@ -314,3 +314,26 @@ impl<T> Drop for Taken<'_, T> {
         self.list.give(self.node);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thief gets on when somebody has given a node to the list of its CPU meanwhile: then the rest of what it stole goes elsewhere.
+    #[test]
+    fn what_is_kept_replaces_nothing() {
+        for _ in 0..20 {
+            let list = FreeList::new(Index::Cpu, 4, || ());
+            let [one, other, given] = [(); 3].map(|()| list.take().expect("there are four"));
+            drop(given);
+            // Relaxed: nobody else has them.
+            one.node.link.0.store(other.node.link.address(), Ordering::Relaxed);
+            other.node.link.0.store(0, Ordering::Relaxed); // Relaxed: as above.
+            let stolen = one.node.link.address();
+            std::mem::forget((one, other));
+            list.keep(stolen);
+            let all: Vec<_> = std::iter::from_fn(|| list.take()).collect();
+            assert_eq!(all.len(), 4);
+        }
+    }
+}

@@ -258,7 +258,8 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, mine: u64) -> bool {
 #[cold]
 fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
     loop {
-        let seen = bias::settled(map, o);
+        // Biased it is none of ours: `bias::leave` has seen to that, and only a holder grants a bias.
+        let seen = load(o);
         if seen & !FLAGS != mine {
             return false;
         }

@@ -267,6 +267,7 @@ fn taken_in_between(world: &World) {
 fn who_takes_the_slot_of_the_dead_while_the_reaper_looks_and_dies_is_seen() {
     for search in [
         Search::depth("between_depth", 2).kills(1).schedules(20_000),
+        Search::priorities("between_few", 4).kills(1).schedules(300_000),
         Search::priorities("between_pct", 5).kills(1).schedules(200_000),
     ] {
         search.run(taken_in_between).assert_clean().assert_reached(&["came", "served"]);
