@@ -403,11 +403,11 @@ fn forbid(call: libc::c_long) {
 fn beside_one_that_may_not(forbidden: &[libc::c_long]) {
     let lock = eager();
     let cpus = topology::allowed().expect("the kernel says");
-    let (progress, sum) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (progress, sum, over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     guarded(&progress, || {
         std::thread::scope(|s| {
             for me in 0..2 {
-                let (lock, cpus, progress, sum) = (&lock, &cpus, &progress, &sum);
+                let (lock, cpus, progress, sum, over) = (&lock, &cpus, &progress, &sum, &over);
                 s.spawn(move || {
                     topology::allow(&[cpus[me % cpus.len()]]).expect("it was allowed");
                     if me == 1 {
@@ -416,13 +416,16 @@ fn beside_one_that_may_not(forbidden: &[libc::c_long]) {
                     }
                     let end = Instant::now() + seconds();
                     let mut pairs = 0;
-                    // The one who may goes on for as long as the other needs.
-                    while Instant::now() < end || (me == 0 && progress.load(SeqCst) == 0) {
+                    // The one who may goes on for as long as the other needs: that one may wait for it until its last time.
+                    while Instant::now() < end || pairs == 0 || (me == 0 && !over.load(SeqCst)) {
                         *lock.lock() += 1;
                         pairs += 1;
                         if me == 1 {
                             progress.fetch_add(1, SeqCst);
                         }
+                    }
+                    if me == 1 {
+                        over.store(true, SeqCst);
                     }
                     sum.fetch_add(pairs, SeqCst);
                 });
