@@ -211,12 +211,11 @@ fn first_in_a_handler() {
     const NEW: u64 = 300;
     let counter: &'static Counter = Box::leak(Box::new(Counter::new(Index::Cpu)));
     HANDLED.store(std::ptr::from_ref(counter).cast_mut(), SeqCst);
-    // SAFETY: a handler that is called with this signal alone; one that hangs is ended.
-    unsafe {
-        libc::signal(libc::SIGUSR1, count_one as *const () as usize);
-        libc::alarm(20);
-    }
+    // SAFETY: a handler that is called with this signal alone.
+    unsafe { libc::signal(libc::SIGUSR1, count_one as *const () as usize) };
     for n in 0..NEW {
+        // SAFETY: ends this process if this one hangs: all of them may take their time.
+        unsafe { libc::alarm(30) };
         let (begun, over) = (AtomicU64::new(0), AtomicBool::new(false));
         std::thread::scope(|s| {
             let allocates = s.spawn(|| {
