@@ -17,6 +17,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 use surroundings::{EMULATOR, NO_AREA_OF_THE_LIBRARY, PART, answer, child, has, not_tested, refuse, said, said_by};
 
 const THREADS: u64 = 4;
@@ -255,7 +256,12 @@ fn registered_before() {
             assert_eq!(libc::syscall(libc::SYS_rseq, area, 32, 0, rseq::SIGNATURE), 0);
             (*((area + rseq::CPU_ID) as *const AtomicU32)).store(u32::MAX, SeqCst);
         }
-        rseq::enter() && (0..10_000_000).any(|_| rseq::cpu().is_some())
+        // The kernel says where a thread is when it comes back to a processor: one that nobody takes off has to leave by itself.
+        let told = || {
+            std::thread::sleep(Duration::from_micros(1));
+            rseq::cpu().is_some()
+        };
+        rseq::enter() && (0..1000).any(|_| told())
     };
     assert!((0..20).all(|_| std::thread::spawn(registers).join().unwrap()));
 }
