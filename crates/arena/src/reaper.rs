@@ -112,17 +112,27 @@ impl Watch {
 
 /// The reaper's life: never returns.
 pub fn watch(w: &'static Watch) -> ! {
-    let (mut late, mut looked, mut unsure) = (false, clock::now(), 0);
+    let (mut slept, mut looked, mut unsure) = (Slept::default(), clock::now(), 0);
     let (mut seated, mut known) = (Vec::new(), Vec::new());
     loop {
         take_seats(w, &mut seated);
         // By the clock, too: who is woken all the time comes to it all the same.
-        let thorough = late || clock::now() - looked >= BACKSTOP_NS;
+        let thorough = slept.late || clock::now() - looked >= BACKSTOP_NS;
         if thorough {
             looked = clock::now();
         }
-        late = round(w, late, thorough, &mut known, &mut unsure);
+        slept = round(w, slept.missed, thorough, &mut known, &mut unsure);
     }
+}
+
+/// How a sleep ended.
+#[derive(Default)]
+struct Slept {
+    /// By the backstop.
+    late: bool,
+    /// So, and one of the words had changed by then: whoever changed it has woken nobody. What happens from then on is no matter of
+    /// the backstop's, though the look that follows may find it.
+    missed: bool,
 }
 
 /// A death: arena, slot, generation.
@@ -139,11 +149,11 @@ fn take_seats(w: &'static Watch, seated: &mut Vec<&'static Map>) {
     }
 }
 
-/// Looks at everything, recovers, sleeps. Answers whether the sleep ended by the backstop.
+/// Looks at everything, recovers, sleeps. Answers how the sleep ended.
 ///
 /// `known` are the deaths that the last round found: one that is found again, because whoever claimed the slot has
 /// not got on, is nothing new, and no reason not to sleep.
-fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>, looks: &mut u32) -> bool {
+fn round(w: &'static Watch, missed: bool, thorough: bool, known: &mut Vec<Death>, looks: &mut u32) -> Slept {
     // Acquire: pairs with `kick`.
     let mut words = vec![(&w.kick, w.kick.load(Ordering::Acquire))];
     let mut peers = Vec::new();
@@ -195,20 +205,21 @@ fn round(w: &'static Watch, late: bool, thorough: bool, known: &mut Vec<Death>, 
     *known = found;
     // Relaxed: a count.
     w.sweeps.fetch_add(fresh as u64, Ordering::Relaxed);
-    if late && fresh > 0 {
+    if missed && fresh > 0 {
         w.backstops.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
     }
     if fresh > 0 || again {
         // What was recovered may have been all that kept something from being seen: look once more.
-        return false;
+        return Slept::default();
     }
     // As soon as the kernel has taken a process down, all is clear; of one that cannot be looked into nothing may be for long.
     *looks = if unsure { *looks + 1 } else { 0 };
     let soon = (CONFIRM_NS << (*looks / OFTEN).min(8)).min(BACKSTOP_NS);
-    sleep(w, &words, peers, if unsure { soon } else { BACKSTOP_NS }) && !unsure
+    let slept = sleep(w, &words, peers, if unsure { soon } else { BACKSTOP_NS });
+    if unsure { Slept::default() } else { slept }
 }
 
-fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at_most: u64) -> bool {
+fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at_most: u64) -> Slept {
     let deadline = Some(clock::now() + at_most);
     let fixed = words.len() - peers.len();
     if words.len() > futex::WAIT_ANY_MAX && futex::wait_any_supported() {
@@ -225,12 +236,16 @@ fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at
     }
     let first = &words[..words.len().min(futex::WAIT_ANY_MAX)];
     match futex::wait_any(first, deadline, Scope::Shared) {
-        Wait::TimedOut => true,
+        Wait::TimedOut => {
+            // Acquire: as whoever looks at them. First of all: what changes later would have woken us.
+            let missed = words.iter().any(|(word, seen)| word.load(Ordering::Acquire) != *seen);
+            Slept { late: true, missed }
+        }
         Wait::Unsupported => {
             poll_exits(&peers);
-            false
+            Slept::default()
         }
-        _ => false,
+        _ => Slept::default(),
     }
 }
 

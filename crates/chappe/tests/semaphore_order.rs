@@ -171,14 +171,23 @@ fn fault_2_a_nonblocking_down_that_succeeds_has_a_permit() {
     for barging in [false, true] {
         let semaphore = if barging { Semaphore::private_barging(UNITS) } else { Semaphore::private(UNITS) }.unwrap();
         let (inside, most, tries) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        // How often somebody else had got on since one's last: who has the time for all of them before the others begin races nobody.
+        let (mixed, late) = (AtomicU32::new(0), Instant::now() + Duration::from_secs(10));
+        let enough = || {
+            let raced = mixed.load(Ordering::SeqCst) >= 2_000 || Instant::now() > late;
+            tries.load(Ordering::SeqCst) >= 60_000 && raced
+        };
         std::thread::scope(|s| {
             for _ in 0..6 {
                 s.spawn(|| {
-                    while tries.load(Ordering::SeqCst) < 60_000 {
+                    let mut next = 0;
+                    while !enough() {
                         match semaphore.try_down() {
                             Ok(()) => {
                                 most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                                tries.fetch_add(1, Ordering::SeqCst);
+                                let before = tries.fetch_add(1, Ordering::SeqCst);
+                                mixed.fetch_add(u32::from(before != next), Ordering::SeqCst);
+                                next = before + 1;
                                 inside.fetch_sub(1, Ordering::SeqCst);
                                 semaphore.up().unwrap();
                             }

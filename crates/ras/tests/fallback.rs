@@ -17,6 +17,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 use surroundings::{EMULATOR, NO_AREA_OF_THE_LIBRARY, PART, answer, child, has, not_tested, refuse, said, said_by};
 
 const THREADS: u64 = 4;
@@ -211,12 +212,11 @@ fn first_in_a_handler() {
     const NEW: u64 = 300;
     let counter: &'static Counter = Box::leak(Box::new(Counter::new(Index::Cpu)));
     HANDLED.store(std::ptr::from_ref(counter).cast_mut(), SeqCst);
-    // SAFETY: a handler that is called with this signal alone; one that hangs is ended.
-    unsafe {
-        libc::signal(libc::SIGUSR1, count_one as *const () as usize);
-        libc::alarm(20);
-    }
+    // SAFETY: a handler that is called with this signal alone.
+    unsafe { libc::signal(libc::SIGUSR1, count_one as *const () as usize) };
     for n in 0..NEW {
+        // SAFETY: ends this process if this one hangs: all of them may take their time.
+        unsafe { libc::alarm(30) };
         let (begun, over) = (AtomicU64::new(0), AtomicBool::new(false));
         std::thread::scope(|s| {
             let allocates = s.spawn(|| {
@@ -256,7 +256,12 @@ fn registered_before() {
             assert_eq!(libc::syscall(libc::SYS_rseq, area, 32, 0, rseq::SIGNATURE), 0);
             (*((area + rseq::CPU_ID) as *const AtomicU32)).store(u32::MAX, SeqCst);
         }
-        rseq::enter() && (0..10_000_000).any(|_| rseq::cpu().is_some())
+        // The kernel says where a thread is when it comes back to a processor: one that nobody takes off has to leave by itself.
+        let told = || {
+            std::thread::sleep(Duration::from_micros(1));
+            rseq::cpu().is_some()
+        };
+        rseq::enter() && (0..1000).any(|_| told())
     };
     assert!((0..20).all(|_| std::thread::spawn(registers).join().unwrap()));
 }

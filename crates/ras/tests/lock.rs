@@ -160,6 +160,21 @@ fn guarded<R>(progress: &AtomicU64, body: impl FnOnce() -> R) -> R {
 }
 
 fn beset<R: RawLock + Sync>(lock: &CpuLock<u64, R>, threads: usize, plagues: Plagues) -> u64 {
+    beset_until(|| true, lock, threads, plagues)
+}
+
+/// As [`beset`], until it was biased so many times at least: on a machine that stands still in between it takes longer.
+fn beset_biased(times: u32, lock: &CpuLock<u64, RawCpuLock>, threads: usize, plagues: Plagues) -> u64 {
+    beset_until(|| !gate::sequences() || lock.raw().biases() >= times, lock, threads, plagues)
+}
+
+/// Half a minute longer at most, until it is enough.
+fn beset_until<R: RawLock + Sync>(
+    enough: impl Fn() -> bool,
+    lock: &CpuLock<u64, R>,
+    threads: usize,
+    plagues: Plagues,
+) -> u64 {
     on_signal();
     let start = *lock.lock();
     let cpus = topology::allowed().expect("the kernel says");
@@ -208,8 +223,9 @@ fn beset<R: RawLock + Sync>(lock: &CpuLock<u64, R>, threads: usize, plagues: Pla
                 })
                 .collect();
             let end = Instant::now() + seconds();
+            let late = end + Duration::from_secs(30);
             let mut turn = 0;
-            while Instant::now() < end {
+            while Instant::now() < end || (Instant::now() < late && !enough()) {
                 std::thread::sleep(Duration::from_micros(if plagues.signals { 100 } else { 5_000 }));
                 delay(turn / 16);
                 if plagues.signals {
@@ -256,7 +272,8 @@ fn delay_nothing() {
 fn nothing_is_lost_when_holders_and_others_change_processors() {
     for threads in [2, 4, 8] {
         let lock = eager();
-        let pairs = beset(&lock, threads, Plagues { moves_after: Some(100), tries: Some(3), ..Plagues::default() });
+        let plagues = Plagues { moves_after: Some(100), tries: Some(3), ..Plagues::default() };
+        let pairs = beset_biased(11, &lock, threads, plagues);
         if has_sequences("nothing_is_lost_when_holders_and_others_change_processors") {
             assert!(lock.raw().biases() > 10, "it was biased {} times in {pairs}", lock.raw().biases());
         }
@@ -266,7 +283,7 @@ fn nothing_is_lost_when_holders_and_others_change_processors() {
 #[test]
 fn nothing_is_lost_when_threads_of_one_processor_preempt_one_another() {
     let lock = eager();
-    let pairs = beset(&lock, 4, Plagues { one_cpu: true, dawdles: true, ..Plagues::default() });
+    let pairs = beset_biased(1, &lock, 4, Plagues { one_cpu: true, dawdles: true, ..Plagues::default() });
     if has_sequences("nothing_is_lost_when_threads_of_one_processor_preempt_one_another") {
         assert!(lock.raw().biases() > 0 && pairs > 0);
     }
@@ -275,7 +292,7 @@ fn nothing_is_lost_when_threads_of_one_processor_preempt_one_another() {
 #[test]
 fn nothing_is_lost_when_signals_come() {
     let lock = eager();
-    beset(&lock, 3, Plagues { signals: true, moves_after: Some(1_000), ..Plagues::default() });
+    beset_biased(1, &lock, 3, Plagues { signals: true, moves_after: Some(1_000), ..Plagues::default() });
     if has_sequences("nothing_is_lost_when_signals_come") {
         assert!(lock.raw().biases() > 0);
     }
@@ -386,11 +403,11 @@ fn forbid(call: libc::c_long) {
 fn beside_one_that_may_not(forbidden: &[libc::c_long]) {
     let lock = eager();
     let cpus = topology::allowed().expect("the kernel says");
-    let (progress, sum) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (progress, sum, over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     guarded(&progress, || {
         std::thread::scope(|s| {
             for me in 0..2 {
-                let (lock, cpus, progress, sum) = (&lock, &cpus, &progress, &sum);
+                let (lock, cpus, progress, sum, over) = (&lock, &cpus, &progress, &sum, &over);
                 s.spawn(move || {
                     topology::allow(&[cpus[me % cpus.len()]]).expect("it was allowed");
                     if me == 1 {
@@ -399,13 +416,16 @@ fn beside_one_that_may_not(forbidden: &[libc::c_long]) {
                     }
                     let end = Instant::now() + seconds();
                     let mut pairs = 0;
-                    // The one who may goes on for as long as the other needs.
-                    while Instant::now() < end || (me == 0 && progress.load(SeqCst) == 0) {
+                    // The one who may goes on for as long as the other needs: that one may wait for it until its last time.
+                    while Instant::now() < end || pairs == 0 || (me == 0 && !over.load(SeqCst)) {
                         *lock.lock() += 1;
                         pairs += 1;
                         if me == 1 {
                             progress.fetch_add(1, SeqCst);
                         }
+                    }
+                    if me == 1 {
+                        over.store(true, SeqCst);
                     }
                     sum.fetch_add(pairs, SeqCst);
                 });

@@ -32,8 +32,8 @@ fn seconds() -> Duration {
     Duration::from_secs_f64(soak.unwrap_or(0.5))
 }
 
-/// Four threads add under it for a while, and this one takes the processor from them. Answers how many additions were
-/// lost of how many.
+/// Four threads add under it for a while, once at least, and this one takes the processor from them. Answers how many additions
+/// were lost of how many.
 fn count(step: impl Fn(&Plain) + Sync) -> (u64, u64) {
     let (counter, over, all) = (Plain(UnsafeCell::new(0)), AtomicBool::new(false), AtomicU64::new(0));
     let counter = &counter;
@@ -41,10 +41,13 @@ fn count(step: impl Fn(&Plain) + Sync) -> (u64, u64) {
         for _ in 0..4 {
             s.spawn(|| {
                 let mut mine = 0;
-                // Relaxed, both: looked at once all have ended.
-                while !over.load(Ordering::Relaxed) {
+                loop {
                     step(counter);
                     mine += 1;
+                    // Relaxed, both: looked at once all have ended.
+                    if over.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
                 // Relaxed: as above.
                 all.fetch_add(mine, Ordering::Relaxed);

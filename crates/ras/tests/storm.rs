@@ -321,7 +321,8 @@ fn storm(kind: Weather) {
 
 fn over(what: What, index: Index, kind: Weather, threads: usize, time: Duration) {
     let world: &'static World = Box::leak(Box::new(World::new(index, what)));
-    weather(kind, threads, time, &world);
+    let before = aborted();
+    weather(kind, threads, time, &world, || !gate::sequences() || before.is_none() || aborted() > before);
     // Whose stock was never given out.
     let unused: usize = (threads..8).map(|n| world.nodes.iter().skip(n).step_by(8).count()).sum();
     count(&world.stocked, unused as u64);

@@ -338,9 +338,11 @@ impl Operation for Unheard {
         let pool = w.warm("p");
         let permit = pool.acquire().expect("it is free");
         w.holding(pool);
-        // Those who sleep on it have said so by then, and look again no sooner than after a second.
+        let watched = || words_of(std::process::id() | libc::FUTEX_WAITERS);
+        assert!(w.stage().until(|| !watched().is_empty()), "nobody wants to know of the victim's death");
+        // All who sleep on it have said so by then, as a rule, and look again no sooner than after a second.
         std::thread::sleep(Duration::from_millis(50));
-        let words = words_of(std::process::id() | libc::FUTEX_WAITERS);
+        let words = watched();
         w.stage().begin();
         for word in &words {
             word.store(std::process::id(), SeqCst);

@@ -127,8 +127,8 @@ fn move_to(tid: u32, cpu: u32) {
     }
 }
 
-/// Has so many threads work for so long, exposed to that.
-pub fn weather<W: Work>(weather: Weather, threads: usize, time: Duration, work: &W) {
+/// Has so many threads work for so long, exposed to that; longer, if nothing was tried by then: a machine may stand still.
+pub fn weather<W: Work>(weather: Weather, threads: usize, time: Duration, work: &W, tried: impl Fn() -> bool) {
     fn call<W: Work>(work: *mut ()) {
         // SAFETY: what is stored beside it.
         unsafe { &*work.cast::<W>() }.interrupt();
@@ -165,7 +165,7 @@ pub fn weather<W: Work>(weather: Weather, threads: usize, time: Duration, work: 
         begun.wait();
         let end = Instant::now() + time;
         let stop = Ending(&over);
-        disturb(weather, &tids, &cpus, end, s, &over);
+        disturb(weather, &tids, &cpus, (end, &tried), s, &over);
         drop(stop);
         watch(&ended, threads);
     });
@@ -206,7 +206,7 @@ fn disturb<'s>(
     weather: Weather,
     tids: &[AtomicU32],
     cpus: &[u32],
-    end: Instant,
+    (end, tried): (Instant, &dyn Fn() -> bool),
     scope: &'s std::thread::Scope<'s, '_>,
     over: &'s AtomicBool,
 ) {
@@ -229,7 +229,8 @@ fn disturb<'s>(
         }
     }
     let mut dice = Dice(4711);
-    while Instant::now() < end {
+    let late = end + Duration::from_secs(30);
+    while Instant::now() < end || (Instant::now() < late && !tried()) {
         delay(&mut dice);
         if weather == Weather::Moved {
             for tid in tids {
