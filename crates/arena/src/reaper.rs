@@ -20,6 +20,7 @@
 //! processes by pidfd, level-triggered. Without futex_waitv (before Linux 5.16, or forced off) the reaper itself
 //! does that for all, and looks at the words twenty times a second for deaths of single threads.
 
+use crate::layout::Member;
 use crate::map::{Map, Standing};
 use crate::member::Seat;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -112,27 +113,29 @@ impl Watch {
 
 /// The reaper's life: never returns.
 pub fn watch(w: &'static Watch) -> ! {
-    let (mut slept, mut looked, mut unsure) = (Slept::default(), clock::now(), 0);
+    let (mut slept, mut looked, mut unsure) = (None, clock::now(), 0);
     let (mut seated, mut known) = (Vec::new(), Vec::new());
     loop {
         take_seats(w, &mut seated);
         // By the clock, too: who is woken all the time comes to it all the same.
-        let thorough = slept.late || clock::now() - looked >= BACKSTOP_NS;
+        let thorough = slept.is_some() || clock::now() - looked >= BACKSTOP_NS;
         if thorough {
             looked = clock::now();
         }
-        slept = round(w, slept.missed, thorough, &mut known, &mut unsure);
+        slept = round(w, slept, thorough, &mut known, &mut unsure);
     }
 }
 
-/// How a sleep ended.
-#[derive(Default)]
-struct Slept {
-    /// By the backstop.
-    late: bool,
-    /// So, and one of the words had changed by then: whoever changed it has woken nobody. What happens from then on is no matter of
-    /// the backstop's, though the look that follows may find it.
-    missed: bool,
+/// A sleep that only the backstop ended: the words that were slept on, and whether each said the same still by then. Who dies after
+/// that would have woken the reaper, and is found by the look that follows all the same.
+struct Late(Vec<(*const AtomicU32, bool)>);
+
+impl Late {
+    /// Whether that is all there is to a death that is found now: its life word was slept on, and nothing had happened to it.
+    fn came_first(&self, m: &Member) -> bool {
+        let same = |word: &AtomicU32| self.0.iter().find(|w| std::ptr::eq(w.0, word)).map(|w| w.1);
+        same(m.life.word()) == Some(true) && same(m.twin.word()) != Some(false)
+    }
 }
 
 /// A death: arena, slot, generation.
@@ -149,15 +152,21 @@ fn take_seats(w: &'static Watch, seated: &mut Vec<&'static Map>) {
     }
 }
 
-/// Looks at everything, recovers, sleeps. Answers how the sleep ended.
+/// Looks at everything, recovers, sleeps. Answers whether the sleep ended by the backstop.
 ///
 /// `known` are the deaths that the last round found: one that is found again, because whoever claimed the slot has
 /// not got on, is nothing new, and no reason not to sleep.
-fn round(w: &'static Watch, missed: bool, thorough: bool, known: &mut Vec<Death>, looks: &mut u32) -> Slept {
+fn round(
+    w: &'static Watch,
+    late: Option<Late>,
+    thorough: bool,
+    known: &mut Vec<Death>,
+    looks: &mut u32,
+) -> Option<Late> {
     // Acquire: pairs with `kick`.
     let mut words = vec![(&w.kick, w.kick.load(Ordering::Acquire))];
     let mut peers = Vec::new();
-    let (mut unsure, mut again) = (false, false);
+    let (mut unsure, mut again, mut missed) = (false, false, false);
     let mut found: Vec<Death> = Vec::new();
     let maps = w.maps();
     // All rosters before any member: the first words are those that are slept on for certain.
@@ -181,7 +190,11 @@ fn round(w: &'static Watch, missed: bool, thorough: bool, known: &mut Vec<Death>
             // A remover that died undecided is undone; one that lives is not waited for.
             map.standing_within(std::time::Duration::ZERO);
         }
-        map.recover_each(|member, generation| found.push((map.id(), member, generation)));
+        map.recover_each(|member, generation| {
+            let death = (map.id(), member, generation);
+            missed |= !known.contains(&death) && late.as_ref().is_some_and(|l| !l.came_first(map.member(member)));
+            found.push(death);
+        });
         (map.hooks.leases)(map);
         for i in 0..map.members_used() {
             let m = map.member(i);
@@ -205,21 +218,21 @@ fn round(w: &'static Watch, missed: bool, thorough: bool, known: &mut Vec<Death>
     *known = found;
     // Relaxed: a count.
     w.sweeps.fetch_add(fresh as u64, Ordering::Relaxed);
-    if missed && fresh > 0 {
+    if missed {
         w.backstops.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
     }
     if fresh > 0 || again {
         // What was recovered may have been all that kept something from being seen: look once more.
-        return Slept::default();
+        return None;
     }
     // As soon as the kernel has taken a process down, all is clear; of one that cannot be looked into nothing may be for long.
     *looks = if unsure { *looks + 1 } else { 0 };
     let soon = (CONFIRM_NS << (*looks / OFTEN).min(8)).min(BACKSTOP_NS);
     let slept = sleep(w, &words, peers, if unsure { soon } else { BACKSTOP_NS });
-    if unsure { Slept::default() } else { slept }
+    slept.filter(|_| !unsure)
 }
 
-fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at_most: u64) -> Slept {
+fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at_most: u64) -> Option<Late> {
     let deadline = Some(clock::now() + at_most);
     let fixed = words.len() - peers.len();
     if words.len() > futex::WAIT_ANY_MAX && futex::wait_any_supported() {
@@ -237,15 +250,16 @@ fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at
     let first = &words[..words.len().min(futex::WAIT_ANY_MAX)];
     match futex::wait_any(first, deadline, Scope::Shared) {
         Wait::TimedOut => {
-            // Acquire: as whoever looks at them. First of all: what changes later would have woken us.
-            let missed = words.iter().any(|(word, seen)| word.load(Ordering::Acquire) != *seen);
-            Slept { late: true, missed }
+            // Acquire: as whoever looks at them.
+            let same =
+                |(word, seen): &(&AtomicU32, u32)| (std::ptr::from_ref(*word), word.load(Ordering::Acquire) == *seen);
+            Some(Late(words.iter().map(same).collect()))
         }
         Wait::Unsupported => {
             poll_exits(&peers);
-            Slept::default()
+            None
         }
-        _ => Slept::default(),
+        _ => None,
     }
 }
 
