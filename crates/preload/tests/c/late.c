@@ -7,7 +7,9 @@
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 
 static sem_t *s;
-static atomic_int inside, asked, ran;
+static atomic_int asked, ran;
+/* Whether the calling thread is in its handler: others may ask for what they like, as one that starts a thread does. */
+static __thread volatile int inside;
 
 void *malloc(size_t size) {
     asked += inside;

@@ -27,9 +27,9 @@ static int ended(pid_t child) {
     return status;
 }
 
-/* Whether it can be had, before long if it must be waited for. */
-static void tell(const char *what, sem_t *s) {
-    struct timespec t = on(CLOCK_MONOTONIC, 300);
+/* Whether it can be had. Who is to have it waits for as long as it takes: whoever brings it back may be held up. */
+static void tell(const char *what, sem_t *s, int comes_back) {
+    struct timespec t = on(CLOCK_MONOTONIC, comes_back ? 60000 : 300);
     int r = sem_clockwait(s, CLOCK_MONOTONIC, &t);
     printf("%s: %s has it\n", what, r == 0 ? "the next" : errno == ETIMEDOUT ? "nobody" : strerror(errno));
     fflush(stdout);
@@ -84,7 +84,7 @@ static sem_t *end_so(unsigned value, enum how how, int foreign) {
 
 static void one(const char *what, unsigned value, enum how how, int foreign) {
     sem_t *s = end_so(value, how, foreign);
-    tell(what, s);
+    tell(what, s, getenv("CHAPPE_RUN_OWNED") != NULL && (how == KILL || how == EXEC) && value == 1 && !foreign);
     done(s);
 }
 
@@ -174,7 +174,7 @@ int main(int argc, char **argv) {
     if (child == 0)
         return returns_from_main();
     MUST(ended(child) == 0);
-    tell("ends while it holds, by return", inherited);
+    tell("ends while it holds, by return", inherited, 0);
     done(inherited);
     return rest();
 }
