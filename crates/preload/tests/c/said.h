@@ -6,6 +6,7 @@
 
 #define _GNU_SOURCE
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -78,26 +79,53 @@ static inline struct timespec on(clockid_t clock, long ms) {
     return t;
 }
 
-/* Sleeps until a thread of this process sleeps in the kernel: the only way to know that it waits. */
-/* False: it has ended. */
-static inline int until_asleep(pid_t pid, pid_t tid) {
+/* What the kernel says of a thread. False: it has ended. */
+static inline int state_of(const char *pid, const char *tid, char *state, long *switches) {
     char path[64], line[512];
-    long last = -1;
+    snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/status", pid, tid);
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return 0;
+    *state = 0;
+    *switches = -1;
+    while (fgets(line, sizeof line, f) != NULL) {
+        sscanf(line, "State: %c", state);
+        sscanf(line, "voluntary_ctxt_switches: %ld", switches);
+    }
+    fclose(f);
+    return 1;
+}
+
+/* Whether a thread of a process would run, one of these two aside: it may be what another sleeps for, on its way to where it waits. */
+static inline int others_run(const char *pid, const char *tid) {
+    char path[64], me[24], state;
+    long switches;
+    int running = 0;
+    snprintf(path, sizeof path, "/proc/%.20s/task", pid);
+    snprintf(me, sizeof me, "%d", gettid());
+    DIR *d = opendir(path);
+    if (d == NULL)
+        return 0;
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        if (e->d_name[0] != '.' && strcmp(e->d_name, tid) != 0 && strcmp(e->d_name, me) != 0)
+            running |= state_of(pid, e->d_name, &state, &switches) && state == 'R';
+    closedir(d);
+    return running;
+}
+
+/* Sleeps until a thread sleeps in the kernel: the only way to know that it waits. False: it has ended. */
+static inline int until_asleep(pid_t pid, pid_t tid) {
+    char process[24], thread[24], state;
+    long switches, last = -1;
     int same = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, tid);
+    snprintf(process, sizeof process, "%d", pid);
+    snprintf(thread, sizeof thread, "%d", tid);
     /* Asleep, and not woken for a while: not in one of the short sleeps on the way there. */
     while (same < 40) {
-        FILE *f = fopen(path, "r");
-        if (f == NULL)
+        if (!state_of(process, thread, &state, &switches))
             return 0;
-        char state = 0;
-        long switches = -1;
-        while (fgets(line, sizeof line, f) != NULL) {
-            sscanf(line, "State: %c", &state);
-            sscanf(line, "voluntary_ctxt_switches: %ld", &switches);
-        }
-        fclose(f);
-        same = state == 'S' && switches == last ? same + 1 : 0;
+        int is_still = state == 'S' && switches == last && !others_run(process, thread);
+        same = is_still ? same + 1 : 0;
         last = switches;
         usleep(500);
     }
