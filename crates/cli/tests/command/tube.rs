@@ -200,10 +200,10 @@ fn what_a_tube_has_is_shown() {
     let mut from = sender(&here, &["t", "--lines"]);
     let mut pipe = from.stdin.take().expect("a pipe");
     pipe.write_all(b"1\n2\n3\n").expect("it reads");
-    let shown = until("it waits for room", || {
-        let shown = here.json(&["show", "t"]);
-        (shown["waiters_for_room"][0]["pid"].as_u64() == Some(from.id().into())).then_some(shown)
-    });
+    let waits = || here.json(&["show", "t"])["waiters_for_room"][0]["pid"].as_u64() == Some(from.id().into());
+    until("it waits for room", || waits().then_some(()));
+    // Anew: what is shown was counted before it was seen who waits.
+    let shown = here.json(&["show", "t"]);
     for (what, is) in [("messages", 2), ("slots", 2), ("size", 1024), ("sent", 2), ("received", 0), ("senders", 1)] {
         assert_eq!(shown[what], is, "{what} in {shown}");
     }
@@ -216,10 +216,11 @@ fn what_a_tube_has_is_shown() {
     assert!(line("sends") && line("1. in line for room"), "{text}");
     // Now somebody takes all, and waits for a message.
     let receiver = recv(&here, &["t", "--lines", "--follow"]);
-    let shown = until("it has received all", || {
+    until("it has received all", || {
         let shown = here.json(&["show", "t"]);
-        (shown["received"] == 3 && shown["waiters"][0]["pid"] == receiver.pid()).then_some(shown)
+        (shown["received"] == 3 && shown["waiters"][0]["pid"] == receiver.pid()).then_some(())
     });
+    let shown = here.json(&["show", "t"]);
     assert_eq!((&shown["sent"], &shown["messages"], &shown["waiters_for_room"]), (&3.into(), &0.into(), &json!([])));
     assert_eq!(shown["receiving"][0]["pid"], receiver.pid());
     let text = here.ok(&["show", "t"]);
