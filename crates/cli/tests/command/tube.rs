@@ -245,9 +245,11 @@ fn how_fast_messages_go_is_measured_for_as_long_as_is_said() {
     let feed = std::thread::spawn(move || while pipe.write_all(&b"line\n".repeat(100)).is_ok() {});
     let rates = until("messages go through", || {
         let rates = here.json(&["show", "t", "--interval", "200ms"])["rates"].take();
-        (rates["received_per_s"].as_f64() > Some(0.0)).then_some(rates)
+        // Not always both: what was sent before is received while the sender is held up.
+        let both = rates["received_per_s"].as_f64() > Some(0.0) && rates["sent_per_s"].as_f64() > Some(0.0);
+        both.then_some(rates)
     });
-    assert!(rates["sent_per_s"].as_f64() > Some(0.0) && rates["interval_ms"].as_u64() >= Some(200), "{rates}");
+    assert!(rates["interval_ms"].as_u64() >= Some(200), "{rates}");
     from.kill().expect("it is ours");
     from.wait().expect("it ends");
     feed.join().expect("it ends with its reader");
