@@ -81,9 +81,11 @@ fn a_condition_variable_is_listed_and_shown() {
     let here = Place::new();
     let waiter = start(&here, "wait");
     until("a wait", || here.json(&["ls"]).as_array().unwrap().iter().any(|r| r["waiting"] == 1).then_some(()));
+    // It is listed before it unlocks.
+    until("who waits has unlocked", || (here.json(&["show", "m"])["holder"] == json!(null)).then_some(()));
     let rows = here.json(&["ls"]);
     assert_eq!(rows[0], json!({"name": "c", "arena": "default", "kind": "condition variable", "waiting": 1}));
-    assert_eq!(rows[1]["holder"], json!(null), "who waits has unlocked");
+    assert_eq!((&rows[1]["name"], &rows[1]["holder"]), (&json!("m"), &json!(null)));
     assert!(here.ok(&["ls"]).contains("c     condition variable        1\n"));
     let shown = here.ok(&["show", "c"]);
     assert!(

@@ -3,6 +3,7 @@
 use crate::place::{Place, Ran, Running, until};
 use serde_json::json;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 
 /// `chappe send` that is fed by and by.
@@ -169,11 +170,18 @@ fn what_could_not_be_written_is_received_by_the_next() {
     let mut from = sender(&here, &["t", "--lines", "--follow"]);
     from.stdin.take().expect("a pipe").write_all(b"one\ntwo\nthree\nfour\n").expect("it reads");
     assert_eq!(recv(&here, &["t", "--lines", "--count", "1"]).end().out, "one\n");
-    // Nobody reads.
+    // Nobody reads: no process but its own has ever had the other end, as one that another test has just forked would.
     let mut command = here.command(&["recv", "t", "--lines", "--timeout", "30s"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    drop(child.stdout.take());
-    assert_eq!(child.wait_with_output().expect("it ends").status.code(), Some(0));
+    // SAFETY: system calls only, between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            let mut ends = [-1; 2];
+            let done = libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) == 0 && libc::dup2(ends[1], 1) == 1;
+            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        });
+    }
+    let ran = command.stdout(Stdio::null()).output().expect("it starts");
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     let ran = recv(&here, &["t", "--lines", "--count", "1"]).end();
     assert_eq!(ran.out, "two\n");
     assert!(ran.err.contains("once more"), "{}", ran.err);
@@ -200,10 +208,10 @@ fn what_a_tube_has_is_shown() {
     let mut from = sender(&here, &["t", "--lines"]);
     let mut pipe = from.stdin.take().expect("a pipe");
     pipe.write_all(b"1\n2\n3\n").expect("it reads");
-    let shown = until("it waits for room", || {
-        let shown = here.json(&["show", "t"]);
-        (shown["waiters_for_room"][0]["pid"].as_u64() == Some(from.id().into())).then_some(shown)
-    });
+    let waits = || here.json(&["show", "t"])["waiters_for_room"][0]["pid"].as_u64() == Some(from.id().into());
+    until("it waits for room", || waits().then_some(()));
+    // Anew: what is shown was counted before it was seen who waits.
+    let shown = here.json(&["show", "t"]);
     for (what, is) in [("messages", 2), ("slots", 2), ("size", 1024), ("sent", 2), ("received", 0), ("senders", 1)] {
         assert_eq!(shown[what], is, "{what} in {shown}");
     }
@@ -216,10 +224,11 @@ fn what_a_tube_has_is_shown() {
     assert!(line("sends") && line("1. in line for room"), "{text}");
     // Now somebody takes all, and waits for a message.
     let receiver = recv(&here, &["t", "--lines", "--follow"]);
-    let shown = until("it has received all", || {
+    until("it has received all", || {
         let shown = here.json(&["show", "t"]);
-        (shown["received"] == 3 && shown["waiters"][0]["pid"] == receiver.pid()).then_some(shown)
+        (shown["received"] == 3 && shown["waiters"][0]["pid"] == receiver.pid()).then_some(())
     });
+    let shown = here.json(&["show", "t"]);
     assert_eq!((&shown["sent"], &shown["messages"], &shown["waiters_for_room"]), (&3.into(), &0.into(), &json!([])));
     assert_eq!(shown["receiving"][0]["pid"], receiver.pid());
     let text = here.ok(&["show", "t"]);
@@ -244,9 +253,11 @@ fn how_fast_messages_go_is_measured_for_as_long_as_is_said() {
     let feed = std::thread::spawn(move || while pipe.write_all(&b"line\n".repeat(100)).is_ok() {});
     let rates = until("messages go through", || {
         let rates = here.json(&["show", "t", "--interval", "200ms"])["rates"].take();
-        (rates["received_per_s"].as_f64() > Some(0.0)).then_some(rates)
+        // Not always both: what was sent before is received while the sender is held up.
+        let both = rates["received_per_s"].as_f64() > Some(0.0) && rates["sent_per_s"].as_f64() > Some(0.0);
+        both.then_some(rates)
     });
-    assert!(rates["sent_per_s"].as_f64() > Some(0.0) && rates["interval_ms"].as_u64() >= Some(200), "{rates}");
+    assert!(rates["interval_ms"].as_u64() >= Some(200), "{rates}");
     from.kill().expect("it is ours");
     from.wait().expect("it ends");
     feed.join().expect("it ends with its reader");

@@ -107,11 +107,13 @@ static void receives(void)
     chappe_receiver *rx;
     OK(chappe_tube_receiver(tube, &rx));
     for (;;) {
+        /* Before it looks: a sender that has not yet been told to stop is there by then. */
+        uint32_t stop = LOAD(book->stop);
         const void *record;
         bool again;
         ptrdiff_t len = chappe_receiver_borrow(rx, &record, &again);
         if (len == -EPIPE) {
-            if (LOAD(book->stop))
+            if (stop)
                 break;
             /* All senders are dead just now. */
             usleep(200);
