@@ -142,8 +142,12 @@ fn a_killed_sender_or_receiver_loses_and_doubles_nothing_unsaid() {
         killed.kill(libc::SIGKILL);
         let killed = killed.end();
         let rest = recv(&here, &["t", "--lines"]);
-        // One is left for it, or it would wait for the first.
-        until("it receives", || (here.json(&["show", "t"])["receivers"] == 1).then_some(()));
+        // One is left for it, or it would wait for the first. (Who was killed may be counted for a while.)
+        let receives = || {
+            let shown = here.json(&["show", "t"]);
+            shown["receiving"].as_array().expect("a list").iter().any(|one| one["pid"] == rest.pid())
+        };
+        until("it receives", || receives().then_some(()));
         writeln!(pipe, "{last}").expect("it reads");
         drop(pipe);
         let rest = rest.end();
