@@ -588,9 +588,12 @@ fn a_handler_may_post_in_the_middle_of_anything() {
         });
         use std::os::unix::thread::JoinHandleExt;
         let busy = std::thread::spawn(move || {
-            for _ in 0..20_000 {
+            // Until a signal has come, too: who sends them may be stopped meanwhile.
+            let mut rounds = 0;
+            while rounds < 20_000 || HANDLED.load(Ordering::SeqCst) < 2 {
                 it.wait().unwrap();
                 it.post().unwrap();
+                rounds += 1;
             }
         });
         let thread = busy.as_pthread_t() as libc::pthread_t;
