@@ -461,9 +461,10 @@ proptest! {
 #[test]
 fn the_clocks_of_a_choice_end_it_in_time() {
     let (_tx, rx) = bounded::<u8>(1);
+    // Before the clocks are set: else they may be due at once.
+    let (mut count, start) = (0, Instant::now());
     let ticks = tube::tick(Duration::from_millis(2));
     let end = tube::after(Duration::from_millis(50));
-    let (mut count, start) = (0, Instant::now());
     loop {
         select! {
             recv(rx) -> _ => panic!("nobody sends"),
