@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
+use chappe::tube::bounded;
 use chappe::tube::named::{Kind, Receiver, Sender, Tube, TubeOptions};
 use chappe::{Role, set_role};
 use house::{Dice, House, LONG, ROLE, eventually, listen, say};
@@ -123,7 +124,7 @@ fn one_thread_of_several_may_not_ask() {
     let _house = House::new("one-thread");
     let (t, other) = (tube("t"), tube("u"));
     let sender = t.sender().unwrap();
-    let (to, then) = chappe::tube::bounded::<()>(1);
+    let ((to, then), (past, over)) = (bounded::<()>(1), bounded::<()>(1));
     std::thread::scope(|s| {
         let waits = s.spawn(|| {
             refuse_membarrier();
@@ -132,11 +133,14 @@ fn one_thread_of_several_may_not_ask() {
             assert!(receiver.recv_timeout(Duration::from_millis(5)).is_err());
             then.recv().unwrap();
             assert!(receiver.recv_timeout(Duration::from_millis(5)).is_err());
+            past.send(()).unwrap();
             receiver.recv_timeout(LONG).unwrap()
         });
         let _sender = other.sender().unwrap();
         to.send(()).unwrap();
-        std::thread::sleep(Duration::from_millis(100));
+        // Before its second wait is over it is sent nothing.
+        over.recv().unwrap();
+        eventually("it waits", || t.info().unwrap().receivers_waiting.len() == 1);
         sender.send(7).unwrap();
         assert_eq!(waits.join().unwrap(), 7);
     });
