@@ -47,7 +47,7 @@ fn actor() {
 
 const THREADS: usize = 4;
 /// Never waited for when all is well.
-const PATIENCE: Duration = Duration::from_millis(2500);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 enum Order {
