@@ -285,7 +285,7 @@ fn any_handled_signal_interrupts() {
         let [word, ..] = words();
         let waiter = std::thread::spawn(|| semacquire(word, true));
         // Until one meets it asleep. Should none end the sleep, the word does, and the answer is another.
-        for _ in 0..5_000 {
+        for _ in 0..60_000 {
             if waiter.is_finished() {
                 break;
             }
