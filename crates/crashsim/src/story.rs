@@ -1,5 +1,6 @@
 //! A schedule told in words.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::panic::Location;
 
@@ -10,6 +11,8 @@ pub(crate) type Show = fn(u64) -> String;
 #[derive(Default)]
 pub(crate) struct Names {
     words: HashMap<usize, (String, Option<Show>)>,
+    /// Those without a name that were told of, in that order.
+    others: RefCell<Vec<usize>>,
 }
 
 impl Names {
@@ -17,15 +20,25 @@ impl Names {
         self.words.insert(word, (name, show));
     }
 
-    /// A word's name; one without is known by its address.
+    /// A word's name. One without has a number, by when it was first told of: where it lies depends on what else this process has
+    /// allocated, and a token is to tell the same story each time.
     pub fn of(&self, word: usize) -> String {
         match self.words.get(&word) {
             Some((name, _)) => name.clone(),
             None => match self.words.get(&(word & !7)) {
                 Some((name, _)) => format!("high half of {name}"),
-                None => format!("word {:#x}", word & 0xff_ffff),
+                None => format!("word #{}", self.number(word)),
             },
         }
+    }
+
+    fn number(&self, word: usize) -> usize {
+        let mut others = self.others.borrow_mut();
+        let at = others.iter().position(|other| *other == word).unwrap_or_else(|| {
+            others.push(word);
+            others.len() - 1
+        });
+        at + 1
     }
 
     pub fn show(&self, word: usize, value: u64) -> String {
