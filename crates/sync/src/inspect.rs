@@ -228,13 +228,7 @@ fn who(map: &'static Map, jobs: &Jobs, place: Place, position: u32, word: Word) 
 }
 
 pub(crate) fn waiters(map: &'static Map, place: Place) -> Vec<Waiter> {
-    let mut all = arrived(map, place.index);
-    if let Some(pair) = Pair::of(map, place) {
-        // Who stands in the permit's line alone has not arrived: one that comes later may be before it in the count's, which is
-        // looked at second, since one comes to it second.
-        let there = arrived(map, pair.count.index);
-        all.retain(|member| there.contains(member));
-    }
+    let all = Pair::of(map, place).map_or_else(|| arrived(map, place.index), |pair| pair.arrived());
     all.into_iter()
         .map(|member| {
             // Relaxed: for showing only.

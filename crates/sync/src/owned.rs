@@ -198,6 +198,16 @@ impl Pair {
         self.map.object(self.permit.index)
     }
 
+    /// Everybody who waits, by arrival (I6). Who stands in the permit's line alone has not arrived: one that comes later may be before it
+    /// in the count's, which is looked at second, since one comes to it second.
+    pub fn arrived(&self) -> Vec<u32> {
+        let mut all = kinds::arrived(self.map, self.permit.index);
+        step!("sees who stands in the permit's line");
+        let there = kinds::arrived(self.map, self.count.index);
+        all.retain(|member| there.contains(member));
+        all
+    }
+
     fn cell(&self) -> CellRef<'static> {
         CellRef::first(self.map, self.object())
     }

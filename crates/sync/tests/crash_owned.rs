@@ -483,6 +483,42 @@ fn what_is_taken_after_the_end_is_said_goes_with_the_process() {
     searched_in(6_000, "owned_taken_late", taken_late, &outcomes);
 }
 
+/// One waits. Another comes when it has been told that the first one does, and somebody who has none posts: the first comes first.
+fn listed(world: &World) {
+    let (stage, s) = Owned::new(world, 14);
+    let h = world.prepare("holder");
+    s.holder(world, h, "holder");
+    // Its death would give a second unit: both would be served at once.
+    stage.lasting(h.immortal(), || {});
+    let served = world.share(Cell::new(false));
+    let w = world.prepare("first");
+    let first = s.actors(world, w, "first");
+    stage.reaper(stage.lasting(w, move || {
+        first.wait(None).expect("a unit");
+        served.set(true);
+        assert!(first.post());
+        reached("first served");
+    }));
+    let p = world.prepare("second");
+    let second = s.actors(world, p, "second");
+    stage.reaper(stage.lasting(p, move || {
+        while s.it.waiters().is_empty() && !served.get() && w.fate() == Fate::Alive {
+            chappe_plat::atomic::pause();
+        }
+        second.wait(None).expect("a unit");
+        assert!(served.get() || w.fate() != Fate::Alive, "the second overtook who waited");
+        reached("second served");
+    }));
+    s.foreigner(world, &stage, "foreigner");
+    s.may_wait_for_nothing(world);
+    s.last(world);
+}
+
+#[test]
+fn who_is_listed_is_not_overtaken() {
+    searched_in(6_000, "owned_listed", listed, &["posted", "first served", "second served"]);
+}
+
 /// One of two who post is stopped for ever, perhaps between its grant and the wake. What the other one gives is the waiter's.
 fn beside_a_stopped(world: &World, foreign_first: bool) {
     let (stage, s) = Owned::new(world, 12);

@@ -3,7 +3,6 @@
 use super::{Actor, Refusal};
 use crate::Interrupt;
 use crate::cell::{Tag, Word};
-use crate::kinds::arrived;
 use crate::owned::{Ending, Pair, make, sweep};
 use crate::units;
 use chappe_arena::layout::Object;
@@ -165,7 +164,7 @@ impl OwnedAt {
 
     /// Who waits, in order: member slots.
     pub fn waiters(self) -> Vec<u32> {
-        arrived(self.0.map, self.0.permit.index)
+        self.0.arrived()
     }
 
     /// Whether anybody's bit stands on a part of it.
