@@ -272,6 +272,8 @@ fn with_lock(limit: Duration, here: Option<&mut Here>) -> Came {
             guard
         }
         Err(LockError::Dead { .. }) => return Err(Broken::Removed),
+        // Who only has it open does not use it yet: the arena may go before the first call that joins it.
+        Err(LockError::Arena(e)) => return Err(e.into()),
         Err(e) => return Err(Broken::Refused(e.to_string())),
     };
     if guard[0] != guard[1] {
