@@ -43,6 +43,10 @@ fn watchers() -> Vec<String> {
     tasks.filter(is_one).collect()
 }
 
+fn is_asleep(tid: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).is_ok_and(|stat| stat.contains(") S "))
+}
+
 /// How many eventfds are open.
 fn descriptors() -> usize {
     let all = std::fs::read_dir("/proc/self/fd").unwrap().map(|fd| fd.unwrap().path());
@@ -324,8 +328,13 @@ fn what_nobody_arms_again_costs_nothing() {
         let counts = status.lines().filter(|l| l.contains("ctxt_switches")).map(|l| l.rsplit('\t').next().unwrap());
         counts.map(|n| n.parse::<u64>().unwrap()).sum::<u64>()
     };
-    std::thread::sleep(SHORT);
-    let before = slept();
+    // It has said that something is there, and sleeps again.
+    let mut before = 0;
+    eventually("it does nothing any more", || {
+        let now = slept();
+        std::thread::sleep(SHORT);
+        std::mem::replace(&mut before, now) == now && is_asleep(&tid) && slept() == now
+    });
     for n in 0..1000 {
         sender.send(n).unwrap();
         other.recv().unwrap();
