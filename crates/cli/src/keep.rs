@@ -63,13 +63,12 @@ pub fn stay_for(lost: &[String], lease: &Lease, mask: Set) -> Result<()> {
 
 /// `chappe keep`: stays until all of these have ended. The lease is an open file that we inherited.
 ///
-/// # Errors
-/// None that matters: stdout may be closed.
-pub fn keep(pids: &[i32]) -> Result<()> {
+/// Who started it may be killed before it is ready. Then nobody reads that it is, and it stays all the same. A number
+/// that another process has got meanwhile keeps the permit taken for longer than need be, never for less.
+pub fn keep(pids: &[i32]) {
     let watched: Vec<(i32, Option<OwnedFd>)> = pids.iter().filter_map(|pid| watch(*pid).map(|fd| (*pid, fd))).collect();
     let mut out = std::io::stdout().lock();
-    out.write_all(b"ready\n")?;
-    out.flush()?;
+    let _ = out.write_all(b"ready\n").and_then(|()| out.flush());
     // SAFETY: nobody uses the descriptor after this; the starter waits for its end.
     unsafe { libc::close(1) };
     for (pid, fd) in watched {
@@ -82,7 +81,6 @@ pub fn keep(pids: &[i32]) -> Result<()> {
             }
         }
     }
-    Ok(())
 }
 
 /// A descriptor that tells the end of a process; `Some(None)` before Linux 5.3; `None` if it has ended already.

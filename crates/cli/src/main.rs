@@ -125,7 +125,10 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         }
         Command::Man { directory: Some(to) } => man::write_all(&to)
             .map_err(|e| failed(anyhow::anyhow!("cannot write manual pages into {}: {e}", to.display()))),
-        Command::Keep { pids } => keep::keep(&pids).map_err(failed),
+        Command::Keep { pids } => {
+            keep::keep(&pids);
+            Ok(())
+        }
     }?;
     Ok(0)
 }

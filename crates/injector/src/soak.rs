@@ -310,8 +310,10 @@ impl Director<'_> {
                 }
                 other => {
                     self.outcome.failed += 1;
-                    let said =
-                        entry.map_or_else(String::new, |r| std::fs::read_to_string(r.stderr).unwrap_or_default());
+                    let said = entry.map_or_else(
+                        || "an orphan: a job, what one left, or what `chappe` started beside it".into(),
+                        |r| std::fs::read_to_string(r.stderr).unwrap_or_default(),
+                    );
                     self.outcome.note(format!("{pid} ended with status {other}: {}", said.trim()));
                 }
             }

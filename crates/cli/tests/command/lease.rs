@@ -1,6 +1,6 @@
 //! Two commands never run under one permit, whatever becomes of chappe.
 
-use crate::place::{Place, kill, runs, until, wait_for_go};
+use crate::place::{Place, kill, runs, state, until, wait_for_go};
 use std::os::unix::process::ExitStatusExt;
 
 #[test]
@@ -101,6 +101,26 @@ fn a_process_that_closed_the_lease_and_cleared_its_environment_is_kept_track_of(
     kill(left, libc::SIGTERM);
     assert_eq!(next.end().out, "next\n");
     assert!(!runs(left));
+}
+
+/// What is started to keep the permit for such ones goes on when who started it was killed before it was ready.
+#[test]
+fn who_keeps_track_stays_when_nobody_hears_that_it_is_ready() {
+    let here = Place::new();
+    let mut kept = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let (nobody, said) = std::io::pipe().unwrap();
+    drop(nobody);
+    let mut keeper = here.command(&["keep", &kept.id().to_string()]).stdout(said).spawn().unwrap();
+    // It closes its stdout when it has a hold of the process, and then has nothing to sleep for but that one's end.
+    let ended = until("its sleep, or its end", || {
+        let ended = keeper.try_wait().unwrap();
+        let closed = !std::fs::exists(format!("/proc/{}/fd/1", keeper.id())).unwrap();
+        (ended.is_some() || closed && state(keeper.id()) == Some('S')).then_some(ended)
+    });
+    kept.kill().unwrap();
+    kept.wait().unwrap();
+    assert_eq!(ended, None);
+    assert_eq!(keeper.wait().unwrap().code(), Some(0));
 }
 
 #[test]
