@@ -63,11 +63,16 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
     let job_servers = patience.look(Duration::ZERO, crate::jobserver::clean_up);
     let kernel = patience.look(Duration::ZERO, kernel);
     let sequences = patience.look(SELF_TEST, sequences);
-    let whole = around.is_some() && job_servers.is_some() && kernel.is_some() && sequences.is_some();
-    if !whole {
-        crate::tell(format_args!("chappe: {}", too_long("what is around the arenas")));
+    let unseen = [
+        ("what is around the arenas", around.is_none()),
+        ("what job servers have left", job_servers.is_none()),
+        ("what the kernel has", kernel.is_none()),
+        ("what sequences can do here", sequences.is_none()),
+    ];
+    for (what, _) in unseen.iter().filter(|(_, is)| *is) {
+        crate::complain(json, &too_long(what));
     }
-    let status = u8::from(!whole || arenas.iter().any(|a| a.error.is_some()));
+    let status = u8::from(unseen.iter().any(|(_, is)| *is) || arenas.iter().any(|a| a.error.is_some()));
     let (around, job_servers) = (around.unwrap_or_default(), job_servers.unwrap_or_default());
     let kernel = kernel.unwrap_or_default();
     let all = Health { here, arenas, around, job_servers, kernel, sequences };

@@ -2,7 +2,7 @@
 
 use crate::look::{Name, Row, called, find, holder_text, ms, permits_text, plain, state_text, who_text};
 use crate::within::{Patience, too_long};
-use crate::{tell, time, tube};
+use crate::{complain, time, tube};
 use anyhow::{Result, anyhow};
 use chappe::{Arena, Holder, ObjectInfo, ObjectState, Pool, Waiter};
 use serde::Serialize;
@@ -32,11 +32,7 @@ pub fn list(only: Option<&str>, json: bool) -> Result<(String, u8)> {
         if only.is_some() {
             return Err(why);
         }
-        if json {
-            tell(serde_json::json!({ "error": why.to_string() }));
-        } else {
-            tell(format_args!("chappe: {}", plain(&why.to_string())));
-        }
+        complain(json, &why.to_string());
         status = 1;
     }
     if json {

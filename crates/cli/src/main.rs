@@ -77,6 +77,11 @@ fn main() -> ExitCode {
     }
 }
 
+/// Says what could not be done, and goes on.
+fn complain(json: bool, text: &str) {
+    if json { tell(json!({ "error": text })) } else { tell(format_args!("chappe: {}", look::plain(text))) }
+}
+
 /// Says as JSON that it failed.
 fn tell_failure(text: &str, status: u8) {
     tell(if status == 1 { json!({ "error": text }) } else { json!({ "error": text, "status": status }) });

@@ -161,10 +161,10 @@ fn go_on(
             if now != last || workers.iter().any(std::thread::ScopedJoinHandle::is_finished) {
                 (last, since) = (now, Instant::now());
             }
-            if since.elapsed() > Duration::from_secs(20) {
+            if since.elapsed() > Duration::from_secs(45) {
                 // Past the test harness, which would keep it to itself.
                 let _ =
-                    writeln!(std::io::stderr(), "panicked at: somebody sleeps for ever: nobody has got on for 20 s");
+                    writeln!(std::io::stderr(), "panicked at: somebody sleeps for ever: nobody has got on for 45 s");
                 std::process::abort();
             }
         }
