@@ -28,7 +28,7 @@
  * one who looks for what is made.
  * Kills: none, or one, of anybody but recovery, at any step. At the end somebody comes who opens or makes the arena, and must get in.
  *
- * Left out: who takes the file away with other means (a look now and then finds that); garbage, truncated files, other versions and
+ * Left out: how the table is emptied again, and storage for more objects (object I7, I8: the explorer, tests); who takes the file away with other means (a look now and then finds that); garbage, truncated files, other versions and
  * owners (tests); cells, blocks, and objects still used (`used`); life words and sweeps (member.pml), in whose place a recovery comes
  * here after the death; other kinds of wake-ups (the wait queue's). See also the README of the models.
  *

@@ -81,7 +81,7 @@ fn answer(arena: &str) -> Result<(), Box<dyn Error>> {
     loop {
         match questions.recv() {
             Ok(n) => answers.send((1..=n).sum())?,
-            Err(NotReceived::Disconnected { .. }) => return Ok(()),
+            Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) => return Ok(()),
             Err(e) => return Err(e.into()),
         }
     }

@@ -149,6 +149,7 @@ fn main() {
 }
 
 #[test]
+#[ignore = "storm: threads that race for seconds"]
 fn no_bucket_is_lost() {
     main();
 }

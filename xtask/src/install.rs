@@ -16,6 +16,9 @@
 //!
 //! `--prefix` is where it will lie (/usr/local), `--libdir` below that (lib; or an absolute path that is below it), `--destdir` is put before all of it and stands in no
 //! file, `--profile` is cargo's (release).
+//!
+//! What is installed has no debugging information. With `--debug` a file NAME.debug lies beside each program and shared library, where
+//! debuggers find it, and libchappe.a keeps its own.
 
 use crate::manual;
 use crate::run::{Cargo, root, target};
@@ -26,18 +29,22 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-const USAGE: &str = "usage: cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME]";
+const USAGE: &str =
+    "usage: cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME] [--debug]";
 
 struct Wanted {
     prefix: String,
     libdir: String,
     destdir: String,
     profile: String,
+    debug: bool,
 }
 
 fn wanted(args: &[&str]) -> Result<Wanted> {
-    let mut wanted =
-        Wanted { prefix: "/usr/local".into(), libdir: "lib".into(), destdir: String::new(), profile: "release".into() };
+    let (prefix, libdir, profile) = ("/usr/local".into(), "lib".into(), "release".into());
+    let debug = args.contains(&"--debug");
+    let mut wanted = Wanted { prefix, libdir, destdir: String::new(), profile, debug };
+    let args: Vec<&str> = args.iter().copied().filter(|arg| *arg != "--debug").collect();
     for pair in args.chunks(2) {
         let [name, value] = pair else { bail!("`{}` wants a value\n{USAGE}", pair[0]) };
         *match *name {
@@ -87,6 +94,32 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     whole(to, copied).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
+fn tool(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {command:?}: are the binutils installed?"))?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(())
+}
+
+/// Takes the debugging information out of a program or shared library, and puts it beside if `keeps`.
+fn strip(at: &Path, keeps: bool) -> Result<()> {
+    let mut beside = at.as_os_str().to_owned();
+    beside.push(".debug");
+    let beside = PathBuf::from(beside);
+    if keeps {
+        whole(&beside, |new| tool(Command::new("objcopy").arg("--only-keep-debug").arg(at).arg(new)))?;
+    }
+    let stripped = |new: &Path| {
+        tool(Command::new("strip").arg("--strip-unneeded").arg("-o").arg(new).arg(at))?;
+        if keeps {
+            // By its name alone: a debugger looks beside the program.
+            let link = format!("--add-gnu-debuglink={}", beside.display());
+            tool(Command::new("objcopy").arg(link).arg(new))?;
+        }
+        Ok(())
+    };
+    whole(at, stripped)
+}
+
 fn link(to: &str, at: &Path) -> Result<()> {
     whole(at, |new| symlink(to, new).with_context(|| format!("cannot make the link {}", at.display())))
 }
@@ -103,7 +136,7 @@ fn directory(path: PathBuf) -> Result<PathBuf> {
 
 /// Builds and installs.
 pub fn command(args: &[&str]) -> Result<()> {
-    let Wanted { prefix, libdir, destdir, profile } = wanted(args)?;
+    let Wanted { prefix, libdir, destdir, profile, debug } = wanted(args)?;
     let (version, own) = (version()?, root().join("crates/ffi"));
     Cargo::new("build").args(["--profile", &profile, "-p", "chappe-ffi", "-p", "chappe-preload", "--lib"]).run()?;
     Cargo::new("build").args(["--profile", &profile, "-p", "chappe-cli"]).run()?;
@@ -118,9 +151,15 @@ pub fn command(args: &[&str]) -> Result<()> {
         ensure!(status.success(), "link.sh ended with {status}: is there a C compiler?");
         Ok(())
     })?;
+    strip(&lib.join(&full), debug)?;
     link(&full, &lib.join("libchappe.so.0"))?;
     link("libchappe.so.0", &lib.join("libchappe.so"))?;
-    copy(&built, &lib.join("libchappe.a"))?;
+    let archive = lib.join("libchappe.a");
+    if debug {
+        copy(&built, &archive)?;
+    } else {
+        whole(&archive, |new| tool(Command::new("strip").arg("--strip-debug").arg("-o").arg(new).arg(&built)))?;
+    }
 
     let description = fs::read_to_string(own.join("chappe.pc.in"))?;
     let description =
@@ -134,17 +173,23 @@ pub fn command(args: &[&str]) -> Result<()> {
         copy(&entry.path(), &include.join(entry.file_name()))?;
     }
     manual::write_all(&directory(base.join("share/man/man3"))?)?;
-    command_itself(&out, &base)?;
+    command_itself(&out, &base, debug)?;
     println!("{}", base.display());
     Ok(())
 }
 
 /// The command, what it preloads, its manual and its completions.
-fn command_itself(built: &Path, base: &Path) -> Result<()> {
+fn command_itself(built: &Path, base: &Path, debug: bool) -> Result<()> {
     let chappe = built.join("chappe");
-    copy(&chappe, &directory(base.join("bin"))?.join("chappe"))?;
     let preload = "libchappe_preload.so";
-    copy(&built.join(preload), &directory(base.join("lib/chappe"))?.join(preload))?;
+    let places = [
+        (chappe.clone(), directory(base.join("bin"))?.join("chappe")),
+        (built.join(preload), directory(base.join("lib/chappe"))?.join(preload)),
+    ];
+    for (from, to) in places {
+        copy(&from, &to)?;
+        strip(&to, debug)?;
+    }
     let says = |args: &[&OsStr]| -> Result<Vec<u8>> {
         let out = Command::new(&chappe).args(args).output().with_context(|| format!("cannot start {chappe:?}"))?;
         ensure!(out.status.success(), "{chappe:?} {args:?}: {}", String::from_utf8_lossy(&out.stderr));
@@ -168,8 +213,9 @@ mod tests {
 
     #[test]
     fn what_is_wanted_is_looked_at() {
-        let all = ["--prefix", "/usr", "--libdir", "lib64", "--destdir", "/tmp/x", "--profile", "dev"];
+        let all = ["--prefix", "/usr", "--libdir", "lib64", "--debug", "--destdir", "/tmp/x", "--profile", "dev"];
         let wanted_all = wanted(&all).unwrap();
+        assert!(wanted_all.debug && wanted_all.profile == "dev" && !wanted(&[]).unwrap().debug);
         assert_eq!((wanted_all.prefix.as_str(), wanted_all.libdir.as_str()), ("/usr", "lib64"));
         assert!(
             wanted(&["--prefix"]).is_err() && wanted(&["--prefix", "here"]).is_err() && wanted(&["--x", "y"]).is_err()

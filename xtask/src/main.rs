@@ -1,18 +1,24 @@
 //! `cargo xtask`: everything that is done to this repository by command.
 //!
 //! ```text
-//! cargo xtask test                       what must hold before a change goes in; the README's second command
+//! cargo xtask test                       what must hold before a change goes in; the README's second command. Deterministic
+//! cargo xtask test --all                 that, and all that takes luck or long: storms, soaks, random searches, every mutant and model
+//! cargo xtask test [--all] --keep-going  the same, and goes on after a failure
 //! cargo xtask lint                       the house rules alone
 //! cargo xtask bench pool [--quick]       pools beside their peers, one run
 //! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
 //! cargo xtask bench tube [--quick]       channels between threads and between processes beside theirs
 //! cargo xtask bench ras [--quick]        restartable sequences, biased locks and per-processor objects beside theirs
+//! cargo xtask bench realtime [--quick]   words at once, helping locks and maps beside theirs; priority inversion
 //! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
+//! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei and kernel threads
+//! cargo xtask bench python [--quick]     the Python package beside multiprocessing and, where they are installed, its peers
 //! cargo xtask bench robustness [ARG...]  what ships beside the same code with what deaths need left out
 //! cargo xtask crashsim [--seconds N] [--schedules N] [--seed N]
 //!                                        a long exploration, and which places of the source it killed at
 //! cargo xtask mutants [NAME]             planted mistakes: each must be found
-//! cargo xtask mutants --known            known races and faults, as `test` does it
+//! cargo xtask mutants --turn N            a tenth of them, as `test` does it, which says what its N was
+//! cargo xtask mutants --known            those that plant a known race or fault
 //! cargo xtask mutants [NAME] --sweep     those that the injector is said to find as well, by the injector
 //! cargo xtask mutants --table            who finds which: docs/mutants.md
 //! cargo xtask models [NAME] [--mistakes] every state of the protocols' models; with their mistakes, each must be found
@@ -27,8 +33,9 @@
 //! cargo xtask churn [WHOM] [ARG...]      the same storm over chappe, iceoryx2, python, or all of them
 //! cargo xtask man                        manual pages and completions, into target/man and target/completions
 //! cargo xtask header                     the C headers, from the source of crates/ffi
-//! cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME]
-//!                                        the C library with all that belongs to it
+//! cargo xtask wheel [ARG...]             the Python package as a wheel, by pip, into target/wheels
+//! cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME] [--debug]
+//!                                        the C library with all that belongs to it, stripped; --debug: debug files beside
 //! ```
 //!
 //! [`stages`] says what `test` is made of, [`lint`] holds the rules, [`run`] starts other programs.
@@ -39,16 +46,32 @@ mod lint;
 mod manual;
 mod models;
 mod mutants;
+mod python;
 mod run;
+mod show;
 mod stages;
+mod suites;
+mod turn;
 
 use anyhow::{Context, Result, bail, ensure};
 use run::{Cargo, root, target};
+use show::Bar;
+use stages::Level;
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: cargo xtask test | lint | bench pool|sync|tube|ras|c|robustness | crashsim [--seconds N] | mutants | \
-                     models [NAME] [--mistakes] | kill-sweep | soak [tube|zoo|jobserver|ras] [--minutes N] | \
-                     churn [chappe|iceoryx2|python|all] | man | header | install [--prefix DIR]";
+/// What `--help` says: the list at the head of this file, without its marks.
+fn usage() -> String {
+    let head = include_str!("main.rs").lines().skip_while(|line| *line != "//! ```text").skip(1);
+    head.take_while(|line| *line != "//! ```").map(|line| line.trim_start_matches("//!").trim_start_matches(' ')).fold(
+        String::new(),
+        |mut text, line| {
+            // A line that goes on with the one before stands under what that says.
+            let indent = if line.starts_with("cargo") { "" } else { "                                       " };
+            text += &format!("{indent}{line}\n");
+            text
+        },
+    )
+}
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -64,15 +87,24 @@ fn main() -> ExitCode {
 
 fn dispatch(args: &[&str]) -> Result<()> {
     match args {
-        ["test"] => stages::test(),
+        ["test"] => stages::test(Level::Gate, false),
+        ["test", "--keep-going"] => stages::test(Level::Gate, true),
+        ["test", "--all", "--keep-going"] => stages::test(Level::All, true),
+        ["test", "--help" | "-h"] => {
+            print!("{}", stages::HELP);
+            Ok(())
+        }
+        ["test", "--all"] => stages::test(Level::All, false),
         ["lint"] => lint::command(&root()),
-        ["bench", what @ ("pool" | "sync" | "tube" | "ras"), rest @ ..] => {
+        ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime"), rest @ ..] => {
             Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
         }
         ["bench", "robustness", rest @ ..] => robustness(rest),
+        ["bench", "python", rest @ ..] => python::bench(rest),
         ["bench", "c", rest @ ..] => bench_c(rest),
+        ["bench", "thread", rest @ ..] => bench_thread(rest),
         ["crashsim", rest @ ..] => explore::command(rest),
-        ["kill-sweep"] => injector("sweep", &["--all", "--jobs", &stages::processors()]),
+        ["kill-sweep"] => injector("sweep", &["--all", "--jobs", &stages::processors().to_string()]),
         ["kill-sweep", rest @ ..] => injector("sweep", rest),
         ["soak", "jobserver"] => soak_jobserver("150"),
         ["soak", "jobserver", kills] => soak_jobserver(kills),
@@ -86,7 +118,13 @@ fn dispatch(args: &[&str]) -> Result<()> {
         }
         ["churn", rest @ ..] => churn(rest),
         ["mutants", "--table"] => mutants::table().map(|table| print!("{table}")),
-        ["mutants", "--known"] => mutants::sample().map(|all| println!("{all}")),
+        ["mutants", "--known"] => {
+            mutants::hunted(mutants::Which::Known, &Bar::new("mutants")).map(|all| println!("{all}"))
+        }
+        ["mutants", "--turn", turn] => {
+            let turn = turn.parse().with_context(|| format!("`{turn}` is not a number"))?;
+            mutants::hunted(mutants::Which::Due(turn), &Bar::new("mutants")).map(|all| println!("{all}"))
+        }
         ["mutants", "--sweep"] => mutants::hunt("", true).map(|all| println!("{all}")),
         ["mutants"] => mutants::hunt("", false).map(|all| println!("{all}")),
         ["mutants", filter] => mutants::hunt(filter, false).map(|all| println!("{all}")),
@@ -94,16 +132,21 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["models", rest @ ..] => models::command(rest),
         ["man"] => man(),
         ["header"] => header(),
+        ["wheel", rest @ ..] => python::wheel(rest),
         ["install", rest @ ..] => install::command(rest),
-        [] => bail!("nothing to do\n{USAGE}"),
-        other => bail!("`{}` is not known here\n{USAGE}", other.join(" ")),
+        ["--help" | "-h" | "help"] => {
+            print!("{}", usage());
+            Ok(())
+        }
+        [] => bail!("nothing to do; these are the commands:\n{}", usage()),
+        other => bail!("`{}` is not known here; these are the commands:\n{}", other.join(" "), usage()),
     }
 }
 
 fn soak_jobserver(kills: &str) -> Result<()> {
     let kills: u32 = kills.parse().with_context(|| format!("`{kills}` is not a number"))?;
     Cargo::new("test")
-        .args(["-p", "chappe-cli", "--test", "command", "--", "--ignored", "--nocapture", "--exact"])
+        .args(["-p", "chappe-cli", "--test", "command", "--", "--include-ignored", "--nocapture", "--exact"])
         .args(["jobserver_make::soak_a_build_whose_processes_are_killed_at_random"])
         .env("CHAPPE_SOAK_KILLS", &kills.to_string())
         .run()
@@ -130,6 +173,7 @@ fn soak_ras(seconds: &str) -> Result<()> {
             "--test",
             "mechanism",
             "--",
+            "--include-ignored",
             "--nocapture",
         ])
         .env("RAS_SECONDS", &seconds.to_string())
@@ -177,6 +221,19 @@ fn bench_c(rest: &[&str]) -> Result<()> {
     call.args(rest).run()
 }
 
+/// Go's rows are there where `go` is.
+fn bench_thread(rest: &[&str]) -> Result<()> {
+    let program = target().join("bench-go").display().to_string();
+    let mut go = Command::new("go");
+    go.args(["build", "-o", &program, "."]).current_dir(root().join("crates/bench/go"));
+    let built = go.status().is_ok_and(|status| status.success());
+    let mut all = vec!["run", "--release", "-p", "chappe-bench", "--features", "threads", "--", "thread"];
+    if built {
+        all.extend(["--go", &program]);
+    }
+    Cargo::new(all[0]).args(&all[1..]).args(rest).run()
+}
+
 /// Only who asks for it, or for all, builds iceoryx2.
 fn churn(rest: &[&str]) -> Result<()> {
     let without = matches!(rest.first(), Some(&("chappe" | "python" | "control")));
@@ -204,4 +261,17 @@ fn man() -> Result<()> {
     }
     println!("{}\n{}", pages.display(), completions.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_lists_the_commands() {
+        let help = usage();
+        assert!(help.starts_with("cargo xtask test ") && help.contains("cargo xtask install"), "{help}");
+        assert!(dispatch(&["test", "--help"]).is_ok() && dispatch(&["--help"]).is_ok());
+        assert!(dispatch(&["test", "--most"]).unwrap_err().to_string().contains("these are the commands"));
+    }
 }

@@ -19,10 +19,10 @@
 //!
 //! | line | who finds it | when |
 //! |---|---|---|
-//! | `test: crash_SUITE TEST` | the explorer | `cargo xtask mutants`; with `known:` also in `cargo xtask test` |
+//! | `test: crash_SUITE TEST` | the explorer | `cargo xtask mutants`; a tenth, in turn, in `cargo xtask test` |
 //! | `test: PACKAGE/crash_SUITE TEST` | the explorer, in another package than chappe-sync | the same |
 //! | `test: loom_SUITE TEST` | loom | the same |
-//! | `test: PACKAGE/SUITE TEST` | a test of what ships; the suite `lib` is the package's own | the same |
+//! | `test: PACKAGE/SUITE TEST` | a test of what ships; the suite `lib` is the package's own | `cargo xtask mutants` |
 //! | `test: PACKAGE+FEATURE/SUITE TEST` | the same, optimised, with a feature that is there for its tests | the same |
 //! | `model: MODEL MISTAKE` | spin, in the protocol's model, where the same mistake is planted | `cargo xtask models --mistakes` |
 //! | `sweep: WORDS` | the injector, which kills real processes in the operation and scene of that name | `cargo xtask mutants --sweep` |
@@ -32,35 +32,25 @@
 //! to replay or the word of loom that it found it, has not been caught; of a test of what ships an assertion must fail, or its
 //! watchdog.
 //!
-//! Two lanes work at once, each with a tree and a build of its own.
+//! All that can be are planted in one tree, and switched on one at a time: [`switch`]. The others have a build of their own each. Two
+//! lanes work at once; for the latter each has a tree and a build.
+mod hunt;
+mod suite;
+mod switch;
+mod switched;
+mod tree;
+
+pub use hunt::{Which, hunt, hunted};
 
 use crate::models;
-use crate::run::{Cargo, root, target};
-use anyhow::{Context, Result, bail, ensure};
-use std::collections::{BTreeMap, VecDeque};
+use crate::run::root;
+use anyhow::{Context, Result, ensure};
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::time::Instant;
+use std::path::Path;
 
-const CRATES: [&str; 8] = [
-    "crates/arena",
-    "crates/crashsim",
-    "crates/plat",
-    "crates/sync",
-    "crates/ras",
-    "crates/chappe",
-    "crates/ffi",
-    "crates/injector",
-];
 /// Where mutants are.
 const KEPT: [&str; 2] = ["crates/sync/mutants", "crates/ras/mutants"];
-const LANES: usize = 2;
-/// Seconds that a build and its test may take: a mistake in what ships may have it hang.
-const LIMIT: u64 = 900;
-/// What the injector is asked to sweep: every so-manieth instruction, and all that matter.
-const SHARE: &str = "400";
 
 #[derive(Debug, PartialEq, Eq)]
 struct Mutant {
@@ -139,6 +129,13 @@ impl Mutant {
 }
 
 impl Checker {
+    /// Whether what finds it is the explorer, or loom: not a test of what ships, which may race.
+    fn is_explored(&self) -> bool {
+        let Checker::Test { suite, .. } = self else { return false };
+        let suite = suite.rsplit('/').next().unwrap_or_default();
+        suite.starts_with("crash_") || suite.starts_with("loom_")
+    }
+
     /// What the table calls it.
     fn title(&self) -> String {
         match self {
@@ -173,46 +170,6 @@ impl Edit {
     }
 }
 
-/// Plants each mutant whose name contains `filter`, and demands that each of its tests catches it; with `sweep`, that the
-/// injector does where it is named.
-pub fn hunt(filter: &str, sweep: bool) -> Result<String> {
-    let mutants = all(filter)?;
-    let jobs = jobs(&mutants, |c| match c {
-        Checker::Test { .. } => !sweep,
-        Checker::Sweep { .. } => sweep,
-        Checker::Model { .. } => false,
-    });
-    catch(&mutants, jobs)
-}
-
-/// As [`hunt`], of the mutants that plant a known race or fault; that the others still fit is looked at as well.
-pub fn sample() -> Result<String> {
-    let mutants = all("")?;
-    let mut suites = BTreeMap::new();
-    for m in &mutants {
-        for c in &m.checkers {
-            if let Checker::Test { suite, .. } = c {
-                *suites.entry(suite).or_insert(false) |= m.known.is_some();
-            }
-        }
-    }
-    let without: Vec<_> = suites.iter().filter(|(_, has)| !**has).map(|(suite, _)| suite.as_str()).collect();
-    ensure!(without.is_empty(), "no mutant with `known:` tries {}", without.join(", "));
-    let mut jobs = jobs(&mutants, |c| matches!(c, Checker::Test { .. }));
-    jobs.retain(|(m, _)| m.known.is_some());
-    catch(&mutants, jobs)
-}
-
-type Job<'a> = (&'a Mutant, &'a Checker);
-
-/// What is to be tried, those of one build together.
-fn jobs(mutants: &[Mutant], wanted: impl Fn(&Checker) -> bool) -> VecDeque<Job<'_>> {
-    let each = mutants.iter().flat_map(|m| m.checkers.iter().map(move |c| (m, c)));
-    let mut jobs: Vec<Job<'_>> = each.filter(|(_, c)| wanted(c)).collect();
-    jobs.sort_by_key(|(m, c)| (std::mem::discriminant(*c) != std::mem::discriminant(&m.checkers[0]), c.title()));
-    jobs.into()
-}
-
 fn all(filter: &str) -> Result<Vec<Mutant>> {
     let mut mutants = Vec::new();
     let each = KEPT.iter().map(|dir| fs::read_dir(root().join(dir)).with_context(|| (*dir).to_owned()));
@@ -237,15 +194,14 @@ pub fn table() -> Result<String> {
         let by: Vec<String> = m.checkers.iter().map(Checker::title).collect();
         format!("| `{}` | {} | {} |\n", m.name, m.why, by.join("; "))
     };
-    text += "\n## Known races and faults: planted in each `cargo xtask test`\n\n";
+    text += "\n## Known races and faults\n\n";
     text += "| known as | mutant | what it does | caught by |\n|---|---|---|---|\n";
     let mut known: Vec<_> = mutants.iter().filter_map(|m| Some((m.known.as_deref()?, m))).collect();
     known.sort_by_key(|(what, _)| *what);
     for (what, m) in known {
         let _ = write!(text, "| {what} {}", row(m));
     }
-    text +=
-        "\n## All others: planted by `cargo xtask mutants`\n\n| mutant | what it does | caught by |\n|---|---|---|\n";
+    text += "\n## All others\n\n| mutant | what it does | caught by |\n|---|---|---|\n";
     mutants.iter().filter(|m| m.known.is_none()).for_each(|m| text += &row(m));
     Ok(text)
 }
@@ -254,165 +210,9 @@ const HEAD: &str = "\
 # Planted mistakes, and who catches them
 
 Made by `cargo xtask mutants --table`. Each mistake is planted alone, in a copy of the protocols; crashsim is the explorer, a *test* one of
-what ships, spin runs the protocol's model with the same mistake, and the kill sweep kills real processes.
+what ships, spin runs the protocol's model with the same mistake, and the kill sweep kills real processes. `cargo xtask mutants` plants all
+of them; each `cargo xtask test` plants a tenth of those that crashsim or loom finds, another one with each commit.
 ";
-
-/// All must fit; the jobs are done. Answers how many mutants were caught.
-fn catch(mutants: &[Mutant], jobs: VecDeque<Job<'_>>) -> Result<String> {
-    let trees: Vec<PathBuf> = (0..LANES).map(|lane| target().join(format!("mutants/{lane}/tree"))).collect();
-    for tree in &trees {
-        copy_house(tree)?;
-    }
-    let stale: Vec<String> =
-        mutants.iter().filter_map(|m| m.fits(&trees[0]).err().map(|e| format!("{}: {e:#}", m.name))).collect();
-    ensure!(stale.is_empty(), "{}", stale.join("\n"));
-    let tried: BTreeMap<&str, u32> = jobs.iter().fold(BTreeMap::new(), |mut all, (m, _)| {
-        *all.entry(m.name.as_str()).or_default() += 1;
-        all
-    });
-    ensure!(!tried.is_empty(), "nothing to try: no mutant of these names a checker of that kind");
-    let (jobs, escaped) = (Mutex::new(jobs), Mutex::new(Vec::new()));
-    // One lane begins at either end, where the other's kind of build is not: each has fewer to make.
-    let lane = |number: usize, tree: &Path| -> Result<()> {
-        let next = || {
-            let mut jobs = jobs.lock().expect("no lane panics");
-            if number == 0 { jobs.pop_front() } else { jobs.pop_back() }
-        };
-        loop {
-            let Some((mutant, checker)) = next() else { return Ok(()) };
-            let start = Instant::now();
-            let found = caught(mutant, checker, tree).with_context(|| format!("mutant {}", mutant.name))?;
-            let (seconds, verdict) = (start.elapsed().as_secs_f64(), if found { "caught " } else { "ESCAPED" });
-            println!("  {:<34}{verdict} {seconds:>5.1} s   {:<44} {}", mutant.name, checker.title(), mutant.why);
-            if !found {
-                escaped.lock().expect("no lane panics").push(format!("{} by {}", mutant.name, checker.title()));
-            }
-        }
-    };
-    std::thread::scope(|s| {
-        let all: Vec<_> = trees.iter().enumerate().map(|(number, tree)| s.spawn(move || lane(number, tree))).collect();
-        all.into_iter().try_for_each(|t| t.join().unwrap_or_else(|e| std::panic::resume_unwind(e)))
-    })?;
-    let escaped = escaped.into_inner().expect("no lane panics");
-    ensure!(escaped.is_empty(), "not caught: {}", escaped.join(", "));
-    let twice = tried.values().filter(|n| **n > 1).count();
-    Ok(format!("{} mutants caught, {twice} of them by two, of {}", tried.len(), mutants.len()))
-}
-
-fn caught(mutant: &Mutant, checker: &Checker, tree: &Path) -> Result<bool> {
-    let mut sound = Vec::new();
-    for edit in &mutant.edits {
-        let path = tree.join(&edit.file);
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        fs::write(&path, edit.plant(&text)?)?;
-        sound.push((path, text));
-    }
-    let verdict = match checker {
-        Checker::Test { suite, test } => try_test(tree, suite, test),
-        Checker::Sweep { words } => try_sweep(tree, words),
-        Checker::Model { .. } => bail!("models are run by `cargo xtask models`"),
-    };
-    for (path, text) in sound.into_iter().rev() {
-        fs::write(path, text)?;
-    }
-    verdict
-}
-
-/// A call of cargo in a lane's tree, with the lane's build.
-fn in_tree(subcommand: &str, tree: &Path) -> Cargo {
-    let build = tree.with_file_name("build").display().to_string();
-    Cargo::within(LIMIT, subcommand).directory(tree).env("CARGO_TARGET_DIR", &build)
-}
-
-fn try_test(tree: &Path, suite: &str, test: &str) -> Result<bool> {
-    let run = in_tree("test", tree);
-    let (package, suite) = suite.split_once('/').map_or((None, suite), |(p, s)| (Some(p), s));
-    let explored = suite.starts_with("crash_");
-    let (run, found): (_, &[&str]) = match package {
-        Some(package) if !explored => {
-            let run = match package.split_once('+') {
-                Some((package, feature)) => run.args(["--profile", "explore", "-p", package, "--features", feature]),
-                None => run.args(["-p", package]),
-            };
-            let run = if suite == "lib" { run.args(["--lib"]) } else { run.args(["--test", suite]) };
-            (run.args([test]), &["panicked at", "has been running for over 60 seconds"])
-        }
-        _ => {
-            let loom = suite.starts_with("loom_");
-            let feature = if loom { "loom" } else { "sim" };
-            let package = package.unwrap_or("chappe-sync");
-            let run = run.args(["--profile", "explore", "-p", package, "--features", feature]);
-            let found = if loom { &["found by loom"] } else { &["replay with CRASHSIM_REPLAY"] };
-            (run.args(["--test", suite, test]), found)
-        }
-    };
-    let (passed, text) = run.quiet()?;
-    ensure!(!text.contains("running 0 tests"), "no test is called `{test}`");
-    if !passed && !found.iter().any(|f| text.contains(f)) {
-        bail!("its test failed for another reason:\n{text}");
-    }
-    Ok(!passed)
-}
-
-fn try_sweep(tree: &Path, words: &str) -> Result<bool> {
-    let run = in_tree("run", tree).args(["--profile", "explore", "-p", "chappe-injector", "--"]);
-    let (passed, text) = run.args(["sweep", "--share", SHARE, "--only", words]).quiet()?;
-    // The injector's last row is the sum of what it found.
-    if !passed && !text.contains("in all") {
-        bail!("the sweep failed for another reason:\n{text}");
-    }
-    Ok(!passed)
-}
-
-/// Copies the crates that the explorer needs, as a workspace of their own; files that have not changed keep their time,
-/// so that only what a mutant touches is built again.
-fn copy_house(tree: &Path) -> Result<()> {
-    for dir in CRATES {
-        copy(&root().join(dir), &tree.join(dir))?;
-    }
-    for file in ["Cargo.lock", "rust-toolchain.toml"] {
-        copy(&root().join(file), &tree.join(file))?;
-    }
-    let members: Vec<String> = CRATES.iter().map(|c| format!("\"{c}\"")).collect();
-    let manifest: String =
-        fs::read_to_string(root().join("Cargo.toml"))?
-            .lines()
-            .filter(|l| !l.starts_with("default-members"))
-            .map(|l| {
-                if l.starts_with("members") {
-                    format!("members = [{}]\n", members.join(", "))
-                } else {
-                    format!("{l}\n")
-                }
-            })
-            .collect();
-    write_if_new(&tree.join("Cargo.toml"), manifest.as_bytes())
-}
-
-fn copy(from: &Path, to: &PathBuf) -> Result<()> {
-    if !from.is_dir() {
-        return write_if_new(to, &fs::read(from).with_context(|| from.display().to_string())?);
-    }
-    fs::create_dir_all(to)?;
-    for old in fs::read_dir(to)? {
-        let old = old?;
-        if !from.join(old.file_name()).exists() && old.path().is_file() {
-            fs::remove_file(old.path())?;
-        }
-    }
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        copy(&entry.path(), &to.join(entry.file_name()))?;
-    }
-    Ok(())
-}
-
-fn write_if_new(to: &Path, bytes: &[u8]) -> Result<()> {
-    if fs::read(to).is_ok_and(|there| there == bytes) {
-        return Ok(());
-    }
-    fs::write(to, bytes).with_context(|| to.display().to_string())
-}
 
 #[cfg(test)]
 mod tests {

@@ -82,6 +82,13 @@ impl Cargo {
         Ok(child.wait()?.success())
     }
 
+    /// Runs it silently; whether it succeeded, and what it wrote, by streams.
+    pub fn both(mut self) -> Result<(bool, String, String)> {
+        let out = self.0.output().with_context(|| format!("cannot start {:?}", self.0.get_program()))?;
+        let [stdout, stderr] = [out.stdout, out.stderr].map(|t| String::from_utf8_lossy(&t).into_owned());
+        Ok((out.status.success(), stdout, stderr))
+    }
+
     /// Runs it silently; what it wrote, both streams, and whether it succeeded.
     pub fn quiet(mut self) -> Result<(bool, String)> {
         let out = self.0.output().with_context(|| format!("cannot start {:?}", self.0.get_program()))?;

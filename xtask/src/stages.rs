@@ -1,17 +1,32 @@
 //! What `cargo xtask test` is made of, in the order in which it is cheapest to fail.
 //!
+//! Two levels:
+//!
+//! | | gate: `cargo xtask test` | `cargo xtask test --all` |
+//! |---|---|---|
+//! | tests | those that need no race, no sleep and no quiet machine to pass, or to mean something | also those marked `#[ignore = "storm: ..."]`: they race, kill at random, measure, or take long |
+//! | explorer | what is exhaustive whole; of what is not a part, from the same seeds each time | all that the tests ask for |
+//! | kill sweep | a tenth of the operations | a tenth of the kill points of each operation, others each time |
+//! | mutants | a tenth of those that a deterministic test finds | every one |
+//! | models, release build | no | yes, with the models' mistakes |
+//!
+//! The tenth is another one with each commit, and the same for the same sources: [`turn()`]. Tests that do less of the same in the gate
+//! read `CHAPPE_TEST_ALL`, and `CHAPPE_TEST_TURN`.
+//!
 //! The explorer's backend is a feature of `plat`, and so is loom's, and features unify across a build: so whatever is built
 //! with `sim` or `loom` is built by a call of its own, and never together with what ships.
 //!
-//! One line a stage, with its time and how many tests it ran; at the first failure the stage's output, and what to do. At the
-//! end it is repeated what the tests say that they could not test on this machine.
+//! One line a stage: its time on the clock, what its processes had of the processors, how many tests it ran. At the first failure the
+//! stage's output, and what to do. At the end it is repeated what the tests say that they could not test on this machine.
 
 use crate::lint;
 use crate::models;
 use crate::mutants;
 use crate::run::{Cargo, root};
+use crate::show::{Bar, processor_seconds};
+use crate::suites::{self, How, Program};
+use crate::turn::{self, turn};
 use anyhow::{Result, bail};
-use std::io::Write;
 use std::time::Instant;
 
 const SIM: [&str; 10] = [
@@ -29,28 +44,70 @@ const SIM: [&str; 10] = [
 
 const LOOM: [&str; 6] = ["-p", "chappe-plat", "-p", "chappe-sync", "--features", "chappe-plat/loom,chappe-sync/loom"];
 
-/// A call of cargo, and what to do when it fails.
+/// What `cargo xtask test --help` prints.
+pub const HELP: &str = "\
+cargo xtask test          what must hold before a change goes in; deterministic
+cargo xtask test --all    that, and everything else; for a machine that does nothing beside it
+  --keep-going            go on after a stage that fails, and repeat all failures at the end
+
+The first runs: format, lint, clippy three times, documentation, all tests but storms, documentation tests, the explorer,
+loom, the sequences with delays, the kill injector over a tenth of the operations, counts of system calls and allocations,
+and a tenth of the mutants. The tenth is another one with each commit, and the same for the same sources.
+
+--all adds storms (tests marked `#[ignore = \"storm: ...\"]`: they race, kill at random, measure, or take long), all schedules of
+the explorer's random searches, every operation of the kill injector, the release build, every mutant, and the models
+with their mistakes.
+
+Each stage prints a line: its time, what its processes had of the processors, how many tests it ran. A failure says how to run
+the test that failed alone.
+
+  CHAPPE_TEST_TURN=N      another tenth (0 to 9) than that of the commit
+";
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// What is deterministic, and quick enough to run before each change goes in.
+    Gate,
+    /// Everything.
+    All,
+}
+
+/// A stage's work.
+enum Work {
+    /// A call of cargo.
+    Call(Cargo),
+    /// Documentation tests, which only cargo can run: none is a failure.
+    Documented(Cargo),
+    /// Test programs: what selects them, variables of their environment, and how many run at once.
+    Programs { select: String, environment: Vec<(&'static str, String)>, lanes: usize },
+}
+
+/// A part of the test, and what to do when it fails.
 struct Stage {
     name: &'static str,
-    call: Cargo,
+    work: Work,
     advice: &'static str,
-    /// A run of tests: one that ran none has failed.
-    tests: bool,
 }
 
 fn first() -> Stage {
     Stage {
         name: "format",
-        call: Cargo::new("fmt").args(["--all", "--check"]),
+        work: Work::Call(Cargo::new("fmt").args(["--all", "--check"])),
         advice: "run `cargo fmt --all`",
-        tests: false,
     }
 }
 
-fn rest() -> Vec<Stage> {
-    let stage = |name, call, advice| Stage { name, call, advice, tests: false };
-    let tests = |name, call, advice| Stage { name, call, advice, tests: true };
-    vec![
+fn rest(level: Level) -> Vec<Stage> {
+    let stage = |name, call, advice| Stage { name, work: Work::Call(call), advice };
+    let programs = |name, select: &str, environment, lanes, advice| Stage {
+        name,
+        work: Work::Programs { select: select.to_owned(), environment, lanes },
+        advice,
+    };
+    // Storms are made to have the machine to themselves: one program after the other.
+    let side_by_side = if level == Level::All { 1 } else { processors() };
+    let mut stages = vec![
         stage(
             "clippy",
             Cargo::new("clippy").args(["--workspace", "--all-targets", "--", "-D", "warnings"]),
@@ -71,152 +128,259 @@ fn rest() -> Vec<Stage> {
             Cargo::new("doc").args(["--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
             "a link in a comment leads nowhere, or the markup is broken",
         ),
-        tests(
+        programs(
             "tests",
-            Cargo::new("test").args(["--workspace"]).args([
-                "--exclude",
-                "chappe-injector",
-                "--exclude",
-                "chappe-bench",
-            ]),
-            "run the failing test alone: `cargo test -p CRATE NAME -- --nocapture`",
+            "--workspace --exclude chappe-injector --exclude chappe-bench --exclude chappe-crashsim",
+            vec![],
+            side_by_side,
+            "a test of what ships failed",
         ),
-        tests(
+        Stage {
+            name: "documentation tests",
+            work: Work::Documented(Cargo::new("test").args(["--workspace", "--doc"])),
+            advice: "an example in a comment does not do what it says",
+        },
+        programs(
             "crashsim",
-            // Each search on all processors, one test after the other: none of them waits at the end for a long one. Less of what
-            // goes by dice than the tests ask for: `cargo xtask crashsim` has all of it, and more.
-            Cargo::new("test")
-                .args(["--profile", "explore", "-p", "chappe-sync", "-p", "chappe-ras", "--features", "sim"])
-                .args(["--", "--test-threads=1"])
-                .env("CRASHSIM_WORKERS", &processors())
-                .env("CRASHSIM_PERCENT", "40"),
+            "--profile explore -p chappe-crashsim -p chappe-sync -p chappe-ras --features chappe-sync/sim,chappe-ras/sim --lib \
+             --test crash_* --test buffers --test controls --test faults --test kernel --test speed",
+            match level {
+                // One worker a search: how many there are is part of the seed.
+                Level::Gate => vec![("CRASHSIM_PERCENT", "15".to_owned()), ("CRASHSIM_WORKERS", "1".to_owned())],
+                Level::All => vec![("CRASHSIM_WORKERS", processors().to_string())],
+            },
+            side_by_side,
             "the failure names the seed that replays it, and tells in words what happened",
         ),
-        tests(
+        programs(
             "loom",
-            Cargo::new("test").args(["--profile", "explore"]).args(LOOM).args(["--test", "loom_*"]),
+            "--profile explore -p chappe-plat -p chappe-sync --features chappe-plat/loom,chappe-sync/loom --test loom_*",
+            vec![],
+            side_by_side,
             "loom's word on the first line that says `found by loom`; LOOM_LOG=trace tells each step of that test alone",
         ),
-        tests(
+        programs(
             "sequences",
-            // Alone: what the storms are to disturb is each other's threads.
-            Cargo::new("test").args(["--profile", "explore", "-p", "chappe-ras", "--features", "inject"]),
+            "--profile explore -p chappe-ras --features inject",
+            vec![],
+            side_by_side,
             "each step of each section takes long now and then; the failure names the operation that lost or doubled something",
         ),
-        tests(
+        programs(
             "injector",
-            Cargo::new("test").args(["--release", "-p", "chappe-injector"]),
+            match level {
+                // As the next stage's programs: what both need is built once.
+                Level::Gate => "--profile explore -p chappe-injector -p chappe-bench --lib --bins --test kills",
+                Level::All => "--release -p chappe-injector",
+            },
+            vec![],
+            1,
             "the failure names the operation and the instruction; `cargo xtask kill-sweep` tries all of them",
         ),
-        tests(
+        programs(
             "counts",
             // Optimised, and not for long: what is counted here is no time.
-            Cargo::new("test").args(["--profile", "explore", "-p", "chappe-bench"]),
+            "--profile explore -p chappe-injector -p chappe-bench --test no_* --test one_* --test plan9_* --test ras --test robustness",
+            vec![],
+            side_by_side,
             "something on a path that must not now makes a system call, allocates, or opens a descriptor",
         ),
-        stage("release build", Cargo::new("build").args(["--release"]), "the command itself does not build"),
-    ]
+    ];
+    if level == Level::All {
+        let build = Cargo::new("build").args(["--release"]);
+        stages.push(stage("release build", build, "the command itself does not build"));
+    }
+    stages
 }
 
 /// How many there are, for what is to use all of them.
-pub fn processors() -> String {
-    std::thread::available_parallelism().map_or(1, usize::from).to_string()
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs all stages; stops at the first that fails.
-pub fn test() -> Result<()> {
-    let start = Instant::now();
-    let mut not_tested = go(first())?;
-    timed("lint", || lint::command(&root()).map(|()| None), "each line names a file and the rule it breaks")?;
-    for stage in rest() {
-        not_tested.extend(go(stage)?);
+/// Those that call cargo themselves, which replaces files that others use: they come first, with nobody beside them.
+const BUILDS: [&str; 2] = ["c", "command"];
+/// Those that take long come next, so that none is waited for at the end.
+const LONG: [&str; 6] = ["shim", "broken", "controls", "crash_record_queue", "crash_lock", "crash_semaphore"];
+
+/// What came of a stage.
+#[derive(Default)]
+struct Outcome {
+    tests: Option<u64>,
+    left_out: u64,
+    untested: Vec<String>,
+    more: String,
+}
+
+/// All that the run has come to.
+#[derive(Default)]
+struct Sum {
+    untested: Vec<String>,
+    tests: u64,
+    left_out: u64,
+    processors: f64,
+    /// Whether a stage that fails ends the run: the rest is run all the same if this is there, and what failed is kept.
+    failures: Option<Vec<String>>,
+}
+
+impl Sum {
+    fn go(&mut self, name: &str, advice: &str, work: impl FnOnce(&Bar) -> Result<Outcome>) -> Result<()> {
+        let (bar, before) = (Bar::new(name), processor_seconds());
+        let result = work(&bar);
+        let processors = processor_seconds() - before;
+        self.processors += processors;
+        match result {
+            Ok(outcome) => {
+                let left = if outcome.left_out > 0 {
+                    format!(" ({} storms left out)", outcome.left_out)
+                } else {
+                    String::new()
+                };
+                let tests = outcome.tests.map(|n| format!("{n} tests{left}")).unwrap_or_default();
+                bar.end("ok", processors, &format!("{tests}{}", outcome.more));
+                self.tests += outcome.tests.unwrap_or(0);
+                self.left_out += outcome.left_out;
+                self.untested.extend(outcome.untested);
+                Ok(())
+            }
+            Err(e) => {
+                bar.end("FAILED", processors, "");
+                let failure = format!("{e:#}\n{name}: {advice}");
+                let Some(failures) = &mut self.failures else { bail!(failure) };
+                failures.push(failure);
+                Ok(())
+            }
+        }
     }
-    let mut absent = None;
-    timed(
-        "models",
-        || {
-            println!();
-            let said = models::check(None, false)?;
-            println!("  {said}");
-            print!("{:<24}", "");
-            absent = said.starts_with("not tested: ").then_some(said);
-            Ok(None)
-        },
-        "a model does not hold: `cargo xtask models NAME`, and models/README.md",
-    )?;
-    not_tested.extend(absent);
-    timed(
+
+    fn stage(&mut self, stage: Stage, level: Level, turn: u64) -> Result<()> {
+        let Stage { name, work, advice } = stage;
+        self.go(name, advice, |bar| match work {
+            Work::Call(call) => call_cargo(call, false),
+            Work::Documented(call) => call_cargo(call, true),
+            Work::Programs { select, environment, lanes } => {
+                run_programs(&select, &environment, lanes, level, turn, bar)
+            }
+        })
+    }
+}
+
+fn call_cargo(call: Cargo, tests: bool) -> Result<Outcome> {
+    let shown = call.shown();
+    let (ok, text) = call.quiet()?;
+    if !ok {
+        bail!("{text}\nthis failed: {shown}");
+    }
+    let ran = suites::count(&text, " passed");
+    if tests && ran == 0 {
+        bail!("{text}\nno test ran: {shown}");
+    }
+    Ok(Outcome { tests: tests.then_some(ran), untested: suites::untested(&text), ..Outcome::default() })
+}
+
+fn run_programs(
+    select: &str,
+    own: &[(&'static str, String)],
+    lanes: usize,
+    level: Level,
+    turn: u64,
+    bar: &Bar,
+) -> Result<Outcome> {
+    let mut programs = suites::build(Cargo::new("test").args(select.split_whitespace()))?;
+    programs.sort_by_key(|p: &Program| LONG.iter().position(|long| *long == p.name).unwrap_or(LONG.len()));
+    let (builds, rest): (Vec<Program>, Vec<Program>) =
+        programs.into_iter().partition(|p| BUILDS.contains(&p.name.as_str()));
+    let mut environment: Vec<(String, String)> = own.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+    let args: &[&str] = match level {
+        Level::Gate => {
+            environment.push(("CHAPPE_TEST_TURN".to_owned(), turn.to_string()));
+            environment.push(("PROPTEST_RNG_SEED".to_owned(), "1".to_owned()));
+            &[]
+        }
+        Level::All => {
+            environment.push(("CHAPPE_TEST_ALL".to_owned(), "1".to_owned()));
+            &["--include-ignored"]
+        }
+    };
+    // What selects packages and targets is told anew for each program.
+    let (mut again, mut words) = (String::new(), select.split_whitespace());
+    while let Some(word) = words.next() {
+        match word {
+            "--profile" | "--features" => again += &format!("{word} {} ", words.next().unwrap_or_default()),
+            "--release" => again += "--release ",
+            _ => {}
+        }
+    }
+    let how = |lanes| How { args, environment: &environment, lanes, again: &again };
+    bar.expect(builds.len() + rest.len(), "programs");
+    let mut sum = suites::run(&builds, &how(1), bar)?;
+    sum.add(suites::run(&rest, &how(lanes), bar)?);
+    if sum.passed == 0 {
+        bail!("no test ran: cargo test {select}");
+    }
+    Ok(Outcome { tests: Some(sum.passed), left_out: sum.left_out, untested: sum.untested, more: String::new() })
+}
+
+/// Runs all stages; stops at the first that fails, unless it is to keep going.
+pub fn test(level: Level, keep_going: bool) -> Result<()> {
+    let (start, turn) = (Instant::now(), turn()?);
+    let mut sum = Sum { failures: keep_going.then(Vec::new), ..Sum::default() };
+    sum.stage(first(), level, turn)?;
+    sum.go("lint", "each line names a file and the rule it breaks", |_| {
+        lint::command(&root()).map(|()| Outcome::default())
+    })?;
+    for stage in rest(level) {
+        sum.stage(stage, level, turn)?;
+    }
+    if level == Level::All {
+        sum.go("models", "a model does not hold: `cargo xtask models NAME`, and models/README.md", |_| {
+            let said = models::check(None, true)?;
+            let untested = said.starts_with("not tested: ").then(|| said.clone()).into_iter().collect();
+            Ok(Outcome { untested, more: said, ..Outcome::default() })
+        })?;
+    }
+    sum.go(
         "mutants",
-        mutants,
         "a planted mistake was not found, or no longer fits the source: `cargo xtask mutants NAME`",
+        |bar| {
+            let more = mutants::hunted(
+                if level == Level::All { mutants::Which::All } else { mutants::Which::Due(turn) },
+                bar,
+            )?;
+            Ok(Outcome { more, ..Outcome::default() })
+        },
     )?;
-    let well = if not_tested.is_empty() { "all is well" } else { "all that was tested is well" };
-    println!("{well}, after {:.0} s", start.elapsed().as_secs_f64());
-    for line in not_tested {
+    if let Some(failures) = sum.failures.filter(|failures| !failures.is_empty()) {
+        bail!(
+            "{}\n{} stages failed, after {:.0} s",
+            failures.join("\n\n"),
+            failures.len(),
+            start.elapsed().as_secs_f64()
+        );
+    }
+    let well = if sum.untested.is_empty() { "all is well" } else { "all that was tested is well" };
+    let part = match level {
+        Level::Gate => {
+            format!(
+                "; part {turn} of {} of the mutants and of the kill sweep; `cargo xtask test --all` runs the rest",
+                turn::PARTS
+            )
+        }
+        Level::All => String::new(),
+    };
+    println!(
+        "{well}, after {:.0} s, and {:.0} s of processors: {} tests, {} storms left out{part}",
+        start.elapsed().as_secs_f64(),
+        sum.processors,
+        sum.tests,
+        sum.left_out
+    );
+    sum.untested.sort();
+    sum.untested.dedup();
+    for line in sum.untested {
         println!("{line}");
     }
     Ok(())
-}
-
-fn mutants() -> Result<Option<u64>> {
-    println!();
-    println!("  {}", mutants::sample()?);
-    print!("{:<24}", "");
-    Ok(None)
-}
-
-/// Runs a stage. Answers what it says was not tested.
-fn go(stage: Stage) -> Result<Vec<String>> {
-    let Stage { name, call, advice, tests } = stage;
-    let mut not_tested = Vec::new();
-    timed(
-        name,
-        || {
-            let shown = call.shown();
-            let (ok, text) = call.quiet()?;
-            if !ok {
-                bail!("{text}\nthis failed: {shown}");
-            }
-            let ran = passed(&text);
-            if tests && ran == 0 {
-                bail!("{text}\nno test ran: {shown}");
-            }
-            not_tested = untested(&text);
-            Ok(tests.then_some(ran))
-        },
-        advice,
-    )?;
-    Ok(not_tested)
-}
-
-fn timed(name: &str, work: impl FnOnce() -> Result<Option<u64>>, advice: &str) -> Result<()> {
-    print!("{name:<24}");
-    // Only for the eye: a stage may take minutes.
-    let _ = std::io::stdout().flush();
-    let start = Instant::now();
-    let result = work();
-    let seconds = start.elapsed().as_secs_f64();
-    match result {
-        Ok(ran) => {
-            println!("ok {seconds:>7.1} s{}", ran.map(|n| format!("   {n} tests")).unwrap_or_default());
-            Ok(())
-        }
-        Err(e) => {
-            println!("FAILED {seconds:>3.1} s");
-            bail!("{e:#}\n{name}: {advice}");
-        }
-    }
-}
-
-/// How many tests a run of cargo says have passed.
-fn passed(text: &str) -> u64 {
-    let counts = text.lines().filter_map(|l| l.trim().strip_prefix("test result: ok. ")?.split(' ').next());
-    counts.filter_map(|n| n.parse::<u64>().ok()).sum()
-}
-
-/// The lines in which tests say that they lack something here.
-fn untested(text: &str) -> Vec<String> {
-    text.lines().filter(|l| l.starts_with("not tested: ")).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -224,27 +388,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_what_passed_in_all_binaries() {
-        let text = "running 2 tests\ntest result: ok. 2 passed; 0 failed\n\ntest result: ok. 40 passed; 0 failed";
-        assert_eq!(passed(text), 42);
-        assert_eq!(passed("no tests here"), 0);
-    }
-
-    #[test]
-    fn what_was_not_tested_is_repeated() {
-        let text = "test a ... ok\nnot tested: a: it needs b\nnote: not tested: c\n";
-        assert_eq!(untested(text), ["not tested: a: it needs b"]);
-    }
-
-    #[test]
     fn a_failing_stage_says_what_to_do() {
-        let e = timed("nothing", || bail!("it broke"), "mend it").unwrap_err().to_string();
+        let e = Sum::default().go("nothing", "mend it", |_| bail!("it broke")).unwrap_err().to_string();
         assert!(e.contains("it broke") && e.contains("mend it"), "{e}");
     }
 
     #[test]
+    fn a_run_that_keeps_going_keeps_each_failure() {
+        let mut sum = Sum { failures: Some(Vec::new()), ..Sum::default() };
+        sum.go("one", "mend it", |_| bail!("it broke")).unwrap();
+        sum.go("two", "", |_| Ok(Outcome::default())).unwrap();
+        assert_eq!(sum.failures, Some(vec!["it broke\none: mend it".to_owned()]));
+    }
+
+    #[test]
     fn a_run_of_no_tests_is_a_failure() {
-        let none = Stage { name: "none", call: Cargo::new("--version"), advice: "write one", tests: true };
-        assert!(go(none).unwrap_err().to_string().contains("no test ran"));
+        let e = call_cargo(Cargo::new("--version"), true).err().expect("it runs none").to_string();
+        assert!(e.contains("no test ran"), "{e}");
+    }
+
+    #[test]
+    fn what_runs_long_and_first_is_there() {
+        for name in BUILDS.iter().chain(&LONG) {
+            let found = ["crates", "tests"].iter().any(|dir| {
+                let all = crate::run::root().join(dir);
+                std::fs::read_dir(all).unwrap().flatten().any(|package| {
+                    let tests = package.path().join("tests");
+                    tests.join(format!("{name}.rs")).exists() || tests.join(name).join("main.rs").exists()
+                })
+            });
+            assert!(found, "no test program is called {name}");
+        }
     }
 }

@@ -92,6 +92,45 @@ pub enum ArenaError {
         /// Who asks.
         me: u32,
     },
+    /// Another user has made this user's own directory.
+    #[error(
+        "{path} was made by user {uid}, and is to be user {me}'s: have user {uid} or root remove it, or set CHAPPE_DIR to a directory of your own \
+         (XDG_RUNTIME_DIR, which chappe would use instead, is not set, or is no tmpfs of yours)"
+    )]
+    Taken {
+        /// The directory.
+        path: String,
+        /// Its owner.
+        uid: u32,
+        /// Who asks.
+        me: u32,
+    },
+    /// The arena is another user's, and this is for its owner.
+    #[error(
+        "arena `{arena}` belongs to user {uid}: only that user and root may {act} what is in it; ask them, or use an arena of your own \
+         (`chappe arena create`)"
+    )]
+    NotOwner {
+        /// The arena.
+        arena: String,
+        /// Its owner.
+        uid: u32,
+        /// What was to be done.
+        act: &'static str,
+    },
+    /// A file of another user does not admit this one.
+    #[error(
+        "{path} belongs to user {uid}, and its mode {mode:03o} keeps you out; that user shares its directory with \
+         `chappe arena create --share group` (or `all`), or opens this file with `chmod`"
+    )]
+    Denied {
+        /// The file.
+        path: String,
+        /// Its owner.
+        uid: u32,
+        /// Its mode.
+        mode: u32,
+    },
     /// Others may write to the directory or file.
     #[error(
         "{path} has mode {mode:03o}, which lets others in; `chmod {wanted:03o} {path}`, or set CHAPPE_DIR to a directory prepared for sharing"
@@ -145,6 +184,24 @@ pub enum ArenaError {
         name: String,
         /// Its member slots.
         capacity: u32,
+    },
+    /// Threads of several PID namespaces use it, and its file cannot be opened.
+    #[error(
+        "cannot join: threads of several PID namespaces use the arena {path}, and its file cannot be opened ({source}); join before this process gives up its access to the file, or its descriptors"
+    )]
+    Unreachable {
+        /// The file.
+        path: String,
+        /// Why it cannot be opened.
+        source: io::Error,
+    },
+    /// The kernel would not tell anybody of the calling thread's death.
+    #[error("cannot join arena `{name}`: {why}")]
+    Unwatched {
+        /// The arena.
+        name: String,
+        /// Why not, and what to do.
+        why: &'static str,
     },
     /// Every object slot is taken.
     #[error(

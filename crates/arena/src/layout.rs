@@ -24,7 +24,7 @@
 //! | pool | 0 to 3 | the owner cell |
 //! | semaphore | 4 | units |
 //! | mutex | 5 to 7 | the mutex |
-//! | condition variable, tube, end of a tube | 7, by nobody | never changed |
+//! | condition variable, tube, end of a tube, map | 7, by nobody | never changed |
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::life::LifeLock;
@@ -32,7 +32,7 @@ use chappe_plat::life::LifeLock;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The layout described here. Any change of any offset, or of what a word says, is another number.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 13;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -52,6 +52,9 @@ pub const NAME_AT: usize = 76;
 pub const LASTING_AT: usize = 124;
 /// How many members' wait bits an object holds itself.
 pub const INLINE_MEMBERS: u32 = 256;
+
+/// How many objects get storage at once: see `object`, I7.
+pub const STEP: u32 = 1024;
 
 /// [`Header::state`] of an arena in service.
 pub const SERVING: u32 = 1;
@@ -104,13 +107,18 @@ pub struct Header {
     pad1: [u64; 7],
     /// Held while the set of objects changes (create, remove, resize). Robust.
     pub admin: LifeLock,
+    /// The PID namespace whose threads use it, all ones if there are several: see the gates. 0: nobody has used it yet.
+    pub namespace: AtomicU64,
+    /// One more than the highest block ever used: those below, and their owners, have storage. Only grows, under `admin`.
+    pub blocks_high: AtomicU32,
+    pad2: u32,
 }
 
 /// One member: a thread, or for owned handles a process, attached to the arena.
 ///
-/// Who may write what: `life` and `twin` their owner and the kernel; `ident`, `kind` and what follows
+/// `life` and `twin` are claimed and released in the slot's gate. Who may write what: `life` and `twin` their owner and the kernel; `ident`, `kind` and what follows
 /// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`, `need`, `packet`
-/// and `waiting_since` only the member itself, while its state is idle; `slept` only the member itself.
+/// and `waiting_since` only the member itself, while its state is idle; `slept` and `bell_of` only the member itself; `bell` anybody.
 #[repr(C)]
 pub struct Member {
     /// The wait word: see the wait queue's head.
@@ -150,7 +158,11 @@ pub struct Member {
     /// Private arenas only: the address of one word an object, for the occupants' biases; 0 if there are none yet. Stays when
     /// the occupant goes.
     pub holds: AtomicU64,
-    pad2: [u64; (96 - 2 * size_of::<LifeLock>()) / 8],
+    /// Named arenas only: one more than the member whose `bell` is rung when this one is to be woken; 0: it sleeps on its own word.
+    pub bell_of: AtomicU32,
+    /// Named arenas only: a doorbell, two more each time it is rung; the low bit: somebody sleeps on it. See the wait queue.
+    pub bell: AtomicU32,
+    pad2: [u64; (88 - 2 * size_of::<LifeLock>()) / 8],
 }
 
 /// A word of state: an object's own, or that of a further permit in the table.
@@ -171,10 +183,10 @@ pub struct Object {
     pub head: AtomicU64,
     /// Its state; of a pool, the first cell.
     pub slot: Slot,
-    /// Pools: how many permits it has. Semaphores: 1 if waiters may be overtaken. Mutexes: bytes of data. Tubes: blocks. Ends of
+    /// Pools: how many permits it has. Semaphores: 1 if waiters may be overtaken. Mutexes: bytes of data. Tubes, maps: blocks. Ends of
     /// tubes: the tube's generation.
     pub permits: AtomicU32,
-    /// One more than the index of a pool's first extent of further cells, or of a mutex's or tube's first block; 0 for none.
+    /// One more than the index of a pool's first extent of further cells, or of a mutex's, tube's or map's first block; 0 for none.
     /// Semaphores that are a part of an owned one: the generation of the other part.
     pub more: AtomicU32,
     /// One bit a member that waits here, for the first [`INLINE_MEMBERS`].
@@ -244,6 +256,16 @@ impl Geometry {
     pub fn objects_at(&self) -> usize {
         self.members_at() + self.members as usize * size_of::<Member>()
     }
+    /// What has no storage behind it in a new arena: objects beyond the first, and their outside wait sets; blocks and their owners,
+    /// but the last page, with which the file has its length.
+    pub fn holes(&self) -> Vec<std::ops::Range<u64>> {
+        let first = STEP.min(self.objects) as usize;
+        let of = |at: usize, each: usize, end: usize| (at + first * each) as u64..end as u64;
+        let objects = of(self.objects_at(), size_of::<Object>(), self.waiting_at());
+        let waiting = of(self.waiting_at(), self.outside_words() * 8, self.cells_at());
+        let blocks = self.owners_at() as u64..(self.len() - 4096) as u64;
+        [objects, waiting, blocks].into_iter().filter(|hole| !hole.is_empty()).collect()
+    }
     /// Where the outside wait sets begin.
     pub fn waiting_at(&self) -> usize {
         self.objects_at() + self.objects as usize * size_of::<Object>()
@@ -289,6 +311,10 @@ pub enum Kind {
     End = 5,
     /// A channel between processes.
     Tube = 6,
+    /// A tube each of whose subscribers gets each message.
+    Broadcast = 7,
+    /// A dictionary.
+    Map = 8,
 }
 
 impl Kind {
@@ -301,6 +327,8 @@ impl Kind {
             Kind::Condvar => "condition variable",
             Kind::End => "end of a tube",
             Kind::Tube => "tube",
+            Kind::Broadcast => "broadcast tube",
+            Kind::Map => "map",
         }
     }
 }
@@ -347,6 +375,8 @@ impl Head {
             4 => Some(Kind::Condvar),
             5 => Some(Kind::End),
             6 => Some(Kind::Tube),
+            7 => Some(Kind::Broadcast),
+            8 => Some(Kind::Map),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@
 //! above, which is called through [`Hooks`] when a member died or an object goes.
 
 mod error;
+mod gate;
 pub mod layout;
 mod map;
 mod member;
@@ -14,7 +15,7 @@ mod repair;
 mod twin;
 
 pub use error::ArenaError;
-pub use map::{Hooks, Map, Standing, file_mode, io_at};
+pub use map::{Hooks, Map, Standing, io_at};
 pub use member::{Joined, LifeState, Seat, Who, next_generation, quiet};
 pub use object::{Admin, Place, check_name, hash};
 pub use reaper::{Watch, watch};

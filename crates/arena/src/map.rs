@@ -18,7 +18,9 @@
 //! A mapping is never undone while the process lives: the kernel may still write a life word in it.
 
 use crate::error::ArenaError;
-use crate::layout::{ABI, BLOCK, Cell, Geometry, Header, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION};
+use crate::layout::{
+    ABI, BLOCK, Cell, Geometry, Header, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, STEP, VERSION,
+};
 use crate::member::Seat;
 use chappe_plat::atomic::{AtomicU64, Ordering, fence};
 use chappe_plat::dir::{Dir, File};
@@ -70,11 +72,15 @@ pub struct Map {
     inode: u64,
     /// The inode of its directory.
     folder: u64,
+    /// The user whose file it is.
+    owner: u32,
     pub(crate) hooks: Hooks,
     /// The incarnation of this process whose every thread may make units without a seat: see [`Map::cover`].
     cover: AtomicU64,
     /// Which member stands for this process, as the layer above puts it: see [`Map::keep_custodian`].
     custodian: AtomicU64,
+    /// The descriptor by which this process shows its presence: `incarnation:32 | descriptor + 1:32`; 0 for none.
+    presence: AtomicU64,
 }
 
 // SAFETY: all that lies behind the pointer is atomics and life locks; the rest is never changed.
@@ -82,31 +88,40 @@ unsafe impl Sync for Map {}
 // SAFETY: as above.
 unsafe impl Send for Map {}
 
-/// Whom a file admits in a directory of this mode: those who may write in the directory.
-pub fn file_mode(directory: u32) -> u32 {
-    let group = if directory & 0o020 != 0 { 0o060 } else { 0 };
-    let others = if directory & 0o002 != 0 { 0o006 } else { 0 };
-    0o600 | group | others
-}
-
 /// Puts a path and what was tried in front of a system error.
 pub fn io_at(what: &str, path: &Path, source: io::Error) -> ArenaError {
+    let others = || dir::file_at(path).filter(|found| found.uid != process::uid());
     match source.raw_os_error() {
+        // EACCES.
+        Some(13) if let Some(found) = others() => {
+            ArenaError::Denied { path: path.display().to_string(), uid: found.uid, mode: found.mode }
+        }
         // ELOOP, ENOTDIR: what O_NOFOLLOW answers for a link.
         Some(40 | 20) => ArenaError::Symlink { path: path.display().to_string() },
         _ => ArenaError::Io { what: format!("cannot {what} {}", path.display()), source },
     }
 }
 
+/// Refuses all users but the owner of an arena and root.
+fn allow(arena: &str, owner: u32, act: &'static str) -> Result<(), ArenaError> {
+    let me = process::uid();
+    if me == owner || me == 0 {
+        return Ok(());
+    }
+    Err(ArenaError::NotOwner { arena: arena.into(), uid: owner, act })
+}
+
 impl Map {
     /// Maps a file of the directory.
     fn of_file(dir: &Dir, name: &str, file: &File, geometry: Geometry, hooks: Hooks) -> Result<Map, ArenaError> {
         let path = dir.path().join(name);
-        let inode = file.facts().map_err(|e| io_at("look at", &path, e))?.inode;
+        let facts = file.facts().map_err(|e| io_at("look at", &path, e))?;
+        let (inode, owner) = (facts.inode, facts.uid);
         let base = file.map(geometry.len()).map_err(|e| io_at("map", &path, e))?;
         let folder = dir.facts().map_err(|e| io_at("look at", dir.path(), e))?.inode;
-        let (dir, cover, custodian) = (Some(dir.path().to_owned()), AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Map { base, geometry, scope: Scope::Shared, name: name.into(), dir, inode, folder, hooks, cover, custodian })
+        let (dir, [cover, custodian, presence]) = (Some(dir.path().to_owned()), [const { AtomicU64::new(0) }; 3]);
+        let (scope, name) = (Scope::Shared, name.into());
+        Ok(Map { base, geometry, scope, name, dir, inode, folder, owner, hooks, cover, custodian, presence })
     }
 
     /// Makes the named arena; it must not be there. `lasting`: see [`Map::is_lasting`].
@@ -130,11 +145,12 @@ impl Map {
             }
         }
         let len = geometry.len();
-        let mode = file_mode(dir.facts().map_err(|e| io_at("look at", dir.path(), e))?.mode);
-        let file = dir.create_unnamed(len as u64, mode).map_err(|e| match e.raw_os_error() {
+        let holes = geometry.holes();
+        let needed = len as u64 - holes.iter().map(|hole| hole.end - hole.start).sum::<u64>();
+        let file = dir.create_unnamed(len as u64, &holes).map_err(|e| match e.raw_os_error() {
             // ENOSPC, EDQUOT, EFBIG: the space there, or what we may take of it.
             Some(28 | 122 | 27) => {
-                ArenaError::NoSpace { name: name.into(), bytes: len as u64, dir: dir.path().display().to_string() }
+                ArenaError::NoSpace { name: name.into(), bytes: needed, dir: dir.path().display().to_string() }
             }
             _ => io_at("create", &path, e),
         })?;
@@ -210,22 +226,35 @@ impl Map {
     fn unnamed(geometry: Geometry, hooks: Hooks, scope: Scope) -> Result<&'static Map, ArenaError> {
         let base = dir::map_private(geometry.len())
             .map_err(|e| ArenaError::Io { what: "cannot map memory for the private arena".into(), source: e })?;
-        let (name, cover, custodian) = ("private".into(), AtomicU64::new(0), AtomicU64::new(0));
-        let map = Map { base, geometry, scope, name, dir: None, inode: 0, folder: 0, hooks, cover, custodian };
+        let (name, [cover, custodian, presence]) = ("private".into(), [const { AtomicU64::new(0) }; 3]);
+        let (owner, dir, inode, folder) = (process::uid(), None, 0, 0);
+        let map = Map { base, geometry, scope, name, dir, inode, folder, owner, hooks, cover, custodian, presence };
         map.initialise();
         Ok(Box::leak(Box::new(map)))
     }
 
     /// Removes the named arena.
     ///
+    /// `is_idle` tells whether a member in its generation neither holds nor awaits anything: such members of this very process are no use of the arena.
+    ///
     /// With `force` also one that is in use (everything in it is dead from then on) and a file that is no
     /// arena at all.
     ///
     /// # Errors
     /// `NotFound`, `InUse`, those of a damaged file without `force`, or the system's.
-    pub fn remove(dir: &Dir, name: &str, force: bool, hooks: Hooks) -> Result<(), ArenaError> {
+    pub fn remove(
+        dir: &Dir,
+        name: &str,
+        force: bool,
+        is_idle: impl Fn(&'static Map, u32, u32) -> bool,
+        hooks: Hooks,
+    ) -> Result<(), ArenaError> {
         let path = dir.path().join(name);
         let _lock = dir.lock().map_err(|e| io_at("lock", &dir.path().join(".lock"), e))?;
+        // Whatever the file is: in a directory without the sticky bit the kernel would let any user of it unlink it.
+        if let Some(found) = dir::file_at(&path) {
+            allow(name, found.uid, "remove")?;
+        }
         match Map::attach_under_lock(dir, name, hooks) {
             Ok(map) => {
                 let state = &map.header().state;
@@ -236,7 +265,7 @@ impl Map {
                     state.store(REMOVING, Ordering::SeqCst);
                     // SeqCst: the probes below are no more than acquires.
                     fence(Ordering::SeqCst);
-                    let (members, first) = map.living();
+                    let (members, first) = map.living(|i, generation| is_idle(map, i, generation));
                     if members > 0 {
                         // Release: back in service; nothing else was changed.
                         state.store(SERVING, Ordering::Release);
@@ -277,13 +306,32 @@ impl Map {
         Ok(is_one && file.while_alone(|| dir.unlink(name))?)
     }
 
-    fn living(&self) -> (u32, String) {
+    /// Refuses what only the arena's owner and root may do: to remove, to resize, to take by force. Whoever else may use the arena makes
+    /// objects in it, and uses all that is there.
+    ///
+    /// This holds for who goes by the rules: a process that can write in the memory can do anything there.
+    ///
+    /// # Errors
+    /// `NotOwner`.
+    pub fn allow(&self, act: &'static str) -> Result<(), ArenaError> {
+        if self.is_private() { Ok(()) } else { allow(&self.name, self.owner, act) }
+    }
+
+    /// How many members live, and one of them; but those of this process that are idle.
+    fn living(&self, is_idle: impl Fn(u32, u32) -> bool) -> (u32, String) {
+        let is_own = |m: &Member| {
+            // Relaxed, both: what this process's own threads wrote, or another number.
+            m.pid.load(Ordering::Relaxed) == process::pid()
+                && m.namespace.load(Ordering::Relaxed) == process::namespace() // Relaxed: as above.
+        };
         let mut count = 0;
         let mut first = String::new();
         for i in 0..self.geometry.members {
             let m = self.member(i);
             let alive = matches!(m.life.probe(), chappe_plat::Life::Alive(_)) && self.dead(i).is_none();
-            if alive && !self.is_reaper(i) {
+            // Relaxed: the generation of one of this process's own, or it is not asked.
+            let generation = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
+            if alive && !self.is_reaper(i) && !(is_own(m) && is_idle(i, generation)) {
                 count += 1;
                 if first.is_empty() {
                     let who = self.who(i);
@@ -454,12 +502,79 @@ impl Map {
         // Acquire: as in `keep_custodian`.
         self.custodian.load(Ordering::Acquire)
     }
+    pub(crate) fn keep_presence(&self, kept: i32) {
+        let mine = u64::from(process::incarnation() as u32) << 32;
+        // Release: pairs with `take_presence`.
+        self.presence.store(mine | (kept as u32 as u64 + 1), Ordering::Release);
+    }
+
+    /// What was kept last, if that was this process (`mine`) or one that it was forked from; it is kept no longer.
+    pub(crate) fn take_presence(&self, mine: bool) -> Option<i32> {
+        // Acquire: pairs with `keep_presence`.
+        let now = self.presence.load(Ordering::Acquire);
+        let is_wanted = now != 0 && ((now >> 32) as u32 == process::incarnation() as u32) == mine;
+        // AcqRel: of several threads one takes it.
+        let took = is_wanted && self.presence.compare_exchange(now, 0, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        took.then(|| (now as u32 - 1) as i32)
+    }
     /// One more than the highest member ever.
     #[inline]
     pub fn members_used(&self) -> u32 {
         // SeqCst: a waiter raises this before it sets its bit; whoever must see the bit must see this.
         self.header().members_high.load(Ordering::SeqCst).min(self.geometry.members)
     }
+    /// Has storage behind the objects from `first` on, as many as get it at once.
+    ///
+    /// # Errors
+    /// `NoSpace`, or the system's.
+    pub(crate) fn back(&self, first: u32) -> Result<(), ArenaError> {
+        let g = &self.geometry;
+        let count = STEP.min(g.objects - first) as usize;
+        let parts = [(g.objects_at(), size_of::<Object>()), (g.waiting_at(), g.outside_words() * 8)];
+        for (at, each) in parts {
+            let len = count * each;
+            // SAFETY: within the mapping, since `first` is an object.
+            let there = unsafe { self.base.add(at + first as usize * each) };
+            if len > 0 {
+                dir::back(there, len).map_err(|e| self.no_room(len as u64, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has storage behind blocks, and behind the words that say whose they are.
+    ///
+    /// # Errors
+    /// `NoSpace`, or the system's.
+    pub(crate) fn back_blocks(&self, first: u32, count: u32) -> Result<(), ArenaError> {
+        let parts = [(self.geometry.owners_at(), 8), (self.geometry.blocks_at(), BLOCK)];
+        for (at, each) in parts {
+            let len = count as usize * each;
+            // SAFETY: within the mapping: the caller has seen that there are so many blocks.
+            let there = unsafe { self.base.add(at + first as usize * each) };
+            if let Err(e) = dir::back(there, len) {
+                // What was had of it is not kept from others.
+                dir::unback(there, len);
+                return Err(self.no_room(len as u64, e));
+            }
+        }
+        Ok(())
+    }
+
+    /// One more than the highest block ever used: what lies beyond may have no storage, and is not to be touched.
+    pub fn blocks_used(&self) -> u32 {
+        // Acquire: pairs with the claimer's raise, so that there is storage below.
+        self.header().blocks_high.load(Ordering::Acquire).min(self.geometry.blocks)
+    }
+
+    fn no_room(&self, bytes: u64, e: io::Error) -> ArenaError {
+        let dir = self.directory().map_or_else(String::new, |dir| dir.display().to_string());
+        match e.raw_os_error() {
+            Some(28) => ArenaError::NoSpace { name: self.name().into(), bytes, dir },
+            _ => ArenaError::Io { what: format!("cannot have more memory for arena `{}`", self.name()), source: e },
+        }
+    }
+
     /// One more than the highest object ever.
     #[inline]
     pub fn objects_used(&self) -> u32 {

@@ -29,8 +29,11 @@
 //! - I6: `kind` is the dead one's until it is swept: whether its process must be gone as well is asked of it, and not of
 //!   who comes next.
 //! - I7: a marked twin is that of the occupant that `ident` named before and names still, with the life word; else it is
-//!   one that is being cleaned. (Who saw all that and is stopped before it marks the life word, while all is swept
-//!   and a thread with the same number joins, would mark that one: thread numbers do not come again so soon.)
+//!   one that is being cleaned. The thread that marks the life word for it is in the slot's gate, so that nobody joins
+//!   meanwhile. (Without gates, in a private arena, no thread outlives an exec.)
+//! - I8: a thread number means something in its own PID namespace only. Words are claimed and released in the slot's gate
+//!   (gate.rs), so that the kernel marks them at their owner's death alone, whatever numbers the threads of other namespaces have. Before
+//!   the claim the number of the dead is taken out of `ident` (I5): that of the claimer may be the same.
 //!
 //! A thread that is not its process's leader and calls exec takes the leader's id before the kernel walks
 //! its words, so its life word would stay unmarked. It owns a second word, `twin`, that names the process (twin.rs).
@@ -40,17 +43,24 @@
 //! gone: its pidfd readable, another start time, or (exec) the arena no longer mapped by it. What cannot be seen says nothing. It is asked again of who
 //! claims the life word: such a member may have come, and been marked, since the claimer looked.
 //!
+//! In another PID namespace its number says nothing. There its *presence* tells: one byte of the arena's file, which the process keeps
+//! locked by a descriptor of its own. The kernel unlocks it when the last thread of the process has ended, or at exec. A forked child gives
+//! its copy of that descriptor up; one that was made without the C library keeps the parent's presence until it ends, and the
+//! permit stays held until then, unless a process of the parent's namespace looks. A program that closes descriptors it does not know gives
+//! its presence up: then the mark of the word alone counts, as that of a thread's does.
+//!
 //! Death at each step of joining: before the claim, nothing; after it, the word is marked and the old
 //! generation is still what `ident` says, swept or not; after `ident`, a dead member that owns nothing.
 
 use crate::error::ArenaError;
-use crate::layout::{Member, REMOVED};
+use crate::gate::{self, Gates, Pass};
+use crate::layout::REMOVED;
 use crate::map::{Map, Standing};
 use crate::twin;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex;
 use chappe_plat::life::Claim;
-use chappe_plat::{Life, clock, process, step};
+use chappe_plat::{Life, clock, probe, process, step};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a member slot stands for.
@@ -119,6 +129,11 @@ impl Who {
         let life = LifeState::Alive;
         Who { member: u32::MAX, pid, tid: pid, start_time, namespace: 0, label, life, process: true }
     }
+
+    /// The PID namespace in which `pid` and `tid` are this one's numbers, if that is not the caller's: here they are somebody else's, or nobody's.
+    pub fn elsewhere(&self) -> Option<u64> {
+        (self.namespace != 0 && self.namespace != process::namespace()).then_some(self.namespace)
+    }
 }
 
 impl Map {
@@ -127,20 +142,25 @@ impl Map {
     /// # Errors
     /// `Removed`, or `MembersFull` when every slot has a living owner; slots of the dead are recovered and used.
     pub fn join(&'static self, seat: Seat, label: &str) -> Result<Joined, ArenaError> {
-        let capacity = self.geometry().members;
+        self.fit()?;
+        let (capacity, gates) = (self.geometry().members, self.gates()?);
         for i in 0..capacity {
             if i >= self.members_used() {
                 self.open_slot(i);
             }
             self.notice_exec(i);
             let m = self.member(i);
-            if matches!(m.life.probe(), Life::Alive(_)) || self.unconfirmed(i) || !self.claim(i) {
+            if matches!(m.life.probe(), Life::Alive(_)) || self.unconfirmed(i) {
                 continue;
             }
+            // Until the end: no word of the slot is pending any more then.
+            let Some(_pass) = gates.try_pass(gate::slot(i)).filter(|pass| self.claim(i, pass)) else { continue };
             step!("life word claimed, old generation not yet swept");
             chappe_plat::recovering(|| self.clean(i));
             // SeqCst: before the look at the arena's state, so that a remover who sees the claim sees also what it is for.
             m.kind.store(seat as u32, Ordering::SeqCst);
+            // Relaxed: its last occupant's; read by who wakes this one, later.
+            m.bell_of.store(0, Ordering::Relaxed);
             // SeqCst: the C library's claim alone is no more than an acquire.
             fence(Ordering::SeqCst);
             // E1 of the map's head: the claim is a locked operation; `standing` loads after it.
@@ -160,6 +180,9 @@ impl Map {
                 twin::claimed(self, i);
             } else if m.twin.try_claim() != Claim::Busy {
                 m.twin.release();
+            }
+            if seat == Seat::Process {
+                self.show_presence(i);
             }
             let joined = self.settle(i, label, twin);
             self.ring_roster();
@@ -221,10 +244,30 @@ impl Map {
         self.clear_bits(joined.index);
         // Release: nothing of this generation is left, I4.
         m.swept.store(joined.generation, Ordering::Release);
+        let Ok(gates) = self.gates() else { return };
+        // G1 of the gates. Who cannot pass keeps its words, and with them the slot, until the thread ends.
+        let Some(_pass) = self.pass_soon(&gates, gate::slot(joined.index)) else { return };
+        self.hide_presence(joined.index);
         if joined.twin {
             twin::release(self, joined.index);
         }
         m.life.release();
+    }
+
+    /// Passes the gate of a slot of one's own. Others are in there for some instructions, by mistake.
+    fn pass_soon<'a>(&self, gates: &'a Gates, at: u64) -> Option<Pass<'a>> {
+        let tries = if cfg!(feature = "sim") { 1 } else { 1000 };
+        (0..tries).find_map(|n| {
+            if n > 0 {
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+            gates.try_pass(at)
+        })
+    }
+
+    /// Refuses a thread whose death the kernel would tell nobody.
+    fn fit(&self) -> Result<(), ArenaError> {
+        chappe_plat::life::fit().map_err(|why| ArenaError::Unwatched { name: self.name().into(), why })
     }
 
     /// If the last generation of slot `i` is dead and not yet swept: which it is.
@@ -244,7 +287,7 @@ impl Map {
         match m.life.probe() {
             Life::Alive(t) if t == tid && !twin::says_exec(m) => None,
             // Acquire: the seat was written before ident.
-            _ if m.kind.load(Ordering::Acquire) == Seat::Process as u32 && !self.process_gone(m) => None,
+            _ if m.kind.load(Ordering::Acquire) == Seat::Process as u32 && !self.process_gone(i) => None,
             _ => Some(generation),
         }
     }
@@ -269,13 +312,20 @@ impl Map {
         m.kind.load(Ordering::Acquire) == Seat::Process as u32
             // Acquire: as in `dead`.
             && m.swept.load(Ordering::Acquire) != generation
-            && !self.process_gone(m)
+            && !self.process_gone(i)
     }
 
-    /// Takes the life word of a slot in which nobody lives. False: somebody was faster, or a process has come, and lost
-    /// the thread that stands for it, since the caller looked. Then the word is free, and the slot waits for that process's end.
-    fn claim(&self, i: u32) -> bool {
+    /// Takes the life word of a slot in which nobody lives, in the slot's gate. False: somebody was faster, or a process has come, and
+    /// lost the thread that stands for it, since the caller looked. Then the word is free, and the slot waits for that process's end.
+    pub(crate) fn claim(&self, i: u32, pass: &Pass<'_>) -> bool {
         let life = &self.member(i).life;
+        if pass.counts() {
+            // G2, G5 of the gates.
+            if matches!(life.probe(), Life::Alive(_)) || self.is_walked_through(i) {
+                return false;
+            }
+            self.forget_number(i);
+        }
         if life.try_claim() == Claim::Busy {
             return false;
         }
@@ -287,13 +337,59 @@ impl Map {
         ours
     }
 
-    fn process_gone(&self, m: &Member) -> bool {
+    /// G5 of the gates: whether the kernel may still be on its way through the life word of slot `i`, and would take the caller's number
+    /// for that of the thread that has called exec.
+    fn is_walked_through(&self, i: u32) -> bool {
+        let m = self.member(i);
+        // Relaxed, all: in the gate nobody changes them.
+        twin::says_exec(m)
+            && m.namespace.load(Ordering::Relaxed) != process::namespace() // Relaxed: as above.
+            && m.pid.load(Ordering::Relaxed) == process::tid() // Relaxed: as above.
+    }
+
+    /// I5, before the claim: in another namespace a thread with the dead one's number is nothing rare. Any number of threads may
+    /// do so, since a dead generation stays dead.
+    fn forget_number(&self, i: u32) {
+        let m = self.member(i);
+        // Acquire: as in `dead`, which looks after it.
+        let ident = m.ident.load(Ordering::Acquire);
+        if ident as u32 != 0 && self.dead(i) == Some((ident >> 32) as u32) {
+            // AcqRel: of that generation only.
+            let _ = m.ident.compare_exchange(ident, ident & !0xffff_ffff, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// Has this process keep the presence of slot `i` locked, as long as it lives. A thread of it that is in the slot's gate.
+    fn show_presence(&self, i: u32) {
+        if let Some(kept) = self.gates().ok().and_then(|gates| gates.keep(gate::presence(i))) {
+            self.keep_presence(kept);
+        }
+    }
+
+    fn hide_presence(&self, i: u32) {
+        // Relaxed: `kind` is our own.
+        if self.member(i).kind.load(Ordering::Relaxed) == Seat::Process as u32
+            && let Some(kept) = self.take_presence(true)
+        {
+            chappe_plat::dir::give_up(kept, self.inode(), gate::presence(i), true);
+        }
+    }
+
+    /// In a forked child: gives up what it has of its parent's presence, lest it seem to live as long as the child.
+    pub fn forget_parents_presence(&self) {
+        if let Some(kept) = self.take_presence(false) {
+            chappe_plat::dir::give_up(kept, self.inode(), 0, false);
+        }
+    }
+
+    fn process_gone(&self, i: u32) -> bool {
+        let m = self.member(i);
         // Relaxed: published by ident, which the caller has read with acquire.
         let pid = m.pid.load(Ordering::Relaxed);
         // Relaxed: as above.
         if m.namespace.load(Ordering::Relaxed) != process::namespace() {
-            // Its number means nothing here: the word is all there is.
-            return true;
+            // Its number means nothing here. The kernel gives its presence up when all its threads have ended, or at its exec.
+            return !self.is_present(i);
         }
         // Relaxed: as above.
         let started = m.start_time.load(Ordering::Relaxed);
@@ -347,13 +443,20 @@ impl Map {
 
     /// Gives back what the dead generation held, then, if nobody else is at it, clears its wait bits.
     pub fn sweep(&'static self, i: u32, generation: u32) {
+        // Relaxed: for onlookers; the next occupant writes it before its own ident.
+        probe::death(&self.header().name, i, generation, || self.member(i).pid.load(Ordering::Relaxed));
         chappe_plat::recovering(|| self.sweep_out(i, generation));
     }
 
     fn sweep_out(&'static self, i: u32, generation: u32) {
         self.make_up_for(i, generation);
         step!("recovered, bits not yet cleared");
-        if self.dead(i) == Some(generation) && self.claim(i) {
+        if self.dead(i) != Some(generation) {
+            return;
+        }
+        // Who cannot pass leaves it to others: nothing that anybody waits for is left.
+        let Ok(gates) = self.gates() else { return };
+        if let Some(_pass) = gates.try_pass(gate::slot(i)).filter(|pass| self.claim(i, pass)) {
             self.clean(i);
             self.member(i).life.release();
         }
@@ -415,6 +518,9 @@ impl Map {
         if !twin::says_exec(m) {
             return false;
         }
+        // In the gate nobody joins: the mark is this occupant's, however long we are stopped.
+        let Ok(gates) = self.gates() else { return false };
+        let Some(_pass) = gates.try_pass(gate::slot(i)) else { return false };
         // Acquire: I7, before the twin is looked at: an occupant has claimed it before it says who it is.
         let ident = m.ident.load(Ordering::Acquire);
         let (generation, tid) = ((ident >> 32) as u32, ident as u32);
@@ -491,7 +597,7 @@ impl Map {
     /// Notes when a member began to wait, for showing.
     pub fn note_waiting(&self, i: u32) {
         // Relaxed: for showing only.
-        self.member(i).waiting_since.store(clock::coarse(), Ordering::Relaxed);
+        self.member(i).waiting_since.store(clock::common_coarse(), Ordering::Relaxed);
     }
 }
 

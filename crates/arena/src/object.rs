@@ -16,18 +16,34 @@
 //! - I5: blocks are owned as cells are, I2; those of one object are neighbours.
 //! - I6: nor while it is used: somebody may still have the data of a mutex, or use a tube, that was removed under it by force.
 //!
+//! - I7: a slot at or beyond `objects_high` was never used, and may have no storage behind it: an arena gets that for [`STEP`] objects at
+//!   once, when the first of them is made, and never touches what lies beyond. So an arena may have room for many, and takes the
+//!   memory of those that there were. Who dies in between leaves memory that the next maker finds there.
+//!
+//! - I9: the same with blocks: one at or beyond `blocks_high` was never used, and neither it nor the word that says whose it is may have
+//!   storage: they get it when they are claimed, and are not touched before. So an arena has room for much data, and takes the memory
+//!   that was once in use; where there is no more, the claim fails.
+//!
+//! - I8: a search ends at the first empty place of the table. So a place is emptied only while the next one is empty, under `admin`: a
+//!   search that goes by it has nothing to find behind it. Without that, a table of names that come and go would fill up for good, and
+//!   a search for what is not there would look at all of it. Who dies in between leaves places that do not count, as before.
+//!
 //! Searching takes no lock and makes no system call.
 
 use crate::error::ArenaError;
-use crate::layout::{Head, INLINE_MEMBERS, Kind, MAX_NAME, Object};
+use crate::gate::{self, Gates, Pass};
+use crate::layout::{Head, INLINE_MEMBERS, Kind, MAX_NAME, Object, STEP};
 use crate::map::Map;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::life::Claim;
-use chappe_plat::{ROBUST, clock, step};
+use chappe_plat::{Life, ROBUST, clock, step};
 
 /// How long who waits for `admin` sleeps at most: see [`Map::admin`].
 const LOOK_AGAIN_NS: u64 = 10_000_000;
+/// How often one looks who will not wait for ever.
+#[cfg(not(feature = "sim"))]
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// Words of wait bits beside an object that are looked at; the only one stands for a count, which no kill could leave wrong.
 const NEAR: usize = if ROBUST { 4 } else { 1 };
@@ -42,11 +58,15 @@ pub struct Place {
 }
 
 /// The right to change the set of objects; given back on drop and at any death.
-pub struct Admin(pub(crate) &'static Map);
+pub struct Admin {
+    map: &'static Map,
+    gates: Gates,
+}
 
 impl Drop for Admin {
     fn drop(&mut self) {
-        self.0.header().admin.release();
+        let _pass = self.gates.pass(gate::ADMIN);
+        self.map.header().admin.release();
     }
 }
 
@@ -81,15 +101,43 @@ impl Map {
     /// that one asleep, if a third has taken the lock meanwhile (the kernel looks only at a word without an owner,
     /// and the third does not know of the sleeper). So whoever has the lock marks it as watched, and gives it up with
     /// a wake; and who sleeps looks again by himself, for the holder that dies between the two.
+    ///
+    /// The lock is claimed and released in its gate (gate.rs): a mark of it is that of its holder's death. If the arena's file cannot
+    /// be opened although threads of several namespaces use it, the lock is taken without the gate, since nobody would hear of an
+    /// error here.
     pub fn admin(&'static self) -> Admin {
-        let lock = &self.header().admin;
-        while lock.try_claim() == Claim::Busy {
+        let (lock, gates) = (&self.header().admin, self.admin_gates());
+        while !self.claim_admin(&gates.pass(gate::ADMIN)) {
             if let Some(seen) = lock.watch() {
                 futex::wait(lock.word(), seen, Some(clock::now() + LOOK_AGAIN_NS), Scope::Shared);
             }
         }
         lock.watch();
-        Admin(self)
+        Admin { map: self, gates }
+    }
+
+    fn admin_gates(&self) -> Gates {
+        self.gates().unwrap_or(Gates::NONE)
+    }
+
+    /// G2 of the gates.
+    fn claim_admin(&self, pass: &Pass<'_>) -> bool {
+        let lock = &self.header().admin;
+        !(pass.counts() && matches!(lock.probe(), Life::Alive(_))) && lock.try_claim() != Claim::Busy
+    }
+
+    /// As [`Map::admin`], waiting at most so long. None: somebody alive still has it.
+    #[cfg(not(feature = "sim"))]
+    pub fn admin_within(&'static self, most: std::time::Duration) -> Option<Admin> {
+        let (gates, until) = (self.admin_gates(), std::time::Instant::now() + most);
+        while !gates.try_pass(gate::ADMIN).is_some_and(|pass| self.claim_admin(&pass)) {
+            if std::time::Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        self.header().admin.watch();
+        Some(Admin { map: self, gates })
     }
 
     /// The object of this name, if there is one.
@@ -187,11 +235,15 @@ impl Map {
 
     fn free_slot(&'static self) -> Result<u32, ArenaError> {
         let h = self.header();
-        let capacity = self.geometry().objects;
+        let (capacity, used) = (self.geometry().objects, self.objects_used());
         // The first that was removed and cannot be used yet: nobody says when it can.
         let mut later = None;
         // Relaxed: under admin.
         for index in h.objects_low.load(Ordering::Relaxed)..capacity {
+            if index >= used && index > 0 && index.is_multiple_of(STEP) && !self.is_private() {
+                self.back(index)?;
+                step!("storage behind more objects, none of them made");
+            }
             let o = self.object(index);
             // Relaxed: under admin only we change heads to free or live.
             let head = Head(o.head.load(Ordering::Relaxed));
@@ -267,6 +319,31 @@ impl Map {
         self.name_place(at).store((hash & 0xffff_ffff) << 32 | u64::from(index + 1), Ordering::Release);
     }
 
+    /// Empties the places at the end of a run in which the name of a removed object stands, I8. The caller holds `admin`.
+    fn forget_name(&self, hash: u64, index: u32) {
+        let entry = (hash & 0xffff_ffff) << 32 | u64::from(index + 1);
+        let places = self.geometry().names();
+        // Relaxed: under admin.
+        let at = |at: usize| self.name_place(at).load(Ordering::Relaxed);
+        let from = hash as usize & (places - 1);
+        let Some(mine) = (from..from + places).take_while(|i| at(*i) != 0).find(|i| at(*i) == entry) else { return };
+        let counts = |i: usize| self.entry_counts(at(i));
+        // Behind it may be more that do not count: of those who died, and of who was removed before what lay behind.
+        let Some(end) = (mine..mine + places).find(|i| at(*i) == 0 || counts(*i)) else { return };
+        if at(end) != 0 {
+            return;
+        }
+        // Backwards, so that the next one is empty each time.
+        for i in (1..places).map(|n| end.wrapping_sub(n)) {
+            if at(i) == 0 || counts(i) {
+                return;
+            }
+            // Release: a name that is put here later is seen with what belongs to it.
+            self.name_place(i).store(0, Ordering::Release);
+            step!("a place of the table of names is emptied");
+        }
+    }
+
     /// I3.
     fn entry_counts(&self, entry: u64) -> bool {
         if (entry as u32).wrapping_sub(1) >= self.geometry().objects {
@@ -293,6 +370,10 @@ impl Map {
         if o.head.compare_exchange(place.head.0, place.head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             step!("object dead, waiters not yet told");
             (self.hooks.bury)(self, place.index);
+            // Relaxed: under admin. What has no name has no place, and its words are others' than a hash.
+            if !self.is_private() {
+                self.forget_name(o.hash.load(Ordering::Relaxed), place.index); // Relaxed: as above.
+            }
         }
     }
 
@@ -343,28 +424,38 @@ impl Map {
     /// The caller holds `admin`.
     ///
     /// # Errors
-    /// `BlocksFull`.
+    /// `BlocksFull`; `NoSpace` if there is no memory for them.
     pub fn claim_blocks(&'static self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
         self.without_the_dead(|| self.free_blocks(object, generation, count))
     }
 
     fn free_blocks(&self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
         self.clear_dead();
-        let capacity = self.geometry().blocks;
-        let mut run = 0;
-        for i in 0..capacity {
+        let (capacity, used) = (self.geometry().blocks, self.blocks_used());
+        let (mut run, mut at) = (0, 0);
+        while at < used && run < count {
             // Relaxed: under admin.
-            let owner = self.block_owner(i).load(Ordering::Relaxed);
+            let owner = self.block_owner(at).load(Ordering::Relaxed);
             run = if self.owner_lives(owner) { 0 } else { run + 1 };
-            if run == count {
-                for j in i + 1 - count..=i {
-                    let owner = u64::from(generation) << 32 | u64::from(object + 1);
-                    self.block_owner(j).store(owner, Ordering::Relaxed); // Relaxed: under admin; published by the head.
-                }
-                return Ok(i + 1 - count);
-            }
+            at += 1;
         }
-        Err(ArenaError::BlocksFull { name: self.name().into(), wanted: count, capacity })
+        // The free ones at the end go on where nobody has been yet.
+        let first = at - run;
+        let end = first.checked_add(count).filter(|end| *end <= capacity);
+        let Some(end) = end else {
+            return Err(ArenaError::BlocksFull { name: self.name().into(), wanted: count, capacity });
+        };
+        if end > used && !self.is_private() {
+            self.back_blocks(used, end - used)?;
+            step!("storage behind more blocks, nobody's yet");
+        }
+        let owner = u64::from(generation) << 32 | u64::from(object + 1);
+        for i in first..end {
+            self.block_owner(i).store(owner, Ordering::Relaxed); // Relaxed: under admin; published by the head.
+        }
+        // Release: I9, after their storage.
+        self.header().blocks_high.fetch_max(end, Ordering::Release);
+        Ok(first)
     }
 
     /// I2: whether the object that an owner word names is there, or not yet cleared. One that is being made is not.

@@ -41,6 +41,8 @@ pub struct Watch {
     maps: Mutex<Vec<&'static Map>>,
     kick: AtomicU32,
     overflow: Mutex<Overflow>,
+    /// Counted up when the overflow is another one: its watcher sleeps on this while there is none.
+    overflows: AtomicU32,
     sweeps: AtomicU64,
     backstops: AtomicU64,
 }
@@ -65,6 +67,7 @@ impl Watch {
             maps: Mutex::new(Vec::new()),
             kick: AtomicU32::new(0),
             overflow: Mutex::new(Overflow { watcher: 0, pids: Vec::new() }),
+            overflows: AtomicU32::new(0),
             sweeps: AtomicU64::new(0),
             backstops: AtomicU64::new(0),
         }
@@ -210,7 +213,17 @@ fn round(
             unsure |= map.unconfirmed(i);
             // Died since we looked: a word that was marked, or free, wakes nobody. Whoever has claimed it since then may die too.
             // (A slot that has been written over is nobody's for ever.)
-            again |= !watched[0] && map.is_seat(i) && map.dead(i).is_some();
+            if !watched[0]
+                && map.is_seat(i)
+                && let Some(generation) = map.dead(i)
+            {
+                // One that two rounds have found cannot be cleaned for now: a thread stands in the slot's gate, or this one may
+                // not claim its words. What it held has been given back.
+                let death = (map.id(), i, generation);
+                let is_stuck = known.contains(&death) && found.contains(&death);
+                unsure |= is_stuck;
+                again |= !is_stuck;
+            }
             again |= map.notice_exec(i);
         }
     }
@@ -235,17 +248,12 @@ fn round(
 fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at_most: u64) -> Option<Late> {
     let deadline = Some(clock::now() + at_most);
     let fixed = words.len() - peers.len();
-    if words.len() > futex::WAIT_ANY_MAX && futex::wait_any_supported() {
-        let mut rest = peers.split_off(futex::WAIT_ANY_MAX.saturating_sub(fixed));
+    if futex::wait_any_supported() {
+        let fits = futex::WAIT_ANY_MAX.saturating_sub(fixed).min(peers.len());
+        let mut rest = peers.split_off(fits);
         rest.sort_unstable();
         rest.dedup();
-        let mut overflow = w.overflow.lock().unwrap_or_else(PoisonError::into_inner);
-        overflow.pids = rest;
-        // A forked child has its parent's list, and not its parent's thread. A refusal leaves the backstop.
-        let here = process::incarnation();
-        if overflow.watcher != here && chappe_plat::thread::background("chappe-exits", move || watch_exits(w)).is_ok() {
-            overflow.watcher = here;
-        }
+        overflow(w, rest);
     }
     let first = &words[..words.len().min(futex::WAIT_ANY_MAX)];
     match futex::wait_any(first, deadline, Scope::Shared) {
@@ -263,6 +271,23 @@ fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at
     }
 }
 
+/// Has a second thread look after these processes, and after no others.
+fn overflow(w: &'static Watch, rest: Vec<u32>) {
+    let mut overflow = w.overflow.lock().unwrap_or_else(PoisonError::into_inner);
+    // A forked child has its parent's list, and not its parent's thread. A refusal leaves the backstop.
+    let here = process::incarnation();
+    let wanted = !rest.is_empty() && overflow.watcher != here;
+    if overflow.pids != rest {
+        overflow.pids = rest;
+        // Release: the watcher finds the new list.
+        w.overflows.fetch_add(1, Ordering::Release);
+        futex::wake(&w.overflows, 1, Scope::Shared);
+    }
+    if wanted && chappe_plat::thread::background("chappe-exits", move || watch_exits(w)).is_ok() {
+        overflow.watcher = here;
+    }
+}
+
 /// Sleeps until one of the processes ends, at most [`POLL_MS`]. Answers whether one did.
 fn poll_exits(pids: &[u32]) -> bool {
     let mut pids = pids.to_vec();
@@ -277,9 +302,35 @@ fn poll_exits(pids: &[u32]) -> bool {
 
 fn watch_exits(w: &'static Watch) {
     loop {
+        // Acquire: before the list is read.
+        let seen = w.overflows.load(Ordering::Acquire);
         let pids = w.overflow.lock().unwrap_or_else(PoisonError::into_inner).pids.clone();
-        if poll_exits(&pids) {
+        if pids.is_empty() {
+            futex::wait(&w.overflows, seen, None, Scope::Shared);
+        } else if poll_exits(&pids) {
             w.kick();
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "sim")))]
+mod tests {
+    use super::*;
+
+    /// A list that stays is polled for good, every millisecond once one of its processes has ended.
+    #[test]
+    fn processes_that_fit_into_one_sleep_again_are_polled_no_more() {
+        if !futex::wait_any_supported() {
+            return;
+        }
+        let w: &'static Watch = Box::leak(Box::default());
+        let word = AtomicU32::new(0);
+        let watched = || w.overflow.lock().unwrap_or_else(PoisonError::into_inner).pids.clone();
+        // No sleep: none holds what is expected.
+        let sleep_on = |peers: usize| sleep(w, &vec![(&word, 1); peers + 2], vec![process::pid(); peers], 1);
+        sleep_on(200);
+        assert_eq!(watched(), [process::pid()], "the watcher has what is beyond");
+        sleep_on(100);
+        assert_eq!(watched(), [0; 0], "all fit into the sleep");
     }
 }

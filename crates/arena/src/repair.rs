@@ -11,17 +11,13 @@
 //!   before the thread's id goes.
 //! - I3: a slot whose life word we have claimed has no occupant.
 
+use crate::gate::{self, Gates};
 use crate::layout::{BLOCK, Head, Kind};
 use crate::map::Map;
 use crate::member::Who;
 use crate::object::{Admin, Place, check_name, hash};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::life::Claim;
 use chappe_plat::{Life, process};
-use std::time::{Duration, Instant};
-
-/// How often one looks who will not wait for ever.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What nobody accounted for, and is free again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,29 +29,20 @@ pub struct Reclaimed {
 }
 
 /// The right to a member slot that has no occupant; given back on drop, and at any death.
-pub struct Vacant(&'static Map, u32);
+pub struct Vacant {
+    map: &'static Map,
+    slot: u32,
+    gates: Gates,
+}
 
 impl Drop for Vacant {
     fn drop(&mut self) {
-        self.0.member(self.1).life.release();
+        let _pass = self.gates.pass(gate::slot(self.slot));
+        self.map.member(self.slot).life.release();
     }
 }
 
 impl Map {
-    /// As [`Map::admin`], waiting at most so long. None: somebody alive still has it.
-    pub fn admin_within(&'static self, most: Duration) -> Option<Admin> {
-        let lock = &self.header().admin;
-        let until = Instant::now() + most;
-        while lock.try_claim() == Claim::Busy {
-            if Instant::now() >= until {
-                return None;
-            }
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        lock.watch();
-        Some(Admin(self))
-    }
-
     /// The thread that has the right to change the set of objects, if one that lives has.
     pub fn admin_holder(&self) -> Option<u32> {
         match self.header().admin.probe() {
@@ -95,9 +82,12 @@ impl Map {
             || m.life.probe() == Life::Alive(tid) && self.occupant(i).is_some() && self.dead(i).is_none() && same();
         // Relaxed: published by ident.
         let here = process::namespace() != 0 && m.namespace.load(Ordering::Relaxed) == process::namespace();
-        if tid == 0 || !here || !is_it() || process::is_thread(tid) || !is_it() {
+        if tid == 0 || !here || !is_it() || process::is_thread(tid) {
             return None;
         }
+        // In the gate nobody joins: the mark is this occupant's, however long we are stopped.
+        let gates = self.gates().ok()?;
+        let _pass = gates.try_pass(gate::slot(i)).filter(|_| is_it())?;
         let who = self.who(i);
         m.life.mark_dead(tid);
         Some(who)
@@ -105,11 +95,12 @@ impl Map {
 
     /// The right to slot `i`, if it has no occupant, and is a slot at all.
     pub fn vacant(&'static self, i: u32) -> Option<Vacant> {
-        let m = self.member(i);
-        if self.occupant(i).is_some() || m.life.try_claim() == Claim::Busy {
+        if self.occupant(i).is_some() {
             return None;
         }
-        let vacant = Vacant(self, i);
+        let gates = self.gates().ok()?;
+        let claimed = gates.try_pass(gate::slot(i)).is_some_and(|pass| self.claim(i, &pass));
+        let vacant = claimed.then(|| Vacant { map: self, slot: i, gates })?;
         // I3.
         self.occupant(i).is_none().then_some(vacant)
     }
@@ -117,7 +108,7 @@ impl Map {
     /// I1: takes back the cells and blocks that say they are a living object's, and are not.
     pub fn reclaim(&self, _admin: &Admin) -> Reclaimed {
         let g = self.geometry();
-        let (mut cells, mut blocks) = (vec![false; g.cells as usize], vec![false; g.blocks as usize]);
+        let (mut cells, mut blocks) = (vec![false; g.cells as usize], vec![false; self.blocks_used() as usize]);
         for index in 0..self.objects_used() {
             let o = self.object(index);
             // Relaxed: under admin.
@@ -132,7 +123,7 @@ impl Map {
                     continue;
                 }
                 Some(Kind::Mutex) => count.div_ceil(BLOCK),
-                Some(Kind::Tube) => count,
+                Some(Kind::Tube | Kind::Broadcast | Kind::Map) => count,
                 _ => continue,
             };
             if let Some(first) = first.checked_sub(1) {

@@ -15,6 +15,7 @@
 //! What is claimed comes to the front, so who joins one more arena claims the twins it has in others once more. Such
 //! a twin is free for a moment, and is not watched by who looks just then: hence the ring afterwards.
 
+use crate::gate;
 use crate::layout::Member;
 use crate::map::Map;
 use chappe_plat::atomic::Ordering;
@@ -50,6 +51,10 @@ fn put_in_front(map: &Map, slot: u32) -> bool {
     if twin.probe() != Life::Alive(process::pid()) {
         return false;
     }
+    let Ok(gates) = map.gates() else { return true };
+    // In the gate: if this thread dies now, the kernel comes to the twin, which is pending, after the life word. The slot's next
+    // occupant may not have claimed it by then. Who cannot pass leaves the twin where it is.
+    let Some(_pass) = gates.try_pass(gate::slot(slot)) else { return true };
     // SeqCst, here and below: T2, before the twin has another name, and after it.
     m.moving.store(1, Ordering::SeqCst);
     twin.release_as_process();

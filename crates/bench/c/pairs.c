@@ -4,6 +4,10 @@
  *   pair KIND COUNT             a down and an up, one thread, nobody waits: nanoseconds of one
  *   pass KIND PROCESSORS COUNT  two that hand a wakeup to and fro, each asleep until it has it: nanoseconds there and back
  *
+ *   ring shared TOKENS COUNT    16 processes, each of which waits for its own semaphore, works for 5 us, and posts another's, with so
+ *                               many of them at work: nanoseconds from one post to the next
+ *   names shared MANY COUNT     a name made and closed where there are so many, then unlinked: nanoseconds of one (GLIBC)
+ *
  * KIND: private (two threads), or shared (two processes). Which semaphores: GLIBC, CHAPPE (chappe.h) or NIX (chappe/nix.h) is defined.
  */
 #include <pthread.h>
@@ -17,6 +21,7 @@
 #include <unistd.h>
 
 #if defined GLIBC
+#include <fcntl.h>
 #include <semaphore.h>
 typedef sem_t *sem;
 static sem make(int shared, int at, void *memory)
@@ -104,6 +109,96 @@ static void *echo(void *p)
 	return NULL;
 }
 
+enum { RING = 16, WORK = 5000, FIRST = 3 };
+
+/* One of the ring. */
+static void turn(sem *ring, sem ready, int me, long count)
+{
+	long i;
+	must(up(ready) == 0, "up");
+	for (i = 0; i < count; i++) {
+		double until;
+		must(down(ring[me]) == 0, "down");
+		until = now() + WORK;
+		while (now() < until)
+			continue;
+		must(up(ring[(me + 5) % RING]) == 0, "up");
+	}
+}
+
+/* What is left of the tokens goes with the next round's. */
+static double go_round(sem *ring, sem ready, long tokens, long count)
+{
+	cpu_set_t all;
+	double start;
+	long i;
+	CPU_ZERO(&all);
+	for (i = 0; i < CPU_SETSIZE; i++)
+		CPU_SET(i, &all);
+	must(sched_setaffinity(0, sizeof all, &all) == 0, "sched_setaffinity");
+	for (i = 0; i < RING; i++) {
+		pid_t pid = fork();
+		must(pid >= 0, "fork");
+		if (pid == 0) {
+			turn(ring, ready, (int)i, count);
+			_exit(0);
+		}
+	}
+	for (i = 0; i < RING; i++)
+		must(down(ready) == 0, "down");
+	start = now();
+	for (i = 0; i < tokens; i++)
+		must(up(ring[i * RING / tokens]) == 0, "up");
+	while (wait(NULL) > 0)
+		continue;
+	start = (now() - start) / (double)(count * RING);
+	for (i = 0; i < tokens; i++)
+		must(down(ring[i * RING / tokens]) == 0, "down");
+	return start;
+}
+
+#if defined GLIBC
+static const char *called(const char *what, long i)
+{
+	static char name[64];
+	snprintf(name, sizeof name, "/chappe-bench-%d-%s-%ld", getpid(), what, i);
+	return name;
+}
+
+static void make_names(const char *what, long count)
+{
+	long i;
+	for (i = 0; i < count; i++) {
+		sem_t *s = sem_open(called(what, i), O_CREAT | O_EXCL, 0600, 1);
+		must(s != SEM_FAILED && sem_close(s) == 0, "sem_open");
+	}
+}
+
+static void unlink_names(const char *what, long count)
+{
+	long i;
+	for (i = 0; i < count; i++)
+		must(sem_unlink(called(what, i)) == 0, "sem_unlink");
+}
+
+static long there;
+
+static double names(long many, long count)
+{
+	double start, took;
+	if (there != many) {
+		unlink_names("there", there);
+		make_names("there", many);
+		there = many;
+	}
+	start = now();
+	make_names("more", count);
+	took = (now() - start) / (double)count;
+	unlink_names("more", count);
+	return took;
+}
+#endif
+
 static void *idle(void *p)
 {
 	(void)p;
@@ -118,7 +213,7 @@ int main(void)
 	char what[16], kind[16];
 	long processors, count, i;
 	void *memory[2];
-	sem own[2], pairs[2][2];
+	sem own[2], pairs[2][2], ring[RING], ready;
 	pthread_t thread;
 	int k;
 	memory[0] = calloc(1, 4096);
@@ -131,11 +226,28 @@ int main(void)
 		must(own[k] && pairs[k][0] && pairs[k][1], "make");
 		must(up(own[k]) == 0, "up");
 	}
+	for (i = 0; i < RING; i++)
+		must((ring[i] = make(1, FIRST + (int)i, memory[1])) != NULL, "make");
+	must((ready = make(1, FIRST + RING, memory[1])) != NULL, "make");
 	/* Programs that need semaphores have threads. */
 	must(pthread_create(&thread, NULL, idle, NULL) == 0, "pthread_create");
 	while (scanf("%15s %15s", what, kind) == 2) {
 		double start = 0;
 		k = strcmp(kind, "shared") == 0;
+		if (strcmp(what, "ring") == 0 || strcmp(what, "names") == 0) {
+			long many;
+			must(scanf("%ld %ld", &many, &count) == 2, "count");
+#if defined GLIBC
+			if (*what == 'n') {
+				printf("%.3f\n", names(many, count));
+				fflush(stdout);
+				continue;
+			}
+#endif
+			printf("%.3f\n", go_round(ring, ready, many, count));
+			fflush(stdout);
+			continue;
+		}
 		if (strcmp(what, "pair") == 0) {
 			must(scanf("%ld", &count) == 1, "count");
 			pin(0);
@@ -178,5 +290,8 @@ int main(void)
 				must(pthread_join(thread, NULL) == 0, "pthread_join");
 		}
 	}
+#if defined GLIBC
+	unlink_names("there", there);
+#endif
 	return 0;
 }

@@ -52,7 +52,9 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It is ours.
+        // At the end of what it is told it ends, and takes its names along. It is ours.
+        let _ = writeln!(self.tell, "end");
+        let _ = self.told.read_line(&mut String::new());
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -60,6 +62,9 @@ impl Drop for Worker {
 
 const PAIRS: u32 = 200_000;
 const PASSES: u32 = 1_000;
+/// For each process of a ring.
+const ROUND: u32 = 500;
+const NAMES: u32 = 500;
 /// Before the clock runs.
 const WARM: u32 = 20;
 
@@ -113,6 +118,7 @@ pub fn measure(programs: &Programs<'_>, rounds: u32) -> Result<Vec<Aim>, String>
         })
     };
     let mut aims = Vec::new();
+    let ratio = |r: f64| format!("{r:.2}");
     for kind in ["private", "shared"] {
         let make = |name: &str| match kind {
             "private" => Semaphore::private(0),
@@ -137,7 +143,6 @@ pub fn measure(programs: &Programs<'_>, rounds: u32) -> Result<Vec<Aim>, String>
         }));
         let table = Table::measure(format!("down and up, {kind}"), rounds, cases);
         println!("{}", table.report());
-        let ratio = |r: f64| format!("{r:.2}");
         aims.push(Aim::at_most(format!("{kind} pair in C to Rust's"), 1.1, table.ratio_to(C, RUST), ratio));
         aims.push(Aim::at_most(format!("{kind} pair of nix.h to Rust's"), 1.1, table.ratio_to(NIX, RUST), ratio));
         aims.push(Aim::at_most(format!("{kind} pair under chappe run to glibc's"), 1.2, table.ratio(SHIM), ratio));
@@ -152,6 +157,21 @@ pub fn measure(programs: &Programs<'_>, rounds: u32) -> Result<Vec<Aim>, String>
             aims.push(Aim::at_most(what, 1.0, table.ratio(SHIM), ratio));
         }
         drop((one, both));
+    }
+    for tokens in [1, 4, 16] {
+        let cases = Vec::from(asked(format!("ring shared {tokens} {ROUND}")));
+        let what = format!("16 processes, one semaphore each, posting to one another; at work: {tokens}");
+        let table = Table::measure(what, rounds, cases);
+        println!("{}", table.report());
+        let what = format!("16 processes, {tokens} at work, under chappe run to glibc's");
+        aims.push(Aim::at_most(what, 1.05, table.ratio(SHIM), ratio));
+    }
+    for many in [0, 100_000] {
+        let cases = asked(format!("names shared {many} {NAMES}")).into_iter().take(2).collect();
+        let table = Table::measure(format!("a name made and closed where there are {many}"), rounds, cases);
+        println!("{}", table.report());
+        let what = format!("a name where there are {many}, under chappe run to glibc's");
+        aims.push(Aim::at_most(what, 3.0, table.ratio(SHIM), ratio));
     }
     Ok(aims)
 }

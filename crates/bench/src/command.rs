@@ -1,7 +1,9 @@
 //! `chappe-bench pool`: all tables about pools, and the aims beside what was reached. `chappe-bench sync`: all about
 //! semaphores, mutexes, choice over them, and Plan 9's. `chappe-bench tube`: all about channels. `chappe-bench ras`: restartable
-//! sequences and what is made with them. `chappe-bench robustness`: what ships beside what was built without what deaths need:
+//! sequences and what is made with them. `chappe-bench realtime`: nonblocking structures, and locks for threads with deadlines. `chappe-bench robustness`: what ships beside what was built without what deaths need:
 //! `--fragile` names that program. `chappe-bench c`: semaphores in C, with the programs that it is given.
+//!
+//! `chappe-bench thread`: light threads beside Go's and others'.
 //!
 //! Each about two minutes on two processors, `ras` longer. `--quick` makes a fifth of the rounds; `--counts` of the last one none
 //! at all.
@@ -10,13 +12,14 @@ use crate::house::House;
 use crate::ras::{self, again};
 use crate::robustness::{self as cost, worker};
 use crate::table::Aim;
-use crate::{c, choice, death, footprint, handoff, machine, pair, sync, tube};
+use crate::{c, choice, death, footprint, handoff, machine, pair, realtime, sync, tube};
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras [--quick]\n       \
+const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n       \
                      chappe-bench robustness --fragile PROGRAM [--quick | --counts] [--json]\n       \
-                     chappe-bench c PAIRS PRELOAD [--quick]";
+                     chappe-bench c PAIRS PRELOAD [--quick]\n       \
+                     chappe-bench thread [--go PROGRAM] [--quick]    (built with the feature `threads`)";
 
 /// `cargo xtask bench robustness` builds the other program, and names it.
 fn robustness(args: &[&str]) -> ExitCode {
@@ -45,6 +48,30 @@ fn robustness(args: &[&str]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `cargo xtask bench thread` builds the program in Go, if it can, and names it.
+#[cfg(feature = "threads")]
+fn threads(args: &[&str]) -> ExitCode {
+    let (mut go, mut rounds) = (None, 9);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match (*arg, args.as_slice().first()) {
+            ("--go", Some(path)) => {
+                go = Some(Path::new(path));
+                args.next();
+            }
+            ("--quick", _) => rounds = 3,
+            _ => {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    println!("{}", machine::facts());
+    let aims = crate::thread::measure(go, rounds);
+    println!("{}\n\n{}", machine::load(), Aim::report(&aims));
+    ExitCode::SUCCESS
 }
 
 /// `cargo xtask bench c` builds the programs in C, and says where they are.
@@ -99,10 +126,17 @@ pub fn main() -> ExitCode {
             ras::part(rest);
             return ExitCode::SUCCESS;
         }
+        #[cfg(feature = "threads")]
+        [crate::thread::WORD, ref rest @ ..] => {
+            let _house = House::new(&format!("thread-{}", std::process::id()));
+            return if crate::thread::part(rest) { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        }
+        #[cfg(feature = "threads")]
+        ["thread", ref rest @ ..] => return threads(rest),
         ["robustness", ref rest @ ..] => return robustness(rest),
         ["c", ref rest @ ..] => return in_c(rest),
-        [what @ ("pool" | "sync" | "tube" | "ras")] => (what, 25),
-        [what @ ("pool" | "sync" | "tube" | "ras"), "--quick"] => (what, 5),
+        [what @ ("pool" | "sync" | "tube" | "ras" | "realtime")] => (what, 25),
+        [what @ ("pool" | "sync" | "tube" | "ras" | "realtime"), "--quick"] => (what, 5),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -113,6 +147,8 @@ pub fn main() -> ExitCode {
     let mut aims = Vec::new();
     if what == "sync" {
         aims.extend(sync::measure(&house, rounds));
+    } else if what == "realtime" {
+        aims.extend(realtime::measure(&house, rounds));
     } else if what == "tube" {
         aims.extend(tube::measure(&house, rounds));
     } else if what == "ras" {

@@ -14,6 +14,9 @@
 //! | semaphores, mutexes, choice over them, Plan 9's tables | [`sync`] |
 //! | channels between threads, and between processes | [`tube`] |
 //! | restartable sequences, biased locks, per-processor objects | [`ras`] |
+//! | nonblocking structures and locks for threads with deadlines | [`realtime`] |
+//! | the contests of nix-semaphores-tubes | [`nix`] |
+//! | what the kernel takes for the operations of the Synthesis thesis | [`kernel`] |
 //! | semaphores in C, and under `chappe run` | [`c`] |
 //! | what ships beside the same code with what deaths need left out | [`robustness`] |
 
@@ -26,18 +29,23 @@ pub mod footprint;
 pub mod guarded;
 pub mod handoff;
 pub mod house;
+pub mod kernel;
 pub mod machine;
+pub mod nix;
 pub mod pair;
 pub mod peers;
 pub mod process;
 pub mod ras;
 pub mod raw;
+pub mod realtime;
 pub mod robustness;
 pub mod silence;
 pub mod spin;
 pub mod steps;
 pub mod sync;
 pub mod table;
+#[cfg(feature = "threads")]
+pub mod thread;
 pub mod ticks;
 pub mod tube;
 pub mod turns;

@@ -5,7 +5,25 @@
 
 use std::fmt::Write;
 use std::hint::black_box;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+
+/// What tables are kept in while [`recorded`] runs.
+static RECORD: Mutex<Option<Vec<Table>>> = Mutex::new(None);
+
+fn keep(table: &Table) {
+    // A panic elsewhere leaves a whole list.
+    if let Some(all) = RECORD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        all.push(table.clone());
+    }
+}
+
+/// All tables that `work` and its threads make, in the order in which they are done. One call at a time in a process.
+pub fn recorded(work: impl FnOnce()) -> Vec<Table> {
+    *RECORD.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+    work();
+    RECORD.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+}
 
 /// One row to be measured: a name, and a run that answers in nanoseconds an operation.
 pub struct Case<'a> {
@@ -32,12 +50,18 @@ impl<'a> Case<'a> {
 }
 
 /// What a row came to.
+#[derive(Clone)]
 pub struct Row {
     name: String,
     samples: Vec<f64>,
 }
 
 impl Row {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What was measured, round by round.
     pub fn samples(&self) -> &[f64] {
         &self.samples
@@ -53,6 +77,7 @@ impl Row {
 }
 
 /// Rows measured together; the first is the baseline.
+#[derive(Clone)]
 pub struct Table {
     title: String,
     rows: Vec<Row>,
@@ -73,13 +98,27 @@ impl Table {
                 }
             }
         }
-        Table { title: title.into(), rows }
+        let table = Table { title: title.into(), rows };
+        keep(&table);
+        table
     }
 
     /// A table of samples that were taken elsewhere.
     pub fn of(title: impl Into<String>, rows: Vec<(String, Vec<f64>)>) -> Table {
         let rows = rows.into_iter().map(|(name, samples)| Row { name, samples }).collect();
-        Table { title: title.into(), rows }
+        let table = Table { title: title.into(), rows };
+        keep(&table);
+        table
+    }
+
+    /// What it is called.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// All rows, the baseline first.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
     }
 
     /// A row by its name.
@@ -218,6 +257,17 @@ mod tests {
         assert_eq!(table.row("a").quantile(0.5), 10.0);
         assert_eq!(table.row("a").quantile(0.0), 1.0);
         assert_eq!(table.best(&["b", "a"]), "a");
+    }
+
+    #[test]
+    fn tables_are_recorded_while_somebody_asks_for_them() {
+        let make = |title: &str| Table::of(title, vec![("a".into(), vec![1.0])]);
+        make("before");
+        // Other tests make tables meanwhile.
+        let all = recorded(|| drop((make("recorded one"), make("recorded two"))));
+        let ours = all.iter().map(Table::title).filter(|t| t.starts_with("recorded"));
+        assert_eq!(ours.collect::<Vec<_>>(), ["recorded one", "recorded two"]);
+        assert!(all.iter().all(|t| t.title() != "before"));
     }
 
     #[test]

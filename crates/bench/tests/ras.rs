@@ -29,6 +29,7 @@ const TABLES: [&str; 22] = [
 ];
 
 #[test]
+#[ignore = "storm: a benchmark"]
 fn all_tables_are_made_in_one_run() {
     let run = Command::new(env!("CARGO_BIN_EXE_chappe-bench")).args(["ras", "--quick"]).output();
     let run = run.expect("the program starts");

@@ -130,6 +130,9 @@ pub fn kernel() -> Vec<Finding> {
                 .done("a process's end is seen by its life words and its entry in /proc"),
         );
     }
+    if let Err(why) = chappe_plat::life::fit() {
+        kernel.push(Finding::new("unseen-deaths", format!("joining arenas is refused here: {why}")));
+    }
     if process::namespace() == 0 {
         kernel.push(Finding::new("no-proc", "/proc is not mounted").advice(
             "mount it: without it jobs that outlive their holder are not seen, nor processes that are stopped",

@@ -6,6 +6,9 @@
 //! | [`Pool`] | permits that belong to who holds them, and return when that one dies; several at once: [`Pool::acquire_many`] |
 //! | [`Semaphore`] | a counter of wake-ups; anybody may `up`, also in a signal handler; a death returns nothing |
 //! | [`Mutex`], [`Condvar`] | data that one at a time may change; who comes after a holder that died is told so |
+//! | [`Map`] | a dictionary of fixed room: look-ups and changes wait for nobody, and a change of somebody who dies happened or did not |
+//! | [`Words`], [`Pair`] | up to eight words that change at once, all or none, and nobody is waited for; two neighbours by one instruction |
+//! | [`HelpLock`], [`Monitor`] | locks for threads with deadlines: who waits pushes the holder out of its section; conditions to wait for inside |
 //! | [`tube`] | channels between threads, as crossbeam-channel's, in one choice with all the others |
 //! | [`select!`], [`Select`] | exactly one of several operations, whichever can be done first |
 //! | [`ras`] | restartable sequences: for the threads of one process, without a locked instruction |
@@ -66,22 +69,41 @@
 pub mod doctor;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
+#[cfg(feature = "thread")]
+pub use chappe_macros::main;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub use chappe_plat::pair::Pair;
 /// What the shim for POSIX semaphores needs of the system, and no user of Rust.
 #[doc(hidden)]
-pub use chappe_plat::{dir, memory, process, thread};
+pub use chappe_plat::thread as kernel_thread;
+#[doc(hidden)]
+pub use chappe_plat::{dir, forks, memory, process};
 pub use chappe_ras as ras;
+pub use chappe_sync::map::{self, Map, MapError, MapInfo, MapOptions};
 #[doc(hidden)]
 pub use chappe_sync::owned;
 pub use chappe_sync::plan9;
 #[doc(hidden)]
 pub use chappe_sync::raw;
+#[doc(hidden)]
+pub use chappe_sync::tries;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub use chappe_sync::words::{self, Words, WordsError};
 pub use chappe_sync::{
     AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, DownError, Holder, Interrupt, LEASE_VARIABLE, Lease,
     LeaseError, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit, Permit,
     Permits, Pool, PoolError, PoolInfo, ReceivingEnd, Role, Select, SelectError, SelectedOperation, Semaphore,
-    SendingEnd, Spot, UpError, Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory,
+    SendingEnd, Spot, Unseen, UpError, Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory,
     interruptible, select, select_biased, set_label, set_role, try_acquire_any, tube,
 };
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, lock_all};
 #[doc(hidden)]
 pub use chappe_sync::{keep_environment, prepare_forks};
+/// Queries over records that become code: filters, projections, aggregates. Features `synth`, and `jit` for machine code.
+#[cfg(feature = "synth")]
+pub use chappe_synth as synth;
+/// Light threads: a million of them, on the same objects. Feature `thread`, on by default.
+#[cfg(all(feature = "thread", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use chappe_thread as thread;
 pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, Sequences, Surroundings, doctor, recoveries};

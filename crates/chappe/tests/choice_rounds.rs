@@ -145,6 +145,7 @@ fn actor() {
 }
 
 #[test]
+#[ignore = "storm: threads that race"]
 fn exactly_one_thing_is_taken_by_each_choice_of_many_threads() {
     let _house = House::new("rounds-threads");
     let things = mixed(false);
@@ -165,6 +166,7 @@ fn exactly_one_thing_is_taken_by_each_choice_of_many_threads() {
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn exactly_one_thing_is_taken_by_each_choice_of_many_processes() {
     let house = House::new("rounds-processes");
     let (semaphores, pools) = named(false);
@@ -186,6 +188,7 @@ fn exactly_one_thing_is_taken_by_each_choice_of_many_processes() {
 
 /// Killed in the middle of choices: permits come back, and of units only those are gone that the dead had taken.
 #[test]
+#[ignore = "storm: kills at random"]
 fn processes_killed_in_the_middle_of_choices_take_no_permit_along() {
     let house = House::new("rounds-killed");
     let (semaphores, pools) = named(false);

@@ -204,7 +204,7 @@ fn the_death_of_the_other_end_makes_it_readable() {
     stays_unreadable(fd);
     other.kill();
     becomes_readable(fd);
-    assert!(matches!(receiver.try_recv(), Err(NotReceived::Disconnected { .. })));
+    assert!(matches!(receiver.try_recv(), Err(NotReceived::SenderDied { .. })));
     drop(receiver);
     let sender = tube.sender().unwrap();
     let other = started(&house, "receive _");
@@ -309,6 +309,7 @@ fn many_ends_of_an_arena_have_one_thread_and_those_who_do_not_ask_have_none() {
 }
 
 #[test]
+#[ignore = "storm: counts switches while it sleeps"]
 fn what_nobody_arms_again_costs_nothing() {
     let _house = House::new("fd-idle");
     eventually("threads of other tests have ended", || watchers().is_empty());
@@ -345,6 +346,7 @@ fn what_nobody_arms_again_costs_nothing() {
 
 /// A handle is dropped while the thread waits for its end, or is just about to.
 #[test]
+#[ignore = "storm: drops that race a thread"]
 fn a_dropped_handle_has_gone_at_once() {
     let _house = House::new("fd-drop");
     for round in 0..300u64 {
@@ -381,6 +383,7 @@ fn a_dropped_handle_has_gone_at_once() {
 
 /// Both ends by their descriptors alone, in several processes; nobody misses anything.
 #[test]
+#[ignore = "storm: processes that race"]
 fn no_wake_up_is_missed() {
     const COUNT: u64 = 3000;
     let house = House::new("fd-pour");
@@ -512,6 +515,7 @@ fn a_child_does_not_watch_its_parents_only_end() {
 
 /// Forks while another thread asks for descriptors, arms them and drops them.
 #[test]
+#[ignore = "storm: forks that race threads"]
 fn a_child_of_a_busy_process_finds_no_lock_held() {
     let _house = House::new("fd-busy");
     let tube = jobs(4);

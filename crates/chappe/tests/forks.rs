@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
+#[ignore = "storm: forks that race threads"]
 fn a_child_of_a_busy_process_finds_no_lock_held() {
     let dir = std::path::PathBuf::from(format!("/dev/shm/chappe-test-{}-forks", std::process::id()));
     std::fs::create_dir(&dir).unwrap();

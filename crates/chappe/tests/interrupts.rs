@@ -1,187 +1,100 @@
-//! Waits that are ended by a signal, or by somebody who asks for it.
+//! Every wait inside of `interruptible` ends when it is asked to, and what it waited for is as it was.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
-use chappe::{DownError, Interrupt, Role, Semaphore, interruptible};
-use house::{House, LONG, eventually};
-use std::os::unix::thread::JoinHandleExt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use chappe::tube::named::{NotReceived, NotSent, Tube, TubeOptions};
+use chappe::{
+    AcquireError, Arena, ArenaOptions, Condvar, DownError, Interrupt, LockError, Mutex, Pool, Select, SelectError,
+    Semaphore, acquire_any, interruptible,
+};
 use std::time::Duration;
 
-/// Installs a handler that does nothing.
-fn handle(signal: i32, flags: i32) {
-    extern "C" fn nothing(_: i32) {}
-    // SAFETY: a handler that does nothing.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = nothing as *const () as usize;
-        action.sa_flags = flags;
-        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
-    }
+/// Does something that would wait, inside of `interruptible`, when the interruption was asked for before.
+fn asked<R>(act: impl FnOnce() -> R) -> R {
+    let by = Interrupt::new();
+    by.interrupt();
+    interruptible(&by, act)
 }
 
-/// Both kinds, and their home.
-fn semaphores() -> (House, [Semaphore; 2]) {
-    let house = House::new("interrupts");
-    let both = [Semaphore::private(0).unwrap(), Semaphore::create("s", 0).unwrap()];
-    (house, both)
-}
+const LONG: Duration = Duration::from_secs(3600);
 
-/// A waiter in a thread of its own, and something that is done to it again and again while it waits.
-fn ended_by(
-    sem: &Semaphore,
-    down: impl FnOnce(&Semaphore) -> Result<(), DownError> + Send + 'static,
-    act: impl Fn(libc::pthread_t),
-) -> Result<(), DownError> {
-    let its = sem.clone();
-    let waits = std::thread::spawn(move || down(&its));
-    eventually("it waits", || sem.waiters().len() == 1);
-    while !waits.is_finished() {
-        act(waits.as_pthread_t() as libc::pthread_t);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    waits.join().unwrap()
-}
-
-fn signal(thread: libc::pthread_t) {
-    // SAFETY: it is not joined yet.
-    unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+#[test]
+fn a_wait_for_one_permit_is_interrupted() {
+    let pool = Pool::private(1).unwrap();
+    let held = pool.acquire().unwrap();
+    assert!(matches!(asked(|| pool.acquire().map(drop)), Err(AcquireError::Interrupted)));
+    assert!(matches!(asked(|| pool.acquire_timeout(LONG).map(drop)), Err(AcquireError::Interrupted)));
+    assert!(matches!(asked(|| pool.acquire_owned().map(drop)), Err(AcquireError::Interrupted)));
+    assert!(matches!(asked(|| acquire_any(&[&pool]).map(drop)), Err(AcquireError::Interrupted)));
+    assert!(pool.waiters().is_empty());
+    drop(held);
+    assert!(asked(|| pool.acquire().map(drop)).is_ok(), "what need not wait is not interrupted");
 }
 
 #[test]
-fn a_handled_signal_ends_a_wait() {
-    let (_house, both) = semaphores();
-    for sem in &both {
-        handle(libc::SIGUSR1, 0);
-        let down = |s: &Semaphore| interruptible(&Interrupt::new(), || s.down());
-        assert!(matches!(ended_by(sem, down, signal), Err(DownError::Interrupted)));
-        let timed = |s: &Semaphore| interruptible(&Interrupt::new(), || s.down_timeout(LONG));
-        assert!(matches!(ended_by(sem, timed, signal), Err(DownError::Interrupted)));
-        // The kernel begins an untimed sleep again.
-        handle(libc::SIGUSR1, libc::SA_RESTART);
-        let signals = AtomicU32::new(0);
-        let down = |s: &Semaphore| interruptible(&Interrupt::new(), || s.down());
-        let ended = ended_by(sem, down, |thread| {
-            // Relaxed: one thread's.
-            match signals.fetch_add(1, Ordering::Relaxed) {
-                0..50 => signal(thread),
-                // Once: it is listed until it has taken what it was granted.
-                50 => sem.up().unwrap(),
-                _ => {}
-            }
-        });
-        assert!(ended.is_ok() && sem.value() == 0, "{ended:?} {}", sem.value());
-        let timed = |s: &Semaphore| interruptible(&Interrupt::new(), || s.down_timeout(LONG));
-        assert!(matches!(ended_by(sem, timed, signal), Err(DownError::Interrupted)));
-        assert!(sem.waiters().is_empty());
-        sem.up().unwrap();
-        assert_eq!(sem.value(), 1, "nobody waits any more");
-        sem.down().unwrap();
-    }
-}
-
-static IN_HANDLER: std::sync::Mutex<Option<&'static Semaphore>> = std::sync::Mutex::new(None);
-
-/// A handler that ran in a wait which ended with a unit all the same is nothing to the next one.
-#[test]
-fn a_handler_ends_no_later_wait() {
-    extern "C" fn up(_: i32) {
-        // Nobody else has it locked meanwhile.
-        IN_HANDLER.lock().unwrap().unwrap().up().unwrap();
-    }
-    let (_house, both) = semaphores();
-    // SAFETY: the handler locks what is not locked when it runs, and ups.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = up as *const () as usize;
-        assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
-    }
-    for sem in both {
-        let sem: &'static Semaphore = Box::leak(Box::new(sem));
-        *IN_HANDLER.lock().unwrap() = Some(sem);
-        let (by, calm) = (Interrupt::new(), Duration::from_millis(20));
-        let waits = std::thread::spawn(move || {
-            let first = interruptible(&by, || sem.down());
-            (first, by.is_asked(), interruptible(&by, || sem.down_timeout(calm)))
-        });
-        eventually("it waits", || sem.waiters().len() == 1);
-        // SAFETY: it is not joined yet.
-        unsafe { libc::pthread_kill(waits.as_pthread_t() as libc::pthread_t, libc::SIGUSR2) };
-        let (first, asked, second) = waits.join().unwrap();
-        assert!(first.is_ok() && !asked && matches!(second, Err(DownError::Timeout)), "{first:?} {second:?}");
-    }
+fn a_wait_for_several_permits_is_interrupted_and_keeps_none() {
+    let pool = Pool::private(3).unwrap();
+    let held = pool.acquire().unwrap();
+    assert!(matches!(asked(|| pool.acquire_many(3).map(drop)), Err(AcquireError::Interrupted)));
+    assert!(matches!(asked(|| pool.acquire_many_timeout(3, LONG).map(drop)), Err(AcquireError::Interrupted)));
+    assert_eq!((pool.available(), pool.waiters().len()), (2, 0));
+    drop(held);
+    assert_eq!(asked(|| pool.acquire_many(3).map(|all| all.len())).unwrap(), 3);
 }
 
 #[test]
-fn outside_of_it_signals_end_nothing() {
-    let (_house, both) = semaphores();
-    handle(libc::SIGUSR1, 0);
-    for sem in &both {
-        let signals = AtomicU32::new(0);
-        let down = |s: &Semaphore| {
-            let _ = interruptible(&Interrupt::new(), || s.try_down());
-            s.down_timeout(LONG)
-        };
-        let ended = ended_by(sem, down, |thread| {
-            // Relaxed: one thread's.
-            match signals.fetch_add(1, Ordering::Relaxed) {
-                0..50 => signal(thread),
-                50 => sem.up().unwrap(),
-                _ => {}
-            }
-        });
-        assert!(ended.is_ok(), "{ended:?}");
-    }
+fn a_wait_for_a_unit_or_a_choice_is_interrupted() {
+    let (semaphore, pool) = (Semaphore::private(0).unwrap(), Pool::private(1).unwrap());
+    let _held = pool.acquire().unwrap();
+    assert!(matches!(asked(|| semaphore.down()), Err(DownError::Interrupted)));
+    let mut choice = Select::new();
+    choice.down(&semaphore);
+    choice.acquire(&pool);
+    assert!(matches!(asked(|| choice.wait().map(drop)), Err(SelectError::Interrupted)));
+    assert!(matches!(asked(|| choice.wait_timeout(LONG).map(drop)), Err(SelectError::Interrupted)));
+    // Its errors are crossbeam's: it waits on.
+    assert!(asked(|| choice.select_timeout(Duration::from_millis(1)).map(drop)).is_err());
 }
 
 #[test]
-fn who_asks_ends_a_wait_and_every_later_one() {
-    let (_house, both) = semaphores();
-    for sem in &both {
-        for role in [Role::TimeSharing, Role::Application, Role::Sleeper] {
-            let by: &'static Interrupt = Box::leak(Box::default());
-            let down = move |s: &Semaphore| role.during(|| interruptible(by, || s.down()));
-            assert!(matches!(ended_by(sem, down, |_| by.interrupt()), Err(DownError::Interrupted)));
-            assert!(by.is_asked());
-            assert!(matches!(interruptible(by, || sem.down()), Err(DownError::Interrupted)), "not even a look");
-            // What is there is taken all the same.
-            sem.up().unwrap();
-            interruptible(by, || sem.down()).unwrap();
-            by.interrupt();
-        }
-    }
+fn a_wait_for_a_mutex_is_interrupted() {
+    let mutex = Mutex::private(1).unwrap();
+    let guard = mutex.lock().unwrap();
+    std::thread::scope(|s| {
+        let waits = || asked(|| matches!(mutex.lock(), Err(LockError::Interrupted)));
+        let waits_long = || asked(|| matches!(mutex.lock_timeout(LONG), Err(LockError::Interrupted)));
+        assert!(s.spawn(waits).join().unwrap());
+        assert!(s.spawn(waits_long).join().unwrap());
+    });
+    drop(guard);
+    assert_eq!(*mutex.lock().unwrap(), 1);
 }
 
-/// Each unit is consumed by somebody who says so, or is still there.
 #[test]
-fn a_grant_that_was_faster_wins() {
-    let (_house, both) = semaphores();
-    for sem in &both {
-        let (mut taken, mut ended) = (0, 0);
-        for round in 0..600u32 {
-            let by = Interrupt::new();
-            let got = std::thread::scope(|s| {
-                let waits = s.spawn(|| interruptible(&by, || sem.down()));
-                if round % 2 == 0 {
-                    eventually("it waits", || waits.is_finished() || sem.waiters().len() == 1);
-                }
-                let ups = s.spawn(|| sem.up().unwrap());
-                by.interrupt();
-                ups.join().unwrap();
-                match waits.join().unwrap() {
-                    Ok(()) => true,
-                    Err(DownError::Interrupted) => false,
-                    Err(e) => panic!("{e}"),
-                }
-            });
-            (taken, ended) = (taken + u32::from(got), ended + u32::from(!got));
-            assert_eq!(sem.value(), u32::from(!got), "round {round}");
-            if !got {
-                sem.down().unwrap();
-            }
-        }
-        println!("{taken} granted, {ended} interrupted");
-        assert!(taken > 0 && ended > 0);
-    }
+fn an_interrupted_wait_for_a_condition_comes_back_with_the_lock() {
+    let (mutex, condvar) = (Mutex::private(1).unwrap(), Condvar::private().unwrap());
+    let guard = asked(|| condvar.wait(mutex.lock().unwrap())).unwrap();
+    assert_eq!(*guard, 1);
+    let (guard, timed_out) = asked(|| condvar.wait_timeout(guard, LONG));
+    assert!(!timed_out);
+    drop(guard.unwrap());
+    assert!(mutex.try_lock().is_ok());
+}
+
+#[test]
+fn a_wait_at_a_named_tube_is_interrupted_and_the_message_comes_back() {
+    let arena = format!("interrupts-{}", std::process::id());
+    Arena::create(&arena, &ArenaOptions::default()).unwrap();
+    let options = TubeOptions { slots: 1, ..TubeOptions::default() };
+    let tube = Tube::<u64>::create(&format!("{arena}/t"), &options).unwrap();
+    let (mut sender, receiver) = (tube.sender().unwrap(), tube.receiver().unwrap());
+    assert!(matches!(asked(|| receiver.recv()), Err(NotReceived::Interrupted)));
+    assert!(matches!(asked(|| receiver.recv_timeout(LONG)), Err(NotReceived::Interrupted)));
+    assert!(matches!(asked(|| receiver.borrow().map(drop)), Err(NotReceived::Interrupted)));
+    sender.send(7).unwrap();
+    let again = asked(|| sender.send(8)).unwrap_err();
+    assert!(matches!(again, NotSent::Interrupted(8)));
+    assert_eq!(again.into_message(), 8);
+    assert!(matches!(asked(|| sender.reserve().map(drop)), Err(NotSent::Interrupted(()))));
+    assert_eq!(asked(|| receiver.recv()).unwrap(), 7);
+    drop((sender, receiver));
+    Arena::remove(&arena, true).unwrap();
 }

@@ -102,6 +102,7 @@ fn actor() {
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn four_processes_count_without_loss() {
     let house = House::new("processes-count");
     let mutex = Mutex::create("m", 0u64).unwrap();
@@ -184,6 +185,7 @@ fn a_guard_is_void_after_a_fork() {
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn a_bounded_buffer_between_processes() {
     const EACH: u64 = 1500;
     let house = House::new("buffer");
@@ -316,6 +318,7 @@ fn who_calls_exit_with_a_lock_and_a_message_dies_with_them() {
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn hand_offs_between_processes_lose_no_wake_up() {
     const ROUNDS: u64 = 30_000;
     let house = House::new("ping-pong");
@@ -333,6 +336,7 @@ fn hand_offs_between_processes_lose_no_wake_up() {
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn units_are_neither_lost_nor_made_between_processes() {
     let house = House::new("units-processes");
     let all: Vec<_> = (0..3).map(|i| Semaphore::create(&format!("s{i}"), i).unwrap()).collect();

@@ -20,6 +20,7 @@ fn count(mutex: &Mutex<u64>, times: u64) {
 }
 
 #[test]
+#[ignore = "storm: threads that race"]
 fn eight_threads_count_without_loss() {
     let _house = House::new("mutex-count");
     for mutex in [Mutex::private(0u64).unwrap(), Mutex::create("m", 0u64).unwrap()] {
@@ -194,6 +195,7 @@ fn names_kinds_and_types_are_checked() {
 /// Another thread takes the lock again and again and hardly lets go of it: the waiter has it all the same, after half a
 /// millisecond by the clock. Here is counted how often the other had it meanwhile: some thousand times.
 #[test]
+#[ignore = "storm: counts of a race"]
 fn who_waits_is_given_the_lock_although_another_hammers_it() {
     const WAITS: usize = 21;
     const FEW: u64 = 200_000;
@@ -229,6 +231,7 @@ fn who_waits_is_given_the_lock_although_another_hammers_it() {
 }
 
 #[test]
+#[ignore = "storm: threads that race"]
 fn a_bounded_buffer() {
     const ITEMS: u32 = 6000;
     let buffer = Mutex::private(Vec::new()).unwrap();

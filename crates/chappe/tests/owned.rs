@@ -554,6 +554,7 @@ fn a_wait_ends_in_time_and_when_it_is_interrupted() {
 static HANDLED: AtomicI32 = AtomicI32::new(0);
 
 #[test]
+#[ignore = "storm: signals that race everything"]
 fn a_handler_may_post_in_the_middle_of_anything() {
     static SPOT: AtomicPtr<Spot> = AtomicPtr::new(std::ptr::null_mut());
     extern "C" fn post(_: i32) {
@@ -638,6 +639,7 @@ fn turns(it: OwnedSemaphore, dir: &std::path::Path) {
 }
 
 #[test]
+#[ignore = "storm: kills at random"]
 fn a_lock_survives_random_kills() {
     let house = House::new("storm");
     let it = made("s");

@@ -88,6 +88,7 @@ fn acquire(word: &AtomicI32) {
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn a_word_in_shared_memory_joins_processes() {
     let [ping, pong, ..] = words();
     let child = Child::fork(|| {
@@ -107,6 +108,7 @@ fn a_word_in_shared_memory_joins_processes() {
 }
 
 #[test]
+#[ignore = "storm: threads that race"]
 fn nothing_is_lost_and_nothing_made() {
     let (word, inside) = (AtomicI32::new(2), AtomicI32::new(0));
     let enter = |most: i32| {
@@ -134,6 +136,7 @@ fn nothing_is_lost_and_nothing_made() {
 }
 
 #[test]
+#[ignore = "storm: threads that race"]
 fn one_release_wakes_as_many_as_it_gives() {
     let (word, back) = (AtomicI32::new(0), AtomicI32::new(0));
     std::thread::scope(|s| {
@@ -155,6 +158,7 @@ fn one_release_wakes_as_many_as_it_gives() {
 }
 
 #[test]
+#[ignore = "storm: threads that race"]
 fn the_greatest_values_are_kept_under_contention() {
     let word = AtomicI32::new(i32::MAX - 2);
     let refused = AtomicU32::new(0);
@@ -205,6 +209,7 @@ fn bad_words_are_refused_by_name() {
 }
 
 #[test]
+#[ignore = "storm: threads that race"]
 fn who_takes_may_unmap_the_word() {
     for _ in 0..300 {
         let page = page();
@@ -234,6 +239,7 @@ fn a_wake_up_that_died_is_made_good() {
 
 /// Two permits among three processes that sleep for them: a killed one may have had one, and no more.
 #[test]
+#[ignore = "storm: kills at random"]
 fn a_killed_process_takes_along_one_permit_at_most() {
     let [word, rounds, ..] = words();
     let more = |by: i32| {
@@ -347,6 +353,7 @@ fn storm(work: impl Fn()) {
 }
 
 #[test]
+#[ignore = "storm: signals that race everything"]
 fn a_handler_may_release_in_the_middle_of_anything() {
     let (word, taken) = (&GIVEN_BY_HANDLER, AtomicI32::new(0));
     for flags in [0, libc::SA_RESTART] {
@@ -377,6 +384,7 @@ struct Guarded {
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn zeroed_memory_is_an_unlocked_lock_between_processes() {
     // SAFETY: zeroes are an unlocked lock and a number, which is touched by its holder only.
     let page = unsafe { shared::<Guarded>() };
@@ -400,6 +408,7 @@ fn zeroed_memory_is_an_unlocked_lock_between_processes() {
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn a_usem_counts_between_processes() {
     // SAFETY: zeroes are three semaphores of nothing.
     let [there, back, few] = unsafe { shared::<[Usem; 3]>() };

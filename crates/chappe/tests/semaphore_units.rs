@@ -33,6 +33,7 @@ fn move_units(all: &[Semaphore], dice: &mut Dice, rounds: usize) {
 }
 
 #[test]
+#[ignore = "storm: threads that race"]
 fn units_are_neither_lost_nor_made_between_threads() {
     for (threads, barging) in [(2, false), (3, true), (5, false), (8, false), (8, true)] {
         let make = |value| if barging { Semaphore::private_barging(value) } else { Semaphore::private(value) };
@@ -103,6 +104,7 @@ fn to_and_fro(rounds: u32, apart: bool, make: impl Fn() -> Semaphore) -> u64 {
 }
 
 #[test]
+#[ignore = "storm: a million hand-offs between threads"]
 fn a_million_hand_offs_lose_no_wake_up() {
     let near = to_and_fro(440_000, false, || Semaphore::private(0).unwrap());
     let far = to_and_fro(40_000, true, || Semaphore::private(0).unwrap());
@@ -162,6 +164,7 @@ fn the_greatest_value_is_reached_and_not_exceeded() {
 }
 
 #[test]
+#[ignore = "storm: threads that race"]
 fn at_the_edge_exactly_as_many_ups_succeed_as_fit() {
     const ROOM: u32 = 1000;
     let semaphore = Semaphore::private(Semaphore::MAX - ROOM).unwrap();
@@ -193,6 +196,7 @@ fn at_the_edge_exactly_as_many_ups_succeed_as_fit() {
 }
 
 #[test]
+#[ignore = "storm: threads that race"]
 fn a_barging_semaphore_wakes_as_many_as_there_are_units() {
     let semaphore = Semaphore::private_barging(0).unwrap();
     let (through, quit) = (AtomicU32::new(0), Semaphore::private(0).unwrap());

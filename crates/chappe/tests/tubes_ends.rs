@@ -102,6 +102,103 @@ fn a_choice_of_the_parents_is_the_childs_own_where_there_may_be_many() {
     ended_well(pid);
 }
 
+/// Whether a byte comes, and which.
+fn byte(from: std::os::fd::RawFd) -> Option<u8> {
+    let mut wait = libc::pollfd { fd: from, events: libc::POLLIN, revents: 0 };
+    let mut byte = 0u8;
+    // SAFETY: one descriptor.
+    let came = unsafe { libc::poll(&raw mut wait, 1, LONG.as_millis() as i32) == 1 };
+    // SAFETY: one byte.
+    let read = if came { unsafe { libc::read(from, (&raw mut byte).cast(), 1) } } else { 0 };
+    (read == 1).then_some(byte)
+}
+
+fn say_byte(to: std::os::fd::RawFd, byte: u8) {
+    // SAFETY: one byte.
+    assert_eq!(unsafe { libc::write(to, (&raw const byte).cast(), 1) }, 1);
+}
+
+/// A process has one end, and its child attaches the other: the child is not at both.
+#[test]
+fn a_child_that_attaches_an_end_is_not_at_the_one_that_its_parent_left_in_its_handle() {
+    let _house = House::new("childs-end");
+    for sends in [true, false] {
+        let name = if sends { "sends" } else { "receives" };
+        let mut ends = [0; 2];
+        // SAFETY: room for two descriptors.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        let parent = child(|| {
+            let tube = tube(name, 2, Kind::Mpmc);
+            let (mut tx, mut rx) = (None, None);
+            if sends {
+                rx = Some(tube.receiver().unwrap());
+            } else {
+                tx = Some(tube.sender().unwrap());
+            }
+            child(|| {
+                let gone = if sends {
+                    let own = tube.sender().unwrap();
+                    own.send(1).unwrap();
+                    own.send(2).unwrap();
+                    say_byte(ends[1], b'1');
+                    matches!(own.send_timeout(3, LONG), Err(NotSent::Disconnected { .. }))
+                } else {
+                    let own = tube.receiver().unwrap();
+                    say_byte(ends[1], b'1');
+                    matches!(own.recv_timeout(LONG), Err(NotReceived::SenderDied { .. }))
+                };
+                say_byte(ends[1], b'0' + u8::from(gone));
+                gone
+            });
+            loop {
+                std::thread::sleep(LONG);
+                std::hint::black_box((&tx, &rx));
+            }
+        });
+        assert_eq!(byte(ends[0]), Some(b'1'));
+        // SAFETY: our own child.
+        unsafe { libc::kill(parent, libc::SIGKILL) };
+        // SAFETY: as above.
+        unsafe { libc::waitpid(parent, std::ptr::null_mut(), 0) };
+        assert_eq!(byte(ends[0]), Some(b'1'), "{name}: it still waits for its own end");
+        for end in ends {
+            // SAFETY: a descriptor of ours.
+            unsafe { libc::close(end) };
+        }
+    }
+}
+
+#[test]
+fn a_sender_that_breaks_off_or_panics_has_not_ended_well() {
+    let _house = House::new("named-ended");
+    let tube = tube("jobs", 4, Kind::Mpmc);
+    let receiver = tube.receiver().unwrap();
+    for how in ["ends", "breaks off", "panics", "ends"] {
+        let sender = tube.sender().unwrap();
+        sender.send(1).unwrap();
+        let other = sender.another().unwrap();
+        match how {
+            "ends" => drop(sender),
+            "breaks off" => sender.break_off(),
+            _ => {
+                std::panic::catch_unwind(AssertUnwindSafe(move || {
+                    let _sender = sender;
+                    std::panic::resume_unwind(Box::new(()));
+                }))
+                .unwrap_err();
+            }
+        }
+        // The process has one still.
+        assert_eq!(receiver.recv().unwrap(), 1);
+        assert!(matches!(receiver.try_recv(), Err(NotReceived::Empty)), "{how}");
+        drop(other);
+        let died = matches!(receiver.recv(), Err(NotReceived::SenderDied { .. }));
+        assert_eq!(died, how != "ends", "{how}");
+        assert!(matches!(receiver.recv(), Err(NotReceived::Disconnected { .. })), "{how}");
+    }
+    assert_eq!(tube.info().unwrap().senders_died, 2);
+}
+
 /// A choice by an only sender, who sends something else before it completes it.
 #[test]
 fn a_send_before_a_choice_is_completed_is_not_written_over() {

@@ -123,6 +123,7 @@ fn asks(what: &str) {
 /// Who sleeps where the other end goes without fences asks for its own; if it cannot have it any more, it gets up again and
 /// again. (What is lost otherwise is lost too seldom to wait for.)
 #[test]
+#[ignore = "storm: counts sleeps in half a second"]
 fn who_sleeps_asks_for_its_fence_and_looks_again_without() {
     for what in ["recv", "send"] {
         let house = House::new(what);
@@ -134,6 +135,7 @@ fn who_sleeps_asks_for_its_fence_and_looks_again_without() {
 
 /// Filters are a thread's: of one the next wait goes as the first, whatever others of the process may do.
 #[test]
+#[ignore = "storm: counts sleeps in half a second"]
 fn one_thread_of_several_may_not_ask() {
     let _house = House::new("one-thread");
     let (t, other) = (tube("t"), tube("u"));
@@ -190,6 +192,7 @@ fn round_trips(other: &str, role: Role, rounds: u64) {
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn no_wake_up_is_lost_of_single_messages() {
     round_trips("sleeper", Role::Sleeper, 30_000);
     round_trips("spins first", Role::Sleeper, 30_000);
@@ -198,6 +201,7 @@ fn no_wake_up_is_lost_of_single_messages() {
 
 /// It made the tubes: so nobody goes without fences there.
 #[test]
+#[ignore = "storm: processes that race"]
 fn who_may_not_ask_for_fences_makes_a_tube_with_them() {
     round_trips("refused sleeper", Role::Sleeper, 3_000);
 }

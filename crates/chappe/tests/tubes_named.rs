@@ -128,6 +128,7 @@ fn actor() {
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn each_senders_messages_come_once_and_in_order() {
     let house = House::new("named-order");
     for (kind, senders) in [(Kind::Mpmc, 3), (Kind::Mpsc, 3), (Kind::Spmc, 1), (Kind::Spsc, 1)] {
@@ -236,8 +237,14 @@ fn the_death_of_the_last_sender_ends_the_wait_of_receivers_and_the_other_way_rou
         eventually("it waits", || tube.info().unwrap().receivers_waiting.len() == 1);
         assert_eq!(tube.info().unwrap().senders.len(), 1);
         victim.kill();
-        assert!(matches!(ended.join().unwrap(), Err(NotReceived::Disconnected { .. })));
+        assert!(matches!(ended.join().unwrap(), Err(NotReceived::SenderDied { .. })));
     });
+    assert_eq!(tube.info().unwrap().senders_died, 1);
+    // This one was there, too; it is told once.
+    assert!(matches!(receiver.recv(), Err(NotReceived::SenderDied { .. })));
+    assert!(matches!(receiver.recv(), Err(NotReceived::Disconnected { .. })));
+    // Who comes now finds nothing of the dead.
+    assert!(matches!(tube.receiver().unwrap().recv(), Err(NotReceived::Disconnected { .. })));
     // It may be attached again.
     let sender = tube.sender().unwrap();
     sender.send(job(0, 1)).unwrap();
@@ -503,6 +510,7 @@ fn memory_that_was_used_is_an_empty_tube_again() {
 }
 
 #[test]
+#[ignore = "storm: kills at random"]
 fn nothing_is_lost_or_doubled_when_processes_are_killed_on_and_on() {
     let house = House::new("named-kills");
     for kind in [Kind::Mpmc, Kind::Mpsc, Kind::Spmc, Kind::Spsc] {
@@ -523,8 +531,10 @@ fn nothing_is_lost_or_doubled_when_processes_are_killed_on_and_on() {
                             let (who, number) = whole(*loan);
                             seen.entry(who).or_default().push((number, loan.again()));
                         }
-                        Err(NotReceived::Disconnected { .. }) if over => return seen,
-                        Err(NotReceived::Disconnected { .. } | NotReceived::Timeout) => assert!(!over),
+                        Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) if over => return seen,
+                        Err(
+                            NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. } | NotReceived::Timeout,
+                        ) => assert!(!over),
                         Err(e) => panic!("{e}"),
                     }
                 }
@@ -575,6 +585,7 @@ fn nothing_is_lost_or_doubled_when_processes_are_killed_on_and_on() {
 }
 
 #[test]
+#[ignore = "storm: kills at random"]
 fn a_pool_of_killed_receivers_holds_up_nobody() {
     let house = House::new("named-drinkers");
     let tube = Tube::<Job>::create("jobs", &options(4, Kind::Mpmc)).unwrap();

@@ -38,6 +38,9 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     let failed = |why| Failure { status: FAILED, why };
     chappe::set_label(&label(&a.command));
     let pools = take::pools(a).map_err(failed)?;
+    if !a.nested {
+        take::refuse_nested(&pools).map_err(failed)?;
+    }
     let began = Instant::now();
     let (index, mut held) = take::wait(&pools, a.count, Until::of(a.timeout, a.nonblock), json)?;
     let waited = began.elapsed();
@@ -56,7 +59,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
         tell(event);
     }
 
-    let command = filled_in(&a.command, name, index);
+    let command = a.replace.as_ref().map_or_else(|| a.command.clone(), |mark| filled_in(&a.command, mark, name));
     let environment = [
         ("CHAPPE_PERMIT", name.clone().into()),
         ("CHAPPE_PERMITS", names.join(" ").into()),
@@ -82,7 +85,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     let ended = watch.stay(&job, &terminal, a.grace.0);
 
     let survivors = keep::survivors();
-    if let Err(e) = keep::look_after(&survivors, &lease, watch.before) {
+    if let Err(e) = keep::look_after(&survivors, &lease, &pool.name(), watch.before) {
         say(json, &e.to_string());
     }
     drop(lease);
@@ -132,24 +135,16 @@ pub fn label(command: &[OsString]) -> String {
     words.join(" ")
 }
 
-/// `{}` becomes the permit's name and `{#}` the pool's position, anywhere in any word.
-fn filled_in(command: &[OsString], permit: &str, index: usize) -> Vec<OsString> {
-    let index = index.to_string();
+/// The command with `mark` replaced by the permit's name, wherever it stands in a word.
+fn filled_in(command: &[OsString], mark: &str, permit: &str) -> Vec<OsString> {
+    let mark = mark.as_bytes();
     let fill = |word: &OsString| {
         let mut rest = word.as_bytes();
         let mut out = Vec::with_capacity(rest.len());
-        while let Some(at) = rest.iter().position(|b| *b == b'{') {
+        while let Some(at) = rest.windows(mark.len()).position(|w| w == mark) {
             out.extend_from_slice(&rest[..at]);
-            rest = &rest[at..];
-            let (new, len) = if rest.starts_with(b"{}") {
-                (permit.as_bytes(), 2)
-            } else if rest.starts_with(b"{#}") {
-                (index.as_bytes(), 3)
-            } else {
-                (b"{".as_slice(), 1)
-            };
-            out.extend_from_slice(new);
-            rest = &rest[len..];
+            out.extend_from_slice(permit.as_bytes());
+            rest = &rest[at + mark.len()..];
         }
         out.extend_from_slice(rest);
         OsString::from_vec(out)
@@ -175,15 +170,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn braces_are_filled_in_wherever_they_stand() {
-        let words = ["{}", "a{}b{#}c", "{", "{x}", "{{}}", "{#", "plain"].map(OsString::from);
-        let filled = filled_in(&words, "gpu:1", 2);
-        assert_eq!(filled, ["gpu:1", "agpu:1b2c", "{", "{x}", "{gpu:1}", "{#", "plain"]);
+    fn the_mark_is_filled_in_wherever_it_stands() {
+        let words = ["{}", "a{}b{}c", "{", "{{}}", "plain", ""].map(OsString::from);
+        assert_eq!(filled_in(&words, "{}", "gpu:1"), ["gpu:1", "agpu:1bgpu:1c", "{", "{gpu:1}", "plain", ""]);
+        assert_eq!(filled_in(&["%%%".into()], "%%", "p"), ["p%"]);
     }
 
     #[test]
     fn what_is_not_text_stays_as_it_is() {
         let word = OsString::from_vec(vec![0xff, b'{', b'}', 0xfe]);
-        assert_eq!(filled_in(&[word], "p", 0)[0].as_bytes(), b"\xffp\xfe");
+        assert_eq!(filled_in(&[word], "{}", "p")[0].as_bytes(), b"\xffp\xfe");
     }
 }

@@ -1,15 +1,26 @@
 //! What can be written on the command line. Help, manual and completions are made from this.
 
+mod arena;
+pub mod lateness;
+mod map;
 mod run;
+mod sem;
+mod tube;
 
-use crate::size;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::eyes::threads;
+use crate::eyes::{metrics::Metrics, top, watch};
+use crate::format::{self, Format};
 use crate::time::{Grace, parse, parse_grace};
+pub use arena::ArenaCommand;
 use clap::{Parser, Subcommand};
-use clap_complete::Shell;
+pub use map::MapCommand;
 pub use run::Run;
+pub use sem::SemCommand;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+pub use tube::{Ends, TubeCommand};
 
 /// Pools of permits and semaphores for the processes of one machine, that lose nothing when a process is killed.
 ///
@@ -40,7 +51,8 @@ Examples:
 
 Environment:
   CHAPPE_DIR       where arenas lie instead of /dev/shm/chappe-UID: a
-                   directory that is there, not a symbolic link
+                   directory that is there, not a symbolic link; for
+                   several users see `chappe arena create --share`
   CHAPPE_NO_WAITV  if set: do without the system call futex_waitv, as
                    before Linux 5.16
 
@@ -108,8 +120,10 @@ pub enum Command {
     ///     "messages": N, "slots": N, "size": N, "sent": N, "received": N, "senders": N,
     ///     "receivers": N, "redelivered": N, "dropped": N, "drops": BOOL, "sealed": BOOL,
     ///     "waiting": N}
+    ///   {"name": TEXT, "arena": TEXT, "kind": "map", "used": N, "entries": N, "key_size": N,
+    ///     "value_size": N, "bytes": N, "waiting": N}
     ///   {"name": TEXT, "arena": TEXT, "kind": TEXT, "damaged": TEXT, "waiting": N}
-    /// and WHO is {"pid": N, "tid": N, "label": TEXT}
+    /// and WHO is {"pid": N, "tid": N, "label": TEXT}, and "pid_namespace": N (its inode) where the numbers are those of another PID namespace
     #[command(visible_alias = "list", verbatim_doc_comment)]
     Ls {
         /// The arena
@@ -120,10 +134,13 @@ pub enum Command {
     /// Of a pool: its permits' holders. A leased permit is kept by a job as well as by its holder. An orphan's holder is gone, and its job
     /// goes on. Since when is exact for commands and for those who had to wait; a program that took its
     /// permit at once has it "at least" so long. One that is set aside nobody has: it is for the
-    /// first in line, who waits for several.
+    /// first in line, who waits for several. A job that cannot be seen from here (it runs in another PID namespace, or may not be
+    /// looked at) keeps its permit, and "unseen" says who began it and why nobody here can tell whether it runs.
     ///
     /// Of a semaphore: its value. Of a mutex: who has it; that a holder died, and nobody has
     /// said since that its data is whole; that it is condemned, and nobody gets it any more.
+    ///
+    /// Of a map: how many entries it has, and room for.
     ///
     /// Of a tube: how many messages are in it and have gone through it (one that was begun and
     /// given up counts, too); how many came once more, or were dropped, because receivers died;
@@ -134,7 +151,8 @@ pub enum Command {
     ///   "waiters": [{"place": N, "pid": N, "tid": N, "label": TEXT, "waiting_ms": N}],
     ///   of a pool also
     ///   "holders": [{"permit": TEXT, "index": N, "pid": N, "tid": N, "label": TEXT,
-    ///     "held_ms": N, "held_exact": BOOL, "leased": BOOL, "orphan": BOOL, "set_aside": BOOL}]
+    ///     "held_ms": N, "held_exact": BOOL, "leased": BOOL, "orphan": BOOL, "set_aside": BOOL}],
+    ///     and where it applies "pid_namespace": N, "unseen": {"pid": N, "pid_namespace": N, "uid": N or null, "label": TEXT, "why": TEXT}
     ///   of a tube also ("waiters" are those who wait for a message)
     ///   "sending": [WHO], "receiving": [WHO], "waiters_for_room": [as "waiters"],
     ///   and with --interval
@@ -147,14 +165,15 @@ pub enum Command {
         #[arg(long, short, value_name = "DURATION", value_parser = parse)]
         interval: Option<Duration>,
     },
-    /// Remove an object of any kind that is not in use
+    /// Remove objects of any kind that are not in use
     ///
     /// Mutexes and condition variables are made by programs; this removes those, too.
     ///
-    /// JSON: {"removed": TEXT, "kind": TEXT}
+    /// JSON, a line for each: {"removed": TEXT, "kind": TEXT}
     Rm {
-        /// The object
-        name: String,
+        /// The objects
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
         /// Also one in use: who waits gets an error, and what is held there protects nothing any more
         #[arg(long)]
         force: bool,
@@ -169,6 +188,11 @@ pub enum Command {
     /// Make, seal or remove a tube: a channel of records between processes
     #[command(subcommand)]
     Tube(TubeCommand),
+    /// Make, use or watch a map: a dictionary that survives whoever writes it
+    ///
+    /// Keys and values are bytes. Each change is one step: who is killed in the middle has made it, or not. Nobody waits for anybody.
+    #[command(subcommand)]
+    Map(MapCommand),
     /// Send what comes on stdin to a tube, as records
     ///
     /// Waits for the first receiver, and while the tube is full. Whatever was sent is there for whoever receives, also when this command is killed; a record
@@ -181,6 +205,41 @@ pub enum Command {
     /// killed in between, another one gets it once more.
     #[command(after_long_help = RECV_END, visible_alias = "receive")]
     Recv(Recv),
+    /// Show what waits, what is held and what flows, refreshed on the terminal
+    ///
+    /// Objects with their waiters, the longest wait, messages a second and state; the processes that wait; of one object its
+    /// holders and waiters and a graph of the last minutes. `?` explains the keys. Elsewhere than on a terminal: --once.
+    #[command(after_long_help = top::END)]
+    Top(top::Top),
+    /// Show the light threads of a process: what each does, and what it waits for
+    ///
+    /// Reads the process's memory; the process does nothing for it, and may be stopped.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[command(after_long_help = threads::END)]
+    Threads(threads::Threads),
+    /// Print figures of all objects as Prometheus reads them
+    ///
+    /// To stdout; with --output into a file for node_exporter's textfile collector; with --listen to a scraper.
+    Metrics(Metrics),
+    /// Measure how late a periodic handler is beside hogs, with locks in common and without
+    ///
+    /// JSON: {"policy": "fifo", "deadline" or "other", "refused": TEXT or null, "period_us": N, "hogs": N, "windows":
+    ///   [{"window": TEXT, "periods": N, "missed": N, "p50_us": N, "p99_9_us": N, "max_us": N, "added": N}], "cyclictest_max_us": N or null}
+    #[command(after_long_help = lateness::END)]
+    Lateness(lateness::Lateness),
+    /// Run the papers' measurements on this machine, with peers beside them
+    ///
+    /// A report, as a page or as JSON, that says first where chappe is slower than a peer. It is a program of its own, chappe-lab, which
+    /// `cargo install --path crates/lab` builds: `chappe lab --help` asks it.
+    #[command(disable_help_flag = true)]
+    Lab {
+        /// What chappe-lab is told
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<std::ffi::OsString>,
+    },
+    /// Run a command when something holds: a pool starves, a tube fills up
+    #[command(after_long_help = watch::end())]
+    Watch(watch::Watch),
     /// Make, resize or remove a pool
     #[command(subcommand)]
     Pool(PoolCommand),
@@ -223,10 +282,17 @@ pub enum Command {
     ///   directory-locked, lease-file or stray-file; of the kernel no-futex-waitv, no-pidfd or no-proc
     #[command(verbatim_doc_comment)]
     Doctor,
-    /// Print completions for a shell
+    /// Print completions for a shell: of commands, options, and the names of what is there
     Completions {
         /// Which
-        shell: Shell,
+        shell: crate::complete::Shell,
+    },
+    /// Print what may stand at the end of a command line, for the shells' completions
+    #[command(hide = true)]
+    Complete {
+        /// What stands behind `chappe`; the last word is the one to complete
+        #[arg(last = true)]
+        words: Vec<String>,
     },
     /// Print the manual page, or write all of them into a directory
     #[command(hide = true)]
@@ -238,8 +304,11 @@ pub enum Command {
     #[command(hide = true)]
     Keep {
         /// Their numbers
-        #[arg(required = true)]
+        #[arg(required_unless_present = "pool")]
         pids: Vec<i32>,
+        /// The pool whose permit that is: given back at once when they have ended
+        #[arg(long)]
+        pool: Option<String>,
     },
 }
 
@@ -269,14 +338,26 @@ pub struct Acquire {
     /// After a SIGTERM, SIGINT or SIGHUP was passed on: KILL the command when this time is over (`never`: do not)
     #[arg(long, value_name = "DURATION", value_parser = parse_grace, default_value = "10s")]
     pub grace: Grace,
+    /// Replace STR, wherever it stands in the command's arguments, by the permit's name
+    #[arg(short = 'I', long = "replace", value_name = "STR", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub replace: Option<String>,
+    /// Acquire although the process runs under a permit of one of these pools already
+    ///
+    /// Without it that is refused: who waits for a permit that only its own end gives back waits for ever.
+    #[arg(long)]
+    pub nested: bool,
     /// The command to run and its arguments
     ///
-    /// `{}` in them becomes CHAPPE_PERMIT, `{#}` becomes CHAPPE_INDEX.
+    /// They are handed on as they stand; with -I, STR in them becomes CHAPPE_PERMIT.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
 const ACQUIRE_END: &str = "\
+Examples:
+  chappe acquire --create gpu0 gpu1 -- train
+  chappe acquire -I {} slot -- convert in.png /scratch/{}/out.png
+
 What the command gets in its environment:
   CHAPPE_PERMIT          the permit: POOL, or POOL:NUMBER if its pool has
                          several; no two running commands have the same.
@@ -365,15 +446,18 @@ Examples:
 
 What the command gets in its environment:
   MAKEFLAGS            what was there and is not about jobs, with
-                       -jN --jobserver-auth=fifo:PATH
+                       -jN --jobserver-auth=fifo:PATH (or =R,W)
   CARGO_MAKEFLAGS      the same, if it was there
   CHAPPE_LEASE         with --pool: the mark of the first slot's lease
 
 Who takes part:
   GNU make 4.4 or later, cargo, rustc, ninja 1.13 or later (without -j),
   gcc 13 or later with -flto=jobserver, and whatever else knows
-  `fifo:`. GNU make before 4.4 stops at it; if it is the command itself,
-  chappe says so. The command has one slot from the beginning, as the
+  `fifo:`. GNU make before 4.4 does not: if it is the command itself, it
+  gets the older form, two inherited descriptors, and so does all that
+  it starts with `+` or $(MAKE). Then a killed client's slots come back
+  when nothing that has the descriptors open could still use them,
+  after a second at the earliest. The command has one slot from the beginning, as the
   protocol has it; it waits for that one before it starts.
 
 When something is killed:
@@ -402,60 +486,6 @@ With --json:
     \"clients\": N, \"most_at_once\": N, \"recovered\": N}
   {\"error\": TEXT, \"status\": N or null}";
 
-/// `chappe tube`.
-#[derive(Subcommand, Debug)]
-pub enum TubeCommand {
-    /// Make a tube
-    ///
-    /// JSON: {"name": TEXT, "slots": N, "size": N, "kind": TEXT, "bytes": N}
-    Create {
-        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be
-        name: String,
-        /// The most bytes that one record can have (65536, 64K, 1M)
-        #[arg(long, short, value_name = "BYTES", default_value = "64K", value_parser = size::parse)]
-        size: u64,
-        /// How many records it has room for
-        #[arg(long, short = 'm', value_name = "N", default_value_t = 16)]
-        slots: u64,
-        /// How many processes may send to it and receive from it: one or many
-        #[arg(long, short, value_enum, default_value_t = Ends::Mpmc)]
-        kind: Ends,
-        /// Drop a record whose receiver dies with it, instead of delivering it once more
-        #[arg(long)]
-        drops: bool,
-    },
-    /// Let no sender come any more; what is in the tube is still received
-    ///
-    /// JSON: {"sealed": TEXT}
-    Seal {
-        /// The tube
-        name: String,
-    },
-    /// Remove a tube that nobody uses
-    ///
-    /// JSON: {"removed": TEXT}
-    Rm {
-        /// The tube
-        name: String,
-        /// Also one in use, and what is in it: who waits gets an error
-        #[arg(long)]
-        force: bool,
-    },
-}
-
-/// How many a tube has at each end.
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
-pub enum Ends {
-    /// One sender, one receiver.
-    Spsc,
-    /// Many senders, one receiver.
-    Mpsc,
-    /// One sender, many receivers.
-    Spmc,
-    /// Many of both.
-    Mpmc,
-}
-
 /// `chappe send`.
 #[derive(clap::Args, Debug)]
 pub struct Send {
@@ -467,9 +497,12 @@ pub struct Send {
     /// Each record has all the bytes that the tube's can have; an error if the last one has fewer
     #[arg(long, short)]
     pub records: bool,
-    /// Go on when nobody receives any more: somebody may come
+    /// Go on when nobody receives any more: somebody may come. To a broadcast tube: do not wait for the first one either
     #[arg(long, short)]
     pub follow: bool,
+    /// Read records as text, by the tube's schema
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["lines", "records"])]
+    pub format: Option<Format>,
 }
 
 const SEND_END: &str = "\
@@ -492,6 +525,9 @@ pub struct Recv {
     /// End each record with a line end
     #[arg(long, short)]
     pub lines: bool,
+    /// What comes is records, no stream: others may receive some of them
+    #[arg(long, short)]
+    pub records: bool,
     /// Say before each record which tube it came from: its name and a tab
     #[arg(long, short = 'g')]
     pub tag: bool,
@@ -504,6 +540,21 @@ pub struct Recv {
     /// Wait at most this long for each record (500ms, 30s, 5m, 1h, or seconds), then exit with 124
     #[arg(long, value_name = "DURATION", value_parser = parse)]
     pub timeout: Option<Duration>,
+    /// Write records as text, by the tube's schema
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "lines")]
+    pub format: Option<Format>,
+    /// Only records for which this holds: 'price > $min && sym == "X"'. Others are received, too, and dropped; of a broadcast tube they do not even come
+    #[arg(long = "where", value_name = "EXPR")]
+    pub condition: Option<String>,
+    /// What of each record: 'sym, price * 2.0 as double'; or aggregates of all, at the end: 'count(), max(price) by sym'
+    #[arg(long, value_name = "LIST")]
+    pub select: Option<String>,
+    /// A parameter of the expressions
+    #[arg(long, value_name = "NAME=VALUE", value_parser = format::param)]
+    pub param: Vec<(String, chappe::synth::Value)>,
+    /// Of a broadcast tube, when this is too slow: block (senders wait), drop-oldest, or drop-newest:N (keep N)
+    #[arg(long, value_name = "HOW", value_parser = crate::stream::slow)]
+    pub slow: Option<chappe::tube::broadcast::Slow>,
 }
 
 const RECV_END: &str = "\
@@ -511,25 +562,34 @@ Examples:
   chappe tube create t; tar c . | chappe send t &
   chappe recv t | tar x
   chappe recv --lines --tag --follow jobs urgent
+  chappe recv trades --format csv --where 'price > 100.0' --select 'ts, price'
 
 Exit status:
   0    the tubes are empty and nobody sends any more, or --count was reached
   1    an error
+  3    the tubes are empty and nobody sends any more, and a sender died, or
+       stopped with an error, before it was done: what was written may be a part
   124  no record came in time
+
+Without --lines, --records, --tag and a format it is a stream, which has one
+receiver at a time: what another receives meanwhile is missing, and what that
+leaves behind when it dies comes late. Then this ends with an error that names
+the gap. What a receiver before this one left behind comes first, in order.
 
 A record that another receiver had when it died comes once more, and stderr
 says so. With --json: {\"records\": N, \"bytes\": N, \"again\": N, \"ms\": N} on
-stderr at the end.";
+stderr at the end; with status 3 also \"sender_died\": true.";
 
 /// `chappe pool`.
 #[derive(Subcommand, Debug)]
 pub enum PoolCommand {
-    /// Make a pool
+    /// Make a pool, or several
     ///
-    /// JSON: {"name": TEXT, "permits": N}
+    /// JSON, a line for each: {"name": TEXT, "permits": N}
     Create {
-        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be
-        name: String,
+        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be. Several names make several
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
         /// How many permits it has
         #[arg(long, short, value_name = "N", default_value_t = 1)]
         permits: u64,
@@ -546,114 +606,14 @@ pub enum PoolCommand {
         #[arg(value_name = "N")]
         permits: u64,
     },
-    /// Remove a pool that is not in use
+    /// Remove pools that are not in use
     ///
-    /// JSON: {"removed": TEXT}
+    /// JSON, a line for each: {"removed": TEXT}
     Rm {
-        /// The pool
-        name: String,
+        /// The pools
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
         /// Also one in use: who waits gets an error; commands under its permits go on, under nothing
-        #[arg(long)]
-        force: bool,
-    },
-}
-
-/// `chappe sem`.
-#[derive(Subcommand, Debug)]
-pub enum SemCommand {
-    /// Make a semaphore
-    ///
-    /// JSON: {"name": TEXT, "value": N, "barging": BOOL}
-    Create {
-        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be
-        name: String,
-        /// How many wake-ups are saved in it from the beginning
-        #[arg(allow_negative_numbers = true, long, short, value_name = "N", default_value_t = 0)]
-        value: u64,
-        /// Let newcomers overtake waiters that are just waking up: more throughput, and no promise about order
-        #[arg(long)]
-        barging: bool,
-    },
-    /// Save wake-ups, or hand them to those who wait, in the order of arrival
-    ///
-    /// Never waits. If the value would become too great, nothing is changed.
-    ///
-    /// JSON: {"name": TEXT, "added": N, "value": N}, where value is what it had a moment later
-    #[command(visible_alias = "post")]
-    Up {
-        /// The semaphore
-        name: String,
-        /// How many
-        #[arg(long, short = 'n', allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-        count: u32,
-    },
-    /// Consume a wake-up, waiting for one in the order of arrival
-    ///
-    /// Exit status 124 if none came in time; 1 if the semaphore is not there, or is removed meanwhile. A signal ends
-    /// the wait as usual; what comes later goes to the next.
-    ///
-    /// JSON: {"name": TEXT, "value": N, "waited_ms": N}, where value is what is left
-    #[command(visible_alias = "wait")]
-    Down {
-        /// The semaphore
-        name: String,
-        /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds), then exit with 124
-        #[arg(long, value_name = "DURATION", value_parser = parse, conflicts_with = "nonblock")]
-        timeout: Option<Duration>,
-        /// Do not wait: exit with 124 if there is nothing to consume
-        #[arg(long)]
-        nonblock: bool,
-    },
-    /// Print how many wake-ups are saved at this moment
-    ///
-    /// JSON: {"name": TEXT, "value": N}
-    Value {
-        /// The semaphore
-        name: String,
-    },
-    /// Remove a semaphore that nobody waits on
-    ///
-    /// JSON: {"removed": TEXT}
-    Rm {
-        /// The semaphore
-        name: String,
-        /// Also one that somebody waits on, who gets an error
-        #[arg(long)]
-        force: bool,
-    },
-}
-
-/// `chappe arena`.
-#[derive(Subcommand, Debug)]
-pub enum ArenaCommand {
-    /// Make an arena
-    ///
-    /// What is left out gets a default that suits hundreds of processes.
-    ///
-    /// JSON: {"name": TEXT, "path": TEXT, "members": N, "objects": N, "cells": N, "data": N}
-    Create {
-        /// Its name
-        name: String,
-        /// How many threads can use it at once
-        #[arg(long, value_name = "N")]
-        members: Option<u32>,
-        /// How many objects it can have
-        #[arg(long, value_name = "N")]
-        objects: Option<u32>,
-        /// How many permits its pools can have together, beyond the first of each
-        #[arg(long, value_name = "N")]
-        cells: Option<u32>,
-        /// How many bytes its mutexes' data and its tubes can take together (65536, 64K, 1M)
-        #[arg(long, value_name = "BYTES", value_parser = size::parse)]
-        data: Option<u64>,
-    },
-    /// Remove an arena that is not in use, and all that is in it
-    ///
-    /// JSON: {"removed": TEXT}
-    Rm {
-        /// The arena
-        name: String,
-        /// Also one in use, and a file that is no arena
         #[arg(long)]
         force: bool,
     },

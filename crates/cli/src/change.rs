@@ -1,10 +1,12 @@
 //! Making, resizing and removing pools and arenas, removing objects of any kind, and taking permits away. Each answers what was done.
 
 use crate::look::{self, Name, holder_text, who_text};
+use crate::share::{self, Share};
 use anyhow::{Result, anyhow, bail};
 use chappe::owned::OwnedSemaphore;
+use chappe::tube::broadcast::Broadcast;
 use chappe::tube::named::Tube;
-use chappe::{Arena, ArenaOptions, Condvar, Mutex, ObjectState, Pool, PoolError, Semaphore};
+use chappe::{Arena, ArenaOptions, Condvar, Map, Mutex, ObjectState, Pool, PoolError, Semaphore};
 use serde_json::{Value, json};
 
 /// Permits as the library counts them.
@@ -42,13 +44,18 @@ pub fn remove(name: &str, force: bool) -> Result<Value> {
         ObjectState::Mutex { .. } => Mutex::<()>::remove(name, force)?,
         ObjectState::Condvar => Condvar::remove(name, force)?,
         ObjectState::Tube(_) => Tube::remove(name, force)?,
+        ObjectState::Map(_) => Map::unmake(name, force)?,
+        ObjectState::Broadcast(_) => Broadcast::remove(name, force)?,
         _ => bail!("this chappe does not know how to remove a {}", info.kind),
     }
     Ok(json!({ "removed": name, "kind": info.kind }))
 }
 
 /// `chappe arena create`.
-pub fn create_arena(name: &str, options: &ArenaOptions) -> Result<Value> {
+pub fn create_arena(name: &str, options: &ArenaOptions, share: Option<&Share>) -> Result<Value> {
+    if let Some(with) = share {
+        share::prepare(with)?;
+    }
     let arena = Arena::create(name, options)?;
     let has = arena.capacity();
     let path = arena.path().map(|p| p.display().to_string());
@@ -93,7 +100,7 @@ pub fn release(name: &str, index: Option<u32>, force: bool) -> Result<Value> {
         );
     }
     let who = pool.force_release(index)?;
-    Ok(json!({ "permit": permit, "taken_from": { "pid": who.pid, "tid": who.tid, "label": who.label } }))
+    Ok(json!({ "permit": permit, "taken_from": look::WhoView::from(who) }))
 }
 
 /// `slots 3` and `slots:3`; a name may have a colon in it, too.

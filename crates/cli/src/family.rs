@@ -1,6 +1,7 @@
 //! Who descends from whom, as /proc tells.
 
-use std::os::unix::ffi::OsStrExt;
+use std::fs::{DirEntry, Metadata};
+use std::os::unix::fs::MetadataExt;
 
 /// One living process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,14 +59,13 @@ pub fn group_is_shared() -> bool {
     group != me || all().iter().any(|p| p.group == group && p.pid != me)
 }
 
-/// Whether a process was started with `mark` among the values of CHAPPE_LEASE. One that we may not look at counts
-/// as not.
-pub fn bears(pid: i32, mark: &str) -> bool {
-    let Ok(environ) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
-    environ
-        .split(|b| *b == 0)
-        .filter_map(|v| v.strip_prefix(b"CHAPPE_LEASE=".as_slice()))
-        .any(|v| v.split(|b| *b == b',').any(|part| part == std::ffi::OsStr::new(mark).as_bytes()))
+/// Whether a process has a file open. One that we may not look at counts as not.
+pub fn has_open(pid: i32, file: &Metadata) -> bool {
+    let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let is_it = |entry: DirEntry| {
+        std::fs::metadata(entry.path()).is_ok_and(|there| (there.dev(), there.ino()) == (file.dev(), file.ino()))
+    };
+    open.filter_map(Result::ok).any(is_it)
 }
 
 #[cfg(test)]

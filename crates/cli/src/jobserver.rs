@@ -32,6 +32,10 @@
 //! |                            | opens the last fifo, which the job keeps open, and runs one job if nothing is in it    |
 //! | chappe and the command     | the same; the directory is removed by the next job server or by `chappe doctor`        |
 //!
+//! GNU make before 4.4 knows no fifo by name: it is told the numbers of two descriptors, which all that take part inherit. So all of
+//! them share one fifo, and what one of them had when it was killed cannot be seen in it. It is inferred ([`pipe`]): late, and only while
+//! no client has threads or children that could hide it.
+//!
 //! Limits. What a client gives back is its own business: a make that lost a sub-make's shell gives that job's token to
 //! the next although the sub-make still runs. A client that reads a token, hands it to another process, and ends, counts
 //! as dead. A subreaper within the job (another `chappe`, say) takes its orphans out of our sight.
@@ -40,6 +44,7 @@ mod accounts;
 mod fifo;
 mod lock;
 mod makeflags;
+mod pipe;
 mod scan;
 mod serve;
 mod tokens;
@@ -57,12 +62,13 @@ use crate::terminal::Terminal;
 use crate::{Failure, keep, tell};
 use anyhow::{Result, bail};
 use chappe::{LEASE_VARIABLE, Pool, PoolError};
-use fifo::Place;
+use fifo::{Fifo, Place};
+use makeflags::Form;
 use serde_json::json;
 use serve::Server;
 use std::env::var_os;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 use tokens::{First, SharedFirst, Tokens};
@@ -74,7 +80,6 @@ use tokens::{First, SharedFirst, Tokens};
 pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
     let failed = |why| Failure { status: FAILED, why };
     chappe::set_label(&acquire::label(&a.command));
-    makeflags::check(&a.command[0]).map_err(failed)?;
     let pool = [slots(a).map_err(failed)?];
     let began = Instant::now();
     let (_, mut first) = take::wait(&pool, 1, Until::of(a.timeout, a.nonblock), json)?;
@@ -82,13 +87,21 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
     let lease = a.pool.is_some().then(|| first.lease()).transpose().map_err(|e| failed(e.into()))?;
 
     let pool = &pool[0];
-    let place = Place::make().map_err(failed)?;
+    let mut place = Place::make().map_err(failed)?;
+    let next = place.fifo().and_then(|next| place.show(&next).map(|()| next)).map_err(|e| failed(e.into()))?;
+    // An old make gets a fifo of its own, open for reading and for writing, and hands both on.
+    let pipe = makeflags::wants_pipe(&a.command[0]);
+    let ends = pipe.map(|word| next.ends().map(|ends| (word, ends))).transpose().map_err(|e| failed(e.into()))?;
     let name = place.name();
+    let form = match &ends {
+        Some((word, [r, w])) => Form::Pipe(word, r.as_raw_fd(), w.as_raw_fd()),
+        None => Form::Fifo(name.clone()),
+    };
     let flags = var_os("MAKEFLAGS").unwrap_or_default();
     if makeflags::has_server(&flags) {
         say(json, "there is a job server already, in MAKEFLAGS: the command uses this one instead");
     }
-    let flags = makeflags::compose(&flags, pool.permits(), &name);
+    let flags = makeflags::compose(&flags, pool.permits(), &form);
     let mut environment = vec![("MAKEFLAGS", flags.clone())];
     environment.extend(var_os("CARGO_MAKEFLAGS").map(|_| ("CARGO_MAKEFLAGS", flags)));
     environment.extend(lease.as_ref().map(|l| (LEASE_VARIABLE, OsString::from(l.cookie()))));
@@ -101,7 +114,7 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
     let inherited = lease.as_ref().map(|l| l.as_fd().try_clone_to_owned()).transpose();
     let inherited = inherited.map_err(|e| failed(e.into()))?;
     let shared = First::shared(lease);
-    let server = serve(place, pool, &shared, json).map_err(failed)?;
+    let server = serve(place, next, ends.is_some(), pool, &shared, json).map_err(failed)?;
     if json {
         let named = a.pool.as_ref().map(|_| pool.name());
         let event = json!({
@@ -109,8 +122,12 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
         });
         tell(event);
     }
-    let inherits: Vec<BorrowedFd<'_>> =
-        [Some(&heir), inherited.as_ref()].into_iter().flatten().map(AsFd::as_fd).collect();
+    let inherits: Vec<BorrowedFd<'_>> = [Some(&heir), inherited.as_ref()]
+        .into_iter()
+        .flatten()
+        .chain(ends.iter().flat_map(|(_, e)| e))
+        .map(AsFd::as_fd)
+        .collect();
     let start = Start {
         command: &command,
         environment: &environment,
@@ -127,7 +144,7 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
         }
     };
     server.job_is(job.pid);
-    drop((heir, inherited));
+    drop((heir, inherited, ends));
     let held_from = Instant::now();
     let ended = watch.stay(&job, &terminal, a.grace.0);
 
@@ -139,8 +156,13 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
     if let Some(lease) = lease {
         // Tokens that are out have no mark: the lease alone keeps their permits.
         let kept = match out {
-            0 => keep::look_after(&survivors, &lease, watch.before),
-            _ => keep::stay_for(&survivors.iter().map(|p| p.pid.to_string()).collect::<Vec<_>>(), &lease, watch.before),
+            0 => keep::look_after(&survivors, &lease, &pool.name(), watch.before),
+            _ => keep::stay_for(
+                &survivors.iter().map(|p| p.pid.to_string()).collect::<Vec<_>>(),
+                &lease,
+                &pool.name(),
+                watch.before,
+            ),
         };
         if let Err(e) = kept {
             say(json, &e.to_string());
@@ -180,11 +202,9 @@ fn slots(a: &Jobserver) -> Result<Pool> {
     }
 }
 
-fn serve(mut place: Place, pool: &Pool, first: &SharedFirst, json: bool) -> Result<Server> {
+fn serve(place: Place, next: Fifo, is_pipe: bool, pool: &Pool, first: &SharedFirst, json: bool) -> Result<Server> {
     let (wake, woken) = UnixStream::pair()?;
     let most = pool.permits().saturating_sub(1) as usize;
     let tokens = Tokens::new(pool.clone(), first.clone(), most, wake);
-    let next = place.fifo()?;
-    place.show(&next)?;
-    Ok(Server::begin(place, next, tokens, woken, json)?)
+    Ok(Server::begin(place, next, is_pipe, tokens, woken, json)?)
 }

@@ -1,15 +1,16 @@
 //! What a job left running, and keeping the permit taken for it.
 //!
-//! A descendant that outlives the job's first process has the lease's open file or bears its mark, and so keeps the
-//! permit by itself: unless it closed all files *and* its environment was cleared. While we live it is our child or
-//! grandchild, so it is seen. For such ones a background process of our own, `chappe keep PID...`, holds the lease until
-//! they have ended. What they start themselves after we have gone is not seen.
+//! A descendant that outlives the job's first process and still has the lease's open file keeps the permit by itself. One that closed
+//! the file keeps it by its mark, but only in the eyes of processes that can see it: those of its PID namespace and of those above, and none
+//! if its environment was cleared. While we live it is our child or grandchild, so we see it. For such ones a background process of our
+//! own, `chappe keep PID...`, holds the lease's file until they have ended: a lock on a file holds from everywhere. What they start
+//! themselves after we have gone is seen only by its mark.
 
 use crate::family::{self, Process};
 use crate::job::inheritable;
 use crate::signals::Set;
 use anyhow::{Result, anyhow};
-use chappe::Lease;
+use chappe::{LEASE_VARIABLE, Lease};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -21,27 +22,32 @@ pub fn survivors() -> Vec<Process> {
     family::descendants(std::process::id() as i32)
 }
 
-/// Sees to it that those of `survivors` who no longer have the mark keep the permit taken all the same.
+/// Sees to it that those of `survivors` that no longer have the lease's file keep the permit taken all the same.
 ///
 /// # Errors
 /// Says that it could not be done.
-pub fn look_after(survivors: &[Process], lease: &Lease, mask: Set) -> Result<()> {
-    let mark = lease.cookie().rsplit(',').next().unwrap_or_default();
+pub fn look_after(survivors: &[Process], lease: &Lease, pool: &str, mask: Set) -> Result<()> {
+    let file = std::fs::File::from(lease.as_fd().try_clone_to_owned()?).metadata()?;
     let lost: Vec<String> =
-        survivors.iter().filter(|p| !family::bears(p.pid, mark)).map(|p| p.pid.to_string()).collect();
-    stay_for(&lost, lease, mask)
+        survivors.iter().filter(|p| !family::has_open(p.pid, &file)).map(|p| p.pid.to_string()).collect();
+    stay_for(&lost, lease, pool, mask)
 }
 
 /// Starts the process that keeps a lease as long as these run.
 ///
 /// # Errors
 /// Says that it could not be done.
-pub fn stay_for(lost: &[String], lease: &Lease, mask: Set) -> Result<()> {
+pub fn stay_for(lost: &[String], lease: &Lease, pool: &str, mask: Set) -> Result<()> {
     if lost.is_empty() {
         return Ok(());
     }
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("chappe").arg("keep").args(lost).env("CHAPPE_LEASE", lease.cookie()).current_dir("/");
+    command
+        .arg0("chappe")
+        .args(["keep", "--pool", pool])
+        .args(lost)
+        .env(LEASE_VARIABLE, lease.cookie())
+        .current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let file = lease.as_fd().as_raw_fd();
     // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
@@ -61,11 +67,12 @@ pub fn stay_for(lost: &[String], lease: &Lease, mask: Set) -> Result<()> {
     Ok(())
 }
 
-/// `chappe keep`: stays until all of these have ended. The lease is an open file that we inherited.
+/// `chappe keep`: stays until all of these have ended. The lease is an open file that we inherited. Then it closes that, and gives the pool's
+/// permit back if nothing else keeps it: processes that wait in another PID namespace cannot see that the job has gone.
 ///
 /// Who started it may be killed before it is ready. Then nobody reads that it is, and it stays all the same. A number
 /// that another process has got meanwhile keeps the permit taken for longer than need be, never for less.
-pub fn keep(pids: &[i32]) {
+pub fn keep(pids: &[i32], pool: Option<&str>) {
     let watched: Vec<(i32, Option<OwnedFd>)> = pids.iter().filter_map(|pid| watch(*pid).map(|fd| (*pid, fd))).collect();
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(b"ready\n").and_then(|()| out.flush());
@@ -80,6 +87,23 @@ pub fn keep(pids: &[i32]) {
                 }
             }
         }
+    }
+    match pool {
+        Some(pool) if pids.is_empty() => {
+            // It may have been removed; and the next process that looks gives the permit back as well.
+            if let Ok(pool) = chappe::Pool::open(pool) {
+                pool.settle();
+            }
+        }
+        Some(pool) => {
+            // A program that neither has the file nor bears the mark, which stays in this one's environment. If it cannot be begun, see above.
+            let mut next = Command::new("/proc/self/exe");
+            next.arg0("chappe").args(["keep", "--pool", pool]).env_remove(LEASE_VARIABLE);
+            // SAFETY: nobody here has a descriptor beyond the standard ones; the lease was inherited.
+            unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+            let _ = next.stdout(Stdio::null()).exec();
+        }
+        None => {}
     }
 }
 

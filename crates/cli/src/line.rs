@@ -100,7 +100,7 @@ pub fn for_semaphore(sem: &Semaphore) -> String {
 /// ", 2nd in line": the best of our places.
 fn place(queues: impl Iterator<Item = Vec<Waiter>>) -> String {
     let me = std::process::id();
-    let place = queues.filter_map(|q| q.iter().position(|w| w.who.pid == me)).min();
+    let place = queues.filter_map(|q| q.iter().position(|w| w.who.pid == me && w.who.elsewhere().is_none())).min();
     place.map_or_else(String::new, |p| format!(", {} in line", ordinal(p + 1)))
 }
 

@@ -1,6 +1,6 @@
 //! `chappe ls` and `chappe show`, to people and to programs.
 
-use crate::look::{Name, Row, called, find, holder_text, ms, permits_text, plain, state_text, who_text};
+use crate::look::{Name, Row, UnseenView, called, find, holder_text, ms, permits_text, plain, state_text, who_text};
 use crate::within::{Patience, too_long};
 use crate::{complain, time, tube};
 use anyhow::{Result, anyhow};
@@ -77,6 +77,8 @@ struct View {
     waiters: Vec<WaiterView>,
     #[serde(flatten)]
     tube: Option<tube::Shown>,
+    #[serde(flatten)]
+    cast: Option<tube::Broadcasts>,
 }
 
 #[derive(Serialize)]
@@ -85,12 +87,16 @@ struct HolderView {
     index: u32,
     pid: u32,
     tid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid_namespace: Option<u64>,
     label: String,
     held_ms: u64,
     held_exact: bool,
     leased: bool,
     orphan: bool,
     set_aside: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unseen: Option<UnseenView>,
 }
 
 /// One who waits, as programs are told.
@@ -99,6 +105,8 @@ pub struct WaiterView {
     place: usize,
     pid: u32,
     tid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid_namespace: Option<u64>,
     label: String,
     waiting_ms: u64,
 }
@@ -127,6 +135,7 @@ fn look(name: &str, interval: Option<Duration>, json: bool) -> Result<String> {
         let mut text = first_line(&plain(&called(arena, &info)), &info, waiting);
         text += &match (&info.state, &pool) {
             (ObjectState::Tube(tube), _) => tube::show_text(tube, rates.as_ref()),
+            (ObjectState::Broadcast(tube), _) => tube::broadcast_text(tube) + &show_text(None, &waiters),
             (_, pool) => show_text(pool.as_ref(), &waiters),
         };
         return Ok(text);
@@ -136,7 +145,8 @@ fn look(name: &str, interval: Option<Duration>, json: bool) -> Result<String> {
         pool.holders().into_iter().map(|h| HolderView::of(h, &names)).collect()
     });
     let tube = if let ObjectState::Tube(tube) = &info.state { Some(tube::Shown::of(tube, rates)) } else { None };
-    let view = View { row: Row::of(arena, &info), holders, waiters: WaiterView::all(waiters), tube };
+    let cast = if let ObjectState::Broadcast(tube) = &info.state { Some(tube::Broadcasts::of(tube)) } else { None };
+    let view = View { row: Row::of(arena, &info), holders, waiters: WaiterView::all(waiters), tube, cast };
     Ok(serde_json::to_string(&view)? + "\n")
 }
 
@@ -147,12 +157,14 @@ impl HolderView {
             index: h.index,
             pid: h.who.pid,
             tid: h.who.tid,
+            pid_namespace: h.who.elsewhere(),
             label: h.who.label,
             held_ms: ms(h.held),
             held_exact: h.exact,
             leased: h.leased,
             orphan: h.orphan,
             set_aside: h.set_aside,
+            unseen: h.unseen.map(UnseenView::from),
         }
     }
 }
@@ -165,7 +177,8 @@ impl WaiterView {
 
     fn of(place: usize, w: Waiter) -> WaiterView {
         let waiting_ms = ms(w.waiting);
-        WaiterView { place, pid: w.who.pid, tid: w.who.tid, label: w.who.label, waiting_ms }
+        let pid_namespace = w.who.elsewhere();
+        WaiterView { place, pid: w.who.pid, tid: w.who.tid, pid_namespace, label: w.who.label, waiting_ms }
     }
 }
 

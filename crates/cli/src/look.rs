@@ -3,7 +3,9 @@
 use crate::time;
 use anyhow::Result;
 use chappe::tube::named::Kind;
-use chappe::{Arena, ArenaError, Holder, LifeState, ObjectError, ObjectInfo, ObjectState, Pool, PoolError, Who};
+use chappe::{
+    Arena, ArenaError, Holder, LifeState, ObjectError, ObjectInfo, ObjectState, Pool, PoolError, Unseen, Who,
+};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -81,20 +83,33 @@ pub fn permits_text(n: u32) -> String {
 
 /// "pid 4242 `make -j8` for 3m12s".
 pub fn holder_text(h: &Holder) -> String {
-    let what = match (h.orphan, h.who.pid) {
-        (true, 0) => "a job whose holder is gone and that cannot be seen".into(),
-        (true, _) => format!("a job whose holder is gone, {}", who_text(&h.who)),
-        (false, _) => who_text(&h.who),
+    let what = match (h.orphan, &h.unseen, h.who.pid) {
+        (true, Some(unseen), _) => format!("a job whose holder is gone, {}", unseen_text(unseen)),
+        (true, None, 0) => "a job whose holder is gone and that cannot be seen".into(),
+        (true, None, _) => format!("a job whose holder is gone, {}", who_text(&h.who)),
+        (false, ..) => who_text(&h.who),
     };
     // A permit that was taken without waiting is timed by those who look.
     let bound = if h.exact { "" } else { "at least " };
     format!("{what} for {bound}{}", time::show(h.held))
 }
 
-/// "pid 4242 `make -j8`".
+/// "pid 4242 `make -j8`"; "pid 7 of PID namespace 4026532178 `make -j8`" for a number of another namespace.
 pub fn who_text(who: &Who) -> String {
     let dead = if who.life == LifeState::Dead { " (dead)" } else { "" };
-    format!("pid {} `{}`{dead}", who.pid, who.label.replace(char::is_control, " "))
+    let of = who.elsewhere().map(|namespace| format!(" of PID namespace {namespace}")).unwrap_or_default();
+    format!("pid {}{of} `{}`{dead}", who.pid, who.label.replace(char::is_control, " "))
+}
+
+/// "begun by pid 7 `make -j8` of user 1000: nobody here can tell whether it runs: it runs in PID namespace 4026532178, which ...".
+fn unseen_text(job: &Unseen) -> String {
+    let begun = match (job.pid, job.uid) {
+        (0, _) | (_, None) => String::new(),
+        (pid, Some(uid)) => {
+            format!("begun by pid {pid} `{}` of user {uid}: ", job.label.replace(char::is_control, " "))
+        }
+    };
+    format!("{begun}nobody here can tell whether it runs, since {}; it is held", job.why)
 }
 
 /// What may have come from anywhere, as it may go to a terminal: one line of text, and nothing else.
@@ -138,6 +153,16 @@ pub fn state_text(state: &ObjectState) -> String {
                  {sealed}{again}{dropped}"
             )
         }
+        ObjectState::Map(m) => {
+            format!("{} of {} entries, keys of {} and values of {} bytes", m.used, m.entries, m.key, m.value)
+        }
+        ObjectState::Broadcast(t) => {
+            let (publish, subscribe) = (t.publishers.len(), t.subscribers.len());
+            let lost: u64 = t.subscribers.iter().map(|s| s.lost).sum();
+            let lost = if lost > 0 { format!(", {lost} lost") } else { String::new() };
+            let (slots, size) = (t.slots, t.size);
+            format!("{slots} slots of {size} bytes, {publish} publishing, {subscribe} subscribing{lost}")
+        }
         ObjectState::Damaged { what } => format!("damaged: {what}"),
         _ => String::new(),
     }
@@ -162,6 +187,8 @@ enum StateView {
     Owned { value: u32, holder: Option<WhoView>, demoted: bool },
     Mutex { holder: Option<WhoView>, torn: bool, condemned: bool, bytes: u32 },
     Tube(TubeView),
+    Map { used: u32, entries: u32, key_size: u32, value_size: u32, bytes: u64 },
+    Broadcast { slots: u32, size: u32, sent: u64, publishers: usize, subscribers: usize, capacity: u32, lost: u64 },
     Damaged { damaged: String },
     Plain {},
 }
@@ -187,12 +214,32 @@ struct TubeView {
 pub struct WhoView {
     pid: u32,
     tid: u32,
+    /// That of the numbers, if it is not the caller's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid_namespace: Option<u64>,
     label: String,
 }
 
 impl From<Who> for WhoView {
     fn from(who: Who) -> WhoView {
-        WhoView { pid: who.pid, tid: who.tid, label: who.label }
+        WhoView { pid: who.pid, tid: who.tid, pid_namespace: who.elsewhere(), label: who.label }
+    }
+}
+
+/// A job that cannot be seen from here, as programs are told.
+#[derive(Serialize)]
+pub struct UnseenView {
+    pid: u32,
+    pid_namespace: u64,
+    uid: Option<u32>,
+    label: String,
+    why: String,
+}
+
+impl From<Unseen> for UnseenView {
+    fn from(job: Unseen) -> UnseenView {
+        let Unseen { pid, namespace, uid, label, why, .. } = job;
+        UnseenView { pid, pid_namespace: namespace, uid, label, why }
     }
 }
 
@@ -230,6 +277,22 @@ impl Row {
                 drops: t.drops,
                 sealed: t.sealed,
             }),
+            ObjectState::Map(m) => StateView::Map {
+                used: m.used,
+                entries: m.entries,
+                key_size: m.key,
+                value_size: m.value,
+                bytes: m.bytes,
+            },
+            ObjectState::Broadcast(t) => StateView::Broadcast {
+                slots: t.slots,
+                size: t.size,
+                sent: t.sent,
+                publishers: t.publishers.len(),
+                subscribers: t.subscribers.len(),
+                capacity: t.capacity,
+                lost: t.subscribers.iter().map(|s| s.lost).sum(),
+            },
             ObjectState::Damaged { what } => StateView::Damaged { damaged: what.clone() },
             _ => StateView::Plain {},
         };

@@ -2,23 +2,31 @@
 //!
 //! [`args`] says what can be written, [`acquire`] is the main job: it takes a permit, starts the job ([`job`]), stays
 //! with it ([`supervise`]) and sees what it leaves behind ([`keep`]). [`jobserver`] gives a build's processes permits one
-//! by one. [`list`] shows, [`change`] makes and removes, [`sem`] does all of that for semaphores.
+//! by one. [`list`] shows, [`eyes`] go on showing, [`change`] makes and removes, [`sem`] does all of that for semaphores.
 
 mod acquire;
 mod args;
 mod change;
+mod complete;
+mod eyes;
 mod family;
+mod format;
 mod health;
 mod job;
 mod jobserver;
 mod keep;
+mod lab;
+mod lateness;
 mod line;
 mod list;
 mod look;
 mod man;
+mod map;
+mod names;
 mod preload;
 mod program;
 mod sem;
+mod share;
 mod signals;
 mod size;
 mod stream;
@@ -31,7 +39,7 @@ mod within;
 
 use anyhow::Result;
 use args::{ArenaCommand, Cli, Command, PoolCommand};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use serde_json::json;
 use std::io::Write;
 use std::process::ExitCode;
@@ -95,7 +103,7 @@ fn asks_for_json() -> bool {
 /// What runs a command fails as env(1) does, also when it is misspelt.
 fn wrong_usage() -> u8 {
     let word = std::env::args_os().skip(1).find(|a| !a.to_string_lossy().starts_with('-'));
-    if word.is_some_and(|w| w == "acquire" || w == "jobserver" || w == "run") { 125 } else { 2 }
+    if word.is_some_and(|w| w == "acquire" || w == "jobserver" || w == "run" || w == "watch") { 125 } else { 2 }
 }
 
 fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
@@ -108,30 +116,44 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Ls { arena } => return print(list::list(arena.as_deref(), json)),
         Command::Show { name, interval } => return print(list::show(&name, interval, json).map(|text| (text, 0))),
         Command::Release { name, index, force } => done(change::release(&name, index, force), json),
-        Command::Rm { name, force } => done(change::remove(&name, force), json),
+        Command::Rm { names, force } => all_done(names::each(&names, |name| change::remove(name, force)), json),
         Command::Sem(command) => return sem::run(&command, json),
-        Command::Tube(command) => done(tube::run(&command), json),
+        Command::Tube(command) => all_done(tube::run(&command), json),
+        Command::Map(command) => return map::run(&command, json),
         Command::Send(a) => return stream::send(&a, json),
         Command::Recv(a) => return stream::recv(&a, json),
-        Command::Pool(PoolCommand::Create { name, permits }) => done(change::create_pool(&name, permits), json),
+        Command::Top(a) => return eyes::top::run(&a, json),
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        Command::Threads(a) => return eyes::threads::run(&a, json),
+        Command::Metrics(a) => return eyes::metrics::run(&a),
+        Command::Lateness(a) => return lateness::run(&a, json),
+        Command::Lab { words } => return Err(lab::run(&words)),
+        Command::Watch(a) => return eyes::watch::run(&a, json),
+        Command::Pool(PoolCommand::Create { names, permits }) => {
+            names::refuse_numbers(&names, "pool", "--permits N").map_err(failed)?;
+            all_done(names::each(&names, |name| change::create_pool(name, permits)), json)
+        }
         Command::Pool(PoolCommand::Resize { name, permits }) => done(change::resize_pool(&name, permits), json),
-        Command::Pool(PoolCommand::Rm { name, force }) => done(change::remove_pool(&name, force), json),
-        Command::Arena(ArenaCommand::Create { name, members, objects, cells, data }) => {
-            done(change::create_arena(&name, &chappe::ArenaOptions { members, objects, cells, data }), json)
+        Command::Pool(PoolCommand::Rm { names, force }) => {
+            all_done(names::each(&names, |name| change::remove_pool(name, force)), json)
+        }
+        Command::Arena(ArenaCommand::Create { name, members, objects, cells, data, share }) => {
+            let options = chappe::ArenaOptions { members, objects, cells, data };
+            done(change::create_arena(&name, &options, share.as_ref()), json)
         }
         Command::Arena(ArenaCommand::Rm { name, force }) => done(change::remove_arena(&name, force), json),
-        Command::Completions { shell } => {
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "chappe", &mut text);
-            write(&text)
+        Command::Completions { shell } => write(complete::script(shell).as_bytes()),
+        Command::Complete { words } => {
+            let lines: String = complete::candidates(&words).iter().map(|line| format!("{line}\n")).collect();
+            write(lines.as_bytes())
         }
         Command::Man { directory: None } => {
             man::main_page().map_err(|e| failed(e.into())).and_then(|page| write(&page))
         }
         Command::Man { directory: Some(to) } => man::write_all(&to)
             .map_err(|e| failed(anyhow::anyhow!("cannot write manual pages into {}: {e}", to.display()))),
-        Command::Keep { pids } => {
-            keep::keep(&pids);
+        Command::Keep { pids, pool } => {
+            keep::keep(&pids, pool.as_deref());
             Ok(())
         }
     }?;
@@ -146,6 +168,19 @@ fn failed(why: anyhow::Error) -> Failure {
 fn done(result: Result<serde_json::Value>, json: bool) -> Result<(), Failure> {
     let value = result.map_err(failed)?;
     if json { write(format!("{value}\n").as_bytes()) } else { Ok(()) }
+}
+
+/// The same for several: those that were done, and then those that were not.
+fn all_done((values, errors): (Vec<serde_json::Value>, Vec<anyhow::Error>), json: bool) -> Result<(), Failure> {
+    for value in values {
+        done(Ok(value), json)?;
+    }
+    let mut errors = errors.into_iter().rev();
+    let last = errors.next();
+    for e in errors.rev() {
+        complain(json, &e.to_string());
+    }
+    last.map_or(Ok(()), |e| Err(failed(e)))
 }
 
 fn print(result: Result<(String, u8)>) -> Result<u8, Failure> {

@@ -45,6 +45,8 @@ pub fn run(a: &Run, file_size: bool) -> Failure {
             return failed(anyhow!("cannot put chappe's semaphores under `{}`: {why}", shown(name)));
         }
     }
+    // Nobody else does it before the next such arena is made.
+    Arena::sweep_families();
     if let Err(e) = usable() {
         return failed(anyhow!("cannot put chappe's semaphores under `{}`: {e}", shown(name)));
     }

@@ -4,7 +4,7 @@ use crate::acquire::TIMED_OUT;
 use crate::args::SemCommand;
 use crate::line::{self, Line};
 use crate::look::ms;
-use crate::{Failure, done, failed, time, write};
+use crate::{Failure, all_done, done, failed, names, time, write};
 use anyhow::anyhow;
 use chappe::{DownError, ObjectError, Semaphore};
 use serde_json::{Value, json};
@@ -16,7 +16,10 @@ use std::time::{Duration, Instant};
 /// With the status that says which kind of failure it is.
 pub fn run(command: &SemCommand, json: bool) -> Result<u8, Failure> {
     match command {
-        SemCommand::Create { name, value, barging } => done(create(name, *value, *barging), json)?,
+        SemCommand::Create { names, value, barging } => {
+            names::refuse_numbers(names, "semaphore", "--value N").map_err(failed)?;
+            all_done(names::each(names, |name| create(name, *value, *barging)), json)?;
+        }
         SemCommand::Up { name, count } => done(up(name, *count), json)?,
         SemCommand::Down { name, timeout, nonblock } => {
             let taken = down(name, *timeout, *nonblock, json)?;
@@ -28,7 +31,7 @@ pub fn run(command: &SemCommand, json: bool) -> Result<u8, Failure> {
             let text = if json { json!({ "name": sem.name(), "value": value }).to_string() } else { value.to_string() };
             write(format!("{text}\n").as_bytes())?;
         }
-        SemCommand::Rm { name, force } => done(remove(name, *force), json)?,
+        SemCommand::Rm { names, force } => all_done(names::each(names, |name| remove(name, *force)), json)?,
     }
     Ok(0)
 }

@@ -2,14 +2,21 @@
 
 use crate::acquire::TIMED_OUT;
 use crate::args::{Recv, Send};
+use crate::format::{Output, encode};
+use crate::tube;
 use crate::{Failure, failed, tell, write};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chappe::Select;
+use chappe::synth::Schema;
+use chappe::tube::broadcast::{Broadcast, Publisher, Slow, Subscribe, Subscription};
 use chappe::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write, stderr, stdin, stdout};
+use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, StdoutLock, Write, stderr, stdin, stdout};
 use std::time::{Duration, Instant};
+
+/// How `recv` exits if a sender has not ended well.
+const SENDER_DIED: u8 = 3;
 
 /// How long `--follow` waits before it looks again whether somebody has come.
 const FOLLOW: Duration = Duration::from_millis(20);
@@ -19,6 +26,12 @@ struct Passed {
     records: u64,
     bytes: u64,
     again: u64,
+    /// To a subscriber that was too slow.
+    lost: u64,
+    /// The tube one of whose senders has died, or broken off.
+    died: Option<String>,
+    /// Whether any was there, asked for or not.
+    some: bool,
     began: Instant,
     bar: Option<ProgressBar>,
 }
@@ -35,7 +48,7 @@ impl Passed {
             };
             bar.with_style(ProgressStyle::with_template(style).expect("a template that can be read"))
         });
-        Passed { records: 0, bytes: 0, again: 0, began: Instant::now(), bar }
+        Passed { records: 0, bytes: 0, again: 0, lost: 0, died: None, some: false, began: Instant::now(), bar }
     }
 
     fn add(&mut self, bytes: usize) {
@@ -76,10 +89,17 @@ fn length_of_stdin() -> Option<u64> {
 pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
     chappe::set_label(&format!("chappe send {}", a.name));
     let mut passed = Passed::new(json, length_of_stdin());
-    let sent = Tube::<[u8]>::open(&a.name).and_then(|tube| Ok((tube.info()?.size as usize, tube.sender()?)));
-    let sent = sent.map_err(anyhow::Error::from).and_then(|(size, sender)| {
-        let sink = Sink { sender, size, follow: a.follow };
-        if a.lines { sink.lines(&mut passed) } else { sink.bytes(a.records, &mut passed) }
+    let sent = Sink::to(a).and_then(|sink| {
+        let sent = match (a.format, &sink.schema) {
+            (Some(format), Some(schema)) => {
+                encode(schema, format, BufReader::new(stdin().lock()), |record| sink.put(record, &mut passed))
+            }
+            (Some(_), None) => Err(no_schema(&a.name)),
+            (None, _) if a.lines => sink.lines(&mut passed),
+            // By the schema each has as many bytes.
+            (None, schema) => sink.bytes(a.records || schema.is_some(), &mut passed),
+        };
+        sink.ends(sent)
     });
     if let Err(e) = sent {
         return Err(failed(anyhow!("after {} were sent to `{}`: {e:#}", passed.told(), a.name)));
@@ -94,18 +114,52 @@ pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
     Ok(0)
 }
 
+fn no_schema(name: &str) -> anyhow::Error {
+    anyhow!("tube `{name}` has no schema: it says nothing of its records; make it with --schema")
+}
+
 /// Where records go.
 struct Sink {
-    sender: Sender<[u8]>,
+    into: Into,
     size: usize,
     follow: bool,
+    schema: Option<Schema>,
+}
+
+/// An end where records go in.
+enum Into {
+    One(Sender<[u8]>),
+    All(Publisher<[u8]>),
 }
 
 impl Sink {
+    fn to(a: &Send) -> Result<Sink> {
+        let schema = |text: Option<String>| text.map(|text| Schema::parse(&text)).transpose();
+        if tube::is_broadcast(&a.name) {
+            let tube = Broadcast::<[u8]>::open(&a.name)?;
+            let (info, into) = (tube.info()?, Into::All(tube.publisher()?));
+            return Ok(Sink { into, size: info.size as usize, follow: a.follow, schema: schema(info.schema)? });
+        }
+        let tube = Tube::<[u8]>::open(&a.name)?;
+        let (info, into) = (tube.info()?, Into::One(tube.sender()?));
+        Ok(Sink { into, size: info.size as usize, follow: a.follow, schema: schema(info.schema)? })
+    }
+
     /// Sends a record; the first one also if nobody receives yet, or any more, but somebody may come.
     fn put(&self, record: &[u8], passed: &mut Passed) -> Result<()> {
+        let sender = match &self.into {
+            Into::One(sender) => sender,
+            Into::All(publisher) => {
+                while passed.records == 0 && !self.follow && publisher.subscribers() == 0 {
+                    std::thread::sleep(FOLLOW);
+                }
+                publisher.send(record)?;
+                passed.add(record.len());
+                return Ok(());
+            }
+        };
         loop {
-            match self.sender.send(record) {
+            match sender.send(record) {
                 Err(NotSent::Disconnected { .. }) if self.follow || passed.records == 0 => std::thread::sleep(FOLLOW),
                 sent => {
                     sent?;
@@ -114,6 +168,14 @@ impl Sink {
                 }
             }
         }
+    }
+
+    /// Who did not send all of it does not end well: receivers are told.
+    fn ends(self, sent: Result<()>) -> Result<()> {
+        if let (Err(_), Into::One(sender)) = (&sent, self.into) {
+            sender.break_off();
+        }
+        sent
     }
 
     fn lines(&self, passed: &mut Passed) -> Result<()> {
@@ -188,50 +250,183 @@ enum Next<'a> {
 pub fn recv(a: &Recv, json: bool) -> Result<u8, Failure> {
     chappe::set_label(&format!("chappe recv {}", a.names.join(" ")));
     let mut passed = Passed::new(json || stdout().is_terminal(), None);
-    let received = receive(a, &mut passed);
+    let received = match a.names.iter().find(|name| tube::is_broadcast(name)) {
+        Some(name) if a.names.len() == 1 => hear(name, a, &mut passed).map(Ended::in_time),
+        Some(name) => Err(anyhow!("`{name}` is a broadcast tube: receive from it alone")),
+        None if a.slow.is_some() => Err(anyhow!("--slow is for broadcast tubes: a tube's senders wait for room")),
+        None => receive(a, &mut passed),
+    };
     drop(passed.bar.take());
     if json {
-        let Passed { records, bytes, again, .. } = passed;
-        tell(json!({ "records": records, "bytes": bytes, "again": again, "ms": passed.ms() }));
+        let Passed { records, bytes, again, .. } = &passed;
+        let mut told = json!({ "records": records, "bytes": bytes, "again": again, "ms": passed.ms() });
+        if passed.lost > 0 {
+            told["lost"] = passed.lost.into();
+        }
+        if matches!(received, Ok(Ended::Died)) {
+            told["sender_died"] = true.into();
+        }
+        tell(told);
     } else if passed.again > 0 {
         let came = if passed.again == 1 { "1 record" } else { &format!("{} records", passed.again) };
         tell(format_args!(
             "chappe: {came} came once more: a receiver that had it before has died, or could not write it"
         ));
+    } else if passed.lost > 0 {
+        tell(format_args!("chappe: {} were lost: this was too slow (--slow block makes senders wait)", passed.lost));
     }
     match received {
-        Ok(true) => Ok(0),
-        Ok(false) => {
+        Ok(Ended::Done) => Ok(0),
+        Ok(Ended::Died) => {
+            let name = passed.died.take().unwrap_or_default();
+            let why = anyhow!(
+                "a sender of `{name}` died, or stopped with an error, before it was done: what came ({}) may be a part",
+                passed.told()
+            );
+            Err(Failure { status: SENDER_DIED, why })
+        }
+        Ok(Ended::TimedOut) => {
             Err(Failure { status: TIMED_OUT, why: anyhow!("no record came in time from {}", a.names.join(", ")) })
         }
         Err(e) => Err(failed(e)),
     }
 }
 
-/// False: nothing came in time.
-fn receive(a: &Recv, passed: &mut Passed) -> Result<bool> {
+/// How receiving came to its end.
+enum Ended {
+    Done,
+    /// Nobody sends any more, and somebody has not ended well.
+    Died,
+    TimedOut,
+}
+
+impl Ended {
+    fn in_time(is: bool) -> Ended {
+        if is { Ended::Done } else { Ended::TimedOut }
+    }
+}
+
+/// Of a stream: each record comes behind the one before, or others have what is in between.
+struct Course {
+    name: String,
+    /// There was another receiver when we came.
+    others: bool,
+    /// How many times one had come by then.
+    came: u32,
+    /// How many numbers there are.
+    numbers: u64,
+    next: Option<u64>,
+}
+
+impl Course {
+    /// Where nothing says that it is no stream.
+    fn of(tube: &Tube<[u8]>, a: &Recv) -> Result<Option<Course>> {
+        let info = tube.info()?;
+        if a.lines || a.records || a.tag || info.schema.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(Course {
+            name: tube.name(),
+            others: info.receivers.len() > 1,
+            came: info.receivers_came,
+            numbers: u64::from(info.slots) << 32,
+            next: None,
+        }))
+    }
+
+    /// Looks whether this number is the next one. One that a sender gave up is no gap.
+    fn step(&mut self, number: u64, tube: &Tube<[u8]>, passed: &Passed) -> Result<()> {
+        let next = self.next.replace((number + 1) % self.numbers).unwrap_or(number);
+        if number == next {
+            return Ok(());
+        }
+        let missing = number.wrapping_sub(next) % self.numbers;
+        let told = passed.told();
+        if missing > self.numbers / 2 {
+            bail!(
+                "the stream of `{}` is out of order: behind {told} comes record {number}, which was sent before record \
+                 {}; another receiver had it. Let one at a time receive a stream, or say --lines or --records",
+                self.name,
+                (next + self.numbers - 1) % self.numbers
+            );
+        }
+        self.gap(missing, next, tube, &told)
+    }
+
+    fn gap(&self, missing: u64, next: u64, tube: &Tube<[u8]>, told: &str) -> Result<()> {
+        if !self.others && tube.info()?.receivers_came == self.came {
+            return Ok(());
+        }
+        bail!(
+            "the stream of `{}` has a gap: behind {told}, records {next} to {} went to another receiver. Let one at a time \
+             receive a stream, or say --lines or --records",
+            self.name,
+            (next + missing - 1) % self.numbers
+        )
+    }
+
+    /// Nothing comes any more.
+    fn end(&self, tube: &Tube<[u8]>, passed: &Passed) -> Result<()> {
+        let Some(next) = self.next else { return Ok(()) };
+        let missing = (tube.info()?.sent % self.numbers).wrapping_sub(next) % self.numbers;
+        if missing == 0 || missing > self.numbers / 2 {
+            return Ok(());
+        }
+        self.gap(missing, next, tube, &passed.told())
+    }
+}
+
+fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
     let (mut receivers, mut tubes) = (Vec::new(), Vec::new());
     for name in &a.names {
         let tube = Tube::<[u8]>::open(name)?;
         receivers.push(tube.receiver()?);
         tubes.push(tube);
     }
+    let schema = match tubes.as_slice() {
+        [only] => only.schema()?,
+        all => agreed(all, a)?,
+    };
+    let mut courses = tubes.iter().map(|tube| Course::of(tube, a)).collect::<Result<Vec<_>>>()?;
+    let mut out = Writer::new(a, schema)?;
     let patience = || a.timeout.map(|timeout| Instant::now() + timeout);
     let mut end = patience();
-    let mut out = stdout().lock();
     while a.count.is_none_or(|count| passed.records < count) {
-        let (which, record) = match next(&receivers, end)? {
+        let mut died = None;
+        let found = next(&receivers, end, &mut died)?;
+        if let Some(which) = died {
+            if a.follow {
+                tell(format_args!(
+                    "chappe: a sender of `{}` died, or stopped with an error, in the middle",
+                    a.names[which]
+                ));
+            }
+            passed.died = Some(a.names[which].clone());
+        }
+        let (which, record) = match found {
             Next::Record(which, record) => (which, record),
             // Before the first record somebody may come yet.
-            Next::End if (a.follow || passed.records == 0) && may_come(&tubes)? => {
+            Next::End if (a.follow || (!passed.some && passed.died.is_none())) && may_come(&tubes)? => {
                 std::thread::sleep(FOLLOW);
                 continue;
             }
-            Next::End => return Ok(true),
-            Next::TimedOut => return Ok(false),
+            Next::End => {
+                out.finish()?;
+                for (course, tube) in courses.iter().zip(&tubes) {
+                    course.as_ref().map_or(Ok(()), |course| course.end(tube, passed))?;
+                }
+                return Ok(if passed.died.is_some() { Ended::Died } else { Ended::Done });
+            }
+            Next::TimedOut => return out.finish().map(|()| Ended::TimedOut),
         };
-        let written = put(&mut out, &record, a.tag.then(|| a.names[which].as_str()), a.lines);
-        if let Err(e) = written {
+        if let Some(course) = &mut courses[which]
+            && let Err(gap) = course.step(record.position(), &tubes[which], passed)
+        {
+            record.put_back();
+            return Err(gap);
+        }
+        let written = out.put(&record, a.tag.then(|| a.names[which].as_str()), a.lines);
+        let is_written = if let Err(e) = written {
             // What nobody has read goes to another, as when we are killed here.
             record.put_back();
             // Whoever reads may have seen enough.
@@ -239,14 +434,142 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<bool> {
                 e.kind() == ErrorKind::BrokenPipe,
                 "cannot write to stdout: {e}; the record goes to the next receiver"
             );
-            return Ok(true);
+            return Ok(Ended::Done);
+        } else {
+            written?
+        };
+        passed.some = true;
+        passed.again += u64::from(record.again() && is_written);
+        if is_written {
+            passed.add(record.len());
         }
-        passed.again += u64::from(record.again());
-        passed.add(record.len());
         record.release()?;
         end = patience();
     }
-    Ok(true)
+    out.finish()?;
+    Ok(Ended::Done)
+}
+
+/// How a subscriber lags, as it is written: `block`, `drop-oldest`, `drop-newest:8`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn slow(text: &str) -> Result<Slow, String> {
+    match text.split_once(':') {
+        None if text == "block" => Ok(Slow::Block),
+        None if text == "drop-oldest" => Ok(Slow::DropOldest),
+        Some(("drop-newest", most)) => match most.parse() {
+            Ok(most) if most > 0 => Ok(Slow::DropNewest(most)),
+            _ => Err(format!("`{most}` is no number of records to keep")),
+        },
+        _ => Err(format!("`{text}` is none of: block, drop-oldest, drop-newest:N")),
+    }
+}
+
+/// The schema of several tubes, if that is needed: all have the same.
+fn agreed(tubes: &[Tube<[u8]>], a: &Recv) -> Result<Option<String>> {
+    if a.format.is_none() && a.condition.is_none() && a.select.is_none() {
+        return Ok(None);
+    }
+    let all = tubes.iter().map(Tube::schema).collect::<Result<Vec<_>, _>>()?;
+    ensure!(all.windows(2).all(|two| two[0] == two[1]), "the tubes have different schemas: receive from one at a time");
+    Ok(all.into_iter().next().flatten())
+}
+
+/// How records are written.
+enum Writer {
+    Plain(StdoutLock<'static>),
+    Fields(Box<Output<StdoutLock<'static>>>),
+}
+
+impl Writer {
+    fn new(a: &Recv, schema: Option<String>) -> Result<Writer> {
+        let out = stdout().lock();
+        let (condition, list) = (a.condition.as_deref(), a.select.as_deref());
+        if a.format.is_none() && condition.is_none() && list.is_none() {
+            return Ok(Writer::Plain(out));
+        }
+        let schema = Schema::parse(&schema.ok_or_else(|| no_schema(&a.names[0]))?)?;
+        let output = Output::new(out, &schema, condition, list, &a.param, a.format)?;
+        Ok(Writer::Fields(Box::new(output)))
+    }
+
+    /// Whether something was written.
+    fn put(&mut self, record: &[u8], tag: Option<&str>, line: bool) -> std::io::Result<bool> {
+        match self {
+            Writer::Plain(out) => put(out, record, tag, line).map(|()| true),
+            Writer::Fields(output) => output.record(tag, record, line),
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        match self {
+            Writer::Plain(_) => Ok(()),
+            Writer::Fields(output) => output.finish().context("cannot write to stdout"),
+        }
+    }
+}
+
+/// Receives from a broadcast tube. False: nothing came in time.
+fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<bool> {
+    let tube = Broadcast::<[u8]>::open(name)?;
+    let mut out = Writer::new(a, tube.schema()?)?;
+    let mut how = Subscribe::to_all().slow(a.slow.unwrap_or_default());
+    if let Some(condition) = &a.condition {
+        how = how.filter(condition.as_str());
+        let names = parameters(&tube, condition)?;
+        for (name, value) in a.param.iter().filter(|(name, _)| names.contains(name)) {
+            how = how.param(name.as_str(), value.clone());
+        }
+    }
+    let subscription = tube.subscribe(how)?;
+    let mut buffer = vec![0; tube.info()?.size as usize];
+    let patience = || a.timeout.map(|timeout| Instant::now() + timeout);
+    let mut end = patience();
+    let in_time = loop {
+        if a.count.is_some_and(|count| passed.records >= count) {
+            break true;
+        }
+        let len = match next_heard(&subscription, &mut buffer, end) {
+            Ok(len) => len,
+            Err(NotReceived::Timeout) => break false,
+            // Before the first record somebody may publish yet.
+            Err(NotReceived::Disconnected { .. }) if a.follow || !passed.some => {
+                if end.is_some_and(|end| Instant::now() >= end) {
+                    break false;
+                }
+                std::thread::sleep(FOLLOW);
+                continue;
+            }
+            Err(NotReceived::Disconnected { .. }) => break true,
+            Err(e) => return Err(e.into()),
+        };
+        passed.some = true;
+        match out.put(&buffer[..len], a.tag.then_some(name), a.lines) {
+            Ok(is_written) if is_written => passed.add(len),
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(true),
+            Err(e) => return Err(anyhow!("cannot write to stdout: {e}; the record is lost to this subscriber")),
+        }
+        end = patience();
+    };
+    passed.lost = subscription.lost();
+    out.finish()?;
+    Ok(in_time)
+}
+
+/// The parameters of a condition: those of --select are not the filter's.
+fn parameters(tube: &Broadcast<[u8]>, condition: &str) -> Result<Vec<String>> {
+    let Some(schema) = tube.schema()? else { return Ok(Vec::new()) };
+    let query = chappe::synth::Query::filter(&Schema::parse(&schema)?, condition)?;
+    Ok(query.params().iter().map(|(name, _)| name.clone()).collect())
+}
+
+fn next_heard(from: &Subscription<[u8]>, buffer: &mut [u8], end: Option<Instant>) -> Result<usize, NotReceived> {
+    match end {
+        Some(end) => from.recv_into_deadline(buffer, end),
+        None => from.recv_into(buffer),
+    }
 }
 
 fn put(out: &mut impl Write, record: &[u8], tag: Option<&str>, line: bool) -> std::io::Result<()> {
@@ -260,10 +583,11 @@ fn put(out: &mut impl Write, record: &[u8], tag: Option<&str>, line: bool) -> st
     out.flush()
 }
 
-fn next<'a>(receivers: &'a [Receiver<[u8]>], end: Option<Instant>) -> Result<Next<'a>> {
+/// The next record; and the tube of which a sender has died, if that is news.
+fn next<'a>(receivers: &'a [Receiver<[u8]>], end: Option<Instant>, died: &mut Option<usize>) -> Result<Next<'a>> {
     let found = match receivers {
-        [only] => one(only, end)?.map(|record| (0, record)),
-        all => any(all, end)?,
+        [only] => one(only, end, died)?.map(|record| (0, record)),
+        all => any(all, end, died)?,
     };
     Ok(match found {
         Some((which, record)) => Next::Record(which, record),
@@ -283,19 +607,31 @@ fn may_come(tubes: &[Tube<[u8]>]) -> Result<bool> {
 }
 
 /// The record of the only tube. `None`: there is none in time, or nobody sends any more.
-fn one(receiver: &Receiver<[u8]>, end: Option<Instant>) -> Result<Option<Loan<'_, [u8]>>> {
+fn one<'a>(
+    receiver: &'a Receiver<[u8]>,
+    end: Option<Instant>,
+    died: &mut Option<usize>,
+) -> Result<Option<Loan<'a, [u8]>>> {
     let borrowed = match end {
         Some(end) => receiver.borrow_deadline(end),
         None => receiver.borrow(),
     };
     match borrowed {
+        Err(NotReceived::SenderDied { .. }) => {
+            *died = Some(0);
+            Ok(None)
+        }
         Err(NotReceived::Timeout | NotReceived::Disconnected { .. }) => Ok(None),
         borrowed => Ok(Some(borrowed?)),
     }
 }
 
 /// The same of whichever has one first.
-fn any(receivers: &[Receiver<[u8]>], end: Option<Instant>) -> Result<Option<(usize, Loan<'_, [u8]>)>> {
+fn any<'a>(
+    receivers: &'a [Receiver<[u8]>],
+    end: Option<Instant>,
+    died: &mut Option<usize>,
+) -> Result<Option<(usize, Loan<'a, [u8]>)>> {
     let mut choice = Select::new();
     for receiver in receivers {
         choice.recv_on(receiver);
@@ -312,7 +648,10 @@ fn any(receivers: &[Receiver<[u8]>], end: Option<Instant>) -> Result<Option<(usi
         match receivers[which].try_borrow() {
             // Another one was faster.
             Err(NotReceived::Empty) => {}
-            Err(NotReceived::Disconnected { .. }) => {
+            Err(e @ (NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. })) => {
+                if matches!(e, NotReceived::SenderDied { .. }) {
+                    *died = Some(which);
+                }
                 choice.remove(which);
                 left -= 1;
             }

@@ -5,9 +5,10 @@ use crate::acquire::{FAILED, TIMED_OUT};
 use crate::args::Acquire;
 use crate::change::permits;
 use crate::line::{self, Line, held_by, named};
-use crate::look::permits_text;
+use crate::look::{Name, holder_text, permits_text};
+use crate::names;
 use crate::time;
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use chappe::{AcquireError, Lease, LeaseError, Permit, Permits, Pool, PoolError};
 use std::time::Duration;
 
@@ -69,7 +70,34 @@ pub fn pools(a: &Acquire) -> Result<Vec<Pool>> {
     {
         bail!("--create={most} makes a pool that never has {n} permits at once; make it larger, or ask for fewer");
     }
-    a.pools.iter().map(|name| open(name, a.create, n)).collect()
+    if a.create.is_some() {
+        names::refuse_numbers(&a.pools, "pool", "--create=N")?;
+    }
+    a.pools.iter().map(|name| open(name, a.create, n).map_err(|e| perhaps_a_count(name, e))).collect()
+}
+
+/// A number that is no pool's name was meant as something else.
+fn perhaps_a_count(name: &str, e: Error) -> Error {
+    let is_unknown = matches!(e.downcast_ref(), Some(PoolError::Unknown { .. }));
+    if is_unknown && names::is_number(name) { anyhow!("{e}; did you mean `-n {name}`?") } else { e }
+}
+
+/// Refuses pools of which the process runs under a permit already: that one comes back only when the process that would wait for
+/// another has ended.
+///
+/// # Errors
+/// Which permit, and whose it is.
+pub fn refuse_nested(pools: &[Pool]) -> Result<()> {
+    for pool in pools {
+        let Some(held) = pool.leased_around().into_iter().next() else { continue };
+        let (permit, whose) = (Name::of(pool).permit(held.index), holder_text(&held));
+        bail!(
+            "this command runs under permit {permit} of pool `{}` already: {whose} has it, and gives it back only when this has ended. \
+             One permit is enough for both; with --nested chappe waits for another one, perhaps for ever",
+            pool.name()
+        );
+    }
+    Ok(())
 }
 
 /// Attaches a pool, or makes it as `--create` has it.

@@ -1,10 +1,14 @@
 //! `chappe tube`: making, sealing and removing tubes; and what `chappe show` says of one.
 
+mod broadcast;
+
 use crate::args::{Ends, TubeCommand};
 use crate::list::WaiterView;
 use crate::look::{WhoView, ends_text, ms, who_text};
-use crate::time;
-use anyhow::{Result, bail};
+use crate::{names, time};
+use anyhow::{Error, Result, bail};
+pub use broadcast::{Broadcasts, broadcast_text, is_one as is_broadcast};
+use chappe::tube::broadcast::Broadcast;
 use chappe::tube::named::{Kind, Tube, TubeError, TubeInfo, TubeOptions};
 use chappe::{Arena, ObjectInfo, ObjectState, Waiter};
 use serde::Serialize;
@@ -12,28 +16,43 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// Runs the command.
-///
-/// # Errors
-/// The tube's.
-pub fn run(command: &TubeCommand) -> Result<Value> {
+/// Runs the command: what was done, and what was not.
+pub fn run(command: &TubeCommand) -> (Vec<Value>, Vec<Error>) {
     match command {
-        TubeCommand::Create { name, size, slots, kind, drops } => create(name, *size, *slots, *kind, *drops),
-        TubeCommand::Seal { name } => {
+        TubeCommand::Create { names, size, slots, kind, drops, schema, broadcast, subscribers } => {
+            let schema = schema.as_deref();
+            let made = |name: &str| {
+                if *broadcast {
+                    broadcast::create(name, *size, *slots, *subscribers, schema)
+                } else {
+                    create(name, *size, *slots, *kind, *drops, schema)
+                }
+            };
+            match names::refuse_numbers(names, "tube", "--slots N") {
+                Ok(()) => names::each(names, made),
+                Err(e) => (Vec::new(), vec![e]),
+            }
+        }
+        TubeCommand::Seal { name } => names::each(std::slice::from_ref(name), |name| {
             Tube::<[u8]>::open(name)?.seal()?;
             Ok(json!({ "sealed": name }))
-        }
-        TubeCommand::Rm { name, force } => {
-            Tube::<[u8]>::remove(name, *force)?;
+        }),
+        TubeCommand::Rm { names, force } => names::each(names, |name| {
+            if broadcast::is_one(name) {
+                Broadcast::remove(name, *force)?;
+            } else {
+                Tube::<[u8]>::remove(name, *force)?;
+            }
             Ok(json!({ "removed": name }))
-        }
+        }),
     }
 }
 
-fn create(name: &str, size: u64, slots: u64, ends: Ends, drops: bool) -> Result<Value> {
-    let fits = |what, count: u64| {
-        u32::try_from(count).map_err(|_| TubeError::Capacity { what, count, most: u64::from(u32::MAX) })
-    };
+fn fits(what: &'static str, count: u64) -> Result<u32, TubeError> {
+    u32::try_from(count).map_err(|_| TubeError::Capacity { what, count, most: u64::from(u32::MAX) })
+}
+
+fn create(name: &str, size: u64, slots: u64, ends: Ends, drops: bool, schema: Option<&str>) -> Result<Value> {
     let kind = match ends {
         Ends::Spsc => Kind::Spsc,
         Ends::Mpsc => Kind::Mpsc,
@@ -41,9 +60,18 @@ fn create(name: &str, size: u64, slots: u64, ends: Ends, drops: bool) -> Result<
         Ends::Mpmc => Kind::Mpmc,
     };
     let (size, slots) = (fits("bytes a record", size)?, fits("slots", slots)?);
-    let tube = Tube::<[u8]>::create(name, &TubeOptions { slots, size, kind, drops, ..TubeOptions::default() })?;
+    let options = TubeOptions { slots, size, kind, drops, ..TubeOptions::default() };
+    let tube = match schema {
+        Some(schema) => Tube::<[u8]>::create_of(name, &options, schema)?,
+        None => Tube::<[u8]>::create(name, &options)?,
+    };
     let info = tube.info()?;
-    Ok(json!({ "name": tube.name(), "slots": slots, "size": size, "kind": ends_text(kind), "bytes": info.bytes }))
+    let (size, kind) = (info.size, ends_text(kind));
+    let mut made = json!({ "name": tube.name(), "slots": slots, "size": size, "kind": kind, "bytes": info.bytes });
+    if let Some(schema) = info.schema {
+        made["schema"] = schema.into();
+    }
+    Ok(made)
 }
 
 /// How fast messages go through a tube.
@@ -88,6 +116,8 @@ pub struct Shown {
     waiters_for_room: Vec<WaiterView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rates: Option<Rates>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<String>,
 }
 
 impl Shown {
@@ -99,14 +129,22 @@ impl Shown {
             receiving: who(&info.receivers),
             waiters_for_room: WaiterView::all(info.senders_waiting.clone()),
             rates,
+            schema: info.schema.clone(),
         }
     }
+}
+
+/// The fields of a tube's records, to people.
+fn schema_text(schema: Option<&str>, hash: Option<u64>) -> String {
+    let line = |schema: &str| format!("  schema {:016x}: {schema}\n", hash.unwrap_or_default());
+    schema.map_or_else(String::new, line)
 }
 
 /// The same to people: lines below the first.
 pub fn show_text(info: &TubeInfo, rates: Option<&Rates>) -> String {
     let drops = if info.drops { "; what a dead receiver had is dropped" } else { "" };
-    let mut text = format!("  since it was made: {} sent, {} received{drops}\n", info.sent, info.received);
+    let mut text = schema_text(info.schema.as_deref(), info.schema_hash);
+    text += &format!("  since it was made: {} sent, {} received{drops}\n", info.sent, info.received);
     if let Some(r) = rates {
         let over = time::show(Duration::from_millis(r.interval_ms));
         let _ = writeln!(text, "  a second: {} sent, {} received, over {over}", r.sent_per_s, r.received_per_s);

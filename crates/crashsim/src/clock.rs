@@ -22,3 +22,13 @@ pub fn now() -> u64 {
 pub fn coarse() -> u64 {
     now()
 }
+
+/// Now: a world's processes have one clock.
+pub fn common() -> u64 {
+    now()
+}
+
+/// Now.
+pub fn common_coarse() -> u64 {
+    coarse()
+}

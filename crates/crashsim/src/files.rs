@@ -1,7 +1,8 @@
 //! Directories and files in memory: as much of a file system as arenas need.
 //!
-//! Every call is a step. A lock of a directory is a record lock of the process: dropped when the process is gone. A
-//! file's memory lies at the same address in all processes.
+//! Every call is a step. A lock of a directory is a record lock of the process: dropped when the process is gone. So are
+//! the locks of single bytes ([`Bytes`]), which are there only in worlds of several PID namespaces: they are there to keep those apart.
+//! A file's memory lies at the same address in all processes.
 
 use crate::memory;
 use crate::state::Block;
@@ -9,6 +10,7 @@ use crate::trace::{FILES, Touch};
 use crate::turn::{Mode, block, me, mode, saw, turn_in_order, with};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +25,8 @@ pub struct Facts {
     pub inode: u64,
     /// Its owner.
     pub uid: u32,
+    /// Its group.
+    pub gid: u32,
     /// Its permission bits.
     pub mode: u32,
     /// Its length in bytes.
@@ -50,6 +54,10 @@ pub(crate) struct Files {
     folders: Vec<Folder>,
     inodes: Vec<Inode>,
     mapped: Vec<(usize, u64)>,
+    /// Locked bytes: inode, which, and the process.
+    bytes: Vec<(u64, u64, usize)>,
+    /// This world has several PID namespaces.
+    pub namespaces: bool,
     /// What is left of the space, if it is bounded.
     pub room: Option<u64>,
     /// This kernel has no futex_waitv.
@@ -64,6 +72,7 @@ impl Files {
                 f.locked = None;
             }
         }
+        self.bytes.retain(|b| b.2 != process);
     }
 
     pub fn maps(&self, process: usize, inode: u64) -> bool {
@@ -127,7 +136,7 @@ impl Dir {
             || format!("makes directory {}", path.display()),
             |f| {
                 if f.folders.iter().all(|d| d.path != path) {
-                    let facts = Facts { inode: f.next_inode(), uid: 1000, mode, len: 0, links: 1 };
+                    let facts = Facts { inode: f.next_inode(), uid: 1000, gid: 1000, mode, len: 0, links: 1 };
                     f.folders.push(Folder { path: path.to_owned(), facts, names: BTreeMap::new(), locked: None });
                 }
             },
@@ -202,12 +211,12 @@ impl Dir {
         self.lock().map(Some)
     }
 
-    /// Makes a file of `len` zero bytes without a name.
+    /// Makes a file of `len` zero bytes without a name. Its holes are there from the beginning.
     ///
     /// # Errors
     /// `ENOSPC` when the world has no room for it.
     #[track_caller]
-    pub fn create_unnamed(&self, len: u64, mode: u32) -> io::Result<File> {
+    pub fn create_unnamed(&self, len: u64, _holes: &[Range<u64>]) -> io::Result<File> {
         act(
             Location::caller(),
             || format!("creates a file of {len} bytes"),
@@ -218,7 +227,7 @@ impl Dir {
                         None => return error(ENOSPC),
                     }
                 }
-                let facts = Facts { inode: f.next_inode(), uid: 1000, mode, len, links: 0 };
+                let facts = Facts { inode: f.next_inode(), uid: 1000, gid: 1000, mode: 0o600, len, links: 0 };
                 f.inodes.push(Inode { facts, memory: memory::zeroed(len as usize, 4096) });
                 Ok(File(f.inodes.len() - 1))
             },
@@ -355,6 +364,91 @@ impl File {
             },
         )
     }
+}
+
+/// An open file whose bytes can be locked, each by one process at a time.
+pub struct Bytes(u64);
+
+/// Opens the file of this inode to lock bytes of it. None: there is no need to, in a world of one PID namespace. No step: the
+/// locks are.
+///
+/// # Errors
+/// None.
+pub fn bytes_of(_directory: &Path, _name: &str, inode: u64) -> io::Result<Option<Bytes>> {
+    Ok((mode() != Mode::Outside && with(|e| e.files.namespaces)).then_some(Bytes(inode)))
+}
+
+impl Bytes {
+    #[track_caller]
+    fn try_to(&self, at: u64) -> bool {
+        let (me, inode) = (process(), self.0);
+        act(
+            Location::caller(),
+            || format!("tries to lock byte {at:x}"),
+            |f| {
+                let free = f.bytes.iter().all(|b| (b.0, b.1) != (inode, at));
+                if free {
+                    f.bytes.push((inode, at, me));
+                }
+                free
+            },
+        )
+    }
+
+    /// Locks byte `at`. False: another holder has it.
+    ///
+    /// # Errors
+    /// None.
+    #[track_caller]
+    pub fn try_lock(&self, at: u64) -> io::Result<bool> {
+        Ok(self.try_to(at) || mode() == Mode::Failing)
+    }
+
+    /// Locks byte `at`; waits for a living holder.
+    ///
+    /// # Errors
+    /// None.
+    #[track_caller]
+    pub fn lock(&self, at: u64) -> io::Result<()> {
+        while !self.try_to(at) && mode() != Mode::Failing {
+            block(Block::Lock, &[], None, "the lock of a byte");
+        }
+        Ok(())
+    }
+
+    /// Gives byte `at` up.
+    #[track_caller]
+    pub fn unlock(&self, at: u64) {
+        give_up(0, self.0, at, true);
+    }
+
+    /// Whether another holder has byte `at`.
+    ///
+    /// # Errors
+    /// None.
+    #[track_caller]
+    pub fn is_locked(&self, at: u64) -> io::Result<bool> {
+        let inode = self.0;
+        let what = || format!("looks whether byte {at:x} is locked");
+        Ok(act(Location::caller(), what, |f| f.bytes.iter().any(|b| (b.0, b.1) == (inode, at))))
+    }
+
+    /// Keeps what is locked of it locked until [`give_up`].
+    pub fn keep(self) -> i32 {
+        0
+    }
+}
+
+/// Gives up byte `at` of the file of this inode, if this process has it.
+#[track_caller]
+pub fn give_up(_kept: i32, inode: u64, at: u64, _unlocks: bool) {
+    let me = process();
+    turn_in_order();
+    with(|e| {
+        e.files.bytes.retain(|b| *b != (inode, at, me));
+        e.unlocked();
+    });
+    saw(FILES, 72, Touch::Write, Location::caller(), |_| format!("unlocks byte {at:x}"));
 }
 
 /// Zeroed memory of this process alone.

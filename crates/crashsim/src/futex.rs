@@ -47,7 +47,7 @@ fn place(word: &AtomicU32) -> usize {
 fn number(scope: Scope) -> u32 {
     match scope {
         Scope::Shared => 0,
-        Scope::Private => with(|e| e.processes[e.threads[me()].process].pid),
+        Scope::Private => with(|e| e.threads[me()].process as u32 + 1),
     }
 }
 

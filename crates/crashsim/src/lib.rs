@@ -44,6 +44,7 @@ pub mod futex;
 mod kernel;
 mod memory;
 mod offer;
+pub mod pair;
 pub mod process;
 mod replay;
 mod report;

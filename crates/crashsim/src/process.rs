@@ -1,19 +1,18 @@
 //! Who runs, whether another process is still there, and threads of one's own.
 //!
+//! Numbers mean something within one PID namespace: a process finds only those of its own.
+//!
 //! The dead stay zombies: their number keeps its meaning, and their start time can be read. Unless the world has a
 //! successor for one ([`World::successor`](crate::World::successor)): when nothing of the dead is left, that begins with
 //! its number.
 
-use crate::state::{Block, State};
+use crate::state::{Block, NAMESPACE, State};
 use crate::trace::{PROCESS, Touch};
 use crate::turn::{Mode, block, embody, me, mode, saw, turn_in_order, with};
 use std::io;
 use std::panic::Location;
 
 const ESRCH: i32 = 3;
-/// The one PID namespace of every world.
-const NAMESPACE: u64 = 0x4000_0001;
-
 fn mine<R>(then: impl FnOnce(&crate::state::Process, &crate::state::Thread) -> R) -> Option<R> {
     if mode() == Mode::Outside {
         return None;
@@ -39,9 +38,9 @@ pub fn uid() -> u32 {
     1000
 }
 
-/// The inode of this process's PID namespace, the same for all.
+/// The inode of this process's PID namespace.
 pub fn namespace() -> u64 {
-    NAMESPACE
+    mine(|p, _| p.namespace).unwrap_or(NAMESPACE)
 }
 
 /// A number that is this process's alone.
@@ -69,9 +68,10 @@ pub fn name(pid: u32) -> Option<String> {
     with(|e| index_in(e, pid).map(|p| e.processes[p].name.clone()))
 }
 
-/// Whose number it is: the last one's that has begun with it.
+/// Whose number it is in the caller's namespace: the last one's that has begun with it.
 fn index_in(e: &crate::state::Engine, pid: u32) -> Option<usize> {
-    e.processes.iter().rposition(|p| p.pid == pid && p.after.is_none())
+    let here = if mode() == Mode::Outside { NAMESPACE } else { e.processes[e.threads[me()].process].namespace };
+    e.processes.iter().rposition(|p| p.pid == pid && p.namespace == here && p.after.is_none())
 }
 
 fn index_of(pid: u32) -> Option<usize> {

@@ -1,5 +1,9 @@
 //! Robust locks: a word that names the thread that owns it, and that the kernel marks when that thread dies.
 //!
+//! In a world of several PID namespaces the pending entry names the word from a step before the claim until a step after the
+//! release: there the kernel may find another namespace's thread of the same number in the word, and marks it. In a world of
+//! one the number is nobody else's, and these steps are left out.
+//!
 //! As glibc's robust, process-shared, normal mutex: release sets the word to 0 and, if somebody watched, wakes one.
 //! Between the two, and all the while a thread claims, the pending entry of its robust list names the word: if it dies
 //! there and the word has no owner, the kernel wakes one in its place. What the kernel does at death is in `kernel.rs`.
@@ -59,10 +63,24 @@ fn claim_with(word: &AtomicU32, watched: u32, at: &'static Location<'static>) ->
     claim
 }
 
+/// Whether numbers of threads are unique among all that can reach the word.
+fn is_alone() -> bool {
+    mode() == Mode::Outside || !with(|e| e.files.namespaces)
+}
+
 /// Takes the lock for this thread if nobody alive has it. Never blocks.
 #[track_caller]
 pub fn try_claim(word: &AtomicU32) -> Claim {
-    claim_with(word, 0, Location::caller())
+    let at = Location::caller();
+    if is_alone() {
+        return claim_with(word, 0, at);
+    }
+    turn_in_order();
+    pending(Some(word));
+    saw(0, 0, Touch::Read, at, |n| format!("{}: is about to claim it", n.of(word.as_ptr() as usize)));
+    let claim = claim_with(word, 0, at);
+    pending(None);
+    claim
 }
 
 /// Takes the lock, waiting while somebody alive has it. Never answers `Busy`.
@@ -117,6 +135,10 @@ pub fn release(word: &AtomicU32) {
     saw(place, 41, Touch::Write, at, |n| format!("{}: released", n.of(place)));
     if old & WATCHED != 0 {
         wake(word, 1, Scope::Shared);
+    }
+    if !is_alone() {
+        turn_in_order();
+        saw(0, 0, Touch::Read, at, |n| format!("{}: has released it", n.of(place)));
     }
     pending(None);
 }

@@ -93,6 +93,8 @@ pub struct Search {
     time: Option<Duration>,
     /// Whether states that were seen are left out: only for the test that this leaves out no outcome.
     prune: bool,
+    /// Whether it may end before it is complete: then it is one of those of which `CRASHSIM_PERCENT` takes a part.
+    partial: bool,
 }
 
 impl Search {
@@ -110,6 +112,7 @@ impl Search {
             workers: 1,
             time: None,
             prune: true,
+            partial: how.is_random(),
         }
     }
 
@@ -188,6 +191,14 @@ impl Search {
     /// Stop after so many schedules.
     pub fn schedules(mut self, schedules: u64) -> Search {
         self.schedules = schedules;
+        self.partial = true;
+        self
+    }
+
+    /// The limit of schedules is one that is never reached: the caller asserts that the search is complete, and `CRASHSIM_PERCENT` leaves
+    /// it whole.
+    pub fn whole(mut self) -> Search {
+        self.partial = self.how.is_random();
         self
     }
 
@@ -201,7 +212,7 @@ impl Search {
     ///
     /// `CRASHSIM_REPLAY` replays the schedule of a token instead, and tells it, if it is of this search;
     /// `CRASHSIM_SCHEDULES` is another limit of schedules; `CRASHSIM_SECONDS` one of time in its place; `CRASHSIM_PERCENT` a part of
-    /// the schedules of what is left to dice; `CRASHSIM_SHARE` another share of sweeps; `CRASHSIM_SEED` other dice; `CRASHSIM_WORKERS` how many threads search; `CRASHSIM_STORY=short` leaves steps that changed nothing out of
+    /// the schedules of each search that is random or has a limit of its own; `CRASHSIM_SHARE` another share of sweeps; `CRASHSIM_SEED` other dice; `CRASHSIM_WORKERS` how many threads search; `CRASHSIM_STORY=short` leaves steps that changed nothing out of
     /// stories; into the directory `CRASHSIM_COVERAGE` each search writes which places of the source it came to.
     ///
     /// # Panics
@@ -212,7 +223,7 @@ impl Search {
             let text = std::env::var(name).ok()?;
             Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
         };
-        if let Some(n) = number("CRASHSIM_PERCENT").filter(|_| search.how.is_random()) {
+        if let Some(n) = number("CRASHSIM_PERCENT").filter(|_| search.partial) {
             search.schedules = (search.schedules * n / 100).max(1);
         }
         if let Some(n) = number("CRASHSIM_SCHEDULES") {
@@ -435,9 +446,9 @@ mod tests {
         for seed in 0..3 {
             for kills in [0, 1] {
                 let mut search = Search::depth("pruning", 1).kills(kills);
-                let pruned = search.clone().schedules(200_000).run(program(seed));
+                let pruned = search.clone().schedules(200_000).whole().run(program(seed));
                 search.prune = false;
-                let whole = search.clone().schedules(200_000).run(program(seed));
+                let whole = search.clone().schedules(200_000).whole().run(program(seed));
                 assert!(pruned.assert_clean().complete());
                 assert!(whole.assert_clean().complete());
                 let outcomes = |r: &Report| r.outcomes().keys().cloned().collect::<Vec<_>>();

@@ -16,6 +16,9 @@ pub(crate) const BACKSTOP_NS: u64 = 900_000_000;
 /// When the virtual clock begins.
 pub(crate) const EPOCH_NS: u64 = 1_000_000_000_000;
 
+/// The PID namespace of each process for which the world names no other.
+pub(crate) const NAMESPACE: u64 = 0x4000_0001;
+
 /// What a thread is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
@@ -107,6 +110,8 @@ impl Thread {
 pub(crate) struct Process {
     pub name: String,
     pub pid: u32,
+    /// Its PID namespace: numbers of processes and threads are unique within one.
+    pub namespace: u64,
     /// When it started: no two processes have this in common.
     pub born: u64,
     /// It begins when this one is gone, and has its number.
@@ -128,7 +133,7 @@ pub(crate) struct Process {
 
 /// One place in the queue of a futex.
 pub(crate) struct Sleeper {
-    /// The process, or 0 for a shared futex.
+    /// One more than the index of the process, or 0 for a shared futex.
     pub scope: u32,
     pub word: usize,
     pub thread: usize,
@@ -258,6 +263,7 @@ impl Engine {
         self.processes.push(Process {
             name: name.to_owned(),
             pid: 1000 * (index as u32 + 1),
+            namespace: NAMESPACE,
             born: 10_000 * (index as u64 + 1) + 7,
             after: None,
             threads: Vec::new(),

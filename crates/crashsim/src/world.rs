@@ -202,6 +202,25 @@ impl Process {
         self
     }
 
+    /// Puts it into a PID namespace of the world's, where it has this number; its threads count on from there. Said before it has
+    /// further threads. In such a world a thread names a robust word in its list of pending operations before it claims it,
+    /// and still after it has released it: the kernel may take another namespace's thread of the same number for it.
+    pub fn in_namespace(self, namespace: u64, pid: u32) -> Process {
+        let main = self.main();
+        with(|e| {
+            e.files.namespaces = true;
+            e.processes[self.0].namespace = namespace;
+            e.processes[self.0].pid = pid;
+            e.threads[main].tid = pid;
+        });
+        self
+    }
+
+    /// Tells it from all others, whatever their numbers. Never 0.
+    pub fn identity(self) -> u32 {
+        self.0 as u32 + 1
+    }
+
     /// Its number.
     pub fn pid(self) -> u32 {
         with(|e| e.processes[self.0].pid)

@@ -375,7 +375,7 @@ fn the_lock_of_a_directory_goes_with_its_holder() {
                     inside.set(inside.get() + 1);
                     assert_eq!(inside.get(), 1);
                     if dir.inode_of("arena").is_ok_and(|inode| inode.is_none()) {
-                        let file = dir.create_unnamed(8192, 0o600).expect("created");
+                        let file = dir.create_unnamed(8192, &[]).expect("created");
                         dir.link(&file, "arena").expect("the lock keeps others out");
                     }
                     inside.set(inside.get() - held.replace(0));
@@ -399,8 +399,8 @@ fn files_are_mapped_by_all_at_one_place_until_they_die() {
             Dir::make(Path::new("/shm"), 0o700).expect("made");
             world.room(4096);
             let dir = Dir::open(Path::new("/shm")).expect("there");
-            let file = dir.create_unnamed(4096, 0o600).expect("room for one");
-            assert_eq!(dir.create_unnamed(1, 0o600).err().and_then(|e| e.raw_os_error()), Some(28));
+            let file = dir.create_unnamed(4096, &[]).expect("room for one");
+            assert_eq!(dir.create_unnamed(1, &[]).err().and_then(|e| e.raw_os_error()), Some(28));
             dir.link(&file, "arena").expect("named");
             assert_eq!(dir.link(&file, "arena").err().and_then(|e| e.raw_os_error()), Some(17));
             let place = file.map(4096).expect("mapped") as usize;

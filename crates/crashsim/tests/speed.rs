@@ -15,7 +15,7 @@ fn hundred_steps(world: &World) {
 }
 
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "storm: a measurement"]
 fn schedules_a_second() {
     for search in [
         Search::uniform("speed_uniform").kills(1),

@@ -14,6 +14,7 @@
  *     -EINTR            a signal was handled, or the wait was interrupted: of what says so alone
  *     -EIDRM            the object was removed, or its arena was
  *     -EPIPE            a tube's other end has gone, or died
+ *     -ECONNRESET       all senders of a tube have gone, and one died, or did not close its sender: told once, then -EPIPE
  *     -ENOTRECOVERABLE  a mutex was condemned
  *     -EDEADLK          the thread has the mutex already
  *     -EPERM            it is another thread's, or the parent process's
@@ -89,6 +90,7 @@
 #include "chappe/pool.h"
 #include "chappe/mutex.h"
 #include "chappe/condvar.h"
+#include "chappe/map.h"
 #include "chappe/sender.h"
 #include "chappe/receiver.h"
 #include "chappe/choice.h"

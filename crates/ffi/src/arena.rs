@@ -33,7 +33,7 @@ pub struct chappe_arena_options {
     pub cells: u32,
     /// 0.
     pub reserved: u32,
-    /// How many bytes the data of its mutexes and its tubes can take together (1 MiB; at most 4 GiB).
+    /// How many bytes the data of its mutexes and its tubes can take together (256 MiB; at most 4 GiB); memory is taken for what is used.
     pub data: u64,
     /// 0.
     pub reserved_too: [u64; 4],
@@ -150,10 +150,11 @@ pub extern "C" fn chappe_arena_close(arena: *mut chappe_arena) -> c_int {
     done(|| handle::close::<Arena>(arena).map(|_| ()))
 }
 
-/// Removes the arena of this name. One in use is refused unless `force`: then everything in it is dead; who waits there gets -EIDRM,
+/// Removes the arena of this name. Handles that this process has, and threads of it that neither hold nor await anything there, are no
+/// use of it. One in use is refused unless `force`: then everything in it is dead; who waits there gets -EIDRM,
 /// and permits and locks held there end without effect.
 ///
-/// Errors: -ENOENT; -EBUSY if it is in use; else as `chappe_arena_open`.
+/// Errors: -ENOENT; -EBUSY if it is in use; -EPERM if it is another user's; else as `chappe_arena_open`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_arena_remove(name: *const c_char, force: c_int) -> c_int {
     done(|| Ok(Arena::remove(input::name(name)?, input::truth(force))?))

@@ -269,7 +269,8 @@ pub extern "C" fn chappe_select(arms: *mut chappe_arm, n: usize, flags: u32) -> 
     select(arms, n, flags, Ok(Limit::Forever))
 }
 
-/// Does one of the arms if one can happen now.
+/// Does one of the arms if one can happen now. That none can is said only if there was a moment at which none could, however fast
+/// others hand a thing from one object to another; of several descriptors, each at a moment of its own.
 ///
 /// Errors: -EAGAIN, also if there is no arm; else as `chappe_select`.
 #[unsafe(no_mangle)]
@@ -277,7 +278,8 @@ pub extern "C" fn chappe_try_select(arms: *mut chappe_arm, n: usize, flags: u32)
     select(arms, n, flags, Ok(Limit::Now))
 }
 
-/// As `chappe_select`, waiting at most for `ns` nanoseconds.
+/// As `chappe_select`, waiting at most for `ns` nanoseconds. That the time is up is said only if there was a moment as for
+/// `chappe_try_select`.
 ///
 /// Errors: -ETIMEDOUT, also if there is no arm; -EINVAL if `ns` is negative; else as `chappe_select`.
 #[unsafe(no_mangle)]

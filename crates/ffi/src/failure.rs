@@ -7,7 +7,7 @@
 use chappe::plan9::Plan9Error;
 use chappe::tube::{self, named};
 use chappe::{
-    AcquireError, ArenaError, DownError, LeaseError, LockError, ObjectError, PoolError, SelectError, UpError,
+    AcquireError, ArenaError, DownError, LeaseError, LockError, MapError, ObjectError, PoolError, SelectError, UpError,
 };
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, c_char, c_int};
@@ -172,7 +172,11 @@ impl Coded for ArenaError {
             ArenaError::Exists { .. } => libc::EEXIST,
             ArenaError::Garbage { .. } | ArenaError::Truncated { .. } | ArenaError::Damaged { .. } => libc::EUCLEAN,
             ArenaError::Version { .. } | ArenaError::Abi { .. } => libc::EPROTONOSUPPORT,
-            ArenaError::Owner { .. } | ArenaError::Mode { .. } => libc::EACCES,
+            ArenaError::Owner { .. }
+            | ArenaError::Mode { .. }
+            | ArenaError::Denied { .. }
+            | ArenaError::Taken { .. } => libc::EACCES,
+            ArenaError::NotOwner { .. } => libc::EPERM,
             ArenaError::Symlink { .. } => libc::ELOOP,
             ArenaError::InUse { .. } | ArenaError::Undecided { .. } => libc::EBUSY,
             ArenaError::MembersFull { .. } => libc::EUSERS,
@@ -182,7 +186,8 @@ impl Coded for ArenaError {
             | ArenaError::BlocksFull { .. } => libc::ENOSPC,
             ArenaError::Name { .. } | ArenaError::Capacity { .. } => libc::EINVAL,
             ArenaError::Removed { .. } => libc::EIDRM,
-            ArenaError::Io { source, .. } => system(source),
+            ArenaError::Unwatched { .. } => libc::ENOTSUP,
+            ArenaError::Io { source, .. } | ArenaError::Unreachable { source, .. } => system(source),
             _ => libc::EIO,
         }
     }
@@ -197,6 +202,23 @@ impl Coded for ObjectError {
             ObjectError::Value { .. } | ObjectError::Alignment { .. } => libc::EINVAL,
             ObjectError::InUse { .. } => libc::EBUSY,
             ObjectError::Arena(e) => e.code(),
+            _ => libc::EIO,
+        }
+    }
+}
+
+impl Coded for MapError {
+    fn code(&self) -> c_int {
+        match self {
+            MapError::Object(e) => e.code(),
+            MapError::OtherType { .. } | MapError::OtherShape { .. } => libc::EPROTOTYPE,
+            MapError::Capacity { .. } => libc::EINVAL,
+            MapError::Full { .. } => libc::ENOSPC,
+            MapError::Busy { .. } => libc::EAGAIN,
+            MapError::Key { .. } | MapError::Value { .. } => libc::EMSGSIZE,
+            MapError::Dead { .. } => libc::EIDRM,
+            MapError::Interrupted => libc::EINTR,
+            MapError::System(e) => system(e),
             _ => libc::EIO,
         }
     }
@@ -223,6 +245,7 @@ impl Coded for AcquireError {
         match self {
             AcquireError::WouldBlock => libc::EAGAIN,
             AcquireError::Timeout => libc::ETIMEDOUT,
+            AcquireError::Interrupted => libc::EINTR,
             AcquireError::Dead { .. } => libc::EIDRM,
             AcquireError::TwoArenas { .. } => libc::EXDEV,
             AcquireError::NoPools => libc::EINVAL,
@@ -292,6 +315,7 @@ impl<G> Coded for LockError<G> {
         match self {
             LockError::WouldBlock => libc::EAGAIN,
             LockError::Timeout => libc::ETIMEDOUT,
+            LockError::Interrupted => libc::EINTR,
             LockError::Deadlock { .. } => libc::EDEADLK,
             LockError::Condemned { .. } => libc::ENOTRECOVERABLE,
             LockError::Dead { .. } => libc::EIDRM,
@@ -351,6 +375,7 @@ impl<M> Coded for named::NotSent<M> {
         match self {
             named::NotSent::Full(_) => libc::EAGAIN,
             named::NotSent::Timeout(_) => libc::ETIMEDOUT,
+            named::NotSent::Interrupted(_) => libc::EINTR,
             named::NotSent::Disconnected { .. } => libc::EPIPE,
             named::NotSent::Dead { .. } => libc::EIDRM,
             named::NotSent::TooLong { .. } => libc::EMSGSIZE,
@@ -375,7 +400,9 @@ impl Coded for named::NotReceived {
         match self {
             named::NotReceived::Empty => libc::EAGAIN,
             named::NotReceived::Timeout => libc::ETIMEDOUT,
+            named::NotReceived::Interrupted => libc::EINTR,
             named::NotReceived::Disconnected { .. } => libc::EPIPE,
+            named::NotReceived::SenderDied { .. } => libc::ECONNRESET,
             named::NotReceived::Dead { .. } => libc::EIDRM,
             named::NotReceived::Buffer { .. } => libc::EMSGSIZE,
             named::NotReceived::Lost { .. } => libc::ESTALE,

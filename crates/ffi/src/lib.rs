@@ -27,6 +27,7 @@ mod input;
 mod interrupt;
 mod kept;
 mod look;
+mod map;
 mod mutex;
 mod nix;
 mod parting;

@@ -3,8 +3,8 @@
 //! A receiver of a named tube is used by one thread at a time; `chappe_receiver_another` gives each its own. Several share the
 //! records: each goes to one. When the last one of a process is closed, or the process dies, the process has left. A receiver that
 //! dies while it copies a record out has it, or another receives it. One that dies while it looks at it in place leaves it to be
-//! delivered once more, marked; after a second death it is dropped, and counted. So does a thread that ends, or
-//! leaves the arena. In a forked child a receiver is the child's own from
+//! delivered once more, marked, before all that was sent later; after a second death it is dropped, and counted. A thread that ends, or
+//! leaves the arena, gives it back. In a forked child a receiver is the child's own from
 //! its first use there; one that there may be only one of stays the parent's (-EPERM).
 
 use crate::failure::{Answer, Failure, answer, done};
@@ -297,7 +297,7 @@ fn received(
 /// NULL, whether a receiver has died that had the record before: it may have been done already. With a record there it makes no
 /// system call.
 ///
-/// Errors: -EPIPE if there is none and all senders have gone, or died; -EMSGSIZE if there is too little room, and nothing is received;
+/// Errors: -EPIPE if there is none and all senders have gone, -ECONNRESET, once, if one of them died or exited without closing it; -EMSGSIZE if there is too little room, and nothing is received;
 /// -EIDRM if the tube was removed; -ESTALE if the thread has left the arena meanwhile; -EPERM if it is the parent process's; -EUSERS
 /// if the thread cannot become a member of the arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
@@ -419,8 +419,8 @@ pub extern "C" fn chappe_receiver_release(receiver: *mut chappe_receiver) -> c_i
     done(|| Ok(handle::get::<ReceivingEnd>(receiver)?.named()?.take()?.release()?))
 }
 
-/// Gives the record that is borrowed back, unreceived: it comes once more, marked, as if this thread had died with it; one that has
-/// come again already is dropped, and counted.
+/// Gives the record that is borrowed back, unreceived: it comes once more, marked, before all that was sent later, however often it
+/// has come. (Of a tube that was made to drop, it is dropped, and counted.)
 ///
 /// Errors: -EINVAL if none is borrowed, or the thread has left the arena since; -EPERM if it is another thread's, or the parent process's;
 /// -EBADF.

@@ -1,8 +1,9 @@
 //! Senders: where records go into a tube.
 //!
 //! A sender of a named tube is used by one thread at a time; `chappe_sender_another` gives each its own. When the last one of a
-//! process is closed, or the process dies, the process has left. A sender that dies before its record is sent has sent nothing. In a
-//! forked child it is the child's own from its first use there; one that there may be only one of stays the parent's (-EPERM).
+//! process is closed, or the process dies, the process has left; one that has not closed it has not ended well, and receivers are told
+//! so (-ECONNRESET). A sender that dies before its record is sent has sent nothing. In a forked child it is the child's own from its
+//! first use there, and so is no other end; one that there may be only one of stays the parent's (-EPERM).
 
 use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};

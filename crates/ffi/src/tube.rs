@@ -2,8 +2,8 @@
 //!
 //! One sends at a `chappe_sender`, see chappe_sender(3), and receives at a `chappe_receiver`, see chappe_receiver(3). A named tube
 //! outlives its users: whatever was sent is there until it is received, or the tube is removed, and any of them may be killed at any
-//! instruction. When every sender has gone, or died, receivers get what is there and then -EPIPE; when every receiver has, senders
-//! do. Both may be attached again, unless the tube is sealed: then no sender comes any more. Before the first one has come, one
+//! instruction. When every sender has gone, or died, receivers get what is there and then -EPIPE (before that, once, -ECONNRESET if one
+//! died, or exited without closing it); when every receiver has, senders get -EPIPE. Both may be attached again, unless the tube is sealed: then no sender comes any more. Before the first one has come, one
 //! waits.
 //!
 //! Records have as many bytes as were sent, up to the tube's size. A tube that was made with a type name carries records of exactly

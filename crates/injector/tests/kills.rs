@@ -39,13 +39,20 @@ fn an_injector_that_finds_nothing_would_be_seen() {
     assert_eq!(said.matches("as it must be").count(), 21);
 }
 
+/// A tenth of the operations, which is another one with each commit (`CHAPPE_TEST_TURN`), at the same points each time. With all
+/// that takes luck, all of them, each time at other points: a failure names the seed.
 #[test]
 fn operations_killed_anywhere_happened_or_did_not_and_keep_nobody_waiting() {
     // Without optimisation there are ten times as many instructions.
     let share = if cfg!(debug_assertions) { "600" } else { "60" };
-    // Every operation, each time at other points: a failure names the seed.
-    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()).to_string();
-    nothing_found(&["sweep", "--share", share, "--part", "10", "--seed", &seed, "--jobs", "2"]);
+    let plan = ["sweep", "--share", share, "--part", "10", "--jobs", "2"];
+    if std::env::var_os("CHAPPE_TEST_ALL").is_some() {
+        let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()).to_string();
+        nothing_found(&[&plan[..], &["--seed", &seed]].concat());
+    } else {
+        let turn = std::env::var("CHAPPE_TEST_TURN").unwrap_or_else(|_| "0".into());
+        nothing_found(&[&plan[..], &["--every", "10", "--from", &turn]].concat());
+    }
 }
 
 /// Who makes an object while another that does so is stopped waits for it: the table says so, how often, and why.
@@ -61,6 +68,7 @@ fn who_waits_for_a_stopped_process_is_counted_and_the_reason_is_told() {
 }
 
 #[test]
+#[ignore = "storm: kills at random"]
 fn random_kills_bring_no_two_jobs_under_one_permit_and_every_permit_back() {
     let chappe = chappe();
     nothing_found(&["soak", "--kills", "150", "--chappe", &chappe.display().to_string()]);
@@ -68,6 +76,7 @@ fn random_kills_bring_no_two_jobs_under_one_permit_and_every_permit_back() {
 
 /// Jobs go on when their supervisor is killed. One that holds the permit without a lease lets the next job in.
 #[test]
+#[ignore = "storm: kills at random"]
 fn a_soak_of_supervisors_without_leases_sees_collisions() {
     let output = Command::new(INJECTOR).args(["soak", "--kills", "100", "--chappe", INJECTOR]).output();
     let output = output.expect("the injector starts");
@@ -77,6 +86,7 @@ fn a_soak_of_supervisors_without_leases_sees_collisions() {
 }
 
 #[test]
+#[ignore = "storm: kills at random"]
 fn random_kills_of_senders_and_receivers_lose_and_double_nothing_and_every_slot_comes_back() {
     let said = nothing_found(&["soak", "tube", "--kills", "200"]);
     assert!(said.contains("200 kills") && said.contains("all 7 slots back"), "{said}");
@@ -84,6 +94,7 @@ fn random_kills_of_senders_and_receivers_lose_and_double_nothing_and_every_slot_
 
 /// What is given back before it is noted does not come again when its receiver is killed in between.
 #[test]
+#[ignore = "storm: kills at random"]
 fn a_soak_of_forgetful_receivers_sees_letters_lost() {
     let output = Command::new(INJECTOR).args(["soak", "tube", "--kills", "600", "--forgetful"]).output();
     let output = output.expect("the injector starts");
@@ -118,6 +129,7 @@ fn counted(row: &str) -> String {
 }
 
 #[test]
+#[ignore = "storm: kills at random"]
 fn a_dozen_processes_that_use_everything_lose_double_and_wait_for_nothing_when_killed_and_stopped_at_random() {
     let said = nothing_found(&["soak", "zoo", "--kills", "300"]);
     // Several may be killed in one moment.
@@ -130,6 +142,7 @@ fn a_dozen_processes_that_use_everything_lose_double_and_wait_for_nothing_when_k
 }
 
 #[test]
+#[ignore = "storm: kills at random"]
 fn a_zoo_sees_each_mistake_that_is_made_in_it() {
     for (mistake, kills, unseen) in [
         ("forgetful", "400", " 0 lost"),
@@ -147,6 +160,7 @@ fn a_zoo_sees_each_mistake_that_is_made_in_it() {
 }
 
 #[test]
+#[ignore = "storm: kills at random"]
 fn objects_that_are_made_used_and_removed_while_processes_are_killed_can_always_be_used() {
     let said = nothing_found(&["churn", "chappe", "--rounds", "1", "--kills", "150"]);
     assert_eq!(said.matches("never").count(), 4, "{said}");
@@ -154,6 +168,7 @@ fn objects_that_are_made_used_and_removed_while_processes_are_killed_can_always_
 
 /// A semaphore's unit has no owner: as a lock it is wedged by the first death with it in hand.
 #[test]
+#[ignore = "storm: kills at random"]
 fn a_lock_that_no_death_gives_back_is_found_wedged() {
     let said = nothing_found(&["churn", "control", "--rounds", "1", "--kills", "300", "--limit", "1"]);
     assert!(said.contains("wedged, also when nobody else is there"), "{said}");

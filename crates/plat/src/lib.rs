@@ -27,13 +27,24 @@ mod backend;
 #[path = "loom/mod.rs"]
 mod backend;
 
+pub mod light;
+mod made;
+pub mod probe;
 mod word;
 
 #[cfg(all(feature = "loom", not(feature = "sim")))]
 pub use backend::explore;
+#[cfg(all(
+    not(all(feature = "loom", not(feature = "sim"))),
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+pub use backend::pair;
 pub use backend::{atomic, clock, dir, fence, futex, life, process, rseq, sections, thread};
 #[cfg(not(feature = "sim"))]
-pub use backend::{code, lease, mappings, memory, near, pi, poll, topology};
+pub use backend::{code, forks, lease, mappings, marks, memory, near, pi, poll, stacks, topology};
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub use backend::{inherit, twofold};
+pub use made::{Made, Pages, Row};
 pub use word::{Life, OWNER_DIED, TID_MASK, WATCHED};
 
 /// Whether that is there which is needed only because processes die, are stopped, or are forked. False in one build, which does

@@ -24,7 +24,7 @@
 
 use crate::shield::{back, contained, off, without_signals};
 use crate::{forks, real};
-use chappe::{Interrupt, thread};
+use chappe::{Interrupt, kernel_thread as thread};
 use libc::{c_int, pthread_t};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, Ordering, fence};

@@ -17,8 +17,9 @@
 //! `.new` and at most the object that is named in it: who makes the next finds both, and clears them up first: else it could give the
 //! same name to its own object, and somebody would take that for the dead one's. Who is killed while he clears up leaves the
 //! file, and the object or not. That nobody has a file mapped the kernel tells (`File::while_alone`), so forks, execs and kills
-//! need no word. It is looked for at `sem_close` and `sem_unlink`, of that one semaphore; and among all of them with every
-//! [`OFTEN`]th semaphore that a process makes, and when the arena is full.
+//! need no word. It is looked for at `sem_close` and `sem_unlink`, of that one semaphore; and among all of them now and then: when so many
+//! were made that a look costs each of them little ([`Tally`], in the lock's file), at the soonest with every [`OFTEN`]th, and sooner when the
+//! arena is full.
 //!
 //! The directory is as private as that of the arenas, which is checked each time. In one that is shared by choice
 //! (CHAPPE_DIR) it is made as open as that.
@@ -35,7 +36,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The arena.
@@ -51,14 +52,18 @@ const WHOLE: usize = CALLED - 1;
 /// What is being made: by who has the lock, so there is one.
 const NEW: &[u8] = b".new";
 const _: () = assert!(CALLED + LONGEST < MORE && MORE + memory::NUMBERS + memory::LONGEST <= PAGE);
-/// After how many semaphores that a process makes it looks for those that nobody has any more.
-const OFTEN: u32 = 32;
+/// After how many semaphores one looks at the soonest for those that nobody has any more.
+const OFTEN: u64 = 32;
+/// What it costs to look whether somebody has one, measured in entries of the directory that are read.
+const LOOK: u64 = 16;
+/// How many entries are read for one semaphore, in the long run; and where there is no room.
+const SHARE: u64 = 16;
+const SHARE_OF_FULL: u64 = 64;
 
-/// Room for many threads of many processes; nothing but semaphores and pools of one permit.
+/// Room for many threads of many processes; nothing but semaphores and pools of one permit. It takes the memory of those that there are.
 const OPTIONS: ArenaOptions =
-    ArenaOptions { members: Some(2048), objects: Some(8192), cells: Some(64), data: Some(64) };
+    ArenaOptions { members: Some(2048), objects: Some(131_072), cells: Some(64), data: Some(64) };
 
-static MADE: AtomicU32 = AtomicU32::new(0);
 static LOCK: Mutex<()> = Mutex::new(());
 
 /// Held by who forks.
@@ -84,6 +89,16 @@ fn no_arena(e: &ArenaError) -> c_int {
     }
 }
 
+/// Another number for each name and each try.
+fn mixed(name: &[u8], tried: u64) -> u64 {
+    // FNV-1a, and a multiplication that carries the last bytes to the top.
+    let fed = name
+        .iter()
+        .chain(&tried.to_ne_bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
+    (fed ^ fed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// What is known of an open file.
 ///
 /// # Errors
@@ -98,14 +113,61 @@ pub fn facts(file: &OwnedFd) -> Result<libc::stat, c_int> {
     Ok(unsafe { found.assume_init() })
 }
 
+/// What stands in the lock's file. Only who has the lock reads and writes it; what is not there counts as 0. Who is killed before it is written
+/// leaves a count that is one too small.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    /// How many were made since the last look.
+    made: u64,
+    /// What that look cost, in entries read.
+    cost: u64,
+}
+
+impl Tally {
+    /// Whether it is time to look again.
+    fn is_due(self) -> bool {
+        self.made >= OFTEN.max(self.cost / SHARE)
+    }
+
+    /// The same where there is no room.
+    fn is_due_when_full(self) -> bool {
+        self.made >= self.cost / SHARE_OF_FULL
+    }
+}
+
 /// The right to make and to clear up, of this process and of this thread; given back by any death.
 pub struct Locked {
-    _file: OwnedFd,
+    file: OwnedFd,
     _thread: MutexGuard<'static, ()>,
 }
 
-/// The directory.
-pub struct Folder(PathBuf);
+impl Locked {
+    fn tally(&self) -> Tally {
+        let mut bytes = [0; 16];
+        // SAFETY: an open descriptor, and a place of that length.
+        let n = unsafe { libc::pread(self.file.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        if n != bytes.len() as isize {
+            return Tally::default();
+        }
+        let [made, cost] = [0, 8].map(|at| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i])));
+        Tally { made, cost }
+    }
+
+    /// Where it cannot be written (there is no room), one looks sooner.
+    fn note(&self, tally: Tally) {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&tally.made.to_ne_bytes());
+        bytes[8..].copy_from_slice(&tally.cost.to_ne_bytes());
+        // SAFETY: an open descriptor, and bytes of that length.
+        unsafe { libc::pwrite(self.file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
+    }
+}
+
+/// The directory, and the arena.
+pub struct Folder {
+    path: PathBuf,
+    arena: Arena,
+}
 
 fn path() -> Result<PathBuf, c_int> {
     Ok(chappe::directory().map_err(|e| no_arena(&e))?.join(".posix"))
@@ -117,8 +179,8 @@ impl Folder {
     /// # Errors
     /// `ENOENT`; `EACCES` if it could be another's.
     pub fn find() -> Result<Folder, c_int> {
-        Arena::open(ARENA).map_err(|e| no_arena(&e))?;
-        Folder::checked()
+        let arena = Arena::open(ARENA).map_err(|e| no_arena(&e))?;
+        Ok(Folder { path: Folder::checked()?, arena })
     }
 
     /// The directory, made if need be.
@@ -126,9 +188,13 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn make() -> Result<Folder, c_int> {
-        Arena::open_or_create_lasting(ARENA, &OPTIONS).map_err(|e| no_arena(&e))?;
+        let arena = Arena::open_or_create_lasting(ARENA, &OPTIONS).map_err(|e| no_arena(&e))?;
+        match Folder::checked() {
+            Err(libc::ENOENT) => {}
+            checked => return Ok(Folder { path: checked?, arena }),
+        }
         let path = path()?;
-        let above = std::fs::metadata(path.parent().ok_or(libc::EINVAL)?).map_err(|e| errno_of(&e))?.mode() & 0o1777;
+        let above = std::fs::metadata(path.parent().ok_or(libc::EINVAL)?).map_err(|e| errno_of(&e))?.mode() & 0o3777;
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
             // Whatever the umask.
             Ok(()) => {
@@ -137,11 +203,11 @@ impl Folder {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(errno_of(&e)),
         }
-        Folder::checked()
+        Ok(Folder { path: Folder::checked()?, arena })
     }
 
     /// Refuses one that somebody else could have prepared. The directory that it is in was looked at before.
-    fn checked() -> Result<Folder, c_int> {
+    fn checked() -> Result<PathBuf, c_int> {
         let path = path()?;
         let (own, above) = (std::fs::symlink_metadata(&path), std::fs::metadata(path.parent().ok_or(libc::EINVAL)?));
         let (own, above) = (own.map_err(|e| errno_of(&e))?, above.map_err(|e| errno_of(&e))?);
@@ -149,11 +215,11 @@ impl Folder {
         let me = unsafe { libc::geteuid() };
         let is_shared = above.mode() & 0o022 != 0;
         let is_trusted = own.uid() == me || own.uid() == 0 || own.uid() == above.uid() || is_shared;
-        if own.is_dir() && is_trusted { Ok(Folder(path)) } else { Err(libc::EACCES) }
+        if own.is_dir() && is_trusted { Ok(path) } else { Err(libc::EACCES) }
     }
 
     fn at(&self, name: &[u8]) -> Result<CString, c_int> {
-        CString::new([self.0.as_os_str().as_bytes(), b"/", name].concat()).map_err(|_| libc::EINVAL)
+        CString::new([self.path.as_os_str().as_bytes(), b"/", name].concat()).map_err(|_| libc::EINVAL)
     }
 
     fn raw_open(&self, name: &[u8], flags: c_int, mode: mode_t) -> Result<OwnedFd, c_int> {
@@ -183,11 +249,9 @@ impl Folder {
     /// The system's.
     pub fn lock(&self) -> Result<Locked, c_int> {
         let thread = quiet();
-        let mode = facts(&self.raw_open_dir()?)?.st_mode & 0o666;
-        let file = self.raw_open(b".lock", libc::O_CREAT, mode)?;
-        // Whoever may write in the directory may lock it, whatever the umask of the first. Only the owner succeeds.
-        // SAFETY: an open descriptor.
-        unsafe { libc::fchmod(file.as_raw_fd(), mode) };
+        // Open to all who may write in the directory, whatever the umask of the first and the kernel's protection of sticky directories.
+        let file =
+            chappe::dir::Dir::open(&self.path).and_then(|dir| dir.open_or_make(".lock")).map_err(|e| errno_of(&e))?;
         // SAFETY: an all-zero flock is a valid value: of the whole file.
         let mut range: libc::flock = unsafe { std::mem::zeroed() };
         range.l_type = libc::F_WRLCK as i16;
@@ -197,18 +261,7 @@ impl Folder {
                 return Err(last());
             }
         }
-        Ok(Locked { _file: file, _thread: thread })
-    }
-
-    fn raw_open_dir(&self) -> Result<OwnedFd, c_int> {
-        let path = self.at(b".")?;
-        // SAFETY: a C string.
-        let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
-        if fd < 0 {
-            return Err(last());
-        }
-        // SAFETY: a fresh descriptor.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+        Ok(Locked { file, _thread: thread })
     }
 
     fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), c_int> {
@@ -270,9 +323,9 @@ impl Folder {
         value: c_uint,
         more: &[u8],
     ) -> Result<(Page, libc::stat), c_int> {
-        // Relaxed: only to have another one each time.
-        let made = MADE.fetch_add(1, Ordering::Relaxed);
-        if made.is_multiple_of(OFTEN) {
+        let tally = lock.tally();
+        lock.note(Tally { made: tally.made.saturating_add(1), ..tally });
+        if tally.is_due() {
             self.clear_up(lock);
         }
         let flags = libc::O_CREAT | libc::O_EXCL;
@@ -295,13 +348,15 @@ impl Folder {
 
     /// Writes the page.
     fn fill(&self, lock: &Locked, file: &OwnedFd, name: &[u8], value: c_uint) -> Result<Page, c_int> {
-        chappe::dir::allocate(file.as_fd(), PAGE as u64).map_err(|e| errno_of(&e))?;
+        chappe::dir::allocate(file.as_fd(), 0, PAGE as u64).map_err(|e| errno_of(&e))?;
         let page = Page::map(file)?;
         let spot = match self.object(&page, name, value) {
-            Err(ObjectError::Arena(ArenaError::ObjectsFull { .. })) => {
+            Err(ObjectError::Arena(ArenaError::ObjectsFull { .. })) if lock.tally().is_due_when_full() => {
                 self.clear_up(lock);
                 self.object(&page, name, value)
             }
+            // Somebody has taken the arena away meanwhile: there is another one.
+            Err(ObjectError::Arena(ArenaError::Removed { .. })) => Folder::make()?.object(&page, name, value),
             other => other,
         };
         match spot {
@@ -320,16 +375,17 @@ impl Folder {
 
     /// Makes the object, after its name was written.
     fn object(&self, page: &Page, name: &[u8], value: c_uint) -> Result<(u64, Spot), ObjectError> {
-        let arena = Arena::open_or_create_lasting(ARENA, &OPTIONS)?;
         let readable = |b: &u8| if b.is_ascii_alphanumeric() || b"._@:+-".contains(b) { char::from(*b) } else { '_' };
         let base: String = name.iter().map(readable).take(LONGEST - 7).collect();
         let base = if base.starts_with(['.', '-']) { format!("_{base}") } else { base };
         let mut called = base.clone();
-        let mut next = 2;
+        let mut tried = 1;
         // Only who has the lock makes objects here.
-        while arena.has(&called) {
-            called = format!("{base}+{next}");
-            next += 1;
+        while self.arena.has(&called) {
+            tried += 1;
+            // Where many names begin alike, numbers in a row would all be tried.
+            let number = if tried < 10 { format!("{tried}") } else { format!("{:06x}", mixed(name, tried) >> 40) };
+            called = format!("{base}+{number}");
         }
         let mut bytes = [0u8; LONGEST + 1];
         bytes[..called.len()].copy_from_slice(called.as_bytes());
@@ -340,7 +396,7 @@ impl Folder {
         };
         // Release: behind the name, of which a kill may leave a part: that may be another's.
         whole.store(1, Ordering::Release);
-        place::make_shared(&arena, Some(&called), value)
+        place::make_shared(&self.arena, Some(&called), value)
     }
 
     /// What a file says: its `sem_t`, and its object's name.
@@ -385,16 +441,23 @@ impl Folder {
         }
     }
 
-    /// Removes one that was unlinked, if nobody has it mapped any more.
-    pub fn reap_inode(&self, inode: u64) {
-        self.reap(format!(".unlinked-{inode}").as_bytes());
+    /// Removes one, if it was unlinked and nobody has it mapped any more.
+    pub fn reap_inode(inode: u64) {
+        let hidden = format!(".unlinked-{inode}");
+        // Most were not: one look.
+        if path().is_ok_and(|path| std::fs::symlink_metadata(path.join(&hidden)).is_ok())
+            && let Ok(folder) = Folder::find()
+        {
+            folder.reap(hidden.as_bytes());
+        }
     }
 
-    fn reap(&self, hidden: &[u8]) {
-        let Ok(name) = std::str::from_utf8(hidden) else { return };
-        let Ok(file) = chappe::dir::Dir::open(&self.0).and_then(|dir| dir.open_file(name)) else { return };
+    /// Whether it is gone.
+    fn reap(&self, hidden: &[u8]) -> bool {
+        let Ok(name) = std::str::from_utf8(hidden) else { return false };
+        let Ok(file) = chappe::dir::Dir::open(&self.path).and_then(|dir| dir.open_file(name)) else { return false };
         // Another may do the same at the same time: then its descriptor keeps us from it, or ours the other. Either is tried again later.
-        let _ = file.while_alone(|| {
+        let reaped = file.while_alone(|| {
             let mut bytes = [0u8; size_of::<sem_t>()];
             if file.read_start(&mut bytes)? == bytes.len() {
                 // SAFETY: a `sem_t` is plain bytes.
@@ -403,20 +466,24 @@ impl Folder {
             }
             self.remove_file(hidden).map_err(io::Error::from_raw_os_error)
         });
+        reaped.unwrap_or(false)
     }
 
     /// Removes what the dead have left.
-    fn clear_up(&self, _lock: &Locked) {
-        let Ok(entries) = std::fs::read_dir(&self.0) else { return };
+    fn clear_up(&self, lock: &Locked) {
+        let mut tally = Tally::default();
         let mut users = memory::Users::default();
-        for name in entries.filter_map(|e| Some(e.ok()?.file_name())) {
+        for name in std::fs::read_dir(&self.path).into_iter().flatten().filter_map(|e| Some(e.ok()?.file_name())) {
             let name = name.as_bytes();
-            if name.starts_with(b".unlinked-") {
-                self.reap(name);
-            } else if name.starts_with(b".memory-") {
-                self.let_go(name, &mut users);
-            }
+            let stays = match name {
+                _ if name.starts_with(b".unlinked-") => !self.reap(name),
+                _ if name.starts_with(b".memory-") => !self.let_go(name, &mut users),
+                _ => false,
+            };
+            // What is gone costs nothing next time.
+            tally.cost += if stays { LOOK } else { 1 };
         }
+        lock.note(tally);
     }
 
     /// Removes what a dead maker has left: who has the lock has not begun yet. Before anything else is made, so that nobody
@@ -434,27 +501,63 @@ impl Folder {
         self.remove_file(NEW)
     }
 
-    /// Removes what keeps an object that was destroyed, or whose memory nobody has any more.
-    fn let_go(&self, keeper: &[u8], users: &mut memory::Users) {
-        let Some((word, _)) = self.read(keeper) else { return };
+    /// Removes what keeps an object that was destroyed, or whose memory nobody has any more. Whether it is gone.
+    fn let_go(&self, keeper: &[u8], users: &mut memory::Users) -> bool {
+        let Some((word, _)) = self.read(keeper) else { return false };
         // SAFETY: a `sem_t` of our own.
         let is_there = match unsafe { word::read(&word) } {
             Said::Ours(kind, spot) => Found::at(kind, spot).is_some_and(|found| found.is_there()),
             _ => false,
         };
         // Where it cannot be opened now (want of descriptors), nobody knows whose it is.
-        let Ok(file) = self.raw_open(keeper, 0, 0) else { return };
+        let Ok(file) = self.raw_open(keeper, 0, 0) else { return false };
         let mut bytes = [0; PAGE - MORE];
         // SAFETY: an open descriptor, and a place of that length.
         let n = unsafe { libc::pread(file.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), MORE as i64) };
         let place = usize::try_from(n).ok().and_then(|n| memory::Place::read(&bytes[..n]));
         // One whose arena has lost its file is not there for who comes, and is still of use to who has it.
         if is_there && place.is_some_and(|place| place.is_in_use(users)) {
-            return;
+            return false;
         }
         if is_there {
             clear(&word);
         }
-        let _ = self.remove_file(keeper);
+        self.remove_file(keeper).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What all looks together read, for each semaphore made, where so many stay and the directory is looked at when `is_due` says so.
+    fn read_for_each(made: u64, each: u64, is_due: impl Fn(Tally) -> bool) -> u64 {
+        let (mut tally, mut read) = (Tally::default(), 0);
+        for there in 0..made {
+            tally.made += 1;
+            if is_due(tally) {
+                tally = Tally { made: 0, cost: there * each };
+                read += tally.cost;
+            }
+        }
+        read / made
+    }
+
+    #[test]
+    fn to_look_for_the_dead_costs_each_that_is_made_the_same_however_many_there_are() {
+        for made in [1_000, 100_000, 1_000_000] {
+            for each in [1, LOOK] {
+                assert!(read_for_each(made, each, Tally::is_due) <= SHARE * 2);
+                assert!(read_for_each(made, each, Tally::is_due_when_full) <= SHARE_OF_FULL * 2);
+            }
+        }
+        assert!(read_for_each(100_000, 1, |_| true) > 40_000, "what it was");
+    }
+
+    #[test]
+    fn names_that_begin_alike_get_numbers_of_their_own() {
+        let numbers = (0..10_000).map(|n| mixed(format!("a-long-beginning-{n}").as_bytes(), 10) >> 40);
+        let different = numbers.collect::<std::collections::BTreeSet<u64>>().len();
+        assert!(different > 9_950, "{different} of 10,000");
     }
 }

@@ -9,10 +9,10 @@
 
 use crate::shield::{self, Kept, without_signals};
 use crate::{cancel, folder, heap, last, locals, named, place};
+use chappe::forks::{Nest, Once};
 use std::any::Any;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The guards, outermost first.
 type Guards = Vec<Box<dyn Any>>;
@@ -25,6 +25,7 @@ struct Held(UnsafeCell<(Option<Kept>, Guards)>);
 unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new((None, Vec::new())));
+static NEST: Nest = Nest::new();
 
 static GENERATION: AtomicU32 = AtomicU32::new(1);
 
@@ -35,10 +36,14 @@ pub fn generation() -> u32 {
 }
 
 extern "C" fn before() {
+    if NEST.is_inner() {
+        return;
+    }
     let kept = shield::keep_out();
     let first = Box::new(folder::quiet());
     // SAFETY: with the first lock ours, no other thread is between its `before` and its `after`.
     let (signals, held) = unsafe { &mut *HELD.0.get() };
+    NEST.begin();
     *signals = Some(kept);
     held.push(first);
     held.push(Box::new(named::quiet()));
@@ -56,10 +61,15 @@ fn let_go() -> impl Sized {
 }
 
 extern "C" fn after() {
-    drop(let_go());
+    if NEST.end() {
+        drop(let_go());
+    }
 }
 
 extern "C" fn after_in_child() {
+    if !NEST.end() {
+        return;
+    }
     let _signals = let_go();
     // Relaxed: nobody else runs.
     GENERATION.fetch_add(1, Ordering::Relaxed);
@@ -67,43 +77,25 @@ extern "C" fn after_in_child() {
     last::only_this_thread();
 }
 
-static PREPARED: AtomicBool = AtomicBool::new(false);
-static PREPARING: Mutex<()> = Mutex::new(());
-/// Which thread has that lock; 0 for none.
-static PREPARER: AtomicI32 = AtomicI32::new(0);
+static PREPARED: Once = Once::new();
 
 /// Makes forks safe from now on. Before the first lock that is taken here, and the first handler that the crates below register.
+///
+/// The C library may call the program's `malloc` for what is registered here, and that may use semaphores: the inner call goes on
+/// without, and so does a thread that a fork has left alone with another's half of it (`Once`).
 #[inline]
 pub fn prepare() {
-    // Acquire: behind the registration.
-    if !PREPARED.load(Ordering::Acquire) {
-        without_signals(first);
-    }
+    PREPARED.call(|| without_signals(first));
 }
 
 #[cold]
 fn first() {
-    // SAFETY: takes nothing, cannot fail.
-    let me = unsafe { libc::gettid() };
-    // Relaxed: only this thread stores its own number. The C library may have called the program's `malloc` for what is
-    // registered below, and that may use semaphores.
-    if PREPARER.load(Ordering::Relaxed) == me {
-        return;
-    }
-    let _one_at_a_time = PREPARING.lock().unwrap_or_else(PoisonError::into_inner);
-    // Relaxed: under the lock.
-    if PREPARED.load(Ordering::Relaxed) {
-        return;
-    }
-    PREPARER.store(me, Ordering::Relaxed); // Relaxed: as above.
     // Early: the first ones need no memory.
     locals::key();
-    chappe::thread::prepare();
+    chappe::kernel_thread::prepare();
     // SAFETY: functions that stay.
     unsafe { libc::pthread_atfork(Some(heap::before_fork), Some(heap::after_fork), Some(heap::after_fork)) };
     chappe::prepare_forks();
     // SAFETY: as above.
     unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after_in_child)) };
-    PREPARED.store(true, Ordering::Release); // Release: all is registered.
-    PREPARER.store(0, Ordering::Relaxed); // Relaxed: as above.
 }

@@ -7,6 +7,7 @@
 //! finds it taken sleeps: the holder may have to be given the processor first, whatever the waiter's priority is.
 
 use crate::shield::{block, errno, is_without_signals, set_errno, unblock};
+use chappe::forks::Nest;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
@@ -75,6 +76,7 @@ struct Held(UnsafeCell<Option<Taken<'static>>>);
 unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
+static NEST: Nest = Nest::new();
 
 /// Whether there is memory for what a function of POSIX does: where there is none, it is refused before it has begun. What lacks memory in the
 /// middle ends the program.
@@ -84,13 +86,20 @@ pub fn has_room() -> bool {
 
 /// Before a fork: nobody is within it.
 pub extern "C" fn before_fork() {
+    if NEST.is_inner() {
+        return;
+    }
     let taken = HEAP.take();
+    NEST.begin();
     // SAFETY: the lock is ours.
     unsafe { *HELD.0.get() = Some(taken) };
 }
 
 /// After a fork, in both.
 pub extern "C" fn after_fork() {
+    if !NEST.end() {
+        return;
+    }
     // SAFETY: the lock is ours, or our copy's. What is taken out first is let go of behind that.
     let taken = unsafe { (*HELD.0.get()).take() };
     drop(taken);

@@ -8,7 +8,7 @@
 //! workers), keeps it as well.
 
 use crate::locals;
-use chappe::{process, thread};
+use chappe::{kernel_thread as thread, process};
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;

@@ -31,6 +31,8 @@
 //!   what chappe needs to wait: futex, futex_waitv, and the start of a thread.
 //! - A copy of a `sem_t` is the same semaphore, not another one.
 //! - `sem_post` with a waiter leaves the value at 0: the unit is the waiter's at once.
+//! - `sem_post` wakes who came first. POSIX (priority scheduling option) wants the waiter of the highest priority first, of those under
+//!   SCHED_FIFO and SCHED_RR; the queue knows nothing of priorities. (LTP's `sem_post/8-1` fails for that.)
 //! - A wait on CLOCK_REALTIME does not notice that the clock is set forward.
 //! - After a jump out of a signal handler that has interrupted a wait (`siglongjmp`; POSIX does not allow it) the thread cannot be cancelled
 //!   before it waits again.

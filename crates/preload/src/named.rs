@@ -10,6 +10,7 @@ use crate::place::{self, Found};
 use crate::shield::shielded;
 use crate::word::{self, Said};
 use libc::{c_char, c_int, c_uint, mode_t, sem_t};
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,20 +21,20 @@ pub const MOST: c_uint = c_int::MAX as c_uint;
 /// Bytes of a file.
 pub const PAGE: usize = 4096;
 
-/// What is open.
-struct Open {
-    name: Vec<u8>,
-    device: u64,
-    inode: u64,
-    /// Where it is mapped.
-    at: usize,
-    /// How many times it was opened, and not closed.
-    count: usize,
+/// What is open: by device, inode and name.
+type Key = (u64, u64, Vec<u8>);
+
+/// What this process has open.
+struct List {
+    /// Where it is mapped, and how many times it was opened, and not closed.
+    open: BTreeMap<Key, (usize, usize)>,
+    /// What is mapped where.
+    at: BTreeMap<usize, Key>,
 }
 
-static LIST: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+static LIST: Mutex<List> = Mutex::new(List { open: BTreeMap::new(), at: BTreeMap::new() });
 
-fn list() -> MutexGuard<'static, Vec<Open>> {
+fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -44,7 +45,7 @@ pub fn quiet() -> impl Sized {
 
 /// Whether what `sem_open` has given out is at this address.
 pub fn is_open(at: *const sem_t) -> bool {
-    list().iter().any(|open| open.at == at as usize)
+    list().at.contains_key(&(at as usize))
 }
 
 /// The name without its slashes; none if it is no name.
@@ -106,10 +107,9 @@ enum Tried {
 fn attach(file: &OwnedFd, name: &[u8]) -> Result<Tried, c_int> {
     let facts = folder::facts(file)?;
     let mut list = list();
-    let same = |open: &&mut Open| open.name == name && (open.device, open.inode) == (facts.st_dev, facts.st_ino);
-    if let Some(open) = list.iter_mut().find(same) {
-        open.count += 1;
-        return Ok(Tried::There(open.at as *mut sem_t));
+    if let Some((at, count)) = list.open.get_mut(&(facts.st_dev, facts.st_ino, name.to_owned())) {
+        *count += 1;
+        return Ok(Tried::There(*at as *mut sem_t));
     }
     if facts.st_size < PAGE as i64 {
         return Err(libc::EINVAL);
@@ -121,9 +121,11 @@ fn attach(file: &OwnedFd, name: &[u8]) -> Result<Tried, c_int> {
     Ok(Tried::There(opened(&mut list, page, name, &facts)))
 }
 
-fn opened(list: &mut Vec<Open>, page: Page, name: &[u8], facts: &libc::stat) -> *mut sem_t {
+fn opened(list: &mut List, page: Page, name: &[u8], facts: &libc::stat) -> *mut sem_t {
     let at = page.keep();
-    list.push(Open { name: name.to_owned(), device: facts.st_dev, inode: facts.st_ino, at: at as usize, count: 1 });
+    let key = (facts.st_dev, facts.st_ino, name.to_owned());
+    list.at.insert(at as usize, key.clone());
+    list.open.insert(key, (at as usize, 1));
     at
 }
 
@@ -135,7 +137,8 @@ fn open(name: &[u8], flags: c_int, mode: mode_t, value: c_uint) -> Result<*mut s
         let tried = attach(&Folder::find()?.open(short)?, name)?;
         return if let Tried::There(at) = tried { Ok(at) } else { Err(libc::ENOENT) };
     }
-    if !exclusive && let Ok(folder) = Folder::find() {
+    let found = Folder::find().ok();
+    if !exclusive && let Some(folder) = &found {
         match folder.open(short) {
             Ok(file) => {
                 if let Tried::There(at) = attach(&file, name)? {
@@ -149,7 +152,7 @@ fn open(name: &[u8], flags: c_int, mode: mode_t, value: c_uint) -> Result<*mut s
     if value > MOST {
         return Err(libc::EINVAL);
     }
-    let folder = Folder::make()?;
+    let folder = found.map_or_else(Folder::make, Ok)?;
     loop {
         let lock = folder.lock()?;
         match folder.open(short) {
@@ -217,16 +220,18 @@ pub unsafe extern "C-unwind" fn sem_open(name: *const c_char, flags: c_int, mode
 pub unsafe extern "C-unwind" fn sem_close(at: *mut sem_t) -> c_int {
     shielded(|| {
         let mut list = list();
-        let Some(i) = list.iter().position(|open| open.at == at as usize) else { return libc::EINVAL };
-        list[i].count -= 1;
-        if list[i].count == 0 {
-            let open = list.swap_remove(i);
-            drop(list);
-            drop(Page(at));
-            if let Ok(folder) = Folder::find() {
-                folder.reap_inode(open.inode);
-            }
+        let List { open, at: mapped } = &mut *list;
+        let Some(key) = mapped.get(&(at as usize)) else { return libc::EINVAL };
+        if let Some((_, count)) = open.get_mut(key).filter(|(_, count)| *count > 1) {
+            *count -= 1;
+            return 0;
         }
+        let inode = key.1;
+        open.remove(key);
+        mapped.remove(&(at as usize));
+        drop(list);
+        drop(Page(at));
+        Folder::reap_inode(inode);
         0
     })
 }

@@ -221,7 +221,7 @@ pub fn make_shared(arena: &Arena, name: Option<&str>, value: u32) -> Result<(u64
         return Ok((OWNED, OwnedSemaphore::create_in(arena, name)?.spot()));
     }
     let made = match name {
-        Some(name) => Semaphore::create(&format!("{}/{name}", arena.name()), value)?,
+        Some(name) => Semaphore::create_in(arena, name, value)?,
         None => Semaphore::unnamed(arena, value)?,
     };
     Ok((PLAIN, made.spot()))
@@ -230,8 +230,8 @@ pub fn make_shared(arena: &Arena, name: Option<&str>, value: u32) -> Result<(u64
 /// Removes an object by its name, which nobody can have in use.
 pub fn remove_named(arena: &Arena, name: &str) {
     let _ = match OwnedSemaphore::in_arena(arena, name) {
-        Ok(owned) => owned.remove(true),
-        Err(_) => Semaphore::remove(&format!("{}/{name}", arena.name()), true),
+        Ok(owned) => OwnedSemaphore::remove_at(owned.spot()),
+        Err(_) => Semaphore::open(&format!("{}/{name}", arena.name())).and_then(|s| Semaphore::remove_at(s.spot())),
     };
 }
 

@@ -13,8 +13,6 @@
 pub mod counter;
 #[cfg(not(feature = "sim"))]
 pub mod delays;
-#[cfg(not(feature = "sim"))]
-mod forks;
 pub mod free_list;
 pub mod gate;
 pub mod lock;

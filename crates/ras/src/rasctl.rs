@@ -60,12 +60,12 @@
 //! The paper's five requirements of a range (section 2) hold: one entry, at its beginning; one exit; one write to what others see, as
 //! the last instruction; no system call or instruction that traps; no call.
 
-use crate::forks::Around;
 use crate::gate;
 use crate::mechanism::interlocked as latch;
 use crate::synthesis::Made;
-use chappe_plat::atomic::{AtomicU32, Ordering};
-use chappe_plat::{code, process};
+use chappe_plat::atomic::AtomicU32;
+use chappe_plat::code;
+use chappe_plat::forks::{Around, Nest};
 use std::cell::UnsafeCell;
 
 /// The most that a process may have installed at a time.
@@ -190,27 +190,17 @@ unsafe impl Sync for Registry {}
 
 static REGISTRY: Registry = Registry { latch: AtomicU32::new(0), sequences: UnsafeCell::new(Vec::new()) };
 static FORKS: Around = Around::new(before_fork, after_fork);
-/// The thread that forks and has the lock for that. 0: nobody's.
-static FORKER: AtomicU32 = AtomicU32::new(0);
-/// How often it was told so: the handlers may have been registered twice (`forks.rs`). The forking thread's alone.
-static TIMES: AtomicU32 = AtomicU32::new(0);
+static NEST: Nest = Nest::new();
 
 extern "C" fn before_fork() {
-    let me = process::tid();
-    // Relaxed, all: under the lock, or one's own number.
-    if FORKER.load(Ordering::Relaxed) != me {
+    if !NEST.is_inner() {
         latch::acquire(&REGISTRY.latch);
-        FORKER.store(me, Ordering::Relaxed);
+        NEST.begin();
     }
-    // Relaxed: as above.
-    TIMES.fetch_add(1, Ordering::Relaxed);
 }
 
-/// In the child, too, where the thread has another number.
 extern "C" fn after_fork() {
-    // Relaxed, both: under the lock.
-    if TIMES.fetch_sub(1, Ordering::Relaxed) == 1 {
-        FORKER.store(0, Ordering::Relaxed);
+    if NEST.end() {
         latch::release(&REGISTRY.latch);
     }
 }

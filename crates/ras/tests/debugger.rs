@@ -77,6 +77,7 @@ fn debugged(test: &str, part: &str, commands: &[&str]) -> Option<String> {
 }
 
 #[test]
+#[ignore = "storm: gdb and the self-test must find the time"]
 fn one_steps_through_a_section() {
     let script = [BREAK, "run", "info symbol $pc", "delete", "stepi 200", "continue"];
     let Some(all) = debugged("one_steps_through_a_section", "some", &script) else { return };
@@ -86,12 +87,14 @@ fn one_steps_through_a_section() {
 }
 
 #[test]
+#[ignore = "storm: gdb and the self-test must find the time"]
 fn one_steps_over_what_has_sections_in_it() {
     let script = [BREAK, "run", "delete", "next 20", "up", "step 20", "continue"];
     debugged("one_steps_over_what_has_sections_in_it", "some", &script);
 }
 
 #[test]
+#[ignore = "storm: gdb and the self-test must find the time"]
 fn one_breaks_in_a_section_again_and_again() {
     for (part, first) in [("some", IN_PLACE), ("one", "set displaced-stepping auto")] {
         let mut script = vec![first, BREAK, "run"];
@@ -103,6 +106,7 @@ fn one_breaks_in_a_section_again_and_again() {
 }
 
 #[test]
+#[ignore = "storm: gdb and the self-test must find the time"]
 fn one_steps_through_the_self_test() {
     let script = |first| {
         let rest = ["break chappe_ras_gate_section", "run", "info symbol $pc", "stepi 50", "delete", "stepi 150"];
@@ -117,6 +121,7 @@ fn one_steps_through_the_self_test() {
 }
 
 #[test]
+#[ignore = "storm: gdb and the self-test must find the time"]
 fn sections_and_their_exits_are_listed() {
     let script = [BREAK, "run", "info symbol $pc + 4", "info files", "delete", "continue"];
     let Some(all) = debugged("sections_and_their_exits_are_listed", "some", &script) else { return };

@@ -8,12 +8,12 @@
 
 mod alone;
 
+use alone::Stall;
 use chappe_plat::{rseq, topology};
 use chappe_ras::gate;
 use chappe_ras::lock::{CpuLock, PlainLock, RawCpuLock, RawLock};
 #[cfg(target_arch = "x86_64")]
 use chappe_ras::sharded::ShardedSemaphore;
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -131,27 +131,15 @@ fn on_signal() {
     }
 }
 
-/// Ends the program if the others do not get on for long: on a machine with twenty others for each processor, 64 hand-overs
-/// take twenty seconds.
+/// Ends the program if the others do not get on.
 fn guarded<R>(progress: &AtomicU64, body: impl FnOnce() -> R) -> R {
     let over = AtomicBool::new(false);
     std::thread::scope(|s| {
         s.spawn(|| {
-            let (mut last, mut since) = (0, Instant::now());
+            let mut stall = Stall::new();
             while !over.load(SeqCst) {
                 std::thread::sleep(Duration::from_millis(20));
-                let now = progress.load(SeqCst);
-                if now != last {
-                    (last, since) = (now, Instant::now());
-                }
-                if since.elapsed() > Duration::from_secs(45) {
-                    // Past the test harness, which would keep it to itself.
-                    let _ = writeln!(
-                        std::io::stderr(),
-                        "panicked at: somebody sleeps for ever: nobody has got on for 45 s"
-                    );
-                    std::process::abort();
-                }
+                stall.look(progress.load(SeqCst));
             }
         });
         let r = body();
@@ -270,6 +258,7 @@ fn delay_nothing() {
 }
 
 #[test]
+#[ignore = "storm: threads that are moved, for seconds"]
 fn nothing_is_lost_when_holders_and_others_change_processors() {
     for threads in [2, 4, 8] {
         let lock = eager();
@@ -282,6 +271,7 @@ fn nothing_is_lost_when_holders_and_others_change_processors() {
 }
 
 #[test]
+#[ignore = "storm: threads that preempt one another, for seconds"]
 fn nothing_is_lost_when_threads_of_one_processor_preempt_one_another() {
     let lock = eager();
     let pairs = beset_biased(1, &lock, 4, Plagues { one_cpu: true, dawdles: true, ..Plagues::default() });
@@ -291,6 +281,7 @@ fn nothing_is_lost_when_threads_of_one_processor_preempt_one_another() {
 }
 
 #[test]
+#[ignore = "storm: threads that are interrupted, for seconds"]
 fn nothing_is_lost_when_signals_come() {
     let lock = eager();
     beset_biased(1, &lock, 3, Plagues { signals: true, moves_after: Some(1_000), ..Plagues::default() });
@@ -300,6 +291,7 @@ fn nothing_is_lost_when_signals_come() {
 }
 
 #[test]
+#[ignore = "storm: threads that race for seconds"]
 fn nobody_sleeps_for_ever_beside_a_lock_that_is_free() {
     let lock = eager();
     beset(&lock, 4, Plagues { dawdles: true, ..Plagues::default() });
@@ -329,6 +321,7 @@ fn nobody_sleeps_for_ever_beside_a_lock_that_is_free() {
 }
 
 #[test]
+#[ignore = "storm: threads that race for seconds"]
 fn the_plain_lock_and_one_without_a_bias_lose_nothing() {
     let plagues = Plagues { moves_after: Some(1_000), dawdles: true, tries: Some(5), ..Plagues::default() };
     beset(&PlainLock::plain(0), 3, plagues);
@@ -438,6 +431,7 @@ fn beside_one_that_may_not(forbidden: &[libc::c_long]) {
 }
 
 #[test]
+#[ignore = "storm: threads that race for a second"]
 fn a_thread_whose_fence_is_refused_goes_to_the_processor_itself() {
     if has_sequences("a_thread_whose_fence_is_refused_goes_to_the_processor_itself") {
         beside_one_that_may_not(&[libc::SYS_membarrier]);
@@ -445,6 +439,7 @@ fn a_thread_whose_fence_is_refused_goes_to_the_processor_itself() {
 }
 
 #[test]
+#[ignore = "storm: threads that race for a second"]
 fn a_thread_that_may_not_go_there_either_waits_for_who_comes_from_there() {
     if has_sequences("a_thread_that_may_not_go_there_either_waits_for_who_comes_from_there") {
         beside_one_that_may_not(&[libc::SYS_membarrier, libc::SYS_sched_setaffinity]);

@@ -7,11 +7,11 @@
 
 mod alone;
 
+use alone::Stall;
 use chappe_plat::topology;
 use chappe_ras::gate;
 use chappe_ras::sharded::{Central, Shape, Sharded, ShardedSemaphore};
 use chappe_sync::DownError;
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -143,7 +143,7 @@ fn go_on(
             .collect();
         let end = Instant::now() + seconds();
         let late = end + Duration::from_secs(30);
-        let (mut last, mut since, mut turn) = (0, Instant::now(), 0);
+        let (mut stall, mut turn) = (Stall::new(), 0);
         while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             std::thread::sleep(Duration::from_micros(if plagues.signals { 200 } else { 1_000 }));
             if Instant::now() >= end && (enough(seen) || Instant::now() >= late) {
@@ -157,22 +157,17 @@ fn go_on(
             }
             *(if semaphore.is_sharded() { &mut seen.0 } else { &mut seen.1 }) += 1;
             turn += 1;
-            let now = progress.load(SeqCst);
-            if now != last || workers.iter().any(std::thread::ScopedJoinHandle::is_finished) {
-                (last, since) = (now, Instant::now());
+            if workers.iter().any(std::thread::ScopedJoinHandle::is_finished) {
+                stall = Stall::new();
             }
-            if since.elapsed() > Duration::from_secs(45) {
-                // Past the test harness, which would keep it to itself.
-                let _ =
-                    writeln!(std::io::stderr(), "panicked at: somebody sleeps for ever: nobody has got on for 45 s");
-                std::process::abort();
-            }
+            stall.look(progress.load(SeqCst));
         }
     });
     seen
 }
 
 #[test]
+#[ignore = "storm: threads that race for a second"]
 fn permits_that_are_plenty_stay_in_caches_and_none_is_lost() {
     let plenty = ShardedSemaphore::private(100_000).expect("there is room for a semaphore");
     let (with, without) = beset(&plenty, 100_000, 4, Plagues { moves: true, signals: true, ..Plagues::default() });
@@ -183,6 +178,7 @@ fn permits_that_are_plenty_stay_in_caches_and_none_is_lost() {
 }
 
 #[test]
+#[ignore = "storm: threads that race for seconds"]
 fn permits_that_become_scarce_are_found_wherever_they_lie() {
     // More than make it worth while to have caches, and so few that threads have to wait now and then.
     let many = 2 * 4 * topology::allowed().expect("the kernel says").len() as u32 + 16;
@@ -213,6 +209,7 @@ fn permits_that_become_scarce_are_found_wherever_they_lie() {
 }
 
 #[test]
+#[ignore = "storm: threads that race for a second"]
 fn a_single_permit_is_never_with_two() {
     let single = eager(1);
     beset(&single, 1, 3, Plagues { moves: true, tries: true, dawdles: true, ..Plagues::default() });
@@ -220,6 +217,7 @@ fn a_single_permit_is_never_with_two() {
 }
 
 #[test]
+#[ignore = "storm: threads that preempt one another for a second"]
 fn threads_of_one_processor_that_preempt_one_another_lose_nothing() {
     let many = 2 * 4 * topology::allowed().expect("the kernel says").len() as u32;
     let s = eager(many + 2);
@@ -253,6 +251,7 @@ fn who_waits_first_is_served_first() {
 }
 
 #[test]
+#[ignore = "storm: threads that race for a second"]
 fn without_sequences_it_is_the_semaphore_in_the_middle() {
     let off = ShardedSemaphore::builder(1_000_000).bias(false).build().expect("there is room for a semaphore");
     assert!(!off.is_sharded());
@@ -434,6 +433,7 @@ fn forked_while_another_sweeps(unseen: u32, fork: impl Fn() -> libc::pid_t) {
 }
 
 #[test]
+#[ignore = "storm: forks that race a sweep"]
 fn a_child_forked_while_another_thread_sweeps_has_all_and_can_use_it() {
     let test = "a_child_forked_while_another_thread_sweeps_has_all_and_can_use_it";
     if !alone::is(test) {
@@ -447,6 +447,7 @@ fn a_child_forked_while_another_thread_sweeps_has_all_and_can_use_it() {
 
 /// No handler is called around this one.
 #[test]
+#[ignore = "storm: forks that race a sweep"]
 fn a_child_of_a_bare_clone_sweeps_where_another_thread_was_at_it() {
     let test = "a_child_of_a_bare_clone_sweeps_where_another_thread_was_at_it";
     if !alone::is(test) {

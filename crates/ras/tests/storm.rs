@@ -349,36 +349,43 @@ fn alone_under(what: What, kind: Weather) {
 }
 
 #[test]
+#[ignore = "storm: threads that are moved"]
 fn no_add_is_lost() {
     alone_under(What::Add, Weather::Moved);
 }
 
 #[test]
+#[ignore = "storm: threads that are interrupted"]
 fn no_half_of_two_adds_is_lost_or_seen() {
     alone_under(What::AddTwo, Weather::Interrupted);
 }
 
 #[test]
+#[ignore = "storm: threads that are interrupted"]
 fn no_store_that_compared_is_lost() {
     alone_under(What::CompareStore, Weather::Interrupted);
 }
 
 #[test]
+#[ignore = "storm: threads that are interrupted"]
 fn what_is_pushed_is_popped_once() {
     alone_under(What::PushAndPop, Weather::Interrupted);
 }
 
 #[test]
+#[ignore = "storm: threads that are interrupted"]
 fn what_is_pushed_is_fetched_once() {
     alone_under(What::PushAndFetch, Weather::Interrupted);
 }
 
 #[test]
+#[ignore = "storm: threads that are interrupted"]
 fn no_copied_record_is_torn_or_lost() {
     alone_under(What::Copy, Weather::Interrupted);
 }
 
 #[test]
+#[ignore = "storm: threads that are moved"]
 fn nothing_is_lost_or_doubled_by_threads_that_are_moved() {
     if topology::allowed().expect("the kernel tells").len() < 2 {
         println!("not tested: nothing_is_lost_or_doubled_by_threads_that_are_moved: one processor only");
@@ -388,11 +395,13 @@ fn nothing_is_lost_or_doubled_by_threads_that_are_moved() {
 }
 
 #[test]
+#[ignore = "storm: threads that are preempted"]
 fn nothing_is_lost_or_doubled_by_threads_that_are_preempted() {
     storm(Weather::Preempted);
 }
 
 #[test]
+#[ignore = "storm: threads that are interrupted"]
 fn nothing_is_lost_or_doubled_by_handlers_that_do_the_same() {
     storm(Weather::Interrupted);
 }

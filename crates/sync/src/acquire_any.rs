@@ -47,7 +47,7 @@ fn any<'a>(pools: &[&'a Pool], until: Until) -> Result<(usize, Permit<'a>), Acqu
     if pools.is_empty() {
         return Err(AcquireError::NoPools);
     }
-    match choose(pools, How { until, biased: false, aim: Aim::Take, interruptible: false }) {
+    match choose(pools, How { until, biased: false, aim: Aim::Take }) {
         Ok((at, taken)) => Ok((at, pools[at].permit(taken, here()))),
         Err(SelectError::Dead { arm, .. }) => Err(pools[arm].dead()),
         Err(SelectError::WouldBlock) => Err(AcquireError::WouldBlock),
@@ -56,6 +56,7 @@ fn any<'a>(pools: &[&'a Pool], until: Until) -> Result<(usize, Permit<'a>), Acqu
         Err(SelectError::Nothing) => Err(AcquireError::NoPools),
         Err(SelectError::Arena(e)) => Err(AcquireError::Arena(e)),
         Err(SelectError::System(e)) => Err(AcquireError::System(e)),
-        Err(SelectError::Inherited { .. } | SelectError::Interrupted) => unreachable!("a pool is nobody's"),
+        Err(SelectError::Interrupted) => Err(AcquireError::Interrupted),
+        Err(SelectError::Inherited { .. }) => unreachable!("a pool is nobody's"),
     }
 }

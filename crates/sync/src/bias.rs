@@ -52,7 +52,7 @@
 //! a revocation would have paid. [`FIRST`] acquisitions at first; twice as many after each revocation of a bias that did not
 //! pay, half as many after one that did, twice ([`SAVES_NS`]), and never more than [`MOST`]: so it neither thrashes nor sticks.
 //!
-//! Measured (`bench ras`): see README. A signal handler may lock what its thread is just locking, if it unlocks it before it returns: it
+//! Measured (`bench ras`): see `docs/benchmarks.md`. A signal handler may lock what its thread is just locking, if it unlocks it before it returns: it
 //! finds itself inside, as it would with a swap, and is told of the deadlock, or is alone. One that returned with the lock would not be
 //! seen by the thread that it had interrupted between its look at its hold and the store. Blocking is that of the lock; entering, leaving and revoking are wait-free,
 //! but for the fence's system call.

@@ -14,14 +14,17 @@ use crate::bias::Holds;
 use crate::claim::{Aim, Glance, Operation, Refused, Taken, Wish, wait_for};
 use crate::error::SelectError;
 use crate::handle::shown;
-use crate::patience::{Until, impatience, patience};
+use crate::lull::{self, lull};
+use crate::order::Order;
+use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{ThreadSeat, seat, watched};
+use crate::tube::lights::{Hope, can_wait, wait_for as wait_for_lightly};
 use crate::tube::{packet, put_packet, spin};
 use crate::wait::{Parties, Party, Patience};
 use chappe_arena::Map;
 use chappe_plat::clock;
-use std::cell::Cell;
+use chappe_plat::light::{self, Record};
 
 /// How often who cannot have a place in the wait queue looks.
 const POLL: std::time::Duration = std::time::Duration::from_millis(1);
@@ -33,13 +36,6 @@ pub(crate) struct How {
     /// The first that is ready, instead of any.
     pub biased: bool,
     pub aim: Aim,
-    /// Whether [`crate::interruptible`] is meant for it.
-    pub interruptible: bool,
-}
-
-thread_local! {
-    /// What decides which arm is tried first.
-    static DICE: Cell<u32> = const { Cell::new(0) };
 }
 
 /// The first part of a choice: what nobody need have a seat for. Else the order goes on with the first arm that is not of that
@@ -86,14 +82,51 @@ pub(crate) fn choose<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(us
 pub(crate) fn rest<A: Operation + ?Sized>(arms: &[&A], how: How, order: Order) -> Result<(usize, Taken), SelectError> {
     let (named, private) = arenas(arms)?;
     let Some(main) = named.or(private) else { return nothing(how.until) };
+    if named.is_none()
+        && let Some(me) = light::current()
+        && can_wait(arms)
+    {
+        return lightly(me, arms, how);
+    }
     if order.peek().is_none() && matches!(how.until, Until::Now) {
-        return Err(SelectError::WouldBlock);
+        // All arms are of those that nobody need have a seat for.
+        let nobody = nobody(main);
+        let found = lull(arms, &nobody, how.biased, how.aim).map_err(|e| failed(arms, e))?;
+        return found.ok_or(SelectError::WouldBlock);
     }
     let made = seated(arms, how, order, main, private.filter(|_| named.is_some()));
     match made {
         // The thread is about to end, or there are more waiters, or tubes, than the private arena has room for.
         Err(SelectError::Arena(_)) if arms.iter().all(|arm| arm.dies_unseen()) => poll(arms, how),
         made => made,
+    }
+}
+
+/// The choice of a light thread among private tubes and clocks.
+fn lightly<A: Operation + ?Sized>(me: &'static Record, arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
+    let deadline = match how.until {
+        Until::Time(at) => Some(at),
+        Until::Forever | Until::Now => None,
+    };
+    let who = nobody(arms[0].map());
+    if let Some(found) = look(arms, &who, Order::new(arms.len(), how.biased), how.aim)? {
+        return Ok(found);
+    }
+    let lull = || lull(arms, &who, how.biased, how.aim).map_err(|e| failed(arms, e));
+    if let Until::Now = how.until {
+        return lull()?.ok_or(SelectError::WouldBlock);
+    }
+    let packet = if arms.iter().any(|arm| arm.has_meetings()) { packet() } else { 0 };
+    let first = Order::new(arms.len(), how.biased).peek().unwrap_or(0);
+    let wait = || wait_for_lightly(me, arms, Hope { aim: how.aim, first, deadline, packet });
+    let made = if arms.iter().any(|arm| arm.outside().is_some()) { light::from_outside(wait) } else { wait() };
+    let is_met = |(at, taken): &(usize, Taken)| arms[*at].has_meetings() && taken.word.0 == packet;
+    if !made.as_ref().is_ok_and(is_met) {
+        put_packet(packet);
+    }
+    match made {
+        Ok(found) => Ok(found),
+        Err(_) => lull()?.ok_or(SelectError::Timeout),
     }
 }
 
@@ -115,6 +148,10 @@ fn seated<A: Operation + ?Sized>(
             // Each of them, not only the first that helps.
             let revived = arms.iter().filter(|a| a.revive()).count() > 0;
             let found = if revived { again()? } else { None };
+            let found = match found {
+                Some(found) => Some(found),
+                None => lull(arms, &who, how.biased, how.aim).map_err(|e| failed(arms, e))?,
+            };
             return found.ok_or(SelectError::WouldBlock);
         }
         wait(arms, &who, seat, how, again)
@@ -124,17 +161,36 @@ fn seated<A: Operation + ?Sized>(
 /// The choice of who cannot have a place in the wait queue: looks now and then.
 fn poll<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
     loop {
-        let nobody = Party { map: arms[0].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
-        let who = Parties { main: nobody, private: None };
+        let who = nobody(arms[0].map());
         if let Some(found) = look(arms, &who, Order::new(arms.len(), how.biased), how.aim)? {
             return Ok(found);
         }
-        match how.until {
-            Until::Now => return Err(SelectError::WouldBlock),
-            Until::Time(at) if clock::now() >= at => return Err(SelectError::Timeout),
-            _ => std::thread::sleep(POLL),
-        }
+        let why = match how.until {
+            Until::Now => SelectError::WouldBlock,
+            Until::Time(at) if clock::now() >= at => SelectError::Timeout,
+            _ => {
+                crate::patience::pass(POLL);
+                continue;
+            }
+        };
+        return lull(arms, &who, how.biased, how.aim).map_err(|e| failed(arms, e))?.ok_or(why);
     }
+}
+
+/// Who has no seat.
+fn nobody(map: &'static Map) -> Parties {
+    Parties { main: Party { map, member: u32::MAX, generation: 0, holds: Holds::NONE }, private: None }
+}
+
+/// Tries the arms that are left.
+#[inline]
+fn look<A: Operation + ?Sized>(
+    arms: &[&A],
+    who: &Parties,
+    order: Order,
+    aim: Aim,
+) -> Result<Option<(usize, Taken)>, SelectError> {
+    lull::look(arms, who, order, aim).map_err(|e| failed(arms, e))
 }
 
 /// None of the arms is ready.
@@ -152,9 +208,10 @@ fn wait<A: Operation + ?Sized>(
     };
     let is_late = |end: Option<u64>| end.is_some_and(|end| clock::now() >= end);
     if is_late(deadline) && arms.iter().all(|arm| arm.dies_unseen()) {
-        return Err(SelectError::Timeout);
+        let found = lull(arms, who, how.biased, how.aim).map_err(|e| failed(arms, e))?;
+        return found.ok_or(SelectError::Timeout);
     }
-    let mut patience = if how.interruptible { impatience(seat) } else { patience(seat) };
+    let mut patience = patience(seat);
     let meets = arms.iter().any(|arm| arm.has_meetings());
     // Whom one could meet is found only by who waits; and who looks for ever has no place among those who wait for the others.
     let looks = match patience.forever {
@@ -182,18 +239,13 @@ fn wait<A: Operation + ?Sized>(
     }
     let packet = if meets { packet() } else { 0 };
     let first = Order::new(arms.len(), how.biased).peek().unwrap_or(0);
-    let wish = Wish { aim: how.aim, first, deadline, patience: &patience, packet };
+    let wish = Wish { aim: how.aim, first, biased: how.biased, deadline, patience: &patience, packet };
     let made = wait_for(who, arms, wish);
     let is_met = |(at, taken): &(usize, Taken)| arms[*at].has_meetings() && taken.word.0 == packet;
     if !made.as_ref().is_ok_and(is_met) {
         put_packet(packet);
     }
-    made.map_err(|e| match e {
-        Refused::Dead(arm) => dead(arms, arm),
-        Refused::Interrupted => SelectError::Interrupted,
-        // No arm asks for more than one.
-        Refused::TimedOut | Refused::NoneFree | Refused::TooMany | Refused::Inherited => SelectError::Timeout,
-    })
+    made.map_err(|e| failed(arms, e))
 }
 
 /// A choice without arms.
@@ -202,9 +254,20 @@ fn nothing(until: Until) -> Result<(usize, Taken), SelectError> {
         Until::Now => Err(SelectError::WouldBlock),
         Until::Forever => Err(SelectError::Nothing),
         Until::Time(at) => {
-            std::thread::sleep(std::time::Duration::from_nanos(at.saturating_sub(clock::now())));
+            crate::patience::pass(std::time::Duration::from_nanos(at.saturating_sub(clock::now())));
             Err(SelectError::Timeout)
         }
+    }
+}
+
+/// What stood in the way.
+fn failed<A: Operation + ?Sized>(arms: &[&A], refused: Refused) -> SelectError {
+    match refused {
+        Refused::Dead(arm) => dead(arms, arm),
+        Refused::Inherited(arm) => inherited(arms, arm),
+        Refused::Interrupted => SelectError::Interrupted,
+        // No arm asks for more than one.
+        Refused::TimedOut | Refused::NoneFree | Refused::TooMany => SelectError::Timeout,
     }
 }
 
@@ -240,137 +303,4 @@ fn arenas<A: Operation + ?Sized>(arms: &[&A]) -> Result<(Option<&'static Map>, O
         }
     }
     Ok((named, private))
-}
-
-/// Tries the arms that are left.
-#[inline]
-fn look<A: Operation + ?Sized>(
-    arms: &[&A],
-    who: &Parties,
-    mut order: Order,
-    aim: Aim,
-) -> Result<Option<(usize, Taken)>, SelectError> {
-    while let Some(at) = order.peek() {
-        match aim.attempt(arms[at], who.party(arms[at].map())) {
-            Ok(taken) => return Ok(Some((at, taken))),
-            Err(Refused::Dead(_)) => return Err(dead(arms, at)),
-            Err(Refused::Inherited) => return Err(inherited(arms, at)),
-            Err(_) => order.skip(),
-        }
-    }
-    Ok(None)
-}
-
-/// The order in which arms are tried: as listed, or, so that each that is ready is as likely to be found first, by the dice.
-pub(crate) struct Order {
-    at: usize,
-    /// Up to 64: those that have not had their turn, one bit each. More: numbers below a power of two, by a linear congruence
-    /// of full period: about as likely.
-    left: u64,
-    mask: u64,
-    factor: u64,
-    more: u64,
-    arms: usize,
-    biased: bool,
-}
-
-impl Order {
-    #[inline(always)]
-    fn new(arms: usize, biased: bool) -> Order {
-        if !biased && arms.wrapping_sub(1) < 64 {
-            return Order::among(u64::MAX >> (64 - arms), arms);
-        }
-        let mut order = Order { at: 0, left: 0, mask: 0, factor: 1, more: 1, arms, biased };
-        if !biased && arms > 0 {
-            order.set_out();
-            order.skip_far();
-        }
-        order
-    }
-
-    /// Some of up to 64 arms, by the dice.
-    #[inline(always)]
-    fn among(some: u64, arms: usize) -> Order {
-        let mut order = Order { at: usize::MAX, left: some, mask: 0, factor: 1, more: 1, arms, biased: false };
-        order.skip();
-        order
-    }
-
-    #[cold]
-    fn set_out(&mut self) {
-        let roll = || u64::from(roll());
-        self.mask = self.arms.next_power_of_two() as u64 - 1;
-        (self.factor, self.more) = (roll() << 2 | 1, roll() | 1);
-        self.left = self.mask + 1;
-        self.at = roll() as usize;
-    }
-
-    /// The arm whose turn it is.
-    #[inline]
-    fn peek(&self) -> Option<usize> {
-        (self.at < self.arms).then_some(self.at)
-    }
-
-    /// The next one's turn.
-    #[inline(always)]
-    fn skip(&mut self) {
-        if self.biased {
-            self.at = self.at.wrapping_add(1);
-        } else if self.mask != 0 {
-            self.skip_far();
-        } else if self.left & self.left.wrapping_sub(1) == 0 {
-            // The last, or none: then beyond all.
-            self.at = self.left.trailing_zeros() as usize;
-            self.left = 0;
-        } else {
-            self.skip_by_dice();
-        }
-    }
-
-    fn skip_by_dice(&mut self) {
-        let among = u64::from(self.left.count_ones());
-        let mut rest = self.left;
-        for _ in 0..(u64::from(roll()) * among) >> 32 {
-            rest &= rest - 1;
-        }
-        self.at = rest.trailing_zeros() as usize;
-        self.left &= !(1 << self.at);
-    }
-
-    #[cold]
-    fn skip_far(&mut self) {
-        let mut at = self.at as u64;
-        loop {
-            if self.left == 0 {
-                self.at = usize::MAX;
-                return;
-            }
-            self.left -= 1;
-            at = at.wrapping_mul(self.factor).wrapping_add(self.more) & self.mask;
-            if at < self.arms as u64 {
-                self.at = at as usize;
-                return;
-            }
-        }
-    }
-}
-
-/// A cheap generator (xorshift, 32 bits), one a thread: which arm is tried first need not be secret.
-#[inline(always)]
-fn roll() -> u32 {
-    let mut x = DICE.get();
-    if x == 0 {
-        x = seed();
-    }
-    x ^= x << 13;
-    x ^= x >> 17;
-    x ^= x << 5;
-    DICE.set(x);
-    x
-}
-
-#[cold]
-fn seed() -> u32 {
-    // Another one for each thread.
-    (clock::now() as u32 ^ (DICE.with(std::ptr::from_ref) as usize as u32).wrapping_mul(0x9e37_79b9)) | 1
 }

@@ -6,7 +6,10 @@
 use crate::cell::Word;
 use crate::interrupt::Interrupt;
 use crate::kinds;
-use crate::wait::{Arm, Ended, Grant, Parties, Party, Patience, Terms, arm_granted, arrive, finish, wait};
+use crate::lull::{look, lull};
+use crate::order::{Order, one_of};
+use crate::tube::lights::Standing;
+use crate::wait::{Arm, Begun, Ended, Grant, Parties, Party, Patience, Terms, arm_granted, arrive, finish, wait};
 use chappe_arena::ArenaError;
 use chappe_plat::{clock, step};
 
@@ -31,9 +34,9 @@ pub(crate) enum Refused {
     Interrupted,
     Dead(usize),
     TooMany,
-    /// The end is the parent process's.
+    /// This arm's end is the parent process's.
     #[cfg(not(feature = "sim"))]
-    Inherited,
+    Inherited(usize),
 }
 
 /// What became of a grant.
@@ -61,6 +64,18 @@ impl From<Result<Taken, Refused>> for Glance {
     fn from(tried: Result<Taken, Refused>) -> Glance {
         tried.map_or(Glance::Nothing, Glance::Taken)
     }
+}
+
+/// What a look finds of an arm from which nothing could be taken: see `lull`.
+pub(crate) enum Mark {
+    /// There is something, by now or in this very moment.
+    Something,
+    /// There is nothing. If a later look finds the same number, there was nothing in between either.
+    Nothing(u64),
+    /// What a look finds says nothing of the next: but who stands in the queue is told of what comes.
+    InQueue,
+    /// What a look finds says nothing of the next.
+    Blind,
 }
 
 /// One of the things a choice chooses among.
@@ -103,6 +118,14 @@ pub(crate) trait Operation: Arm {
             Err(_) => Ok(false),
         }
     }
+    /// What an attempt that is made to know leaves behind. Takes nothing.
+    fn mark(&self, _me: &Party) -> Mark {
+        Mark::InQueue
+    }
+    /// The same of an [`Mark::InQueue`] by who stands in its queue: something, or a number as there.
+    fn mark_in_queue(&self) -> Option<u64> {
+        Some(0)
+    }
     /// Gives back what was taken only to see whether it is there.
     fn put_back(&self, _taken: Taken) {}
     /// The same before it is taken, where nobody would know of what is taken: the wait word still says GRANTED, and what is
@@ -123,6 +146,10 @@ pub(crate) trait Operation: Arm {
     /// Whether those who wait for it may be overtaken by who tries again and again.
     fn is_tube(&self) -> bool {
         false
+    }
+    /// Where a light thread waits for it, if it can without a seat.
+    fn standing(&self) -> Option<Standing<'_>> {
+        None
     }
     /// Whether who waits must make a packet known.
     fn has_meetings(&self) -> bool {
@@ -145,6 +172,8 @@ pub(crate) struct Wish<'a> {
     pub aim: Aim,
     /// The arm that is looked at first.
     pub first: usize,
+    /// Of several that are ready the first one, instead of any.
+    pub biased: bool,
     pub deadline: Option<u64>,
     pub patience: &'a Patience<'a>,
     /// See [`Terms::packet`].
@@ -154,7 +183,7 @@ pub(crate) struct Wish<'a> {
 impl<'a> Wish<'a> {
     /// To have the first that comes.
     pub fn to_take(deadline: Option<u64>, patience: &'a Patience<'a>) -> Wish<'a> {
-        Wish { aim: Aim::Take, first: 0, deadline, patience, packet: 0 }
+        Wish { aim: Aim::Take, first: 0, biased: false, deadline, patience, packet: 0 }
     }
 }
 
@@ -175,77 +204,105 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
     arms: &[&A],
     wish: Wish<'_>,
 ) -> Result<(usize, Taken), Refused> {
-    let Wish { aim, first, patience, packet, .. } = wish;
+    let Wish { aim, first, biased, patience, packet, .. } = wish;
     let need = u32::from(aim == Aim::Take);
     patience.interrupt.into_iter().for_each(Interrupt::begin);
     let tickets = arrive(who);
     // Of the others nothing is there that was not granted.
     let may_look = arms.iter().any(|arm| arm.is_tube() || arm.is_fenced() || arm.due().is_some());
+    let is_late = || wish.deadline.is_some_and(|d| clock::now() >= d);
     loop {
         // A clock may have been another's meanwhile.
         let due = arms.iter().filter_map(|arm| arm.due()).min();
         let deadline = [wish.deadline, due].into_iter().flatten().min();
         let (ended, begun) = wait(who, arms, Terms { first, tickets, need, packet, deadline, patience });
-        let is_late = || wish.deadline.is_some_and(|d| clock::now() >= d);
-        let (grant, number) = match ended {
-            Ended::Granted(grant, number) => (grant, number),
+        match ended {
+            Ended::Granted(grant, number) => {
+                if let Some(found) = granted(who, arms, &begun, grant, number, &wish)? {
+                    return Ok(found);
+                }
+                // One that is told again and again, and comes too late, gives up all the same.
+            }
             Ended::TimedOut if !may_look && patience.is_interrupted() => return Err(Refused::Interrupted),
             Ended::TimedOut if !may_look => return Err(Refused::TimedOut),
-            Ended::TimedOut => match look(who, arms, aim) {
-                Some(found) => return Ok(found),
-                None if patience.is_interrupted() => return Err(Refused::Interrupted),
-                None if is_late() => return Err(Refused::TimedOut),
-                None => continue,
-            },
+            Ended::TimedOut => {
+                if let Some(found) = look(arms, who, Order::new(arms.len(), biased), aim)? {
+                    return Ok(found);
+                }
+                if patience.is_interrupted() {
+                    return Err(Refused::Interrupted);
+                }
+            }
             Ended::Dead(arm) => return Err(Refused::Dead(arm)),
             Ended::TooMany => return Err(Refused::TooMany),
-        };
-        step!("granted, not yet taken");
-        let at = arm_granted(arms, &begun, grant);
-        let me = who.party(arms[at].map());
-        if aim == Aim::Look && arms[at].hand_back(me) {
-            finish(who, arms, &begun);
-            kinds::drain(arms[at].map(), arms[at].place().index);
-            return Ok((at, Taken::UNIT));
         }
-        let collected = arms[at].collect(me, grant, number);
-        finish(who, arms, &begun);
-        match collected {
-            Collected::Taken(taken) => {
-                if aim == Aim::Look {
-                    arms[at].put_back(taken);
-                }
-                return Ok((at, taken));
-            }
-            Collected::Void => {}
-            Collected::Nudged if aim == Aim::Look && !arms[at].is_tube() => {
-                let is_there = aim.attempt(arms[at], me);
-                // It takes nothing: what it was told of is for the next, whom nobody else would tell. (Tubes tell lookers besides.)
-                kinds::drain(arms[at].map(), arms[at].place().index);
-                match is_there {
-                    Ok(taken) => return Ok((at, taken)),
-                    Err(Refused::Dead(_)) => return Err(Refused::Dead(at)),
-                    Err(_) if is_late() => return look(who, arms, aim).ok_or(Refused::TimedOut),
-                    Err(_) => {}
-                }
-            }
-            Collected::Nudged => match aim.attempt(arms[at], me) {
-                Ok(taken) => {
-                    if aim == Aim::Take {
-                        arms[at].took();
-                    }
-                    return Ok((at, taken));
-                }
-                Err(Refused::Dead(_)) => return Err(Refused::Dead(at)),
-                // One that is told again and again, and comes too late, gives up all the same.
-                Err(_) if is_late() => return look(who, arms, aim).ok_or(Refused::TimedOut),
-                Err(_) => {}
-            },
+        if is_late() {
+            return lull(arms, who, biased, aim)?.ok_or(Refused::TimedOut);
         }
     }
 }
 
-/// What is there now, without a wait.
-fn look<A: Operation + ?Sized>(who: &Parties, arms: &[&A], aim: Aim) -> Option<(usize, Taken)> {
-    arms.iter().enumerate().find_map(|(at, arm)| Some((at, aim.attempt(*arm, who.party(arm.map())).ok()?)))
+/// Takes what was granted, and ends the wait. None: it has gone, or it was another try that came to nothing.
+pub(crate) fn granted<A: Operation + ?Sized>(
+    who: &Parties,
+    arms: &[&A],
+    begun: &Begun,
+    grant: Grant,
+    number: u32,
+    wish: &Wish<'_>,
+) -> Result<Option<(usize, Taken)>, Refused> {
+    let aim = wish.aim;
+    step!("granted, not yet taken");
+    let at = any_like(arms, arm_granted(arms, begun, grant), wish.biased);
+    let me = who.party(arms[at].map());
+    if aim == Aim::Look && arms[at].hand_back(me) {
+        finish(who, arms, begun);
+        kinds::drain(arms[at].map(), arms[at].place().index);
+        return Ok(Some((at, Taken::UNIT)));
+    }
+    let collected = arms[at].collect(me, grant, number);
+    finish(who, arms, begun);
+    match collected {
+        Collected::Taken(taken) => {
+            if aim == Aim::Look {
+                arms[at].put_back(taken);
+            }
+            Ok(Some((at, taken)))
+        }
+        Collected::Void => Ok(None),
+        Collected::Nudged => {
+            let tried = aim.attempt(arms[at], me);
+            if aim == Aim::Look && !arms[at].is_tube() {
+                // It takes nothing: what it was told of is for the next, whom nobody else would tell. (Tubes tell lookers besides.)
+                kinds::drain(arms[at].map(), arms[at].place().index);
+            }
+            match tried {
+                Ok(taken) => {
+                    if aim == Aim::Take {
+                        arms[at].took();
+                    }
+                    Ok(Some((at, taken)))
+                }
+                Err(Refused::Dead(_)) => Err(Refused::Dead(at)),
+                Err(_) => Ok(None),
+            }
+        }
+    }
+}
+
+/// Of the arms that wait for one object, each as likely; or the first.
+fn any_like<A: Operation + ?Sized>(arms: &[&A], at: usize, biased: bool) -> usize {
+    let (map, index) = (arms[at].map(), arms[at].place().index);
+    let is_like = |arm: &A| arm.is_queued() && std::ptr::eq(arm.map(), map) && arm.place().index == index;
+    let (mut chosen, mut many) = (at, 0);
+    for (other, _) in arms.iter().enumerate().filter(|(_, arm)| is_like(arm)) {
+        many += 1;
+        if one_of(many) == 0 {
+            chosen = other;
+        }
+        if biased {
+            break;
+        }
+    }
+    chosen
 }

@@ -3,6 +3,7 @@
 use crate::condvar::{self, Heard};
 use crate::error::{LockError, ObjectError};
 use crate::handle::Handle;
+use crate::interrupt::uninterrupted;
 use crate::mutex::{LockResult, MutexGuard};
 use crate::patience::{Until, patience};
 use crate::pool::party;
@@ -114,7 +115,8 @@ impl Condvar {
     }
 
     /// Unlocks the mutex, waits to be notified, and locks it again. The two first steps are one: no notification by who locks
-    /// the mutex in between is missed.
+    /// the mutex in between is missed. Inside of [`interruptible`](crate::interruptible) an interrupted wait comes back as if it had been
+    /// notified; it may have, so look at what you wait for.
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock); `CondvarDead`, with the guard, if it is or gets removed.
@@ -147,7 +149,8 @@ impl Condvar {
             Ok(Err(e)) => return (Err(e), false),
             Err(e) => return (Err(LockError::Arena(e)), false),
         };
-        let again = match mutex.lock() {
+        // It is locked when this returns, whoever interrupts.
+        let again = match uninterrupted(|| mutex.lock()) {
             Ok(guard) if heard == Heard::Dead => Err(LockError::CondvarDead { condvar: self.name(), guard }),
             other => other,
         };

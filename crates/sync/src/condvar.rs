@@ -21,6 +21,7 @@
 //!
 //! Explored: `tests/crash_condvar.rs`.
 
+use crate::interrupt::Interrupt;
 use crate::wait::{
     Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, is_still, next, rest, tell,
     wake_told,
@@ -41,6 +42,8 @@ const NOTIFIED: u32 = 0;
 pub(crate) enum Heard {
     Notified,
     TimedOut,
+    /// See [`crate::interruptible`].
+    Interrupted,
     Dead,
 }
 
@@ -52,6 +55,7 @@ pub(crate) fn wait<A: Arm>(
     patience: &Patience<'_>,
     unlock: impl FnOnce(),
 ) -> Heard {
+    patience.interrupt.into_iter().for_each(Interrupt::begin);
     let terms = Terms { first: 0, tickets: arrive(who), need: 1, packet: 0, deadline, patience };
     let begun = begin(who, &[condvar], terms);
     unlock();
@@ -61,6 +65,7 @@ pub(crate) fn wait<A: Arm>(
             finish(who, &[condvar], &begun);
             Heard::Notified
         }
+        Ended::TimedOut if patience.is_interrupted() => Heard::Interrupted,
         Ended::TimedOut => Heard::TimedOut,
         _ => Heard::Dead,
     }

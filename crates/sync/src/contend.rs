@@ -11,6 +11,7 @@
 //!
 //! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before one sleeps, and roles).
 
+use crate::interrupt::Interrupt;
 use crate::lock::{self, Try};
 use crate::wait::{Arm, Ended, Parties, Patience, Terms, arrive, finish, wait};
 use chappe_plat::atomic::{give_way, pause};
@@ -27,7 +28,7 @@ const SPINS: u32 = 12;
 const PAUSING: u32 = 5;
 const PAUSES: u32 = 8;
 
-/// Waits for the mutex. The caller has looked, and found it held. `Busy`: the time was up first.
+/// Waits for the mutex. The caller has looked, and found it held. `Busy`: the time was up first, or the wait was interrupted.
 pub(crate) fn contend<A: Arm>(
     who: &Parties,
     mutex: &A,
@@ -38,8 +39,8 @@ pub(crate) fn contend<A: Arm>(
     let (map, place) = (mutex.map(), mutex.place());
     let attempt = || lock::take(map, place, mine);
     let began = clock::now();
-    let sleep =
-        Patience { budget: patience.budget, forever: patience.forever, none: !patience.forever, interrupt: None };
+    patience.interrupt.into_iter().for_each(Interrupt::begin);
+    let sleep = Patience { none: !patience.forever, ..*patience };
     let mut terms = Terms { first: 0, tickets: arrive(who), need: 0, packet: 0, deadline, patience: &sleep };
     loop {
         let (ended, begun) = wait(who, &[mutex], terms);

@@ -12,13 +12,16 @@
 //! - I1: who waits asks after its bit is set. So what it is told of comes after that, and the thread sees the bit.
 //! - I2: what is asked for is put together under the registry's lock, from who is counted just then: nobody's is forgotten.
 //!
+//! Light threads wait in a list of their own, as at a tube; the thread tells both.
+//!
 //! A descriptor is known by its number, as to the kernel: whoever waits keeps it open meanwhile. Where the kernel refuses to
 //! watch one, its waiters look once a millisecond.
 
 use crate::cell::Word;
-use crate::claim::{Collected, Glance, Operation, Refused, Taken};
+use crate::claim::{Collected, Glance, Mark, Operation, Refused, Taken};
 use crate::home::Arena;
 use crate::tube::End;
+use crate::tube::lights::{Lights, Side, Standing};
 use crate::wait::{Arm, Grant, Party};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, Ordering};
@@ -37,6 +40,8 @@ pub(crate) struct Descriptor {
     fd: RawFd,
     out: bool,
     end: End,
+    /// The light threads that wait.
+    lights: Lights,
     /// 1: the kernel has refused to watch it.
     refused: AtomicU32,
 }
@@ -62,7 +67,7 @@ pub(crate) fn descriptor(fd: RawFd, out: bool) -> &'static Descriptor {
     with(|registry| {
         *registry.all.get_or_insert_default().entry((fd, out)).or_insert_with(|| {
             let (end, refused) = (End::new(map), AtomicU32::new(0));
-            Box::leak(Box::new(Descriptor { fd, out, end, refused }))
+            Box::leak(Box::new(Descriptor { fd, out, end, lights: Lights::new(), refused }))
         })
     })
 }
@@ -77,7 +82,7 @@ impl Registry {
             thread::background("chappe-poll", move || while his.wait(tell).is_ok() {})?;
             self.watcher = Some((now, watcher));
         }
-        let waits = |out| self.all.as_ref().and_then(|all| all.get(&(fd, out))).is_some_and(|d| d.end.has_waiters());
+        let waits = |out| self.all.as_ref().and_then(|all| all.get(&(fd, out))).is_some_and(|d| d.is_awaited());
         let (_, watcher) = self.watcher.as_ref().expect("it was made just now");
         match (waits(false), waits(true)) {
             (false, false) => Ok(()),
@@ -92,6 +97,7 @@ fn tell(ready: Ready) {
     for (is_ready, out) in [(ready.read, false), (ready.write, true)] {
         if is_ready && let Some(descriptor) = there(out) {
             descriptor.end.tell_all();
+            descriptor.lights.tell_all(Side::Recv);
         }
     }
     // I2. If it cannot be asked now, it was closed: nobody should wait for that.
@@ -111,6 +117,9 @@ impl Arm for Descriptor {
         self.end.place()
     }
     fn before(&self) {}
+    fn outside(&self) -> Option<RawFd> {
+        Some(self.fd)
+    }
     fn enlists(&self) {
         self.end.enlists();
     }
@@ -129,7 +138,18 @@ impl Arm for Descriptor {
     }
 }
 
+impl Descriptor {
+    /// Whether anybody waits for it: I2, under the registry's lock.
+    fn is_awaited(&self) -> bool {
+        self.end.has_waiters() || !self.lights.is_empty(Side::Recv)
+    }
+}
+
 impl Operation for Descriptor {
+    fn standing(&self) -> Option<Standing<'_>> {
+        let Descriptor { end, lights, .. } = self;
+        Some(Standing { lights, side: Side::Recv, own: end, other: end, meets: false })
+    }
     fn glance(&self) -> Glance {
         match is_ready(self.fd, self.out) {
             Ok(false) => Glance::Nothing,
@@ -145,6 +165,9 @@ impl Operation for Descriptor {
     }
     fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
         Collected::Nudged
+    }
+    fn mark(&self, _me: &Party) -> Mark {
+        Mark::Blind
     }
     fn prepare(&self) -> Result<(), ArenaError> {
         self.end.prepare()

@@ -167,7 +167,7 @@ impl CellRef<'_> {
 const STAMP_MASK: u64 = (1 << 38) - 1;
 
 fn milliseconds() -> u64 {
-    (clock::coarse() / 1_000_000) & STAMP_MASK
+    (clock::common_coarse() / 1_000_000) & STAMP_MASK
 }
 
 /// Every cell of the object, in order, those beyond its present number of permits included.

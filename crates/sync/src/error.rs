@@ -19,6 +19,7 @@ fn plural(kind: &str) -> &'static str {
         "mutex" => "mutexes",
         "condition variable" => "condition variables",
         "tube" => "tubes",
+        "map" => "maps",
         _ => "objects",
     }
 }
@@ -28,8 +29,11 @@ fn made(kind: &str, name: &str) -> String {
     match kind {
         "semaphore" => format!("`chappe sem create {name}` makes one"),
         "tube" => format!("`chappe tube create {name}` makes one"),
+        "map" => format!("`chappe map create {name}` makes one"),
         "mutex" | "condition variable" | "owned semaphore" => "programs make them: make it first".into(),
-        _ => format!("`chappe pool create {name}` and `chappe sem create {name}` make one"),
+        _ => {
+            format!("`chappe pool create {name}`, `chappe sem create {name}` and `chappe tube create {name}` make one")
+        }
     }
 }
 
@@ -47,6 +51,9 @@ pub enum AcquireError {
     /// The time was up before one came free.
     #[error("timed out waiting for a permit")]
     Timeout,
+    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    #[error("interrupted while waiting for a permit")]
+    Interrupted,
     /// The pool was removed, or its arena was.
     #[error("pool `{pool}` was removed while it was in use; open it again if it was made anew")]
     Dead {
@@ -367,6 +374,9 @@ pub enum LockError<G> {
     /// The time was up first.
     #[error("timed out waiting for the mutex")]
     Timeout,
+    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    #[error("interrupted while waiting for the mutex")]
+    Interrupted,
     /// This very thread has it.
     #[error("mutex `{mutex}` is locked by this very thread: it would wait for itself for ever")]
     Deadlock {

@@ -14,9 +14,11 @@ use crate::drain::{cells, left_by_the_dead, permits};
 use crate::handle::{called, full_name, what_is};
 use crate::home::Arena;
 use crate::kinds;
+use crate::map::atlas::Atlas;
 use crate::owned;
 use crate::record::NOBODY;
 use crate::seat::seat;
+use crate::tube::broadcast::cast::Cast;
 use crate::tube::named::pipe::{Pipe, Side};
 use crate::tube::named::senders::sweep;
 use crate::wait::{State, waits_on};
@@ -142,6 +144,10 @@ impl Arena {
                 Some(Kind::Tube) => {
                     let pipe = Pipe::of(map, place);
                     pipe.into_iter().flat_map(|pipe| of_tube(&pipe, who.member)).for_each(&mut has);
+                }
+                Some(Kind::Broadcast) => {
+                    let cast = Cast::of(map, place);
+                    cast.into_iter().flat_map(|cast| of_broadcast(&cast, who.member)).for_each(&mut has);
                 }
                 _ => {}
             }
@@ -285,6 +291,13 @@ fn of_tube(pipe: &Pipe<'_>, member: u32) -> Vec<Had> {
     .collect()
 }
 
+fn of_broadcast(cast: &Cast<'_>, member: u32) -> Vec<Had> {
+    let publishes = cast.publishers().any(|m| m == member).then_some(Had::Sends);
+    let subscribes = cast.subscriptions().any(|(_, m)| m == member).then_some(Had::Receives);
+    let writes = cast.ring.is_used_by(member as u16).then_some(Had::Writing(1));
+    [writes, publishes, subscribes].into_iter().flatten().collect()
+}
+
 /// I1.
 fn is_over(map: &Map, member: u32, generation: u32) -> bool {
     map.occupant(member) != Some(generation)
@@ -346,7 +359,7 @@ fn of_nobody(map: &'static Map, pipe: &Pipe<'static>) -> Vec<Had> {
             && let Some(_vacant) = map.vacant(member)
         {
             had.extend(of_tube(pipe, member));
-            pipe.ring.recover(member as u16, || true, || pipe.has_blocks());
+            pipe.ring.recover(member as u16, || true, || pipe.has_blocks(), |_| ());
             kinds::clear(map, member);
         }
     }
@@ -381,6 +394,11 @@ fn left(map: &Map, place: Place) -> Option<Removed> {
             let pipe = Pipe::of(map, place)?;
             members.extend(pipe.attached(Side::Senders).chain(pipe.attached(Side::Receivers)));
         }
+        Kind::Broadcast => {
+            let cast = Cast::of(map, place)?;
+            members.extend(cast.publishers().chain(cast.subscriptions().map(|(_, member)| member)));
+        }
+        Kind::Map => members.extend(Atlas::of(map, place)?.users()),
         _ => {}
     }
     members.sort_unstable();
@@ -399,6 +417,8 @@ pub(crate) fn unreadable(map: &'static Map, place: Place) -> Option<String> {
         Some(Kind::Semaphore) => is_not(units::is_broken(map, o), "its word is none of a semaphore"),
         Some(Kind::Mutex) => is_not(!lock::is_word(o), "its word is none of a mutex"),
         Some(Kind::Tube) => is_not(Pipe::of(map, place).is_none(), "its shape cannot be"),
+        Some(Kind::Broadcast) => is_not(Cast::of(map, place).is_none(), "its shape cannot be"),
+        Some(Kind::Map) => is_not(Atlas::of(map, place).is_none(), "its shape cannot be"),
         Some(Kind::Pool) if owned::is_part(map, o) => {
             is_not(owned::Pair::of(map, place).is_none(), "its parts do not belong together")
         }

@@ -9,11 +9,12 @@
 //! If somebody else removes its file, those who have it go on: its name is nobody's, so no second one can come under it. What is made
 //! from then on is made in another one.
 //!
-//! A sweeper that is killed has removed some of them. One that nobody makes a successor for stays until then: 7 MB. Only what has such a
-//! name to the letter, which no arena can be given, and begins as an arena does, is removed.
+//! So the last one stays until another is made, or until `chappe run` starts a program, which sweeps too: some 6 MB. A sweeper that is killed
+//! has removed some of them. Only what has such a name to the letter, which no arena can be given, and begins as an arena does, is removed.
 
+use crate::directory::open_directory;
 use crate::fork;
-use crate::home::{Arena, ArenaOptions, open_directory};
+use crate::home::{Arena, ArenaOptions};
 use chappe_arena::{ArenaError, Map, Standing};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::dir::Dir;
@@ -35,8 +36,8 @@ impl Arena {
     /// had one by then; it is made if there is none. Its name is `family-` and a number of 16 digits. Room for 2,048 members, 4,096
     /// objects, 4 MiB of data.
     ///
-    /// It is removed, when another one is made, as soon as no process has it mapped any more: what was in it is lost then, whoever could still
-    /// have asked for it.
+    /// It is removed when no process has it mapped any more and another one is made, or `chappe run` starts a program: what was in it is lost then,
+    /// whoever could still have asked for it.
     ///
     /// # Errors
     /// As [`Arena::create`].
@@ -50,16 +51,33 @@ impl Arena {
         }
         let data = Some(4 << 20);
         let options = ArenaOptions { members: Some(2048), objects: Some(4096), cells: Some(1024), data };
+        let arena = Arena::apart(&options)?;
+        *family = Some(arena.map());
+        Ok(arena)
+    }
+
+    /// Another arena of that kind, for what [`Arena::family`] has no room for: nobody has chosen its name, and it is removed when one is
+    /// made after no process has it mapped any more.
+    ///
+    /// # Errors
+    /// As [`Arena::create`].
+    pub fn apart(options: &ArenaOptions) -> Result<Arena, ArenaError> {
+        fork::prepare();
         let arena = loop {
             let number = clock::now().rotate_left(24) ^ u64::from(process::pid());
-            match Arena::make(&format!("{PREFIX}{number:016x}"), &options, true) {
+            match Arena::make(&format!("{PREFIX}{number:016x}"), options, true) {
                 Err(ArenaError::Exists { .. }) => {}
                 made => break made?,
             }
         };
         sweep(&arena.name());
-        *family = Some(arena.map());
         Ok(arena)
+    }
+
+    /// Removes those that no process has mapped any more.
+    #[doc(hidden)]
+    pub fn sweep_families() {
+        sweep("");
     }
 
     /// Has [`Arena::family`] made before this process forks, if it is not there by then: so that what children make there is in one
@@ -104,6 +122,16 @@ fn sweep(but: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_apart_has_the_room_that_was_asked_for_and_is_not_the_familys() {
+        let options = ArenaOptions { members: Some(8), objects: Some(8), cells: Some(8), data: Some(8 << 20) };
+        let apart = Arena::apart(&options).unwrap();
+        assert!(is_familys(&apart.name()));
+        assert_eq!(apart.capacity().data, 8 << 20);
+        assert!(apart != Arena::family().unwrap());
+        Arena::remove(&apart.name(), false).unwrap();
+    }
 
     #[test]
     fn only_what_has_such_a_name_to_the_letter_is_a_familys() {

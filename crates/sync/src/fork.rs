@@ -22,9 +22,10 @@ use crate::home::{KNOWN, PRIVATE};
 use crate::lease::WATCHED;
 use crate::seat::{CUSTODIAN, LABEL, REAPER, WATCH};
 use crate::tube::named::{ATTACHED, LIST};
+use chappe_plat::forks::{Around, Nest};
 use chappe_plat::{dir, process};
 use std::cell::UnsafeCell;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// All the guards, outermost first; none while nobody forks.
 struct Held(UnsafeCell<Vec<Box<dyn std::any::Any>>>);
@@ -39,9 +40,16 @@ fn of<T>(mutex: &'static Mutex<T>) -> Box<MutexGuard<'static, T>> {
     Box::new(mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+static FORKS: Around = Around::new(before, after);
+static NEST: Nest = Nest::new();
+
 extern "C" fn before() {
+    if NEST.is_inner() {
+        return;
+    }
     family::before_fork();
     let attached = of(&ATTACHED);
+    NEST.begin();
     // SAFETY: with the first mutex ours, no other thread is between its `before` and its `after`.
     let held = unsafe { &mut *HELD.0.get() };
     held.push(attached);
@@ -62,19 +70,20 @@ extern "C" fn before() {
 extern "C" fn after() {
     // The child has a number before it can vfork: one given in there would have the wrong pid.
     process::incarnation();
+    if !NEST.end() {
+        return;
+    }
     // SAFETY: as in `before`: this thread, or its copy in the child, has the first mutex.
     let held = std::mem::take(unsafe { &mut *HELD.0.get() });
     // Innermost first; the first mutex last, since it guards the list.
     held.into_iter().rev().for_each(drop);
+    crate::home::forget_parents_presence();
 }
 
 /// Makes forks safe from now on. Called before the first of the mutexes is used for long; before another's handlers are set
 /// up, if those take locks that are held while something here is called.
 pub fn prepare() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // As in `after`.
-        process::incarnation();
-        process::around_forks(before, after);
-    });
+    // As in `after`.
+    process::incarnation();
+    FORKS.ensure();
 }

@@ -91,6 +91,7 @@ impl Handle {
     /// next one's. The caller is a member from then on, so that the arena stays, and what the dead left has been made up for.
     pub fn to_remove(kind: Kind, name: &str) -> Result<Option<(Handle, Admin)>, ObjectError> {
         let handle = Handle::open(kind, name)?;
+        handle.map.allow("remove")?;
         seat(handle.map, |_| ())?;
         handle.map.recover_dead();
         let admin = handle.map.admin();
@@ -120,6 +121,12 @@ impl Handle {
                 other => return other,
             }
         }
+    }
+
+    /// Makes one in this arena.
+    pub fn create_in(arena: &Arena, kind: Kind, name: &str, make: Maker<'_>) -> Result<Handle, ObjectError> {
+        check_name(name, kind.name())?;
+        Handle::make_in(arena.map(), kind, name, false, make)
     }
 
     fn make_in(

@@ -4,6 +4,7 @@
 //! for the same file. A forked child has its parent's mappings; its copy of the private arena is purged of everybody
 //! before its first use.
 
+use crate::directory::{directory, open_directory, shared_by_choice};
 use crate::error::ObjectError;
 use crate::family::is_familys;
 use crate::handle::full_name;
@@ -13,10 +14,10 @@ use crate::wait::State;
 use chappe_arena::layout::{BLOCK, Geometry, Kind, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS};
 use chappe_arena::{ArenaError, Hooks, Map, Place, Standing, Who, check_name, io_at};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::dir::Dir;
+use chappe_plat::dir::{Dir, can_back};
 use chappe_plat::process;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// What the arenas of this process call when somebody died, or an object goes.
 const HOOKS: Hooks = Hooks {
@@ -40,11 +41,28 @@ pub struct ArenaOptions {
     pub objects: Option<u32>,
     /// How many permits its pools can have beyond the first of each (16384).
     pub cells: Option<u32>,
-    /// How many bytes the data of its mutexes and its tubes can take together, in steps of 64 (1 MiB; at most 4 GiB).
+    /// How many bytes the data of its mutexes and its tubes can take together, in steps of 64 (256 MiB; at most 4 GiB). They take
+    /// memory when they are first used, so that a limit costs nothing but address space; before Linux 5.14 at once, and the default
+    /// is 1 MiB.
     pub data: Option<u64>,
 }
 
+/// How many bytes of data an arena can have unless it is said; without sparse files all of them are taken at once.
+fn usual_data() -> u64 {
+    if can_back() { 256 << 20 } else { 1 << 20 }
+}
+
+/// The same where the process may not have such large files or mappings.
+const LITTLE_DATA: u64 = 4 << 20;
+
 impl ArenaOptions {
+    /// For an arena whose first object takes so many bytes of data: with room for it, and as much again as usual.
+    pub(crate) fn with_room(wanted: u64) -> ArenaOptions {
+        let (usual, most) = (usual_data(), u64::from(MAX_BLOCKS) * BLOCK as u64);
+        let data = (wanted > usual / 2).then(|| wanted.saturating_add(usual).min(most));
+        ArenaOptions { data, ..ArenaOptions::default() }
+    }
+
     fn geometry(&self) -> Result<Geometry, ArenaError> {
         let g = Geometry {
             members: self.members.unwrap_or(1024),
@@ -52,7 +70,7 @@ impl ArenaOptions {
             cells: self.cells.unwrap_or(16384),
             blocks: 0,
         };
-        let data = self.data.unwrap_or(1 << 20);
+        let data = self.data.unwrap_or_else(usual_data);
         let most = u64::from(MAX_BLOCKS) * BLOCK as u64;
         if !(1..=most).contains(&data) {
             return Err(ArenaError::Capacity { what: "bytes of data", count: data, most });
@@ -89,83 +107,8 @@ pub struct Capacity {
     pub data: u64,
     /// Bytes of living mutexes' data and of tubes, in steps of 64.
     pub data_used: u64,
-    /// Bytes of shared memory in all.
+    /// Bytes of shared memory in all, those that nobody has used yet among them: they take no memory.
     pub bytes: u64,
-}
-
-/// Where named arenas lie: `$CHAPPE_DIR`, from the working directory if it is relative, or `/dev/shm/chappe-<uid>`.
-///
-/// # Errors
-/// `Io` if it is relative, and there is no working directory any more.
-pub fn directory() -> Result<PathBuf, ArenaError> {
-    Ok(match chosen() {
-        // Whatever becomes of the working directory.
-        Some(d) => std::path::absolute(d).map_err(|e| io_at("find", Path::new("CHAPPE_DIR"), e))?,
-        _ => PathBuf::from(format!("/dev/shm/chappe-{}", process::uid())),
-    })
-}
-
-/// What CHAPPE_DIR said when it was to be kept; its absence, too.
-static KEPT: OnceLock<Option<PathBuf>> = OnceLock::new();
-
-/// What CHAPPE_DIR says.
-fn chosen() -> Option<PathBuf> {
-    let said = || std::env::var_os("CHAPPE_DIR").filter(|d| !d.is_empty()).map(PathBuf::from);
-    KEPT.get().cloned().unwrap_or_else(said)
-}
-
-/// Reads CHAPPE_DIR and CHAPPE_NO_WAITV for good: for who lives in a program that knows nothing of it, and changes its environment, and its working directory, in
-/// whatever thread.
-#[doc(hidden)]
-pub fn keep_environment() {
-    // Without a working directory a relative one is an error each time. Whoever was first has read the same.
-    chappe_plat::futex::wait_any_supported();
-    let _ = KEPT.set(chosen().map(|said| std::path::absolute(&said).unwrap_or(said)));
-}
-
-fn shared_by_choice() -> bool {
-    chosen().is_some()
-}
-
-/// Opens the directory and refuses one that others could have prepared.
-pub(crate) fn open_directory(make: bool) -> Result<Dir, ArenaError> {
-    let path = directory()?;
-    if !shared_by_choice() {
-        return if make { own_directory(&path) } else { open_own(&path) };
-    }
-    let dir = Dir::open(&path).map_err(|e| io_at("open directory", &path, e))?;
-    let facts = dir.facts().map_err(|e| io_at("look at", &path, e))?;
-    let (shown, me) = (path.display().to_string(), process::uid());
-    if facts.uid != me && facts.uid != 0 && facts.mode & 0o022 == 0 {
-        return Err(ArenaError::Owner { path: shown, uid: facts.uid, me });
-    }
-    // Anybody may write, and anybody may rename what others wrote.
-    if facts.mode & 0o002 != 0 && facts.mode & 0o1000 == 0 {
-        return Err(ArenaError::Mode { path: shown, mode: facts.mode, wanted: 0o1777 });
-    }
-    Ok(dir)
-}
-
-/// Opens a directory of this user's own, making it if need be.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn own_directory(path: &Path) -> Result<Dir, ArenaError> {
-    Dir::make(path, 0o700).map_err(|e| io_at("create", path, e))?;
-    open_own(path)
-}
-
-fn open_own(path: &Path) -> Result<Dir, ArenaError> {
-    let dir = Dir::open(path).map_err(|e| io_at("open directory", path, e))?;
-    let facts = dir.facts().map_err(|e| io_at("look at", path, e))?;
-    let (shown, me) = (path.display().to_string(), process::uid());
-    if facts.uid != me {
-        return Err(ArenaError::Owner { path: shown, uid: facts.uid, me });
-    }
-    if facts.mode & 0o077 != 0 {
-        return Err(ArenaError::Mode { path: shown, mode: facts.mode, wanted: 0o700 });
-    }
-    Ok(dir)
 }
 
 /// A region of memory that holds chappe's objects: this process's own, or a named one that any process of
@@ -247,7 +190,15 @@ impl Arena {
         check_name(name, "arena")?;
         let geometry = options.geometry()?;
         let dir = open_directory(true)?;
-        Ok(Arena::keep(Map::create(&dir, name, geometry, lasting, HOOKS)?))
+        let made = match Map::create(&dir, name, geometry, lasting, HOOKS) {
+            // `ulimit -f` or `-v`, perhaps.
+            Err(ArenaError::NoSpace { .. } | ArenaError::Io { .. }) if options.data.is_none() => {
+                let little = ArenaOptions { data: Some(LITTLE_DATA.min(usual_data())), ..*options };
+                Map::create(&dir, name, little.geometry()?, lasting, HOOKS)?
+            }
+            made => made?,
+        };
+        Ok(Arena::keep(made))
     }
 
     /// Attaches the named arena, or makes it.
@@ -281,7 +232,7 @@ impl Arena {
         }
     }
 
-    /// Removes the named arena. One in use is refused unless `force`, which makes everything in it dead:
+    /// Removes the named arena. What this process itself has attached, and neither holds nor awaits anything there, is no use. One in use is refused unless `force`, which makes everything in it dead:
     /// whoever waits there gets an error, and permits held there end with their guards.
     ///
     /// # Errors
@@ -294,7 +245,12 @@ impl Arena {
         if !force && let Some(arena) = arena {
             arena.leave_if_idle();
         }
-        Map::remove(&dir, name, force, HOOKS)?;
+        let is_idle = |map: &'static Map, member, generation| {
+            // Acquire: what it holds by then is seen below.
+            let state = State(map.member(member).state.load(Ordering::Acquire));
+            state.is_idle() && !crate::recover::owns(map, member, generation)
+        };
+        Map::remove(&dir, name, force, is_idle, HOOKS)?;
         if let Some(arena) = arena {
             crate::lease::forget(arena.map());
         }
@@ -348,7 +304,7 @@ impl Arena {
                 Ok(Arena(map))
             }
             None => {
-                let g = Geometry { members: MAX_MEMBERS, objects: 1 << 16, cells: 1 << 18, blocks: 1 };
+                let g = Geometry { members: MAX_MEMBERS, objects: 1 << 16, cells: 1 << 18, blocks: 1 << 20 };
                 let map = Map::private(g, HOOKS)?;
                 // Nobody outlives the process here, so nobody need see it die.
                 map.cover(now);
@@ -453,6 +409,13 @@ impl Arena {
     /// locked is condemned. It joins again when it next needs to.
     pub fn leave(&self) {
         leave(self.0, |_| true);
+    }
+}
+
+/// After a fork, in the child: no arena takes it for its parent. In the parent nothing happens.
+pub(crate) fn forget_parents_presence() {
+    if let Ok(known) = KNOWN.try_lock() {
+        known.iter().for_each(|map| map.forget_parents_presence());
     }
 }
 

@@ -8,8 +8,10 @@ use crate::drain::{cells, permits};
 use crate::examine::unreadable;
 use crate::handle::what_is;
 use crate::kinds::arrived;
-use crate::lease::Jobs;
+use crate::lease::{Jobs, Unseen};
+use crate::map::MapInfo;
 use crate::owned::{self, Pair};
+use crate::tube::broadcast::{self, BroadcastInfo};
 use crate::tube::named::{TubeInfo, info as tube};
 use crate::wait::waits_on;
 use crate::{lock, units};
@@ -36,6 +38,8 @@ pub struct Holder {
     pub leased: bool,
     /// Its holder is gone, and its job goes on.
     pub orphan: bool,
+    /// Of an orphan whose job cannot be seen from here: whose it is, and why nobody here can tell whether it runs.
+    pub unseen: Option<Unseen>,
     /// Nobody has it yet: it is set aside for the first in line, who waits for several or is just waking up.
     pub set_aside: bool,
 }
@@ -48,7 +52,12 @@ pub struct Waiter {
     pub who: Who,
     /// For how long, to a clock tick.
     pub waiting: Duration,
+    /// It is a light thread, asleep at its proc's bell.
+    pub light: bool,
 }
+
+/// What [`PoolInfo::turnover`] counts to.
+const TURNOVER: u32 = 1 << 24;
 
 /// A pool at a glance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +73,15 @@ pub struct PoolInfo {
     pub free: u32,
     /// How many wait.
     pub waiting: u32,
+    /// How often a permit has become free, modulo 2^24: the difference of two looks is the turnover between them.
+    pub turnover: u32,
+}
+
+impl PoolInfo {
+    /// How often a permit has become free since an earlier look at the same pool: exact if it was less than 2^24 times.
+    pub fn turnover_since(&self, earlier: &PoolInfo) -> u32 {
+        self.turnover.wrapping_sub(earlier.turnover) % TURNOVER
+    }
 }
 
 /// Anything in an arena, at a glance.
@@ -72,7 +90,7 @@ pub struct PoolInfo {
 pub struct ObjectInfo {
     /// Its name within its arena.
     pub name: String,
-    /// What it is, in a word: `pool`, `semaphore`, `owned semaphore`, `mutex`, `condition variable`, `tube`; `object` if that cannot be told.
+    /// What it is, in a word: `pool`, `semaphore`, `owned semaphore`, `mutex`, `condition variable`, `tube`, `map`; `object` if that cannot be told.
     pub kind: &'static str,
     /// How it stands.
     pub state: ObjectState,
@@ -117,6 +135,10 @@ pub enum ObjectState {
     Condvar,
     /// A tube.
     Tube(TubeInfo),
+    /// A broadcast tube.
+    Broadcast(BroadcastInfo),
+    /// A map.
+    Map(MapInfo),
     /// Something whose words make no sense: somebody has written over them.
     Damaged {
         /// What of it.
@@ -154,6 +176,8 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
         },
         (None, Some(Kind::Condvar)) => ObjectState::Condvar,
         (None, Some(Kind::Tube)) => ObjectState::Tube(tube(map, place)?),
+        (None, Some(Kind::Broadcast)) => ObjectState::Broadcast(broadcast::info(map, place)?),
+        (None, Some(Kind::Map)) => ObjectState::Map(crate::map::info(map, place)?),
         // A part of a tube.
         (None, Some(Kind::End) | None) => return None,
     };
@@ -167,19 +191,19 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
     same.then_some(ObjectInfo { name, kind: kind.map_or("object", |_| what_is(map, place)), state, waiting })
 }
 
-/// How many bytes of data a mutex guards in the arena, or a tube takes; anything else has none.
+/// How many bytes of data a mutex guards in the arena, or a tube or map takes; anything else has none.
 pub(crate) fn bytes(map: &Map, place: Place) -> u64 {
     // Acquire: written before the object was in service.
     let count = map.object(place.index).permits.load(Ordering::Acquire);
     match place.head.kind() {
         Some(Kind::Mutex) => count.into(),
-        Some(Kind::Tube) => u64::from(count) * BLOCK as u64,
+        Some(Kind::Tube | Kind::Broadcast | Kind::Map) => u64::from(count) * BLOCK as u64,
         _ => 0,
     }
 }
 
 fn since(at: u64) -> Duration {
-    Duration::from_nanos(clock::coarse().saturating_sub(at))
+    Duration::from_nanos(clock::common_coarse().saturating_sub(at))
 }
 
 /// Who has what this cell is of, if somebody has.
@@ -200,13 +224,15 @@ pub(crate) fn holders(map: &'static Map, place: Place) -> Vec<Holder> {
             return Vec::new();
         }
         let (ms, exact) = cell.held_for(word);
+        let (who, unseen) = who(map, &jobs, place, index, word);
         all.push(Holder {
             index,
-            who: who(map, &jobs, place, index, word),
+            who,
             held: Duration::from_millis(ms),
             exact,
             leased: word.tag() == Tag::Leased,
             orphan: goes_on_alone(map, word),
+            unseen,
             set_aside: word.tag() == Tag::Reserved,
         });
     }
@@ -218,13 +244,12 @@ fn goes_on_alone(map: &Map, word: Word) -> bool {
     word.tag() == Tag::Leased && (word.is_orphan() || map.dead(word.member()).is_some())
 }
 
-fn who(map: &'static Map, jobs: &Jobs, place: Place, position: u32, word: Word) -> Who {
+fn who(map: &'static Map, jobs: &Jobs, place: Place, position: u32, word: Word) -> (Who, Option<Unseen>) {
     if goes_on_alone(map, word) {
-        return jobs
-            .of(map, place.index, position, word)
-            .unwrap_or_else(|| Who::job(0, 0, "a job that cannot be seen".into()));
+        let (job, unseen) = jobs.of(map, place.index, position, word);
+        return (job.unwrap_or_else(|| Who::job(0, 0, "a job that cannot be seen".into())), unseen);
     }
-    map.who(word.member())
+    (map.who(word.member()), None)
 }
 
 pub(crate) fn waiters(map: &'static Map, place: Place) -> Vec<Waiter> {
@@ -233,7 +258,9 @@ pub(crate) fn waiters(map: &'static Map, place: Place) -> Vec<Waiter> {
         .map(|member| {
             // Relaxed: for showing only.
             let at = map.member(member).waiting_since.load(Ordering::Relaxed);
-            Waiter { who: map.who(member), waiting: since(at) }
+            // Relaxed: as above.
+            let light = map.member(member).bell_of.load(Ordering::Relaxed) != 0;
+            Waiter { who: map.who(member), waiting: since(at), light }
         })
         // A dead one's bit is cleared before it is said to be swept.
         .filter(|w| w.who.life == LifeState::Alive && waits_on(map, place.index, w.who.member))
@@ -253,10 +280,16 @@ fn info(map: &'static Map, place: Place) -> Option<PoolInfo> {
     let o = map.object(place.index);
     let name = map.name_of(o);
     let count = permits(map, place.index);
-    let held = cells(map, place.index).filter(|(_, c)| !c.load().is_free()).count() as u32;
-    let free = cells(map, place.index).take(count as usize).filter(|(_, c)| c.load().is_free()).count() as u32;
+    let (mut held, mut free, mut turnover) = (0, 0, 0);
+    for (position, cell) in cells(map, place.index) {
+        let word = cell.load();
+        held += u32::from(!word.is_free());
+        free += u32::from(word.is_free() && position < count);
+        // Each version counts modulo 2^24; so does their sum.
+        turnover = (turnover + word.version() as u32) % TURNOVER;
+    }
     let waiting = waiters(map, place).len() as u32;
     // Acquire: the second look, after the name was read: the slot was not used again meanwhile.
     let same = Head(o.head.load(Ordering::Acquire)) == place.head;
-    same.then_some(PoolInfo { name, permits: count, held, free, waiting })
+    same.then_some(PoolInfo { name, permits: count, held, free, waiting, turnover })
 }

@@ -125,31 +125,62 @@ mod scope {
         BY.get()
     }
 
-    /// Does something in which a `down` of this thread can be ended by a handled signal, and by whoever has the other end of `by`.
+    /// Does something in which each wait of this thread can be ended by a handled signal, and by whoever has the other end of `by`.
     ///
-    /// `down`, `down_timeout` and `down_deadline` of [`Semaphore`](crate::Semaphore) then answer
-    /// [`DownError::Interrupted`](crate::DownError::Interrupted). Other operations wait as always.
+    /// A wait that ends so answers `Interrupted`: of semaphores ([`DownError`](crate::DownError)), of pools, for one permit or several
+    /// ([`AcquireError`](crate::AcquireError)), of mutexes ([`LockError`](crate::LockError)), of named tubes
+    /// ([`NotSent`](crate::tube::named::NotSent), [`NotReceived`](crate::tube::named::NotReceived)) and of choices
+    /// ([`SelectError`](crate::SelectError), by [`Select::wait`](crate::Select::wait) and its like). A condition variable comes
+    /// back as if it had been notified. Two kinds of wait go on: those at one end of a private tube, and those of `select!` and [`Select::select`](crate::Select::select) and its like, since their errors
+    /// are crossbeam's and have no such case; a choice of one arm does instead.
+    ///
+    /// ```
+    /// use chappe_sync::{AcquireError, Interrupt, Pool, interruptible};
+    /// let (pool, stop) = (Pool::private(1)?, Interrupt::new());
+    /// let taken = pool.acquire()?;
+    /// std::thread::scope(|s| {
+    ///     let waiter = s.spawn(|| interruptible(&stop, || pool.acquire().map(drop)));
+    ///     stop.interrupt();
+    ///     assert!(matches!(waiter.join().unwrap(), Err(AcquireError::Interrupted)));
+    /// });
+    /// # drop(taken);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn interruptible<R>(by: &Interrupt, act: impl FnOnce() -> R) -> R {
+        // SAFETY: it is taken away before this returns, by whatever way; only this thread sees it meanwhile.
+        within(Some(unsafe { &*std::ptr::from_ref(by) }), act)
+    }
+
+    /// Does something in which no wait of this thread can be ended so.
+    pub(crate) fn uninterrupted<R>(act: impl FnOnce() -> R) -> R {
+        within(None, act)
+    }
+
+    fn within<R>(by: Option<&'static Interrupt>, act: impl FnOnce() -> R) -> R {
         struct Back(Option<&'static Interrupt>);
         impl Drop for Back {
             fn drop(&mut self) {
                 BY.set(self.0);
             }
         }
-        // SAFETY: it is taken away before this returns, by whatever way; only this thread sees it meanwhile.
-        let by: &'static Interrupt = unsafe { &*std::ptr::from_ref(by) };
-        let _back = Back(BY.replace(Some(by)));
+        let _back = Back(BY.replace(by));
         act()
     }
 }
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
-pub(crate) use scope::current;
-#[cfg(not(any(feature = "sim", feature = "loom")))]
 pub use scope::interruptible;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub(crate) use scope::{current, uninterrupted};
 
 /// Explored as such: no wait is interrupted there.
 #[cfg(all(feature = "loom", not(feature = "sim")))]
 pub(crate) fn current() -> Option<&'static Interrupt> {
     None
+}
+
+/// As above.
+#[cfg(all(feature = "loom", not(feature = "sim")))]
+pub(crate) fn uninterrupted<R>(act: impl FnOnce() -> R) -> R {
+    act()
 }

@@ -2,7 +2,8 @@
 
 #[cfg(not(feature = "sim"))]
 use crate::cell::{Tag, Word};
-use crate::tube::{end, named};
+use crate::map::atlas;
+use crate::tube::{broadcast, end, named};
 use crate::wait::{State, queue};
 use crate::{bias, condvar, drain as pool, lock, units};
 use chappe_arena::Map;
@@ -29,8 +30,10 @@ pub(crate) fn drain(map: &Map, object: u32) {
         Some(Kind::Mutex) => lock::drain(map, object, head),
         Some(Kind::Condvar) => condvar::drain(map, object, head),
         Some(Kind::Tube) => named::drain(map, object, head),
+        Some(Kind::Broadcast) => broadcast::drain(map, object, head),
         // What there is for who waits at a private tube only its users know: see `stir`.
         Some(Kind::End) => named::drain_end(map, object, head),
+        Some(Kind::Map) => atlas::drain(map, object, head),
         None => {}
     }
 }
@@ -128,6 +131,14 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> b
             named::recover(map, object, head, member, generation);
             false
         }
+        Some(Kind::Broadcast) if !head.is_free() => {
+            broadcast::recover(map, object, head, member, generation);
+            false
+        }
+        Some(Kind::Map) if !head.is_free() => {
+            atlas::recover(map, object, head, member, generation);
+            false
+        }
         _ => false,
     }
 }
@@ -152,6 +163,7 @@ pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> b
             lock::holder(map, map.object(object)) == Some((member, generation))
         }
         Some(Kind::Tube) if head.in_service() => named::is_used_by(map, object, head, member),
+        Some(Kind::Broadcast) if head.in_service() => broadcast::is_used_by(map, object, head, member),
         _ => false,
     }
 }
@@ -172,16 +184,20 @@ pub(crate) fn used(map: &Map, object: u32) -> bool {
     match head.kind() {
         Some(Kind::Mutex) => lock::is_had(map, map.object(object)),
         Some(Kind::Tube) => named::is_attached(map, object, head),
+        Some(Kind::Broadcast) => broadcast::is_attached(map, object, head),
+        Some(Kind::Map) => atlas::is_used(map, object, head),
         _ => false,
     }
 }
 
-/// With a dead member's life word ours: it is at no end of a tube.
+/// With a dead member's life word ours: it is at no end of a tube, and changes no map.
 pub(crate) fn clear(map: &Map, member: u32) {
     for object in 0..map.objects_used() {
         let head = head(map, object);
-        if !head.is_free() && head.kind() == Some(Kind::Tube) {
-            named::clear(map, object, head, member);
+        match head.kind().filter(|_| !head.is_free()) {
+            Some(Kind::Tube) => named::clear(map, object, head, member),
+            Some(Kind::Map) => atlas::clear(map, object, head, member),
+            _ => {}
         }
     }
 }

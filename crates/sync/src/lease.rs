@@ -13,26 +13,34 @@
 //! - I1: the cell says LEASED before the lock is taken: no death can free a cell whose job may start.
 //! - I2: the byte is the cell's own and that of one use of it (its number and version): a job that outlived a
 //!   permit taken by force never stands in the way of a later one.
-//! - I3: an orphan is freed by whoever sees that nobody has the lock and nobody bears the mark: by the reapers of
-//!   those who wait (a thread sleeps on the lock, then on the marked processes), or by a non-blocking acquire
+//! - I3: an orphan is freed by a process that sees that nobody has the lock and nobody bears the mark: by the reapers of
+//!   the waiters (a thread sleeps on the lock, then on the marked processes), or by a non-blocking acquire
 //!   in passing. The swap is of the exact word.
+//! - I4: a process that is not seen is not gone. The lock is the kernel's, and holds from everywhere. A mark is seen only by a process that
+//!   sees the job's PID namespace and may read the environment of its processes. So the holder writes down where it lives before the cell
+//!   says LEASED (see `origin`), and only a look that would have shown the job frees its permit. Anybody else leaves it taken.
 //!
-//! The file lies in /var/tmp (or in `CHAPPE_DIR`), not in /dev/shm: systemd's RemoveIPC clears that when its user
-//! logs out. If somebody removes it, the mark remains. What escapes both, a process that closes the file *and*
-//! was started with a cleaned environment, is not seen.
+//! The file lies beside its arena, and nowhere else: all that share the arena share the file, whatever else they share. What removes the one
+//! (systemd's RemoveIPC) removes the other. If somebody removes only the file, the mark remains. A process that closes the file *and*
+//! was started with a cleaned environment is not seen.
+
+mod origin;
 
 use crate::cell::{Tag, Word};
 use crate::claim::Taken;
+use crate::directory::directory;
 use crate::drain::{CellRef, cell_of};
 use crate::error::LeaseError;
-use crate::home::{Arena, directory, own_directory};
+use crate::home::Arena;
 use crate::kinds::drain;
+use crate::seat::label;
 use chappe_arena::layout::{Head, Kind};
-use chappe_arena::{ArenaError, Map, Place, Who};
+use chappe_arena::{ArenaError, Map, Place, Who, io_at};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
-use chappe_plat::lease::Marked;
+use chappe_plat::marks::{self, Blind, Marked};
 use chappe_plat::{clock, lease as lock, process, thread};
+use origin::Leaser;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,6 +50,18 @@ use std::time::Duration;
 
 /// How long those who are just ending are waited for before they count as a job that goes on.
 const PATIENT_NS: u64 = 100_000_000;
+
+/// How long one sleeps who waits for a job that cannot be seen from here, before the next look.
+const BLIND: Duration = Duration::from_secs(5);
+
+/// What the names of lease files begin with; the arena's name and id follow.
+const PREFIX: &str = ".lease-";
+
+/// The number of the table's first cell, where all cells are numbered; below are the objects' own.
+const TABLE: u64 = 1 << 20;
+
+/// How many bits of a byte's number are the cell's version.
+const VERSION_BITS: u32 = 25;
 
 /// The environment variable that marks a job.
 pub const VARIABLE: &str = "CHAPPE_LEASE";
@@ -71,20 +91,15 @@ impl Lease {
 
 fn place_of(map: &Map) -> Result<(Dir, String), ArenaError> {
     let home = map.directory().map_or_else(PathBuf::new, PathBuf::from);
-    if home == default_home() {
-        let dir = own_directory(&job_home())?;
-        return Ok((dir, format!("{}-{:x}.lease", map.name(), map.id())));
-    }
     let failed = |source| ArenaError::Io { what: format!("cannot open directory {}", home.display()), source };
-    Ok((Dir::open(&home).map_err(failed)?, format!(".lease-{}-{:x}", map.name(), map.id())))
+    Ok((Dir::open(&home).map_err(failed)?, format!("{PREFIX}{}-{:x}", map.name(), map.id())))
 }
 
 fn open(map: &Map) -> Result<(OwnedFd, String), LeaseError> {
     let (dir, name) = place_of(map)?;
-    let path = dir.path().join(&name).display().to_string();
-    let failed = |source| ArenaError::Io { what: format!("cannot open {path}"), source };
-    let mode = chappe_arena::file_mode(dir.facts().map_err(failed)?.mode);
-    Ok((dir.open_or_make(&name, mode).map_err(failed)?, path))
+    let path = dir.path().join(&name);
+    let file = dir.open_or_make(&name).map_err(|e| io_at("open", &path, e))?;
+    Ok((file, path.display().to_string()))
 }
 
 /// Takes away the lease file of an arena that is gone. Jobs that still have it keep it.
@@ -112,16 +127,13 @@ pub struct LeaseFile {
 /// Removes the files of leases whose arenas are gone, unless a job still has them. Answers which there were.
 pub fn leftover_leases() -> Vec<LeaseFile> {
     let Ok(home) = directory() else { return Vec::new() };
-    let is_default = home == default_home();
-    let place = if is_default { job_home() } else { home };
-    let Ok(dir) = Dir::open(&place) else { return Vec::new() };
-    let names = if is_default { dir.names() } else { dir.dotted_names() }.unwrap_or_default();
-    names.iter().filter_map(|name| leftover(&dir, name, is_default)).collect()
+    let Ok(dir) = Dir::open(&home) else { return Vec::new() };
+    let names = dir.dotted_names().unwrap_or_default();
+    names.iter().filter_map(|name| leftover(&dir, name)).collect()
 }
 
-fn leftover(dir: &Dir, name: &str, is_default: bool) -> Option<LeaseFile> {
-    let of = if is_default { name.strip_suffix(".lease")? } else { name.strip_prefix(".lease-")? };
-    let (arena, id) = of.rsplit_once('-')?;
+fn leftover(dir: &Dir, name: &str) -> Option<LeaseFile> {
+    let (arena, id) = name.strip_prefix(PREFIX)?.rsplit_once('-')?;
     let id = u64::from_str_radix(id, 16).ok()?;
     match Arena::open(arena) {
         Err(ArenaError::NotFound { .. }) => {}
@@ -135,14 +147,6 @@ fn leftover(dir: &Dir, name: &str, is_default: bool) -> Option<LeaseFile> {
     Some(LeaseFile { path, arena: arena.into(), in_use, error })
 }
 
-fn default_home() -> PathBuf {
-    PathBuf::from(format!("/dev/shm/chappe-{}", process::uid()))
-}
-
-fn job_home() -> PathBuf {
-    PathBuf::from(format!("/var/tmp/chappe-{}", process::uid()))
-}
-
 /// I2: every cell and every use of it has a byte of its own.
 fn byte(map: &Map, object: u32, position: u32, word: Word) -> u64 {
     let mut left = position;
@@ -151,17 +155,36 @@ fn byte(map: &Map, object: u32, position: u32, word: Word) -> u64 {
         left -= 1;
         for (first, len) in map.extents(object) {
             if left < len {
-                cell = (1 << 20) + u64::from(first + left);
+                cell = TABLE + u64::from(first + left);
                 break;
             }
             left -= len;
         }
     }
-    cell << 25 | word.version()
+    cell << VERSION_BITS | word.version()
+}
+
+fn cell_of_byte(byte: u64) -> u64 {
+    byte >> VERSION_BITS
 }
 
 fn mark(map: &Map, byte: u64) -> String {
     format!("{:x}:{byte:x}", map.id())
+}
+
+/// Which permits of a pool this process runs under, as the marks in its environment tell.
+pub(crate) fn around(map: &Map, place: Place) -> Vec<u32> {
+    let marks = std::env::var(VARIABLE).unwrap_or_default();
+    if marks.is_empty() || map.directory().is_none() {
+        return Vec::new();
+    }
+    let all = (0..).map_while(|position| cell_of(map, place, position).map(|cell| (position, cell.load())));
+    let leased = all.filter(|(_, word)| word.tag() == Tag::Leased || word.is_orphan());
+    let is_named = |position, word| {
+        let own = mark(map, byte(map, place.index, position, word));
+        marks.split(',').any(|one| one == own)
+    };
+    leased.filter(|(position, word)| is_named(*position, *word)).map(|(position, _)| position).collect()
 }
 
 /// Makes held permits of one pool a lease: one file, one mark. Their words change to the cells' new ones.
@@ -178,8 +201,11 @@ pub(crate) fn begin<'t>(
         Ok(outer) if !outer.is_empty() => vec![outer],
         _ => Vec::new(),
     };
+    let leaser = Leaser::here(&label());
     for taken in permits {
         let byte = byte(map, place.index, taken.position, taken.word);
+        // I4: while the cell is ours alone.
+        leaser.write(&file, map, byte).map_err(|source| LeaseError::Lock { path: path.clone(), source })?;
         taken.word = lease_one(map, place, *taken, &file, &path, byte)?;
         marks.push(mark(map, byte));
     }
@@ -227,6 +253,8 @@ fn gone(map: &Map, bytes: &[u64]) -> Vec<u64> {
         }
         let marked = Marked::look(VARIABLE);
         left.retain(|byte| marked.bearers(&mark(map, *byte)).bear.is_empty());
+        // I4.
+        left.retain(|byte| seen_by(&marked, Leaser::read(&file, map, *byte).as_ref()).is_ok());
         if left.is_empty() || marked.is_settled() {
             return left;
         }
@@ -235,6 +263,11 @@ fn gone(map: &Map, bytes: &[u64]) -> Vec<u64> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// I4: whether a look would have shown the job of this lease.
+fn seen_by(marked: &Marked, leaser: Option<&Leaser>) -> Result<(), Blind> {
+    marked.can_tell(leaser.map(|leaser| &leaser.origin))
 }
 
 /// Gives a leased permit back: free if its job is gone, else an orphan. False: it was taken away before.
@@ -315,11 +348,45 @@ pub(crate) fn settle_all(map: &Map, place: Place) -> usize {
 pub(crate) struct Jobs(OnceCell<Marked>);
 
 impl Jobs {
-    /// The job of this one.
-    pub fn of(&self, map: &Map, object: u32, position: u32, word: Word) -> Option<Who> {
+    /// The job of this one: a process of it that can be seen. Else whose lease it is, and why nobody here can tell whether the job runs.
+    pub fn of(&self, map: &Map, object: u32, position: u32, word: Word) -> (Option<Who>, Option<Unseen>) {
         let marked = self.0.get_or_init(|| Marked::look(VARIABLE));
-        let pid = *marked.bearers(&mark(map, byte(map, object, position, word))).bear.first()?;
-        Some(Who::job(pid, process::start_time(pid).unwrap_or(0), process::name(pid).unwrap_or_default()))
+        let byte = byte(map, object, position, word);
+        if let Some(pid) = marked.bearers(&mark(map, byte)).bear.first().copied() {
+            let (started, name) = (process::start_time(pid).unwrap_or(0), process::name(pid).unwrap_or_default());
+            return (Some(Who::job(pid, started, name)), None);
+        }
+        let leaser = open(map).ok().and_then(|(file, _)| Leaser::read(&file, map, byte));
+        let why = seen_by(marked, leaser.as_ref()).err();
+        (None, why.map(|why| Unseen::of(leaser, &why)))
+    }
+}
+
+/// A job that cannot be seen from here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unseen {
+    /// The process that began the job: its number in its own PID namespace; 0 if nobody knows.
+    pub pid: u32,
+    /// That namespace's inode; 0 if nobody knows.
+    pub namespace: u64,
+    /// Whose process it was, in its own user namespace.
+    pub uid: Option<u32>,
+    /// What it called itself.
+    pub label: String,
+    /// Why nobody here can tell whether the job runs.
+    pub why: String,
+}
+
+impl Unseen {
+    fn of(leaser: Option<Leaser>, why: &Blind) -> Unseen {
+        let why = why.to_string();
+        match leaser {
+            Some(Leaser { origin, pid, label }) => {
+                Unseen { pid, namespace: origin.pid_namespace, uid: Some(origin.uid), label, why }
+            }
+            None => Unseen { pid: 0, namespace: 0, uid: None, label: String::new(), why },
+        }
     }
 }
 
@@ -368,7 +435,7 @@ fn outlive(map: &'static Map, place: Place, position: u32, seen: Word) {
             std::thread::sleep(Duration::from_secs(1));
             return;
         }
-        let all = lock::bearers(VARIABLE, &mark(map, byte));
+        let all = marks::bearers(VARIABLE, &mark(map, byte));
         let marked = [all.bear, all.ending].concat();
         if marked.is_empty() && settle(map, place, position, seen) {
             return;
@@ -378,6 +445,8 @@ fn outlive(map: &'static Map, place: Place, position: u32, seen: Word) {
             Some(first) => {
                 process::poll_readable(&[first], -1);
             }
+            // I4: nobody here can tell. A process that can frees the permit, and hands it on.
+            None if marked.is_empty() && runs(map, byte) => std::thread::sleep(BLIND),
             None => std::thread::sleep(Duration::from_millis(10)),
         }
     }

@@ -18,7 +18,13 @@ mod drain;
 mod interrupt;
 mod kinds;
 mod lock;
+mod lull;
 mod many;
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+pub mod map;
+#[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub mod mcas;
+mod order;
 #[doc(hidden)]
 pub mod owned;
 mod permit;
@@ -26,6 +32,8 @@ pub mod plan9;
 pub mod record;
 mod recover;
 pub mod ring;
+pub mod table;
+pub mod tries;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
 pub mod tube;
 mod units;
@@ -68,12 +76,16 @@ pub mod model;
 
 #[cfg(not(feature = "sim"))]
 mod acquire_any;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+mod bell;
 #[cfg(not(feature = "sim"))]
 mod choice;
 #[cfg(not(feature = "sim"))]
 mod condition;
 #[cfg(not(feature = "sim"))]
 mod descriptor;
+#[cfg(not(feature = "sim"))]
+mod directory;
 #[cfg(not(feature = "sim"))]
 mod error;
 #[cfg(not(feature = "sim"))]
@@ -92,6 +104,8 @@ mod home;
 mod inspect;
 #[cfg(not(feature = "sim"))]
 mod lease;
+#[cfg(not(feature = "sim"))]
+mod lent;
 #[cfg(not(feature = "sim"))]
 #[doc(hidden)]
 pub mod macros;
@@ -113,17 +127,27 @@ mod semaphore;
 #[cfg(not(feature = "sim"))]
 mod spot;
 
+#[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod helplock;
+#[cfg(not(any(feature = "loom", feature = "sim")))]
+mod inside;
+#[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod monitor;
+#[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub mod words;
+
 #[cfg(not(feature = "sim"))]
 pub use self::{
     acquire_any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any},
     condition::Condvar,
+    directory::{directory, keep_environment},
     error::{AcquireError, DownError, LeaseError, LockError, ObjectError, PoolError, SelectError, UpError},
     examine::{Belonging, Damage, Had, Removed, Righted},
     fork::prepare as prepare_forks,
     guard::{OwnedPermit, Permit, Permits},
-    home::{Arena, ArenaOptions, Capacity, directory, keep_environment},
+    home::{Arena, ArenaOptions, Capacity},
     inspect::{Holder, ObjectInfo, ObjectState, PoolInfo, Waiter},
-    lease::{Lease, LeaseFile, VARIABLE as LEASE_VARIABLE, leftover_leases},
+    lease::{Lease, LeaseFile, Unseen, VARIABLE as LEASE_VARIABLE, leftover_leases},
     mutex::{LockResult, Mutex, MutexGuard},
     patience::{Role, set_role},
     pool::Pool,
@@ -131,4 +155,10 @@ pub use self::{
     select::{ReceivingEnd, Select, SelectedOperation, SendingEnd},
     semaphore::Semaphore,
     spot::Spot,
+};
+
+#[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use self::{
+    helplock::{HelpError, HelpGuard, HelpLock, lock_all},
+    monitor::{Inside, Monitor, MonitorError},
 };

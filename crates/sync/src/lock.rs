@@ -76,6 +76,8 @@ const NUMBER: u64 = 0x3f_ffff << 6;
 const KEPT: u64 = FLAGS | NUMBER;
 /// How seldom a lock is reserved for somebody.
 const HANDS_ON_NS: u64 = 500_000;
+/// How far ahead a time is of ours that another clock has told.
+const OTHER_CLOCK_NS: u64 = 1_000_000_000;
 const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
 /// Condemned, and what was borrowed of the data may still be in use.
 const ABANDONED: u64 = 1 << 40;
@@ -264,7 +266,7 @@ fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
             return false;
         }
         if swap(o, seen, FREE | seen & KEPT) {
-            if seen & WAITERS != 0 && (seen & TOLD == 0 || is_long_ago(o, clock::coarse())) {
+            if seen & WAITERS != 0 && (seen & TOLD == 0 || is_long_ago(o, clock::common_coarse())) {
                 step!("unlocked, not yet handed on");
                 crate::kinds::drain(map, object);
             }
@@ -378,7 +380,7 @@ pub(crate) fn untell(o: &Object) {
 
 /// I6. The time is kept beside the word.
 fn may_reserve(o: &Object) -> bool {
-    let now = clock::now();
+    let now = clock::common();
     // Relaxed, these: whoever is faster reserves.
     let last = o.slot.since.load(Ordering::Relaxed);
     is_long_ago(o, now) && o.slot.since.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() // Relaxed: as above.
@@ -386,7 +388,9 @@ fn may_reserve(o: &Object) -> bool {
 
 fn is_long_ago(o: &Object, now: u64) -> bool {
     // Relaxed: as above.
-    now.saturating_sub(o.slot.since.load(Ordering::Relaxed)) >= HANDS_ON_NS
+    let since = o.slot.since.load(Ordering::Relaxed);
+    // A time that is to come is another clock's: of a process whose time namespace cannot be told. Both kinds of clock differ by a tick.
+    now.saturating_sub(since) >= HANDS_ON_NS || since.saturating_sub(now) >= OTHER_CLOCK_NS
 }
 
 /// A reservation that is void goes; flags that were set meanwhile stay.
@@ -532,7 +536,7 @@ pub(crate) fn make(
         o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: published by the head.
         o.hint.store(hash, Ordering::Relaxed); // Relaxed: published by the head.
         // Not what a pool may have had there: see `CellRef::note`.
-        o.slot.since.store(clock::now(), Ordering::Relaxed); // Relaxed: published by the head.
+        o.slot.since.store(clock::common(), Ordering::Relaxed); // Relaxed: published by the head.
         // Release: whatever its last user did with the slot comes before.
         o.slot.word.store(FREE | number(Head::live(generation, Kind::Mutex)), Ordering::Release);
         Ok(())

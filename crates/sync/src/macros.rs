@@ -5,6 +5,8 @@ use crate::patience::Until;
 use crate::pool::Pool;
 use crate::select::{Armed, SelectedOperation, made};
 use crate::semaphore::Semaphore;
+use std::mem::ManuallyDrop;
+use std::ops::RangeFrom;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -44,12 +46,31 @@ pub fn writable<F: AsFd>(descriptor: &F) -> Armed<'_> {
 /// If it cannot be made at all.
 #[track_caller]
 #[inline]
-pub fn select<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Option<SelectedOperation<'a>> {
-    made(arms, biased, || match time {
+pub fn select<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Option<Chosen<'a>> {
+    let until = || match time {
         Time::Forever => Until::Forever,
         Time::Now => Until::Now,
         Time::Within(duration) => Until::after(duration),
-    })
+    };
+    made(arms, biased, until).map(|chosen| Chosen(ManuallyDrop::new(chosen)))
+}
+
+/// What a choice came to, until its arm takes it. It has no destructor: as far as the borrow checker knows, whatever the arms
+/// borrow is used for the last time when the chosen arm takes it, and the arm's expression may do with that what it likes.
+pub struct Chosen<'a>(ManuallyDrop<SelectedOperation<'a>>);
+
+impl<'a> Chosen<'a> {
+    /// The operation, to be completed.
+    #[inline(always)]
+    pub fn operation(self) -> SelectedOperation<'a> {
+        ManuallyDrop::into_inner(self.0)
+    }
+}
+
+/// Whether the next arm is the chosen one.
+#[inline(always)]
+pub fn is_next(chosen: &Chosen<'_>, arms: &mut RangeFrom<usize>) -> bool {
+    arms.next() == Some(chosen.0.index())
 }
 
 /// Exactly one of several operations, whichever can be done first.
@@ -65,9 +86,12 @@ pub fn select<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Option<Select
 /// | `default => ...` | none is ready |
 /// | `default(duration) => ...` | none was ready for so long |
 ///
-/// The arms are as in [`Select`](crate::Select): each that is ready is as likely. The expressions of the ends are evaluated first, in
-/// order, then the duration; that of a message only if its arm was chosen. `break`, `continue` and `return` in an arm's
-/// expression mean the caller's.
+/// The arms are as in [`Select`](crate::Select): each that is ready is as likely. A default is taken only if at some moment no arm
+/// was ready. The expressions of the ends are evaluated first, in order, then the duration; that of a message only if its arm was
+/// chosen. `break`, `continue` and `return` in an arm's expression mean the caller's. An arm's expression may change what the
+/// operands borrow: `recv(self.rx) -> m => self.handle(m)`.
+///
+/// Some 55 arms fit into the recursion limit that a crate has unless it says otherwise. A choice of 32 takes the compiler 10 ms to check.
 ///
 /// A `send` arm that was chosen has a slot. If its message's expression takes so long that others pass the slot over and fill all
 /// there are, sending waits for one, also in a choice with a `default`.
@@ -135,38 +159,36 @@ macro_rules! __select {
     ($b:literal $done:tt $default:tt $verb:ident($on:expr $(,)?) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
         $crate::__select!(@add $b $done $default $verb ($on) () ($r) ($body) $($($rest)*)?)
     };
+    // Each step's `on` is another name than the others'.
     (@add $b:literal [$($done:tt)*] $default:tt $verb:ident ($on:expr) $m:tt $r:tt $body:tt $($rest:tt)*) => {
-        match &$on {
-            on => $crate::__select!($b [$($done)* {on $verb $m $r $body}] $default $($rest)*),
-        }
+        $crate::__select!($b [$($done)* {on ($on) $verb $m $r $body}] $default $($rest)*)
     };
-    ($b:literal [$({$on:ident $verb:ident $m:tt $r:tt $body:tt})*] []) => {
-        match $crate::macros::select(&[$($crate::__select!(@arm $verb $on)),*], $b, $crate::macros::Time::Forever) {
-            Some(chosen) => $crate::__select!(@fire chosen (0) $({$on $verb $m $r $body})*),
-            None => unreachable!("a choice that has no default waits"),
-        }
+    ($b:literal $arms:tt []) => {
+        $crate::__select!(@match $b $arms $crate::macros::Time::Forever, unreachable!("a choice that has no default waits"))
     };
-    ($b:literal [$({$on:ident $verb:ident $m:tt $r:tt $body:tt})*] [now ($default:expr)]) => {
-        match $crate::macros::select(&[$($crate::__select!(@arm $verb $on)),*], $b, $crate::macros::Time::Now) {
-            Some(chosen) => $crate::__select!(@fire chosen (0) $({$on $verb $m $r $body})*),
-            None => $default,
-        }
+    ($b:literal $arms:tt [now ($default:expr)]) => {
+        $crate::__select!(@match $b $arms $crate::macros::Time::Now, $default)
     };
-    ($b:literal [$({$on:ident $verb:ident $m:tt $r:tt $body:tt})*] [within ($time:expr) ($default:expr)]) => {
-        match $crate::macros::select(&[$($crate::__select!(@arm $verb $on)),*], $b, $crate::macros::Time::Within($time)) {
-            Some(chosen) => $crate::__select!(@fire chosen (0) $({$on $verb $m $r $body})*),
-            None => $default,
-        }
+    ($b:literal $arms:tt [within ($time:expr) ($default:expr)]) => {
+        $crate::__select!(@match $b $arms $crate::macros::Time::Within($time), $default)
     };
-    (@fire $chosen:ident ($n:expr)) => {
-        { let _ = $chosen; unreachable!("an arm that is none of the choice's") }
-    };
-    (@fire $chosen:ident ($n:expr) {$on:ident $verb:ident $m:tt ($r:pat) ($body:expr)} $($rest:tt)*) => {
-        if $chosen.index() == $n {
-            let $r = $crate::__select!(@value $chosen $verb $on $m);
-            $body
-        } else {
-            $crate::__select!(@fire $chosen ($n + 1) $($rest)*)
+    (@match $b:literal [$({$on:ident ($end:expr) $verb:ident $m:tt ($r:pat) ($body:expr)})*] $time:expr, $default:expr) => {
+        match ($(&$end,)*) {
+            // What is matched here has no destructor, lest an arm's body could not touch what an operand borrows.
+            ($($on,)*) => match $crate::macros::select(&[$($crate::__select!(@arm $verb $on)),*], $b, $time) {
+                Some(chosen) => {
+                    let mut arms = 0..;
+                    $(
+                        if $crate::macros::is_next(&chosen, &mut arms) {
+                            let $r = $crate::__select!(@value (chosen.operation()) $verb $on $m);
+                            $body
+                        } else
+                    )* {
+                        unreachable!("an arm that is none of the choice's")
+                    }
+                }
+                None => $default,
+            },
         }
     };
     // By method calls, so that whatever leads to an end will do.
@@ -190,24 +212,24 @@ macro_rules! __select {
     (@arm writable $on:ident) => {
         $crate::macros::writable($on)
     };
-    (@value $chosen:ident readable $on:ident ()) => {
+    (@value $chosen:tt readable $on:ident ()) => {
         $chosen.descriptor()
     };
-    (@value $chosen:ident writable $on:ident ()) => {
+    (@value $chosen:tt writable $on:ident ()) => {
         $chosen.descriptor()
     };
-    (@value $chosen:ident recv $on:ident ()) => {{
+    (@value $chosen:tt recv $on:ident ()) => {{
         use $crate::ReceivingEnd as _;
         $on.__finish($chosen)
     }};
-    (@value $chosen:ident send $on:ident ($m:expr)) => {{
+    (@value $chosen:tt send $on:ident ($m:expr)) => {{
         use $crate::SendingEnd as _;
         $on.__finish($chosen, $m)
     }};
-    (@value $chosen:ident down $on:ident ()) => {
+    (@value $chosen:tt down $on:ident ()) => {
         $chosen.down($on)
     };
-    (@value $chosen:ident acquire $on:ident ()) => {
+    (@value $chosen:tt acquire $on:ident ()) => {
         $chosen.permit($on)
     };
 }

@@ -12,6 +12,7 @@
 use crate::cell::Tag;
 use crate::claim::{Refused, Taken};
 use crate::drain::{CellRef, cells, permits};
+use crate::interrupt::Interrupt;
 use crate::kinds::drain;
 use crate::permit::{give, seize_reserved};
 use crate::wait::{Arm, Ended, Parties, Party, Patience, Terms, arrive, finish, oldest, wait};
@@ -122,6 +123,7 @@ pub(crate) fn wait_many<A: Arm + ?Sized>(
     into: &mut Many,
 ) -> Result<(), Refused> {
     let (map, place) = (pool.map(), pool.place());
+    patience.interrupt.into_iter().for_each(Interrupt::begin);
     let terms = Terms { first: 0, tickets: arrive(who), need, packet: 0, deadline, patience };
     loop {
         let (ended, begun) = wait(who, &[pool], terms);
@@ -131,6 +133,7 @@ pub(crate) fn wait_many<A: Arm + ?Sized>(
             return Err(match ended {
                 Ended::TooMany => Refused::TooMany,
                 Ended::Dead(arm) => Refused::Dead(arm),
+                _ if patience.is_interrupted() => Refused::Interrupted,
                 _ => Refused::TimedOut,
             });
         };

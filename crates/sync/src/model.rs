@@ -6,17 +6,25 @@
 mod arms;
 mod begun;
 mod biased;
+#[cfg(feature = "sim")]
+mod broadcast;
 mod condvars;
 #[cfg(feature = "sim")]
 mod named;
 mod owned;
 mod tubes;
+#[cfg(feature = "sim")]
+mod ways;
 
 pub use arms::{AnyAt, PoolAt, SemaphoreAt};
+#[cfg(feature = "sim")]
+pub use broadcast::{CastAt, When, cast_in_words};
 #[cfg(feature = "sim")]
 pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
 pub use owned::{EndAt, OwnedAt, sweep_parts, times_freed};
 pub use tubes::{Arms, End, Got, TubeAt};
+#[cfg(feature = "sim")]
+pub use ways::{Share, Way};
 
 use crate::bias::Holds;
 use crate::cell::Word;
@@ -153,7 +161,7 @@ impl From<Refused> for Refusal {
             Refused::TooMany => Refusal::TooMany,
             Refused::Interrupted => Refusal::Interrupted,
             #[cfg(not(feature = "sim"))]
-            Refused::Inherited => unreachable!("there are no handles here"),
+            Refused::Inherited(_) => unreachable!("there are no handles here"),
         }
     }
 }
@@ -179,7 +187,7 @@ pub fn attach(dir: &Dir, name: &str) -> Result<&'static Map, ArenaError> {
 /// # Errors
 /// As [`Map::remove`].
 pub fn remove(dir: &Dir, name: &str, force: bool) -> Result<(), ArenaError> {
-    Map::remove(dir, name, force, HOOKS)
+    Map::remove(dir, name, force, |_, _, _| false, HOOKS)
 }
 
 /// A private arena, for mixed choices.
@@ -204,6 +212,8 @@ pub fn private_of_all(geometry: Geometry) -> Result<&'static Map, ArenaError> {
 pub struct Actor {
     who: Parties,
     joined: Joined,
+    /// The member at whose bell it sleeps.
+    bell: Option<u32>,
 }
 
 impl Actor {
@@ -227,7 +237,7 @@ impl Actor {
         let joined = map.join(seat, label)?;
         let main =
             Party { map, member: joined.index, generation: joined.generation, holds: Holds::of(map, joined.index) };
-        Ok(Actor { who: Parties { main, private: None }, joined })
+        Ok(Actor { who: Parties { main, private: None }, joined, bell: None })
     }
 
     /// Joins the private arena as well: from now on choices may be mixed.
@@ -243,6 +253,11 @@ impl Actor {
             holds: Holds::of(map, joined.index),
         });
         Ok(self)
+    }
+
+    /// Sleeps at the bell of that one from now on, as a light thread does.
+    pub fn at_bell_of(self, bell: &Actor) -> Actor {
+        Actor { bell: Some(bell.member()), ..self }
     }
 
     /// Its slot.
@@ -324,7 +339,7 @@ impl Actor {
             }
         }
         let budget = Cell::new(0);
-        let patience = Patience { budget: &budget, forever: spin, none: !spin, interrupt };
+        let patience = Patience { budget: &budget, forever: spin, none: !spin, interrupt, bell: self.bell };
         let who = match self.who.private {
             // The wait word of a wait in the private arena alone is the private one.
             Some(p) if arms.iter().all(|a| std::ptr::eq(a.map(), p.map)) => Parties { main: p, private: None },
@@ -387,7 +402,7 @@ impl Actor {
         match take_many(pool.place, self.party(pool.map), n, &mut many) {
             Err(Refused::NoneFree) => {
                 let budget = Cell::new(0);
-                let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None };
+                let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, bell: None };
                 let who = Parties { private: None, ..self.who };
                 wait_many(&who, &pool, n, deadline, &patience, &mut many)?;
             }
@@ -418,7 +433,7 @@ impl Actor {
         match self.try_lock(mutex) {
             Locking::Busy => {
                 let budget = Cell::new(0);
-                let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None };
+                let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, bell: None };
                 let who = Parties { private: None, ..self.who };
                 contend(&who, &mutex, self.mine(), deadline, &patience).into()
             }
@@ -444,7 +459,7 @@ impl Actor {
     /// Unlocks the mutex, waits for a notification, and locks again. True: notified, not timed out.
     pub fn wait(&self, condvar: CondvarAt, mutex: MutexAt, deadline: Option<u64>) -> (bool, Locking) {
         let budget = Cell::new(0);
-        let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None };
+        let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, bell: None };
         let who = Parties { private: None, ..self.who };
         let unlock = || assert!(self.unlock(mutex));
         let heard = condvar::wait(&who, &condvar, deadline, &patience, unlock);
@@ -509,6 +524,12 @@ impl SemaphoreAt {
     /// All the units there are: saved, under way, or granted and not yet taken. For onlookers, between two steps.
     pub fn units(self) -> u32 {
         units::all(self.map, self.place.index)
+    }
+
+    /// Whether who waits may be overtaken.
+    #[cfg(feature = "sim")]
+    pub fn may_be_overtaken(self) -> bool {
+        units::barging(self.map.object(self.place.index))
     }
 
     /// Removes it.

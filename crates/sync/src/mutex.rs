@@ -315,7 +315,10 @@ impl<T> Mutex<T> {
         };
         watched(seat).map_err(LockError::System)?;
         let who = Parties { main: party(seat), private: None };
-        Ok(contend(&who, self, mine, deadline, &patience))
+        match contend(&who, self, mine, deadline, &patience) {
+            Try::Busy if patience.is_interrupted() => Err(LockError::Interrupted),
+            seen => Ok(seen),
+        }
     }
 
     fn shown(&self) -> String {

@@ -75,8 +75,9 @@
 //! - A process that ends without having been asked (the system call alone) returns its permit as a killed one does, and so does one that
 //!   calls exec. If somebody else then posts for it, or the next program itself does, there is one unit more than POSIX would have.
 //! - A thread that its process's end stops between its swap and its look (E3) returns what it took, as a killed one does.
-//! - A holder in another PID namespace is known to be dead by the mark on its life word alone: its pid says nothing here. If the kernel has
-//!   not marked the word (exec; a list that was damaged), the permit is not returned until somebody in its own namespace looks.
+//! - A holder in another PID namespace is known to be dead by the mark on its life word and the end of its presence (member.rs of the arena):
+//!   its pid says nothing here. If the kernel has not marked the word (a list that was damaged), the permit is not returned until a process of
+//!   its own namespace looks.
 //! - A child made by clone with the memory of its parent (CLONE_VM, vfork aside) is taken for its parent: what the one takes, the other may
 //!   give back; and it ends without a word, since its number is not its parent's.
 //!

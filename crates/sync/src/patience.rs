@@ -3,7 +3,7 @@
 use crate::interrupt;
 use crate::seat::ThreadSeat;
 use crate::wait::Patience;
-use chappe_plat::clock;
+use chappe_plat::{clock, light};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -55,13 +55,18 @@ pub(crate) fn has_own_core() -> bool {
 }
 
 pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
-    let role = ROLE.get();
-    Patience { budget: &seat.spin, forever: role == Role::Application, none: role == Role::Sleeper, interrupt: None }
-}
-
-/// The same for a wait that [`crate::interruptible`] is meant for.
-pub(crate) fn impatience(seat: &ThreadSeat) -> Patience<'_> {
-    Patience { interrupt: interrupt::current(), ..patience(seat) }
+    if light::current().is_some() {
+        // It parks at once: its proc has others, or spins itself.
+        return Patience { budget: &seat.spin, forever: false, none: true, interrupt: None, bell: None };
+    }
+    let (role, interrupt) = (ROLE.get(), interrupt::current());
+    Patience {
+        budget: &seat.spin,
+        forever: role == Role::Application,
+        none: role == Role::Sleeper,
+        interrupt,
+        bell: None,
+    }
 }
 
 /// How long to wait.
@@ -80,5 +85,16 @@ impl Until {
     }
     pub fn at(deadline: Instant) -> Until {
         Until::after(deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Lets so much time pass: a light thread gives its processor up meanwhile.
+pub(crate) fn pass(time: Duration) {
+    if light::current().is_none() {
+        return std::thread::sleep(time);
+    }
+    let until = clock::now().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    while clock::now() < until {
+        light::park(Some(until));
     }
 }

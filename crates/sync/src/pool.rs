@@ -248,6 +248,7 @@ impl Pool {
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), PoolError> {
         let pool = Pool::open(name)?;
+        pool.map.allow("remove")?;
         // As a member, so that the arena is not removed meanwhile.
         let me = seat(pool.map, party)?;
         pool.map.recover_dead();
@@ -445,6 +446,7 @@ impl Pool {
         match wait_for(&who, &[self], Wish::to_take(deadline, &patience(seat))) {
             Ok((_, taken)) => Ok(taken),
             Err(Refused::Dead(_)) => Err(self.dead()),
+            Err(Refused::Interrupted) => Err(AcquireError::Interrupted),
             Err(_) => Err(AcquireError::Timeout),
         }
     }
@@ -498,8 +500,8 @@ impl Pool {
             Refused::TooMany => AcquireError::TooMany { pool: self.shown(), wanted: n, permits: self.permits() },
             Refused::TimedOut => AcquireError::Timeout,
             Refused::NoneFree => AcquireError::WouldBlock,
-            Refused::Interrupted => unreachable!("nobody does so"),
-            Refused::Inherited => unreachable!("a pool is nobody's"),
+            Refused::Interrupted => AcquireError::Interrupted,
+            Refused::Inherited(_) => unreachable!("a pool is nobody's"),
         };
         match take_many(self.place, me, n, many) {
             Err(Refused::NoneFree) => {}
@@ -588,6 +590,7 @@ impl Pool {
     /// `Permits`, `Dead`, `Arena`.
     pub fn resize(&self, permits: u32) -> Result<(), PoolError> {
         check_permits(permits)?;
+        self.map.allow("resize")?;
         seat(self.map, |_| ())?;
         let admin: Admin = self.map.admin();
         // Under admin it can only be ours or dead.
@@ -608,6 +611,7 @@ impl Pool {
         if !self.map.is_there(self.place) {
             return Err(PoolError::Dead { name: self.name() });
         }
+        self.map.allow("take by force")?;
         let not_held = || PoolError::NotHeld { name: self.name(), index, permits: self.permits() };
         // As a member: who dies between freeing a permit and handing it on must be seen to.
         seat(self.map, |_| ())?;
@@ -615,6 +619,16 @@ impl Pool {
         let before = self.holders().into_iter().find(|h| h.index == index).ok_or_else(not_held)?;
         let word = permit::force(self.map, self.place, index).ok_or_else(not_held)?;
         Ok(if word.is_orphan() || word.tag() == Tag::Free { before.who } else { self.map.who(word.member()) })
+    }
+
+    /// The permits of this pool that the calling process runs under: those whose leases its environment names ([`LEASE_VARIABLE`](crate::LEASE_VARIABLE)).
+    /// Who waits for a permit of such a pool may wait for its own end.
+    pub fn leased_around(&self) -> Vec<Holder> {
+        let around = lease::around(self.map, self.place);
+        if around.is_empty() {
+            return Vec::new();
+        }
+        self.holders().into_iter().filter(|held| around.contains(&held.index)).collect()
     }
 
     /// Who holds each permit that is not free, and since when.

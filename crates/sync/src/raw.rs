@@ -15,7 +15,7 @@ use crate::choice::{How, choose as chosen};
 use crate::claim::{Aim, Taken};
 use crate::descriptor::descriptor;
 use crate::drain::cell_of;
-use crate::error::{LeaseError, ObjectError, SelectError};
+use crate::error::{AcquireError, LeaseError, ObjectError, SelectError};
 use crate::guard::{OwnedPermit, Permit, Permits};
 use crate::home::Arena;
 use crate::lease::{self, Lease};
@@ -23,6 +23,7 @@ use crate::mutex::{Mutex, MutexGuard, named_bytes};
 use crate::patience::Until;
 use crate::permit::give;
 use crate::pool::Pool;
+use crate::seat::process_seat;
 use crate::select::{SelectedOperation, operations};
 use crate::semaphore::Semaphore;
 use crate::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
@@ -80,6 +81,23 @@ impl Hold {
     /// Several of a thread, in ascending order.
     pub fn of_many(permits: Permits<'_>, each: impl FnMut(Hold)) {
         permits.into_holds().for_each(each);
+    }
+
+    /// A thread's permit of a named pool, made the process's: any thread may give it back, and it returns with the process, not with the
+    /// thread. Inner: the thread's, which could not be.
+    ///
+    /// # Errors
+    /// `Arena` if the process cannot become a member; `WouldBlock` if it was taken by force just then.
+    ///
+    /// # Safety
+    /// It is the calling thread's, and no biased one.
+    pub unsafe fn into_process(self) -> Result<Hold, (Hold, AcquireError)> {
+        let process = process_seat(self.map).map_err(|e| (self, AcquireError::Arena(e)))?;
+        let word = self.taken.word.held(process.index, process.generation);
+        match cell_of(self.map, self.place, self.taken.position) {
+            Some(cell) if cell.swap(self.taken.word, word) => Ok(Hold { taken: Taken { word, ..self.taken }, ..self }),
+            _ => Err((self, AcquireError::WouldBlock)),
+        }
     }
 
     /// Which of the pool's permits it is, counted from 0.
@@ -286,8 +304,7 @@ fn until(time: Time) -> Until {
 /// # Errors
 /// As [`Select::wait`](crate::Select::wait).
 pub fn choose<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Result<SelectedOperation<'a>, SelectError> {
-    let (at, taken) =
-        chosen(operations(arms), How { until: until(time), biased, aim: Aim::Take, interruptible: false })?;
+    let (at, taken) = chosen(operations(arms), How { until: until(time), biased, aim: Aim::Take })?;
     Ok(SelectedOperation::new(at, arms[at], Some(taken)))
 }
 
@@ -296,7 +313,7 @@ pub fn choose<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Result<Select
 /// # Errors
 /// As [`choose`].
 pub fn choose_ready(arms: &[Armed<'_>], biased: bool, time: Time) -> Result<usize, SelectError> {
-    chosen(operations(arms), How { until: until(time), biased, aim: Aim::Look, interruptible: false }).map(|(at, _)| at)
+    chosen(operations(arms), How { until: until(time), biased, aim: Aim::Look }).map(|(at, _)| at)
 }
 
 /// Whether the pool was not removed.
@@ -402,6 +419,24 @@ mod tests {
         // SAFETY: the process's, given back once.
         std::thread::scope(|s| s.spawn(move || unsafe { hold.release() }).join().unwrap());
         assert_eq!(pool.available(), 1);
+    }
+
+    #[test]
+    fn a_threads_permit_becomes_the_processs() {
+        let name = format!("raw-{}/p", std::process::id());
+        let pool = Pool::create(&name, 1).unwrap();
+        let taken = std::thread::scope(|s| {
+            // SAFETY: of the thread that calls it.
+            let take = || unsafe { Hold::of(pool.acquire().unwrap()).into_process() };
+            s.spawn(move || take().ok().unwrap()).join().unwrap()
+        });
+        // Its thread has ended.
+        assert!(pool.try_acquire().is_err());
+        // SAFETY: the process's, given back once.
+        unsafe { taken.release() };
+        assert!(pool.try_acquire().is_ok());
+        drop(pool);
+        Arena::remove(name.split('/').next().unwrap(), true).unwrap();
     }
 
     #[test]

@@ -41,7 +41,7 @@
 //!
 //! Invariants:
 //! - I1: a word only grows: by lap, and within a lap along the arrows. So a swap from a word that was seen means that it
-//!   had not changed.
+//!   had not changed; or that a living receiver has put back the same record meanwhile.
 //! - I2: a sender walks on from a position only if that was claimed or passed over, a receiver only if it is over. So at
 //!   a position that anybody comes to, all before it are; a hint says where somebody came to.
 //! - I3: nobody claims p+1 unless p was claimed or is over. So EMPTY, or an older lap, at a receiver's position: nothing is
@@ -60,6 +60,10 @@
 //!   find it in line, in the lap to which senders have passed it.
 //! - I9: who says that nothing is there has read, in this order, `settled`; the line to its end; and `orphans`, with the same
 //!   value. So at the moment at which the line ended none was AGAIN. Both at 0, none has ever been.
+//! - I11: `len` says beside the bytes in which lap the record was committed, since a slot's own lap grows when it is passed. What was
+//!   borrowed was first in line, and all that is still in line was committed behind it. So a receiver looks for what is AGAIN before
+//!   it looks at the line, and takes the one that was committed first: if receivers come one after the other, each after the
+//!   recovery of the one before, all is received in the line's order, what comes again too.
 //! - I10: a member number is given anew only after a recovery that came to its end. So who has read a word of a member, and
 //!   then sees that its death is not yet made up for, read a word of the dead.
 //!
@@ -141,6 +145,8 @@ impl Slot {
 pub struct Borrowed {
     slot: u32,
     len: u32,
+    /// The lap in which it was committed.
+    lap: u32,
     /// The slot's word, unless it was passed since.
     word: u64,
 }
@@ -149,6 +155,12 @@ impl Borrowed {
     /// In two words: which slot, and what it says.
     pub(crate) fn parts(&self) -> (u32, u64) {
         (self.slot, self.word)
+    }
+
+    /// The member that has it.
+    #[cfg(not(feature = "sim"))]
+    pub(crate) fn member(&self) -> u32 {
+        owner(self.word).into()
     }
 
     /// Whether a receiver has died that had it before.
@@ -205,7 +217,7 @@ impl Ring<'_> {
     #[inline(always)]
     fn claim(&self, me: u16, own: Option<&Slot>) -> Option<Slot> {
         loop {
-            let (position, seen) = self.hole(own)?;
+            let (position, seen) = self.hole(own).ok()?;
             if self.one_sender() {
                 // Nobody else changes EMPTY.
                 return Some(Slot { position, me });
@@ -220,10 +232,10 @@ impl Ring<'_> {
         }
     }
 
-    /// The next position to be claimed and its word, if there is a hole. Who has a record that was passed over may have its
+    /// The next position to be claimed and its word, or where the first hole will be. Who has a record that was passed over may have its
     /// own slot once more.
     #[inline(always)]
-    fn hole(&self, own: Option<&Slot>) -> Option<(u64, u64)> {
+    fn hole(&self, own: Option<&Slot>) -> Result<(u64, u64), u64> {
         // Acquire: E1.
         let mut position = self.led(self.tail().load(Ordering::Acquire));
         let start = position;
@@ -231,16 +243,16 @@ impl Ring<'_> {
             // Acquire: E1.
             let seen = self.word(position).load(Ordering::Acquire);
             if is_hole(position, seen, own) {
-                return Some((position, seen));
+                return Ok((position, seen));
             }
             position = if ahead(seen, position) >= 0 {
                 // I6: claimed, and so was its slot in the lap before that which the word has.
                 self.next(not_before(position, seen, 1))
             } else {
-                self.past_one_in_use(position, seen, own)?
+                self.past_one_in_use(position, seen, own).ok_or(position)?
             };
             if is_round(start, position) {
-                return None;
+                return Err(start);
             }
         }
     }
@@ -308,7 +320,7 @@ impl Ring<'_> {
     fn is_sent(&self, slot: &Slot, len: u32) -> Result<bool, Unsent> {
         assert!(len <= self.size(), "a record of {len} bytes, where {} are the most", self.size());
         // Relaxed: published by the word.
-        self.len_of(slot_of(slot.position)).store(u64::from(len), Ordering::Relaxed);
+        self.len_of(slot_of(slot.position)).store(measured(len, slot.position), Ordering::Relaxed);
         let there = self.word(slot.position);
         let full = word(slot.position, 0, FULL);
         if self.one_sender() {
@@ -380,12 +392,24 @@ impl Ring<'_> {
 
     /// Whether there is a hole.
     pub fn has_hole(&self) -> bool {
-        self.hole(None).is_some()
+        self.hole(None).is_ok()
+    }
+
+    /// If there is no hole, where the first will be; and nothing besides.
+    pub(crate) fn no_hole(&self) -> Option<(u64, u64)> {
+        self.hole(None).err().map(|end| (end, 0))
+    }
+
+    /// If there is no record, where the next will be; and how many have been there again up to now, or more.
+    pub(crate) fn no_message(&self) -> Option<(u64, u64)> {
+        // Acquire: E2, before the look.
+        let again = self.counts.orphans.load(Ordering::Acquire);
+        self.next_one().err().map(|end| (end, again))
     }
 
     /// Whether a record that was passed over can be committed now.
     pub(crate) fn has_hole_for(&self, slot: &Slot) -> bool {
-        self.hole(Some(slot)).is_some()
+        self.hole(Some(slot)).is_ok()
     }
 
     /// Where the record is to be written: as many bytes as a slot has.
@@ -399,7 +423,22 @@ impl Ring<'_> {
     /// The next record, if there is one. Passes over what is being written, if a record is behind it.
     #[inline(always)]
     fn message(&self) -> Option<Found> {
-        self.in_line().or_else(|end| self.orphan(end)).ok()
+        self.next_one().ok()
+    }
+
+    /// The same, or where the line ends. What is to come again comes before what is in line (I11).
+    #[inline(always)]
+    fn next_one(&self) -> Result<Found, u64> {
+        // Acquire, both: E2; I9, before the line.
+        let settled = self.counts.settled.load(Ordering::Acquire);
+        if self.counts.orphans.load(Ordering::Acquire) != settled {
+            return self.orphan_or_later();
+        }
+        match self.in_line() {
+            // Acquire: E2; I9, after the line.
+            Err(_) if self.counts.orphans.load(Ordering::Acquire) != settled => self.orphan_or_later(),
+            other => other,
+        }
     }
 
     /// The next record in line, or where the line ends.
@@ -511,9 +550,7 @@ impl Ring<'_> {
             let reading = if state(found.seen) == AGAIN { REREADING } else { READING };
             let word = word(found.seen, me, reading);
             if self.take(&found, word) {
-                // Relaxed: ours.
-                let len = self.len_of(found.slot).load(Ordering::Relaxed) as u32;
-                return Some(Borrowed { slot: found.slot, len, word });
+                return Some(self.borrowed(found.slot, word));
             }
         }
     }
@@ -521,8 +558,14 @@ impl Ring<'_> {
     /// The record that was borrowed: the slot, and what it said.
     pub(crate) fn borrowed(&self, slot: u32, word: u64) -> Borrowed {
         // Relaxed: ours.
-        let len = self.len_of(slot).load(Ordering::Relaxed) as u32;
-        Borrowed { slot, len, word }
+        let measure = self.len_of(slot).load(Ordering::Relaxed);
+        Borrowed { slot, len: measure as u32, lap: (measure >> 32) as u32, word }
+    }
+
+    /// Where in line a borrowed record was committed: the next one's number is one more, but where a sender gave a position up. It
+    /// wraps with the lap's 32 bits.
+    pub fn order(&self, borrowed: &Borrowed) -> u64 {
+        u64::from(borrowed.lap) * u64::from(self.slots()) + u64::from(borrowed.slot)
     }
 
     /// Where a borrowed record is, and how many bytes it has.
@@ -581,6 +624,12 @@ impl Ring<'_> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// What stands beside a record: how many bytes it has, and the lap in which it is committed (I11).
+#[inline(always)]
+fn measured(len: u32, position: u64) -> u64 {
+    lap(position) << 32 | u64::from(len)
 }
 
 /// Whether a sender may claim this position.

@@ -186,6 +186,8 @@ pub struct Ring<T, K: Track<T> = Fixed<T>> {
     track: K,
     /// Whether a position was ever passed over.
     passed: AtomicU32,
+    /// Whether a message has panicked when it was dropped: those that are left are not.
+    leaks: AtomicU32,
     /// Where the next to be taken is, or behind that.
     head: Apart,
     /// Where the next to be claimed is, or behind that.
@@ -221,7 +223,7 @@ impl<T, K: Track<T>> Ring<T, K> {
     fn on(track: K) -> Ring<T, K> {
         fence::prepare();
         let (head, tail) = (Apart::default(), Apart::default());
-        Ring { track, passed: AtomicU32::new(0), head, tail, messages: PhantomData }
+        Ring { track, passed: AtomicU32::new(0), leaks: AtomicU32::new(0), head, tail, messages: PhantomData }
     }
 
     /// Of how many slots; `None`: of as many as are wanted.
@@ -441,6 +443,39 @@ impl<T, K: Track<T>> Ring<T, K> {
         self.front(&mut self.head.0.load(Ordering::Acquire)).is_some()
     }
 
+    /// Drops the messages that are there. If one panics when it is dropped, those behind it leak, now and later: whoever drops the ring
+    /// while that panic unwinds must not add another, which would end the process.
+    pub fn drain(&self) {
+        struct Leak<'r>(&'r AtomicU32);
+        impl Drop for Leak<'_> {
+            fn drop(&mut self) {
+                // Relaxed: for this thread, which unwinds; others that come by may still drop what they find.
+                self.0.store(1, Ordering::Relaxed);
+            }
+        }
+        // Relaxed: as above.
+        if self.leaks.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let leak = Leak(&self.leaks);
+        while self.take().is_some() {}
+        std::mem::forget(leak);
+    }
+
+    /// If there is no message, the position where the next will be.
+    pub fn no_message(&self) -> Option<u64> {
+        // Acquire: as in `take`.
+        let mut position = self.head.0.load(Ordering::Acquire);
+        self.front(&mut position).is_none().then_some(position)
+    }
+
+    /// If there is no hole, the position where the next will be.
+    pub fn no_hole(&self) -> Option<u64> {
+        // Acquire: as in `claim`.
+        let mut position = self.tail.0.load(Ordering::Acquire);
+        (self.track.capacity().is_some() && self.back(&mut position).is_none()).then_some(position)
+    }
+
     #[inline(always)]
     fn swap(&self, slot: &Slot<T>, lap: u64, to: u64, order: Ordering) -> bool {
         // Relaxed: look again.
@@ -584,14 +619,6 @@ fn take_back<T>(slot: &Slot<T>, lap: u64, passed: u64) -> bool {
 
 impl<T, K: Track<T>> Drop for Ring<T, K> {
     fn drop(&mut self) {
-        struct Rest<'r, T, K: Track<T>>(&'r Ring<T, K>);
-        impl<T, K: Track<T>> Drop for Rest<'_, T, K> {
-            fn drop(&mut self) {
-                while self.0.take().is_some() {}
-            }
-        }
-        // If a message panics when it is dropped, those behind it are dropped all the same.
-        let rest = Rest(self);
-        while rest.0.take().is_some() {}
+        self.drain();
     }
 }

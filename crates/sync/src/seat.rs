@@ -6,6 +6,7 @@
 
 use crate::bias::{self, EVERY, Holds};
 use crate::home::Arena;
+use crate::lent;
 use crate::lock;
 use crate::mutex::kept;
 use crate::pool::party;
@@ -13,10 +14,11 @@ use crate::spot::meet;
 use crate::tube::Looks;
 use crate::wait::Party;
 use chappe_arena::{ArenaError, Joined, Map, Seat, Watch, watch};
-use chappe_plat::{ROBUST, near, process, thread};
+use chappe_plat::{ROBUST, light, near, process, thread};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
+use std::thread::AccessError;
 
 /// A process member: of which process, in which mapping.
 type Custody = (u64, usize, Joined);
@@ -31,7 +33,7 @@ pub fn set_label(text: &str) {
     *LABEL.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.to_owned());
 }
 
-fn label() -> String {
+pub(crate) fn label() -> String {
     let set = LABEL.lock().unwrap_or_else(PoisonError::into_inner).clone();
     set.or_else(|| process::name(process::pid())).unwrap_or_default()
 }
@@ -44,6 +46,8 @@ pub struct ThreadSeat {
     pub joined: Joined,
     /// Which process it belongs to.
     pub incarnation: u64,
+    /// The thread that joined.
+    tid: u32,
     /// How many turns a wait spins before it sleeps: adapts.
     pub spin: Cell<u32>,
     /// Whether looking before one sleeps on a tube has paid.
@@ -58,6 +62,8 @@ pub struct ThreadSeat {
     taken: Cell<u32>,
     /// Whether the reaper is known to watch this arena.
     watched: Cell<bool>,
+    /// It is lent to a light thread.
+    lent: bool,
 }
 
 impl ThreadSeat {
@@ -81,7 +87,9 @@ impl ThreadSeat {
 
     /// Leaves, unless this is a child's copy of its parent's seat. Always answers false: keep it no longer.
     fn leave(&self) -> bool {
-        if self.incarnation == process::incarnation() {
+        if self.lent {
+            lent::give_back(self.map, self.joined);
+        } else if self.incarnation == process::incarnation() {
             crate::kinds::abandon(self.map, self.joined.index, self.joined.generation);
             self.map.leave(self.joined);
         }
@@ -98,7 +106,7 @@ impl Drop for Seats {
         // recovery, as at any death of a process.
         let exits = || process::tid() == process::pid();
         for seat in self.0.get_mut() {
-            if !(seat.owns() && exits()) {
+            if seat.lent || !(seat.owns() && exits()) {
                 seat.leave();
             }
         }
@@ -107,6 +115,20 @@ impl Drop for Seats {
 
 thread_local! {
     static SEATS: Seats = const { Seats(RefCell::new(Vec::new())) };
+}
+
+/// Does something with the calling thread's seats: a light thread has its own.
+fn with_seats<R>(then: impl FnOnce(&Seats) -> R) -> Result<R, AccessError> {
+    let Some(me) = light::current() else { return SEATS.try_with(then) };
+    if me.kept.get().is_null() {
+        let seats = Box::into_raw(Box::new(Seats(RefCell::new(Vec::new()))));
+        light::keep_until_end(me, seats.cast(), |seats| {
+            // SAFETY: made above, and nobody else's.
+            drop(unsafe { Box::from_raw(seats.cast::<Seats>()) });
+        });
+    }
+    // SAFETY: made above; the thread is the only one that uses it, and lives.
+    Ok(then(unsafe { &*me.kept.get().cast::<Seats>() }))
 }
 
 /// Which of a thread's near words is its last seat; which say what `semaphore` guesses: of what object, and what word.
@@ -128,7 +150,7 @@ fn set_last(seat: *const ThreadSeat) {
 pub(crate) fn leave(map: &'static Map, which: impl Fn(&ThreadSeat) -> bool) {
     // First: a signal handler may ask in between.
     set_last(std::ptr::null());
-    let _ = SEATS.try_with(|s| {
+    let _ = with_seats(|s| {
         s.0.borrow_mut().retain(|seat| !std::ptr::eq(seat.map, map) || !which(seat) || seat.leave());
     });
 }
@@ -138,7 +160,7 @@ pub(crate) fn leave(map: &'static Map, which: impl Fn(&ThreadSeat) -> bool) {
 pub fn is_seated(map: &'static Map) -> bool {
     let now = process::incarnation();
     let fits = |seat: &Rc<ThreadSeat>| std::ptr::eq(seat.map, map) && seat.incarnation == now;
-    SEATS.try_with(|s| s.0.try_borrow().map_or(true, |seats| seats.iter().any(fits))).unwrap_or(true)
+    with_seats(|s| s.0.try_borrow().map_or(true, |seats| seats.iter().any(fits))).unwrap_or(true)
 }
 
 /// Does something as the calling thread's member of an arena, with which process it is of, if it has a seat there and that was the
@@ -215,37 +237,43 @@ fn seat_slow(map: &'static Map) -> Result<*const ThreadSeat, ArenaError> {
         what: "cannot join an arena while the thread ends".into(),
         source: std::io::ErrorKind::Unsupported.into(),
     };
-    SEATS
-        .try_with(|s| {
-            let mut seats = s.0.borrow_mut();
-            set_last(std::ptr::null());
-            seats.retain(|seat| seat.incarnation == now);
-            if let Some(seat) = seats.iter().find(|s| std::ptr::eq(s.map, map)) {
-                set_last(Rc::as_ptr(seat));
-                return Ok(Rc::as_ptr(seat));
-            }
-            let joined = map.join(Seat::Thread, &label())?;
-            // What an earlier program of this very process held (it called exec) nobody else can be sure of.
-            map.recover_dead();
-            let holds = Holds::of(map, joined.index);
-            let seat = Rc::new(ThreadSeat {
-                map,
-                addition: if holds.is_none() { 0 } else { bias::addition(joined.index) },
-                kept: kept(lock::held_by(joined.index, joined.generation), now as u32),
-                joined,
-                incarnation: now,
-                spin: Cell::new(0),
-                holds,
-                taken: Cell::new(EVERY),
-                looks: Cell::new(Looks::NEW),
-                watched: Cell::new(false),
-            });
-            let last = Rc::as_ptr(&seat);
-            set_last(last);
-            seats.push(seat);
-            Ok(last)
-        })
-        .map_err(|_| ended())?
+    with_seats(|s| {
+        let mut seats = s.0.borrow_mut();
+        set_last(std::ptr::null());
+        seats.retain(|seat| seat.incarnation == now);
+        if let Some(seat) = seats.iter().find(|s| std::ptr::eq(s.map, map)) {
+            set_last(Rc::as_ptr(seat));
+            return Ok(Rc::as_ptr(seat));
+        }
+        let me = light::current();
+        let joined = match me {
+            Some(me) => lent::borrow(map, me)?,
+            None => map.join(Seat::Thread, &label())?,
+        };
+        // What an earlier program of this very process held (it called exec) nobody else can be sure of.
+        map.recover_dead();
+        // A light thread's locks are biased to nobody.
+        let holds = if me.is_some() { Holds::NONE } else { Holds::of(map, joined.index) };
+        let seat = Rc::new(ThreadSeat {
+            map,
+            addition: if holds.is_none() { 0 } else { bias::addition(joined.index) },
+            kept: kept(lock::held_by(joined.index, joined.generation), now as u32),
+            joined,
+            incarnation: now,
+            tid: process::tid(),
+            spin: Cell::new(0),
+            holds,
+            taken: Cell::new(EVERY),
+            looks: Cell::new(Looks::NEW),
+            watched: Cell::new(false),
+            lent: me.is_some(),
+        });
+        let last = Rc::as_ptr(&seat);
+        set_last(last);
+        seats.push(seat);
+        Ok(last)
+    })
+    .map_err(|_| ended())?
 }
 
 /// The member that stands for this whole process in an arena, joining it if need be. A thread of ours that
@@ -304,8 +332,17 @@ pub(crate) fn custodian(map: &'static Map) -> Option<Party> {
 /// Makes sure that this process's reaper runs and watches the arena. Who sleeps without it may sleep for ever.
 ///
 /// # Errors
-/// The system's, when it refuses a thread.
+/// The system's, when it refuses a thread; `Unsupported` for a child that shares its parent's memory and thread-locals (clone with
+/// CLONE_VM, vfork): it would wait in the place of the thread that began it.
 pub fn watched(seat: &ThreadSeat) -> std::io::Result<()> {
+    #[cfg(not(any(feature = "loom", feature = "sim")))]
+    crate::inside::may_sleep();
+    // Nobody sleeps in the role of an application, so that a thread in that role makes no system call, not this one either.
+    if !seat.lent && !crate::patience::has_own_core() && seat.tid != process::tid() {
+        let why = "this is a child made by clone or vfork in its parent's memory: it cannot wait in the place of its parent's thread; \
+                   call exec first, or use fork";
+        return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, why));
+    }
     if seat.watched.get() {
         return Ok(());
     }

@@ -1,10 +1,12 @@
 //! A choice as users make it: [`Select`](crate::Select), and what it came to.
 
-use crate::choice::{How, Order, choose, glance, rest};
+use crate::choice::{How, choose, glance, rest};
 use crate::claim::{Aim, Operation, Taken};
 use crate::descriptor::{descriptor, outcome};
 use crate::error::{AcquireError, DownError, SelectError};
 use crate::guard::Permit;
+use crate::interrupt::uninterrupted;
+use crate::order::Order;
 use crate::patience::Until;
 use crate::pool::{Pool, here};
 use crate::semaphore::Semaphore;
@@ -163,6 +165,12 @@ impl<T: Record + ?Sized> SendingEnd for named::Sender<T> {
 /// arms that are ready each is as likely, unless it is made [`new_biased`](Select::new_biased). The same object may occur more
 /// than once, both ends of a tube too (no thread meets itself), private and named ones may be mixed; objects of two different
 /// named arenas may not. An end of a tube whose other end has gone is ready: its operation comes to that error.
+///
+/// Each arm that is ready has an equal chance, whatever its kind, also one of a clock or of an object that is there twice. That none
+/// is ready, or was in time, a choice says only if there was a moment at which none was, however fast others hand a thing from
+/// one arm to another: so it is for objects of all kinds, private and named. Of descriptors the kernel tells no more than that
+/// each was not ready at a moment at which nothing else was. At a tube without slots somebody who is just coming to wait may not be
+/// there yet, nor somebody who has been told to look whether it can meet one; of them a choice waits for nobody.
 ///
 /// The choice, by [`select`](Select::select) and its kind, takes hold of what it chose; [`SelectedOperation`] completes it, with the
 /// very same end of the tube. The `ready` kind only says which arm is ready: another thread may be faster.
@@ -400,7 +408,8 @@ impl<'a> Select<'a> {
     /// As [`Select::select`]; what stands in the way is an error.
     ///
     /// # Errors
-    /// `Dead` if an arm's object is or gets removed; `TwoArenas`, `Nothing`, `Arena`, `System`.
+    /// `Dead` if an arm's object is or gets removed; `Interrupted` inside of [`interruptible`](crate::interruptible); `TwoArenas`,
+    /// `Nothing`, `Arena`, `System`.
     pub fn wait(&self) -> Result<SelectedOperation<'a>, SelectError> {
         self.take(Until::Forever)
     }
@@ -442,7 +451,7 @@ impl<'a> Select<'a> {
 
     fn take(&self, until: Until) -> Result<SelectedOperation<'a>, SelectError> {
         self.check_thread();
-        match choose(operations(&self.arms), How { until, biased: self.biased, aim: Aim::Take, interruptible: false }) {
+        match choose(operations(&self.arms), How { until, biased: self.biased, aim: Aim::Take }) {
             Ok((at, taken)) => Ok(SelectedOperation::new(self.numbers[at], self.arms[at], Some(taken))),
             Err(SelectError::Dead { arm, name }) => Err(SelectError::Dead { arm: self.numbers[arm], name }),
             Err(e) => Err(e),
@@ -462,8 +471,7 @@ impl<'a> Select<'a> {
     #[track_caller]
     #[inline(never)]
     fn chosen(&self, until: Until, order: Order) -> Option<SelectedOperation<'a>> {
-        let mut chosen =
-            chosen(&self.arms, How { until, biased: self.biased, aim: Aim::Take, interruptible: false }, order)?;
+        let mut chosen = chosen(&self.arms, How { until, biased: self.biased, aim: Aim::Take }, order)?;
         chosen.index = self.numbers[chosen.index];
         Some(chosen)
     }
@@ -471,7 +479,8 @@ impl<'a> Select<'a> {
     #[track_caller]
     fn looked(&self, until: Until) -> Option<usize> {
         self.check_thread();
-        match choose(operations(&self.arms), How { until, biased: self.biased, aim: Aim::Look, interruptible: false }) {
+        let how = How { until, biased: self.biased, aim: Aim::Look };
+        match uninterrupted(|| choose(operations(&self.arms), how)) {
             Ok((at, _)) => Some(self.numbers[at]),
             // What is dead is ready to say so.
             Err(SelectError::Dead { arm, .. }) => Some(self.numbers[arm]),
@@ -491,7 +500,7 @@ pub(crate) fn made<'a>(
 ) -> Option<SelectedOperation<'a>> {
     match glance(operations(arms), biased) {
         Ok((at, taken)) => Some(SelectedOperation::new(at, arms[at], Some(taken))),
-        Err(order) => chosen(arms, How { until: until(), biased, aim: Aim::Take, interruptible: false }, order),
+        Err(order) => chosen(arms, How { until: until(), biased, aim: Aim::Take }, order),
     }
 }
 
@@ -499,7 +508,7 @@ pub(crate) fn made<'a>(
 #[track_caller]
 #[inline(never)]
 fn chosen<'a>(arms: &[Armed<'a>], how: How, order: Order) -> Option<SelectedOperation<'a>> {
-    match rest(operations(arms), how, order) {
+    match uninterrupted(|| rest(operations(arms), how, order)) {
         Ok((at, taken)) => Some(SelectedOperation::new(at, arms[at], Some(taken))),
         Err(SelectError::Dead { arm, .. }) => Some(SelectedOperation::new(arm, arms[arm], None)),
         Err(SelectError::WouldBlock | SelectError::Timeout) => None,

@@ -5,7 +5,7 @@ use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, shown};
 use crate::home::Arena;
 use crate::inspect::{self, Waiter};
-use crate::patience::{Until, impatience};
+use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{GUESSED, ThreadSeat, WORD, is_seated, leave, process_seat, seat, watched};
 use crate::spot::{self, Spot};
@@ -79,6 +79,9 @@ impl Operation for Semaphore {
     }
     fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
         units::is_there(self.0.map, self.0.place)
+    }
+    fn mark_in_queue(&self) -> Option<u64> {
+        units::mark_in_queue(self.0.map, self.0.place)
     }
     fn hand_back(&self, me: &Party) -> bool {
         units::hand_back(self.0.map, self.0.place.index, me.member)
@@ -180,6 +183,17 @@ impl Semaphore {
         check(value)?;
         let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, false);
         Ok(Semaphore(Handle::unnamed(arena, Kind::Semaphore, make)?))
+    }
+
+    /// As [`Semaphore::create`], in an arena that the caller has.
+    ///
+    /// # Errors
+    /// `Exists`, `OtherKind`, `Value`, `Arena`.
+    #[doc(hidden)]
+    pub fn create_in(arena: &Arena, name: &str, value: u32) -> Result<Semaphore, ObjectError> {
+        check(value)?;
+        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, false);
+        Ok(Semaphore(Handle::create_in(arena, Kind::Semaphore, name, make)?))
     }
 
     /// The semaphore at a spot. Whether it is still there, operations tell.
@@ -347,7 +361,7 @@ impl Semaphore {
         seat(self.0.map, |seat| {
             self.watch(seat)?;
             let who = Parties { main: party(seat), private: None };
-            match wait_for(&who, &[self], Wish::to_take(deadline, &impatience(seat))) {
+            match wait_for(&who, &[self], Wish::to_take(deadline, &patience(seat))) {
                 Ok(_) => Ok(()),
                 Err(Refused::Dead(_)) => Err(self.dead()),
                 Err(Refused::Interrupted) => Err(DownError::Interrupted),
@@ -442,6 +456,8 @@ impl Semaphore {
 
     /// Only a named one needs the reaper: of a private one's users none outlives another, and who ends says so.
     fn watch(&self, seat: &ThreadSeat) -> Result<(), DownError> {
+        #[cfg(not(feature = "loom"))]
+        crate::inside::may_sleep();
         if self.0.map.directory().is_none() { Ok(()) } else { watched(seat).map_err(DownError::System) }
     }
 

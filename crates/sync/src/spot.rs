@@ -8,9 +8,10 @@
 //! A spot can be made into a handle in a signal handler once its arena was met in this process: by a walk through a
 //! table to which arenas are only ever added.
 
+use crate::directory::open_directory;
 use crate::error::ObjectError;
 use crate::handle::{Handle, Maker};
-use crate::home::{Arena, KNOWN, open_directory};
+use crate::home::{Arena, KNOWN};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -12,7 +12,7 @@
 //! | 4-35 | count | saved wake-ups |
 //! | 36 | back | the unit on its way goes from the member to the count, not to the member |
 //! | 37-48 | member | whose it is; [`NOBODY`]: no unit is on its way |
-//! | 49-63 | seq | one more with each unit sent on its way, and twice with each wait |
+//! | 49-63 | seq | one more with each unit sent on its way, or added where waiters may be overtaken, and twice with each wait |
 //!
 //! ```text
 //!   down: count - 1 ------------------------------------- one compare-and-swap, if not WAITERS
@@ -177,7 +177,7 @@ fn swap(o: &Object, from: Units, to: Units) -> bool {
 }
 
 /// Whether waiters may be overtaken.
-fn barging(o: &Object) -> bool {
+pub(crate) fn barging(o: &Object) -> bool {
     // Relaxed: written before the object was in service, never changed.
     o.permits.load(Ordering::Relaxed) == 1
 }
@@ -236,6 +236,16 @@ pub(crate) fn is_there(map: &Map, place: Place) -> Result<bool, Refused> {
         Err(Refused::NoneFree) => Ok(false),
         Err(e) => Err(e),
     }
+}
+
+/// By who stands in the queue, and was not granted: something, or a number that changes with each unit that it was not granted.
+pub(crate) fn mark_in_queue(map: &Map, place: Place) -> Option<u64> {
+    let o = map.object(place.index);
+    if !barging(o) {
+        return Some(0);
+    }
+    let seen = load(o);
+    (seen.is_whole(map) && seen.count() == 0).then_some(seen.0)
 }
 
 /// A word with a unit that may be taken, and whether anybody waits.
@@ -325,7 +335,9 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Un
             }
             return Ok(());
         }
-        if swap(o, seen, seen.more(n)) {
+        // A unit that nobody is granted leaves a trace, for who stands here only to see whether one came.
+        let more = if barging(o) { seen.more(n).stamped() } else { seen.more(n) };
+        if swap(o, seen, more) {
             hand_on(map, place.index);
             return Ok(());
         }

@@ -62,6 +62,10 @@
 //!   need. So whoever has something on another of them, and finds nobody to grant it to, or takes it out of service, wakes those
 //!   whose bits stand there and who were granted elsewhere: a stopped granter does not keep a choice from what others give.
 //!
+//! - I10: a member that a light thread sleeps as names, before its word says ASLEEP, whose bell is to be rung instead of waking its word:
+//!   `Member::bell_of`. The bell is in a slot that its process keeps; its proc sleeps on it (plat, light: C1, C2), and finds by the words of
+//!   all that it has there whose wait is over. If the process dies, whoever has the slot next is woken for no reason.
+//!
 //! Races, by name:
 //! - R1 bit against fast take: I4. - R2 grant against time-out or cancel: one swap decides. - R3 two granters,
 //!   one choice: I3. - R4 grant while still enlisting: the member looks at its word after each bit, and takes.
@@ -82,6 +86,7 @@
 //! cell's exact word is then still checked by the member before it takes).
 
 mod queue;
+mod rest;
 mod state;
 
 #[cfg(not(feature = "sim"))]
@@ -89,17 +94,22 @@ pub(crate) use queue::in_line;
 pub(crate) use queue::{
     Candidate, each, is_no_others, is_still, next, oldest, queue, tried_and_next, waits_on, wake_elsewhere,
 };
+pub(crate) use rest::rest;
 pub(crate) use state::{Grant, MET, NUDGE, STIR, State, TOO_MANY};
 
 use crate::bias::Holds;
 use crate::interrupt::Interrupt;
 use crate::kinds;
+use crate::tube::meet;
 use crate::units;
 use chappe_arena::layout::{Head, Kind, Member};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
 use chappe_plat::futex::{self, Scope, Wait};
-use chappe_plat::{clock, fence, step};
+#[cfg(any(feature = "sim", feature = "loom"))]
+use chappe_plat::light::Chime;
+use chappe_plat::light::{self, Record, Waits};
+use chappe_plat::{clock, fence, probe, step};
 use state::{ASLEEP, PHASE, WAIT_MASK, WAITING, WOKEN};
 use std::cell::Cell;
 
@@ -123,6 +133,29 @@ fn record_of(map: &Map, member: u32) -> (&Member, Scope) {
         }
     }
     (m, map.scope())
+}
+
+/// Wakes a member that sleeps: its kernel thread, the light thread that has the seat, or, from another process, that one's proc.
+fn wake(map: &Map, member: u32) {
+    probe::wake(&map.header().name, member);
+    let (m, scope) = record_of(map, member);
+    // SeqCst: I10, after the word that said ASLEEP.
+    let of = if scope == Scope::Shared { m.bell_of.load(Ordering::SeqCst) } else { 0 };
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    if map.is_private()
+        && let Some(who) = crate::lent::holder(map, member)
+    {
+        light::unpark(who);
+        if scope == Scope::Private || of != 0 {
+            return;
+        }
+        // A mixed choice that blocks its kernel thread.
+    }
+    if of != 0 && !map.is_private() {
+        // Any process may have written it.
+        return light::ring(&map.member((of - 1) % map.geometry().members).bell);
+    }
+    futex::wake(low_half(&m.state), 1, scope);
 }
 
 /// Swaps a member's word from the wait that was seen to the grant, and wakes it if it sleeps.
@@ -155,8 +188,7 @@ pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) 
 /// Wakes whom somebody has told, who may have been stopped before the wake. The word is what was seen.
 pub(crate) fn wake_told(map: &Map, member: u32, seen: State) {
     if seen.grant().is_some_and(|g| g.permit & WOKEN == 0) {
-        let (word, scope) = word_of(map, member);
-        futex::wake(low_half(word), 1, scope);
+        wake(map, member);
         woken(map, member, seen);
     }
 }
@@ -177,7 +209,7 @@ fn is_private(map: &Map) -> bool {
 /// Swaps the word of a member in the wait that was seen; `to` is asked what to grant, asleep or not. Wakes it if it sleeps,
 /// and answers what its word says now.
 fn decide(map: &Map, member: u32, seen: State, to: impl Fn(bool) -> Grant) -> Option<State> {
-    let (word, scope) = word_of(map, member);
+    let (word, _) = word_of(map, member);
     let mut seen = seen;
     loop {
         let asleep = seen.0 & PHASE == ASLEEP;
@@ -186,8 +218,12 @@ fn decide(map: &Map, member: u32, seen: State, to: impl Fn(bool) -> Grant) -> Op
         match word.compare_exchange(seen.0, granted.0, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => {
                 step!("granted, not yet woken");
+                if let Some(g) = granted.grant() {
+                    let at = g.object.min(map.geometry().objects - 1);
+                    probe::grant(&map.header().name, &map.object(at).name, g.object, member, g.permit);
+                }
                 if asleep {
-                    futex::wake(low_half(word), 1, scope);
+                    wake(map, member);
                     note(|lately| lately.woke = true);
                 }
                 return Some(granted);
@@ -243,13 +279,20 @@ pub(crate) fn make_up_now(map: &Map, member: u32) {
 
 /// Wakes a member that was granted by somebody who may have died before the wake, if it may be asleep (I8).
 pub(crate) fn wake_granted(map: &Map, member: u32) {
-    let (m, scope) = record_of(map, member);
+    let (m, _) = record_of(map, member);
     // SeqCst: after the grant that was seen.
     let state = State(m.state.load(Ordering::SeqCst));
     // Acquire: I8, after the word, which was ASLEEP before if it is to be woken.
     if state.is_granted() && m.slept.load(Ordering::Acquire) == state.wait() {
-        futex::wake(low_half(&m.state), 1, scope);
+        wake(map, member);
     }
+}
+
+/// Whether a member's wait is still undecided.
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub(crate) fn still_waits(map: &Map, member: u32) -> bool {
+    // SeqCst: after the ring (plat, light: C1).
+    State(map.member(member).state.load(Ordering::SeqCst)).is_waiting()
 }
 
 /// Tells everybody who waits on a dead object so, as long as its head is this. Idempotent.
@@ -274,6 +317,10 @@ pub(crate) trait Arm {
     fn is_queued(&self) -> bool {
         true
     }
+    /// The descriptor, if it waits for one: what comes from outside of the process though nothing named is in it.
+    fn outside(&self) -> Option<std::os::fd::RawFd> {
+        None
+    }
     /// Before a member publishes a wait on it.
     fn before(&self) {
         kinds::before(self.map(), self.place().index);
@@ -290,6 +337,10 @@ pub(crate) trait Arm {
     }
     /// Whether that fence is to be for those of other processes too.
     fn is_fenced_across(&self) -> bool {
+        false
+    }
+    /// Whether this thread's own fence is enough for that: whoever could miss it has one as well.
+    fn is_fenced_alone(&self) -> bool {
         false
     }
     /// That look. True: this member need not wait.
@@ -356,6 +407,9 @@ pub(crate) struct Patience<'a> {
     pub none: bool,
     /// What ends the wait early.
     pub interrupt: Option<&'a Interrupt>,
+    /// The member at whose bell it sleeps, I10. The explorer's: light threads find theirs when they need it.
+    #[cfg_attr(not(any(feature = "sim", feature = "loom")), expect(dead_code, reason = "read by the explorer alone"))]
+    pub bell: Option<u32>,
 }
 
 impl Patience<'_> {
@@ -364,11 +418,6 @@ impl Patience<'_> {
         self.interrupt.is_some_and(Interrupt::has_come)
     }
 }
-
-const SPIN_MOST: u32 = 500;
-/// How long one sleeps who could not have its fence: a millisecond.
-const BLIND: u64 = 1_000_000;
-const SPIN_PROBE: u32 = 64;
 
 /// What a wait is for.
 #[derive(Clone, Copy)]
@@ -409,7 +458,11 @@ pub(crate) fn arrive(who: &Parties) -> (u64, u64) {
 /// If it was granted, the wait word says so, and the bits stand, until the caller has taken it and said [`finish`].
 pub(crate) fn wait<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_>) -> (Ended, Begun) {
     let begun = begin(who, arms, terms);
-    rest(who, &begun, terms);
+    if arms.iter().any(|arm| arm.outside().is_some()) {
+        light::from_outside(|| rest(who, &begun, terms));
+    } else {
+        rest(who, &begun, terms);
+    }
     (end(who, arms, &begun), begun)
 }
 
@@ -441,6 +494,7 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
         // SeqCst: E1, before our look at the cells.
         map.waiting(place.index, member as usize / 64).fetch_or(1 << (member % 64), Ordering::SeqCst);
         begun.enlisted = k + 1;
+        probe::wait(&map.header().name, &map.object(place.index).name, place.index, member);
         // SeqCst: after the bit; pairs with the remover, who changes the head and then looks at the bits.
         if map.object(place.index).head.load(Ordering::SeqCst) != place.head.0 {
             begun.dead = Some(at);
@@ -460,9 +514,18 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
 
 /// The second look, at the arms that want one. False: it was without the fence, and so in vain perhaps.
 fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) -> bool {
-    let (mut near, mut across) = (false, false);
+    let (mut near, mut across, mut alone) = (false, false, false);
     for arm in arms.iter().filter(|arm| arm.is_fenced()) {
-        *(if arm.is_fenced_across() { &mut across } else { &mut near }) = true;
+        *(if arm.is_fenced_across() {
+            &mut across
+        } else if arm.is_fenced_alone() {
+            &mut alone
+        } else {
+            &mut near
+        }) = true;
+    }
+    if alone {
+        meet::fence();
     }
     let is_fenced = (!near || fence::try_heavy()) && (!across || fence::across::try_heavy());
     for arm in enlisted(arms, begun).filter(|arm| arm.is_fenced()) {
@@ -585,65 +648,4 @@ pub(crate) fn arm_granted<A: Arm + ?Sized>(arms: &[&A], begun: &Begun, grant: Gr
     // In the order in which they were enlisted: of an object that is there twice, either arm.
     let mut all = (0..arms.len()).map(|k| (begun.first + k) % arms.len());
     all.find(|at| arms[*at].is_queued() && grant.of(arms[*at].map(), arms[*at].place().index)).unwrap_or(0)
-}
-
-/// The middle part of a wait: passes the time until something was decided, or the deadline.
-pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
-    if begun.dead.is_some() {
-        return;
-    }
-    let Terms { deadline, patience, .. } = terms;
-    let soon = begun.is_blind.then(|| clock::now().saturating_add(BLIND));
-    let deadline = [deadline, soon].into_iter().flatten().min();
-    let (word, scope) = (&who.main.map.member(who.main.member).state, who.main.map.scope());
-    let number = begun.number;
-    // SeqCst, here and below: R2 and R4, our own word after our bits.
-    let waiting = || State(word.load(Ordering::SeqCst)).is_waiting();
-    let due = || deadline.is_some_and(|d| clock::now() >= d);
-    if patience.forever {
-        let mut turns = 0u32;
-        while waiting() {
-            pause();
-            turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(64) && (due() || patience.is_interrupted()) {
-                return;
-            }
-        }
-        return;
-    }
-    if !patience.none {
-        let budget = patience.budget.get();
-        // A budget that has gone to nothing is tried again now and then: its low bits count the waits.
-        let turns = if budget < SPIN_PROBE { if budget == 0 { SPIN_PROBE } else { 0 } } else { budget };
-        for _ in 0..turns {
-            if !waiting() {
-                patience.budget.set((turns * 2).min(SPIN_MOST));
-                return;
-            }
-            pause();
-        }
-        let next = if budget >= SPIN_PROBE { (budget / 2).max(SPIN_PROBE - 1) } else { budget.wrapping_sub(1) };
-        patience.budget.set(if budget == 0 { SPIN_PROBE - 1 } else { next });
-    }
-    let asleep = State::new(ASLEEP, number);
-    // Relaxed: I8, published by the swap below.
-    who.main.map.member(who.main.member).slept.store(number, Ordering::Relaxed);
-    // SeqCst: from here on the granter must wake us.
-    if word.compare_exchange(State::new(WAITING, number).0, asleep.0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-        return;
-    }
-    note(|lately| lately.slept = true);
-    if let Some(interrupt) = patience.interrupt {
-        interrupt.sleeps(low_half(word), scope);
-    }
-    while waiting() && !patience.is_interrupted() {
-        match (futex::wait(low_half(word), asleep.0 as u32, deadline, scope), patience.interrupt) {
-            (Wait::TimedOut, _) => break,
-            (Wait::Interrupted, Some(interrupt)) => interrupt.come(),
-            _ => {}
-        }
-    }
-    if let Some(interrupt) = patience.interrupt {
-        interrupt.left();
-    }
 }

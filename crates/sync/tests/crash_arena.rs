@@ -9,6 +9,7 @@ use chappe_plat::Life;
 use chappe_plat::atomic::Ordering;
 use chappe_sync::model::{self, Actor, PoolAt, Refusal};
 use crash::{Stage, directory, searched, stopped};
+use std::sync::OnceLock;
 
 const SMALL: Geometry = Geometry { members: 4, objects: 2, cells: 2, blocks: 1 };
 
@@ -344,4 +345,72 @@ fn forced(world: &World) {
 #[test]
 fn removal_by_force_tells_all_who_wait() {
     searched("forced", forced, &["removed", "gone already", "told", "served"]);
+}
+
+const ROOM: Geometry = Geometry { members: 4, objects: 4, cells: 2, blocks: 1 };
+
+/// Names whose search begins at one place of the table, and one whose search begins at the next.
+fn neighbours() -> &'static [String; 4] {
+    static NAMES: OnceLock<[String; 4]> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let place = |name: &str| chappe_arena::hash(name) as usize & (ROOM.names() - 1);
+        let called = |at: usize| (0..).map(|n| format!("n{n}")).filter(move |name| place(name) == at);
+        let mut first = called(1);
+        let [a, b, c] = [(); 3].map(|()| first.next().expect("there is no end of names"));
+        [a, b, c, called(2).next().expect("as above")]
+    })
+}
+
+/// Names come and go at one place of the table; whoever is killed there, what is there is found, and what is not is not.
+fn names(world: &World) {
+    let map = model::create(&directory(), "lab", ROOM).expect("it is made");
+    let all = neighbours();
+    let [first, stays, comes, next] = all;
+    for name in [first, stays, next] {
+        PoolAt::make(map, name, 1).expect("room");
+    }
+    let found = move |name: &str| PoolAt::find(map, name).is_some();
+    world.process("remover", move || {
+        if let Some(pool) = PoolAt::find(map, next) {
+            pool.remove();
+        }
+        if let Some(pool) = PoolAt::find(map, first) {
+            pool.remove();
+        }
+        assert!(!found(first) && !found(next));
+        reached("removed");
+    });
+    world.process("maker", move || {
+        let pool = PoolAt::make(map, comes, 1).expect("room");
+        assert!(found(comes), "what was just made is not found");
+        pool.remove();
+        assert!(!found(comes));
+        reached("made and removed");
+    });
+    world.process("looker", move || {
+        for _ in 0..3 {
+            assert!(found(stays), "what is there all the time is not found");
+        }
+        reached("found");
+    });
+    world.prepare("last").last().run(move || {
+        for name in all {
+            if let Some(pool) = PoolAt::find(map, name) {
+                pool.remove();
+            }
+        }
+        for name in all {
+            assert!(!found(name));
+            PoolAt::make(map, name, 1).expect("room").remove();
+        }
+        // A kill leaves places that do not count, and these go with the next name that goes beside them.
+        let left = (0..map.geometry().names()).filter(|i| map.name_place(*i).load(Ordering::SeqCst) != 0).count();
+        assert_eq!(left, 0, "places of the table are not empty");
+    });
+}
+
+#[test]
+fn names_are_found_while_others_come_and_go() {
+    searched("names", names, &["removed", "made and removed", "found"]);
+    stopped("names", names);
 }

@@ -191,7 +191,7 @@ const ALL: u32 = 40;
 fn searched(name: &str, preemptions: u32, world: impl Fn(&World) + Sync, outcomes: &[&str], deaths: &[&str]) {
     let called = |kind: &str| format!("{name}_{kind}");
     let peaceful = [
-        Search::depth(&called("depth"), preemptions).schedules(1_000_000),
+        Search::depth(&called("depth"), preemptions).schedules(1_000_000).whole(),
         Search::depth(&called("signals"), 2).spurious(2).schedules(30_000),
         Search::priorities(&called("pct"), 5).schedules(5_000),
         Search::uniform(&called("dice")).spurious(2).schedules(5_000),
@@ -226,7 +226,7 @@ fn searched(name: &str, preemptions: u32, world: impl Fn(&World) + Sync, outcome
 
 /// All schedules without a death, and with one, at each step of each process.
 fn all(name: &str, world: impl Fn(&World) + Sync) {
-    let report = Search::depth(name, ALL).kills(1).schedules(2_000_000).run(world);
+    let report = Search::depth(name, ALL).kills(1).schedules(2_000_000).whole().run(world);
     assert!(
         report.assert_clean().complete() || std::env::var_os("CRASHSIM_REPLAY").is_some(),
         "{name}: more than that"

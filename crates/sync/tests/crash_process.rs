@@ -230,9 +230,11 @@ fn seen_free(world: &World) {
 
 #[test]
 fn who_saw_a_slot_free_does_not_take_it_from_a_process_that_came_meanwhile() {
-    for search in
-        [Search::depth("free_depth", 2).schedules(20_000), Search::priorities("free_pct", 5).schedules(20_000)]
-    {
+    for search in [
+        Search::depth("free_depth", 2).schedules(60_000),
+        Search::depth("free_deep", 3).schedules(200_000),
+        Search::priorities("free_pct", 5).schedules(100_000),
+    ] {
         search.run(seen_free).assert_clean().assert_reached(&["done", "served", "came"]);
     }
 }

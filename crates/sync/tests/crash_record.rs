@@ -4,11 +4,11 @@
 
 mod records;
 
-use chappe_crashsim::{Search, World, reached};
+use chappe_crashsim::{Fate, Search, World, reached};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_sync::record::Shape;
 use records::{LAST, Stage, Way, explored, fill, look, receive, record, ring};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// A first lap that lets the lap end soon, or half of it, or that of a 32-bit cursor.
 const EDGES: [u64; 4] = [0, (1 << 45) - 1, (1 << 44) - 1, (1 << 32) - 1];
@@ -144,9 +144,9 @@ fn orphan(world: &World, quiet: bool) {
     assert_eq!(receive(&ring), Some((900, false)));
     let _dead = ring.borrow(1).expect("a record");
     assert_eq!(receive(&ring), Some((902, false)));
-    world.process("recoverer", move || ring.recover(1, || true, || true)).immortal();
+    world.process("recoverer", move || ring.recover(1, || true, || true, |_| ())).immortal();
     if !quiet {
-        world.process("another", move || ring.recover(1, || true, || true));
+        world.process("another", move || ring.recover(1, || true, || true, |_| ()));
         world.process("sender", move || (100..102).for_each(send)).immortal();
     }
     let got = world.share(Cell::new(None));
@@ -169,6 +169,115 @@ fn what_comes_again_is_found_and_keeps_nobody_from_sending() {
     explored("record_orphan_quiet", &way, |w| orphan(w, true), &["soon"]);
 }
 
+/// One receiver after the other. The first has died with two records, of different laps, while its sender goes on: the second is
+/// there when it has made up for that death, and another recoverer is at it as well, which may be killed or stopped.
+fn successor(world: &World, shape: Shape) {
+    let ring = ring(world, shape, EDGES[1]);
+    let send = move |message| {
+        let (bytes, len) = record(message);
+        ring.try_send(LAST, &bytes[..len])
+    };
+    assert!((900..903).all(send));
+    assert_eq!(receive(&ring), Some((900, false)));
+    let _one = ring.borrow(1).expect("901");
+    assert_eq!(receive(&ring), Some((902, false)));
+    assert!(send(903));
+    let _other = ring.borrow(1).expect("903");
+    let sent = world.share(RefCell::new(Vec::new()));
+    let sender = move || {
+        for message in 100..102 {
+            if send(message) {
+                sent.borrow_mut().push(message);
+            }
+        }
+    };
+    world.process("sender", sender).immortal();
+    world.process("recoverer", move || ring.recover(1, || true, || true, |_| ()));
+    let got = world.share(RefCell::new(Vec::new()));
+    let receiver = move || {
+        ring.recover(1, || true, || true, |_| ());
+        while let Some((message, again)) = receive(&ring) {
+            assert_eq!(again, message > 900);
+            got.borrow_mut().push(message);
+        }
+    };
+    world.process("successor", receiver).immortal();
+    world.prepare("last").last().run(move || {
+        if got.borrow().contains(&100) {
+            reached("behind");
+        }
+        let mut all = got.borrow().clone();
+        all.extend(std::iter::from_fn(|| receive(&ring)).map(|it| it.0));
+        assert_eq!(all, [&[901, 903], &sent.borrow()[..]].concat(), "not in the sender's order");
+    });
+}
+
+#[test]
+fn what_comes_again_to_a_successor_comes_before_all_that_was_sent_later() {
+    let many = many(3);
+    for (name, one_sender, one_receiver) in
+        [("mpmc", false, false), ("mpsc", false, true), ("spmc", true, false), ("spsc", true, true)]
+    {
+        let world = move |w: &World| successor(w, Shape { one_sender, one_receiver, ..many });
+        for search in [
+            Search::depth(&format!("record_successor_{name}_depth"), 3).schedules(20_000),
+            Search::sweep(&format!("record_successor_{name}_kill")).kills(1),
+            Search::depth(&format!("record_successor_{name}_kill_depth"), 2).kills(1).schedules(20_000),
+            Search::sweep(&format!("record_successor_{name}_stop")).stops(1),
+            Search::priorities(&format!("record_successor_{name}_pct"), 5).stops(1).resume().schedules(10_000),
+        ] {
+            search.run(world).assert_clean().assert_reached(&["behind"]);
+        }
+    }
+}
+
+/// A record has come again, and its receiver puts it back; another receives, and both may die.
+fn put_back(world: &World) {
+    let ring = ring(world, many(2), EDGES[1]);
+    let (bytes, len) = record(900);
+    assert!(ring.try_send(LAST, &bytes[..len]));
+    let _dead = ring.borrow(1).expect("what was sent");
+    ring.recover(1, || true, || true, |_| ());
+    let doubtful = world.share(Cell::new(0));
+    let fickle = world.prepare("fickle");
+    fickle.run(move || {
+        if let Some(borrowed) = ring.borrow(2) {
+            assert_eq!((look(&ring, &borrowed), borrowed.again()), (900, true));
+            ring.put_back(&borrowed, false, |_| ());
+            reached("put back");
+        }
+    });
+    let got = world.share(Cell::new(0));
+    let receiver = world.prepare("receiver");
+    receiver.run(move || {
+        doubtful.set(1);
+        got.set(usize::from(receive(&ring).is_some_and(|it| it == (900, true))));
+        doubtful.set(0);
+    });
+    world.prepare("last").last().run(move || {
+        for (me, p) in [(2, fickle), (3, receiver)] {
+            if p.fate() == Fate::Killed {
+                ring.recover(me, || true, || true, |_| ());
+            }
+        }
+        let rest = std::iter::from_fn(|| receive(&ring)).count();
+        let all = got.get() + rest + ring.dropped() as usize;
+        assert!(all == 1 || (all == 0 && doubtful.get() == 1), "{all} of one");
+        assert!(ring.dropped() == 0 || fickle.fate() == Fate::Killed, "dropped, and nobody has died");
+    });
+}
+
+#[test]
+fn what_a_living_receiver_puts_back_is_not_lost() {
+    for search in [
+        Search::depth("record_put_back_depth", 3).schedules(20_000),
+        Search::sweep("record_put_back_kill").kills(1),
+        Search::depth("record_put_back_kill_depth", 2).kills(1).schedules(20_000),
+    ] {
+        search.run(put_back).assert_clean().assert_reached(&["put back"]);
+    }
+}
+
 /// One comes again, one is sent, one is taken. Who has sent sees whether both are there: then something is at every moment.
 fn never_empty(world: &World) {
     let ring = ring(world, many(3), EDGES[1]);
@@ -178,7 +287,7 @@ fn never_empty(world: &World) {
     };
     send(900);
     let _dead = ring.borrow(1).expect("a record");
-    ring.recover(1, || true, || true);
+    ring.recover(1, || true, || true, |_| ());
     let (both, nothing) = (world.share(Cell::new(false)), world.share(Cell::new(false)));
     let sender = move || {
         send(100);
@@ -241,17 +350,17 @@ fn renumbered(world: &World, drops: bool) {
     send(901);
     let _dead = (ring.borrow(1).expect("a record"), ring.borrow(2).expect("a record"));
     let generation = world.share(AtomicU32::new(1));
-    world.process("late", move || ring.recover(1, || generation.load(Ordering::SeqCst) == 1, || true));
+    world.process("late", move || ring.recover(1, || generation.load(Ordering::SeqCst) == 1, || true, |_| ()));
     let other = world.prepare("other").immortal();
     other.run(move || {
-        ring.recover(1, || generation.load(Ordering::SeqCst) == 1, || true);
+        ring.recover(1, || generation.load(Ordering::SeqCst) == 1, || true, |_| ());
         generation.store(2, Ordering::SeqCst);
         if !drops {
             assert_eq!(receive(&ring), Some((900, true)));
         }
         send(902);
         let borrowed = ring.borrow(1).expect("what was just sent");
-        ring.recover(2, || true, || true);
+        ring.recover(2, || true, || true, |_| ());
         let again = if drops { None } else { Some((901, true)) };
         assert_eq!(receive(&ring), again);
         assert_eq!(look(&ring, &borrowed), 902);

@@ -197,7 +197,7 @@ fn play(world: &World, plan: &Plan) {
         });
         recoverer.daemon(&format!("of {n}"), move || {
             robust::claim(&lives[life]);
-            scene.ring.recover(n, || true, || true);
+            scene.ring.recover(n, || true, || true, |_| ());
             process::linger();
         });
     }

@@ -37,6 +37,24 @@ fn one_sees_the_other(s: Scene) -> (bool, bool) {
     (told == 1, saw == 1)
 }
 
+/// Each word is touched while the scene is set up.
+fn meeting() -> Scene {
+    let tube: &'static TubeAt = Box::leak(Box::new(TubeAt::bounded(arena().0, 0)));
+    assert!(!tube.is_awaited());
+    Scene { tube }
+}
+
+fn each_comes_to_wait(s: Scene) -> (bool, bool) {
+    let [thread, light]: [u64; 2] =
+        together(s, [|s: Scene| s.tube.begin_to_meet().into(), |s| s.tube.begin_to_meet_lightly().into()]);
+    (thread == 1, light == 1)
+}
+
+#[test]
+fn of_two_who_come_to_meet_one_sees_the_other() {
+    two_reach(3, meeting, each_comes_to_wait, [(false, true), (true, false), (true, true)]);
+}
+
 #[test]
 fn who_waits_sees_the_message_or_is_seen() {
     let all = [(false, true), (true, false), (true, true)];

@@ -101,6 +101,7 @@ fn clones_of_after_share_its_one_message() {
 }
 
 #[test]
+#[ignore = "storm: it takes a machine that does not stand still"]
 fn one_of_many_threads_gets_the_message_of_after() {
     in_time(|| {
         let rx = after(ms(20));

@@ -1,9 +1,12 @@
 //! Misuse panics with a known text. A panic of the user loses nothing but what was already taken.
 
-use chappe::tube::{Select, bounded, never, select, select_biased, unbounded};
+use chappe::SendingEnd;
+use chappe::tube::{Select, bounded, mpsc, never, select, select_biased, spmc, spsc, unbounded};
 
 mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use support::*;
 
@@ -295,4 +298,66 @@ fn unwrapping_a_failed_send() {
 fn unwrapping_a_failed_receive() {
     let (_, rx) = bounded::<u8>(1);
     rx.recv().unwrap();
+}
+
+/// Panics when it is dropped, and counts how often that was.
+struct Bomb(Arc<AtomicUsize>);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        resume_unwind(Box::new("dropped"));
+    }
+}
+
+/// Messages whose drop panics, `count` of them, in a tube both of whose ends go: one panic comes out, what is left leaks, and the
+/// process goes on.
+fn one_panic_comes_out<S: SendingEnd<Message = Bomb>, R>(make: impl Fn() -> (S, R), send: impl Fn(&S, Bomb)) {
+    for receiver_first in [false, true] {
+        for count in [1, 2, 3] {
+            let drops = Arc::new(AtomicUsize::new(0));
+            let (tx, rx) = make();
+            (0..count).for_each(|_| send(&tx, Bomb(Arc::clone(&drops))));
+            // Either of the two may be when they are dropped.
+            let mut caught = 0;
+            let mut catch =
+                |dropped: &mut dyn FnMut()| caught += usize::from(catch_unwind(AssertUnwindSafe(dropped)).is_err());
+            let (mut tx, mut rx) = (Some(tx), Some(rx));
+            if receiver_first {
+                catch(&mut || drop(rx.take()));
+                catch(&mut || drop(tx.take()));
+            } else {
+                catch(&mut || drop(tx.take()));
+                catch(&mut || drop(rx.take()));
+            }
+            assert_eq!((caught, drops.load(Ordering::SeqCst)), (1, 1), "{count} messages");
+        }
+    }
+}
+
+#[test]
+fn messages_whose_drop_panics_do_not_end_the_process() {
+    one_panic_comes_out(|| bounded(3), |tx, bomb| tx.send(bomb).unwrap());
+    one_panic_comes_out(unbounded, |tx, bomb| tx.send(bomb).unwrap());
+    one_panic_comes_out(|| spsc(3), |tx, bomb| tx.send(bomb).unwrap());
+    one_panic_comes_out(|| mpsc(3), |tx, bomb| tx.send(bomb).unwrap());
+    one_panic_comes_out(|| spmc(3), |tx, bomb| tx.send(bomb).unwrap());
+}
+
+/// What is dropped while another panic unwinds is dropped, as long as it does not panic itself.
+#[test]
+fn messages_are_dropped_while_another_panic_unwinds() {
+    let tally = Tally::default();
+    let ((tx, rx), (more, rest)) = (bounded(3), unbounded());
+    for _ in 0..3 {
+        tx.send(tally.token()).unwrap();
+        more.send(tally.token()).unwrap();
+    }
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        let _ends = (tx, rx, more, rest);
+        resume_unwind(Box::new("on purpose"));
+    }));
+    assert!(caught.is_err());
+    assert_eq!(tally.made(), 6);
+    tally.assert_each_dropped_once();
 }

@@ -331,6 +331,7 @@ fn one_choice_holding_both_ends_does_not_meet_itself() {
 }
 
 #[test]
+#[ignore = "storm: threads that race"]
 fn two_choices_that_each_hold_both_ends_meet_each_other() {
     in_time(|| {
         let (tx, rx) = bounded(0);

@@ -2,7 +2,7 @@
 
 use super::source::{Line, lines};
 use anyhow::{Context, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A file of Rust.
@@ -14,6 +14,8 @@ pub struct Source {
 /// Everything that the rules look at, by path from the workspace's directory.
 #[derive(Default)]
 pub struct House {
+    /// Every file, also those that no rule reads.
+    paths: BTreeSet<String>,
     texts: BTreeMap<String, String>,
     sources: BTreeMap<String, Source>,
 }
@@ -36,10 +38,13 @@ impl House {
                 }
                 if path.is_dir() {
                     todo.push(path);
-                } else if at.starts_with(".ci/") || SPOKEN.iter().any(|e| name.ends_with(&format!(".{e}"))) {
+                    continue;
+                }
+                if at.starts_with(".ci/") || SPOKEN.iter().any(|e| name.ends_with(&format!(".{e}"))) {
                     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {at}"))?;
                     house.add(&at, &text);
                 }
+                house.paths.insert(at);
             }
         }
         Ok(house)
@@ -50,6 +55,7 @@ impl House {
         if path.ends_with(".rs") {
             self.sources.insert(path.to_owned(), Source { lines: lines(text) });
         }
+        self.paths.insert(path.to_owned());
         self.texts.insert(path.to_owned(), text.to_owned());
     }
 
@@ -71,7 +77,7 @@ impl House {
     /// Whether a file is there, or a directory that has any.
     pub fn has(&self, path: &str) -> bool {
         let inside = format!("{}/", path.trim_end_matches('/'));
-        self.texts.contains_key(path) || self.texts.keys().any(|p| p.starts_with(&inside))
+        self.paths.contains(path) || self.paths.iter().any(|p| p.starts_with(&inside))
     }
 }
 

@@ -93,7 +93,11 @@ impl<'a> Use<'a> for OneSided<'_, 'a> {
     }
 }
 
-fn table_1(rounds: u32) {
+/// Table 1: measures and prints.
+///
+/// # Panics
+/// When an object cannot be made.
+pub fn table_1(rounds: u32) {
     for (place, on) in [("same processor", (0, 0)), ("two processors", (0, 1))] {
         if on.1 < processors() {
             let mut cases = Vec::new();
@@ -198,7 +202,11 @@ fn talk(global: &impl Guarded) -> f64 {
     (ended.load(Ordering::SeqCst) - began) as f64 / operations as f64
 }
 
-fn table_2(rounds: u32) {
+/// Table 2: measures and prints.
+///
+/// # Panics
+/// When an object cannot be made, or a lock does not lock.
+pub fn table_2(rounds: u32) {
     let (board, rounds) = (Board::make(), (rounds / 3).max(3));
     // SAFETY: all zeroes are an unlocked one.
     let spin = unsafe { InPlace::<SpinLock>::zeroed() };

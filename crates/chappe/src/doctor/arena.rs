@@ -3,7 +3,7 @@
 use super::{ArenaHealth, Finding};
 use chappe_arena::{LifeState, Who};
 use chappe_plat::process;
-use chappe_sync::{Arena, Belonging, Capacity, Had, ObjectState, Pool, Righted};
+use chappe_sync::{Arena, Belonging, Capacity, Had, ObjectState, Pool, Righted, Unseen};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -37,7 +37,8 @@ pub fn examine(name: &str) -> ArenaHealth {
 }
 
 fn who(who: &Who) -> String {
-    format!("pid {} `{}`", who.pid, who.label.replace(char::is_control, " "))
+    let of = who.elsewhere().map(|namespace| format!(" of PID namespace {namespace}")).unwrap_or_default();
+    format!("pid {}{of} `{}`", who.pid, who.label.replace(char::is_control, " "))
 }
 
 fn list(all: &[String]) -> String {
@@ -174,18 +175,31 @@ fn orphans(arena: Arena) -> Vec<Finding> {
             found.push(Finding::new("ended-job", what).done("they were given back"));
         }
         for h in pool.holders().iter().filter(|h| h.orphan) {
-            let job = if h.who.pid == 0 { "that cannot be seen".into() } else { who(&h.who) };
+            let job = match &h.unseen {
+                _ if h.who.pid != 0 => who(&h.who),
+                Some(unseen) => unseen_job(unseen),
+                None => "that cannot be seen".into(),
+            };
             let what =
                 format!("permit {} of pool `{}` is kept by a job whose holder is gone: {job}", h.index, pool.name());
-            let advice = format!(
-                "it comes back when the job ends; to take it away: `chappe release {} {} --force`",
-                pool.name(),
-                h.index
-            );
+            let when = if h.unseen.is_some() {
+                "it comes back when the job has ended, and chappe is asked where that can be seen"
+            } else {
+                "it comes back when the job ends"
+            };
+            let advice = format!("{when}; to take it away: `chappe release {} {} --force`", pool.name(), h.index);
             found.push(Finding::new("orphan-permit", what).advice(advice));
         }
     }
     found
+}
+
+fn unseen_job(job: &Unseen) -> String {
+    let begun = match job.uid {
+        Some(uid) => format!("pid {} `{}` of user {uid} began it; ", job.pid, job.label.replace(char::is_control, " ")),
+        None => String::new(),
+    };
+    format!("{begun}nobody here can tell whether it runs, since {}", job.why)
 }
 
 fn full_name(arena: Arena, name: &str) -> String {

@@ -123,9 +123,14 @@ fn watched(house: &Path, part: &str, from: u64) -> Option<(u64, String)> {
     (!ended.status.success()).then(|| (last, format!("{}: {}", ended.status, why.trim())))
 }
 
-/// Every so many of the damages; every single one if `CHAPPE_TEST_DAMAGES` is set.
+/// Every so many of the damages, with `CHAPPE_TEST_ALL` (`cargo xtask test --all`); else a tenth of those. Every single one if
+/// `CHAPPE_TEST_DAMAGES` is set.
 fn each(share: u64) -> u64 {
-    if std::env::var_os("CHAPPE_TEST_DAMAGES").is_some() { 1 } else { share }
+    match (std::env::var_os("CHAPPE_TEST_DAMAGES"), std::env::var_os("CHAPPE_TEST_ALL")) {
+        (Some(_), _) => 1,
+        (None, Some(_)) => share,
+        (None, None) => 10 * share,
+    }
 }
 
 /// Looks at every so many of the damages of the arena as it is; fails if one was too much.

@@ -286,6 +286,21 @@ impl Accounts {
         back
     }
 
+    /// How many tokens the clients of one fifo have.
+    pub fn out(&self, at: usize) -> i64 {
+        self.all.get(at).filter(|a| a.state == State::Busy && a.known).map_or(0, |a| a.given - a.bytes)
+    }
+
+    /// Takes back what the clients of one fifo have lost: `lost` tells, of how many that are out. Answers how many.
+    pub fn write_off(&mut self, at: usize, lost: impl FnOnce((u64, u64), i64) -> i64) -> i64 {
+        let out = self.out(at);
+        let Some(a) = self.all.get_mut(at).filter(|_| out > 0) else { return 0 };
+        let back = lost(a.fifo.inode, out).clamp(0, out);
+        a.given -= back;
+        self.recovered += u64::try_from(back).unwrap_or(0);
+        back
+    }
+
     /// How many tokens are in fifos, with clients, or lost and not yet back.
     pub fn given(&self) -> i64 {
         self.all.iter().map(|a| a.given).sum::<i64>() + self.mourned.iter().map(|m| m.lost).sum::<i64>()

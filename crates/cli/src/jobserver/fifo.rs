@@ -19,7 +19,7 @@ use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, symlink};
 use std::os::unix::net::UnixStream;
@@ -47,6 +47,17 @@ impl Fifo {
         // SAFETY: the descriptor is open, and the place of the type that FIONREAD fills in.
         unsafe { libc::ioctl(self.file.as_raw_fd(), libc::FIONREAD, &mut n) };
         n.into()
+    }
+
+    /// The fifo opened once for reading and once for writing, as an inherited pipe would be: open files of their own, so that a client that makes
+    /// one of them not wait changes nothing for us.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn ends(&self) -> io::Result<[OwnedFd; 2]> {
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        // Neither waits: we have it open both ways.
+        Ok([OpenOptions::new().read(true).open(&path)?.into(), OpenOptions::new().write(true).open(&path)?.into()])
     }
 
     /// Puts a token in. False: it is full of what others wrote.

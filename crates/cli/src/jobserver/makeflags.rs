@@ -3,7 +3,8 @@
 //! | who reads it                    | how                                                                              |
 //! |---------------------------------|----------------------------------------------------------------------------------|
 //! | GNU make 4.4 and later          | the last `--jobserver-auth=fifo:PATH`; a `-j` among its arguments wins over it     |
-//! | GNU make before 4.4             | only `--jobserver-auth=R,W` with inherited pipes: `fifo:` is a fatal error there  |
+//! | GNU make before 4.4             | only `--jobserver-auth=R,W` with inherited pipes: `fifo:` is a fatal error there; |
+//! |                                 | before 4.2 that is called `--jobserver-fds`                                      |
 //! | cargo, rustc (crate jobserver)  | CARGO_MAKEFLAGS, MAKEFLAGS, MFLAGS: the first that is there; split at blanks      |
 //! | gcc -flto=jobserver             | 13 and later the fifo; it runs a make of its own, which takes the slots           |
 //! | ninja 1.13 and later            | the fifo, unless it has a `-j` among its arguments                                |
@@ -11,17 +12,35 @@
 //! So the path has no blanks, CARGO_MAKEFLAGS is set to the same if it was there, and of a make that we start ourselves
 //! the `-j` is taken out (`chappe jobserver --permits 8 -- make -j` would have no limit at all).
 
-use anyhow::{Result, bail};
 use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The first words of MAKEFLAGS about jobs.
 const JOBS: [&[u8]; 4] = [b"--jobserver-auth", b"--jobserver-fds", b"--jobserver-style", b"--jobs"];
 
+/// How clients are told where the slots are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// By the name of a fifo, which each client opens.
+    Fifo(PathBuf),
+    /// By the numbers of two descriptors, for reading and for writing, that all clients inherit; and the word that says so.
+    Pipe(&'static str, RawFd, RawFd),
+}
+
+impl Form {
+    fn words(&self) -> Vec<u8> {
+        match self {
+            Form::Fifo(path) => [b"--jobserver-auth=fifo:", path.as_os_str().as_bytes()].concat(),
+            Form::Pipe(word, r, w) => format!("{word}={r},{w}").into_bytes(),
+        }
+    }
+}
+
 /// The value for MAKEFLAGS: what is in `old` and not about jobs, with ours.
-pub fn compose(old: &OsStr, permits: u32, fifo: &Path) -> OsString {
+pub fn compose(old: &OsStr, permits: u32, form: &Form) -> OsString {
     let mut out = Vec::new();
     let mut words = old.as_bytes().split(|b| *b == b' ').filter(|w| !w.is_empty()).peekable();
     // Without a dash, the first word is a bundle of letters.
@@ -44,8 +63,8 @@ pub fn compose(old: &OsStr, permits: u32, fifo: &Path) -> OsString {
             }
         }
     }
-    out.extend(format!(" -j{permits} --jobserver-auth=fifo:").bytes());
-    out.extend(fifo.as_os_str().as_bytes());
+    out.extend(format!(" -j{permits} ").bytes());
+    out.extend(form.words());
     out.extend(after);
     OsString::from_vec(out)
 }
@@ -123,25 +142,19 @@ pub fn without_jobs(command: &[OsString]) -> Vec<OsString> {
     out
 }
 
-/// Refuses a make that would stop at `fifo:`.
-///
-/// # Errors
-/// Says which version it is.
-pub fn check(program: &OsStr) -> Result<()> {
+/// The word of the pipe form for a make that would stop at `fifo:`; none if the command is no such make.
+pub fn wants_pipe(program: &OsStr) -> Option<&'static str> {
     if !is_make(program) {
-        return Ok(());
+        return None;
     }
     let mut asked = Command::new(program);
     asked.arg("--version").env_remove("MAKEFLAGS").stdin(Stdio::null()).stderr(Stdio::null());
     // If it cannot be run, that is said when it is to be run.
-    let Ok(answer) = asked.output() else { return Ok(()) };
-    let text = String::from_utf8_lossy(&answer.stdout);
-    match version(&text) {
-        Some((major, minor)) if (major, minor) < (4, 4) => bail!(
-            "`{}` is GNU make {major}.{minor}, which knows no job server by fifo: 4.4 or later is needed",
-            program.to_string_lossy()
-        ),
-        _ => Ok(()),
+    let answer = asked.output().ok()?;
+    match version(&String::from_utf8_lossy(&answer.stdout))? {
+        (4, 2 | 3) => Some("--jobserver-auth"),
+        version if version < (4, 2) => Some("--jobserver-fds"),
+        _ => None,
     }
 }
 
@@ -156,7 +169,7 @@ mod tests {
     use super::*;
 
     fn composed(old: &str) -> String {
-        compose(OsStr::new(old), 8, Path::new("/tmp/jobs")).into_string().unwrap()
+        compose(OsStr::new(old), 8, &Form::Fifo("/tmp/jobs".into())).into_string().unwrap()
     }
 
     #[test]
@@ -176,6 +189,12 @@ mod tests {
         ] {
             assert_eq!(composed(old), format!("{kept}{ours}{after}"), "{old:?}");
         }
+    }
+
+    #[test]
+    fn an_old_make_is_told_the_numbers_of_two_descriptors() {
+        let flags = compose(OsStr::new("k -- V=1"), 3, &Form::Pipe("--jobserver-fds", 7, 8));
+        assert_eq!(flags, "k -j3 --jobserver-fds=7,8 -- V=1");
     }
 
     #[test]

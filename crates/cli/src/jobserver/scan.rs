@@ -39,10 +39,16 @@ pub struct Seen {
     pub orphans: HashSet<Id>,
     /// Somebody in the job may not be looked at.
     opaque: bool,
+    /// How many children each process has, those among them that have ended and were not waited for.
+    children: HashMap<i32, i64>,
+    /// Of those who live: how many threads each has, and whether it is stopped.
+    shape: HashMap<Id, (i64, bool)>,
 }
 
 struct Entry {
     parent: i32,
+    threads: i64,
+    stopped: bool,
     start: u64,
     lives: bool,
     dark: bool,
@@ -60,6 +66,21 @@ impl Seen {
     /// Whether the process lives.
     pub fn lives(&self, id: &Id) -> bool {
         self.living.contains_key(id)
+    }
+
+    /// How many tokens those who have this fifo open can have at most, each for a job: a client has a job without a token, and else one for each
+    /// thread and each child. `None`: that cannot be told, or one is stopped, perhaps with a token that it has just taken.
+    pub fn most_tokens(&self, of: Inode) -> Option<i64> {
+        let mut most = i64::try_from(self.orphans.len()).ok()?;
+        for holder in self.holders(of)? {
+            let (threads, stopped) = self.shape.get(holder).copied()?;
+            if stopped {
+                return None;
+            }
+            let children = self.children.get(&holder.pid).copied().unwrap_or(0);
+            most += (children - 1).max(0) + (threads - 1).max(0);
+        }
+        Some(most)
     }
 
     /// The process's parent, if it lives.
@@ -88,6 +109,7 @@ pub fn look(me: i32, job: i32, name: &str) -> Option<Seen> {
             if entry.lives {
                 let id = Id { pid, start: entry.start };
                 seen.living.insert(id, entry.parent);
+                seen.shape.insert(id, (entry.threads, entry.stopped));
                 entry.dark = !files(pid, &slash, |inode| seen.holders.entry(inode).or_default().push(id));
             }
             all.insert(pid, entry);
@@ -101,6 +123,9 @@ pub fn look(me: i32, job: i32, name: &str) -> Option<Seen> {
 }
 
 fn judge(all: &HashMap<i32, Entry>, me: i32, job: i32, seen: &mut Seen) {
+    for e in all.values() {
+        *seen.children.entry(e.parent).or_default() += 1;
+    }
     for (pid, e) in all.iter().filter(|(_, e)| e.lives) {
         let ours = e.parent == me || descends(all, me, e.parent);
         seen.opaque |= ours && e.dark;
@@ -138,7 +163,7 @@ fn entry_of(stat: io::Result<Vec<u8>>) -> io::Result<Option<Entry>> {
         Err(e) if is_gone(&e) => Ok(None),
         // It stays in the listing, so it must be known, or no listing would be without news.
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-            Ok(Some(Entry { parent: 0, start: 0, lives: true, dark: false }))
+            Ok(Some(Entry { parent: 0, threads: 1, stopped: false, start: 0, lives: true, dark: false }))
         }
         Err(e) => Err(e),
     }
@@ -154,7 +179,9 @@ fn parse(stat: &[u8]) -> Option<Entry> {
     let fields: Vec<&str> = std::str::from_utf8(stat.get(after + 2..)?).ok()?.split(' ').collect();
     let state = *fields.first()?;
     let lives = !matches!(state, "Z" | "X") && *fields.get(20)? != "0";
-    Some(Entry { parent: fields.get(1)?.parse().ok()?, start: fields.get(19)?.parse().ok()?, lives, dark: false })
+    let number = |at: usize| fields.get(at)?.parse::<i64>().ok();
+    let (parent, start) = (fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?);
+    Some(Entry { parent, threads: number(17)?, stopped: matches!(state, "T" | "t"), start, lives, dark: false })
 }
 
 /// Calls `with` for each open file whose name has `slash` in it. False: the process may not be looked at.
@@ -184,6 +211,7 @@ impl Seen {
             holders: holders.iter().map(|(inode, pids)| (*inode, ids(pids))).collect(),
             orphans: ids(orphans).into_iter().collect(),
             opaque: false,
+            ..Seen::default()
         }
     }
 }
@@ -194,7 +222,7 @@ mod tests {
     use std::fs::File;
 
     fn entry(parent: i32, lives: bool) -> Entry {
-        Entry { parent, start: 1, lives, dark: false }
+        Entry { parent, threads: 1, stopped: false, start: 1, lives, dark: false }
     }
 
     #[test]

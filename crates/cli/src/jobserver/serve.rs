@@ -9,6 +9,7 @@
 
 use super::accounts::{Account, Accounts, State};
 use super::fifo::{Fifo, Place};
+use super::pipe::{self, Losses};
 use super::scan;
 use super::tokens::Tokens;
 use crate::acquire::say;
@@ -58,19 +59,26 @@ pub struct Served {
 }
 
 impl Server {
-    /// Prepares to serve, with `next` for the first client. `wake` is readable when a permit came. It begins when it is
+    /// Prepares to serve, with `next` for the first client; `is_pipe`: for all, which inherit it. `wake` is readable when a permit came. It begins when it is
     /// told the job: a child of ours that did not call exec yet has every fifo, and would pass for a client.
     ///
     /// # Errors
     /// The system's.
-    pub fn begin(place: Place, next: Fifo, tokens: Tokens, wake: UnixStream, json: bool) -> io::Result<Server> {
+    pub fn begin(
+        place: Place,
+        next: Fifo,
+        is_pipe: bool,
+        tokens: Tokens,
+        wake: UnixStream,
+        json: bool,
+    ) -> io::Result<Server> {
         let (stop, stopped) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let (job, of) = channel();
         let (ready, is_ready) = channel();
         let thread = Builder::new().name("chappe-jobs".into());
         let thread = thread.spawn(move || {
-            let mut work = Work::new(place, next, tokens, json);
+            let mut work = Work::new(place, next, is_pipe, tokens, json);
             // Who is our child already is no orphan of the job's.
             work.look();
             // If they are not there any more, nothing is to be done.
@@ -122,16 +130,20 @@ struct Work {
     complained: bool,
     /// How many looks in a row saw nothing.
     blind: u32,
+    /// Where all clients share the first fifo: what dead ones seem to have had.
+    losses: Option<Losses>,
 }
 
 impl Work {
-    fn new(place: Place, next: Fifo, tokens: Tokens, json: bool) -> Work {
+    fn new(place: Place, next: Fifo, is_pipe: bool, tokens: Tokens, json: bool) -> Work {
         let now = Instant::now();
         let mut books = Accounts::default();
         if let Some(next) = books.next(|| Ok(next)) {
             next.state = State::Next;
         }
+        let losses = is_pipe.then(Losses::default);
         Work {
+            losses,
             place,
             tokens,
             job: 0,
@@ -208,7 +220,12 @@ impl Work {
     fn look_at(&self) -> Option<Instant> {
         let soon = self.books.all.iter().any(Account::is_unclear);
         let late = !self.books.mourned.is_empty() || self.books.all.iter().any(|a| a.state == State::Away || a.dark);
-        let at = [soon.then(|| self.looked.max(self.books.heard) + GATHER), late.then(|| self.looked + MOURN)];
+        let shared = self.losses.is_some() && self.books.out(0) > 0;
+        let at = [
+            shared.then(|| self.looked + pipe::PACE),
+            soon.then(|| self.looked.max(self.books.heard) + GATHER),
+            late.then(|| self.looked + MOURN),
+        ];
         at.into_iter().flatten().min().map(|at| at.max(self.rested))
     }
 
@@ -219,7 +236,10 @@ impl Work {
         self.hear();
         self.books.count(Instant::now());
         if let Some(seen) = seen {
-            let back = self.books.judge(&seen, &before);
+            let mut back = self.books.judge(&seen, &before);
+            if let Some(losses) = &mut self.losses {
+                back += self.books.write_off(0, |inode, out| losses.look(&seen, inode, out));
+            }
             self.orphans = Rc::new(seen.orphans);
             if back > 0 && self.json {
                 tell(json!({ "event": "recovered", "tokens": back }));

@@ -10,10 +10,10 @@ fn the_command_runs_under_a_permit_and_knows_which() {
     let here = Place::new();
     let script =
         "echo $CHAPPE_PERMIT $CHAPPE_INDEX $CHAPPE_PERMIT_INDEX ${CHAPPE_LEASE:+leased} $0 $1; $CHAPPE show gpu0";
-    let ran = here.run(&["acquire", "--create", "gpu0", "--", "sh", "-c", script, "<{}>", "<{#}>"]);
+    let ran = here.run(&["acquire", "--create", "-I", "{}", "gpu0", "--", "sh", "-c", script, "<{}>", "<{#}>"]);
     assert_eq!(ran.status, Some(0), "{ran:?}");
     let mut lines = ran.out.lines();
-    assert_eq!(lines.next(), Some("gpu0 0 0 leased <gpu0> <0>"));
+    assert_eq!(lines.next(), Some("gpu0 0 0 leased <gpu0> <{#}>"));
     assert_eq!(lines.next(), Some("gpu0: 1 permit, 0 free, 0 waiting"));
     let holder = lines.next().unwrap_or_default();
     assert!(holder.contains("gpu0  held by pid") && holder.contains("`sh -c echo"), "{holder}");
@@ -247,4 +247,52 @@ fn a_stderr_that_nobody_reads_does_not_change_the_status() {
     let mut c = here.command(&["--json", "acquire", "--create", "p", "--", "sh", "-c", "exit 5"]);
     assert_eq!(Place::spawn(c.stderr(writer)).end().status, Some(5));
     assert_eq!(here.free("p"), 1);
+}
+
+#[test]
+fn the_commands_arguments_are_handed_on_as_they_stand() {
+    let here = Place::new();
+    std::fs::write(here.file("found"), "").unwrap();
+    let ran = here.run(&["acquire", "--create", "p", "--", "find", "found", "-exec", "echo", "del", "{}", ";"]);
+    assert_eq!(ran.out, "del found\n", "{ran:?}");
+    let ran = here.run(&["acquire", "p", "--", "bash", "-c", "set -- a b; echo ${#} $#", "{\"a\": {}}"]);
+    assert_eq!(ran.out, "2 2\n", "{ran:?}");
+    let ran = here.run(&["acquire", "p", "--", "echo", "{\"a\": {}}"]);
+    assert_eq!(ran.out, "{\"a\": {}}\n", "{ran:?}");
+    assert!(
+        here.fails(125, &["acquire", "-I", "", "p", "--", "true"])
+            .contains("a value is required for '--replace <STR>'")
+    );
+}
+
+#[test]
+fn who_runs_under_a_permit_of_the_pool_is_told_so_instead_of_waiting_for_itself() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "gpu", "other"]);
+    here.ok(&["pool", "create", "cpu", "--permits", "2"]);
+    let nested = |outer: &str, inner: &str| {
+        let script = format!("$CHAPPE acquire {inner} -- echo inside");
+        let mut c = here.command(&["acquire", outer, "--", "sh", "-c", &script]);
+        let running = Place::spawn(&mut c);
+        let pid = running.pid();
+        (running.end(), pid)
+    };
+    for (inner, permit) in
+        [("gpu", "gpu"), ("other gpu", "gpu"), ("--timeout 1h gpu", "gpu"), ("--nonblock gpu", "gpu")]
+    {
+        let (ran, pid) = nested("gpu", inner);
+        assert_eq!((ran.status, ran.out.as_str()), (Some(125), ""), "{inner}: {ran:?}");
+        let says =
+            format!("this command runs under permit {permit} of pool `gpu` already: pid {pid} `sh -c $CHAPPE acquire");
+        assert!(ran.err.contains(&says) && ran.err.contains("--nested"), "{inner}: {ran:?}");
+    }
+    // Another pool, and one whose second permit is free.
+    for (outer, inner) in [("gpu", "other"), ("cpu", "--nested cpu")] {
+        let (ran, _) = nested(outer, inner);
+        assert_eq!((ran.status, ran.out.as_str()), (Some(0), "inside\n"), "{ran:?}");
+    }
+    let (ran, _) = nested("gpu", "--nested --nonblock gpu");
+    assert_eq!(ran.status, Some(124), "{ran:?}");
+    let (ran, _) = nested("gpu", "other -- $CHAPPE acquire gpu");
+    assert!(ran.status == Some(125) && ran.err.contains("permit gpu of pool `gpu` already"), "{ran:?}");
 }

@@ -1,10 +1,10 @@
 //! What is wrong is said so that one knows what to do.
 
-use crate::place::{Place, kill};
+use crate::place::{CHAPPE, Place, kill};
 use serde_json::Value;
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[track_caller]
 fn says(text: &str, parts: &[&str]) {
@@ -76,6 +76,7 @@ fn permits_must_be_possible() {
     says(&here.fails(2, &["pool", "create", "p", "--permits", "some"]), &["some"]);
     here.ok(&["pool", "create", "p"]);
     says(&here.fails(1, &["pool", "resize", "p", "0"]), &["a pool cannot have 0 permits"]);
+    says(&here.fails(2, &["tube", "create", "t", "--size", "0"]), &["a tube's records cannot have 0 bytes"]);
     assert_eq!(here.free("p"), 1);
 }
 
@@ -234,8 +235,59 @@ fn a_full_file_system_is_an_error_and_no_crash() {
     );
 }
 
+/// An arena takes memory for the objects that there are, in steps of 1,024.
+#[test]
+fn more_objects_than_there_is_memory_for_are_an_error_and_no_signal() {
+    if !is_root() {
+        return;
+    }
+    let here = Place::new();
+    let names = |range: std::ops::Range<u32>| range.map(|n| format!("s{n}")).collect::<Vec<_>>().join(" ");
+    let script = format!(
+        "c() {{ {CHAPPE} \"$@\"; echo $?; }}; c arena create default --members=4 --objects=2048 --cells=4 --data=64
+         c sem create {} >/dev/null && c sem create s1024; c sem create s1025; c sem up s1023",
+        names(0..1024)
+    );
+    let mut filled = Command::new("sh");
+    filled.args(["-c", &script]).env("CHAPPE_DIR", here.arenas());
+    filled.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // What 1,024 take, and half of what the others would.
+    on_a_tmpfs(&mut filled, &here, c"size=256k,mode=700");
+    let ran = Place::spawn(&mut filled).end();
+    says(&ran.err, &["no room for arena `default`: 131072 bytes needed in"]);
+    let ends: Vec<&str> = ran.out.lines().filter(|l| l.parse::<u8>().is_ok()).collect();
+    assert_eq!(ends, ["0", "1", "1", "0"], "{ran:?}");
+}
+
+/// Data takes memory when somebody first has it: where there is no more, what was to have it is not made, and what is there serves.
+#[test]
+fn more_data_than_there_is_memory_for_is_an_error_and_no_signal() {
+    if !is_root() {
+        return;
+    }
+    let here = Place::new();
+    let script = format!(
+        "c() {{ {CHAPPE} \"$@\"; echo $?; }}; c tube create --size=16K a; c tube create --size=1M b >/dev/null
+         c tube create --size=16K d; echo x | {CHAPPE} send a; {CHAPPE} recv a; echo $?"
+    );
+    let mut filled = Command::new("sh");
+    filled.args(["-c", &script]).env("CHAPPE_DIR", here.arenas());
+    filled.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // What the arena takes without data, two small tubes of 256 KiB, and not one of 16 MiB: of which nothing stays taken.
+    on_a_tmpfs(&mut filled, &here, c"size=4m,mode=700");
+    let ran = Place::spawn(&mut filled).end();
+    says(&ran.err, &["no room for arena `default`: 167", "bytes needed in"]);
+    assert_eq!((ran.status, ran.signal), (Some(0), None), "{ran:?}");
+    let ends: Vec<&str> = ran.out.lines().filter(|l| l.len() == 1).collect();
+    assert_eq!(ends, ["0", "0", "x", "0"], "{ran:?}");
+}
+
 /// In a mount namespace of the process's own, which goes with it.
 fn on_a_small_tmpfs(command: &mut Command, here: &Place) {
+    on_a_tmpfs(command, here, c"size=64k,mode=700");
+}
+
+fn on_a_tmpfs(command: &mut Command, here: &Place, options: &'static std::ffi::CStr) {
     let at = std::ffi::CString::new(here.arenas().into_os_string().into_encoded_bytes()).unwrap();
     // SAFETY: system calls only, between fork and exec; all strings are C strings that live as long as the closure.
     unsafe {
@@ -248,8 +300,7 @@ fn on_a_small_tmpfs(command: &mut Command, here: &Place) {
                     libc::MS_REC | libc::MS_PRIVATE,
                     std::ptr::null(),
                 ) == 0
-                && libc::mount(c"t".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), 0, c"size=64k,mode=700".as_ptr().cast())
-                    == 0;
+                && libc::mount(c"t".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast()) == 0;
             if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
         });
     }

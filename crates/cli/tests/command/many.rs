@@ -9,7 +9,7 @@ fn the_command_has_them_all_and_knows_which() {
     here.ok(&["pool", "create", "cpu", "-p", "5"]);
     let script = "echo $CHAPPE_COUNT, $CHAPPE_PERMIT, $CHAPPE_PERMITS, $CHAPPE_INDEX, $CHAPPE_PERMIT_INDEX, \
                   $CHAPPE_PERMIT_INDEXES, $0; $CHAPPE show cpu";
-    let ran = here.run(&["acquire", "-n", "3", "cpu", "--", "sh", "-c", script, "<{}>"]);
+    let ran = here.run(&["acquire", "-n", "3", "-I%", "cpu", "--", "sh", "-c", script, "<%>"]);
     let mut lines = ran.out.lines();
     assert_eq!(lines.next(), Some("3, cpu:0, cpu:0 cpu:1 cpu:2, 0, 0, 0 1 2, <cpu:0>"), "{ran:?}");
     assert_eq!(lines.next(), Some("cpu: 5 permits, 2 free, 0 waiting"));
@@ -205,6 +205,7 @@ fn a_pool_that_gets_too_small_ends_the_wait() {
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn twelve_jobs_of_all_sizes_never_share_a_permit() {
     let here = Place::new();
     here.ok(&["pool", "create", "cpu", "-p", "5"]);

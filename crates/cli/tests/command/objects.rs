@@ -140,7 +140,10 @@ fn what_is_not_there_is_said_with_what_is() {
     for args in [["show", "x"], ["rm", "x"]] {
         let why = here.fails(1, &args);
         assert!(why.contains("no object `x` in arena `default` (no objects exist here yet)"), "{why}");
-        assert!(why.contains("`chappe pool create x` and `chappe sem create x` make one"), "{why}");
+        assert!(
+            why.contains("`chappe pool create x`, `chappe sem create x` and `chappe tube create x` make one"),
+            "{why}"
+        );
     }
     here.ok(&["pool", "create", "lab/p"]);
     here.ok(&["sem", "create", "lab/s"]);
@@ -152,4 +155,46 @@ fn what_is_not_there_is_said_with_what_is() {
         assert!(here.fails(1, &args).contains("is not a valid object name"), "{args:?}");
     }
     assert!(here.fails(1, &["show", "/x"]).contains("is not a valid arena name"));
+}
+
+#[test]
+fn several_names_make_and_remove_several() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "a", "b", "lab/c", "--permits", "2"]);
+    here.ok(&["sem", "create", "s", "t"]);
+    here.ok(&["tube", "create", "u", "v", "--size", "64"]);
+    assert_eq!((here.free("a"), here.free("lab/c")), (2, 2));
+    // What can be done is done; the rest is said.
+    let ran = here.run(&["--json", "pool", "create", "b", "d", "s"]);
+    assert_eq!(ran.status, Some(1));
+    assert_eq!(ran.out, "{\"name\":\"d\",\"permits\":1}\n", "{ran:?}");
+    assert!(
+        ran.err.lines().count() == 2
+            && ran.err.contains("pool `b` is already there")
+            && ran.err.contains("`s` is a semaphore"),
+        "{ran:?}"
+    );
+    let text = here.fails(1, &["rm", "a", "nothing", "s", "u"]);
+    assert!(text.contains("there is no object `nothing`") && text.contains("`v`"), "tubes are listed, too: {text}");
+    here.ok(&["pool", "rm", "b", "d"]);
+    here.ok(&["sem", "rm", "t"]);
+    here.ok(&["tube", "rm", "v"]);
+    assert_eq!(here.json(&["ls", "default"]), serde_json::json!([]));
+}
+
+#[test]
+fn a_number_is_refused_as_a_name_with_its_likely_meaning() {
+    let here = Place::new();
+    for (status, args, meaning) in [
+        (125, &["acquire", "--create", "3", "zz", "--", "true"][..], "--create=3"),
+        (1, &["pool", "create", "zz", "3"], "--permits 3"),
+        (1, &["sem", "create", "zz", "3"], "--value 3"),
+        (1, &["tube", "create", "zz", "3"], "--slots 3"),
+    ] {
+        let text = here.fails(status, args);
+        assert!(text.contains("`3` is a number") && text.contains(&format!("did you mean `{meaning}`?")), "{text}");
+        assert!(!here.arenas().join("default").exists(), "{args:?}: nothing was made");
+    }
+    here.ok(&["pool", "create", "gpu"]);
+    assert!(here.fails(125, &["acquire", "gpu", "2", "--", "true"]).contains("did you mean `-n 2`?"));
 }

@@ -114,6 +114,12 @@ impl Running {
     }
 }
 
+impl From<Child> for Running {
+    fn from(child: Child) -> Running {
+        Running(Some(child))
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {

@@ -68,6 +68,22 @@ fn chappe_becomes_the_program() {
 }
 
 #[test]
+fn arenas_of_families_that_nobody_has_any_more_go_with_the_next_program() {
+    let place = Place::new();
+    let [left, used] = ["family-0123456789abcdef", "family-fedcba9876543210"].map(|name| place.arenas().join(name));
+    for to in [&left, &used] {
+        place.ok(&["arena", "create", "x", "--members=4", "--objects=4"]);
+        std::fs::rename(place.arenas().join("x"), to).expect("a directory of ours");
+    }
+    let user = std::fs::File::open(&used).expect("ours");
+    assert_eq!(run(&place, &["true"]).status, Some(0));
+    assert!(!left.exists() && used.exists());
+    drop(user);
+    assert_eq!(run(&place, &["true"]).status, Some(0));
+    assert!(!used.exists());
+}
+
+#[test]
 fn the_library_is_in_front_and_what_was_there_behind_it() {
     let place = Place::new();
     let ours = library().to_str().expect("text");

@@ -76,7 +76,7 @@ typedef struct chappe_arena_options {
      */
     uint32_t reserved;
     /**
-     * How many bytes the data of its mutexes and its tubes can take together (1 MiB; at most 4 GiB).
+     * How many bytes the data of its mutexes and its tubes can take together (256 MiB; at most 4 GiB); memory is taken for what is used.
      */
     uint64_t data;
     /**
@@ -182,10 +182,11 @@ int chappe_arena_open_or_create(const char *name,
 int chappe_arena_close(struct chappe_arena *arena);
 
 /**
- * Removes the arena of this name. One in use is refused unless force: then everything in it is dead; who waits there gets -EIDRM,
+ * Removes the arena of this name. Handles that this process has, and threads of it that neither hold nor await anything there, are no
+ * use of it. One in use is refused unless force: then everything in it is dead; who waits there gets -EIDRM,
  * and permits and locks held there end without effect.
  *
- * Errors: -ENOENT; -EBUSY if it is in use; else as chappe_arena_open.
+ * Errors: -ENOENT; -EBUSY if it is in use; -EPERM if it is another user's; else as chappe_arena_open.
  */
 int chappe_arena_remove(const char *name,
                         int force);

@@ -172,18 +172,25 @@ ptrdiff_t chappe_select(struct chappe_arm *arms,
                         uint32_t flags);
 
 /**
- * Does one of the arms if one can happen now.
+ * Does one of the arms if one can happen now. That none can is said only if there was a moment at which none could, however fast
+ * others hand a thing from one object to another; of several descriptors, each at a moment of its own.
  *
  * Errors: -EAGAIN, also if there is no arm; else as chappe_select.
  */
-ptrdiff_t chappe_try_select(struct chappe_arm *arms, size_t n, uint32_t flags);
+ptrdiff_t chappe_try_select(struct chappe_arm *arms,
+                            size_t n,
+                            uint32_t flags);
 
 /**
- * As chappe_select, waiting at most for ns nanoseconds.
+ * As chappe_select, waiting at most for ns nanoseconds. That the time is up is said only if there was a moment as for
+ * chappe_try_select.
  *
  * Errors: -ETIMEDOUT, also if there is no arm; -EINVAL if ns is negative; else as chappe_select.
  */
-ptrdiff_t chappe_select_timeout(struct chappe_arm *arms, size_t n, uint32_t flags, int64_t ns);
+ptrdiff_t chappe_select_timeout(struct chappe_arm *arms,
+                                size_t n,
+                                uint32_t flags,
+                                int64_t ns);
 
 /**
  * As chappe_select, waiting at most until at (see chappe_now).

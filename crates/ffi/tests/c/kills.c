@@ -112,7 +112,7 @@ static void receives(void)
         const void *record;
         bool again;
         ptrdiff_t len = chappe_receiver_borrow(rx, &record, &again);
-        if (len == -EPIPE) {
+        if (len == -EPIPE || len == -ECONNRESET) {
             if (stop)
                 break;
             /* All senders are dead just now. */

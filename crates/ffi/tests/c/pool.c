@@ -410,6 +410,22 @@ static void by_name(void)
     OK(chappe_pool_close(pool));
 }
 
+/* An arena that only this process uses is removed without force, whatever handles there are. */
+static void only_ours(void) {
+    chappe_arena *arena;
+    chappe_pool *pool;
+    chappe_permit permit;
+    OK(chappe_arena_create("ours", NULL, &arena));
+    OK(chappe_pool_create("ours/p", 1, &pool));
+    OK(chappe_pool_acquire(pool, &permit));
+    IS(chappe_arena_remove("ours", 0), -EBUSY);
+    OK(chappe_permit_release(&permit));
+    OK(chappe_arena_remove("ours", 0));
+    IS(chappe_arena_remove("ours", 0), -ENOENT);
+    OK(chappe_pool_close(pool));
+    OK(chappe_arena_close(arena));
+}
+
 int main(void)
 {
     biases();
@@ -422,5 +438,6 @@ int main(void)
     by_name();
     OK(chappe_arena_remove("other", 1));
     OK(chappe_arena_remove("default", 1));
+    only_ours();
     return 0;
 }

@@ -340,6 +340,7 @@ static void deaths(void)
     was_killed(child(borrows_and_dies));
     IS(chappe_recv_timeout(rx, buffer, 16, &again, 30 * CHAPPE_SECOND), 4);
     CHECK(again && memcmp(buffer, "sent", 4) == 0);
+    FAILS(chappe_recv_timeout(rx, buffer, 16, NULL, 30 * CHAPPE_SECOND), ECONNRESET);
     FAILS(chappe_recv_timeout(rx, buffer, 16, NULL, 30 * CHAPPE_SECOND), EPIPE);
     OK(chappe_receiver_close(rx));
     OK(chappe_tube_close(tube));

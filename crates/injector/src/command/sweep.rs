@@ -12,6 +12,9 @@ use super::{Home, number, refused, say};
 struct Asked {
     plan: Plan,
     only: String,
+    /// Of the operations every so-manieth, from this one on.
+    every: usize,
+    from: usize,
     json: bool,
     jobs: usize,
     markdown: Option<PathBuf>,
@@ -20,7 +23,7 @@ struct Asked {
 impl Asked {
     fn read(args: &[&str]) -> Result<Asked, String> {
         let (plan, only) = (Plan::share(100), String::new());
-        let mut asked = Asked { plan, only, json: false, jobs: 1, markdown: None };
+        let mut asked = Asked { plan, only, every: 1, from: 0, json: false, jobs: 1, markdown: None };
         let (mut each, mut seed, mut part, mut doubles) = (false, 0, 1, None);
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -32,6 +35,8 @@ impl Asked {
                 "--doubles" => doubles = Some(number(args.next())?),
                 "--seed" => seed = number(args.next())?,
                 "--only" => asked.only = (*args.next().ok_or("--only needs words")?).to_owned(),
+                "--every" => asked.every = number(args.next())?,
+                "--from" => asked.from = number(args.next())?,
                 "--json" => asked.json = true,
                 "--jobs" => asked.jobs = number(args.next())?,
                 "--markdown" => asked.markdown = Some(PathBuf::from(args.next().ok_or("--markdown needs a file")?)),
@@ -72,6 +77,7 @@ pub fn run(args: &[&str]) -> Result<usize, String> {
     // Where they lie does not matter for their names.
     let cases = play::all("".as_ref());
     let mut chosen: Vec<usize> = (0..cases.len()).filter(|at| asked.wants(&cases[*at])).collect();
+    chosen = chosen.into_iter().skip(asked.from).step_by(asked.every.max(1)).collect();
     if chosen.is_empty() {
         return Err(format!("no operation is called `{}`", asked.only));
     }

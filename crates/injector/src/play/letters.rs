@@ -294,7 +294,7 @@ impl World<'_> {
                 Ok(Found::Letter(writer))
             }
             Err(NotReceived::Empty) => Ok(Found::Nothing),
-            Err(NotReceived::Disconnected { .. }) => Ok(Found::Ended),
+            Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) => Ok(Found::Ended),
             Err(e) => fault(Fault::Torn, format!("receiving from {tube}: {e}")),
         }
     }
@@ -306,7 +306,7 @@ impl World<'_> {
         match end.as_ref().expect("just attached").try_recv() {
             Ok(it) => Ok(Found::Letter(self.receive(tube, &it, Some(false))?)),
             Err(NotReceived::Empty) => Ok(Found::Nothing),
-            Err(NotReceived::Disconnected { .. }) => Ok(Found::Ended),
+            Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) => Ok(Found::Ended),
             Err(e) => fault(Fault::Torn, format!("receiving from {tube}: {e}")),
         }
     }
@@ -330,7 +330,9 @@ impl World<'_> {
         let end = self.desk.into[number(tube)].borrow();
         match end.as_ref().expect("just attached").recv_marked() {
             Ok((it, again)) => Ok(Found::Letter(self.receive(tube, &it, Some(again))?)),
-            Err(NotReceived::Disconnected { .. }) => self.has_gone().map(|()| Found::Ended),
+            Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) => {
+                self.has_gone().map(|()| Found::Ended)
+            }
             Err(e) => fault(Fault::Torn, format!("waiting for a letter of {tube}: {e}")),
         }
     }

@@ -160,7 +160,7 @@ impl Letters {
         while !here.is_over() {
             match into.recv_timeout(Duration::from_millis(10)) {
                 Ok(letter) => here.hear(letter).map_err(Broken::Refused)?,
-                Err(NotReceived::Timeout | NotReceived::Disconnected { .. }) => {}
+                Err(NotReceived::Timeout | NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) => {}
                 Err(e) => return Err(Broken::Refused(e.to_string())),
             }
         }

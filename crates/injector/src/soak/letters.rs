@@ -329,8 +329,10 @@ impl<'a> Life<'a> {
             let got = if copies { self.copy(&into, which) } else { self.look(&into, which) };
             match got {
                 Ok(()) => self.turn(),
-                Err(NotReceived::Disconnected { .. }) if self.is_over() => return Ok(()),
-                Err(NotReceived::Disconnected { .. }) => self.alone(),
+                Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) if self.is_over() => {
+                    return Ok(());
+                }
+                Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) => self.alone(),
                 Err(e) => return Err(e.into()),
             }
         }

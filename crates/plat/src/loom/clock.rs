@@ -13,3 +13,23 @@ pub fn now() -> u64 {
 pub fn coarse() -> u64 {
     now()
 }
+
+/// Now: a model's processes have one clock.
+pub fn common() -> u64 {
+    now()
+}
+
+/// Now.
+pub fn common_coarse() -> u64 {
+    now()
+}
+
+/// Now, since boot.
+pub(crate) fn common_boot() -> Option<u64> {
+    Some(now())
+}
+
+/// None.
+pub(crate) fn boot_offset() -> Option<i64> {
+    Some(0)
+}

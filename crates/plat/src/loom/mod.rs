@@ -8,20 +8,28 @@ pub mod explore;
 pub mod fence;
 pub mod futex;
 
+#[path = "../real/admit.rs"]
+mod admit;
 #[path = "../real/code.rs"]
 pub mod code;
 #[path = "../real/dir.rs"]
 pub mod dir;
+#[path = "../real/forks.rs"]
+pub mod forks;
 #[path = "../real/lease.rs"]
 pub mod lease;
 #[path = "../real/life.rs"]
 pub mod life;
 #[path = "../real/mappings.rs"]
 pub mod mappings;
+#[path = "../real/marks.rs"]
+pub mod marks;
 #[path = "../real/memory.rs"]
 pub mod memory;
 #[path = "../real/near.rs"]
 pub mod near;
+#[path = "../real/pages.rs"]
+pub mod pages;
 #[path = "../real/pi.rs"]
 pub mod pi;
 #[path = "../real/poll.rs"]
@@ -32,6 +40,8 @@ pub mod process;
 pub mod rseq;
 #[path = "../real/sections.rs"]
 pub mod sections;
+#[path = "../real/stacks.rs"]
+pub mod stacks;
 #[path = "../real/thread.rs"]
 pub mod thread;
 #[path = "../real/topology.rs"]

@@ -1,4 +1,12 @@
-//! The monotonic clock, in nanoseconds since boot, comparable between processes.
+//! The monotonic clock, in nanoseconds since boot.
+//!
+//! A time namespace shifts that clock by an offset. So there are two readings. [`now`] and [`coarse`] are the caller's own, for deadlines, which the
+//! kernel compares with the same clock. [`common`] and [`common_coarse`] have the offset taken away: processes of different time namespaces may
+//! compare them. Only these go into words that other processes read.
+
+use super::process;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 fn read(clock: libc::clockid_t) -> u64 {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -16,4 +24,91 @@ pub fn now() -> u64 {
 #[inline]
 pub fn coarse() -> u64 {
     read(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+/// [`now`], without the time namespace's offset.
+pub fn common() -> u64 {
+    now().wrapping_add_signed(-offset())
+}
+
+/// [`coarse`], without the time namespace's offset.
+#[inline]
+pub fn common_coarse() -> u64 {
+    coarse().wrapping_add_signed(-offset())
+}
+
+/// Nanoseconds since boot, time asleep counted, without the time namespace's offset; none where the offset is not known.
+pub(crate) fn common_boot() -> Option<u64> {
+    Some(read(libc::CLOCK_BOOTTIME).wrapping_add_signed(-boot_offset()?))
+}
+
+/// What the caller's time namespace adds to the clock that counts time asleep; none where that is not known.
+pub(crate) fn boot_offset() -> Option<i64> {
+    offsets().map(|(_, boot)| boot)
+}
+
+/// The process whose offset is kept, and the offset. A child may be in another time namespace.
+static OF: AtomicU64 = AtomicU64::new(0);
+static OFFSET: AtomicI64 = AtomicI64::new(0);
+
+#[inline]
+fn offset() -> i64 {
+    // Acquire: the offset is this process's.
+    if OF.load(Ordering::Acquire) == process::incarnation() {
+        // Relaxed: written before.
+        return OFFSET.load(Ordering::Relaxed);
+    }
+    find_offset()
+}
+
+#[cold]
+fn find_offset() -> i64 {
+    let found = offsets().map_or(0, |(monotonic, _)| monotonic);
+    OFFSET.store(found, Ordering::Relaxed); // Relaxed: published below; all threads of a process find the same.
+    // Release: pairs with `offset`.
+    OF.store(process::incarnation(), Ordering::Release);
+    found
+}
+
+/// The offsets of the monotonic clock and of the one that counts time asleep, in nanoseconds.
+fn offsets() -> Option<(i64, i64)> {
+    let inode = |file: &str| std::fs::metadata(format!("/proc/self/ns/{file}")).ok().map(|m| m.ino());
+    match (inode("time"), inode("time_for_children")) {
+        // No time namespaces, or /proc does not say.
+        (None, _) if std::fs::exists("/proc/self/ns/pid").unwrap_or(false) => return Some((0, 0)),
+        (None, _) => return None,
+        // The file below is about the children's.
+        (own, childrens) if own != childrens => return None,
+        _ => {}
+    }
+    parse(&String::from_utf8_lossy(&process::read_all("/proc/self/timens_offsets")?))
+}
+
+/// `monotonic  seconds  nanoseconds`, and a line for `boottime`.
+fn parse(text: &str) -> Option<(i64, i64)> {
+    let of = |clock: &str| {
+        let line = text.lines().find(|l| l.starts_with(clock))?;
+        let mut fields = line.split_ascii_whitespace().skip(1).map(str::parse::<i64>);
+        Some(fields.next()?.ok()? * 1_000_000_000 + fields.next()?.ok()?)
+    };
+    Some((of("monotonic")?, of("boottime")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_read_as_the_kernel_writes_them() {
+        let text = "monotonic           86400         0\nboottime           -7200  500000000\n";
+        assert_eq!(parse(text), Some((86_400_000_000_000, -7_199_500_000_000)));
+        assert_eq!(parse("monotonic 1"), None);
+    }
+
+    #[test]
+    fn the_common_clock_is_the_own_one_without_the_offset() {
+        let (before, common, after) = (now(), common(), now());
+        let offset = offset();
+        assert!((before..=after).contains(&common.wrapping_add_signed(offset)), "{before} {common} {after} {offset}");
+    }
 }

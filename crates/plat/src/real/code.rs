@@ -25,6 +25,13 @@ pub const DISTANCE: usize = 65536;
 const ASK: libc::c_ulong = 0xffff_ffff;
 const NAME: &CStr = c"chappe sequence";
 
+/// Whether this thread's personality makes executable whatever can be read: a page that may be written would be both.
+pub(super) fn would_be_both() -> bool {
+    // SAFETY: only asks. -1: nobody knows of such a thing.
+    let personality = unsafe { libc::personality(ASK) };
+    personality != -1 && personality & libc::READ_IMPLIES_EXEC != 0
+}
+
 /// A mapping in the making: all of it may be written, none of it executed.
 pub struct Fresh {
     base: *mut u8,
@@ -44,9 +51,7 @@ impl Fresh {
         if !DISTANCE.is_multiple_of(page) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        // SAFETY: only asks. -1: nobody knows of such a thing.
-        let personality = unsafe { libc::personality(ASK) };
-        if personality != -1 && personality & libc::READ_IMPLIES_EXEC != 0 {
+        if would_be_both() {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
         let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -103,11 +108,11 @@ impl Drop for Fresh {
 
 /// What was written is what will be executed: here the processor sees to it.
 #[cfg(not(target_arch = "aarch64"))]
-fn settle(_at: *const u8, _len: usize) {}
+pub(super) fn settle(_at: *const u8, _len: usize) {}
 
 /// What was written is what will be executed: the instructions' cache is told.
 #[cfg(target_arch = "aarch64")]
-fn settle(at: *const u8, len: usize) {
+pub(super) fn settle(at: *const u8, len: usize) {
     let kinds: u64;
     // SAFETY: reads how long the caches' lines are.
     unsafe { std::arch::asm!("mrs {k}, ctr_el0", k = out(reg) kinds, options(nostack, nomem, preserves_flags)) };

@@ -4,7 +4,8 @@ use std::ffi::CString;
 use std::fs::{File as StdFile, OpenOptions};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,8 @@ pub struct Facts {
     pub inode: u64,
     /// Its owner.
     pub uid: u32,
+    /// Its group.
+    pub gid: u32,
     /// Its permission bits.
     pub mode: u32,
     /// Its length in bytes.
@@ -26,18 +29,39 @@ pub struct Facts {
 }
 
 fn facts(m: &std::fs::Metadata) -> Facts {
-    Facts { inode: m.ino(), uid: m.uid(), mode: m.mode() & 0o7777, len: m.len(), links: m.nlink() }
+    Facts { inode: m.ino(), uid: m.uid(), gid: m.gid(), mode: m.mode() & 0o7777, len: m.len(), links: m.nlink() }
+}
+
+/// What is known of a plain file; none where there is no such file, or it is something else.
+pub fn file_at(path: &Path) -> Option<Facts> {
+    std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file).map(|found| facts(&found))
+}
+
+/// The owner of what has this name, which may be a symbolic link; none if there is nothing, or nobody can tell.
+pub fn owner_of(path: &Path) -> Option<u32> {
+    std::fs::symlink_metadata(path).ok().map(|found| found.uid())
+}
+
+/// Whether a path lies on a tmpfs.
+pub fn is_tmpfs(path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    let mut found = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: a C string, and a place for what is found.
+    let done = unsafe { libc::statfs(path.as_ptr(), found.as_mut_ptr()) } == 0;
+    // SAFETY: the call has filled it.
+    done && unsafe { found.assume_init() }.f_type == libc::TMPFS_MAGIC
 }
 
 /// An open directory of arenas.
 pub struct Dir {
-    fd: OwnedFd,
+    fd: StdFile,
     path: PathBuf,
 }
 
 /// An open file of a [`Dir`].
 pub struct File {
-    inner: StdFile,
+    pub(super) inner: StdFile,
 }
 
 /// Exclusive right to create and remove in a directory; given back on drop and by any death.
@@ -50,6 +74,9 @@ static THREADS: Mutex<()> = Mutex::new(());
 
 /// By which signal a descriptor tells: the C library crate does not have the number.
 const F_SETSIG: libc::c_int = 10;
+
+/// Since Linux 5.14; the C library crate does not have it for all.
+const MADV_POPULATE_WRITE: libc::c_int = 23;
 
 /// How often one tries to open a file that somebody has for itself alone.
 const LOOKS: u32 = 1000;
@@ -70,12 +97,28 @@ fn record_lock(file: &StdFile, call: libc::c_int) -> io::Result<libc::flock> {
     }
 }
 
-/// Backs so many bytes of a file by storage. What is more than the process may have in a file (`RLIMIT_FSIZE`) is an error like others, and no
+/// Backs so many bytes of a file by storage, from byte `from` on. What is more than the process may have in a file (`RLIMIT_FSIZE`) is an error like others, and no
 /// signal: it is not the program that writes.
 ///
 /// # Errors
 /// `EFBIG`, `ENOSPC`; others as the system gives them.
-pub fn allocate(file: BorrowedFd<'_>, len: u64) -> io::Result<()> {
+pub fn allocate(file: BorrowedFd<'_>, from: u64, len: u64) -> io::Result<()> {
+    let e = without_size_signal(|| {
+        loop {
+            // SAFETY: an open descriptor.
+            let e = unsafe { libc::posix_fallocate(file.as_raw_fd(), from as i64, len as i64) };
+            // A process that was stopped and goes on.
+            if e != libc::EINTR {
+                return e;
+            }
+        }
+    });
+    if e == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(e)) }
+}
+
+/// Does what may meet a limit on the size of files, and answers with the error's number, 0 for none. The signal that goes with `EFBIG` is taken
+/// away; no other comes meanwhile.
+pub(crate) fn without_size_signal(act: impl Fn() -> i32) -> i32 {
     let set_of = |fill: unsafe extern "C" fn(*mut libc::sigset_t) -> libc::c_int| {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: a place for a set, which the call fills.
@@ -97,14 +140,7 @@ pub fn allocate(file: BorrowedFd<'_>, len: u64) -> io::Result<()> {
         libc::pthread_sigmask(libc::SIG_BLOCK, &all, before.as_mut_ptr());
     }
     let somebodys = is_pending();
-    let e = loop {
-        // SAFETY: an open descriptor.
-        let e = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len as i64) };
-        // A process that was stopped and goes on.
-        if e != libc::EINTR {
-            break e;
-        }
-    };
+    let e = act();
     if e == libc::EFBIG && !somebodys && is_pending() {
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: a set and a time; it is taken by nobody else, since it is this thread's.
@@ -112,7 +148,7 @@ pub fn allocate(file: BorrowedFd<'_>, len: u64) -> io::Result<()> {
     }
     // SAFETY: as filled above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    if e == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(e)) }
+    e
 }
 
 /// Waits until no thread of this process has a directory's lock, and keeps it so.
@@ -141,7 +177,7 @@ impl Dir {
             .read(true)
             .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC)
             .open(path)?;
-        Ok(Dir { fd: file.into(), path: path.to_owned() })
+        Ok(Dir { fd: file, path: path.to_owned() })
     }
 
     /// Where it lies.
@@ -154,7 +190,7 @@ impl Dir {
     /// # Errors
     /// The system's.
     pub fn facts(&self) -> io::Result<Facts> {
-        Ok(facts(&StdFile::from(self.fd.try_clone()?).metadata()?))
+        Ok(facts(&self.fd.metadata()?))
     }
 
     /// Takes the lock under which arenas are created and removed. Waits for a living holder.
@@ -207,15 +243,10 @@ impl Dir {
     }
 
     fn open_lock(&self) -> io::Result<StdFile> {
-        // Whoever may write in the directory may lock it, whatever the umask of the first.
-        let mode = 0o600 | self.facts()?.mode & 0o022 | (self.facts()?.mode & 0o022) << 1;
-        let file = self.openat(".lock", libc::O_RDWR | libc::O_CREAT, mode)?;
-        // SAFETY: a plain call on an open descriptor; only the file's owner succeeds.
-        unsafe { libc::fchmod(file.as_raw_fd(), mode) };
-        Ok(file)
+        Ok(self.open_or_make(".lock")?.into())
     }
 
-    fn openat(&self, name: &str, flags: i32, mode: u32) -> io::Result<StdFile> {
+    pub(super) fn openat(&self, name: &str, flags: i32, mode: u32) -> io::Result<StdFile> {
         let name = CString::new(name)?;
         // SAFETY: the name is a C string, the directory open; the descriptor returned is ours.
         let fd = unsafe {
@@ -228,25 +259,26 @@ impl Dir {
         Ok(unsafe { StdFile::from_raw_fd(fd) })
     }
 
-    /// Makes a file of `len` zero bytes without a name, every byte of it backed by storage.
+    /// Makes a file of `len` zero bytes without a name, for those whom the directory admits. Every byte of it is backed by storage but those in
+    /// the holes, in order, which are to be backed ([`back`]) before anybody touches them. Where the kernel cannot do that, there are no holes.
     ///
     /// # Errors
     /// `ENOSPC` when the file system is full; others as the system gives them.
-    pub fn create_unnamed(&self, len: u64, mode: u32) -> io::Result<File> {
-        let name = CString::new(".")?;
-        // SAFETY: as in `openat`.
-        let fd = unsafe {
-            libc::openat(self.fd.as_raw_fd(), name.as_ptr(), libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC, mode)
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
+    pub fn create_unnamed(&self, len: u64, holes: &[Range<u64>]) -> io::Result<File> {
+        let file = self.unnamed()?;
+        let fd = file.inner.as_fd();
+        if holes.is_empty() || !can_back() {
+            allocate(fd, 0, len)?;
+            return Ok(file);
         }
-        // SAFETY: a fresh descriptor that nobody else owns.
-        let inner = unsafe { StdFile::from_raw_fd(fd) };
-        // SAFETY: a plain system call on an open descriptor.
-        unsafe { libc::fchmod(fd, mode) };
-        allocate(inner.as_fd(), len)?;
-        Ok(File { inner })
+        let mut from = 0;
+        for hole in holes {
+            allocate(fd, from, hole.start - from)?;
+            from = hole.end;
+        }
+        // Last: with it the file has its length.
+        allocate(fd, from, len - from)?;
+        Ok(file)
     }
 
     /// Gives an unnamed file its name; the name must be free.
@@ -270,6 +302,11 @@ impl Dir {
     /// # Errors
     /// The system's; `InvalidInput` for a directory, a fifo, a socket or a device.
     pub fn open_file(&self, name: &str) -> io::Result<File> {
+        self.open_known(name).map(|(file, _)| file)
+    }
+
+    /// The same, with what is known of it.
+    fn open_known(&self, name: &str) -> io::Result<(File, Facts)> {
         let none = || io::Error::new(io::ErrorKind::InvalidInput, "it is no file, and so no arena: move it away");
         let mut looks = 0;
         let inner = loop {
@@ -284,16 +321,8 @@ impl Dir {
                 opened => break opened?,
             }
         };
-        if inner.metadata()?.is_file() { Ok(File { inner }) } else { Err(none()) }
-    }
-
-    /// Opens a file for reading and writing, making an empty one if there is none; a symbolic link is refused.
-    /// Each call gives an open file of its own.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn open_or_make(&self, name: &str, mode: u32) -> io::Result<std::os::fd::OwnedFd> {
-        Ok(self.openat(name, libc::O_RDWR | libc::O_CREAT, mode)?.into())
+        let found = inner.metadata()?;
+        if found.is_file() { Ok((File { inner }, facts(&found))) } else { Err(none()) }
     }
 
     /// Takes the name away.
@@ -419,12 +448,147 @@ impl File {
     }
 }
 
+/// An open file whose bytes can be locked, each by one holder at a time.
+///
+/// These are locks of the open file (OFD locks), and each `Bytes` is an open file of its own. So threads of one process exclude each
+/// other, and the kernel gives a lock up when its holder's process has ended, in whatever PID namespace it was. It does that
+/// after it has marked the robust words of all threads of that process: first a dying thread gives up its memory, then its files.
+///
+/// A child that is forked while a thread of its parent has a lock keeps that lock if the parent dies before it gives it up,
+/// until the child ends or calls exec.
+pub struct Bytes(File);
+
+/// Opens the file of this name and inode to lock bytes of it. None: there is no need to lock any (that answer is the explorer's).
+///
+/// # Errors
+/// `NotFound` if the name is not that file's any more; others as the system gives them.
+pub fn bytes_of(directory: &Path, name: &str, inode: u64) -> io::Result<Option<Bytes>> {
+    let (file, facts) = Dir::open(directory)?.open_known(name)?;
+    if facts.inode == inode { Ok(Some(Bytes(file))) } else { Err(io::ErrorKind::NotFound.into()) }
+}
+
+impl Bytes {
+    fn call(&self, call: libc::c_int, kind: libc::c_int, at: u64) -> io::Result<libc::flock> {
+        // SAFETY: an all-zero flock is a valid value; the fields that matter are set below.
+        let mut range: libc::flock = unsafe { std::mem::zeroed() };
+        (range.l_type, range.l_start, range.l_len) = (kind as i16, at as i64, 1);
+        loop {
+            // SAFETY: the descriptor is open and the struct valid.
+            if unsafe { libc::fcntl(self.0.as_raw_fd(), call, &mut range) } == 0 {
+                return Ok(range);
+            }
+            match io::Error::last_os_error() {
+                e if e.kind() == io::ErrorKind::Interrupted => {}
+                e => return Err(e),
+            }
+        }
+    }
+
+    /// Locks byte `at`. False: another holder has it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_lock(&self, at: u64) -> io::Result<bool> {
+        match self.call(libc::F_OFD_SETLK, libc::F_WRLCK, at) {
+            Ok(_) => Ok(true),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Locks byte `at`; waits for a living holder.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn lock(&self, at: u64) -> io::Result<()> {
+        self.call(libc::F_OFD_SETLKW, libc::F_WRLCK, at).map(|_| ())
+    }
+
+    /// Gives byte `at` up, for forked children that have this open file as well.
+    pub fn unlock(&self, at: u64) {
+        let _ = self.call(libc::F_OFD_SETLK, libc::F_UNLCK, at);
+    }
+
+    /// Whether another holder has byte `at`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_locked(&self, at: u64) -> io::Result<bool> {
+        Ok(i32::from(self.call(libc::F_OFD_GETLK, libc::F_WRLCK, at)?.l_type) != libc::F_UNLCK)
+    }
+
+    /// Keeps the file open, and so what is locked of it locked, until [`give_up`]. Answers what that is called with, never negative.
+    pub fn keep(self) -> i32 {
+        use std::os::fd::IntoRawFd;
+        self.0.inner.into_raw_fd()
+    }
+}
+
+/// Closes what [`Bytes::keep`] has kept, if that number still is the file of this inode: the program may have closed it, and given the
+/// number to another. `unlocks`: gives byte `at` up as well, which a forked child must not do for its parent.
+pub fn give_up(kept: i32, inode: u64, at: u64, unlocks: bool) {
+    // SAFETY: a number that may be any open descriptor, or none; it is only looked at, and not closed.
+    let file = std::mem::ManuallyDrop::new(Bytes(File { inner: unsafe { StdFile::from_raw_fd(kept) } }));
+    if !file.0.facts().is_ok_and(|f| f.inode == inode) {
+        return;
+    }
+    if unlocks {
+        file.unlock(at);
+    }
+    drop(std::mem::ManuallyDrop::into_inner(file));
+}
+
 /// Zeroed memory of this process alone, backed only where it is touched, for the rest of its life.
 ///
 /// # Errors
 /// The system's.
 pub fn map_private(len: usize) -> io::Result<*mut u8> {
     map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, len)
+}
+
+/// Has storage behind `len` bytes of a mapped file, whatever was there before: to touch them is no error (SIGBUS) from then on.
+///
+/// # Errors
+/// `ENOSPC` when the file system is full; others as the system gives them.
+pub fn back(at: *mut u8, len: usize) -> io::Result<()> {
+    let start = at as usize & !4095;
+    let len = (at as usize + len).next_multiple_of(4096) - start;
+    loop {
+        // SAFETY: the pages are the caller's, and keep what is in them.
+        if unsafe { libc::madvise(start as *mut libc::c_void, len, MADV_POPULATE_WRITE) } == 0 {
+            return Ok(());
+        }
+        let e = io::Error::last_os_error();
+        match e.raw_os_error() {
+            // What would have been a SIGBUS.
+            Some(libc::EFAULT) => return Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+            Some(libc::EINTR | libc::EAGAIN) => {}
+            // A kernel that cannot do it: the file has no holes.
+            Some(libc::EINVAL) => return Ok(()),
+            _ => return Err(e),
+        }
+    }
+}
+
+/// Gives the storage of a mapped file's whole pages within so many bytes back; what is in them is zero from then on, and to touch them may be an
+/// error again. Where that cannot be, they keep it.
+pub fn unback(at: *mut u8, len: usize) {
+    let (start, end) = ((at as usize).next_multiple_of(4096), (at as usize + len) & !4095);
+    if start < end {
+        // SAFETY: the pages are the caller's, who says that nothing is in them.
+        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_REMOVE) };
+    }
+}
+
+/// Whether the kernel can do that (5.14). A filter may forbid it.
+pub fn can_back() -> bool {
+    let Ok(page) = map_private(4096) else { return false };
+    // SAFETY: a page of our own, of which nobody knows.
+    unsafe {
+        let can = libc::madvise(page.cast(), 4096, MADV_POPULATE_WRITE) == 0;
+        libc::munmap(page.cast(), 4096);
+        can
+    }
 }
 
 fn map(flags: i32, fd: i32, len: usize) -> io::Result<*mut u8> {

@@ -10,46 +10,62 @@
 //! side whose process may not ask the kernel has to look now and then.
 
 use super::topology;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
 const GLOBAL: libc::c_int = 1 << 1;
 const REGISTER_GLOBAL: libc::c_int = 1 << 2;
 const EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER: libc::c_int = 1 << 4;
 
-static PREPARED: OnceLock<()> = OnceLock::new();
-/// Both sides are to fence. Never changes once it was prepared.
-static BOTH: AtomicBool = AtomicBool::new(true);
+/// Nobody has found out yet.
+const UNKNOWN: u8 = 0;
+/// Both sides are to fence.
+const BOTH: u8 = 1;
+/// The rare side fences for both.
+const ONE: u8 = 2;
+
+/// What there is. The first answer stays, since both sides must go by the same one.
+static FENCES: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 fn membarrier(command: libc::c_int) -> bool {
     // SAFETY: reads no memory of ours.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Finds out what there is, once a process. Whoever uses the two fences has called it before there was anything to share. A
-/// forked child keeps what it has found; after exec it is another program.
+/// Finds out what there is. A thread that uses one of the two fences has called it before there was anything to share. A
+/// forked child keeps what was found, and the registration; after exec it is another program.
+///
+/// Without a lock: a child that was forked while another thread registered finds out by itself (see `forks`). Several threads that come
+/// at once all register, which is the same as once.
+#[inline]
 pub fn prepare() {
-    PREPARED.get_or_init(|| {
-        // Relaxed: published by the cell.
-        BOTH.store(!membarrier(REGISTER) || !membarrier(EXPEDITED), Ordering::Relaxed);
-    });
+    // Acquire: behind the registration.
+    if FENCES.load(Ordering::Acquire) == UNKNOWN {
+        find_out();
+    }
+}
+
+#[cold]
+fn find_out() {
+    let found = if membarrier(REGISTER) && membarrier(EXPEDITED) { ONE } else { BOTH };
+    // AcqRel: the registration comes before. Acquire: another thread's registration.
+    let _ = FENCES.compare_exchange(UNKNOWN, found, Ordering::AcqRel, Ordering::Acquire);
 }
 
 /// Whether the frequent side has none that the processor knows of. After [`prepare`].
 pub fn is_asymmetric() -> bool {
-    // Relaxed: see `BOTH`.
-    !BOTH.load(Ordering::Relaxed)
+    // Relaxed: it has not changed since `prepare`.
+    FENCES.load(Ordering::Relaxed) == ONE
 }
 
 /// The frequent side.
 #[inline(always)]
 pub fn light() {
-    // Relaxed: see `BOTH`. SeqCst, both fences: between our store and our load.
-    if BOTH.load(Ordering::Relaxed) {
-        fence(Ordering::SeqCst);
-    } else {
+    // Relaxed: as in `is_asymmetric`. SeqCst, both fences: between our store and our load.
+    if is_asymmetric() {
         compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
     }
 }
 
@@ -67,8 +83,7 @@ pub fn light_alone() {
 pub fn try_heavy() -> bool {
     // SeqCst: as in `light`, for this thread.
     fence(Ordering::SeqCst);
-    // Relaxed: see `BOTH`.
-    BOTH.load(Ordering::Relaxed) || membarrier(EXPEDITED) || go_round()
+    !is_asymmetric() || membarrier(EXPEDITED) || go_round()
 }
 
 /// Runs on each processor that a thread of this process can run on. Whoever was running there has been interrupted, and is ordered by
@@ -132,7 +147,7 @@ pub mod across {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicBool, AtomicU32};
 
     const ROUNDS: usize = 6_000;
 
@@ -200,6 +215,7 @@ mod tests {
 
     /// Two threads, each of which stores and then loads: never do both miss the other.
     #[test]
+    #[ignore = "storm: threads that race for seconds"]
     fn of_two_who_store_and_look_one_sees_the_other() {
         prepare();
         let common = common();
@@ -212,6 +228,7 @@ mod tests {
 
     /// The same of two processes.
     #[test]
+    #[ignore = "storm: processes that race for seconds"]
     fn of_two_processes_one_sees_the_other() {
         let common = common();
         // SAFETY: the child touches nothing but the mapping, and ends.

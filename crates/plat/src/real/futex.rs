@@ -109,16 +109,29 @@ pub fn wait_any(words: &[(&AtomicU32, u32)], deadline: Option<u64>, scope: Scope
     if !wait_any_supported() {
         return Wait::Unsupported;
     }
-    assert!(words.len() <= WAIT_ANY_MAX, "futex_waitv takes {WAIT_ANY_MAX} words at most");
-    let flags = 2 | if scope == Scope::Private { FUTEX_PRIVATE as u32 } else { 0 };
+    wait_any_with(words.iter().map(|(word, expected)| (*word, *expected, scope)), words.len(), deadline)
+}
+
+/// The same for words of both scopes. The caller has seen that it is supported.
+#[cfg(not(feature = "loom"))]
+pub fn wait_any_of(words: &[(&AtomicU32, u32, Scope)], deadline: Option<u64>) -> Wait {
+    wait_any_with(words.iter().copied(), words.len(), deadline)
+}
+
+fn wait_any_with<'a>(
+    words: impl Iterator<Item = (&'a AtomicU32, u32, Scope)>,
+    len: usize,
+    deadline: Option<u64>,
+) -> Wait {
+    assert!(len <= WAIT_ANY_MAX, "futex_waitv takes {WAIT_ANY_MAX} words at most");
     let mut list: [Waitv; WAIT_ANY_MAX] = [const { Waitv { val: 0, uaddr: 0, flags: 0, reserved: 0 } }; WAIT_ANY_MAX];
-    for (slot, (word, expected)) in list.iter_mut().zip(words) {
-        *slot = Waitv { val: u64::from(*expected), uaddr: word.as_ptr() as u64, flags, reserved: 0 };
+    for (slot, (word, expected, scope)) in list.iter_mut().zip(words) {
+        let flags = 2 | if scope == Scope::Private { FUTEX_PRIVATE as u32 } else { 0 };
+        *slot = Waitv { val: u64::from(expected), uaddr: word.as_ptr() as u64, flags, reserved: 0 };
     }
     let ts = deadline.map(timespec);
     let at = ts.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the list holds words.len() initialised entries; the timespec outlives the call.
-    let r =
-        unsafe { libc::syscall(SYS_FUTEX_WAITV, list.as_ptr(), words.len() as u32, 0u32, at, libc::CLOCK_MONOTONIC) };
+    let r = unsafe { libc::syscall(SYS_FUTEX_WAITV, list.as_ptr(), len as u32, 0u32, at, libc::CLOCK_MONOTONIC) };
     outcome(r)
 }

@@ -2,9 +2,9 @@
 //!
 //! An OFD lock belongs to the open file description, which a child inherits. So it outlives the process that took
 //! it, until the last descendant that has the descriptor is gone. The jobs' mark in their environment is for
-//! those that closed it.
+//! those that closed it: see `marks`.
 
-use super::process;
+use super::dir::without_size_signal;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -81,68 +81,29 @@ pub fn wait_unlocked(file: &OwnedFd, at: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// What is known of a mark.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Bearers {
-    /// Processes that bear it; this one may be among them.
-    pub bear: Vec<u32>,
-    /// Processes that are just ending and may have borne it: their environment is gone before their files are closed,
-    /// and what one still has open another may not have yet. Some milliseconds later they are not there.
-    pub ending: Vec<u32>,
+/// Reads what the file has from `at` on, as far as it goes.
+///
+/// # Errors
+/// The system's.
+pub fn read_at(file: &OwnedFd, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    // SAFETY: an open descriptor, and a place of that length.
+    let got = unsafe { libc::pread(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), at as i64) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
-/// All that bear marks at one moment: one look at /proc, for any number of marks.
-#[derive(Debug, Default)]
-pub struct Marked {
-    /// Processes, and what their environment has.
-    bear: Vec<(u32, Vec<u8>)>,
-    ending: Vec<u32>,
-}
-
-impl Marked {
-    /// Looks whose environment, as they were started with it, has `variable`. Only those that we may look at.
-    pub fn look(variable: &str) -> Marked {
-        let prefix = format!("{variable}=");
-        let mut all = Marked::default();
-        let Ok(list) = std::fs::read_dir("/proc") else { return all };
-        for pid in list.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok()) {
-            let environ = process::read_all(&format!("/proc/{pid}/environ")).unwrap_or_default();
-            let mut values = environ.split(|b| *b == 0).filter_map(|v| v.strip_prefix(prefix.as_bytes())).peekable();
-            if values.peek().is_some() {
-                all.bear.extend(values.map(|v| (pid, v.to_vec())));
-            } else if environ.is_empty() && ending(pid) {
-                all.ending.push(pid);
-            }
+/// Writes all of `bytes` at `at`. A limit on the size of files (`RLIMIT_FSIZE`) is an error, and no signal.
+///
+/// # Errors
+/// `ENOSPC`, `EFBIG`; others as the system gives them.
+pub fn write_at(file: &OwnedFd, bytes: &[u8], at: u64) -> io::Result<()> {
+    let e = without_size_signal(|| {
+        // SAFETY: an open descriptor, and bytes of that length.
+        let put = unsafe { libc::pwrite(file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), at as i64) };
+        match usize::try_from(put) {
+            Err(_) => io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO),
+            Ok(all) if all == bytes.len() => 0,
+            Ok(_) => libc::ENOSPC,
         }
-        all
-    }
-
-    /// Whether nobody is just ending: then who bears a mark is all there is.
-    pub fn is_settled(&self) -> bool {
-        self.ending.is_empty()
-    }
-
-    /// Those that have `mark` as one of the variable's values, separated by commas.
-    pub fn bearers(&self, mark: &str) -> Bearers {
-        let has = |v: &[u8]| v.split(|b| *b == b',').any(|part| part == mark.as_bytes());
-        let bear = self.bear.iter().filter(|(_, v)| has(v)).map(|(pid, _)| *pid).collect();
-        Bearers { bear, ending: self.ending.clone() }
-    }
-}
-
-/// The processes whose environment, as they were started with it, has `variable` with `mark` as one of its
-/// values, separated by commas. Only those that we may look at.
-pub fn bearers(variable: &str, mark: &str) -> Bearers {
-    Marked::look(variable).bearers(mark)
-}
-
-/// Whether a process has lost its memory and not yet ended: no virtual size, no zombie, no thread of the kernel.
-fn ending(pid: u32) -> bool {
-    const KERNEL_THREAD: u64 = 0x0020_0000;
-    let Some(stat) = process::read_all(&format!("/proc/{pid}/stat")) else { return false };
-    let stat = String::from_utf8_lossy(&stat);
-    let Some((_, rest)) = stat.rsplit_once(") ") else { return false };
-    let field: Vec<&str> = rest.split(' ').collect();
-    let number = |i: usize| field.get(i).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
-    !matches!(field[0], "Z" | "X") && number(20) == 0 && number(6) & KERNEL_THREAD == 0
+    });
+    if e == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(e)) }
 }

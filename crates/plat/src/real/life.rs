@@ -41,6 +41,54 @@ const WORD_OFFSET: usize = if cfg!(target_env = "musl") { 4 } else { 0 };
 /// Where the C library keeps what kind of mutex it is.
 const KIND_OFFSET: usize = if cfg!(target_env = "musl") { 0 } else { 16 };
 
+/// Where the C library keeps the link to what stands before it in its owner's list: the list itself, if that is all it has.
+const BEFORE_OFFSET: usize = 24;
+/// Bytes of the head of a robust list.
+const HEAD: usize = 24;
+
+/// Why the kernel would mark no word of a thread that was begun without the C library.
+const NOT_BEGUN: &str = "this thread was begun by clone without the C library, which still takes it for the one that began it, so nobody would see it die; \
+     use fork or pthread_create, or call exec first";
+/// Why it would mark no word of any thread.
+const NOT_REGISTERED: &str = "the kernel refuses set_robust_list (a seccomp filter?), so nobody would see this thread die; permit the call, as the \
+     usual container runtimes do";
+
+/// Refuses a thread whose words the kernel would not mark at its death: it says why, and what to do.
+///
+/// The C library keeps a thread's number, and writes it into the words that the thread claims; the kernel compares them with the number it knows.
+/// In a child of a bare clone(2) the C library's is the parent's. And the kernel has to know the thread's list: a
+/// filter may have refused that when the thread began.
+///
+/// # Errors
+/// Why not.
+pub fn fit() -> Result<(), &'static str> {
+    let mut lock = MaybeUninit::<LifeLock>::uninit();
+    // SAFETY: the place is ours, and large enough.
+    let lock = unsafe {
+        LifeLock::init(lock.as_mut_ptr());
+        lock.assume_init_ref()
+    };
+    lock.try_claim();
+    let at = |offset: usize| lock.mutex.get().cast::<u8>().wrapping_add(offset);
+    // SAFETY: both are within the mutex and aligned, in both C libraries; written by the claim, and nobody else knows of them.
+    let (word, list) =
+        unsafe { (at(WORD_OFFSET).cast::<u32>().read_volatile(), at(BEFORE_OFFSET).cast::<usize>().read_volatile()) };
+    lock.release();
+    if word & TID_MASK != super::process::tid() {
+        return Err(NOT_BEGUN);
+    }
+    let (mut head, mut len) = (0usize, 0usize);
+    // SAFETY: two places for what the kernel says.
+    let asked = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut len) };
+    if asked == 0 && head != 0 {
+        return Ok(());
+    }
+    // It knows none, or does not say. The list is the one that the C library has made for this thread.
+    // SAFETY: the head of the thread's list, which stays as long as the thread.
+    let told = unsafe { libc::syscall(libc::SYS_set_robust_list, list, HEAD) };
+    if told == 0 { Ok(()) } else { Err(NOT_REGISTERED) }
+}
+
 /// What is there in one that [`LifeLock::init`] has made; 0: not yet looked at.
 static KIND: Plain = Plain::new(0);
 

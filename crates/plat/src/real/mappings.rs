@@ -51,6 +51,22 @@ impl Mappings {
     }
 }
 
+/// The anonymous mappings of a process that it may write, and nobody shares: from where, to where.
+///
+/// # Errors
+/// `NotFound`: there is no such process. `PermissionDenied`: the caller may not look.
+pub fn private_of(pid: u32) -> std::io::Result<Vec<(u64, u64)>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let number = |hex: &str| u64::from_str_radix(hex, 16).ok();
+    let range = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let (rights, inode) = (words.next()?, words.nth(2)?);
+        (rights == "rw-p" && inode == "0").then_some((number(from)?, number(to)?))
+    };
+    Ok(text.lines().filter_map(range).collect())
+}
+
 /// Where the files lie.
 struct Place {
     prefix: String,

@@ -1,23 +1,32 @@
 //! The shipping backend: Linux itself.
 
+mod admit;
 pub mod atomic;
 pub mod clock;
 pub mod code;
 pub mod dir;
 pub mod fence;
+pub mod forks;
 pub mod futex;
+pub mod inherit;
 pub mod lease;
 pub mod life;
 pub mod mappings;
+pub mod marks;
 pub mod memory;
 pub mod near;
+pub mod pages;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub mod pair;
 pub mod pi;
 pub mod poll;
 pub mod process;
 pub mod rseq;
 pub mod sections;
+pub mod stacks;
 pub mod thread;
 pub mod topology;
+pub mod twofold;
 
 #[inline(always)]
 pub(crate) fn step_point(_what: &'static str) {}

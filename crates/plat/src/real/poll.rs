@@ -1,7 +1,9 @@
 //! Readiness of descriptors: asking for it, being told of it, and telling.
 
 use std::io;
+pub use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+pub use std::os::unix::net::{UnixListener, UnixStream};
 
 fn owned(fd: libc::c_int) -> io::Result<OwnedFd> {
     if fd < 0 {
@@ -32,6 +34,20 @@ pub fn is_ready(fd: RawFd, out: bool) -> io::Result<bool> {
             }
         }
     }
+}
+
+/// From now on what would wait fails with `WouldBlock` instead.
+///
+/// # Errors
+/// The system's.
+pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: touches no memory of ours.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    // SAFETY: as above.
+    if flags < 0 || unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Who is told when descriptors become ready.

@@ -4,6 +4,39 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+/// The kernel threads of this process, and what they are called.
+pub fn own_threads() -> Vec<(u32, String)> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let numbers = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+    let name = |tid: u32| std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
+    numbers.map(|tid| (tid, name(tid).trim_end().to_owned())).collect()
+}
+
+/// Reads another process's memory, as a debugger may; it need not do anything for that.
+///
+/// # Errors
+/// `EFAULT`: not all of it is there. `NotFound`, `PermissionDenied`.
+#[cfg(not(feature = "loom"))]
+pub fn read_memory(pid: u32, at: u64, into: &mut [u8]) -> std::io::Result<()> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: at as usize as *mut _, iov_len: into.len() };
+    // SAFETY: the kernel writes so many bytes of ours at most.
+    let read = unsafe { libc::process_vm_readv(pid as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0) };
+    match read {
+        n if n == into.len() as isize => Ok(()),
+        n if n >= 0 => Err(std::io::Error::from_raw_os_error(libc::EFAULT)),
+        _ => match std::io::Error::last_os_error() {
+            e if e.raw_os_error() == Some(libc::ESRCH) => Err(std::io::ErrorKind::NotFound.into()),
+            e => Err(e),
+        },
+    }
+}
+
+/// Ends the process, as its `main` would.
+pub fn exit(status: i32) -> ! {
+    std::process::exit(status)
+}
+
 /// This process.
 pub fn pid() -> u32 {
     // SAFETY: takes nothing, cannot fail.
@@ -22,11 +55,23 @@ pub fn uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// The inode of this process's PID namespace (0 where /proc is not there).
+/// The inode of this process's PID namespace (0 where /proc is not there). A process keeps its namespace for its life.
 pub fn namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
+    /// The process that has looked, and what it found.
+    static LOOKED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+    let me = incarnation();
+    // Acquire: pairs with the store below, so that the second word is the one that belongs to it.
+    if LOOKED[0].load(Ordering::Acquire) == me {
+        return LOOKED[1].load(Ordering::Relaxed); // Relaxed: as above.
+    }
     // Not by the process's own entry, which is empty once its first thread has ended.
-    std::fs::metadata("/proc/thread-self/ns/pid").map_or(0, |m| m.ino())
+    let found = std::fs::metadata("/proc/thread-self/ns/pid").map_or(0, |m| m.ino());
+    if found != 0 {
+        LOOKED[1].store(found, Ordering::Relaxed); // Relaxed: published by the next store; all threads write the same.
+        LOOKED[0].store(me, Ordering::Release); // Release: pairs with the load above.
+    }
+    found
 }
 
 /// What a file of /proc has, whose length nobody knows before: in as few calls as can be.
@@ -180,7 +225,8 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// A number that is this process's alone: a forked child sees another one.
 ///
 /// It lives in a page that the kernel wipes in the child (MADV_WIPEONFORK), so that no handler has to
-/// run and a bare `clone` is seen too. The fast path is two loads.
+/// run and a bare `clone` is seen too. Where that is refused (before Linux 4.14, a seccomp filter) a fork handler wipes it: then a
+/// bare `clone` is seen only by the number of its thread, when it joins an arena ([`crate::life::fit`]). The fast path is two loads.
 #[inline]
 pub fn incarnation() -> u64 {
     // Acquire: pairs with the release in `incarnation_slow` that publishes the page.
@@ -227,6 +273,16 @@ pub fn is_incarnation_in(low: u32, mask: u32) -> bool {
     here != 0 && here as u32 & mask == low & mask
 }
 
+/// What the kernel does in a forked child, where it refused to.
+extern "C" fn wipe() {
+    // Acquire: as in `incarnation`.
+    let page = IDENTITY.load(Ordering::Acquire);
+    if !page.is_null() {
+        // SAFETY: as in `incarnation`.
+        unsafe { (*page).store(0, Ordering::Relaxed) }; // Relaxed: a child has one thread.
+    }
+}
+
 #[cold]
 fn incarnation_slow() -> u64 {
     // Acquire: as in `incarnation`.
@@ -243,7 +299,9 @@ fn incarnation_slow() -> u64 {
                 0,
             );
             assert!(p != libc::MAP_FAILED, "no memory for one page");
-            assert_eq!(libc::madvise(p, 4096, libc::MADV_WIPEONFORK), 0, "MADV_WIPEONFORK needs Linux 4.14");
+            if libc::madvise(p, 4096, libc::MADV_WIPEONFORK) != 0 {
+                assert_eq!(libc::pthread_atfork(None, None, Some(wipe)), 0, "no memory for a fork handler");
+            }
             p.cast::<AtomicU64>()
         };
         // AcqRel: publishes the page; the loser's page is left mapped, one page once.
@@ -278,6 +336,51 @@ mod tests {
         child.wait().expect("it has ended");
         assert!(has_ended(number, begun) && has_ended(number, 0));
         assert!(!maps_inode(pid(), u64::MAX));
+    }
+
+    /// From here on the calling process may not give the kernel advice.
+    fn refuse_advice() {
+        let rule = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
+        let mut filter = [
+            rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_madvise as u32, 0, 1),
+            rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0, 0),
+            rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
+        ];
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        // SAFETY: the program is valid for the call.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+        }
+    }
+
+    /// The exit status of a child that does this.
+    fn child_ends_with(what: impl FnOnce() -> i32) -> i32 {
+        let mut status = 0;
+        // SAFETY: the child does little, and ends without the parent's handlers; the status has a place.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::_exit(what());
+            }
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        }
+        libc::WEXITSTATUS(status)
+    }
+
+    #[test]
+    fn a_child_has_a_number_of_its_own_where_no_page_may_be_wiped() {
+        let ended = child_ends_with(|| {
+            refuse_advice();
+            // As in a new program: the page that is there was made when advice was taken.
+            // Release: pairs with the load of this word by which a thread learns that the page is wiped.
+            IDENTITY.store(std::ptr::null_mut(), Ordering::Release);
+            let mine = incarnation();
+            let other = child_ends_with(|| if incarnation() != mine && incarnation() == incarnation() { 7 } else { 8 });
+            if incarnation() == mine { other } else { 9 }
+        });
+        assert_eq!(ended, 7);
     }
 
     #[test]

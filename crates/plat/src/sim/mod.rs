@@ -5,11 +5,80 @@
 
 pub mod life;
 
-pub use chappe_crashsim::{atomic, clock, futex, process, recovering, step_point};
+pub use chappe_crashsim::{atomic, clock, futex, pair, process, recovering, step_point};
 
 /// The directory where named arenas lie, the files in it, and mapping them.
 pub mod dir {
-    pub use chappe_crashsim::files::{Dir, Facts, File, Locked, map_private};
+    pub use chappe_crashsim::files::{Bytes, Dir, Facts, File, Locked, bytes_of, give_up, map_private};
+
+    /// All memory is there.
+    ///
+    /// # Errors
+    /// None.
+    pub fn back(_at: *mut u8, _len: usize) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// None is given back.
+    pub fn unback(_at: *mut u8, _len: usize) {}
+
+    /// Nothing more is needed.
+    pub fn can_back() -> bool {
+        true
+    }
+
+    /// All files are of one user.
+    pub fn owner_of(_path: &std::path::Path) -> Option<u32> {
+        None
+    }
+
+    /// Where all files are memory.
+    pub fn is_tmpfs(_path: &std::path::Path) -> bool {
+        true
+    }
+
+    /// Nothing is refused here.
+    pub fn file_at(_path: &std::path::Path) -> Option<Facts> {
+        None
+    }
+}
+
+/// Memory for large things: from the allocator, so that a schedule's end gives it back. Who wipes it does so word by word, in steps.
+pub mod pages {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr::NonNull;
+
+    fn layout(len: usize) -> Option<Layout> {
+        Layout::from_size_align(len.max(1), 4096).ok()
+    }
+
+    /// Zeroed memory.
+    pub fn map(len: usize) -> Option<NonNull<u8>> {
+        // SAFETY: not of no bytes.
+        layout(len).and_then(|layout| NonNull::new(unsafe { alloc_zeroed(layout) }))
+    }
+
+    /// Its words are zero already.
+    ///
+    /// # Errors
+    /// None.
+    ///
+    /// # Safety
+    /// It was mapped here.
+    pub unsafe fn wipe(_at: NonNull<u8>, _len: usize) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// Gives it back.
+    ///
+    /// # Safety
+    /// It was mapped here, and nobody uses it any more.
+    pub unsafe fn unmap(at: NonNull<u8>, len: usize) {
+        if let Some(layout) = layout(len) {
+            // SAFETY: the caller's promise.
+            unsafe { dealloc(at.as_ptr(), layout) };
+        }
+    }
 }
 
 /// The kernel's side of restartable sequences: virtual processors.

@@ -57,11 +57,17 @@ fn names_flags_and_addresses() {
 }
 
 #[test]
+fn names_that_begin_alike_are_told_apart() {
+    alike("crowded");
+}
+
+#[test]
 fn forked_children_share_and_copy() {
     alike("forks");
 }
 
 #[test]
+#[ignore = "storm: processes that race"]
 fn processes_race_for_names_and_strangers_share_memory() {
     alike("races");
 }
@@ -97,6 +103,7 @@ fn more_wait_than_there_is_room_for() {
 }
 
 #[test]
+#[ignore = "storm: threads and processes that race"]
 fn nothing_is_lost_or_doubled() {
     alike("counts");
 }
@@ -127,6 +134,7 @@ fn what_was_moved_is_not_what_was_left_behind() {
 }
 
 #[test]
+#[ignore = "storm: posts that race ends"]
 fn a_wait_that_was_posted_to_ends_well_though_the_semaphore_goes() {
     alike("posted");
 }

@@ -3,6 +3,7 @@
 use crate::stage::{Stage, compiled, well};
 
 #[test]
+#[ignore = "storm: kills at random"]
 fn whoever_is_killed_leaves_nobody_asleep() {
     let Some(program) = compiled("kills") else { return };
     let stage = Stage::new();
@@ -11,6 +12,7 @@ fn whoever_is_killed_leaves_nobody_asleep() {
 }
 
 #[test]
+#[ignore = "storm: kills at random"]
 fn makers_of_names_that_are_killed_leave_nothing() {
     let Some(program) = compiled("makers") else { return };
     let stage = Stage::new();

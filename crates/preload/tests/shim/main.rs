@@ -4,6 +4,9 @@
 
 mod alike;
 mod exported;
+mod first;
+#[path = "../../../chappe/tests/house/forked.rs"]
+mod forked;
 mod kills;
 mod owned;
 mod python;

@@ -39,10 +39,14 @@ fn without_owned_no_death_returns_anything() {
 /// Set for a child that is this program, and makes an arena in which hardly anybody has room.
 const SMALL: &str = "CHAPPE_SHIM_TEST_SMALL";
 
+/// How many objects it has.
+const OBJECTS: &str = "CHAPPE_SHIM_TEST_OBJECTS";
+
 #[test]
 fn actor() {
     if std::env::var_os(SMALL).is_some() {
-        Arena::create("posix", &ArenaOptions { members: Some(3), ..ArenaOptions::default() }).expect("room");
+        let objects = std::env::var(OBJECTS).ok().and_then(|said| said.parse().ok());
+        Arena::create("posix", &ArenaOptions { members: Some(3), objects, ..ArenaOptions::default() }).expect("room");
     }
 }
 
@@ -56,4 +60,24 @@ fn who_finds_no_room_takes_it_as_others_do() {
     assert!(stage.path().join("posix").is_file());
     assert_eq!(well(&mut stage.owned(&program)), wanted);
     assert_eq!(well(&mut stage.under(&program)), wanted);
+}
+
+/// The tally in the lock's file: how many were made since the last look for the dead, and what that cost.
+fn tally(stage: &Stage) -> [u64; 2] {
+    let bytes = std::fs::read(stage.path().join(".posix/.lock")).expect("somebody has made names");
+    [0, 8].map(|at| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes")))
+}
+
+#[test]
+fn more_names_than_there_is_room_for_do_not_cost_a_look_each() {
+    let Some(program) = compiled("crowded") else { return };
+    let stage = Stage::new();
+    let this = std::env::current_exe().expect("this test is a file");
+    let mut actor = stage.plain(this);
+    actor.args(["--exact", "owned::actor"]).env(SMALL, "1").env(OBJECTS, "64");
+    assert!(run(&mut actor).status.success());
+    assert_eq!(well(stage.under(&program).arg("1000")), "1000 names\n");
+    let [made, cost] = tally(&stage);
+    assert!(made > 0 && cost > 900, "{made} made since a look at {cost} entries");
+    assert_eq!(stage.files(), [""; 0]);
 }

@@ -16,6 +16,7 @@ fn is_absent() -> bool {
 }
 
 #[test]
+#[ignore = "storm: a program for many seconds"]
 fn everything_of_multiprocessing_works_however_processes_begin() {
     if is_absent() {
         return;
@@ -36,6 +37,7 @@ fn threading_works() {
 }
 
 #[test]
+#[ignore = "storm: kills, and a program for many seconds"]
 fn work_goes_on_after_a_worker_was_killed_with_the_lock() {
     if is_absent() {
         return;

@@ -3,6 +3,7 @@
 use crate::stage::{Stage, is_there, not_tested, well};
 
 #[test]
+#[ignore = "storm: stress-ng for seconds"]
 fn stress_ng_verifies() {
     if !is_there("stress-ng") {
         return not_tested("stress-ng --sem: there is no stress-ng");

@@ -8,8 +8,8 @@
 //! - I3: nobody waits for ever: who forks within a sweep (a signal handler that comes into the middle of one) goes on after
 //!   [`PATIENCE`]. The child of that fork, as one of a bare `clone`, may lack what was in hand.
 
-use crate::forks::Around;
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half};
+use chappe_plat::forks::Around;
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::{clock, process};
 

@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What says to a test that it is the one in a process of its own.
 const MARK: &str = "CHAPPE_TEST_ALONE";
@@ -37,6 +37,44 @@ pub fn watch(test: &str) -> Watch {
     Watch(end)
 }
 
+/// Ends the process if the others do not get on. It counts its own looks, not seconds: where the machine stands still, or stops
+/// this process, it does not look either.
+pub struct Stall {
+    last: u64,
+    looks: u32,
+    at: Instant,
+}
+
+impl Stall {
+    /// How far looks that count are apart.
+    const APART: Duration = Duration::from_millis(20);
+    /// How many without progress are a hang: on a machine that does nothing else, 40 s.
+    const MOST: u32 = 2000;
+
+    /// From now on.
+    pub fn new() -> Stall {
+        Stall { last: 0, looks: 0, at: Instant::now() }
+    }
+
+    /// How far the others have come.
+    pub fn look(&mut self, progress: u64) {
+        if progress != self.last {
+            *self = Stall { last: progress, ..Stall::new() };
+        } else if self.at.elapsed() >= Stall::APART {
+            (self.looks, self.at) = (self.looks + 1, Instant::now());
+        }
+        if self.looks >= Stall::MOST {
+            // Past the test harness, which would keep it to itself.
+            let _ = writeln!(
+                std::io::stderr(),
+                "panicked at: somebody sleeps for ever: nobody has got on in {} looks",
+                self.looks
+            );
+            std::process::abort();
+        }
+    }
+}
+
 /// With what cargo has begun this one, where that is an emulator.
 const RUNNER: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER";
 
@@ -54,7 +92,7 @@ pub fn run(test: &str, environment: &[(&str, &str)]) -> bool {
         _ => Command::new(program),
     };
     command
-        .args([test, "--exact", "--quiet", "--nocapture", "--test-threads=1"])
+        .args([test, "--exact", "--include-ignored", "--quiet", "--nocapture", "--test-threads=1"])
         .env(MARK, test)
         .env_remove("CHAPPE_RAS");
     command.envs(environment.iter().copied());

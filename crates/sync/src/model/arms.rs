@@ -70,6 +70,9 @@ impl Operation for SemaphoreAt {
     fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
         units::is_there(self.map, self.place)
     }
+    fn mark_in_queue(&self) -> Option<u64> {
+        units::mark_in_queue(self.map, self.place)
+    }
     fn hand_back(&self, me: &Party) -> bool {
         units::hand_back(self.map, self.place.index, me.member)
     }

@@ -42,6 +42,7 @@ impl From<Not> for Came {
             Not::Ever => Came::Gone,
             Not::Dead => Came::Dead,
             Not::Lost => Came::Lost,
+            Not::Interrupted => unreachable!("nobody interrupts here"),
         }
     }
 }
@@ -63,7 +64,7 @@ pub struct Reserved(Slot);
 /// A borrowed message.
 pub struct Lent(Borrowed);
 
-fn side(senders: bool) -> Side {
+pub(super) fn side(senders: bool) -> Side {
     if senders { Side::Senders } else { Side::Receivers }
 }
 
@@ -86,6 +87,10 @@ impl NamedAt {
             None => pipe::make(map, &admin, name, shape, 0)?,
         };
         Ok(NamedAt(Pipe::of(map, place).expect("a tube")))
+    }
+
+    pub(super) fn pipe(&self) -> Pipe<'static> {
+        self.0
     }
 
     /// The objects that one waits on: of the senders, of the receivers.
@@ -118,6 +123,11 @@ impl NamedAt {
     /// Who is at an end.
     pub fn attached(&self, senders: bool) -> usize {
         self.0.attached(side(senders)).count()
+    }
+
+    /// How many senders have not ended well.
+    pub fn died(&self) -> u32 {
+        self.0.died()
     }
 
     /// Receives what is there, as nobody.
@@ -160,7 +170,7 @@ impl Actor {
 
     /// Leaves an end.
     pub fn detach(&self, tube: NamedAt, senders: bool) {
-        tube.0.detach(side(senders), self.who.main.member, self.who.main.generation);
+        tube.0.detach(side(senders), self.who.main.member, self.who.main.generation, true);
     }
 
     /// Sends, sleeping at once if it cannot be now, until `deadline`.
@@ -258,5 +268,5 @@ impl Actor {
 }
 
 fn sleeper(budget: &Cell<u32>) -> Patience<'_> {
-    Patience { budget, forever: false, none: true, interrupt: None }
+    Patience { budget, forever: false, none: true, interrupt: None, bell: None }
 }

@@ -5,7 +5,7 @@ use crate::claim::{Aim, Operation, Refused, Taken, Wish, wait_for};
 use crate::ring::{Line, Ring};
 use crate::tube::body::{Body, In, MET_BY, Not, Out, Tube};
 use crate::tube::meet::Packet;
-use crate::tube::wait::{recv_seated, send_seated};
+use crate::tube::wait::{Waiter, recv_seated, send_seated};
 #[cfg(feature = "loom")]
 use crate::wait::Party;
 use crate::wait::{Parties, Patience};
@@ -73,6 +73,11 @@ impl TubeAt {
         TubeAt(tube)
     }
 
+    #[cfg(feature = "sim")]
+    pub(super) fn tube(&self) -> &Tube<u64> {
+        &self.0
+    }
+
     /// With so many slots; none: its ends meet.
     pub fn bounded(map: &'static Map, slots: usize) -> TubeAt {
         TubeAt::new(map, if slots == 0 { Body::Meet } else { Body::Ring(Ring::new(slots)) })
@@ -136,6 +141,28 @@ impl TubeAt {
         })
     }
 
+    /// The first half of a wait to send through a tube without slots, of a kernel thread: whether light threads may be there.
+    #[cfg(feature = "loom")]
+    pub fn begin_to_meet(&self) -> bool {
+        self.0.senders.enlists();
+        crate::tube::meet::fence();
+        self.0.receivers.has_lights()
+    }
+
+    /// That of a wait to receive, of a light thread: whether a kernel thread waits.
+    #[cfg(feature = "loom")]
+    pub fn begin_to_meet_lightly(&self) -> bool {
+        self.0.receivers.admit_lights(false);
+        self.0.senders.has_waiters()
+    }
+
+    /// Whether anybody has come to wait at one of its ends.
+    #[cfg(feature = "loom")]
+    pub fn is_awaited(&self) -> bool {
+        let Tube { senders, receivers, .. } = &self.0;
+        [senders, receivers].iter().any(|end| end.has_waiters() || end.has_lights())
+    }
+
     /// Sends a message, and says whether somebody is to be told.
     #[cfg(feature = "loom")]
     pub fn send_and_look(&self, message: u64) -> bool {
@@ -156,7 +183,7 @@ impl TubeAt {
 
 impl Actor {
     fn patience(budget: &Cell<u32>) -> Patience<'_> {
-        Patience { budget, forever: false, none: true, interrupt: None }
+        Patience { budget, forever: false, none: true, interrupt: None, bell: None }
     }
 
     fn alone(&self) -> Parties {
@@ -168,7 +195,12 @@ impl Actor {
         match tube.try_send(message) {
             Got::Nothing => {
                 let budget = Cell::new(0);
-                got(send_seated(&Out(&tube.0), message, &self.alone(), deadline, &Actor::patience(&budget)))
+                got(send_seated(
+                    &Out(&tube.0),
+                    message,
+                    Waiter::Seated(&self.alone(), &Actor::patience(&budget)),
+                    deadline,
+                ))
             }
             done => done,
         }
@@ -179,7 +211,7 @@ impl Actor {
         match tube.try_recv() {
             Got::Nothing => {
                 let budget = Cell::new(0);
-                received(recv_seated(&In(&tube.0), &self.alone(), deadline, &Actor::patience(&budget)))
+                received(recv_seated(&In(&tube.0), Waiter::Seated(&self.alone(), &Actor::patience(&budget)), deadline))
             }
             done => done,
         }

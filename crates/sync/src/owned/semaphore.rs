@@ -6,7 +6,7 @@ use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, called, full_name, shown, what_is};
 use crate::home::Arena;
 use crate::inspect::{self, Waiter};
-use crate::patience::{Until, impatience};
+use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{custodian, is_seated, leave, process_seat, seat, watched};
 use crate::spot::{Spot, all_met, met};
@@ -303,7 +303,7 @@ impl OwnedSemaphore {
         seat(self.0.map, |seat| {
             watched(seat).map_err(DownError::System)?;
             let who = Parties { main: party(seat), private: None };
-            match wait_for(&who, &arms.each_ref(), Wish::to_take(deadline, &impatience(seat))) {
+            match wait_for(&who, &arms.each_ref(), Wish::to_take(deadline, &patience(seat))) {
                 Ok(_) => Ok(()),
                 Err(Refused::Dead(_)) => Err(self.dead()),
                 Err(Refused::Interrupted) => Err(DownError::Interrupted),
@@ -397,6 +397,12 @@ impl OwnedSemaphore {
     /// # Errors
     /// `InUse`, `Arena`.
     pub fn remove(&self, force: bool) -> Result<(), ObjectError> {
+        self.0.map.allow("remove")?;
+        self.take_away(force)
+    }
+
+    /// The same, for whom the file of a semaphore admits: see `chappe run`.
+    fn take_away(&self, force: bool) -> Result<(), ObjectError> {
         let Pair { map, permit, count } = self.0;
         // As a member, so that the arena is not removed meanwhile.
         seat(map, |_| ())?;
@@ -425,7 +431,7 @@ impl OwnedSemaphore {
     /// `Arena`.
     pub fn remove_at(spot: Spot) -> Result<bool, ObjectError> {
         match OwnedSemaphore::at(spot) {
-            Ok(it) => it.remove(true).map(|()| true),
+            Ok(it) => it.take_away(true).map(|()| true),
             Err(ObjectError::Unknown { .. }) => Ok(false),
             Err(e) => Err(e),
         }

@@ -18,9 +18,7 @@
 //!   anew (I10 of the ring), and what the slot's word says of it is said of the dead.
 
 use super::Found;
-#[cfg(not(feature = "sim"))]
-use super::place::owner;
-use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, state, word};
+use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, owner, state, word};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 
@@ -47,11 +45,12 @@ impl Ring<'_> {
     /// dead. When this has come to its end, the number may be given anew.
     ///
     /// `is_there` says that the memory is the ring's still: who is late may come when it is another's. What is swapped is
-    /// then another word; counts are added to only while it is so, and by an exact swap.
-    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool, is_there: impl Fn() -> bool) {
+    /// then another word; counts are added to only while it is so, and by an exact swap. `tell` hears of each slot that is to be
+    /// delivered once more.
+    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool, is_there: impl Fn() -> bool, tell: impl Fn(u32)) {
         let mut again = false;
         for slot in 0..self.slots() {
-            again |= self.recover_slot(slot, member, &is_dead, &is_there);
+            again |= self.recover_slot(slot, member, &is_dead, &is_there, &tell);
         }
         // Acquire: I2. It may be another recoverer's, that died.
         self.finish(self.counts.dropped.load(Ordering::Acquire));
@@ -62,7 +61,14 @@ impl Ring<'_> {
     }
 
     /// Whether a record is there to be delivered once more.
-    fn recover_slot(&self, slot: u32, member: u16, is_dead: &impl Fn() -> bool, is_there: &impl Fn() -> bool) -> bool {
+    fn recover_slot(
+        &self,
+        slot: u32,
+        member: u16,
+        is_dead: &impl Fn() -> bool,
+        is_there: &impl Fn() -> bool,
+        tell: &impl Fn(u32),
+    ) -> bool {
         loop {
             // Acquire: I1, before the slot's word.
             let count = self.counts.dropped.load(Ordering::Acquire);
@@ -84,21 +90,42 @@ impl Ring<'_> {
             let done = self.at(slot).compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
             if done && read {
                 add(&self.counts.redelivered, is_there);
+                tell(slot);
             }
         }
     }
 
-    /// Gives a borrowed record back as if its receiver, the caller, had died.
-    #[cfg(not(feature = "sim"))]
-    pub(crate) fn put_back(&self, borrowed: &super::Borrowed) {
-        let (slot, word) = borrowed.parts();
-        let again = self.recover_slot(slot, owner(word), &|| true, &|| true);
-        // Acquire: I2, as in `recover`.
-        let count = self.counts.dropped.load(Ordering::Acquire);
-        self.finish(count);
-        if again {
-            add(&self.counts.orphans, &|| true);
+    /// Gives a borrowed record back: as if its receiver, the caller, had died; or so that it comes once more, however often it has
+    /// come. (Then a word goes back from REREADING to AGAIN, I1 of the ring: who swaps it from the AGAIN that it saw before has read
+    /// the same record.)
+    pub fn put_back(&self, borrowed: &super::Borrowed, died: bool, tell: impl Fn(u32)) {
+        let (slot, mine) = borrowed.parts();
+        let member = owner(mine);
+        if died || self.drops() {
+            let again = self.recover_slot(slot, member, &|| true, &|| true, &tell);
+            // Acquire: I2, as in `recover`.
+            self.finish(self.counts.dropped.load(Ordering::Acquire));
+            if again {
+                add(&self.counts.orphans, &|| true);
+            }
+            return;
         }
+        let mut seen = mine;
+        loop {
+            let again = word(seen, 0, AGAIN);
+            // AcqRel: E1 of the ring. Acquire: it was passed, or it is not ours any more.
+            match self.at(slot).compare_exchange(seen, again, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(now) if is_held_by(now, member) => seen = now,
+                Err(_) => return,
+            }
+        }
+        step!("it is again, not yet said");
+        if state(seen) == READING {
+            add(&self.counts.redelivered, &|| true);
+            tell(slot);
+        }
+        add(&self.counts.orphans, &|| true);
     }
 
     /// Whether a member has a slot.
@@ -170,40 +197,45 @@ impl Ring<'_> {
         let _ = self.counts.dropped.compare_exchange(count, count & !(ONE - 1), Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// The caller has found the end of the line: another record that may be there, or that end once more.
-    #[inline(always)]
-    pub(super) fn orphan(&self, end: u64) -> Result<Found, u64> {
-        // Acquire: E2 of the ring.
-        if self.counts.orphans.load(Ordering::Acquire) == 0 { Err(end) } else { self.orphan_or_later() }
-    }
-
-    /// I9 of the ring: with what was settled before the line was looked at.
+    /// Some may be there once more: the first of them that was committed; else what is in line, or its end (see the ring).
     #[cold]
-    fn orphan_or_later(&self) -> Result<Found, u64> {
-        // Acquire: before the look.
-        let mut settled = self.counts.settled.load(Ordering::Acquire);
+    pub(super) fn orphan_or_later(&self) -> Result<Found, u64> {
         loop {
-            let end = match self.in_line() {
-                Ok(found) => return Ok(found),
-                Err(end) => end,
-            };
-            // Acquire: E2 of the ring.
+            // Acquire: E2 of the ring, before the look.
             let orphans = self.counts.orphans.load(Ordering::Acquire);
-            if orphans == settled {
-                return Err(end);
-            }
-            for slot in 0..self.slots() {
-                // Acquire: E1 of the ring.
-                let seen = self.at(slot).load(Ordering::Acquire);
-                if state(seen) == AGAIN {
-                    return Ok(Found { slot, seen, onward: end });
-                }
+            if let Some(found) = self.first_again() {
+                return Ok(found);
             }
             step!("none is again, not yet said");
             // Relaxed: I8 of the ring; it publishes nothing.
             self.counts.settled.store(orphans, Ordering::Relaxed);
-            settled = orphans;
+            match self.in_line() {
+                // Acquire: E2 of the ring, after the line.
+                Err(_) if self.counts.orphans.load(Ordering::Acquire) != orphans => {}
+                other => return other,
+            }
         }
+    }
+
+    /// Of what is AGAIN what was committed first.
+    fn first_again(&self) -> Option<Found> {
+        let mut first: Option<(u32, Found)> = None;
+        for slot in 0..self.slots() {
+            // Acquire: E1 of the ring.
+            let seen = self.at(slot).load(Ordering::Acquire);
+            if state(seen) != AGAIN {
+                continue;
+            }
+            // Relaxed: written before the slot's word.
+            let lap = (self.len_of(slot).load(Ordering::Relaxed) >> 32) as u32;
+            // Of one lap the first slot is the earliest.
+            if first.as_ref().is_none_or(|(than, _)| (lap.wrapping_sub(*than) as i32) < 0) {
+                // Acquire: E1 of the ring, as it is to be stored again.
+                let onward = self.head().load(Ordering::Acquire);
+                first = Some((lap, Found { slot, seen, onward }));
+            }
+        }
+        first.map(|(_, found)| found)
     }
 
     /// How many records were dropped because their receivers died.

@@ -12,6 +12,7 @@
 //!
 //! What names a run in `first`, `last` and `next` is `number:36 | place:28`: the place among all that were made, from 1 on, and
 //! the number as which it was linked (its lowest bits; the whole one is in the run). `next` of run n names n+1, or `n+1 | 0`.
+//! Places lie in rows of 1, 2, 4... runs.
 //!
 //! Invariants:
 //! - I1: `first` and `last` only go on, from n to n+1, by a swap; `last` is never before `first`. So neither names a run that was
@@ -20,24 +21,40 @@
 //!   of `n+1 | 0`. So its number only grows, whether it was linked as that or not, and each number is that of one linked run.
 //! - I3: `first` goes on when a receiver has walked past all of the run's positions. It is given up when, besides, no slot of it
 //!   is still WRITING, READING or FULL: until then it waits among the `late` ones, and is looked at when the next is given up.
+//! - I4: the memory of a large row is given back, and reads as zeroes, while one thread has all of its runs in hand. Zeroes are of a
+//!   lap later than any, number no linked run, and lead to no next one: to a thread that loaded a name before, such a run looks like
+//!   one that was used again. The row's bit in `blank` is set afterwards; who clears it has the runs.
 //!
-//! Progress: lock-free, but for the allocation when there is no spare run: then twice as many as the last time are made. The
-//! memory is that of the most messages that were ever there at once.
+//! Trimming: after each second, the receiver that goes on to the next run gives back the largest rows that the most runs in service
+//! during that second did without. A row whose runs are not all spare has those that are *held* back for the next time; a sender takes
+//! them if nothing else is spare. Rows of fewer than 16 runs stay.
 //!
-//! Explored: `tests/crash_ring.rs`, with runs of two.
+//! Progress: lock-free, but for the allocation when there is no spare run: then twice as many as the last time are made. One thread
+//! at a time trims; the others go on meanwhile.
+//!
+//! Explored: `tests/crash_ring.rs`, with runs of two, and rows of two and more given back at once.
 
 use super::track::{End, Off, Slot, Track};
 use super::{EMPTY, STATE, lap_of, word};
-use chappe_plat::atomic::{AtomicU64, Ordering};
-use chappe_plat::step;
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::{Pages, Row, clock, step};
 use std::mem::MaybeUninit;
-use std::sync::OnceLock;
 
 /// Slots of a run.
 const SHIFT: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 5 };
 const LENGTH: usize = 1 << SHIFT;
 /// Runs are made by ones, twos, fours...
 const SIZES: u32 = 28;
+/// So many sizes stay once they are made. (What loom explores has no zeroes that it does not know of.)
+const SMALL: u32 = if cfg!(feature = "sim") {
+    1
+} else if cfg!(feature = "loom") {
+    SIZES
+} else {
+    4
+};
+/// What the last so many nanoseconds used is kept.
+const KEPT: u64 = if cfg!(feature = "sim") { 0 } else { 1_000_000_000 };
 
 /// No run.
 const NONE: u64 = 0;
@@ -50,23 +67,26 @@ fn place_in(name: u64) -> u64 {
     name & ((1 << SIZES) - 1)
 }
 
+fn number_in(name: u64) -> u64 {
+    name >> SIZES
+}
+
+/// All that is shared of it may be zeroed while somebody reads (I4).
 struct Run<T> {
-    place: u64,
     /// Written while it is nobody else's; of a late one, what it was last linked as.
     number: AtomicU64,
     next: AtomicU64,
-    /// Of those that are spare or late: the next of the list.
+    /// Of those that are in a list: the next of it.
     below: AtomicU64,
     slots: [Slot<T>; LENGTH],
 }
 
 impl<T> Run<T> {
     /// Makes one that was linked as number 0, as the first is, where it is to lie: its messages need not be written.
-    fn lay(run: &mut MaybeUninit<Run<T>>, place: u64) {
+    fn lay(run: &mut MaybeUninit<Run<T>>) {
         let run = run.as_mut_ptr();
         // SAFETY: each part of it, but for places of messages, which may be anything.
         unsafe {
-            (&raw mut (*run).place).write(place);
             (&raw mut (*run).number).write(AtomicU64::new(0));
             (&raw mut (*run).next).write(AtomicU64::new(named(1, NONE)));
             (&raw mut (*run).below).write(AtomicU64::new(NONE));
@@ -80,6 +100,17 @@ impl<T> Run<T> {
         // Acquire: what was done there comes before it is used again.
         self.slots.iter().map(|slot| slot.word.load(Ordering::Acquire)).all(|w| lap_of(w) > n && w & STATE == EMPTY)
     }
+
+    /// What the kernel does to it when its memory is given back, one word after the other.
+    #[cfg(feature = "sim")]
+    fn wipe(&self) {
+        for slot in &self.slots {
+            slot.wipe();
+        }
+        for word in [&self.below, &self.next, &self.number] {
+            word.store(0, Ordering::Release); // Release: as what the kernel does is seen.
+        }
+    }
 }
 
 /// On a line of its own.
@@ -90,15 +121,42 @@ struct Apart(AtomicU64);
 pub struct Chain<T> {
     first: Apart,
     last: Apart,
-    /// Lists. One is taken from `spare`, whose name has a number, too, one more each time; all of `late`.
+    /// Lists. One is taken from `spare` or `held`, whose names have a number, too, one more each time; or all of them, as of `late`.
     spare: AtomicU64,
     late: AtomicU64,
+    /// Those of the largest row that are kept from use until all of them are there; and the place where that row begins: a hint.
+    held: AtomicU64,
+    holds: AtomicU64,
     made: AtomicU64,
-    runs: [OnceLock<Box<[Run<T>]>>; SIZES as usize],
+    /// A bit for each row whose memory was given back.
+    blank: AtomicU64,
+    /// The most runs that were in service at once since then.
+    most: AtomicU64,
+    since: AtomicU64,
+    /// Whether somebody trims.
+    trimmed: AtomicU32,
+    /// The runs of each size, one after the other.
+    small: [Row<Run<T>>; SMALL as usize],
+    large: [Pages<Run<T>>; (SIZES - SMALL) as usize],
 }
 
+/// A run, its place, and the number as which it was linked.
+struct Here<'c, T> {
+    run: &'c Run<T>,
+    place: u64,
+    n: u64,
+}
+
+impl<T> Clone for Here<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Here<'_, T> {}
+
 enum After<'c, T> {
-    Run(&'c Run<T>),
+    Run(Here<'c, T>),
     Nothing,
     /// The one before was given up meanwhile.
     Overtaken,
@@ -111,8 +169,16 @@ impl<T> Chain<T> {
             last: Apart(AtomicU64::new(named(0, 1))),
             spare: AtomicU64::new(NONE),
             late: AtomicU64::new(NONE),
+            held: AtomicU64::new(NONE),
+            holds: AtomicU64::new(NONE),
             made: AtomicU64::new(1),
-            runs: [const { OnceLock::new() }; SIZES as usize],
+            blank: AtomicU64::new(0),
+            most: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            trimmed: AtomicU32::new(0),
+            small: std::array::from_fn(|size| Row::new(1 << size)),
+            // SAFETY: words, and places of messages; neither is dropped.
+            large: std::array::from_fn(|size| unsafe { Pages::new(1 << (size as u32 + SMALL)) }),
         }
     }
 
@@ -130,41 +196,56 @@ impl<T> Chain<T> {
         number << SHIFT
     }
 
-    #[inline(always)]
-    fn run(&self, place: u64) -> &Run<T> {
-        let size = 1 << place.ilog2();
-        let make = || {
-            let mut runs = Box::<[Run<T>]>::new_uninit_slice(size as usize);
-            runs.iter_mut().zip(size..).for_each(|(run, place)| Run::lay(run, place));
-            // SAFETY: each was made.
-            unsafe { runs.assume_init() }
-        };
-        &self.runs[place.ilog2() as usize].get_or_init(make)[(place - size) as usize]
+    /// As if a second had gone by.
+    #[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
+    pub(super) fn age(&self) {
+        self.since.store(0, Ordering::Relaxed); // Relaxed: a hint.
     }
 
-    /// A run that is in service when this is called, and its number.
+    /// How many runs have memory.
+    #[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
+    pub(super) fn backed(&self) -> u64 {
+        // Relaxed, both: nobody else is there.
+        let (made, blank) = (self.made.load(Ordering::Relaxed), self.blank.load(Ordering::Relaxed));
+        (2 << made.ilog2()) - 1 - blank
+    }
+
     #[inline(always)]
-    fn from(&self, from: &Apart) -> (&Run<T>, u64) {
+    fn run(&self, place: u64) -> &Run<T> {
+        let row = place.ilog2();
+        let at = (place - (1 << row)) as usize;
+        if row >= SMALL {
+            return &self.large[(row - SMALL) as usize].get()[at];
+        }
+        // SAFETY: each is laid.
+        unsafe { &self.small[row as usize].get_or(|runs| runs.iter_mut().for_each(Run::lay))[at] }
+    }
+
+    /// A run that is in service when this is called.
+    #[inline(always)]
+    fn from(&self, from: &Apart) -> Here<'_, T> {
         loop {
             // Acquire: the run as it was linked.
             let name = from.0.load(Ordering::Acquire);
-            let run = self.run(place_in(name));
-            // Acquire: as above. A later one: it was given up after we loaded its name (I1).
+            let place = place_in(name);
+            let run = self.run(place);
+            // Acquire: as above. A later one, or none: it was given up after we loaded its name (I1, I4).
             let n = run.number.load(Ordering::Acquire);
-            if named(n, run.place) == name {
-                return (run, n);
+            if named(n, place) == name {
+                return Here { run, place, n };
             }
         }
     }
 
     /// The run after this one, if there is one.
-    fn after(&self, run: &Run<T>, n: u64) -> After<'_, T> {
+    fn after(&self, here: Here<'_, T>) -> After<'_, T> {
         // Acquire: the next as it was linked.
-        let next = run.next.load(Ordering::Acquire);
-        if next == named(n + 1, NONE) {
+        let next = here.run.next.load(Ordering::Acquire);
+        let (place, n) = (place_in(next), here.n + 1);
+        if next == named(n, NONE) {
             After::Nothing
-        } else if next ^ place_in(next) == named(n + 1, NONE) {
-            After::Run(self.run(place_in(next)))
+        } else if next ^ place == named(n, NONE) {
+            After::Run(Here { run: self.run(place), place, n })
         } else {
             After::Overtaken
         }
@@ -172,8 +253,8 @@ impl<T> Chain<T> {
 
     /// Goes on from this run.
     #[cold]
-    fn go_on(&self, end: End, run: &Run<T>, n: u64, next: &Run<T>) {
-        let (from, to) = (named(n, run.place), named(n + 1, next.place));
+    fn go_on(&self, end: End, here: Here<'_, T>, next: Here<'_, T>) {
+        let (from, to) = (named(here.n, here.place), named(next.n, next.place));
         // SeqCst: I1, before `first` goes on. A failure: it has gone on already.
         let _ = self.last.0.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
         // SeqCst: as above.
@@ -181,51 +262,215 @@ impl<T> Chain<T> {
             step!("nobody comes to the run any more");
             // Acquire: each as it was left; nobody else has any of these now.
             let mut late = place_in(self.late.swap(NONE, Ordering::Acquire));
-            self.give_up(run);
+            self.give_up(here.place);
             while late != NONE {
-                let run = self.run(late);
-                // Relaxed: it is ours alone.
-                late = place_in(run.below.load(Ordering::Relaxed));
-                self.give_up(run);
+                let place = late;
+                late = self.below(place);
+                self.give_up(place);
             }
+            self.trim();
         }
     }
 
-    /// I3.
-    fn give_up(&self, run: &Run<T>) {
-        // Relaxed: it is ours alone.
-        let done = run.is_done(run.number.load(Ordering::Relaxed));
-        put(if done { &self.spare } else { &self.late }, run);
+    /// The one below in a list that is ours alone.
+    fn below(&self, place: u64) -> u64 {
+        // Relaxed: as said.
+        place_in(self.run(place).below.load(Ordering::Relaxed))
     }
 
-    /// A run that nobody has.
-    fn fresh(&self) -> &Run<T> {
-        // Acquire: the run as it was left.
-        let mut top = self.spare.load(Ordering::Acquire);
+    /// I3.
+    fn give_up(&self, place: u64) {
+        let run = self.run(place);
+        // Relaxed: it is ours alone.
+        let done = run.is_done(run.number.load(Ordering::Relaxed));
+        // Relaxed: a hint.
+        let holds = self.holds.load(Ordering::Relaxed);
+        let spare = if (holds..2 * holds).contains(&place) { &self.held } else { &self.spare };
+        self.put(if done { spare } else { &self.late }, place);
+    }
+
+    fn put(&self, list: &AtomicU64, place: u64) {
+        let run = self.run(place);
+        // Relaxed: the swap decides.
+        let mut top = list.load(Ordering::Relaxed);
         loop {
-            if place_in(top) == NONE {
-                // Relaxed: a number that nobody else gets.
-                return self.run(self.made.fetch_add(1, Ordering::Relaxed) + 1);
-            }
-            let run = self.run(place_in(top));
-            // Relaxed: if it is another's by now, the swap fails: the list's number is another.
-            let below = run.below.load(Ordering::Relaxed);
-            let rest = named((top >> SIZES) + 1, place_in(below));
-            // Acquire, both: as above.
-            match self.spare.compare_exchange(top, rest, Ordering::Acquire, Ordering::Acquire) {
-                Ok(_) => return run,
+            // Relaxed: published by the swap.
+            run.below.store(top, Ordering::Relaxed);
+            let with = named(number_in(top) + 1, place);
+            // Release: the run as it was left.
+            match list.compare_exchange(top, with, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
                 Err(now) => top = now,
             }
         }
     }
 
-    /// The last run, and its number.
-    fn end(&self) -> (&Run<T>, u64) {
+    /// Takes the uppermost of a list.
+    fn pop(&self, list: &AtomicU64) -> Option<u64> {
+        // Acquire: the run as it was left.
+        let mut top = list.load(Ordering::Acquire);
         loop {
-            let (run, n) = self.from(&self.last);
-            match self.after(run, n) {
-                After::Nothing => return (run, n),
-                After::Run(next) => self.go_on(End::Tail, run, n, next),
+            let place = place_in(top);
+            if place == NONE {
+                return None;
+            }
+            // If it is another's by now, the swap fails: the list's number is another.
+            let rest = named(number_in(top) + 1, self.below(place));
+            // Acquire, both: as above.
+            match list.compare_exchange(top, rest, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return Some(place),
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    /// Takes all of a list. Answers the uppermost.
+    fn pop_all(&self, list: &AtomicU64) -> u64 {
+        // Acquire: the runs as they were left.
+        let mut top = list.load(Ordering::Acquire);
+        loop {
+            // Acquire, both: as above.
+            match list.compare_exchange(top, named(number_in(top) + 1, NONE), Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return place_in(top),
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    /// The place of a run that nobody has.
+    fn fresh(&self) -> u64 {
+        self.pop(&self.spare).or_else(|| self.pop(&self.held)).or_else(|| self.pop_blank()).unwrap_or_else(|| {
+            // Relaxed: a number that nobody else gets.
+            self.made.fetch_add(1, Ordering::Relaxed) + 1
+        })
+    }
+
+    /// Takes the smallest of the rows whose memory was given back: one of its runs; the others are spare then.
+    fn pop_blank(&self) -> Option<u64> {
+        // Acquire: I4, after its memory was given back.
+        let mut blank = self.blank.load(Ordering::Acquire);
+        while blank != 0 {
+            // Acquire, both: as above.
+            match self.blank.compare_exchange(blank, blank & (blank - 1), Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => {
+                    let first = 1 << blank.trailing_zeros();
+                    (first + 1..2 * first).for_each(|place| self.put(&self.spare, place));
+                    return Some(first);
+                }
+                Err(now) => blank = now,
+            }
+        }
+        None
+    }
+
+    /// How many runs there are from `first` to `last`, about.
+    fn in_service(&self) -> u64 {
+        // Relaxed, both: what is counted may have changed by now.
+        let (last, first) = (self.last.0.load(Ordering::Relaxed), self.first.0.load(Ordering::Relaxed));
+        (number_in(last).wrapping_sub(number_in(first)) & (u64::MAX >> SIZES)) + 1
+    }
+
+    /// Gives back the largest rows, if the last second did without.
+    fn trim(&self) {
+        // Relaxed, here and below: hints, but for the swap.
+        if self.made.load(Ordering::Relaxed) < 1 << SMALL {
+            return;
+        }
+        let now = clock::coarse();
+        // Acquire: after the last one that trimmed.
+        if now < self.since.load(Ordering::Relaxed) + KEPT || self.trimmed.swap(1, Ordering::Acquire) != 0 {
+            return;
+        }
+        self.since.store(now, Ordering::Relaxed); // Relaxed: as above.
+        let most = self.most.swap(self.in_service(), Ordering::Relaxed); // Relaxed: as above.
+        self.holds.store(NONE, Ordering::Relaxed); // Relaxed: as above.
+        while let Some(row) = self.largest()
+            && (1 << row) - 1 > most
+            && self.give_back(row)
+        {}
+        // Release: before the next one that trims.
+        self.trimmed.store(0, Ordering::Release);
+    }
+
+    /// The largest row with memory that can be given back.
+    fn largest(&self) -> Option<u32> {
+        // Relaxed, both: of those that trim there is one.
+        let (made, blank) = (self.made.load(Ordering::Relaxed), self.blank.load(Ordering::Relaxed));
+        (SMALL..=made.ilog2()).rev().find(|row| blank & 1 << row == 0)
+    }
+
+    /// Gives back the memory of a row, if all of its runs are spare; holds back those that are, if not (I4).
+    fn give_back(&self, row: u32) -> bool {
+        let places = 1_u64 << row..2 << row;
+        self.holds.store(places.start, Ordering::Relaxed); // Relaxed: a hint.
+        // Those that were never asked for. Relaxed: a number that nobody else gets.
+        let mut made = self.made.load(Ordering::Relaxed);
+        while places.contains(&made) && made + 1 < places.end {
+            // Relaxed, both: as above.
+            match self.made.compare_exchange(made, places.end - 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    (made + 1..places.end).for_each(|place| self.put(&self.held, place));
+                    break;
+                }
+                Err(now) => made = now,
+            }
+        }
+        let part = |from: u64| {
+            let (mut next, mut count) = (from, 0);
+            while next != NONE {
+                let place = next;
+                next = self.below(place);
+                if places.contains(&place) {
+                    count += 1;
+                }
+                self.put(if places.contains(&place) { &self.held } else { &self.spare }, place);
+            }
+            count
+        };
+        part(self.pop_all(&self.spare));
+        step!("held back what is spare");
+        let held = self.pop_all(&self.held);
+        let (mut next, mut count) = (held, 0);
+        while next != NONE {
+            count += u64::from(places.contains(&next));
+            next = self.below(next);
+        }
+        if count < 1 << row || !self.wipe(row, held) {
+            part(held);
+            return false;
+        }
+        // Release: I4.
+        self.blank.fetch_or(1 << row, Ordering::Release);
+        true
+    }
+
+    /// All runs of a row are ours, in this list, which has perhaps others as well: those are spare from now on.
+    fn wipe(&self, row: u32, list: u64) -> bool {
+        let places = 1_u64 << row..2 << row;
+        let (mut next, mut others) = (list, Vec::new());
+        while next != NONE {
+            if !places.contains(&next) {
+                others.push(next);
+            }
+            next = self.below(next);
+        }
+        #[cfg(feature = "sim")]
+        places.for_each(|place| self.run(place).wipe());
+        // SAFETY: all its runs are ours, and zeroes look to others as a run that was used again (I4).
+        if unsafe { self.large[(row - SMALL) as usize].wipe() }.is_err() {
+            return false;
+        }
+        others.into_iter().for_each(|place| self.put(&self.spare, place));
+        true
+    }
+
+    /// The last run.
+    fn end(&self) -> Here<'_, T> {
+        loop {
+            let here = self.from(&self.last);
+            match self.after(here) {
+                After::Nothing => return here,
+                After::Run(next) => self.go_on(End::Tail, here, next),
                 After::Overtaken => {}
             }
         }
@@ -234,27 +479,16 @@ impl<T> Chain<T> {
     /// A position before `last`, or one that is done with.
     #[cold]
     fn before(&self, position: u64) -> Result<(&Slot<T>, u64), Off> {
-        let (mut run, mut n) = self.from(&self.first);
-        while n < position >> SHIFT
-            && let After::Run(next) = self.after(run, n)
+        let mut here = self.from(&self.first);
+        while here.n < position >> SHIFT
+            && let After::Run(next) = self.after(here)
         {
-            (run, n) = (next, n + 1);
+            here = next;
         }
-        let here = n == position >> SHIFT;
-        if here { Ok((&run.slots[position as usize & (LENGTH - 1)], n)) } else { Err(Off::Gone(n << SHIFT)) }
-    }
-}
-
-fn put<T>(list: &AtomicU64, run: &Run<T>) {
-    // Relaxed: the swap decides.
-    let mut top = list.load(Ordering::Relaxed);
-    loop {
-        // Relaxed: published by the swap.
-        run.below.store(top, Ordering::Relaxed);
-        // Release: the run as it was left.
-        match list.compare_exchange(top, named((top >> SIZES) + 1, run.place), Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(now) => top = now,
+        if here.n == position >> SHIFT {
+            Ok((&here.run.slots[position as usize & (LENGTH - 1)], here.n))
+        } else {
+            Err(Off::Gone(here.n << SHIFT))
         }
     }
 }
@@ -264,23 +498,23 @@ impl<T> Track<T> for Chain<T> {
     fn at(&self, position: u64, end: End) -> Result<(&Slot<T>, u64), Off> {
         let wanted = position >> SHIFT;
         let from = if end == End::Tail { &self.last } else { &self.first };
-        let (mut run, mut n) = self.from(from);
+        let mut here = self.from(from);
         loop {
-            if n == wanted {
-                return Ok((&run.slots[position as usize & (LENGTH - 1)], wanted));
+            if here.n == wanted {
+                return Ok((&here.run.slots[position as usize & (LENGTH - 1)], wanted));
             }
-            if n > wanted {
+            if here.n > wanted {
                 return self.before(position);
             }
-            match self.after(run, n) {
+            match self.after(here) {
                 After::Nothing => return Err(Off::Beyond),
                 After::Run(next) => {
                     if end != End::Ahead {
-                        self.go_on(end, run, n, next);
+                        self.go_on(end, here, next);
                     }
-                    (run, n) = (next, n + 1);
+                    here = next;
                 }
-                After::Overtaken => (run, n) = self.from(from),
+                After::Overtaken => here = self.from(from),
             }
         }
     }
@@ -292,21 +526,28 @@ impl<T> Track<T> for Chain<T> {
 
     #[cold]
     fn grow(&self) {
-        let fresh = self.fresh();
+        let place = self.fresh();
+        let fresh = self.run(place);
         // I2: after that.
-        let (last, n) = self.end();
+        let last = self.end();
+        let n = last.n + 1;
         for slot in &fresh.slots {
             // Relaxed: published by the link.
-            slot.word.store(word(n + 1, EMPTY), Ordering::Relaxed);
+            slot.word.store(word(n, EMPTY), Ordering::Relaxed);
         }
         // Relaxed, both: as above.
-        fresh.number.store(n + 1, Ordering::Relaxed);
-        fresh.next.store(named(n + 2, NONE), Ordering::Relaxed); // Relaxed: as above.
+        fresh.number.store(n, Ordering::Relaxed);
+        fresh.next.store(named(n + 1, NONE), Ordering::Relaxed); // Relaxed: as above.
         step!("numbered, not yet linked");
-        let (none, this) = (named(n + 1, NONE), named(n + 1, fresh.place));
         // SeqCst: I2, publishes the run.
-        if last.next.compare_exchange(none, this, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            put(&self.spare, fresh);
+        if last.run.next.compare_exchange(named(n, NONE), named(n, place), Ordering::SeqCst, Ordering::SeqCst).is_err()
+        {
+            self.put(&self.spare, place);
+        }
+        let most = self.in_service() + 1;
+        // Relaxed, both: a hint.
+        if most > self.most.load(Ordering::Relaxed) {
+            self.most.fetch_max(most, Ordering::Relaxed);
         }
     }
 

@@ -110,3 +110,29 @@ fn wide_and_aligned_messages_keep_their_place_and_are_dropped_once() {
     drop((ring, unbounded));
     assert_eq!(dropped.load(Ordering::Relaxed), 6); // Relaxed: as above.
 }
+
+#[test]
+fn an_unbounded_ring_gives_back_what_the_last_second_did_without() {
+    let ring = Ring::unbounded();
+    let burst = |many: u64| {
+        (0..many).for_each(|n| ring.push(n).unwrap());
+        (0..many).for_each(|n| assert_eq!(ring.take(), Some(n)));
+    };
+    burst(20_000);
+    // 625 runs were in use, of 32 messages each.
+    assert_eq!(ring.track.backed(), 1023);
+    // Who goes on to the next run in the same second gives nothing back; later, a row at a time comes to be all spare.
+    burst(100);
+    assert_eq!(ring.track.backed(), 1023);
+    for _ in 0..8 {
+        ring.track.age();
+        burst(100);
+    }
+    assert_eq!(ring.track.backed(), 15, "the small rows stay");
+    // As before, and what it needs is not given back.
+    for _ in 0..3 {
+        burst(20_000);
+        ring.track.age();
+    }
+    assert_eq!(ring.track.backed(), 1023);
+}

@@ -40,9 +40,32 @@ pub trait Track<T> {
     fn rank(&self, position: u64) -> u64;
 }
 
+/// A slot's word. In memory it stands inverted, so that zeroed memory is of a lap later than any: whoever comes there goes on.
+pub(super) struct Word(AtomicU64);
+
+/// What inverts it. (loom's words begin as zeroes, and it has no zeroed memory.)
+const FLIP: u64 = if cfg!(feature = "loom") { 0 } else { u64::MAX };
+
+impl Word {
+    #[inline(always)]
+    pub(super) fn load(&self, order: Ordering) -> u64 {
+        self.0.load(order) ^ FLIP
+    }
+
+    #[inline(always)]
+    pub(super) fn store(&self, word: u64, order: Ordering) {
+        self.0.store(word ^ FLIP, order);
+    }
+
+    #[inline(always)]
+    pub(super) fn compare_exchange(&self, from: u64, to: u64, then: Ordering, else_: Ordering) -> Result<u64, u64> {
+        self.0.compare_exchange(from ^ FLIP, to ^ FLIP, then, else_).map(|word| word ^ FLIP).map_err(|word| word ^ FLIP)
+    }
+}
+
 /// A message's place, and whose it is.
 pub struct Slot<T> {
-    pub(super) word: AtomicU64,
+    pub(super) word: Word,
     pub(super) passed: AtomicU64,
     pub(super) message: Place<T>,
 }
@@ -55,9 +78,16 @@ impl<T> Slot<T> {
     pub(super) unsafe fn lay(slot: *mut Slot<T>, word: u64) {
         // SAFETY: as the caller says.
         unsafe {
-            (&raw mut (*slot).word).write(AtomicU64::new(word));
+            (&raw mut (*slot).word).write(Word(AtomicU64::new(word ^ FLIP)));
             (&raw mut (*slot).passed).write(AtomicU64::new(0));
         }
+    }
+
+    /// As zeroed memory.
+    #[cfg(feature = "sim")]
+    pub(super) fn wipe(&self) {
+        self.word.0.store(0, Ordering::Release); // Release: as what the kernel does is seen.
+        self.passed.store(0, Ordering::Release); // Release: as above.
     }
 
     /// Whether positions of this lap were passed over, or are about to be.

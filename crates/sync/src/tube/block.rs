@@ -6,13 +6,13 @@ use super::ends::send_error;
 use super::error::{RecvError, SendError};
 use super::meet::Packet;
 use super::spin::spin;
-use super::wait::{recv_seated, send_seated};
+use super::wait::{Waiter, recv_seated, send_seated};
 use crate::claim::{Operation, Taken};
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{ThreadSeat, seat};
 use crate::wait::{Parties, Patience};
-use chappe_plat::clock;
+use chappe_plat::{clock, light};
 use std::cell::RefCell;
 use std::io;
 use std::ops::Deref;
@@ -38,8 +38,15 @@ pub(super) fn alone(seat: &ThreadSeat) -> Parties {
 
 /// How one waits who has looked before, or, at a tube without slots, has not.
 pub(super) fn rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
+    #[cfg(not(any(feature = "loom", feature = "sim")))]
+    crate::inside::may_sleep();
     let patience = patience(seat);
     Patience { none: patience.none || (has_looked && !patience.forever), ..patience }
+}
+
+/// The same where an interruption could not be told: the errors of private tubes are crossbeam's, a slot is to be committed.
+pub(super) fn deaf_rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
+    Patience { interrupt: None, ..rest(seat, has_looked) }
 }
 
 /// Sends a message; the caller has seen that it cannot now. [`Not::Now`]: the time was up.
@@ -48,6 +55,9 @@ pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, unti
     let (tube, end) = (&*out.0, deadline(until));
     if is_late(end) {
         return Err((Not::Now, message));
+    }
+    if let Some(me) = light::current() {
+        return send_seated(out, message, Waiter::Light(me), end);
     }
     let mut message = Some(message);
     let now = |message: &mut Option<T>| match tube.try_send(message.take().expect("it comes back")) {
@@ -64,7 +74,12 @@ pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, unti
             return Ok(sent);
         }
         out.prepare()?;
-        Ok(send_seated(out, message.take().expect("as above"), &alone(seat), end, &rest(seat, looks)))
+        Ok(send_seated(
+            out,
+            message.take().expect("as above"),
+            Waiter::Seated(&alone(seat), &deaf_rest(seat, looks)),
+            end,
+        ))
     });
     match sent.and_then(|sent| sent) {
         Ok(sent) => sent,
@@ -76,7 +91,7 @@ pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, unti
             if is_late(end) {
                 return Err((Not::Now, message.expect("as above")));
             }
-            std::thread::sleep(POLL);
+            crate::patience::pass(POLL);
         },
     }
 }
@@ -87,6 +102,9 @@ pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) ->
     let (tube, end) = (&*into.0, deadline(until));
     if is_late(end) {
         return Err(Not::Now);
+    }
+    if let Some(me) = light::current() {
+        return recv_seated(into, Waiter::Light(me), end);
     }
     let now = || match tube.try_recv() {
         Err(Not::Now) => None,
@@ -99,7 +117,7 @@ pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) ->
             return Ok(received);
         }
         into.prepare()?;
-        Ok(recv_seated(into, &alone(seat), end, &rest(seat, looks)))
+        Ok(recv_seated(into, Waiter::Seated(&alone(seat), &deaf_rest(seat, looks)), end))
     });
     match received.and_then(|received| received) {
         Ok(received) => received,
@@ -111,7 +129,7 @@ pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) ->
             if is_late(end) {
                 return Err(Not::Now);
             }
-            std::thread::sleep(POLL);
+            crate::patience::pass(POLL);
         },
     }
 }

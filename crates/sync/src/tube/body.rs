@@ -17,14 +17,16 @@
 
 use super::clock::Clock;
 use super::end::End;
-use super::meet::{self, Packet, Way};
+use super::lights::{Lights, Side, Standing};
+use super::meet::{self, Opposite, Packet, Way};
 use crate::bias::Holds;
 use crate::cell::Word;
-use crate::claim::{Collected, Glance, Operation, Refused, Taken};
+use crate::claim::{Collected, Glance, Mark, Operation, Refused, Taken};
 use crate::ring::{Chain, Claim, Line, Ring};
 use crate::wait::{Arm, Grant, MET, Party};
 use chappe_arena::{ArenaError, Map, Place};
-use chappe_plat::{fence, step};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::step;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::time::Instant;
@@ -65,6 +67,8 @@ pub(crate) struct Tube<T> {
     pub senders: End,
     /// Where receivers wait.
     pub receivers: End,
+    /// Where light threads wait.
+    pub lights: Lights,
 }
 
 /// Why nothing was sent, or received, now.
@@ -77,14 +81,44 @@ pub(crate) enum Not {
 }
 
 /// Nobody in the wait queue: who acts without having waited.
-fn nobody(map: &'static Map) -> Party {
+pub(super) fn nobody(map: &'static Map) -> Party {
     Party { map, member: u32::MAX, generation: 0, holds: Holds::NONE }
 }
 
 impl<T> Tube<T> {
     /// A tube with a handle at each end.
     pub fn new(map: &'static Map, body: Body<T>) -> Tube<T> {
-        Tube { body, senders: End::new(map), receivers: End::new(map) }
+        Tube { body, senders: End::new(map), receivers: End::new(map), lights: Lights::new() }
+    }
+
+    #[inline(always)]
+    pub(super) fn end(&self, side: Side) -> &End {
+        if side == Side::Send { &self.senders } else { &self.receivers }
+    }
+
+    #[inline(always)]
+    pub(super) fn opposite(&self, side: Side) -> Opposite<'_> {
+        Opposite { end: self.end(side), lights: &self.lights, side }
+    }
+
+    /// # Safety
+    /// The tube lives for as long as the answer.
+    #[inline(always)]
+    unsafe fn standing<'t>(&self, side: Side) -> Standing<'t> {
+        let other = if side == Side::Send { &self.receivers } else { &self.senders };
+        let (lights, own, other) =
+            (&raw const self.lights, std::ptr::from_ref(self.end(side)), std::ptr::from_ref(other));
+        // SAFETY: the caller's promise.
+        unsafe { Standing { lights: &*lights, side, own: &*own, other: &*other, meets: self.has_meetings() } }
+    }
+
+    /// Tells one who waits at an end that there is something for it, if anybody does. What there is, is there.
+    #[inline(always)]
+    fn announce(&self, side: Side) {
+        let end = if side == Side::Send { &self.senders } else { &self.receivers };
+        if end.is_awaited() {
+            self.tell_one(side);
+        }
     }
 
     /// Sends a message now.
@@ -98,7 +132,7 @@ impl<T> Tube<T> {
             other => return self.try_send_other(other, &mut Some(message)),
         };
         match sent {
-            Ok(()) => self.receivers.announce(),
+            Ok(()) => self.announce(Side::Recv),
             Err(message) => return Err((self.why_not(&self.receivers), message)),
         }
         Ok(())
@@ -114,7 +148,7 @@ impl<T> Tube<T> {
         {
             // SAFETY: as above; there is a hole.
             unsafe { line.put(message) };
-            self.receivers.announce();
+            self.announce(Side::Recv);
             return Ok(());
         }
         self.try_send_alone_other(&mut Some(message))
@@ -133,7 +167,7 @@ impl<T> Tube<T> {
             _ => return self.try_send(message),
         };
         match sent {
-            Ok(()) => self.receivers.announce(),
+            Ok(()) => self.announce(Side::Recv),
             Err(message) => return Err((self.why_not(&self.receivers), message)),
         }
         Ok(())
@@ -153,12 +187,12 @@ impl<T> Tube<T> {
                 if let Err(message) = ring.push(message) {
                     return Err((Not::Now, message));
                 }
-                self.receivers.announce();
+                self.announce(Side::Recv);
                 self.forget();
                 Ok(())
             }
             Body::Line(_) => self.try_send_alone(message),
-            _ => match meet::meet(&self.receivers, &nobody(self.receivers.map())) {
+            _ => match meet::meet(self.opposite(Side::Recv), &nobody(self.receivers.map())) {
                 Some(packet) => {
                     let mut message = ManuallyDrop::new(message);
                     // SAFETY: we met it, and this is its tube's message; it is ours no more.
@@ -179,7 +213,7 @@ impl<T> Tube<T> {
         };
         match taken {
             Some(message) => {
-                self.senders.announce();
+                self.announce(Side::Send);
                 Ok(message)
             }
             None => self.try_recv_last(),
@@ -195,7 +229,7 @@ impl<T> Tube<T> {
         {
             // SAFETY: as above; there is a message.
             let message = unsafe { line.get() };
-            self.senders.announce();
+            self.announce(Side::Send);
             return Ok(message);
         }
         self.try_recv_alone_other()
@@ -232,7 +266,7 @@ impl<T> Tube<T> {
             Body::Clock(clock, tell) => clock.take().map(|due| tell(Clock::stroke(due))).ok_or(Not::Now),
             Body::Never => Err(Not::Now),
             Body::Line(_) => self.try_recv_alone(),
-            _ => match meet::meet(&self.senders, &nobody(self.senders.map())) {
+            _ => match meet::meet(self.opposite(Side::Send), &nobody(self.senders.map())) {
                 Some(packet) => {
                     let mut message = MaybeUninit::uninit();
                     // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
@@ -253,7 +287,7 @@ impl<T> Tube<T> {
             // SAFETY: as in `try_recv_alone`.
             Body::Line(line) => self.senders.is_gone() || unsafe { line.has_message() },
             Body::Chain(ring) => ring.has_message() || self.senders.is_gone(),
-            Body::Meet => meet::is_awaited(&self.senders, me) || self.senders.is_gone(),
+            Body::Meet => meet::is_awaited(self.opposite(Side::Send), me) || self.senders.is_gone(),
             Body::Clock(clock, _) => clock.is_due(),
             Body::Never => false,
         }
@@ -265,7 +299,7 @@ impl<T> Tube<T> {
             Body::Ring(ring) => ring.has_hole(),
             // SAFETY: as in `try_send_alone`.
             Body::Line(line) => unsafe { line.has_hole() },
-            Body::Meet => meet::is_awaited(&self.receivers, me),
+            Body::Meet => meet::is_awaited(self.opposite(Side::Recv), me),
             _ => true,
         };
         now || self.receivers.is_gone()
@@ -289,7 +323,7 @@ impl<T> Tube<T> {
         if self.has_meetings() {
             meet::rematch(&self.senders, &self.receivers);
         } else if self.may_send(&nobody(self.senders.map())) {
-            self.senders.announce();
+            self.announce(Side::Send);
         }
     }
 
@@ -299,21 +333,23 @@ impl<T> Tube<T> {
         if self.has_meetings() {
             meet::rematch(&self.senders, &self.receivers);
         } else if self.may_recv(&nobody(self.receivers.map())) {
-            self.receivers.announce();
+            self.announce(Side::Recv);
         }
     }
 
     /// The last sender has gone.
     pub fn no_sender(&self) {
+        self.lights.tell_all(Side::Recv);
         self.receivers.tell_all();
     }
 
     /// The last receiver has gone: nobody will have what is in a tube without a bound.
     pub fn no_receiver(&self) {
+        self.lights.tell_all(Side::Send);
         self.senders.tell_all();
         if let Body::Chain(_) = self.body {
             // A sender either sees that we have gone, or we see its message.
-            fence::heavy();
+            chappe_plat::fence::heavy();
             self.forget();
         }
     }
@@ -323,7 +359,7 @@ impl<T> Tube<T> {
         if let Body::Chain(ring) = &self.body
             && self.receivers.is_gone()
         {
-            while ring.take().is_some() {}
+            ring.drain();
         }
     }
 
@@ -357,7 +393,7 @@ impl<T> Tube<T> {
                 // SAFETY: what an attempt of this tube answered, and nobody else has.
                 let claim = unsafe { Claim::of(taken.word.0) };
                 match claim.fill(message) {
-                    Ok(()) => self.receivers.announce(),
+                    Ok(()) => self.announce(Side::Recv),
                     Err(message) => return self.try_send(message),
                 }
                 self.forget();
@@ -379,7 +415,7 @@ impl<T> Tube<T> {
             CLAIMED => {
                 // SAFETY: what an attempt of this tube answered, and nobody else has.
                 let message = unsafe { Claim::of(taken.word.0) }.read();
-                self.senders.announce();
+                self.announce(Side::Send);
                 Ok(message)
             }
             MEETING | MET_BY => {
@@ -421,6 +457,11 @@ unsafe fn met<T>(taken: Taken, place: *mut T, way: Way) {
     unsafe { meet::answer(packet, place, way) };
 }
 
+/// What a light thread has that waited and was met with this packet.
+pub(crate) fn met_by(packet: u64) -> Taken {
+    taken(MET_BY, packet)
+}
+
 fn taken(how: u32, what: u64) -> Taken {
     Taken { position: how, word: Word(what) }
 }
@@ -431,7 +472,7 @@ fn collect(me: &Party, grant: Grant) -> Collected {
         return Collected::Nudged;
     }
     // Relaxed: our own.
-    let packet = me.map.member(me.member).packet.load(chappe_plat::atomic::Ordering::Relaxed);
+    let packet = me.map.member(me.member).packet.load(Ordering::Relaxed);
     Collected::Taken(taken(MET_BY, packet))
 }
 
@@ -456,10 +497,13 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
     fn is_fenced(&self) -> bool {
         true
     }
+    fn is_fenced_alone(&self) -> bool {
+        self.0.has_meetings()
+    }
     fn look(&self, me: &Party) -> bool {
         let tube = &self.0;
         if tube.has_meetings() && !tube.receivers.is_gone() {
-            return meet::look(&tube.receivers, me);
+            return meet::look(tube.opposite(Side::Recv), me);
         }
         tube.may_send(me)
     }
@@ -469,6 +513,11 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
 }
 
 impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
+    #[inline(always)]
+    fn standing(&self) -> Option<Standing<'_>> {
+        // SAFETY: an end keeps its tube.
+        Some(unsafe { self.0.standing(Side::Send) })
+    }
     fn glance(&self) -> Glance {
         let tube = &*self.0;
         match &tube.body {
@@ -491,7 +540,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
             Body::Chain(ring) => ring.claim().map(|claim| taken(CLAIMED, claim.number())),
             // SAFETY: as in `try_send_alone`.
             Body::Line(line) => unsafe { line.has_hole() }.then_some(taken(THERE, 0)),
-            _ => meet::meet(&tube.receivers, me).map(|packet| taken(MEETING, packet)),
+            _ => meet::meet(tube.opposite(Side::Recv), me).map(|packet| taken(MEETING, packet)),
         };
         got.or_else(|| tube.receivers.is_gone().then_some(taken(GONE, 0))).ok_or(Refused::NoneFree)
     }
@@ -503,6 +552,9 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
     }
     fn is_ready(&self, me: &Party) -> Result<bool, Refused> {
         Ok(self.0.may_send(me))
+    }
+    fn mark(&self, me: &Party) -> Mark {
+        self.0.mark_out(me)
     }
     fn took(&self) {
         self.0.pass_on_hole();
@@ -537,10 +589,13 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for In<P> {
     fn is_fenced(&self) -> bool {
         true
     }
+    fn is_fenced_alone(&self) -> bool {
+        self.0.has_meetings()
+    }
     fn look(&self, me: &Party) -> bool {
         let tube = &self.0;
         if tube.has_meetings() && !tube.senders.is_gone() {
-            return meet::look(&tube.senders, me);
+            return meet::look(tube.opposite(Side::Send), me);
         }
         tube.may_recv(me)
     }
@@ -556,6 +611,11 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
             Body::Ring(ring) => ring.may_have_message() | self.0.senders.is_gone(),
             _ => true,
         }
+    }
+    #[inline(always)]
+    fn standing(&self) -> Option<Standing<'_>> {
+        // SAFETY: an end keeps its tube.
+        self.is_queued().then(|| unsafe { self.0.standing(Side::Recv) })
     }
     fn glance(&self) -> Glance {
         let tube = &*self.0;
@@ -577,7 +637,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
             Body::Chain(ring) => ring.claim_message().map(|claim| taken(CLAIMED, claim.number())),
             // SAFETY: as in `try_recv_alone`.
             Body::Line(line) => unsafe { line.has_message() }.then_some(taken(THERE, 0)),
-            Body::Meet => meet::meet(&tube.senders, me).map(|packet| taken(MEETING, packet)),
+            Body::Meet => meet::meet(tube.opposite(Side::Send), me).map(|packet| taken(MEETING, packet)),
             Body::Clock(clock, _) => clock.take().map(|due| taken(STRUCK, due)),
             Body::Never => None,
         };
@@ -604,6 +664,9 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
     }
     fn is_ready(&self, me: &Party) -> Result<bool, Refused> {
         Ok(self.0.may_recv(me))
+    }
+    fn mark(&self, me: &Party) -> Mark {
+        self.0.mark_in(me)
     }
     fn took(&self) {
         self.0.pass_on_message();

@@ -4,9 +4,9 @@
 //! The word is when the next message is due, in monotonic nanoseconds; the message is that moment. Who receives moves the word on
 //! by a swap: of several who do, one gets it. A tick that is late comes once, and the next is a period after that.
 
+use crate::claim::Mark;
 use chappe_plat::atomic::{AtomicU64, Ordering};
-use chappe_plat::clock;
-use std::sync::OnceLock;
+use chappe_plat::{Made, clock};
 use std::time::{Duration, Instant};
 
 /// Never, or never again.
@@ -21,8 +21,8 @@ pub(crate) struct Clock {
 
 /// One moment on both scales: the second was read a little earlier. So whether it has struck only the first scale says.
 fn beginning() -> (Instant, u64) {
-    static BEGINNING: OnceLock<(Instant, u64)> = OnceLock::new();
-    *BEGINNING.get_or_init(|| {
+    static BEGINNING: Made<(Instant, u64)> = Made::new();
+    *BEGINNING.get_or(|| {
         // Of a few tries the one in which the two were read closest together.
         let both = || {
             let before = clock::now();
@@ -82,6 +82,14 @@ impl Clock {
     /// Whether it has struck, and nobody has received that.
     pub fn is_due(&self) -> bool {
         self.due().is_some_and(|due| due <= now())
+    }
+
+    /// A look for a choice: see `lull`.
+    pub fn mark(&self) -> Mark {
+        match self.due() {
+            Some(due) if due <= now() => Mark::Something,
+            due => Mark::Nothing(due.unwrap_or(NEVER)),
+        }
     }
 
     /// Receives the stroke that is due.

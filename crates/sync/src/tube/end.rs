@@ -9,6 +9,9 @@
 //! | 0-31 | waiting | how many wait here and have not been told, or a few more |
 //! | 32 | GONE | nobody will ever be at this end again |
 //! | 33 | EVENT | a descriptor is to say so when there is something for this end |
+//! | 34 | LIGHT | a light thread has waited here, or is about to: see `lights` |
+//! | 35 | SURE | and everybody knows by now |
+//! | 36-63 | came | one more with each that has come to wait here |
 //!
 //! ```text
 //!   who waits:       waiting + 1 -- fence for all threads -- look at the ring -- sleep
@@ -37,18 +40,24 @@
 //!
 //! Explored: `tests/crash_tube.rs`.
 
+use crate::claim::Mark;
 use crate::wait::{Candidate, MET, NUDGE, STIR, each, is_still, make_up, tell};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
-use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::atomic::{AtomicU64, Ordering, give_way, pause};
 #[cfg(not(feature = "sim"))]
 use chappe_plat::poll::Event;
-use chappe_plat::{Life, fence, step};
-use std::sync::OnceLock;
+use chappe_plat::{Life, Made, fence, step};
 
 const GONE: u64 = 1 << 32;
 const EVENT: u64 = 1 << 33;
+const LIGHT: u64 = 1 << 34;
+const SURE: u64 = 1 << 35;
 const WAITING: u64 = GONE - 1;
+/// One that waits, and has come.
+const ONE: u64 = 1 | 1 << 36;
+/// So many looks at who is just coming or going.
+const TURNS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 128 };
 
 /// The word of the object: as if reserved, of the mutex's tags, for nobody.
 const WORD: u64 = 7 | 0xfff << 28;
@@ -60,9 +69,9 @@ pub(crate) struct End {
     /// Handles of this end.
     handles: AtomicU64,
     map: &'static Map,
-    place: OnceLock<Place>,
+    place: Made<Place>,
     #[cfg(not(feature = "sim"))]
-    event: OnceLock<Event>,
+    event: Made<Event>,
 }
 
 impl End {
@@ -73,9 +82,9 @@ impl End {
             state: AtomicU64::new(0),
             handles: AtomicU64::new(1),
             map,
-            place: OnceLock::new(),
+            place: Made::new(),
             #[cfg(not(feature = "sim"))]
-            event: OnceLock::new(),
+            event: Made::new(),
         }
     }
 
@@ -86,11 +95,7 @@ impl End {
     #[cfg(not(feature = "sim"))]
     pub fn event(&self) -> std::io::Result<(&Event, bool)> {
         let is_new = self.event.get().is_none();
-        if is_new {
-            let event = Event::new()?;
-            self.event.get_or_init(|| event);
-        }
-        Ok((self.event.get().expect("it is there"), is_new))
+        Ok((self.event.get_or_try(Event::new)?, is_new))
     }
 
     /// From now on the descriptor is readable if there comes something after this.
@@ -114,10 +119,44 @@ impl End {
     }
 
     #[cfg(feature = "sim")]
-    fn signal(&self) {}
+    pub fn signal(&self) {}
+
+    /// A light thread is about to wait here: from now on whoever has something for this end looks for those. `slots`: who has sent or
+    /// received has not looked yet, perhaps.
+    #[inline(always)]
+    pub fn admit_lights(&self, slots: bool) {
+        // Relaxed: once it is said it is known to all.
+        if self.state.load(Ordering::Relaxed) & SURE == 0 {
+            self.admit_first(slots);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admit_first(&self, slots: bool) {
+        // SeqCst: before the fence.
+        self.state.fetch_or(LIGHT, Ordering::SeqCst);
+        if slots {
+            fence::heavy();
+        }
+        // Release: after the fence.
+        self.state.fetch_or(SURE, Ordering::Release);
+    }
+
+    /// Whether light threads may wait here.
+    #[inline(always)]
+    pub fn has_lights(&self) -> bool {
+        // Relaxed: after the caller's fence, or a hint.
+        self.state.load(Ordering::Relaxed) & LIGHT != 0
+    }
+
+    /// Whether anybody but light threads waits here, or a descriptor is to be told, after the caller's fence.
+    pub fn is_awaited_by_others(&self) -> bool {
+        // SeqCst: after the fence.
+        self.state.load(Ordering::SeqCst) & (WAITING | EVENT) != 0
+    }
 
     /// Whether anybody is counted who waits here.
-    #[cfg(not(feature = "sim"))]
     pub fn has_waiters(&self) -> bool {
         // SeqCst: after the caller's lock, which who waits takes after it was counted.
         self.state.load(Ordering::SeqCst) & WAITING != 0
@@ -151,26 +190,20 @@ impl End {
         self.state.load(Ordering::Acquire) & GONE != 0
     }
 
-    /// Tells one who waits here that there is something for it, if anybody does. What there is, is there.
-    #[inline(always)]
-    pub fn announce(&self) {
-        if self.is_awaited() {
-            self.tell_one();
-        }
-    }
-
-    /// Whether somebody waits here who does not see what was done before this.
+    /// Whether somebody may wait here who does not see what was done before this.
     #[inline(always)]
     pub fn is_awaited(&self) -> bool {
         // I1.
         fence::light();
         // Relaxed: after the fence.
-        self.state.load(Ordering::Relaxed) & (WAITING | EVENT) != 0
+        self.state.load(Ordering::Relaxed) & (WAITING | EVENT | LIGHT) != 0
     }
 
+    /// Tells one who waits here that there is something for it, if anybody but a light thread does: whether it has. What there is, is
+    /// there.
     #[cold]
     #[inline(never)]
-    fn tell_one(&self) {
+    pub fn tell_one(&self) -> bool {
         step!("there, nobody told yet");
         self.signal();
         loop {
@@ -187,7 +220,8 @@ impl End {
             match first {
                 // It was granted something else, or gave up: the next one.
                 Some(c) if !self.tell(c, NUDGE) => {}
-                _ => return,
+                Some(_) => return true,
+                None => return false,
             }
         }
     }
@@ -229,6 +263,33 @@ impl End {
         first
     }
 
+    /// A look, for a choice, at who waits here whom this member could meet: see `lull`. Whoever is counted and not seen to wait is just
+    /// coming or going, and is looked at again for a while.
+    pub fn mark(&self, member: u32) -> Mark {
+        let mut turn = 0;
+        loop {
+            turn += 1;
+            // SeqCst: before the look who is there.
+            let before = self.state.load(Ordering::SeqCst) & !EVENT;
+            let (mut waiting, mut others) = (0, false);
+            self.each(|c| {
+                if !c.state.is_waiting() {
+                    make_up(self.map, c.member, c.state);
+                    return;
+                }
+                waiting += 1;
+                others |= c.need > 0 && c.member != member;
+            });
+            if others {
+                return Mark::Something;
+            }
+            if waiting == before & WAITING || turn == TURNS {
+                return Mark::Nothing(before);
+            }
+            if turn % 8 == 0 { give_way() } else { pause() }
+        }
+    }
+
     /// Everybody who waits here, or has waited and been told.
     fn each(&self, see: impl FnMut(Candidate)) {
         // SeqCst: I4; and with the count of a waiter comes its object.
@@ -265,9 +326,7 @@ impl End {
     pub fn prepare(&self) -> Result<(), ArenaError> {
         if self.place.get().is_none() {
             let admin = self.map.admin();
-            if self.place.get().is_none() {
-                let _ = self.place.set(make(self.map, &admin, 0)?);
-            }
+            self.place.get_or_try(|| make(self.map, &admin, 0))?;
         }
         Ok(())
     }
@@ -280,7 +339,7 @@ impl End {
     /// A member's bit is about to be set: before, lest who sees it counts it off first.
     pub fn enlists(&self) {
         // SeqCst: I1, before the fence.
-        self.state.fetch_add(1, Ordering::SeqCst);
+        self.state.fetch_add(ONE, Ordering::SeqCst);
     }
 
     /// A member's wait is over. `what`: it was told here.

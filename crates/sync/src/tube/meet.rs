@@ -23,7 +23,9 @@
 //! Invariants:
 //! - I1: a packet is known before the wait that it is for, and read before the swap of that wait's word: if this succeeds it was
 //!   the wait's.
-//! - I2: of two who wait for each other, one sees the other: bit and count before the fence, look after it (end, I1).
+//! - I2: of two who wait for each other, one sees the other: bit and count before the fence, look after it. Both come to wait, so both
+//!   have a fence of their own, and need none for all threads as at a ring (end, I1): who only tries, and misses one who is just coming, has
+//!   tried before.
 //! - I3: who acts waits nowhere meanwhile, so nobody else can meet it.
 //! - I4: who was told to act meets whoever came first, not always the one for whose sake it was told (who came first may have been
 //!   about to look itself). So it then looks whether there are two more that wait for each other, and tells one of them.
@@ -36,11 +38,14 @@
 //! Explored: `tests/crash_tube.rs`.
 
 use super::end::End;
+use super::lights::{Lights, Side};
 use crate::wait::{Candidate, MET, NUDGE, Party};
 use chappe_arena::Map;
-use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, give_way, pause};
+use chappe_plat::atomic::{self, AtomicU32, AtomicU64, Ordering, give_way, pause};
 use chappe_plat::futex::{self, Scope};
+use chappe_plat::light::{self, Record};
 use chappe_plat::step;
+use std::cell::Cell;
 
 const OPEN: u32 = 0;
 /// Somebody sleeps until it is said.
@@ -49,9 +54,9 @@ const OFFERED: u32 = 2;
 const DONE: u32 = 3;
 /// No member.
 const NOBODY: u32 = u32::MAX;
-/// Looks before one sleeps: pauses, then giving way.
-const LOOKS: u32 = 40;
-const PAUSES: u32 = 32;
+/// Looks with 1, 2, 4... pauses in between before one sleeps, then with giving way: who is to say it may need this very processor.
+const PAUSING: u32 = 4;
+const GIVING_WAY: u32 = 64;
 /// The explorer's threads are processes.
 const SCOPE: Scope = if cfg!(feature = "sim") { Scope::Shared } else { Scope::Private };
 
@@ -62,12 +67,18 @@ pub struct Packet {
     place: AtomicU64,
     /// The packet of who acts.
     other: AtomicU64,
+    /// The light thread that hears what is said in it; null: a kernel thread does.
+    owner: Cell<*const Record>,
 }
+
+// SAFETY: the owner is set by who makes it known, before, and not changed until it is taken back.
+unsafe impl Sync for Packet {}
 
 impl Packet {
     /// One of a party whose message is there, or is to go there; null: it will say later.
     pub fn new(place: *mut ()) -> Packet {
-        Packet { state: AtomicU32::new(OPEN), place: AtomicU64::new(place as u64), other: AtomicU64::new(0) }
+        let owner = Cell::new(super::lights::owner());
+        Packet { state: AtomicU32::new(OPEN), place: AtomicU64::new(place as u64), other: AtomicU64::new(0), owner }
     }
 
     /// Its address, for those who will act.
@@ -80,10 +91,21 @@ impl Packet {
         // Relaxed, both: published with the wait.
         self.state.store(OPEN, Ordering::Relaxed);
         self.place.store(0, Ordering::Relaxed); // Relaxed: as above.
+        self.owner.set(super::lights::owner());
     }
 
     /// Says so, and wakes who waits for it.
+    #[inline(always)]
     fn say(&self, what: u32) {
+        // Before: once it is said the packet may be gone.
+        let owner = self.owner.get();
+        // SAFETY: null, or a record, which never goes away.
+        if let Some(owner) = unsafe { owner.as_ref() } {
+            // Release: what was written before.
+            self.state.store(what, Ordering::Release);
+            light::unpark(owner);
+            return;
+        }
         // AcqRel: what was written before; whether somebody sleeps.
         if self.state.swap(what, Ordering::AcqRel) == AWAITED {
             // It may be gone already: a wake by address.
@@ -93,13 +115,20 @@ impl Packet {
 
     /// Waits until it is said.
     fn hear(&self, what: u32) {
-        let looks = if cfg!(any(feature = "sim", feature = "loom")) { 0 } else { LOOKS };
+        if !self.owner.get().is_null() {
+            // Acquire: what was written before it was said.
+            while self.state.load(Ordering::Acquire) != what {
+                light::park(None);
+            }
+            return;
+        }
+        let looks = if cfg!(any(feature = "sim", feature = "loom")) { 0 } else { PAUSING + GIVING_WAY };
         for look in 0..looks {
             // Acquire: what was written before it was said.
             if self.state.load(Ordering::Acquire) == what {
                 return;
             }
-            if look < LOOKS / 2 { (0..PAUSES).for_each(|_| pause()) } else { give_way() }
+            if look < PAUSING { (0..1 << look).for_each(|_| pause()) } else { give_way() }
         }
         // Acquire: as above. A failure: it has been said.
         let _ = self.state.compare_exchange(OPEN, AWAITED, Ordering::Acquire, Ordering::Acquire);
@@ -119,8 +148,28 @@ pub enum Way {
     Out,
 }
 
+/// The other end, as who would meet somebody there sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Opposite<'t> {
+    pub end: &'t End,
+    pub lights: &'t Lights,
+    pub side: Side,
+}
+
 /// Meets who came first at the other end, if anybody waits there: answers its packet.
-pub(crate) fn meet(other: &End, me: &Party) -> Option<u64> {
+#[inline(always)]
+pub(crate) fn meet(other: Opposite<'_>, me: &Party) -> Option<u64> {
+    if !other.end.has_lights() {
+        return meet_seated(other.end, me);
+    }
+    // Where both kinds wait they take turns.
+    if other.end.has_waiters() && other.lights.take_turn() {
+        return meet_seated(other.end, me).or_else(|| other.lights.meet(other.side));
+    }
+    other.lights.meet(other.side).or_else(|| meet_seated(other.end, me))
+}
+
+fn meet_seated(other: &End, me: &Party) -> Option<u64> {
     loop {
         let first = other.first_but(me.member)?;
         let packet = packet_of(other.map(), first);
@@ -136,17 +185,37 @@ fn packet_of(map: &Map, who: Candidate) -> u64 {
 }
 
 /// Whether anybody waits at the other end whom one could meet.
-pub(crate) fn is_awaited(other: &End, me: &Party) -> bool {
-    other.first_but(me.member).is_some()
+pub(crate) fn is_awaited(other: Opposite<'_>, me: &Party) -> bool {
+    other.end.first_but(me.member).is_some() || other.end.has_lights() && other.lights.is_awaited(other.side)
+}
+
+/// The look of a light thread that begins to wait (lights, I6). True: it is to try.
+pub(crate) fn is_awaited_by_light(other: &End) -> bool {
+    if !other.has_waiters() {
+        return false;
+    }
+    other.tell_lookers();
+    other.first_but(NOBODY).is_some()
+}
+
+/// I2: between one's own bit and count, and the look at the other end.
+pub(crate) fn fence() {
+    // SeqCst: pairs with that of whoever comes to wait at the other end; and with the swap by which the last handle there goes (end, I4).
+    atomic::fence(Ordering::SeqCst);
 }
 
 /// The look of who begins to wait, after the fence. True: it is to try again.
-pub(crate) fn look(other: &End, me: &Party) -> bool {
+pub(crate) fn look(other: Opposite<'_>, me: &Party) -> bool {
+    let Opposite { end: other, lights, side } = other;
     let m = me.map.member(me.member);
     // Relaxed, both: our own.
     let (ticket, need) = (m.ticket.load(Ordering::Relaxed), m.need.load(Ordering::Relaxed));
     if need == 0 {
-        return other.first_but(me.member).is_some();
+        return other.first_but(me.member).is_some() || other.has_lights() && lights.is_awaited(side);
+    }
+    if other.has_lights() {
+        // The sixth invariant of `lights`: it moves, we stay.
+        lights.tell_one(side);
     }
     other.tell_lookers();
     loop {

@@ -14,7 +14,7 @@
 //! allocates nothing, and chooses among semaphores, pools and descriptors as well ([`select!`](crate::select!)).
 //!
 //! Cost: two locked operations a message, and none with one sender and one receiver; no system call while nobody has to
-//! wait, no allocation (an unbounded tube allocates when it has never held so many messages). A tube takes some 770 bytes (an unbounded one 2 KB) and 16
+//! wait, no allocation (an unbounded tube allocates when it holds more messages than in the last second or so; what that second did not need it gives back). A tube takes some 770 bytes (an unbounded one 2 KB) and 16
 //! a message besides the message, and an entry in the private arena for each end where somebody has waited.
 //!
 //! Who waits first looks for some microseconds, as long as that pays, then sleeps: see [`Role`](crate::Role). In a forked child
@@ -23,10 +23,13 @@
 //! Paper: nix-semaphores-tubes, 3 and 4.3; synthesis, 3.3.1 and 5.2 (four kinds).
 
 pub(crate) mod body;
+pub mod broadcast;
 pub(crate) mod clock;
 pub(crate) mod end;
+pub(crate) mod lights;
 pub(crate) mod meet;
 pub mod named;
+mod notice;
 pub(crate) mod wait;
 
 #[cfg(not(feature = "sim"))]
@@ -37,6 +40,8 @@ mod ends;
 mod error;
 #[cfg(not(feature = "sim"))]
 mod make;
+#[cfg(not(feature = "sim"))]
+pub(crate) mod schema;
 #[cfg(not(feature = "sim"))]
 mod single;
 #[cfg(not(feature = "sim"))]

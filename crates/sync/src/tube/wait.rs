@@ -1,9 +1,11 @@
-//! Waiting at an end of a tube in the wait queue, by who has a seat there.
+//! Waiting at an end of a tube: in the wait queue, by who has a seat there, or among the light threads.
 
 use super::body::{In, Not, Out, Tube};
+use super::lights::{self, Hope};
 use super::meet::{Packet, await_done};
-use crate::claim::{Operation, Refused, Taken, Wish, wait_for};
+use crate::claim::{Aim, Operation, Refused, Taken, Wish, wait_for};
 use crate::wait::{Parties, Patience};
+use chappe_plat::light::Record;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 
@@ -11,16 +13,15 @@ use std::ops::Deref;
 pub(crate) fn send_seated<T, P: Deref<Target = Tube<T>>>(
     out: &Out<P>,
     message: T,
-    who: &Parties,
+    who: Waiter<'_>,
     deadline: Option<u64>,
-    patience: &Patience<'_>,
 ) -> Result<(), (Not, T)> {
     let tube = &*out.0;
     let mut message = message;
     loop {
         let mut last = ManuallyDrop::new(message);
         let packet = tube.has_meetings().then(|| Packet::new((&raw mut last).cast()));
-        let taken = wait(out, who, deadline, patience, packet.as_ref());
+        let taken = wait(out, who, deadline, packet.as_ref());
         if let (Ok(taken), Some(packet)) = (&taken, &packet)
             && taken.word.0 == packet.address()
         {
@@ -43,14 +44,13 @@ pub(crate) fn send_seated<T, P: Deref<Target = Tube<T>>>(
 /// Receives a message, sleeping until there is one. [`Not::Now`]: the time was up.
 pub(crate) fn recv_seated<T, P: Deref<Target = Tube<T>>>(
     into: &In<P>,
-    who: &Parties,
+    who: Waiter<'_>,
     deadline: Option<u64>,
-    patience: &Patience<'_>,
 ) -> Result<T, Not> {
     let tube = &*into.0;
     let mut message = MaybeUninit::<T>::uninit();
     let packet = tube.has_meetings().then(|| Packet::new(message.as_mut_ptr().cast()));
-    let Ok(taken) = wait(into, who, deadline, patience, packet.as_ref()) else { return Err(Not::Now) };
+    let Ok(taken) = wait(into, who, deadline, packet.as_ref()) else { return Err(Not::Now) };
     if let Some(packet) = &packet
         && taken.word.0 == packet.address()
     {
@@ -61,13 +61,31 @@ pub(crate) fn recv_seated<T, P: Deref<Target = Tube<T>>>(
     tube.recv_taken(taken)
 }
 
+/// Who waits at an end.
+#[derive(Clone, Copy)]
+pub(crate) enum Waiter<'a> {
+    /// A kernel thread, by its seats.
+    Seated(&'a Parties, &'a Patience<'a>),
+    /// A light thread.
+    Light(&'static Record),
+}
+
+#[inline(always)]
 fn wait<A: Operation>(
     arm: &A,
-    who: &Parties,
+    who: Waiter<'_>,
     deadline: Option<u64>,
-    patience: &Patience<'_>,
     packet: Option<&Packet>,
 ) -> Result<Taken, Refused> {
-    let wish = Wish { packet: packet.map_or(0, Packet::address), ..Wish::to_take(deadline, patience) };
-    wait_for(who, &[arm], wish).map(|(_, taken)| taken)
+    let packet = packet.map_or(0, Packet::address);
+    match who {
+        Waiter::Seated(who, patience) => {
+            let wish = Wish { packet, ..Wish::to_take(deadline, patience) };
+            wait_for(who, &[arm], wish).map(|(_, taken)| taken)
+        }
+        Waiter::Light(me) => {
+            let hope = Hope { aim: Aim::Take, first: 0, deadline, packet };
+            lights::wait_with(me, &[arm], hope, &mut [MaybeUninit::uninit()]).map(|(_, taken)| taken)
+        }
+    }
 }

@@ -73,7 +73,9 @@ fn drain(from: &Receiver<[u8]>) -> Result<Vec<usize>, (Fault, String)> {
         match from.try_recv() {
             Ok(it) if is_whole(&it) => lengths.push(it.len()),
             Ok(it) => return fault(Fault::Torn, format!("a torn record: {it:x?}")),
-            Err(NotReceived::Empty | NotReceived::Disconnected { .. }) => return Ok(lengths),
+            Err(NotReceived::Empty | NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) => {
+                return Ok(lengths);
+            }
             Err(e) => return fault(Fault::Torn, format!("receiving: {e}")),
         }
     }

@@ -306,7 +306,12 @@ where
             }
             Ok(())
         }
-        Err(NotReceived::Timeout | NotReceived::Disconnected { .. } | NotReceived::Dead { .. }) => Ok(()),
+        Err(
+            NotReceived::Timeout
+            | NotReceived::Disconnected { .. }
+            | NotReceived::SenderDied { .. }
+            | NotReceived::Dead { .. },
+        ) => Ok(()),
         Err(NotReceived::Arena(e)) if is_documented(&e) => Ok(()),
         Err(e) => Err(Unclear(format!("receiving: {e}"))),
     }

@@ -199,8 +199,10 @@ impl Courier<'_, '_> {
                 if !forgetful && self.limb.roll(2) == 0 { self.copy(&into, tube) } else { self.look(&into, tube) };
             match got {
                 Ok(()) => self.limb.turn(),
-                Err(NotReceived::Disconnected { .. }) if self.is_over() => return Ok(()),
-                Err(NotReceived::Disconnected { .. }) => self.limb.alone(),
+                Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) if self.is_over() => {
+                    return Ok(());
+                }
+                Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) => self.limb.alone(),
                 Err(e) => return Err(e.into()),
             }
         }

@@ -6,7 +6,7 @@
 
 use super::pipe::{Pipe, Side, TO_COMMIT};
 use crate::cell::Word;
-use crate::claim::{Collected, Operation, Refused, Taken, Wish, wait_for};
+use crate::claim::{Collected, Mark, Operation, Refused, Taken, Wish, wait_for};
 use crate::record::{Borrowed, Received, Slot, Unsent};
 use crate::wait::{Arm, Ended, Grant, NUDGE, Parties, Party, Patience, State, Terms};
 use crate::wait::{arrive, finish, tell, wait, word_of};
@@ -29,6 +29,8 @@ pub(crate) enum Not {
     Now,
     /// There is nobody at the other end.
     Ever,
+    /// The wait was interrupted: see [`crate::interruptible`].
+    Interrupted,
     /// The tube was removed.
     Dead,
     /// The handle is the parent process's.
@@ -40,7 +42,11 @@ pub(crate) enum Not {
 
 impl From<Refused> for Not {
     fn from(refused: Refused) -> Not {
-        if let Refused::Dead(_) = refused { Not::Dead } else { Not::Now }
+        match refused {
+            Refused::Dead(_) => Not::Dead,
+            Refused::Interrupted => Not::Interrupted,
+            _ => Not::Now,
+        }
     }
 }
 
@@ -114,6 +120,9 @@ impl Operation for Out {
     fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
         is_ready(&self.0, Side::Senders)
     }
+    fn mark(&self, _me: &Party) -> Mark {
+        self.0.mark(Side::Senders)
+    }
     fn took(&self) {
         self.0.received();
     }
@@ -155,6 +164,9 @@ impl Operation for In {
     }
     fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
         is_ready(&self.0, Side::Receivers)
+    }
+    fn mark(&self, _me: &Party) -> Mark {
+        self.0.mark(Side::Receivers)
     }
     fn took(&self) {
         self.0.pass_on();

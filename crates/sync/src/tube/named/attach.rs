@@ -1,13 +1,14 @@
 //! Which ends of which tubes this process has, how many handles of each: the first one's coming and the last one's going are
 //! said in the arena.
 //!
-//! A forked child has copies of its parent's handles, and is another process: with the first use of any of them it comes to the
-//! ends of all of them. An end that may have only one handle stays the parent's.
+//! A forked child has copies of its parent's handles, and is another process: with the first use of one of them it comes to that
+//! one's end, and to no other: a child that only sends is no receiver, and its parent's death is the receivers'. An end that may have
+//! only one handle stays the parent's.
 
 use super::arms::{Mapped, Not};
 use super::error::TubeError;
 use super::pipe::{Pipe, Side, Unattached};
-use crate::claim::{Collected, Operation, Refused, Taken};
+use crate::claim::{Collected, Mark, Operation, Refused, Taken};
 use crate::handle::shown;
 use crate::patience::has_own_core;
 use crate::seat::{process_seat, seat};
@@ -25,8 +26,12 @@ struct Entry {
     pipe: Mapped,
     side: Side,
     handles: usize,
-    /// The member that stands for the process; none: it is the parent's.
+    /// The member that stands for the process; none: it is the parent's, and not used here.
     by: Option<Joined>,
+    /// It was inherited, and cannot be this process's, too.
+    stays: bool,
+    /// A handle of it has broken off.
+    broken: bool,
 }
 
 /// All of them, and whose they are.
@@ -48,7 +53,9 @@ impl Table {
         let mut table = Table::lock();
         let now = process::incarnation();
         if table.incarnation != now {
-            table.entries.iter_mut().for_each(Entry::inherit);
+            for entry in &mut table.entries {
+                (entry.by, entry.stays, entry.broken) = (None, false, false);
+            }
             table.incarnation = now;
         }
         table
@@ -58,21 +65,22 @@ impl Table {
         self.entries.iter().position(|e| e.id == id)
     }
 
-    /// The end of this process itself.
-    fn own(&mut self, pipe: &Mapped, side: Side) -> Option<&mut Entry> {
+    /// The entry of an end: this process's own, or one that it has inherited and may have.
+    fn entry(&self, pipe: &Mapped, side: Side) -> Option<usize> {
         let is_it = |e: &Entry| std::ptr::eq(e.pipe.map, pipe.map) && e.pipe.place == pipe.place && e.side == side;
-        self.entries.iter_mut().find(|e| e.by.is_some() && is_it(e))
+        let own = self.entries.iter().position(|e| e.by.is_some() && is_it(e));
+        own.or_else(|| self.entries.iter().position(|e| !e.stays && !pipe.is_single(side) && is_it(e)))
     }
-}
 
-impl Entry {
-    /// Comes to the end as the child of who was there.
-    fn inherit(&mut self) {
-        self.by = None;
-        let Ok(joined) = process_seat(self.pipe.map) else { return };
-        let _admin = self.pipe.map.admin();
-        if self.pipe.is_live() && self.pipe.enter(self.side, joined.index, joined.generation).is_ok() {
-            self.by = Some(joined);
+    /// Comes to an inherited end as the child of who was there. The caller holds `admin`.
+    fn inherit(&mut self, at: usize, joined: Joined) {
+        let (pipe, side) = (self.entries[at].pipe, self.entries[at].side);
+        let own = self.entry(&pipe, side).is_some_and(|other| other != at);
+        let entry = &mut self.entries[at];
+        if own || entry.stays || !pipe.is_live() || pipe.enter(side, joined.index, joined.generation).is_err() {
+            entry.stays = true;
+        } else {
+            entry.by = Some(joined);
         }
     }
 }
@@ -83,6 +91,8 @@ pub(crate) struct Attachment {
     side: Side,
     id: u64,
     incarnation: Cell<u64>,
+    /// A receiver's: how many deaths of senders it was told of.
+    told: Cell<u32>,
 }
 
 /// An end as an arm of this process: in a forked child it comes to its end before anything else.
@@ -105,7 +115,7 @@ impl<A> Own<A> {
     }
 
     fn ours(&self) -> Result<(), Refused> {
-        self.at.here().map_err(|_| Refused::Inherited)
+        self.at.here().map_err(|_| Refused::Inherited(0))
     }
 }
 
@@ -148,6 +158,10 @@ impl<A: Operation> Operation for Own<A> {
         self.ours()?;
         self.arm.is_ready(me)
     }
+    fn mark(&self, me: &Party) -> Mark {
+        // One that is not ours any more says so when it is tried.
+        if self.ours().is_ok() { self.arm.mark(me) } else { Mark::Something }
+    }
     fn took(&self) {
         self.arm.took();
     }
@@ -177,15 +191,21 @@ impl Attachment {
         // Who has a core of its own is not to be interrupted by those who wait.
         let pipe = if has_own_core() { pipe } else { pipe.registered(side) };
         let incarnation = Cell::new(table.incarnation);
-        if let Some(entry) = table.own(&pipe, side) {
+        if let Some(at) = table.entry(&pipe, side) {
             if side == Side::Senders && pipe.is_sealed() {
                 return Err(TubeError::Sealed { name: name() });
             }
             if pipe.is_single(side) {
                 return Err(single(map.who(joined.index)));
             }
-            entry.handles += 1;
-            return Ok(Attachment { pipe, side, id: entry.id, incarnation });
+            if table.entries[at].by.is_none() {
+                table.inherit(at, joined);
+            }
+            let entry = &mut table.entries[at];
+            if !entry.stays {
+                entry.handles += 1;
+                return Ok(Attachment { pipe, side, id: entry.id, incarnation, told: known(&pipe, side) });
+            }
         }
         pipe.attach(&admin, side, joined.index, joined.generation).map_err(|why| match why {
             Unattached::Dead => TubeError::Dead { name: name() },
@@ -194,8 +214,27 @@ impl Attachment {
         })?;
         table.next += 1;
         let id = table.next;
-        table.entries.push(Entry { id, pipe, side, handles: 1, by: Some(joined) });
-        Ok(Attachment { pipe, side, id, incarnation })
+        table.entries.push(Entry { id, pipe, side, handles: 1, by: Some(joined), stays: false, broken: false });
+        Ok(Attachment { pipe, side, id, incarnation, told: known(&pipe, side) })
+    }
+
+    /// Whether a sender has died, or broken off, of which this receiver was not told. It is now.
+    pub fn learns_of_death(&self) -> bool {
+        let died = self.pipe.died();
+        if died.wrapping_sub(self.told.get()) as i32 <= 0 {
+            return false;
+        }
+        self.told.set(died);
+        self.pipe.tell_died(died);
+        true
+    }
+
+    /// When the process leaves this end, it has not ended well.
+    pub fn break_off(&self) {
+        let mut table = Table::lock();
+        if let Some(at) = table.find(self.id) {
+            table.entries[at].broken = true;
+        }
     }
 
     /// Another handle of the same end.
@@ -211,14 +250,34 @@ impl Attachment {
 
     #[cold]
     fn inherited(&self) -> Result<(), Not> {
-        let table = Table::ours();
+        // Before the table is ours: it has a lock of its own.
+        let joined = process_seat(self.pipe.map);
+        let mut table = Table::ours();
         let at = table.find(self.id).ok_or(Not::Inherited)?;
-        if table.entries[at].by.is_none() {
+        if table.entries[at].by.is_none() && !table.entries[at].stays {
+            let _admin = self.pipe.map.admin();
+            table.inherit(at, joined.map_err(|_| Not::Inherited)?);
+        }
+        if table.entries[at].stays {
             return Err(Not::Inherited);
         }
         self.incarnation.set(table.incarnation);
         Ok(())
     }
+}
+
+/// Of how many deaths of senders a receiver that comes has nothing to be told: what they sent is gone, or others were told.
+fn known(pipe: &Mapped, side: Side) -> Cell<u32> {
+    let told = match side {
+        Side::Senders => 0,
+        Side::Receivers if pipe.ring.is_empty() => {
+            let died = pipe.died();
+            pipe.tell_died(died);
+            died
+        }
+        Side::Receivers => pipe.told(),
+    };
+    Cell::new(told)
 }
 
 impl Drop for Attachment {
@@ -229,13 +288,15 @@ impl Drop for Attachment {
         let mut table = Table::lock();
         let ours = table.incarnation == process::incarnation();
         let Some(at) = table.find(self.id) else { return };
+        // A thread that panics does not end well, whichever handle goes last.
+        table.entries[at].broken |= std::thread::panicking();
         table.entries[at].handles -= 1;
         if table.entries[at].handles > 0 {
             return;
         }
         let entry = table.entries.swap_remove(at);
         if ours && let Some(joined) = entry.by {
-            self.pipe.detach(self.side, joined.index, joined.generation);
+            self.pipe.detach(self.side, joined.index, joined.generation, !entry.broken);
         }
     }
 }

@@ -81,13 +81,15 @@ impl Receiver<[u8]> {
     pub(crate) fn finish_into(&self, taken: Option<Taken>, buffer: &mut [u8]) -> Result<(usize, bool), NotReceived> {
         let pipe = &self.into.0;
         let received = taken.ok_or(Not::Dead).and_then(|taken| recv_taken(pipe, taken, as_unwritten(buffer)));
-        received.map(|r| (r.len as usize, r.again)).map_err(|why| not_received(pipe, why.into(), Until::Forever))
+        received
+            .map(|r| (r.len as usize, r.again))
+            .map_err(|why| not_received(&self.into.at, why.into(), Until::Forever))
     }
 
     /// The same, in place.
     pub(crate) fn finish_loan(&self, taken: Option<Taken>) -> Result<Loan<'_, [u8]>, NotReceived> {
         let pipe = &self.into.0;
         let lent = taken.ok_or(Not::Dead).and_then(|taken| borrowed(pipe, taken));
-        lent.map(|it| Loan::new(pipe, it)).map_err(|why| not_received(pipe, why.into(), Until::Forever))
+        lent.map(|it| Loan::new(pipe, it)).map_err(|why| not_received(&self.into.at, why.into(), Until::Forever))
     }
 }

@@ -224,14 +224,14 @@ fn watch(map: &'static Map, bell: &tube::Receiver<()>) {
         let ends = armed.iter().map(|end| end as &dyn Operation);
         let arms: Vec<&dyn Operation> = std::iter::once(&bell.into as &dyn Operation).chain(ends).collect();
         let until = if any { Until::Forever } else { Until::after(LINGER) };
-        match choose(&arms, How { until, biased: true, aim: Aim::Look, interruptible: false }) {
+        match choose(&arms, How { until, biased: true, aim: Aim::Look }) {
             Ok(_) | Err(SelectError::Dead { .. }) => {}
             Err(SelectError::Timeout) => {
                 if with(|list| list.dismiss(map)) {
                     return;
                 }
             }
-            Err(_) => std::thread::sleep(POLL),
+            Err(_) => crate::patience::pass(POLL),
         }
     }
 }

@@ -110,6 +110,7 @@ pub(super) fn not_sent<M>(pipe: &Mapped, fault: Fault, until: Until, message: M)
     match fault {
         Fault::Not(Not::Now) if matches!(until, Until::Now) => NotSent::Full(message),
         Fault::Not(Not::Now) => NotSent::Timeout(message),
+        Fault::Not(Not::Interrupted) => NotSent::Interrupted(message),
         Fault::Not(Not::Ever) => NotSent::Disconnected { tube: tube(), message },
         Fault::Not(Not::Dead) => NotSent::Dead { tube: tube(), message },
         Fault::Not(Not::Lost) => NotSent::Lost { tube: tube(), message },
@@ -119,11 +120,13 @@ pub(super) fn not_sent<M>(pipe: &Mapped, fault: Fault, until: Until, message: M)
     }
 }
 
-pub(super) fn not_received(pipe: &Mapped, fault: Fault, until: Until) -> NotReceived {
-    let tube = name_of(pipe);
+pub(super) fn not_received(at: &Attachment, fault: Fault, until: Until) -> NotReceived {
+    let tube = name_of(&at.pipe);
     match fault {
         Fault::Not(Not::Now) if matches!(until, Until::Now) => NotReceived::Empty,
         Fault::Not(Not::Now) => NotReceived::Timeout,
+        Fault::Not(Not::Interrupted) => NotReceived::Interrupted,
+        Fault::Not(Not::Ever) if at.learns_of_death() => NotReceived::SenderDied { tube },
         Fault::Not(Not::Ever) => NotReceived::Disconnected { tube },
         Fault::Not(Not::Dead) => NotReceived::Dead { tube },
         Fault::Not(Not::Lost) => NotReceived::Lost { tube },
@@ -203,7 +206,8 @@ fn waited<R>(
 /// [`sender`](super::Tube::sender).
 ///
 /// When the last one of a process goes, or the process dies, the process has left; when the last process has, receivers get what
-/// is there, and then [`NotReceived::Disconnected`].
+/// is there, and then [`NotReceived::Disconnected`], or [`NotReceived::SenderDied`] if one of the senders has not ended well: its
+/// process died with it, or its thread dropped it in a panic, or it [broke off](Sender::break_off).
 ///
 /// In a forked child it is the child's own from its first use there; one that there may be only one of stays the parent's.
 pub struct Sender<T: ?Sized> {
@@ -283,6 +287,12 @@ impl<T: ?Sized> Sender<T> {
     }
 
     both!(Sender out);
+
+    /// Goes without having ended well: when all senders have gone, receivers get [`NotReceived::SenderDied`], as if this process
+    /// had died. Never waits.
+    pub fn break_off(self) {
+        self.out.at.break_off();
+    }
 
     pub(super) fn put<M>(&self, record: &[u8], until: Until, message: impl FnOnce() -> M) -> Result<(), NotSent<M>> {
         let pipe = &self.out.0;
@@ -455,7 +465,7 @@ impl<T: ?Sized> Receiver<T> {
             |_| try_recv(pipe, &mut buffer.borrow_mut()),
             |who, end, patience| recv_seated(&self.into, &mut buffer.borrow_mut(), who, end, patience),
         );
-        received.map(|r| (r.len as usize, r.again)).map_err(|fault| not_received(pipe, fault, until))
+        received.map(|r| (r.len as usize, r.again)).map_err(|fault| not_received(&self.into.at, fault, until))
     }
 
     fn loan(&self, until: Until) -> Result<Loan<'_, T>, NotReceived> {
@@ -467,7 +477,7 @@ impl<T: ?Sized> Receiver<T> {
             |me| borrowed(pipe, self.into.attempt(me)?),
             |who, end, patience| borrow_seated(&self.into, who, end, patience),
         );
-        loan.map(|loan| Loan::new(pipe, loan)).map_err(|fault| not_received(pipe, fault, until))
+        loan.map(|loan| Loan::new(pipe, loan)).map_err(|fault| not_received(&self.into.at, fault, until))
     }
 
     /// Borrows the next message, to look at it in place; waits while there is none. A borrower that dies before it has released it
@@ -520,7 +530,7 @@ impl<T: Pod> Receiver<T> {
     /// received by another. It may be one that was delivered before: [`recv_marked`](Receiver::recv_marked) says so.
     ///
     /// # Errors
-    /// `Disconnected` if there is none and all senders have gone, `Dead` if the tube was removed; `Inherited`, `Arena`, `System`.
+    /// `Disconnected` if there is none and all senders have gone, `SenderDied` if one of them did in the middle, `Dead` if the tube was removed; `Inherited`, `Arena`, `System`.
     #[inline]
     pub fn recv(&self) -> Result<T, NotReceived> {
         self.message(Until::Forever)
@@ -583,7 +593,7 @@ impl Receiver<[u8]> {
     /// [`borrow`](Receiver::borrow) do not.
     ///
     /// # Errors
-    /// `Disconnected` if there is none and all senders have gone, `Dead` if the tube was removed; `Inherited`, `Arena`, `System`.
+    /// `Disconnected` if there is none and all senders have gone, `SenderDied` if one of them did in the middle, `Dead` if the tube was removed; `Inherited`, `Arena`, `System`.
     pub fn recv(&self) -> Result<Vec<u8>, NotReceived> {
         Ok(self.record(Until::Forever)?.0)
     }

@@ -67,6 +67,12 @@ pub enum TubeError {
         /// Which.
         name: String,
     },
+    /// A schema, or a filter over one, makes no sense; or there is none.
+    #[error("{what}")]
+    Schema {
+        /// What is wrong, with the place.
+        what: String,
+    },
     /// It was removed.
     #[error("tube `{name}` was removed while it was in use; open it again if it was made anew")]
     Dead {
@@ -91,6 +97,9 @@ pub enum NotSent<M = ()> {
     /// There was no room in time.
     #[error("timed out waiting for room in the tube")]
     Timeout(M),
+    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    #[error("interrupted while waiting for room in the tube")]
+    Interrupted(M),
     /// All receivers have gone.
     #[error("tube `{tube}` has no receiver any more: they have gone, or died")]
     Disconnected {
@@ -116,6 +125,18 @@ pub enum NotSent<M = ()> {
         len: usize,
         /// How many are possible.
         most: usize,
+        /// What was not sent.
+        message: M,
+    },
+    /// Fewer bytes than a record of the tube's schema has.
+    #[error("a record of {len} bytes is too short for tube `{tube}`: by its schema each has {wanted}")]
+    TooShort {
+        /// Which.
+        tube: String,
+        /// How many bytes.
+        len: usize,
+        /// How many there must be.
+        wanted: usize,
         /// What was not sent.
         message: M,
     },
@@ -163,10 +184,11 @@ impl<M> NotSent<M> {
     /// The message.
     pub fn into_message(self) -> M {
         match self {
-            NotSent::Full(message) | NotSent::Timeout(message) => message,
+            NotSent::Full(message) | NotSent::Timeout(message) | NotSent::Interrupted(message) => message,
             NotSent::Disconnected { message, .. }
             | NotSent::Dead { message, .. }
             | NotSent::TooLong { message, .. }
+            | NotSent::TooShort { message, .. }
             | NotSent::Lost { message, .. }
             | NotSent::Inherited { message, .. }
             | NotSent::Arena { message, .. }
@@ -185,9 +207,19 @@ pub enum NotReceived {
     /// None came in time.
     #[error("timed out waiting for a message")]
     Timeout,
+    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    #[error("interrupted while waiting for a message")]
+    Interrupted,
     /// There is none, and all senders have gone.
     #[error("tube `{tube}` is empty and has no sender any more: they have gone, or died")]
     Disconnected {
+        /// Which.
+        tube: String,
+    },
+    /// There is none, all senders have gone, and one of them died, or broke off, before it had said that it was done: what was
+    /// received may be a part. Told once to each receiver that was there or found messages; then `Disconnected`.
+    #[error("tube `{tube}` is empty and has no sender any more: one of them died, or broke off, in the middle")]
+    SenderDied {
         /// Which.
         tube: String,
     },

@@ -11,6 +11,7 @@ use crate::inspect::{Waiter, waiters};
 use crate::raw::{Called, Had};
 use crate::record::{MOST_SLOTS, Shape};
 use crate::seat::seat;
+use crate::tube::schema::Parsed;
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
 use chappe_arena::{Admin, Map, Place, Who};
 use std::marker::PhantomData;
@@ -105,6 +106,10 @@ pub struct TubeInfo {
     pub senders: Vec<Who>,
     /// The processes that have a receiver.
     pub receivers: Vec<Who>,
+    /// How many times a process has come to the receivers' end since it was made; wraps.
+    pub receivers_came: u32,
+    /// How many senders have gone without having ended well: died, or broke off.
+    pub senders_died: u32,
     /// Who waits for room, in the order of arrival.
     pub senders_waiting: Vec<Waiter>,
     /// Who waits for a message, in the order of arrival.
@@ -119,6 +124,10 @@ pub struct TubeInfo {
     pub sealed: bool,
     /// Bytes of the arena's data that it takes.
     pub bytes: u64,
+    /// The fields of its records, in canonical form.
+    pub schema: Option<String>,
+    /// The schema's hash.
+    pub schema_hash: Option<u64>,
 }
 
 pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
@@ -135,6 +144,8 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
         received: passed.received,
         senders: who(Side::Senders),
         receivers: who(Side::Receivers),
+        receivers_came: pipe.came(Side::Receivers),
+        senders_died: pipe.died(),
         senders_waiting: waiters(map, pipe.end),
         receivers_waiting: waiters(map, pipe.place),
         redelivered: pipe.ring.redelivered(),
@@ -142,6 +153,8 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
         drops,
         sealed: pipe.is_sealed(),
         bytes: crate::inspect::bytes(map, place),
+        schema: pipe.schema(),
+        schema_hash: Some(pipe.schema_hash()).filter(|hash| *hash != 0),
     })
 }
 
@@ -210,11 +223,8 @@ fn check(shape: Shape) -> Result<(), TubeError> {
 
 /// What an arena is made with, if a tube is the first thing there: room for it, and as much again as usual.
 fn arena_for(shape: Shape) -> ArenaOptions {
-    const USUAL: u64 = 1 << 20;
     let wanted = pipe::blocks_wanted(shape, 1024).map_or(0, |blocks| u64::from(blocks) * BLOCK as u64);
-    let most = u64::from(MAX_BLOCKS) * BLOCK as u64;
-    let data = if wanted > USUAL / 2 { Some((wanted + USUAL).min(most)) } else { None };
-    ArenaOptions { data, ..ArenaOptions::default() }
+    ArenaOptions::with_room(wanted)
 }
 
 fn made(name: &str, or_open: bool, shape: Shape, hash: u64) -> Result<Handle, TubeError> {
@@ -246,7 +256,9 @@ impl<T: ?Sized> Tube<T> {
         };
         let has = pipe.shape();
         let other = plain.is_some_and(|(size, align)| (size, align) != (has.size, has.align));
-        if pipe.hash() != hash || other {
+        // Records that say what they are can be had as bytes.
+        let described = plain.is_none() && pipe.schema_hash() != 0;
+        if (pipe.hash() != hash && !described) || other {
             let wanted = plain.map_or_else(
                 || format!("{called} of any length"),
                 |(size, align)| format!("{called} ({size} bytes, aligned to {align})"),
@@ -364,6 +376,43 @@ impl<T: Record + ?Sized> Tube<T> {
     }
 }
 
+impl<T: Record + ?Sized> Tube<T> {
+    /// Makes a tube by name whose records have these fields, in the text form of `chappe::synth::Schema`: `ts: u64, price: f64, sym:
+    /// str[8]`. Of a tube of bytes the schema says how long each is. Without the feature `synth`, the text must be in canonical form.
+    ///
+    /// `chappe show` prints the fields, `chappe recv --format json` decodes by them. Also a tube of plain data with a schema can be opened as
+    /// one of bytes.
+    ///
+    /// # Errors
+    /// `Schema`: the text makes no sense, with the place, or is of another size than the data; else as [`Tube::create`].
+    pub fn create_of(name: &str, options: &TubeOptions, schema: &str) -> Result<Tube<T>, TubeError> {
+        let schema = Parsed::new(schema)?;
+        let mut shape = shape_of::<T>(options)?;
+        match T::__plain() {
+            None => shape.size = schema.size,
+            Some((size, _)) if size != schema.size as usize => {
+                let what = format!("the records have {size} bytes, and by the schema {}", schema.size);
+                return Err(TubeError::Schema { what });
+            }
+            Some(_) => {}
+        }
+        check(shape)?;
+        let (hash, text) = (hash_of::<T>(), (schema.hash, schema.text.as_str()));
+        let make =
+            &mut |map: &'static Map, admin: &Admin, name: &str| pipe::make_of(map, admin, name, shape, hash, text);
+        let handle = Handle::make_with(&arena_for(shape), ObjectKind::Tube, name, false, make)?;
+        Tube::checked(handle, None, plain::<T>()?)
+    }
+
+    /// The fields of its records, in canonical form, if it has a schema.
+    ///
+    /// # Errors
+    /// `Dead` if it was removed.
+    pub fn schema(&self) -> Result<Option<String>, TubeError> {
+        Ok(self.pipe()?.schema())
+    }
+}
+
 impl Tube<[u8]> {
     /// Makes a tube whose name nobody chose, for who keeps this handle.
     ///
@@ -410,6 +459,7 @@ impl Tube<[u8]> {
     pub fn remove(name: &str, force: bool) -> Result<(), TubeError> {
         let handle = Handle::open(ObjectKind::Tube, name)?;
         let (map, place) = (handle.map, handle.place);
+        map.allow("remove").map_err(ObjectError::from)?;
         // As a member, so that the arena is not removed meanwhile.
         seat(map, |_| ())?;
         map.recover_dead();

@@ -10,10 +10,13 @@
 //! | a receiver that looks at it in place ([`Receiver::borrow`]) | it is delivered once more, marked; after a second death it is dropped, and counted |
 //!
 //! So what is sent is received at least once, and twice only if it says so. Who stops in the middle holds up nobody: others pass it
-//! over. Order is that of the commits, and what one sender sends stays in order.
+//! over. Order is that of the commits, and what one sender sends stays in order. What comes once more comes before all that is still
+//! there, the oldest first. So if receivers come one after the other, each receives from where the last one was killed, in order. Where
+//! several receive at a time, one's share may come late to another, and [`Loan::position`] says where it belongs.
 //!
-//! When every sender has gone, or died, receivers get what is there and then `Disconnected`; when every receiver has, senders do.
-//! Both may be attached again, and then it goes on; unless it is [sealed](Tube::seal): then no sender comes any more. Before the
+//! When every sender has gone, receivers get what is there and then `Disconnected`; if one of them died, broke off, or exited with
+//! its sender still there, `SenderDied` first, once for each receiver that was there or found something. When every receiver has gone,
+//! or died, senders get `Disconnected`. Both may be attached again, and then it goes on; unless it is [sealed](Tube::seal): then no sender comes any more. Before the
 //! first one has come, one waits. A message that another receiver is just looking at is not there: if that one dies after
 //! the others were told `Disconnected`, it is there for whoever is attached next.
 //!

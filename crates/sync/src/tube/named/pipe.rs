@@ -5,7 +5,7 @@
 //! blocks:
 //!
 //! ```text
-//!  TubeHead: shape, hash, end, sealed, two sides | senders' bits | receivers' bits | ring
+//!  TubeHead: shape, hash, end, sealed, two sides, schema's hash | senders' bits | receivers' bits | ring | schema's text
 //! ```
 //!
 //! A bit says that a process, by the member that stands for it, has a handle of that end. At an end that may have only one
@@ -39,6 +39,9 @@
 //!   came and handed over behind the look. The bit of a dead process counts for nothing, and is taken away by who owns the dead's life word, before
 //!   the number is given anew: so nobody clears a successor's; and who sees a bit, and then nobody dead, looks at the bit again: it
 //!   may have been a dead one's, who has been swept since. `only` goes by a swap from the exact generation.
+//! - I8: who leaves and has ended well counts itself in `tally` before its bit goes. So of all that have come to the senders' end
+//!   (`had`), those that are neither counted there nor at it now have died, or broken off: nothing has to be written for the
+//!   dead, and no death is counted twice.
 //! - I5: attaching, sealing, making and removing are done under `admin`. So nobody is refused, or let in, by what has changed
 //!   meanwhile; only recovery is outside, and only takes away.
 //! - I6: the tube's head publishes it (objects, I1). The senders' object is made before, and goes after it: one whose tube does not
@@ -55,7 +58,12 @@
 //! Explored: `tests/crash_named.rs`. Left out there: weak memory; a recoverer that was stopped in the middle of a swap until the tube
 //! has been removed, its blocks given to another tube, and the same slot of that has the very same word.
 
+mod endings;
+#[cfg(not(feature = "sim"))]
+mod schema;
+
 use super::senders::{MAKING, sweep};
+use crate::claim::Mark;
 use crate::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
 use crate::tube::end;
 use crate::wait::{Candidate, NUDGE, each, is_still, make_up, tell};
@@ -63,7 +71,7 @@ use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::fence::across;
-use chappe_plat::{Life, ROBUST, step};
+use chappe_plat::{Life, ROBUST, probe, step};
 use std::mem::size_of;
 use std::ptr::NonNull;
 
@@ -98,7 +106,8 @@ struct SideHead {
     only: AtomicU64,
     /// How many times somebody has come.
     had: AtomicU32,
-    pad: u32,
+    /// Of senders: how many of those have ended well. Of receivers: how many deaths of senders receivers were told of.
+    tally: AtomicU32,
 }
 
 /// What a tube has besides its ring.
@@ -114,8 +123,11 @@ struct TubeHead {
     end: AtomicU64,
     /// 1: nobody comes to the senders' end any more.
     sealed: AtomicU32,
-    pad: u32,
+    /// Bytes of the schema's text, which comes behind the ring.
+    schema_len: AtomicU32,
     sides: [SideHead; 2],
+    /// The schema's hash; 0: it has none.
+    schema: AtomicU64,
 }
 
 /// A tube, as one process sees it.
@@ -343,14 +355,23 @@ impl<'m> Pipe<'m> {
         step!("there, as if nobody had ever been");
         // SeqCst: I4.
         if self.side(side).had.fetch_add(1, Ordering::SeqCst) == u32::MAX {
-            // SeqCst: as above. 0 is nobody.
+            // SeqCst: as above. 0 is nobody, who has ended well.
             self.side(side).had.fetch_add(1, Ordering::SeqCst);
+            if side == Side::Senders {
+                // SeqCst: I8.
+                self.side(side).tally.fetch_add(1, Ordering::SeqCst);
+            }
         }
         Ok(())
     }
 
-    /// A process leaves an end.
-    pub fn detach(&self, side: Side, member: u32, generation: u32) {
+    /// A process leaves an end; a sender's has ended well, or has broken off.
+    pub fn detach(&self, side: Side, member: u32, generation: u32, well: bool) {
+        if side == Side::Senders && well {
+            // SeqCst: I8, before the bit goes.
+            self.side(side).tally.fetch_add(1, Ordering::SeqCst);
+            step!("said that it has ended well, not yet gone");
+        }
         // SeqCst: I4, before the look who waits.
         self.bits(side)[member as usize / 64].fetch_and(!(1 << (member % 64)), Ordering::SeqCst);
         self.free(side, member, generation);
@@ -362,14 +383,6 @@ impl<'m> Pipe<'m> {
         let mine = by(member, generation);
         // SeqCst, both: I4. A failure: somebody else's.
         let _ = self.side(side).only.compare_exchange(mine, 0, Ordering::SeqCst, Ordering::SeqCst);
-    }
-
-    /// No sender comes any more.
-    pub fn seal(&self, _admin: &Admin) {
-        // SeqCst: I4, before the look who waits.
-        self.head.sealed.store(1, Ordering::SeqCst);
-        step!("sealed, nobody told yet");
-        self.bring(Side::Receivers);
     }
 
     /// The object where one waits at an end.
@@ -435,6 +448,20 @@ impl<'m> Pipe<'m> {
     pub fn is_ready(&self, side: Side) -> bool {
         let now = if side == Side::Senders { self.ring.has_hole() } else { self.ring.has_message() };
         now || self.is_gone(side.other())
+    }
+
+    /// A look for a choice: see `lull`.
+    pub fn mark(&self, side: Side) -> Mark {
+        // SeqCst: I4, before the look at who is there.
+        let had = self.side(side.other()).had.load(Ordering::SeqCst);
+        if !self.is_live() || self.is_gone(side.other()) {
+            return Mark::Something;
+        }
+        let end = if side == Side::Senders { self.ring.no_hole() } else { self.ring.no_message() };
+        // Another number for each of the three that have grown.
+        end.map_or(Mark::Something, |(at, again)| {
+            Mark::Nothing(at ^ u64::from(had).rotate_left(24) ^ again.rotate_left(40))
+        })
     }
 
     /// Tells who waits at an end, if there is something for it.
@@ -526,9 +553,23 @@ fn by(member: u32, generation: u32) -> u64 {
 
 /// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, hash: u64) -> Result<Place, ArenaError> {
+    make_of(map, admin, name, shape, hash, (0, ""))
+}
+
+/// The same, of records of a schema: its hash, and its text.
+pub(crate) fn make_of(
+    map: &'static Map,
+    admin: &Admin,
+    name: &str,
+    shape: Shape,
+    hash: u64,
+    schema: (u64, &str),
+) -> Result<Place, ArenaError> {
     sweep(map, admin);
-    let most = map.geometry().blocks;
-    let blocks = blocks_wanted(shape, map.geometry().members).unwrap_or(u32::MAX);
+    let (most, members) = (map.geometry().blocks, map.geometry().members);
+    let text_at = crate::record::bytes_wanted(shape).map(|ring| ring + ring_at(members));
+    let bytes = text_at.map(|at| at + schema.1.len());
+    let blocks = bytes.and_then(|bytes| u32::try_from(bytes.div_ceil(BLOCK)).ok()).unwrap_or(u32::MAX);
     if blocks > most {
         return Err(ArenaError::BlocksFull { name: map.name().into(), wanted: blocks, capacity: most });
     }
@@ -550,6 +591,12 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, h
         head.align.store(shape.align, Ordering::Relaxed); // Relaxed: as above.
         head.flags.store(flags, Ordering::Relaxed); // Relaxed: as above.
         head.hash.store(hash, Ordering::Relaxed); // Relaxed: as above.
+        if let Some(text) = text_at.filter(|_| !schema.1.is_empty()) {
+            head.schema.store(schema.0, Ordering::Relaxed); // Relaxed: as above.
+            head.schema_len.store(schema.1.len() as u32, Ordering::Relaxed); // Relaxed: as above.
+            // SAFETY: the text has room behind the ring: so many blocks were claimed.
+            unsafe { at.add(text).copy_from_nonoverlapping(schema.1.as_ptr(), schema.1.len()) };
+        }
         let its = u64::from(end.head.generation()) << 32 | u64::from(end.index);
         head.end.store(its, Ordering::Relaxed); // Relaxed: as above.
         let (o, its) = (map.object(index), map.object(end.index));
@@ -590,6 +637,13 @@ fn is_place_of(object: &Object, place: Place) -> bool {
     now.kind() == Some(Kind::Tube) && !now.is_free() && now.generation() == place.head.generation()
 }
 
+impl Pipe<'_> {
+    /// A record is to be delivered once more.
+    pub(super) fn comes_again(&self, member: u32, slot: u32) {
+        probe::redelivery(&self.map.header().name, &self.object.name, self.place.index, member, slot);
+    }
+}
+
 /// Makes up for what a dead member was at in a tube.
 pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) {
     let Some(pipe) = Pipe::of(map, Place { index: object, head }) else { return };
@@ -598,7 +652,7 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
         // Acquire, both: after the slot's word; I9 of the ring.
         (m.ident.load(Ordering::Acquire) >> 32) as u32 == generation && m.swept.load(Ordering::Acquire) != generation
     };
-    pipe.ring.recover(member as u16, is_dead, || pipe.has_blocks());
+    pipe.ring.recover(member as u16, is_dead, || pipe.has_blocks(), |slot| pipe.comes_again(member, slot));
     for side in [Side::Senders, Side::Receivers] {
         pipe.free(side, member, generation);
     }

@@ -1,13 +1,13 @@
 //! Messages in place: a slot to be written, and a record that is looked at where it lies.
 
 use super::arms::{Mapped, Not, commit, commit_seated, give_up, release};
-use super::ends::{Fault, Record, not_received, not_sent};
+use super::ends::{Fault, Record, not_sent};
 use super::error::{NotReceived, NotSent};
 use crate::patience::Until;
 use crate::pool::{here, party};
 use crate::record::{self, Borrowed, Unsent};
 use crate::seat::{seat, watched};
-use crate::tube::block::{alone, rest};
+use crate::tube::block::{alone, deaf_rest};
 use bytemuck::Pod;
 use chappe_plat::process;
 use std::marker::PhantomData;
@@ -93,7 +93,7 @@ fn sent_later(pipe: &Mapped, why: Unsent, len: u32) -> Result<(), NotSent> {
             let mut slot = Some(slot);
             let sent = seat(pipe.map, |seat| {
                 let _ = watched(seat);
-                slot.take().map(|slot| commit_seated(pipe, slot, len, &alone(seat), &rest(seat, false)))
+                slot.take().map(|slot| commit_seated(pipe, slot, len, &alone(seat), &deaf_rest(seat, false)))
             });
             if let Some(slot) = slot {
                 give_up(pipe, slot);
@@ -183,22 +183,28 @@ impl<'a, T: ?Sized> Loan<'a, T> {
     #[inline]
     pub fn release(mut self) -> Result<(), NotReceived> {
         match self.end() {
-            Some(false) => Err(not_received(self.pipe, Fault::Not(Not::Lost), Until::Now)),
+            Some(false) => Err(NotReceived::Lost { tube: super::name_of(self.pipe) }),
             _ => Ok(()),
         }
     }
 
-    /// Gives it back, unreceived: it comes once more, marked, as if this thread had died with it; one that has come again
-    /// already is dropped, and counted.
-    pub fn put_back(mut self) {
-        self.back();
+    /// Where in line it was committed. The next record's number is one more, but where a sender gave up a slot, or others received
+    /// what is in between. It wraps, after 2^32 rounds of all slots.
+    pub fn position(&self) -> u64 {
+        self.pipe.ring.order(self.borrowed())
     }
 
-    fn back(&mut self) {
+    /// Gives it back, unreceived: it comes once more, marked, before all that was sent later, however often it has come. (Of a tube
+    /// that was made to drop, it is dropped, and counted.)
+    pub fn put_back(mut self) {
+        self.back(false);
+    }
+
+    fn back(&mut self, died: bool) {
         if let Some(borrowed) = self.borrowed.take().filter(|_| process::is_incarnation(self.incarnation)) {
             // As a member: who dies in between must be seen to.
             let _ = seat(self.pipe.map, party);
-            self.pipe.ring.put_back(&borrowed);
+            self.pipe.ring.put_back(&borrowed, died, |slot| self.pipe.comes_again(borrowed.member(), slot));
             self.pipe.returned();
         }
     }
@@ -215,7 +221,7 @@ impl<T: ?Sized> Drop for Loan<'_, T> {
         if !std::thread::panicking() || self.panicking {
             self.end();
         } else {
-            self.back();
+            self.back(true);
         }
     }
 }

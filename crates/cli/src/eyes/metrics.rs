@@ -1,0 +1,154 @@
+//! `chappe metrics`: the figures as Prometheus reads them, to stdout, to a file for node_exporter, or to whoever scrapes.
+//!
+//! The text is the exposition format 0.0.4. Each scrape is one snapshot, taken while the scraper waits. The listener
+//! is for a scraper on a trusted network: what it tells, it tells to everybody.
+
+use super::figures::{ALL, Sort};
+use super::http::{self, Answer};
+use super::snapshot::{ArenaSeen, Seen, Snapshot};
+use crate::{Failure, failed, write};
+use anyhow::{Context, Result, anyhow};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// `chappe metrics`.
+#[derive(clap::Args, Debug)]
+pub struct Metrics {
+    /// Only this arena
+    pub arena: Option<String>,
+    /// Write them into this file, whole or not at all: for node_exporter's textfile directory
+    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    pub output: Option<PathBuf>,
+    /// Answer GET /metrics at this address until a signal ends it
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+}
+
+/// Runs it.
+pub fn run(a: &Metrics) -> Result<u8, Failure> {
+    match (&a.output, a.listen) {
+        (Some(file), _) => replace(file, &text(a.arena.as_deref()).map_err(failed)?).map_err(failed)?,
+        (None, Some(address)) => listen(address, a.arena.as_deref()).map_err(failed)?,
+        (None, None) => write(text(a.arena.as_deref()).map_err(failed)?.as_bytes())?,
+    }
+    Ok(0)
+}
+
+fn text(arena: Option<&str>) -> Result<String> {
+    Ok(exposition(&Snapshot::take(arena, None)?))
+}
+
+/// A value of a label: the three characters that the format escapes.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn head(out: &mut String, name: &str, sort: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {sort}");
+}
+
+/// A figure of an arena: the metric, its help, its value.
+type OfArena = (&'static str, &'static str, fn(&ArenaSeen) -> u32);
+
+const OF_ARENAS: [OfArena; 4] = [
+    ("chappe_arena_members", "Member slots in use.", |a| a.members.0),
+    ("chappe_arena_members_limit", "Member slots that the arena has.", |a| a.members.1),
+    ("chappe_arena_objects", "Objects in the arena.", |a| a.objects.0),
+    ("chappe_arena_objects_limit", "Objects that the arena has room for.", |a| a.objects.1),
+];
+
+/// Everything in a snapshot. Each metric stands once, its series together, as the format wants it.
+pub fn exposition(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    head(&mut out, "chappe_arena_up", "gauge", "1 if the arena could be looked at.");
+    for arena in &snapshot.arenas {
+        let _ = writeln!(out, "chappe_arena_up{{arena=\"{}\"}} 1", label(&arena.name));
+    }
+    for (arena, _) in &snapshot.refused {
+        let _ = writeln!(out, "chappe_arena_up{{arena=\"{}\"}} 0", label(arena));
+    }
+    for (name, help, of) in OF_ARENAS {
+        head(&mut out, name, "gauge", help);
+        for arena in &snapshot.arenas {
+            let _ = writeln!(out, "{name}{{arena=\"{}\"}} {}", label(&arena.name), of(arena));
+        }
+    }
+    let mut kinds: Vec<&str> = snapshot.objects.iter().map(|o| o.info.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    for kind in kinds {
+        let of_kind = || snapshot.objects.iter().filter(move |o| o.info.kind == kind);
+        for figure in ALL.iter().filter(|f| f.sort != Sort::Rate) {
+            let series: Vec<(&Seen, f64)> = of_kind().filter_map(|o| Some((o, (figure.of)(o)?))).collect();
+            if series.is_empty() {
+                continue;
+            }
+            let name = format!("chappe_{}_{}{}", kind.replace(' ', "_"), figure.name, figure.suffix);
+            head(&mut out, &name, if figure.sort == Sort::Counter { "counter" } else { "gauge" }, figure.help);
+            for (o, value) in series {
+                let (arena, object) = (label(&o.arena.name()), label(&o.info.name));
+                let _ = writeln!(out, "{name}{{arena=\"{arena}\",name=\"{object}\"}} {value}");
+            }
+        }
+    }
+    out
+}
+
+/// Puts the text where the file was, by a rename: a reader sees the old one or the new one.
+fn replace(file: &Path, text: &str) -> Result<()> {
+    let name = file.file_name().ok_or_else(|| anyhow!("{} is not a file's name", file.display()))?;
+    let mut beside = std::ffi::OsString::from(".");
+    beside.push(name);
+    beside.push(format!(".{}", std::process::id()));
+    let beside = file.with_file_name(beside);
+    let written = std::fs::File::create(&beside)
+        .and_then(|mut f| f.write_all(text.as_bytes()).and_then(|()| f.flush()))
+        .and_then(|()| std::fs::rename(&beside, file));
+    if written.is_err() {
+        // What is left of it is of no use. That it is not there is well.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written.with_context(|| format!("cannot write {}", file.display())).map_err(|e| anyhow!("{e:#}"))
+}
+
+fn listen(address: SocketAddr, arena: Option<&str>) -> Result<()> {
+    let listener = http::listen(address)?;
+    crate::tell(format_args!("chappe: metrics at http://{}/metrics", listener.local_addr()?));
+    http::serve(&listener, |request| match request.path.as_str() {
+        "/metrics" => match text(arena) {
+            Ok(body) => Answer { status: "200 OK", content: "text/plain; version=0.0.4; charset=utf-8", body },
+            Err(e) => Answer::refused("503 Service Unavailable", &e.to_string()),
+        },
+        _ => Answer::refused("404 Not Found", "see /metrics"),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dashboard_asks_for_metrics_that_there_are() {
+        let dashboard = include_str!("../../../../docs/grafana.json");
+        let _: serde_json::Value = serde_json::from_str(dashboard).expect("JSON");
+        let of_objects = ALL.iter().filter(|f| f.sort != Sort::Rate).flat_map(|f| {
+            let kinds = ["pool", "semaphore", "mutex", "tube"];
+            kinds.map(|kind| format!("chappe_{kind}_{}{}", f.name, f.suffix))
+        });
+        let of_arenas = OF_ARENAS.iter().map(|(name, ..)| (*name).to_owned());
+        let there: Vec<String> = of_objects.chain(of_arenas).chain(["chappe_arena_up".to_owned()]).collect();
+        let asked = dashboard.match_indices("chappe_").map(|(at, _)| {
+            let rest = &dashboard[at..];
+            &rest[..rest.find(|c: char| !(c.is_ascii_lowercase() || c == '_')).unwrap_or(rest.len())]
+        });
+        let mut count = 0;
+        for name in asked {
+            assert!(there.iter().any(|t| t == name), "{name} is no metric of ours");
+            count += 1;
+        }
+        assert!(count >= 10, "the dashboard asks for {count} metrics");
+    }
+}

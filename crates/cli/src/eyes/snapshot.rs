@@ -1,0 +1,290 @@
+//! What there is at one moment, in all arenas or in one.
+
+use crate::look::called;
+use crate::time;
+use crate::within::{Patience, too_long};
+use anyhow::{Result, anyhow};
+use chappe::tube::broadcast::BroadcastSubscriber;
+use chappe::{Arena, LifeState, ObjectInfo, ObjectState, Pool, Waiter, Who};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// One object.
+pub struct Seen {
+    /// The arena that it lies in.
+    pub arena: Arena,
+    /// What users call it.
+    pub name: String,
+    /// How it stands.
+    pub info: ObjectInfo,
+    /// The waiters, in the order of arrival; of a tube first those for a message, then those for room.
+    pub waiters: Vec<Waiter>,
+    /// What went on since the snapshot before, if that has seen it, too.
+    pub rates: Rates,
+}
+
+/// What goes on at an object, a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Messages sent.
+    pub sent: Option<f64>,
+    /// Messages that have left the tube.
+    pub received: Option<f64>,
+    /// Permits given back.
+    pub turnover: Option<f64>,
+}
+
+impl Rates {
+    /// The one figure for the table.
+    pub fn most(&self) -> Option<f64> {
+        [self.sent, self.received, self.turnover].into_iter().flatten().reduce(f64::max)
+    }
+
+    /// From two looks at the same object, so many seconds apart.
+    fn between(then: &ObjectState, now: &ObjectState, seconds: f64) -> Rates {
+        // Another tube of the same name begins anew.
+        let rate = |then: u64, now: u64| now.checked_sub(then).map(|more| more as f64 / seconds);
+        match (then, now) {
+            (ObjectState::Tube(then), ObjectState::Tube(now)) => {
+                let (sent, received) = (rate(then.sent, now.sent), rate(then.received, now.received));
+                if sent.is_none() || received.is_none() {
+                    Rates::default()
+                } else {
+                    Rates { sent, received, turnover: None }
+                }
+            }
+            (ObjectState::Broadcast(then), ObjectState::Broadcast(now)) => {
+                Rates { sent: rate(then.sent, now.sent), ..Rates::default() }
+            }
+            (ObjectState::Pool(then), ObjectState::Pool(now)) => {
+                Rates { turnover: Some(f64::from(now.turnover_since(then)) / seconds), ..Rates::default() }
+            }
+            _ => Rates::default(),
+        }
+    }
+}
+
+/// One arena.
+pub struct ArenaSeen {
+    /// What it is called.
+    pub name: String,
+    /// Members in use, and how many it has room for.
+    pub members: (u32, u32),
+    /// Objects in use, and how many it has room for.
+    pub objects: (u32, u32),
+}
+
+/// All of it.
+pub struct Snapshot {
+    /// When it was begun.
+    pub at: Instant,
+    /// The arenas that could be looked at.
+    pub arenas: Vec<ArenaSeen>,
+    /// Their objects, by arena, then by name.
+    pub objects: Vec<Seen>,
+    /// What could not be looked at, and why.
+    pub refused: Vec<(String, String)>,
+}
+
+/// One process that waits.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// The PID namespace that it is of.
+    pub namespace: u64,
+    /// What it calls itself.
+    pub label: String,
+    /// How many of its threads wait.
+    pub waiting: usize,
+    /// How many of those are light.
+    pub light: usize,
+    /// For how long the one that has waited longest.
+    pub longest: Duration,
+    /// What that one waits for.
+    pub wants: String,
+}
+
+impl Seen {
+    /// For how long the waiter has waited that has waited longest.
+    pub fn longest_wait(&self) -> Duration {
+        self.waiters.iter().map(|w| w.waiting).max().unwrap_or_default()
+    }
+}
+
+impl Snapshot {
+    /// Looks at one arena, or at all. With `before`, tubes and pools have rates.
+    ///
+    /// # Errors
+    /// That the only arena asked for cannot be looked at, or the directory of arenas.
+    pub fn take(only: Option<&str>, before: Option<&Snapshot>) -> Result<Snapshot> {
+        let patience = Patience::new();
+        let at = Instant::now();
+        let names = match only {
+            Some(one) => vec![one.to_owned()],
+            None => patience.look(Duration::ZERO, Arena::list).ok_or_else(|| anyhow!(too_long("the directory")))??,
+        };
+        let mut snapshot = Snapshot { at, arenas: Vec::new(), objects: Vec::new(), refused: Vec::new() };
+        for name in names {
+            let one = name.clone();
+            match patience.look(Duration::ZERO, move || Arena::open(&one).map(|arena| (arena_seen(arena), seen(arena))))
+            {
+                Some(Ok((arena, objects))) => {
+                    snapshot.arenas.push(arena);
+                    snapshot.objects.extend(objects);
+                }
+                Some(Err(e)) if only.is_some() => return Err(e.into()),
+                // It was removed since it was listed.
+                Some(Err(chappe::ArenaError::NotFound { .. })) => {}
+                Some(Err(e)) => snapshot.refused.push((name, e.to_string())),
+                None => {
+                    let why = too_long(&format!("arena `{name}`"));
+                    if only.is_some() {
+                        return Err(anyhow!(why));
+                    }
+                    snapshot.refused.push((name, why));
+                }
+            }
+        }
+        if let Some(before) = before {
+            snapshot.add_rates(before);
+        }
+        Ok(snapshot)
+    }
+
+    /// What the rates of the next snapshot need of this one.
+    pub fn counts(&self) -> Snapshot {
+        let counted =
+            |o: &&Seen| matches!(o.info.state, ObjectState::Tube(_) | ObjectState::Broadcast(_) | ObjectState::Pool(_));
+        let count = |o: &Seen| Seen {
+            arena: o.arena,
+            name: o.name.clone(),
+            info: o.info.clone(),
+            waiters: Vec::new(),
+            rates: Rates::default(),
+        };
+        Snapshot {
+            at: self.at,
+            arenas: Vec::new(),
+            objects: self.objects.iter().filter(counted).map(count).collect(),
+            refused: Vec::new(),
+        }
+    }
+
+    fn add_rates(&mut self, before: &Snapshot) {
+        let seconds = self.at.duration_since(before.at).as_secs_f64();
+        if seconds <= 0.0 {
+            return;
+        }
+        let old: HashMap<&str, &ObjectState> =
+            before.objects.iter().map(|o| (o.name.as_str(), &o.info.state)).collect();
+        for o in &mut self.objects {
+            if let Some(then) = old.get(o.name.as_str()) {
+                o.rates = Rates::between(then, &o.info.state, seconds);
+            }
+        }
+    }
+
+    /// How many wait, at all objects together.
+    pub fn waiting(&self) -> usize {
+        self.objects.iter().map(|o| o.waiters.len()).sum()
+    }
+
+    /// Messages a second into all tubes together.
+    pub fn messages_per_second(&self) -> f64 {
+        self.objects.iter().filter_map(|o| o.rates.sent).sum()
+    }
+
+    /// The processes that wait, the longest wait first.
+    pub fn processes(&self) -> Vec<Process> {
+        let mut all: HashMap<(u64, u32), Process> = HashMap::new();
+        for o in &self.objects {
+            for w in o.waiters.iter().filter(|w| w.who.life == LifeState::Alive) {
+                let p = all.entry((w.who.namespace, w.who.pid)).or_insert_with(|| Process {
+                    pid: w.who.pid,
+                    label: w.who.label.clone(),
+                    namespace: w.who.namespace,
+                    waiting: 0,
+                    light: 0,
+                    longest: Duration::ZERO,
+                    wants: String::new(),
+                });
+                p.waiting += 1;
+                p.light += usize::from(w.light);
+                if w.waiting >= p.longest {
+                    p.longest = w.waiting;
+                    p.wants.clone_from(&o.name);
+                }
+            }
+        }
+        let mut all: Vec<Process> = all.into_values().collect();
+        all.sort_by(|a, b| b.longest.cmp(&a.longest).then(a.pid.cmp(&b.pid)));
+        all
+    }
+}
+
+impl Snapshot {
+    /// What a process holds and waits for, a line each. This goes through all holders: for one process that a user looks into.
+    pub fn of_process(&self, pid: u32, namespace: u64) -> Vec<String> {
+        let (mut holds, mut waits) = (Vec::new(), Vec::new());
+        let is = |who: &Who| who.pid == pid && (who.namespace == namespace || who.namespace == 0 || namespace == 0);
+        for o in &self.objects {
+            match &o.info.state {
+                ObjectState::Pool(p) if p.held > 0 => {
+                    let held = Pool::in_arena(o.arena, &o.info.name).map(|pool| pool.holders()).unwrap_or_default();
+                    for h in held.iter().filter(|h| is(&h.who)) {
+                        let what = if h.set_aside { "has set aside" } else { "holds" };
+                        let bound = if h.exact { "" } else { "at least " };
+                        holds.push(format!(
+                            "{what} permit {} of {} for {bound}{}",
+                            h.index,
+                            o.name,
+                            time::show(h.held)
+                        ));
+                    }
+                }
+                ObjectState::Mutex { holder: Some(who), .. } | ObjectState::Owned { holder: Some(who), .. }
+                    if is(who) =>
+                {
+                    holds.push(format!("holds {} {}", o.info.kind, o.name));
+                }
+                ObjectState::Tube(t) => {
+                    holds.extend(t.senders.iter().filter(|who| is(who)).map(|_| format!("sends on {}", o.name)));
+                    holds.extend(t.receivers.iter().filter(|who| is(who)).map(|_| format!("receives from {}", o.name)));
+                }
+                ObjectState::Broadcast(t) => {
+                    holds.extend(t.publishers.iter().filter(|who| is(who)).map(|_| format!("publishes on {}", o.name)));
+                    let subscribes = |s: &BroadcastSubscriber| {
+                        format!("subscribes to {}, {} before it, {} lost", o.name, s.messages, s.lost)
+                    };
+                    holds.extend(t.subscribers.iter().filter(|s| is(&s.who)).map(subscribes));
+                }
+                _ => {}
+            }
+            for (place, w) in (1..).zip(&o.waiters).filter(|(_, w)| is(&w.who)) {
+                let light = if w.light { "a light thread " } else { "" };
+                waits.push(format!("{light}waits for {}, {place}. in line, for {}", o.name, time::show(w.waiting)));
+            }
+        }
+        holds.append(&mut waits);
+        holds
+    }
+}
+
+fn arena_seen(arena: Arena) -> ArenaSeen {
+    let has = arena.capacity();
+    ArenaSeen { name: arena.name(), members: (has.members_used, has.members), objects: (has.objects_used, has.objects) }
+}
+
+fn seen(arena: Arena) -> Vec<Seen> {
+    let one = |info: ObjectInfo| {
+        let waiters = match &info.state {
+            ObjectState::Tube(t) => t.receivers_waiting.iter().chain(&t.senders_waiting).cloned().collect(),
+            // Most objects have none; one that went meanwhile has none either.
+            _ if info.waiting > 0 => arena.waiters(&info.name).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        Seen { arena, name: called(arena, &info), info, waiters, rates: Rates::default() }
+    };
+    arena.objects().into_iter().map(one).collect()
+}

@@ -1,0 +1,473 @@
+//! What `chappe top` shows, and what a key does to it. No terminal is needed for this.
+
+use crate::change;
+use crate::eyes::figures;
+use crate::eyes::snapshot::{Process, Seen, Snapshot};
+use crate::look::{self, holder_text, plain, state_text, who_text};
+use crate::time;
+use anyhow::Result;
+use chappe::tube::broadcast::BroadcastSubscriber;
+use chappe::{Holder, ObjectState, Pool};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+/// How many snapshots the graphs go back.
+pub const HISTORY: usize = 300;
+/// The table's head.
+pub const TITLES: [&str; 6] = ["NAME", "KIND", "WAITING", "LONGEST", "PER S", "STATE"];
+
+/// What the loop does after a key.
+#[derive(Debug, PartialEq, Eq)]
+pub enum After {
+    /// Nothing more.
+    GoOn,
+    /// Take a snapshot at once.
+    Look,
+    /// Stop, as Ctrl-Z does.
+    Stop,
+    /// End.
+    End,
+}
+
+/// Which table is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// Objects.
+    Objects,
+    /// Processes that wait.
+    Processes,
+}
+
+/// By what the objects are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// By name.
+    Name,
+    /// The most waiters first.
+    Waiting,
+    /// The longest wait first.
+    Longest,
+    /// The most messages a second first.
+    Rate,
+}
+
+impl Sort {
+    fn next(self) -> Sort {
+        match self {
+            Sort::Waiting => Sort::Longest,
+            Sort::Longest => Sort::Rate,
+            Sort::Rate => Sort::Name,
+            Sort::Name => Sort::Waiting,
+        }
+    }
+    /// The column that it sorts by.
+    pub fn column(self) -> usize {
+        match self {
+            Sort::Name => 0,
+            Sort::Waiting => 2,
+            Sort::Longest => 3,
+            Sort::Rate => 4,
+        }
+    }
+}
+
+/// A permit that is held.
+pub struct Held {
+    /// Which.
+    pub index: u32,
+    /// By what, in words.
+    pub text: String,
+    /// The process and the PID namespace of its number; 0 for none.
+    pub process: (u32, u64),
+}
+
+impl Held {
+    fn of(h: &Holder, text: String) -> Held {
+        Held { index: h.index, text, process: (h.who.pid, h.who.namespace) }
+    }
+}
+
+/// A process, looked into.
+pub struct Holding {
+    /// Its number and PID namespace.
+    pub process: (u32, u64),
+    /// What it holds and waits for, a line each.
+    pub lines: Vec<String>,
+}
+
+/// One object, looked into.
+pub struct Detail {
+    /// What it is called.
+    pub name: String,
+    /// What is known of it, a line each.
+    pub lines: Vec<String>,
+    /// Of a pool: the permits that are held.
+    pub held: Vec<Held>,
+    /// The holder that is looked into.
+    pub holder: Option<Holding>,
+    /// Which of `held` is chosen.
+    pub chosen: usize,
+    /// A permit that is to be taken away, once the user has said yes.
+    pub question: Option<u32>,
+}
+
+/// All that is shown.
+pub struct State {
+    /// The last snapshot; none before the first.
+    pub snapshot: Option<Snapshot>,
+    /// Which of its objects are shown, in order.
+    pub rows: Vec<usize>,
+    /// Its processes that are shown.
+    pub processes: Vec<Process>,
+    /// How many waited, and how many messages a second were sent, at each of the last snapshots.
+    pub history: VecDeque<(u64, u64)>,
+    /// The same of each object at which anything was: waiting or messages a second.
+    pub histories: HashMap<String, VecDeque<u64>>,
+    /// Which table.
+    pub view: View,
+    /// In which order.
+    pub sort: Sort,
+    /// Only names that contain this.
+    pub filter: String,
+    /// The keys go into the filter.
+    pub typing: bool,
+    /// The row that is chosen.
+    pub chosen: usize,
+    /// The object that is looked into.
+    pub detail: Option<Detail>,
+    /// Whether the keys are explained.
+    pub help: bool,
+    /// No snapshots are taken.
+    pub paused: bool,
+    /// How far snapshots are apart.
+    pub interval: Duration,
+    /// What was done, or went wrong.
+    pub message: String,
+}
+
+/// An object's cells of the table.
+pub fn cells(o: &Seen) -> [String; 6] {
+    let some = |n: usize| if n == 0 { String::new() } else { n.to_string() };
+    let longest = if o.waiters.is_empty() { String::new() } else { time::show(o.longest_wait()) };
+    let rate = o.rates.most().map_or_else(String::new, per_second);
+    let mut state = state_text(&o.info.state);
+    if let Some(behind) = behind_text(&o.info.state) {
+        state += &format!(", {behind}");
+    }
+    [plain(&o.name), o.info.kind.to_owned(), some(o.waiters.len()), longest, rate, plain(&state)]
+}
+
+/// "behind: pid 4242 `reader`, by 12"; of a tube that several receive from together nobody can be named.
+fn behind_text(state: &ObjectState) -> Option<String> {
+    let (who, by) = match state {
+        ObjectState::Broadcast(t) => figures::behind(t).map(|s| (&s.who, s.messages as usize))?,
+        ObjectState::Tube(t) if t.messages > 0 && t.receivers.len() == 1 => (&t.receivers[0], t.messages),
+        _ => return None,
+    };
+    Some(format!("behind: {}, by {by}", who_text(who)))
+}
+
+/// "1234", "56.1k", "7.8M".
+pub fn per_second(rate: f64) -> String {
+    match rate {
+        r if r < 10_000.0 => format!("{r:.0}"),
+        r if r < 1e6 => format!("{:.1}k", r / 1e3),
+        r => format!("{:.1}M", r / 1e6),
+    }
+}
+
+impl State {
+    /// Nothing seen yet.
+    pub fn new(interval: Duration) -> State {
+        State {
+            snapshot: None,
+            rows: Vec::new(),
+            processes: Vec::new(),
+            history: VecDeque::new(),
+            histories: HashMap::new(),
+            view: View::Objects,
+            sort: Sort::Waiting,
+            filter: String::new(),
+            typing: false,
+            chosen: 0,
+            detail: None,
+            help: false,
+            paused: false,
+            interval,
+            message: String::new(),
+        }
+    }
+
+    /// A snapshot has come, or the reason why there is none.
+    pub fn update(&mut self, now: Result<Snapshot>) {
+        let now = match now {
+            Ok(now) => now,
+            Err(e) => {
+                self.message = e.to_string();
+                return;
+            }
+        };
+        push(&mut self.history, (now.waiting() as u64, now.messages_per_second() as u64));
+        let there: HashSet<&str> = now.objects.iter().map(|o| o.name.as_str()).collect();
+        self.histories.retain(|name, _| there.contains(name.as_str()));
+        for o in &now.objects {
+            // Of a pool that somebody waits for, the waiters are what is asked for; of a tube its rate always.
+            let waiting = o.waiters.len() as u64;
+            let figure = o.rates.sent.map_or(waiting, |sent| sent as u64);
+            // Of most objects there is nothing to tell.
+            if figure > 0 || self.histories.contains_key(&o.name) {
+                push(self.histories.entry(o.name.clone()).or_default(), figure);
+            }
+        }
+        if let Some((arena, why)) = now.refused.first() {
+            self.message = format!("arena {arena}: {why}");
+        }
+        self.show(&now);
+        self.snapshot = Some(now);
+        self.look_into();
+    }
+
+    /// Sorts and filters what a snapshot has.
+    pub fn show(&mut self, now: &Snapshot) {
+        let kept = self.kept_name();
+        let fits = |name: &str| self.filter.is_empty() || name.contains(&self.filter);
+        let mut rows: Vec<usize> = (0..now.objects.len()).filter(|i| fits(&now.objects[*i].name)).collect();
+        let rate = |i: usize| now.objects[i].rates.most().unwrap_or(0.0);
+        // Snapshots are in the order of names, and this sort keeps it where all else is equal.
+        match self.sort {
+            Sort::Name => {}
+            Sort::Waiting => rows.sort_by_key(|i| std::cmp::Reverse(now.objects[*i].waiters.len())),
+            Sort::Longest => rows.sort_by_key(|i| std::cmp::Reverse(now.objects[*i].longest_wait())),
+            Sort::Rate => rows.sort_by(|a, b| rate(*b).total_cmp(&rate(*a))),
+        }
+        self.processes = now.processes().into_iter().filter(|p| fits(&p.label) || fits(&p.pid.to_string())).collect();
+        // The row that was chosen stays chosen, wherever it is now.
+        if let Some(at) = kept.and_then(|name| rows.iter().position(|i| now.objects[*i].name == name)) {
+            self.chosen = at;
+        }
+        self.rows = rows;
+        self.chosen = self.chosen.min(self.count().saturating_sub(1));
+    }
+
+    fn kept_name(&self) -> Option<String> {
+        let snapshot = self.snapshot.as_ref()?;
+        let row = *self.rows.get(self.chosen)?;
+        (self.view == View::Objects && self.chosen > 0).then(|| snapshot.objects[row].name.clone())
+    }
+
+    /// How many rows the table has.
+    pub fn count(&self) -> usize {
+        match self.view {
+            View::Objects => self.rows.len(),
+            View::Processes => self.processes.len(),
+        }
+    }
+
+    fn again(&mut self) {
+        if let Some(now) = self.snapshot.take() {
+            self.show(&now);
+            self.snapshot = Some(now);
+        }
+    }
+
+    /// What a key does.
+    pub fn key(&mut self, key: KeyEvent) -> After {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return match key.code {
+                KeyCode::Char('c') => After::End,
+                KeyCode::Char('z') => After::Stop,
+                KeyCode::Char('l') => After::Look,
+                _ => After::GoOn,
+            };
+        }
+        if self.typing {
+            match key.code {
+                KeyCode::Enter => self.typing = false,
+                KeyCode::Esc => {
+                    self.typing = false;
+                    self.filter.clear();
+                }
+                KeyCode::Backspace => {
+                    self.filter.pop();
+                }
+                KeyCode::Char(c) => self.filter.push(c),
+                _ => {}
+            }
+            self.again();
+            return After::GoOn;
+        }
+        if self.help {
+            self.help = false;
+            return After::GoOn;
+        }
+        if self.detail.is_some() {
+            return self.key_in_detail(key.code);
+        }
+        match key.code {
+            KeyCode::Char('q') => return After::End,
+            KeyCode::Char('?' | 'h') => self.help = true,
+            KeyCode::Char('/') => self.typing = true,
+            KeyCode::Char('s') => {
+                self.sort = self.sort.next();
+                self.again();
+            }
+            KeyCode::Tab | KeyCode::Char('p') => {
+                self.view = if self.view == View::Objects { View::Processes } else { View::Objects };
+                self.chosen = 0;
+            }
+            KeyCode::Char(' ') => self.paused = !self.paused,
+            KeyCode::Char('+') => self.interval = (self.interval * 2).min(Duration::from_secs(60)),
+            KeyCode::Char('-') => self.interval = (self.interval / 2).max(super::SHORTEST),
+            KeyCode::Down | KeyCode::Char('j') => self.chosen = (self.chosen + 1).min(self.count().saturating_sub(1)),
+            KeyCode::Up | KeyCode::Char('k') => self.chosen = self.chosen.saturating_sub(1),
+            KeyCode::PageDown => self.chosen = (self.chosen + 10).min(self.count().saturating_sub(1)),
+            KeyCode::PageUp => self.chosen = self.chosen.saturating_sub(10),
+            KeyCode::Home => self.chosen = 0,
+            KeyCode::End => self.chosen = self.count().saturating_sub(1),
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.message.clear();
+                self.again();
+            }
+            KeyCode::Enter => self.open(),
+            _ => {}
+        }
+        After::GoOn
+    }
+
+    /// Looks into the object that is chosen, or the one that the chosen process waits for.
+    fn open(&mut self) {
+        let name = match self.view {
+            View::Objects => {
+                self.snapshot.as_ref().zip(self.rows.get(self.chosen)).map(|(s, i)| s.objects[*i].name.clone())
+            }
+            View::Processes => self.processes.get(self.chosen).map(|p| p.wants.clone()),
+        };
+        if let Some(name) = name {
+            self.detail =
+                Some(Detail { name, lines: Vec::new(), held: Vec::new(), holder: None, chosen: 0, question: None });
+            self.look_into();
+        }
+    }
+
+    /// Looks into the object again.
+    fn look_into(&mut self) {
+        let (Some(detail), Some(snapshot)) = (&mut self.detail, &self.snapshot) else { return };
+        detail.held.clear();
+        let Some(seen) = snapshot.objects.iter().find(|o| o.name == detail.name) else {
+            detail.lines = vec!["It is not there any more.".into()];
+            return;
+        };
+        detail.lines = vec![format!("{}: {}", seen.info.kind, plain(&state_text(&seen.info.state)))];
+        if let (Some(sent), received) = (seen.rates.sent, seen.rates.received) {
+            let out = received.map_or_else(String::new, |received| format!(", {} out", per_second(received)));
+            detail.lines.push(format!("{} in{out} a second", per_second(sent)));
+        }
+        if let Some(turnover) = seen.rates.turnover {
+            detail.lines.push(format!("{} given back a second", per_second(turnover)));
+        }
+        detail.lines.extend(behind_text(&seen.info.state).map(|b| plain(&b)));
+        match &seen.info.state {
+            ObjectState::Pool(_) => {
+                if let Ok(pool) = Pool::in_arena(seen.arena, &seen.info.name) {
+                    let text = |h: &chappe::Holder| {
+                        if h.set_aside {
+                            format!("set aside for {}", who_text(&h.who))
+                        } else {
+                            format!("held by {}", holder_text(h))
+                        }
+                    };
+                    detail.held = pool.holders().iter().map(|h| Held::of(h, plain(&text(h)))).collect();
+                }
+            }
+            ObjectState::Tube(t) => {
+                let line = |what: &str, who: &chappe::Who| format!("{what}: {}", plain(&who_text(who)));
+                detail.lines.extend(t.senders.iter().map(|w| line("sends", w)));
+                detail.lines.extend(t.receivers.iter().map(|w| line("receives", w)));
+            }
+            ObjectState::Broadcast(t) => {
+                detail.lines.extend(t.publishers.iter().map(|w| format!("publishes: {}", plain(&who_text(w)))));
+                let line = |s: &BroadcastSubscriber| {
+                    let who = plain(&who_text(&s.who));
+                    format!("subscribes: {who}, {} before it, {} received, {} lost", s.messages, s.received, s.lost)
+                };
+                detail.lines.extend(t.subscribers.iter().map(line));
+            }
+            _ => {}
+        }
+        for (place, w) in (1..).zip(&seen.waiters) {
+            detail.lines.push(format!("{place}. in line: {} for {}", plain(&who_text(&w.who)), time::show(w.waiting)));
+            if w.light {
+                detail.lines.last_mut().expect("pushed above").push_str(", a light thread");
+            }
+        }
+        detail.chosen = detail.chosen.min(detail.held.len().saturating_sub(1));
+        if let Some(holder) = &mut detail.holder {
+            let (pid, namespace) = holder.process;
+            holder.lines = snapshot.of_process(pid, namespace).iter().map(|line| plain(line)).collect();
+        }
+    }
+
+    fn key_in_detail(&mut self, key: KeyCode) -> After {
+        let Some(detail) = &mut self.detail else { return After::GoOn };
+        if let Some(index) = detail.question.take() {
+            if key == KeyCode::Char('y') {
+                self.message = match change::release(&detail.name, Some(index), true) {
+                    Ok(_) => format!("permit {index} of {} was taken away", detail.name),
+                    Err(e) => e.to_string(),
+                };
+                return After::Look;
+            }
+            return After::GoOn;
+        }
+        match key {
+            KeyCode::Esc | KeyCode::Char('q') | KeyCode::Enter if detail.holder.is_some() => detail.holder = None,
+            KeyCode::Esc | KeyCode::Char('q') => self.detail = None,
+            KeyCode::Enter => {
+                match detail.held.get(detail.chosen).map(|h| h.process).filter(|(pid, _)| *pid != 0) {
+                    Some(process) => detail.holder = Some(Holding { process, lines: Vec::new() }),
+                    None => self.detail = None,
+                }
+                self.look_into();
+            }
+            KeyCode::Down | KeyCode::Char('j') => {
+                detail.chosen = (detail.chosen + 1).min(detail.held.len().saturating_sub(1))
+            }
+            KeyCode::Up | KeyCode::Char('k') => detail.chosen = detail.chosen.saturating_sub(1),
+            KeyCode::Char('r') if detail.holder.is_none() => {
+                detail.question = detail.held.get(detail.chosen).map(|h| h.index)
+            }
+            _ => {}
+        }
+        After::GoOn
+    }
+
+    /// What the object's graph shows.
+    pub fn history_of(&self, name: &str) -> Vec<u64> {
+        self.histories.get(name).map(|h| h.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// The head's line.
+    pub fn summary(&self) -> String {
+        let Some(s) = &self.snapshot else { return "looking ...".into() };
+        let paused = if self.paused { ", paused" } else { "" };
+        let directory = chappe::directory().map_or_else(|_| String::new(), |d| d.display().to_string());
+        format!(
+            "{}: {} arenas, {} objects, {} waiting, {} messages/s, every {}{paused}",
+            look::plain(&directory),
+            s.arenas.len(),
+            s.objects.len(),
+            s.waiting(),
+            per_second(s.messages_per_second()),
+            time::show(self.interval),
+        )
+    }
+}
+
+fn push<T>(to: &mut VecDeque<T>, value: T) {
+    if to.len() == HISTORY {
+        to.pop_front();
+    }
+    to.push_back(value);
+}

@@ -1,0 +1,270 @@
+//! `chappe watch EXPR -- COMMAND`: runs a command when something holds.
+//!
+//! ```text
+//!   expr    = all { "or" all }
+//!   all     = compare { "and" compare }
+//!   compare = OBJECT "." FIGURE ( "<" | "<=" | ">" | ">=" | "==" | "!=" ) NUMBER [ "for" DURATION ]
+//! ```
+//!
+//! NUMBER may be a duration (`30s`), which is seconds. A comparison of an object that is not there is false. With `for`, a comparison holds
+//! once it has been true at each look for so long. The command runs each time that the expression becomes true.
+
+use super::figures::{self, ALL, Figure};
+use super::snapshot::Snapshot;
+use crate::time::parse;
+use crate::{Failure, complain};
+use anyhow::{Result, anyhow, bail, ensure};
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// `chappe watch`.
+#[derive(clap::Args, Debug)]
+pub struct Watch {
+    /// What must hold: `gpu.waiting > 0 for 30s`, `jobs.fill >= 0.9 or jobs.redelivered > 0`
+    #[arg(value_name = "EXPR")]
+    pub expr: String,
+    /// How often to look (500ms, 30s, or seconds)
+    #[arg(long, value_name = "DURATION", value_parser = parse, default_value = "1s")]
+    pub interval: Duration,
+    /// Run the command the first time, and end with its exit status
+    #[arg(long)]
+    pub once: bool,
+    /// With --once: wait at most this long, then exit with 124
+    #[arg(long, value_name = "DURATION", value_parser = parse, requires = "once")]
+    pub timeout: Option<Duration>,
+    /// The command to run and its arguments; it gets CHAPPE_WATCH, the expression, in its environment
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// The end of its help.
+pub fn end() -> String {
+    let mut text = String::from("Figures:\n");
+    for f in ALL {
+        text += &format!("  {:<20} {}\n", f.name, f.help);
+    }
+    text + "\
+Examples:
+  chappe watch 'gpu.longest_wait > 30s' -- notify-send 'the gpu pool starves'
+  chappe watch 'jobs.fill >= 0.9 for 10s and jobs.receivers == 0' -- ./start-worker
+  chappe watch --once --timeout 1h 'jobs.messages == 0' -- echo drained
+
+Exit status:
+  with --once the command's own; 124 if the time was up before; 125 chappe
+  failed; 126 the command cannot be run; 127 it was not found. Without
+  --once it goes on until a signal ends it, whatever the command's status."
+}
+
+/// One comparison, and since when it has been true.
+struct Compare {
+    object: String,
+    figure: &'static Figure,
+    holds: fn(f64, f64) -> bool,
+    number: f64,
+    lasting: Duration,
+    since: Option<Instant>,
+}
+
+/// An expression: one of these must have all comparisons true.
+pub struct Expr(Vec<Vec<Compare>>);
+
+fn comparison(sign: &str) -> Option<fn(f64, f64) -> bool> {
+    Some(match sign {
+        "<" => |a, b| a < b,
+        "<=" => |a, b| a <= b,
+        ">" => |a, b| a > b,
+        ">=" => |a, b| a >= b,
+        "==" | "=" => |a, b| a == b,
+        "!=" => |a, b| a != b,
+        _ => return None,
+    })
+}
+
+/// Puts a space around each sign of comparison.
+fn spaced(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let sign = ["<=", ">=", "==", "!="].into_iter().find(|s| rest.starts_with(s));
+        match (sign, c) {
+            (Some(sign), _) => {
+                out += &format!(" {sign} ");
+                rest = &rest[2..];
+            }
+            (None, '<' | '>' | '=') => {
+                out += &format!(" {c} ");
+                rest = &rest[1..];
+            }
+            (None, _) => {
+                out.push(c);
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
+impl Expr {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// What is wrong, and what would do.
+    pub fn read(text: &str) -> Result<Expr> {
+        let spaced = spaced(text);
+        let words: Vec<&str> = spaced.split_whitespace().collect();
+        let mut any = Vec::new();
+        for all in words.split(|w| *w == "or") {
+            let all: Result<Vec<Compare>> = all.split(|w| *w == "and").map(|one| Compare::read(one, text)).collect();
+            any.push(all?);
+        }
+        Ok(Expr(any))
+    }
+
+    /// Whether it holds now. Every comparison is looked at, so that each knows since when it is true.
+    fn holds(&mut self, snapshot: &Snapshot) -> bool {
+        let mut any = false;
+        for all in &mut self.0 {
+            let mut every = true;
+            for one in all {
+                every &= one.holds(snapshot);
+            }
+            any |= every;
+        }
+        any
+    }
+
+    /// The only arena that it speaks of, if it is one.
+    fn arena(&self) -> Option<String> {
+        let mut names = self.0.iter().flatten().map(|c| crate::look::split(&c.object).0.to_owned());
+        let first = names.next()?;
+        names.all(|other| other == first).then_some(first)
+    }
+}
+
+impl Compare {
+    fn read(words: &[&str], text: &str) -> Result<Compare> {
+        let (what, sign, number, lasting) = match words {
+            [what, sign, number] => (what, sign, number, Duration::ZERO),
+            [what, sign, number, "for", lasting] => (what, sign, number, parse(lasting).map_err(|e| anyhow!(e))?),
+            _ => bail!("`{text}`: write OBJECT.FIGURE > NUMBER [for DURATION], joined by `and` and `or`"),
+        };
+        let known = || ALL.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
+        let (object, figure) = what
+            .rsplit_once('.')
+            .filter(|(object, _)| !object.is_empty())
+            .ok_or_else(|| anyhow!("`{what}`: write OBJECT.FIGURE, such as gpu.waiting; figures are {}", known()))?;
+        let figure =
+            figures::find(figure).ok_or_else(|| anyhow!("`{figure}` is no figure; figures are {}", known()))?;
+        let holds = comparison(sign).ok_or_else(|| anyhow!("`{sign}`: compare with <, <=, >, >=, == or !="))?;
+        let number: f64 = match number.parse() {
+            Ok(number) => number,
+            Err(_) => {
+                parse(number).map_err(|_| anyhow!("`{number}` is neither a number nor a duration"))?.as_secs_f64()
+            }
+        };
+        ensure!(number.is_finite(), "`{number}` is not a number to compare with");
+        Ok(Compare { object: object.to_owned(), figure, holds, number, lasting, since: None })
+    }
+
+    fn holds(&mut self, snapshot: &Snapshot) -> bool {
+        let value = snapshot.objects.iter().find(|o| o.name == self.object).and_then(|o| (self.figure.of)(o));
+        if !value.is_some_and(|v| (self.holds)(v, self.number)) {
+            self.since = None;
+            return false;
+        }
+        let since = *self.since.get_or_insert(snapshot.at);
+        snapshot.at.duration_since(since) >= self.lasting
+    }
+}
+
+fn failure(status: u8, why: anyhow::Error) -> Failure {
+    Failure { status, why }
+}
+
+/// Runs it.
+pub fn run(a: &Watch, json: bool) -> Result<u8, Failure> {
+    let mut expr = Expr::read(&a.expr).map_err(|e| failure(125, e))?;
+    let arena = expr.arena();
+    let begun = Instant::now();
+    let (mut before, mut held, mut said) = (None::<Snapshot>, false, String::new());
+    loop {
+        let now = match Snapshot::take(arena.as_deref(), before.as_ref()) {
+            Ok(now) => Some(now),
+            // The arena may come; what is wrong is said once.
+            Err(e) => {
+                let text = e.to_string();
+                if said != text {
+                    complain(json, &text);
+                    said = text;
+                }
+                None
+            }
+        };
+        let holds = now.as_ref().is_some_and(|now| expr.holds(now));
+        if holds && !held {
+            let status = command(a)?;
+            if a.once {
+                return Ok(status);
+            }
+        }
+        held = holds;
+        before = now;
+        if a.timeout.is_some_and(|most| begun.elapsed() >= most) {
+            return Err(failure(
+                124,
+                anyhow!("`{}` did not become true within {}", a.expr, crate::time::show(begun.elapsed())),
+            ));
+        }
+        std::thread::sleep(a.interval.max(Duration::from_millis(10)));
+    }
+}
+
+/// Runs the command to its end.
+fn command(a: &Watch) -> Result<u8, Failure> {
+    use std::os::unix::process::ExitStatusExt;
+    let status = Command::new(&a.command[0]).args(&a.command[1..]).env("CHAPPE_WATCH", &a.expr).status();
+    let status = status.map_err(|e| {
+        let status = if e.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
+        failure(status, anyhow!("cannot run `{}`: {e}", a.command[0].to_string_lossy()))
+    })?;
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    Ok(u8::try_from(code).unwrap_or(255))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        match Expr::read(text) {
+            Ok(_) => panic!("{text} was read"),
+            Err(e) => e.to_string(),
+        }
+    }
+
+    #[test]
+    fn expressions_are_read() {
+        let e = Expr::read("lab/gpu.0.waiting>0 for 30s and jobs.fill >= 0.9 or jobs.longest_wait>5m").unwrap();
+        let shape: Vec<usize> = e.0.iter().map(Vec::len).collect();
+        assert_eq!(shape, [2, 1]);
+        let first = &e.0[0][0];
+        assert_eq!((first.object.as_str(), first.figure.name), ("lab/gpu.0", "waiting"));
+        assert_eq!(first.lasting, Duration::from_secs(30));
+        assert_eq!(e.0[1][0].number, 300.0);
+        assert_eq!(e.arena(), None);
+        assert_eq!(Expr::read("gpu.free == 0").unwrap().arena().as_deref(), Some("default"));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_would_do() {
+        assert!(wrong("").contains("OBJECT.FIGURE"));
+        assert!(wrong("gpu > 1").contains("gpu.waiting"));
+        assert!(wrong("gpu.speed > 1").contains("figures are waiting,"));
+        assert!(wrong("gpu.waiting ~ 1").contains("compare with"));
+        assert!(wrong("gpu.waiting > many").contains("neither a number"));
+        assert!(wrong("gpu.waiting > nan").contains("not a number"));
+        assert!(wrong("gpu.waiting > 1 for ever").contains("not a duration"));
+        assert!(wrong("gpu.waiting > 1 and").contains("OBJECT.FIGURE"));
+    }
+}

@@ -1,0 +1,225 @@
+//! `chappe map`: dictionaries for shell users.
+
+use crate::acquire::TIMED_OUT;
+use crate::args::MapCommand;
+use crate::{Failure, all_done, failed, look, names, time, write};
+use anyhow::{Context, anyhow};
+use chappe::map::Event;
+use chappe::{Map, MapError, MapOptions};
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+/// The status of what was looked for, or expected, and is not so.
+const NOT_SO: u8 = 1;
+
+type Bytes = Map<[u8], [u8]>;
+
+/// Runs the command.
+///
+/// # Errors
+/// With the status that says which kind of failure it is.
+pub fn run(command: &MapCommand, json: bool) -> Result<u8, Failure> {
+    match command {
+        MapCommand::Create { names, entries, key_size, value_size } => {
+            names::refuse_numbers(names, "map", "--entries N").map_err(failed)?;
+            all_done(names::each(names, |name| create(name, *entries, *key_size, *value_size)), json)?;
+            Ok(0)
+        }
+        MapCommand::Put { name, key, value, new, expected } => {
+            put(name, key, value.as_deref(), *new, expected.as_deref(), json)
+        }
+        MapCommand::Get { name, key, raw } => get(name, key, *raw, json),
+        MapCommand::Ls { name } => list(name, json),
+        MapCommand::Delete { name, keys, expected } => {
+            let mut status = 0;
+            for key in keys {
+                status = status.max(delete(name, key, expected.as_deref(), json)?);
+            }
+            Ok(status)
+        }
+        MapCommand::Watch { name, key, timeout, changes, count } => {
+            watch(name, key.as_deref(), *timeout, *changes, *count, json)
+        }
+        MapCommand::Rm { names, force } => {
+            let remove = |name: &str| {
+                Map::unmake(name, *force)?;
+                Ok(json!({ "removed": name }))
+            };
+            all_done(names::each(names, remove), json)?;
+            Ok(0)
+        }
+    }
+}
+
+fn create(name: &str, entries: u64, key: u64, value: u64) -> anyhow::Result<Value> {
+    let fits = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let options = MapOptions { entries: fits(entries), key: fits(key), value: fits(value) };
+    let map = Bytes::create(name, &options)?;
+    let info = map.info()?;
+    Ok(json!({
+        "name": map.name(), "entries": entries, "key_size": key, "value_size": value, "bytes": info.bytes,
+    }))
+}
+
+fn open(name: &str) -> Result<Bytes, Failure> {
+    Bytes::open(name).map_err(|e| failed(e.into()))
+}
+
+/// Bytes as JSON has them: text, or `{"hex": TEXT}`.
+fn told(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => json!(text),
+        Err(_) => json!({ "hex": bytes.iter().map(|b| format!("{b:02x}")).collect::<String>() }),
+    }
+}
+
+/// Bytes as people see them: no control character gets to the terminal.
+fn shown(bytes: &[u8], is_text: bool) -> String {
+    if is_text {
+        return look::plain(&String::from_utf8_lossy(bytes));
+    }
+    bytes.iter().fold("0x".to_owned(), |text, b| text + &format!("{b:02x}"))
+}
+
+fn line(text: &str) -> Result<(), Failure> {
+    write(format!("{text}\n").as_bytes())
+}
+
+fn put(
+    name: &str,
+    key: &OsStr,
+    value: Option<&OsStr>,
+    new: bool,
+    expected: Option<&OsStr>,
+    json: bool,
+) -> Result<u8, Failure> {
+    let map = open(name)?;
+    let value = match value {
+        Some(value) => value.as_bytes().to_vec(),
+        None => read(map.options().value).map_err(failed)?,
+    };
+    let key = key.as_bytes();
+    let (old, done) = if new || expected.is_some() {
+        let swapped = map.compare_exchange(key, expected.map(OsStrExt::as_bytes), Some(&value));
+        match swapped.map_err(|e| failed(e.into()))? {
+            Ok(()) => (expected.map(|e| e.as_bytes().to_vec()), true),
+            Err(has) => (has, false),
+        }
+    } else {
+        (map.insert(key, &value).map_err(|e| failed(e.into()))?, true)
+    };
+    if json {
+        line(&json!({ "key": told(key), "old": old.as_deref().map(told), "done": done }).to_string())?;
+    }
+    Ok(if done { 0 } else { NOT_SO })
+}
+
+/// What comes on stdin, which is a little more than the most at most.
+fn read(most: u32) -> anyhow::Result<Vec<u8>> {
+    let mut value = Vec::new();
+    std::io::stdin().take(u64::from(most) + 1).read_to_end(&mut value).context("cannot read the value from stdin")?;
+    Ok(value)
+}
+
+fn get(name: &str, key: &OsStr, raw: bool, json: bool) -> Result<u8, Failure> {
+    let key = key.as_bytes();
+    let Some(value) = open(name)?.get(key).map_err(|e| failed(e.into()))? else { return Ok(NOT_SO) };
+    if json {
+        line(&json!({ "key": told(key), "value": told(&value) }).to_string())?;
+    } else {
+        write(&value)?;
+        if !raw {
+            line("")?;
+        }
+    }
+    Ok(0)
+}
+
+fn list(name: &str, json: bool) -> Result<u8, Failure> {
+    let map = Map::open_as_bytes(name).map_err(|e| failed(e.into()))?;
+    let entries = map.iter().and_then(Iterator::collect);
+    let mut entries: Vec<(Vec<u8>, Vec<u8>)> = entries.map_err(|e: MapError| failed(e.into()))?;
+    entries.sort();
+    let mut text = String::new();
+    for (key, value) in &entries {
+        if json {
+            text += &json!({ "key": told(key), "value": told(value) }).to_string();
+        } else {
+            let is_text = map.is_of_bytes();
+            text += &format!("{}\t{}", shown(key, is_text), shown(value, is_text));
+        }
+        text.push('\n');
+    }
+    write(text.as_bytes())?;
+    Ok(0)
+}
+
+fn delete(name: &str, key: &OsStr, expected: Option<&OsStr>, json: bool) -> Result<u8, Failure> {
+    let (map, key) = (open(name)?, key.as_bytes());
+    let (old, done) = match expected {
+        None => {
+            let old = map.remove(key).map_err(|e| failed(e.into()))?;
+            let done = old.is_some();
+            (old, done)
+        }
+        Some(expected) => {
+            let swapped = map.compare_exchange(key, Some(expected.as_bytes()), None);
+            match swapped.map_err(|e| failed(e.into()))? {
+                Ok(()) => (Some(expected.as_bytes().to_vec()), true),
+                Err(has) => (has, false),
+            }
+        }
+    };
+    if json {
+        line(&json!({ "key": told(key), "old": old.as_deref().map(told), "done": done }).to_string())?;
+    }
+    Ok(if done { 0 } else { NOT_SO })
+}
+
+fn watch(
+    name: &str,
+    key: Option<&OsStr>,
+    timeout: Option<Duration>,
+    changes: bool,
+    count: Option<u64>,
+    json: bool,
+) -> Result<u8, Failure> {
+    chappe::set_label(&format!("chappe map watch {name}"));
+    let map = Map::open_as_bytes(name).map_err(|e| failed(e.into()))?;
+    let is_text = map.is_of_bytes();
+    let mut watch = map.watch(key.map(OsStrExt::as_bytes));
+    let tell = |event: &Event| {
+        line(&if json {
+            let (old, new) = (event.old.as_deref().map(told), event.new.as_deref().map(told));
+            json!({ "key": told(&event.key), "old": old, "new": new }).to_string()
+        } else {
+            match &event.new {
+                Some(new) => format!("{}\t{}", shown(&event.key, is_text), shown(new, is_text)),
+                None => format!("-\t{}", shown(&event.key, is_text)),
+            }
+        })
+    };
+    if changes {
+        watch.changes().map_err(|e| failed(e.into()))?;
+    }
+    let mut left = count.unwrap_or(u64::MAX);
+    while left > 0 {
+        let events = match watch.next(timeout) {
+            Err(MapError::Dead { .. }) => return Ok(0),
+            other => other.map_err(|e| failed(e.into()))?,
+        };
+        if events.is_empty() {
+            let patience = time::show(timeout.unwrap_or_default());
+            let why = anyhow!("nothing has changed in map `{name}` for {patience}");
+            return Err(Failure { status: TIMED_OUT, why });
+        }
+        for event in events.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+            tell(event)?;
+        }
+        left = left.saturating_sub(events.len() as u64);
+    }
+    Ok(0)
+}

@@ -1,0 +1,351 @@
+//! `chappe top`, `chappe metrics`, `chappe watch`.
+
+use crate::place::{Place, Running, until};
+use crate::terminal::Screen;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+/// A pool of two: one permit is held, the other set aside for a process that waits for both; a semaphore; a tube.
+fn scene(here: &Place) -> (Running, Running) {
+    here.ok(&["pool", "create", "gpu", "--permits", "2"]);
+    here.ok(&["sem", "create", "ready", "--value", "3"]);
+    here.ok(&["tube", "create", "jobs", "--size", "64"]);
+    let holder = Place::spawn(&mut here.command(&["acquire", "gpu", "--", "sleep", "1000"]));
+    until("the permit is held", || (here.free("gpu") == 1).then_some(()));
+    let waiter = Place::spawn(&mut here.command(&["acquire", "-n", "2", "gpu", "--", "true"]));
+    until("one waits", || (here.json(&["show", "gpu"])["waiting"] == 1).then_some(()));
+    (holder, waiter)
+}
+
+fn object<'a>(seen: &'a Value, name: &str) -> &'a Value {
+    seen["objects"].as_array().unwrap().iter().find(|o| o["name"] == name).unwrap_or_else(|| panic!("{name}: {seen}"))
+}
+
+#[test]
+fn top_says_once_what_is_held_and_who_waits() {
+    let here = Place::new();
+    let (holder, waiter) = scene(&here);
+    let seen = here.json(&["top", "--once", "--interval", "100ms"]);
+    let gpu = object(&seen, "gpu");
+    assert_eq!(
+        (&gpu["permits"], &gpu["held"], &gpu["free"], &gpu["waiting"]),
+        (&2.into(), &2.into(), &0.into(), &1.into())
+    );
+    assert_eq!(object(&seen, "ready")["value"], 3);
+    assert_eq!(object(&seen, "jobs")["messages"], 0);
+    assert_eq!(object(&seen, "jobs")["sent_per_second"], 0);
+    let process = &seen["processes"][0];
+    assert_eq!((process["pid"].as_u64(), &process["wants"]), (Some(waiter.pid().into()), &"gpu".into()));
+    assert_eq!(seen["arenas"][0]["name"], "default");
+
+    let text = here.ok(&["top", "--once", "--interval", "100ms"]);
+    // By the number that wait: gpu comes first.
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("NAME") && lines[1].starts_with("gpu"), "{text}");
+    assert!(text.contains(&format!("pid {} ", waiter.pid())) && text.contains("2 permits, 0 free, 2 held"), "{text}");
+    drop(holder);
+}
+
+#[test]
+fn top_without_a_terminal_says_what_to_do() {
+    let here = Place::new();
+    let ran = here.run(&["top"]);
+    assert!(ran.status == Some(1) && ran.err.contains("top --once"), "{ran:?}");
+    let ran = here.run(&["top", "nowhere", "--once"]);
+    assert!(ran.status == Some(1) && ran.err.contains("nowhere"), "{ran:?}");
+}
+
+#[test]
+fn an_arena_that_is_damaged_keeps_nobody_from_seeing_the_others() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "good/p"]);
+    std::fs::write(here.arenas().join("bad"), "no arena").unwrap();
+    let ran = here.run(&["top", "--once", "--json", "--interval", "50ms"]);
+    let seen: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.status, &seen["refused"][0]["arena"]), (Some(1), &"bad".into()));
+    assert_eq!(object(&seen, "good/p")["free"], 1);
+    let text = here.ok(&["metrics"]);
+    assert!(
+        text.contains("chappe_arena_up{arena=\"bad\"} 0") && text.contains("chappe_arena_up{arena=\"good\"} 1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn top_on_a_terminal_shows_looks_into_and_takes_away() {
+    let here = Place::new();
+    let (holder, waiter) = scene(&here);
+    let mut screen = Screen::sized(
+        &here,
+        "TERM=xterm $CHAPPE top --interval 100ms; echo status $?; stty -a | grep -o ' icanon'",
+        24,
+        80,
+    );
+    // Of a screen only what changes is written, and blanks are stepped over: so one word at a time.
+    screen.expect("gpu");
+    screen.expect("permits,");
+    screen.press("\r");
+    screen.expect("permit");
+    screen.expect("line:");
+    // No is no.
+    screen.press("r");
+    screen.expect("Take");
+    screen.press("n");
+    screen.expect("back");
+    assert_eq!(here.json(&["show", "gpu"])["waiting"], 1);
+    screen.press("r");
+    screen.expect("Take");
+    screen.press("y");
+    // The waiter for two gets them.
+    assert_eq!(waiter.end().status, Some(0));
+    // Out of the pool, and out.
+    screen.press("q");
+    screen.press("q");
+    screen.expect("status 0");
+    screen.expect("icanon");
+    screen.end();
+    drop(holder);
+}
+
+#[test]
+fn top_looks_into_a_holder() {
+    let here = Place::new();
+    let (holder, waiter) = scene(&here);
+    let mut screen = Screen::sized(&here, "TERM=xterm $CHAPPE top --interval 100ms; echo status $?", 24, 80);
+    screen.expect("permits,");
+    screen.press("\r");
+    screen.expect("held");
+    screen.press("\r");
+    // Of a screen only what changes is written: this begins where "gpu" was.
+    screen.expect("all that pid");
+    // Nothing is asked here; one step back it is.
+    screen.press("r");
+    screen.press("q");
+    screen.press("r");
+    screen.expect("Take");
+    screen.press("n");
+    screen.press("q");
+    screen.press("q");
+    screen.expect("status 0");
+    screen.end();
+    drop((holder, waiter));
+}
+
+#[test]
+fn top_knows_broadcast_tubes_and_maps() {
+    let here = Place::new();
+    here.ok(&["tube", "create", "news", "--size", "64", "--broadcast"]);
+    here.ok(&["map", "create", "ages", "-m", "2"]);
+    let seen = here.json(&["top", "--once", "--interval", "50ms"]);
+    let news = object(&seen, "news");
+    let figures =
+        ["messages", "subscribers", "publishers", "lost", "sent_per_second"].map(|figure| news[figure].clone());
+    assert_eq!(figures, [0, 0, 0, 0, 0].map(Value::from), "{news}");
+    let ages = object(&seen, "ages");
+    assert!(ages["entries"] == 0 && ages["room"].as_u64() > Some(0), "{ages}");
+    // Every figure of theirs has a place in Prometheus' text.
+    let text = here.ok(&["metrics"]);
+    let all = samples(&text);
+    let named = |start: &str| all.iter().any(|s| s.0.starts_with(start));
+    assert!(named("chappe_map_entries{") && named("chappe_broadcast_tube_subscribers{"), "{text}");
+}
+
+#[test]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn the_program_has_its_probes() {
+    let bytes = std::fs::read(env!("CARGO_BIN_EXE_chappe")).unwrap();
+    for probe in ["wait", "grant", "wake", "death", "redelivery"] {
+        let name = format!("chappe\0{probe}\x008@");
+        let at = |what: &[u8]| bytes.windows(what.len()).filter(|w| *w == what).count();
+        assert!(at(b"stapsdt\0") >= 5 && at(name.as_bytes()) == 1, "{probe}");
+    }
+}
+
+#[test]
+fn top_draws_in_whatever_room_there_is() {
+    let here = Place::new();
+    let (holder, waiter) = scene(&here);
+    for (rows, columns) in [(5, 20), (1, 1), (3, 10), (60, 300)] {
+        let script = "NO_COLOR=1 TERM=xterm $CHAPPE top --interval 50ms; echo status $?";
+        let mut screen = Screen::sized(&here, script, rows, columns);
+        // It clears the screen when it begins.
+        screen.expect("\x1b[");
+        for key in ["?", "x", "\t", "\t", "s", "/gp\r", "\r", "\x1b"] {
+            screen.press(key);
+        }
+        screen.press("\x03");
+        screen.expect("status 0");
+        screen.end();
+    }
+    drop((holder, waiter));
+}
+
+#[test]
+fn a_signal_ends_top_and_leaves_the_terminal_as_it_was() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "gpu"]);
+    let script = "TERM=xterm sh -c 'echo $$ > pid; exec $CHAPPE top --interval 50ms'; echo status $?; stty -a | grep -o ' icanon'";
+    let mut screen = Screen::sized(&here, script, 24, 80);
+    screen.expect("permit,");
+    let pid = std::fs::read_to_string(here.file("pid")).unwrap().trim().parse().unwrap();
+    crate::place::kill(pid, libc::SIGTERM);
+    screen.expect("status 143");
+    screen.expect("icanon");
+    screen.end();
+}
+
+/// Reads a text as the exposition format has it: each sample's metric has a HELP and a TYPE before it, and stands in one piece.
+fn samples(text: &str) -> Vec<(String, f64)> {
+    let (mut all, mut current, mut done) = (Vec::new(), String::new(), Vec::new());
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            done.push(std::mem::take(&mut current));
+            current = rest.split(' ').next().unwrap().to_owned();
+            assert!(!done.contains(&current), "{current} stands twice");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, sort) = rest.split_once(' ').unwrap();
+            assert!(name == current && (sort == "gauge" || sort == "counter"), "{line}");
+            assert_eq!(name.ends_with("_total"), sort == "counter", "{line}");
+        } else {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            assert_eq!(series.split('{').next().unwrap(), current, "{line}");
+            all.push((series.to_owned(), value.parse().unwrap()));
+        }
+    }
+    all
+}
+
+#[test]
+fn metrics_are_what_prometheus_reads() {
+    let here = Place::new();
+    let (holder, waiter) = scene(&here);
+    let file = here.file("chappe.prom");
+    here.ok(&["metrics", "--output", file.to_str().unwrap()]);
+    for text in [here.ok(&["metrics"]), std::fs::read_to_string(&file).unwrap()] {
+        let all = samples(&text);
+        let value = |series: &str| all.iter().find(|s| s.0 == series).unwrap_or_else(|| panic!("{series}: {text}")).1;
+        assert_eq!(value("chappe_pool_held{arena=\"default\",name=\"gpu\"}"), 2.0);
+        assert_eq!(value("chappe_pool_waiting{arena=\"default\",name=\"gpu\"}"), 1.0);
+        assert!(value("chappe_pool_longest_wait_seconds{arena=\"default\",name=\"gpu\"}") >= 0.0);
+        assert_eq!(value("chappe_semaphore_value{arena=\"default\",name=\"ready\"}"), 3.0);
+        assert_eq!(value("chappe_tube_sent_total{arena=\"default\",name=\"jobs\"}"), 0.0);
+    }
+    // Nothing is left beside it.
+    let beside = std::fs::read_dir(file.parent().unwrap()).unwrap();
+    assert!(!beside.map(|e| e.unwrap().file_name().into_string().unwrap()).any(|n| n.starts_with(".chappe.prom")));
+    let ran = here.run(&["metrics", "--output", "/nowhere/at/all.prom"]);
+    assert!(ran.status == Some(1) && ran.err.contains("/nowhere/at/all.prom"), "{ran:?}");
+    drop((holder, waiter));
+}
+
+/// The head and body of an answer.
+fn ask(address: &str, request: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+#[test]
+fn metrics_answers_scrapes() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "gpu"]);
+    let mut child = here.command(&["metrics", "--listen", "127.0.0.1:0"]).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut first).unwrap();
+    let address = first.trim().split("http://").nth(1).unwrap().strip_suffix("/metrics").unwrap().to_owned();
+    let (head, body) = ask(&address, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("version=0.0.4"), "{head}");
+    assert!(samples(&body).iter().any(|s| s.0.contains("gpu")), "{body}");
+    assert!(ask(&address, "GET /else HTTP/1.1\r\n\r\n").0.starts_with("HTTP/1.1 404"));
+    assert!(ask(&address, "POST /metrics HTTP/1.1\r\n\r\n").0.starts_with("HTTP/1.1 405"));
+    // One that says nothing and goes away harms nobody.
+    drop(TcpStream::connect(&address).unwrap());
+    assert!(ask(&address, "GET /metrics HTTP/1.1\r\n\r\n").0.starts_with("HTTP/1.1 200"));
+    // A port in use is said.
+    let ran = here.run(&["metrics", "--listen", &address]);
+    assert!(ran.status == Some(1) && ran.err.contains(&address) && ran.err.contains("another port"), "{ran:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn watch_runs_a_command_when_it_holds() {
+    let here = Place::new();
+    here.ok(&["sem", "create", "ready"]);
+    let args = [
+        "watch",
+        "--once",
+        "--interval",
+        "20ms",
+        "ready.value >= 2",
+        "--",
+        "sh",
+        "-c",
+        "echo \"$CHAPPE_WATCH\"; exit 7",
+    ];
+    let watch = Place::spawn(&mut here.command(&args));
+    here.ok(&["sem", "up", "ready", "-n", "2"]);
+    let ran = watch.end();
+    assert_eq!((ran.status, ran.out.as_str()), (Some(7), "ready.value >= 2\n"), "{ran:?}");
+    let ran = here.run(&["watch", "--once", "--interval", "10ms", "ready.value > 0 for 50ms", "--", "true"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+}
+
+#[test]
+fn watch_says_what_is_wrong() {
+    let here = Place::new();
+    here.ok(&["sem", "create", "ready"]);
+    let status = |args: &[&str]| {
+        let ran = here.run(args);
+        (ran.status, ran.err)
+    };
+    let (s, err) = status(&["watch", "ready.speed > 1", "--", "true"]);
+    assert!(s == Some(125) && err.contains("figures are waiting"), "{err}");
+    let (s, err) =
+        status(&["watch", "--once", "--timeout", "50ms", "--interval", "10ms", "ready.value > 1", "--", "true"]);
+    assert!(s == Some(124) && err.contains("ready.value > 1"), "{err}");
+    let (s, err) =
+        status(&["watch", "--once", "--timeout", "50ms", "--interval", "10ms", "no/thing.value > 1", "--", "true"]);
+    assert!(s == Some(124) && err.matches("arena").count() >= 1, "{err}");
+    let (s, err) = status(&["watch", "--once", "ready.value == 0", "--", "/no/such/command"]);
+    assert!(s == Some(127) && err.contains("/no/such/command"), "{err}");
+}
+
+#[test]
+fn top_in_a_browser_answers_with_its_token_and_from_here_alone() {
+    let here = Place::new();
+    let (holder, waiter) = scene(&here);
+    let mut child = here.command(&["top", "--web"]).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut first).unwrap();
+    let (address, token) = first.trim().split("http://").nth(1).unwrap().split_once("/?token=").unwrap();
+    let get = |path: &str, host: &str| ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    let ok = |path: &str| {
+        let (head, body) = get(&format!("{path}token={token}"), address);
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        body
+    };
+    assert!(ok("/?").contains("<title>chappe top</title>"));
+    let seen: Value = serde_json::from_str(&ok("/snapshot?")).unwrap();
+    assert_eq!(object(&seen, "gpu")["waiting"], 1);
+    let gpu: Value = serde_json::from_str(&ok("/object?name=gpu&")).unwrap();
+    assert_eq!(gpu["holders"][0]["pid"].as_u64(), Some(holder.pid().into()));
+    // Without the token, with another one, from a page of another host: nothing.
+    let other = token.replace(|c: char| c != '0', "0");
+    for (path, host) in [
+        ("/snapshot", address),
+        (&format!("/snapshot?token={other}"), address),
+        (&format!("/?token={token}"), "evil.example"),
+    ] {
+        assert!(get(path, host).0.starts_with("HTTP/1.1 403"), "{path} {host}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ran = here.run(&["top", "--web=0.0.0.0:0"]);
+    assert!(ran.status == Some(1) && ran.err.contains("other machines"), "{ran:?}");
+    drop((holder, waiter));
+}

@@ -1,0 +1,82 @@
+//! Records with fields: schemas, text in and out, queries; and broadcast tubes.
+
+use crate::place::{Place, until};
+use serde_json::Value;
+use std::io::Write;
+use std::process::{Child, Stdio};
+
+const FIELDS: &str = "ts: u64, price: f64, sym: str[4]";
+const CSV: &str = "ts,price,sym\n1,10.5,X\n2,99.0,Y\n3,120.25,X\n";
+
+fn json(place: &Place, args: &[&str]) -> Value {
+    serde_json::from_str(&place.ok(&[args, &["--json"]].concat())).expect("JSON")
+}
+
+/// `chappe send` that was fed with this.
+fn feed(place: &Place, args: &[&str], input: &str) -> Child {
+    let mut command = place.command(&[&["send"], args].concat());
+    command.stdin(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    child
+}
+
+#[test]
+fn records_go_in_and_out_as_text() {
+    let place = Place::new();
+    let made = json(&place, &["tube", "create", "t", "--schema", FIELDS]);
+    assert_eq!(made["schema"], "ts: u64 @ 0, price: f64 @ 8, sym: str[4] @ 16; size 24");
+    assert_eq!(made["size"], 24);
+    assert!(place.ok(&["show", "t"]).contains("price: f64 @ 8"));
+    assert_eq!(json(&place, &["show", "t"])["schema"], made["schema"]);
+    for (args, expected) in [
+        (vec!["--format", "csv"], CSV.to_owned()),
+        (vec!["--format", "json", "-n1"], "{\"ts\":1,\"price\":10.5,\"sym\":\"X\"}\n".into()),
+        (
+            vec!["--where", "price > $min && sym == 'X'", "--select", "ts, price * 2.0 as twice", "--param", "min=50"],
+            "{\"ts\":3,\"twice\":240.5}\n".into(),
+        ),
+        (vec!["--select", "count() as n, max(price) as high", "--format", "csv"], "n,high\n3,120.25\n".into()),
+    ] {
+        let mut sender = feed(&place, &["--format", "csv", "t"], CSV);
+        assert_eq!(place.ok(&[vec!["recv", "t"], args].concat()), expected);
+        // What was not asked for is there for the next.
+        let _ = place.run(&["recv", "t", "--timeout", "10ms"]);
+        let _ = sender.wait();
+    }
+}
+
+#[test]
+fn what_does_not_fit_a_schema_is_pointed_at() {
+    let place = Place::new();
+    let fails = |args: &[&str]| {
+        let ran = place.run(args);
+        assert_ne!(ran.status, Some(0), "{args:?}");
+        ran.err
+    };
+    assert!(fails(&["tube", "create", "t", "--schema", "ts: u65"]).contains("column 5"));
+    place.ok(&["tube", "create", "t", "--schema", FIELDS]);
+    place.ok(&["tube", "create", "plain", "--size", "100"]);
+    assert!(fails(&["recv", "t", "--where", "price > sym"]).contains("column 9"));
+    assert!(fails(&["recv", "plain", "--where", "price > 1.0"]).contains("no schema"));
+    assert!(fails(&["recv", "t", "--slow", "block"]).contains("broadcast"));
+}
+
+#[test]
+fn each_subscriber_gets_what_it_asks_for() {
+    let place = Place::new();
+    let made = json(&place, &["tube", "create", "b", "--broadcast", "--schema", FIELDS, "--slots", "10"]);
+    assert_eq!((&made["kind"], &made["slots"]), (&"broadcast".into(), &16.into()));
+    let recv = |args: &[&str]| Place::spawn(&mut place.command(&[&["recv", "b"], args].concat()));
+    let all = recv(&["--format", "csv"]);
+    let filter = ["--where", "price > $min", "--param", "min=50", "--slow", "drop-newest:4"];
+    let dear = recv(&[&["--format", "json"], filter.as_slice()].concat());
+    until("both subscribe", || (json(&place, &["show", "b"])["subscribers"] == 2).then_some(()));
+    assert!(place.ok(&["show", "b"]).contains("where price > $min with $min = 50"));
+    assert!(place.ok(&["ls"]).contains("broadcast tube"));
+    let mut sender = feed(&place, &["--format", "csv", "b"], CSV);
+    assert!(sender.wait().expect("it ends").success());
+    assert_eq!(all.end().out, CSV);
+    assert_eq!(dear.end().out, "{\"ts\":2,\"price\":99.0,\"sym\":\"Y\"}\n{\"ts\":3,\"price\":120.25,\"sym\":\"X\"}\n");
+    place.ok(&["rm", "b"]);
+}

@@ -1,0 +1,30 @@
+//! table 3.1 of synthesis: putting into a buffer.
+
+use crate::row::{About, Absent, Figures, Lab, Paper, Row};
+
+/// The row.
+pub struct BufferPut;
+
+impl Row for BufferPut {
+    fn about(&self) -> About {
+        About {
+            id: "synthesis-3-1",
+            paper: Paper::Synthesis,
+            part: "table 3.1",
+            title: "putting into a buffer",
+            note: "",
+            seconds: (0, 0),
+        }
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        Some(Figures::new(
+            "cycles of a 68030",
+            &["code|cold cache|warm cache", "synthesised|29|20", "hand-crafted assembly|37|28"],
+        ))
+    }
+
+    fn measure(&self, _lab: &Lab) -> Result<(), Absent> {
+        Err(Absent::new("no benchmark of chappe-synth is joined to this row yet"))
+    }
+}

@@ -1,0 +1,110 @@
+//! Which cases of a table are chappe's, which a peer's, and which are floors that nobody can pass.
+//!
+//! A case is told by its name: peers and floors are listed here, everything else is ours. A row of a benchmark that measures a new peer adds the
+//! peer's name.
+
+use serde::{Deserialize, Serialize};
+
+/// Whose a case is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// Of chappe.
+    Ours,
+    /// What people would use in its place.
+    Peer,
+    /// What the machine takes at the least, without any promise.
+    Floor,
+}
+
+/// What the names of floors begin with.
+const FLOORS: &[&str] = &[
+    "floor",
+    "raw ",
+    "flag",
+    "a flag",
+    "the loop",
+    "null",
+    "kernel:",
+    "unsynchronised",
+    "hand-written",
+    "interlocked",
+    "system call",
+    "illegal instruction",
+    "no area",
+    "cache line",
+    "memcpy",
+    "locked increment",
+    "load",
+];
+
+/// What stands in the names of peers.
+const PEERS: &[&str] = &[
+    "sem_t",
+    "pthread",
+    "parking_lot",
+    "std::",
+    "semop",
+    "System V",
+    "flock",
+    "crossbeam",
+    "flume",
+    "kanal",
+    "rtrb",
+    "iceoryx2",
+    "pipe",
+    "socket",
+    "message queue",
+    "Go",
+    "tokio",
+    "may",
+    "corosensei",
+    "boost",
+    "futex_waitv",
+    "spin lock",
+    "Treiber",
+    "dashmap",
+    "lmdb",
+    "Redis",
+    "cel",
+    "fasteval",
+    "NumPy",
+    "glibc",
+    "putc",
+    "BufWriter",
+    "kernel",
+    "eventfd",
+    "io_uring",
+    "cyclictest",
+    "multiprocessing",
+    "SegQueue",
+    "ArrayQueue",
+    "sched_yield",
+];
+
+/// Whose the case of this name is.
+pub fn side(name: &str) -> Side {
+    if FLOORS.iter().any(|f| name.starts_with(f)) {
+        Side::Floor
+    } else if PEERS.iter().any(|p| name.contains(p)) {
+        Side::Peer
+    } else {
+        Side::Ours
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_whose_a_case_is() {
+        assert_eq!(side("floor: load, two compare-and-swaps"), Side::Floor);
+        assert_eq!(side("raw futex_waitv"), Side::Floor);
+        assert_eq!(side("kernel: free a page"), Side::Floor);
+        assert_eq!(side("pthread mutex, robust"), Side::Peer);
+        assert_eq!(side("semop, System V"), Side::Peer);
+        assert_eq!(side("mutex, private"), Side::Ours);
+        assert_eq!(side("semaphore, barging"), Side::Ours);
+    }
+}

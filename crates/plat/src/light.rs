@@ -1,0 +1,310 @@
+//! Light threads, as the protocols see them: who the calling one is, how it gives its processor up, and how it gets it back.
+//!
+//! The scheduler is above (`crates/thread`), and says here how it is done; so arrows go down only. Where there is no scheduler
+//! nobody is a light thread, and asking costs one load.
+//!
+//! A light thread has one *token*, as `std::thread::park` has. [`park`] takes it, or comes back when somebody has put it there;
+//! [`unpark`] puts it there. So an `unpark` that comes before the `park` is not lost, one that comes twice is one, and one that was
+//! meant for something else only lets the thread look again: whoever parks does so in a loop.
+//!
+//! A record is a thread's for as long as it lives, and then another's; it never goes away. So an `unpark` that comes late harms nobody.
+//!
+//! Another *process* cannot call `unpark`. It rings a [`Chime`]: a word of shared memory on which the thread's proc sleeps, beside its own
+//! word. What was granted the proc then reads from the waiters' words. The chime's word has a count, two more for each ring, and a
+//! low bit that says that somebody sleeps on it:
+//!
+//! ```text
+//!   the ringer:  (waiter's word decided) -- word += 2 -- did the low bit stand: wake
+//!   the proc:    low bit set -- has the count changed since it was answered? -- no: sleep while the word is the same -- low bit cleared
+//! ```
+//!
+//! - C1: the ringer decides first and rings then; the proc takes note of the count first and looks at its waiters then. So a ring that
+//!   the proc has taken note of is of a decision that it sees.
+//! - C2: the low bit stands until the proc has woken up: a ringer that dies between count and wake leaves it, and whoever rings for it
+//!   (recovery of its member, or who meets the same waiter) wakes the proc. So rings can be repeated by anybody.
+
+use crate::backend::atomic::{AtomicU32, AtomicU64};
+use crate::backend::futex::{self, Scope};
+use crate::step;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// What a protocol keeps with a light thread. The scheduler's own part lies behind it.
+#[repr(C)]
+pub struct Record {
+    /// What has become of its wait: the word of whichever protocol it waits in.
+    pub word: AtomicU64,
+    /// The token: the scheduler's.
+    pub token: AtomicU32,
+    /// Its number: dense, from 1.
+    pub number: u32,
+    /// What it waits for, for who looks.
+    pub waits: Cell<Waits>,
+    /// The address of that, or how many there are.
+    pub at: Cell<u64>,
+    /// What the protocols keep with each thread: see [`keep_until_end`].
+    pub kept: Cell<*mut ()>,
+}
+
+// SAFETY: the cells are written by the thread itself alone; who looks from elsewhere copies memory.
+unsafe impl Sync for Record {}
+
+/// What a light thread waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Waits {
+    /// Nothing: it runs, or is ready.
+    #[default]
+    Nothing = 0,
+    /// To send on a tube.
+    Send = 1,
+    /// To receive from a tube.
+    Recv = 2,
+    /// For one of several things.
+    Choice = 3,
+    /// Until a moment.
+    Sleep = 4,
+    /// For another thread's end.
+    Join = 5,
+    /// For a semaphore, a pool or a lock.
+    Object = 6,
+    /// For a descriptor.
+    Descriptor = 7,
+    /// For whatever the program says: `thread::park`.
+    Parked = 8,
+    /// For the other side of a meeting to move its message.
+    Meeting = 9,
+    /// For something named: its seat is said.
+    Named = 10,
+}
+
+impl Waits {
+    /// What a number says that was read from another process; none of ours says nothing.
+    pub fn of(number: u32) -> Waits {
+        use Waits::{Choice, Descriptor, Join, Meeting, Named, Nothing, Object, Parked, Recv, Send, Sleep};
+        let all = [Send, Recv, Choice, Sleep, Join, Object, Descriptor, Parked, Meeting, Named];
+        all.into_iter().find(|waits| *waits as u32 == number).unwrap_or(Nothing)
+    }
+}
+
+/// Somebody sleeps on the word of a chime.
+const SLEEPS: u32 = 1;
+/// What a ring adds.
+const RING: u32 = 2;
+
+/// Rings: wakes the proc that sleeps on this word, if one does; else it finds out before it sleeps. Never waits.
+pub fn ring(word: &AtomicU32) {
+    // SeqCst: C1, after the decision; against the low bit, of which one side sees the other.
+    if word.fetch_add(RING, Ordering::SeqCst) & SLEEPS != 0 {
+        step!("rung, not yet woken");
+        futex::wake(word, 1, Scope::Shared);
+    }
+}
+
+/// A word that other processes ring, and who answers it.
+pub struct Chime {
+    word: &'static AtomicU32,
+    /// The count that was answered. The proc's.
+    seen: Cell<u32>,
+    /// How many wait for it: none, and the proc need not listen.
+    waiters: AtomicU32,
+    answer: Answer,
+}
+
+/// Calls something with each light thread whose wait is over.
+pub type Answer = fn(&'static Chime, &mut dyn FnMut(&'static Record));
+
+// SAFETY: `seen` is the proc's alone.
+unsafe impl Sync for Chime {}
+// SAFETY: as above.
+unsafe impl Send for Chime {}
+
+impl Chime {
+    /// With what it says now as answered: to be made before the first wait that is to ring it.
+    pub fn new(word: &'static AtomicU32, answer: Answer) -> Chime {
+        // SeqCst: before the first wait.
+        let seen = Cell::new(word.load(Ordering::SeqCst) & !SLEEPS);
+        Chime { word, seen, waiters: AtomicU32::new(0), answer }
+    }
+
+    /// One more waits.
+    pub fn comes(&self) {
+        self.waiters.fetch_add(1, Ordering::Relaxed); // Relaxed: on the proc itself, before it looks.
+    }
+
+    /// One fewer.
+    pub fn goes(&self) {
+        self.waiters.fetch_sub(1, Ordering::Relaxed); // Relaxed: if the proc listens once too often, no harm is done.
+    }
+
+    /// Whether anybody waits.
+    pub fn is_awaited(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed) != 0 // Relaxed: as above.
+    }
+
+    /// The proc's: it is about to sleep. Answers the word to sleep on, and what it must say; `None`: it has been rung.
+    pub fn sleeps(&self) -> Option<(&'static AtomicU32, u32)> {
+        // SeqCst: as in `ring`.
+        let now = self.word.fetch_or(SLEEPS, Ordering::SeqCst) | SLEEPS;
+        (now & !SLEEPS == self.seen.get()).then_some((self.word, now))
+    }
+
+    /// The proc's: it is awake.
+    pub fn is_up(&self) {
+        // SeqCst: C2, whoever rings from now on is heard before the next sleep.
+        self.word.fetch_and(!SLEEPS, Ordering::SeqCst);
+    }
+
+    /// The proc's: whether it was rung since this was last asked.
+    #[inline(always)]
+    pub fn is_rung(&self) -> bool {
+        // SeqCst: C1, before the look at the waiters.
+        let now = self.word.load(Ordering::SeqCst) & !SLEEPS;
+        now != self.seen.replace(now)
+    }
+
+    /// The proc's, after that: calls something with each thread whose wait is over.
+    pub fn answer(&'static self, up: &mut dyn FnMut(&'static Record)) {
+        (self.answer)(self, up);
+    }
+}
+
+/// How many light threads wait for what may come from outside of the process: see [`from_outside`].
+static OUTSIDE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+/// Waits for what may come from outside of the process: a descriptor, something named. Meanwhile no deadlock is certain.
+pub fn from_outside<R>(wait: impl FnOnce() -> R) -> R {
+    struct Over;
+    impl Drop for Over {
+        fn drop(&mut self) {
+            OUTSIDE.fetch_sub(1, Ordering::SeqCst); // SeqCst: as below.
+        }
+    }
+    OUTSIDE.fetch_add(1, Ordering::SeqCst); // SeqCst: before its proc says that it idles.
+    let _over = Over;
+    wait()
+}
+
+/// Whether somebody does.
+pub fn waits_from_outside() -> bool {
+    OUTSIDE.load(Ordering::SeqCst) != 0 // SeqCst: after all procs have said that they idle.
+}
+
+/// How a scheduler does it.
+pub struct Hooks {
+    /// Gives the processor up until the token is there, or, at the earliest, until a moment (monotonic nanoseconds); takes the token.
+    pub park: fn(Option<u64>),
+    /// Puts the token there. From any thread and any signal handler; never waits.
+    pub unpark: fn(&'static Record),
+    /// Lets those that are ready go first.
+    pub give_way: fn(),
+    /// What follows blocks the kernel thread: others are to go on elsewhere.
+    pub blocks: fn(),
+    /// That was it.
+    pub blocked: fn(),
+    /// The number of the proc that runs the calling light thread, which never is another's; `None`: it cannot sleep on chimes.
+    pub proc: fn() -> Option<usize>,
+    /// From now on that proc listens to this one, too.
+    pub listen: fn(&'static Chime),
+}
+
+static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(std::ptr::null_mut());
+
+/// There is a scheduler from now on.
+pub fn install(hooks: &'static Hooks) {
+    // Release: the table as it was made.
+    HOOKS.store(std::ptr::from_ref(hooks).cast_mut(), Ordering::Release);
+}
+
+#[inline(always)]
+fn hooks() -> &'static Hooks {
+    // Acquire: as it was made.
+    let hooks = HOOKS.load(Ordering::Acquire);
+    debug_assert!(!hooks.is_null(), "there are light threads only where there is a scheduler");
+    // SAFETY: whoever has a record has it from a scheduler, which has said how it is done before, for ever.
+    unsafe { &*hooks }
+}
+
+/// Which of the near words says which light thread is running.
+#[cfg(not(feature = "sim"))]
+const RUNNING: usize = 3;
+
+/// The light thread that is running, if the caller is one.
+#[inline(always)]
+pub fn current() -> Option<&'static Record> {
+    #[cfg(not(feature = "sim"))]
+    // SAFETY: the scheduler has put it there, and records never go away.
+    return unsafe { (crate::near::get::<RUNNING>() as *const Record).as_ref() };
+    #[cfg(feature = "sim")]
+    None
+}
+
+/// From now on this is the light thread that is running here; null: none. The scheduler's.
+#[cfg(not(feature = "sim"))]
+#[inline(always)]
+pub fn set_current(record: *const Record) {
+    crate::near::set::<RUNNING>(record as usize);
+}
+
+/// Gives the processor up until somebody calls [`unpark`], or, at the earliest, until the deadline (monotonic nanoseconds). It may
+/// come back for no reason. Only for light threads.
+pub fn park(deadline: Option<u64>) {
+    (hooks().park)(deadline);
+}
+
+/// Lets a light thread go on. From any thread and any signal handler; never waits.
+pub fn unpark(who: &'static Record) {
+    (hooks().unpark)(who);
+}
+
+/// Lets the light threads that are ready go first.
+pub fn give_way() {
+    (hooks().give_way)();
+}
+
+/// Does something that blocks the kernel thread: if the caller is a light thread, the others go on elsewhere meanwhile.
+pub fn blocking<R>(act: impl FnOnce() -> R) -> R {
+    struct Back;
+    impl Drop for Back {
+        fn drop(&mut self) {
+            (hooks().blocked)();
+        }
+    }
+    if current().is_none() {
+        return act();
+    }
+    (hooks().blocks)();
+    let _back = Back;
+    act()
+}
+
+/// The number of the proc that runs the calling light thread, for chimes; `None`: it cannot listen to any.
+pub fn proc() -> Option<usize> {
+    (hooks().proc)()
+}
+
+/// From now on the proc that runs the calling light thread listens to this one. Once for each.
+pub fn listen(chime: &'static Chime) {
+    (hooks().listen)(chime);
+}
+
+static FORGET: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Keeps something with a light thread until it ends; then `forget` is called with it, by the thread itself. All callers name the same.
+pub fn keep_until_end(record: &Record, what: *mut (), forget: fn(*mut ())) {
+    // Release: read by a thread that has something to forget.
+    FORGET.store(forget as *mut (), Ordering::Release);
+    record.kept.set(what);
+}
+
+/// It ends. The scheduler's.
+#[cold]
+pub fn forget_kept(record: &Record) {
+    let what = record.kept.replace(std::ptr::null_mut());
+    // Acquire: as above.
+    let forget = FORGET.load(Ordering::Acquire);
+    if !what.is_null() && !forget.is_null() {
+        // SAFETY: `keep_until_end` has stored it.
+        unsafe { std::mem::transmute::<*mut (), fn(*mut ())>(forget)(what) };
+    }
+}

@@ -1,0 +1,239 @@
+"""The package beside `multiprocessing`, in one run: `cargo xtask bench python`.
+
+Each figure is the median of several rounds, of which the rivals take turns. faster-fifo and iceoryx2 have rows if they are installed.
+"""
+
+import asyncio
+import multiprocessing
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ["CHAPPE_DIR"] = tempfile.mkdtemp(prefix="chappe-bench-", dir="/dev/shm")
+
+import chappe
+from chappe import aio, mp
+
+ROUNDS = 3 if "--quick" in sys.argv else 7
+SIZE = 1 << 20
+
+
+def each(act, n):
+    """Nanoseconds for one of `n`."""
+    begun = time.perf_counter_ns()
+    act(n)
+    return (time.perf_counter_ns() - begun) / n
+
+
+def pairs(lock):
+    """Takes a lock and gives it back."""
+
+    def act(n):
+        acquire, release = lock.acquire, lock.release
+        for _ in range(n):
+            acquire()
+            release()
+
+    return act
+
+
+def carried(queue, start):
+    """Small objects from a process to this one."""
+
+    def act(n):
+        process = start(_putter, queue, n)
+        for _ in range(n):
+            queue.get()
+        process.join()
+
+    return act
+
+
+def _putter(queue, n):
+    for i in range(n):
+        queue.put(i)
+
+
+def _start(function, *arguments):
+    process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
+    process.start()
+    return process
+
+
+def arrays_queue(n):
+    """Arrays by multiprocessing.Queue."""
+    queue = multiprocessing.Queue(4)
+    process = _start(_arrays_put, queue, n)
+    total = 0
+    for _ in range(n):
+        total += int(queue.get()[0])
+    process.join()
+
+
+def _arrays_put(queue, n):
+    import numpy as np
+
+    made = np.zeros(SIZE, np.uint8)
+    for _ in range(n):
+        made[0] = 1
+        queue.put(made)
+
+
+def arrays_tube(n):
+    """Arrays where they lie."""
+    import numpy as np
+
+    tube = chappe.Tube(slots=4, dtype=np.uint8, shape=(SIZE,))
+    tube.attach(recv=True)
+    process = _start(_arrays_written, tube, n)
+    total = 0
+    for _ in range(n):
+        with tube.borrow() as a:
+            total += int(a[0])
+    process.join()
+
+
+def _arrays_written(tube, n):
+    for _ in range(n):
+        with tube.reserve() as a:
+            a[0] = 1
+
+
+def round_pipe(n):
+    """There and back by a pipe."""
+    ours, theirs = multiprocessing.Pipe()
+    process = _start(_echo_pipe, theirs, n)
+    for _ in range(n):
+        ours.send_bytes(b"x")
+        ours.recv_bytes()
+    process.join()
+
+
+def _echo_pipe(pipe, n):
+    for _ in range(n):
+        pipe.send_bytes(pipe.recv_bytes())
+
+
+def round_tube(n):
+    """There and back by two tubes."""
+    there, back = chappe.Tube(size=16), chappe.Tube(size=16)
+    process = _start(_echo_tube, there, back, n)
+    for _ in range(n):
+        there.send(b"x")
+        back.recv()
+    process.join()
+
+
+def _echo_tube(there, back, n):
+    for _ in range(n):
+        back.send(there.recv())
+
+
+def round_asyncio(n):
+    """There and back between two tasks, by asyncio.Queue."""
+
+    async def run():
+        there, back = asyncio.Queue(), asyncio.Queue()
+
+        async def echo():
+            for _ in range(n):
+                await back.put(await there.get())
+
+        task = asyncio.create_task(echo())
+        for _ in range(n):
+            await there.put(1)
+            await back.get()
+        await task
+
+    asyncio.run(run())
+
+
+def round_aio(n):
+    """The same by tubes."""
+
+    async def run():
+        there, back = chappe.Tube(size=16), chappe.Tube(size=16)
+
+        async def echo():
+            for _ in range(n):
+                await aio.send(back, await aio.recv(there))
+
+        task = asyncio.create_task(echo())
+        for _ in range(n):
+            await aio.send(there, b"x")
+            await aio.recv(back)
+        await task
+
+    asyncio.run(run())
+
+
+def imported(module):
+    """Milliseconds that an import takes, more than an interpreter does."""
+
+    def once(what):
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, "-c", what], check=True)
+        return time.perf_counter() - begun
+
+    return statistics.median(once(f"import {module}") for _ in range(9)) - statistics.median(
+        once("pass") for _ in range(9)
+    )
+
+
+def beside(what, wanted, n, *rivals):
+    """One row: the medians of all, and ours in terms of the first rival's."""
+    times = {name: [] for name, _ in rivals}
+    for _ in range(ROUNDS):
+        for name, act in rivals:
+            times[name].append(each(act, n))
+    medians = {name: statistics.median(t) for name, t in times.items()}
+    ours, first = medians["chappe"], medians[rivals[1][0]]
+    text = ", ".join(f"{name} {m:,.0f} ns" for name, m in medians.items())
+    print(f"{what:34} {text}; time {ours / first:.2f} x, speed {first / ours:.1f} x (wanted: {wanted})", flush=True)
+
+
+def main():
+    """All rows."""
+    print(f"Python {sys.version.split()[0]}, {os.cpu_count()} processors; medians of {ROUNDS}")
+    lock = chappe.Lock()
+    beside(
+        "lock and release",
+        "time <= 0.8 x",
+        100_000,
+        ("chappe", pairs(lock)),
+        ("multiprocessing", pairs(multiprocessing.Lock())),
+    )
+    rivals = [("chappe", carried(mp.Queue(), _start)), ("multiprocessing", carried(multiprocessing.Queue(), _start))]
+    try:
+        import faster_fifo
+
+        rivals.append(("faster-fifo", carried(faster_fifo.Queue(), _start)))
+    except ImportError:
+        print("not measured: faster-fifo: it is not installed")
+    beside("queue of small objects", "speed >= 3 x", 20_000, *rivals)
+    try:
+        import numpy  # noqa: F401
+
+        beside(
+            "array of 1 MiB",
+            "speed >= 10 x",
+            100,
+            ("chappe", arrays_tube),
+            ("multiprocessing", arrays_queue),
+        )
+    except ImportError:
+        print("not measured: arrays: numpy is not installed")
+    beside("round trip", "time <= 1.2 x", 5_000, ("chappe", round_tube), ("multiprocessing", round_pipe))
+    beside("round trip of tasks", "beside", 2_000, ("chappe", round_aio), ("asyncio", round_asyncio))
+    print(f"import: {imported('chappe') * 1e3:.1f} ms (wanted: <= 30)")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    finally:
+        shutil.rmtree(os.environ["CHAPPE_DIR"], True)

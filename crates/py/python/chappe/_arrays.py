@@ -1,0 +1,114 @@
+"""Records as arrays of numpy. Imported when a tube with a dtype is made: the package itself does without numpy."""
+
+import numpy as np
+
+
+def layout(dtype, shape):
+    """The dtype and shape, the name that their layout has in the tube's head, and the size of a record."""
+    dtype = np.dtype(dtype)
+    if dtype.hasobject:
+        raise TypeError(f"{dtype} has references to objects, which mean nothing in another process")
+    shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"no array has the shape {shape}")
+    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    if size == 0:
+        raise ValueError(f"records of {dtype} and shape {shape} would have no bytes")
+    return dtype, shape, f"numpy {np.lib.format.dtype_to_descr(dtype)!r} {shape}", size
+
+
+def checked(tube, data):
+    """The bytes of an array of the tube's dtype and shape; whatever else it is, TypeError or ValueError."""
+    given = np.asarray(data)
+    if isinstance(data, (np.ndarray, np.generic)) and given.dtype != tube.dtype:
+        raise TypeError(f"tube `{tube.name}` carries {tube.dtype}, not {given.dtype}")
+    given = np.asarray(data, dtype=tube.dtype)
+    if given.shape != tube.shape:
+        raise ValueError(f"tube `{tube.name}` carries arrays of shape {tube.shape}, not {given.shape}")
+    return given.tobytes()
+
+
+def array(data, dtype, shape):
+    """A record that was copied out."""
+    return np.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
+
+
+def view(memory, dtype, shape, token):
+    """An array that lies in the tube, until the token says that it does not."""
+    made = np.frombuffer(memory, dtype=dtype).reshape(shape).view(InPlace)
+    made._token = token
+    return made
+
+
+def _plain(value):
+    if isinstance(value, InPlace):
+        value._check()
+        return value.view(np.ndarray)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_plain(v) for v in value)
+    return value
+
+
+class InPlace(np.ndarray):
+    """An array whose memory is a record of a tube. It raises ValueError once the record was given back, and so does each view of
+    it. What is computed from it is a plain array.
+    """
+
+    _token = None
+
+    def __array_finalize__(self, obj):
+        # A copy has memory of its own, and no base.
+        if self.base is not None:
+            self._token = getattr(obj, "_token", None)
+
+    def _check(self):
+        if self._token is not None and not self._token[0]:
+            raise ValueError(f"this array was a record of tube `{self._token[1]}`, which has been given back")
+
+    def __getitem__(self, key):
+        self._check()
+        return super().__getitem__(key)
+
+    def __setitem__(self, key, value):
+        self._check()
+        super().__setitem__(key, value)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **named):
+        if out is not None:
+            named["out"] = tuple(_plain(o) for o in out)
+        made = getattr(ufunc, method)(*(_plain(i) for i in inputs), **{k: _plain(v) for k, v in named.items()})
+        return out[0] if out is not None and len(out) == 1 else made
+
+    def __array_function__(self, func, types, args, kwargs):
+        return func(*(_plain(a) for a in args), **{k: _plain(v) for k, v in kwargs.items()})
+
+    def __repr__(self):
+        self._check()
+        return repr(self.view(np.ndarray))
+
+    def __str__(self):
+        self._check()
+        return str(self.view(np.ndarray))
+
+    def __reduce__(self):
+        self._check()
+        return np.array(self.view(np.ndarray)).__reduce__()
+
+    def __reduce_ex__(self, protocol):
+        self._check()
+        return np.array(self.view(np.ndarray)).__reduce_ex__(protocol)
+
+    def copy(self, order="C"):
+        """An array of its own."""
+        self._check()
+        return np.array(self.view(np.ndarray), order=order)
+
+    def tobytes(self, order="C"):
+        """As of any array."""
+        self._check()
+        return super().tobytes(order)
+
+    def tolist(self):
+        """As of any array."""
+        self._check()
+        return super().tolist()

@@ -1,0 +1,55 @@
+"""What the package raises, and warns of. Each is a child of the standard exception that says the same."""
+
+from threading import BrokenBarrierError
+
+__all__ = [
+    "BrokenBarrierError",
+    "Disconnected",
+    "InUse",
+    "Mismatch",
+    "NoSpace",
+    "NotFound",
+    "OwnerDied",
+    "OwnerDiedWarning",
+    "Removed",
+]
+
+
+class NotFound(FileNotFoundError):
+    """There is no object of this name; the message lists those that are there."""
+
+
+class Mismatch(TypeError, ValueError):
+    """The object is there, and is of another kind, type, shape or size."""
+
+
+class Removed(RuntimeError):
+    """The object was removed while it was in use."""
+
+
+class InUse(RuntimeError):
+    """The object is in use; the message says by which process."""
+
+
+class Disconnected(BrokenPipeError, EOFError):
+    """The other end of a tube has gone, or died."""
+
+
+class NoSpace(OSError):
+    """An arena, a map, or the memory for them is full. Nothing was changed."""
+
+
+class OwnerDied(RuntimeError):
+    """The process that held a lock died in its section: what the lock guards may be half-changed."""
+
+
+class OwnerDiedWarning(RuntimeWarning):
+    """As OwnerDied, where a warning is enough."""
+
+
+def _lock(cls, name, on_death):
+    return cls(name, on_death=on_death)
+
+
+def _rw_lock(cls, name, readers):
+    return cls(name, readers=readers)

@@ -1,0 +1,282 @@
+"""Tubes: bounded channels of records between processes, with and without copies."""
+
+import pickle
+import struct
+
+from . import _chappe
+from .errors import Disconnected
+
+__all__ = ["Borrowed", "Reserved", "Tube"]
+
+# A pickled object: this byte, the pickle. With buffers: the other one, how many, the length of the pickle and of each; the pickle;
+# each buffer, at a multiple of 8.
+_PLAIN, _BUFFERS = b"\0", b"\1"
+
+
+def _memory(at, size, writable):
+    """A view of so many bytes at an address, which the arena never gives up."""
+    import ctypes
+
+    view = memoryview((ctypes.c_ubyte * size).from_address(at)).cast("B")
+    return view if writable else view.toreadonly()
+
+
+class _InPlace:
+    """What both ways to look at a record in place have in common."""
+
+    __slots__ = ("_it", "_made", "_timeout", "_token", "_tube")
+
+    def __init__(self, tube, timeout):
+        self._tube, self._timeout = tube, timeout
+        self._it = self._made = self._token = None
+
+    def _view(self, writable, length=None):
+        at, size = self._it._at()
+        if self._tube.dtype is None:
+            self._made = _memory(at, size if length is None else length, writable)
+            return self._made
+        from ._arrays import view
+
+        self._token = [True, self._tube.name]
+        return view(_memory(at, size, writable), self._tube.dtype, self._tube.shape, self._token)
+
+    def _gone(self):
+        if self._token is not None:
+            self._token[0] = False
+        if self._made is not None:
+            self._made.release()
+        self._it = self._made = self._token = None
+
+
+class Reserved(_InPlace):
+    """A slot of a tube: `with tube.reserve() as a:` sends what was written to `a`, unless the block raises."""
+
+    __slots__ = ("_length",)
+
+    def __init__(self, tube, length, timeout):
+        super().__init__(tube, timeout)
+        if length is not None and not 0 <= length <= tube.size:
+            raise ValueError(f"a record of tube `{tube.name}` has up to {tube.size} bytes, not {length}")
+        if length is not None and tube.dtype is not None and length != tube.size:
+            raise ValueError(f"each record of tube `{tube.name}` has {tube.size} bytes, not {length}")
+        self._length = tube.size if length is None else length
+
+    def __enter__(self):
+        self._it = self._tube._reserve(self._timeout)
+        return self._view(True, self._length)
+
+    def __exit__(self, raised, *_rest):
+        it = self._it
+        try:
+            self._gone()
+        finally:
+            if raised is None:
+                it.commit(self._length)
+            else:
+                it.give_up()
+
+
+class Borrowed(_InPlace):
+    """A record where it lies: `with tube.borrow() as a:` receives it, unless the block raises: then it comes once more."""
+
+    __slots__ = ("again",)
+
+    def __enter__(self):
+        self._it = self._tube._borrow(self._timeout)
+        self.again = self._it.again
+        return self._view(False)
+
+    def __exit__(self, raised, *_rest):
+        it = self._it
+        try:
+            self._gone()
+        finally:
+            if raised is None:
+                it.release()
+            else:
+                it.put_back()
+
+
+def _made(cls, name, dtype, shape):
+    return cls(name, dtype=dtype, shape=shape)
+
+
+class Tube(_chappe.Tube):
+    """A bounded channel of records between any number of processes, of up to `slots` records of up to `size` bytes.
+
+    `send` and `recv` carry bytes; `put` and `get` any object that pickles, its large buffers beside the pickle. With a `dtype` (and a
+    `shape`) each record is an array of numpy; who opens the tube with another one gets `Mismatch`. `reserve` and `borrow` are for
+    records where they lie, without a copy.
+
+    What is sent is received at least once; twice only if a receiver died with it. When all senders have gone or died, receivers get
+    what is there, and then `Disconnected`; iterating ends there.
+
+    >>> import chappe
+    >>> tube = chappe.Tube(slots=8, size=64)
+    >>> tube.send(b"a record"); tube.put(["an", "object"])
+    >>> tube.recv(), tube.get()
+    (b'a record', ['an', 'object'])
+    >>> with tube.reserve(length=5) as slot:
+    ...     slot[:] = b"hello"
+    >>> with tube.borrow() as record:
+    ...     bytes(record)
+    b'hello'
+    """
+
+    def __new__(
+        cls,
+        name=None,
+        slots=None,
+        size=None,
+        *,
+        dtype=None,
+        shape=(),
+        kind="mpmc",
+        drops=False,
+        create=None,
+    ):
+        called, align = None, 8
+        if dtype is not None:
+            from ._arrays import layout
+
+            dtype, shape, called, wanted = layout(dtype, shape)
+            if size is not None and size != wanted:
+                raise ValueError(f"records of {dtype} and shape {shape} have {wanted} bytes, not {size}")
+            size, align = wanted, 64
+        tube = super().__new__(
+            cls, name, slots, size, kind=kind, drops=drops, align=align, called=called, create=create
+        )
+        tube.dtype, tube.shape = dtype, shape
+        return tube
+
+    def send(self, data, timeout=None):
+        """Sends a record: bytes, whatever has the buffer protocol, or an array if the tube has a dtype.
+
+        Waits while there is no room, at most `timeout` seconds: TimeoutError then, Disconnected if all receivers have gone.
+        """
+        super().send(self._encode("send", data), timeout)
+
+    def try_send(self, data):
+        """Sends a record if there is room now; answers whether."""
+        return super().try_send(self._encode("send", data))
+
+    def recv(self, timeout=None):
+        """Receives a record: bytes, or an array if the tube has a dtype.
+
+        Waits for one, at most `timeout` seconds: TimeoutError then, Disconnected if there is none and all senders have gone.
+        """
+        return self._decode("recv", super().recv(timeout))
+
+    def recv_marked(self, timeout=None):
+        """As `recv`, with whether a receiver died that had it before."""
+        data, again = super().recv_marked(timeout)
+        return self._decode("recv", data), again
+
+    def try_recv(self):
+        """A record if there is one now; else None."""
+        data = super().try_recv()
+        return None if data is None else self._decode("recv", data)
+
+    def put(self, obj, timeout=None):
+        """Sends any object that pickles. As `send` otherwise; ValueError if it takes more than `size` bytes."""
+        super().send(self._encode("put", obj), timeout)
+
+    def try_put(self, obj):
+        """Sends an object if there is room now; answers whether."""
+        return super().try_send(self._encode("put", obj))
+
+    def get(self, timeout=None):
+        """Receives an object that was `put`. As `recv` otherwise."""
+        return self._decode("get", super().recv(timeout))
+
+    def reserve(self, length=None, timeout=None):
+        """A slot to write a record into where receivers will read it: a context manager that gives a writable view or array.
+
+        What it holds at first is anything. It belongs to the thread. If the process dies, nothing was sent.
+        """
+        return Reserved(self, length, timeout)
+
+    def borrow(self, timeout=None):
+        """A record where it lies: a context manager that gives a view or array to be read.
+
+        It belongs to the thread. If the process dies, or the block raises, it comes once more, and `again` says so.
+        """
+        return Borrowed(self, timeout)
+
+    def _try_record(self):
+        return super().try_recv()
+
+    def _try_send_record(self, data):
+        return super().try_send(data)
+
+    def _encode(self, how, data):
+        if how == "put":
+            if self.dtype is not None:
+                raise TypeError(f"tube `{self.name}` carries arrays of {self.dtype}: send them")
+            return _pickled(data)
+        if self.dtype is not None:
+            from ._arrays import checked
+
+            return checked(self, data)
+        return data
+
+    def _decode(self, how, data):
+        if how == "get":
+            return _unpickled(data)
+        if self.dtype is not None:
+            from ._arrays import array
+
+            return array(data, self.dtype, self.shape)
+        return data
+
+    def __iter__(self):
+        """Records, until all senders have gone."""
+        while True:
+            try:
+                yield self.recv()
+            except Disconnected:
+                return
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_raised):
+        self.close()
+
+    def __reduce__(self):
+        dtype = None if self.dtype is None else self.dtype
+        return _made, (type(self), self._sent(), dtype, self.shape)
+
+
+def _pickled(obj):
+    buffers = []
+    data = pickle.dumps(obj, protocol=5, buffer_callback=buffers.append)
+    if not buffers:
+        return _PLAIN + data
+    raw = [b.raw() for b in buffers]
+    head = struct.pack(f"<xxxIQ{len(raw)}Q", len(raw), len(data), *[len(r) for r in raw])
+    parts, at = [_BUFFERS, head, data], 1 + len(head) + len(data)
+    for part in raw:
+        gap = -at % 8
+        parts += [bytes(gap), part]
+        at += gap + len(part)
+    return b"".join(parts)
+
+
+def _unpickled(record):
+    if record[:1] == _PLAIN:
+        return pickle.loads(memoryview(record)[1:])
+    if record[:1] != _BUFFERS:
+        raise pickle.UnpicklingError("this record was not put: receive it by `recv`")
+    count, size = struct.unpack_from("<IQ", record, 4)
+    lengths = struct.unpack_from(f"<{count}Q", record, 16)
+    at, whole = 16 + 8 * count, memoryview(record)
+    data = whole[at : at + size]
+    at += size
+    buffers = []
+    for length in lengths:
+        at += -at % 8
+        # A copy of its own: what is unpickled may be written to.
+        buffers.append(bytearray(whole[at : at + length]))
+        at += length
+    return pickle.loads(data, buffers=buffers)

@@ -1,0 +1,46 @@
+//! `chappe._chappe`: what the Python package has of Rust. The package's own files give it Python's habits.
+//!
+//! | file | what |
+//! |---|---|
+//! | `wait.rs` | how a wait gives up the GIL, and how a signal ends it |
+//! | `failure.rs` | which Python exception an error becomes |
+//! | `place.rs` | names, and objects that nobody has named: they go with the last process that has them |
+//! | `words.rs` | a mutex, a condition variable and a few words beside them: what the compound objects are made of |
+//! | `pool.rs` `semaphore.rs` `lock.rs` `condition.rs` `tube.rs` `map.rs` `select.rs` | the objects |
+
+mod condition;
+mod failure;
+mod lock;
+mod map;
+mod place;
+mod pool;
+mod select;
+mod semaphore;
+mod tube;
+mod wait;
+mod words;
+
+use pyo3::prelude::*;
+
+/// The compiled part of the package `chappe`.
+#[pymodule]
+mod _chappe {
+    #[pymodule_export]
+    use super::condition::{Barrier, Condition, Event};
+    #[pymodule_export]
+    use super::lock::{Lock, RLock, RwLock};
+    #[pymodule_export]
+    use super::map::Map;
+    #[pymodule_export]
+    use super::place::{before_fork, label, remove, show};
+    #[pymodule_export]
+    use super::pool::{Permit, Pool};
+    #[pymodule_export]
+    use super::select::select;
+    #[pymodule_export]
+    use super::semaphore::Semaphore;
+    #[pymodule_export]
+    use super::tube::{Loan, Slot, Tube};
+    #[pymodule_export]
+    use super::words::Words;
+}

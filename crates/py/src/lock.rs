@@ -1,0 +1,532 @@
+//! Locks that come back when their process dies, and say so.
+//!
+//! A lock is a pool of one permit, so it is granted in the order of arrival and returned by the kernel's word that the holder died. The
+//! words beside it say what a permit cannot: that the section of the one before was not finished.
+//!
+//! | word | |
+//! |---|---|
+//! | 0 | the incarnation of the process that is in the section; 0: nobody, or whoever was has left it |
+//! | 1 | the number of its thread |
+//! | 2 | how many times that one has taken it |
+//! | 3 | how many holders have died |
+//!
+//! - I1: only who has the permit writes the words. Word 0 is set after the permit is taken, and cleared before it is given back: who takes
+//!   the permit and finds it set comes after one that died in its section.
+//! - I2: a thread that reads its own process and number in words 0 and 1 has the lock: nobody else writes those.
+//!
+//! Death: before word 0 is set, or after it is cleared, nothing had begun, or all was done. Between, `OwnerDied` is told.
+
+use crate::failure::{Kind, failure, own, raised, warn};
+use crate::place::{Had, Pickled, Place};
+use crate::pool::{pool_of, take};
+use crate::wait::{Limit, detached, wait};
+use crate::words::{State, part};
+use chappe::raw::{Hold, Time, incarnation};
+use chappe::{AcquireError, Pool};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+const OWNER: usize = 0;
+const THREAD: usize = 1;
+const COUNT: usize = 2;
+const DEATHS: usize = 3;
+
+/// A number of this thread that no other of this process has.
+pub fn thread() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    thread_local! { static MINE: Cell<u64> = const { Cell::new(0) } }
+    if MINE.get() == 0 {
+        // Relaxed: only to be another one each time.
+        MINE.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    MINE.get()
+}
+
+/// What is done when the holder before died in its section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDeath {
+    Warn,
+    Raise,
+    Ignore,
+}
+
+impl OnDeath {
+    fn of(text: &str) -> PyResult<OnDeath> {
+        match text {
+            "warn" => Ok(OnDeath::Warn),
+            "raise" => Ok(OnDeath::Raise),
+            "ignore" => Ok(OnDeath::Ignore),
+            other => {
+                Err(PyValueError::new_err(format!("on_death is \"warn\", \"raise\" or \"ignore\", not {other:?}")))
+            }
+        }
+    }
+    fn text(self) -> &'static str {
+        match self {
+            OnDeath::Warn => "warn",
+            OnDeath::Raise => "raise",
+            OnDeath::Ignore => "ignore",
+        }
+    }
+}
+
+/// What both kinds of lock are.
+pub struct Core {
+    pub(crate) pool: Pool,
+    state: State,
+    hold: Mutex<Option<Hold>>,
+    place: Place,
+    on_death: OnDeath,
+}
+
+impl Core {
+    fn new(
+        py: Python<'_>,
+        name: Option<&Bound<'_, PyAny>>,
+        on_death: &str,
+        create: Option<bool>,
+    ) -> PyResult<Arc<Core>> {
+        let on_death = OnDeath::of(on_death)?;
+        let place = Place::of(py, name)?;
+        let pool = pool_of(py, place.name(), Had::of(create), 1)?;
+        let state = State::had(&part(place.name(), "words"), Had::Either).map_err(|e| failure(py, e))?;
+        place.owns(py, &["pool", "mutex+words"])?;
+        Ok(Arc::new(Core { pool, state, hold: Mutex::new(None), place, on_death }))
+    }
+
+    /// I1: the permit was taken. Answers whether who had it before died in its section.
+    #[inline]
+    pub(crate) fn entered(&self, hold: Hold) -> bool {
+        let died = self.state.get(OWNER) != 0;
+        if died {
+            self.state.set(DEATHS, self.state.get(DEATHS) + 1);
+        }
+        *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
+        self.state.set(THREAD, thread());
+        self.state.set(COUNT, 1);
+        self.state.set(OWNER, incarnation());
+        died
+    }
+
+    /// Gives the permit back. `None`: this process does not have it.
+    #[inline]
+    pub(crate) fn left(&self, finished: bool) -> Option<()> {
+        let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = hold.take_if(|hold| hold.is_here())?;
+        if finished {
+            self.state.set(OWNER, 0);
+        }
+        drop(hold);
+        // SAFETY: a permit of the process, given back once: it was taken out of its place.
+        unsafe { taken.release() };
+        Some(())
+    }
+
+    fn take(&self, time: Time) -> Result<bool, AcquireError> {
+        take(&self.pool, time).map(|hold| self.entered(hold))
+    }
+
+    /// I2.
+    #[inline]
+    pub(crate) fn is_mine(&self) -> bool {
+        self.state.get(THREAD) == thread() && self.is_ours()
+    }
+
+    /// Whether this process has it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.state.get(OWNER) == incarnation()
+            && self.hold.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|hold| hold.is_here())
+    }
+
+    /// Tells that the holder before died, as was asked for.
+    pub(crate) fn tell(&self, py: Python<'_>, died: bool) -> PyResult<()> {
+        if !died || self.on_death == OnDeath::Ignore {
+            return Ok(());
+        }
+        let lock = self.place.shown();
+        let text =
+            format!("the process that had lock `{lock}` died in its section: what the lock guards may be half-changed");
+        if self.on_death == OnDeath::Raise {
+            // It stays unfinished until somebody says that it is mended.
+            self.left(false);
+            return Err(own(py, "OwnerDied", (format!("{text}; mend it under `recover()`"),)));
+        }
+        warn(py, "OwnerDiedWarning", &text).inspect_err(|_| {
+            self.left(true);
+        })
+    }
+
+    fn acquire(&self, py: Python<'_>, limit: Limit) -> PyResult<bool> {
+        match wait(py, limit, |time| self.take(time))? {
+            Some(died) => self.tell(py, died).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn recover(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        match wait(py, Limit::of(timeout)?, |time| self.take(time))? {
+            Some(_) => Ok(()),
+            None => Err(crate::failure::late(format!("lock `{}` was not free in time", self.place.shown()))),
+        }
+    }
+
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        self.left(true).ok_or_else(|| self.not_held(py))
+    }
+
+    fn not_held(&self, py: Python<'_>) -> PyErr {
+        let lock = self.place.shown();
+        let inherited = self.hold.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|hold| !hold.is_here());
+        if inherited {
+            let text = format!("lock `{lock}` was taken before the fork: it is the parent process's");
+            return raised(py, Kind::Inherited, text);
+        }
+        PyRuntimeError::new_err(format!("release of lock `{lock}`, which this process does not hold"))
+    }
+
+    /// Gives it up whatever its count, for a wait; answers the count.
+    pub(crate) fn suspend(&self) -> u64 {
+        let count = self.state.get(COUNT);
+        self.left(true);
+        count
+    }
+
+    /// Takes it again, without the GIL and whatever signal comes. Answers whether the holder before died.
+    pub(crate) fn resume(&self, count: u64) -> Result<bool, AcquireError> {
+        let died = self.take(Time::Forever)?;
+        self.state.set(COUNT, count);
+        Ok(died)
+    }
+
+    fn locked(&self) -> bool {
+        self.pool.available() == 0
+    }
+
+    fn shown(&self, kind: &str) -> String {
+        let holder = self.pool.holders().into_iter().next();
+        let how = holder.map_or_else(|| "free".into(), |h| format!("held by pid {} ({})", h.who.pid, h.who.label));
+        format!("<chappe.{kind} {} {how}>", self.place.shown())
+    }
+}
+
+/// A lock: its class, its name, and what to do after a death.
+type Reduced<'py> = Pickled<'py, (Bound<'py, PyAny>, String, &'static str)>;
+
+/// A lock that a process holds, until it releases it or dies.
+///
+/// It is granted in the order of arrival. Any thread of its process may release it. After a holder that died with it, `acquire` shows an
+/// `OwnerDiedWarning` (`on_death="warn"`), raises `OwnerDied` until somebody has mended things under `recover()` (`"raise"`), or says
+/// nothing (`"ignore"`). The shell knows it as a pool of one permit: `chappe acquire NAME -- command` has the same lock.
+#[pyclass(frozen, subclass, module = "chappe")]
+pub struct Lock(pub(crate) Arc<Core>);
+
+#[pymethods]
+impl Lock {
+    #[new]
+    #[pyo3(signature = (name = None, *, on_death = "warn", create = None))]
+    fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, on_death: &str, create: Option<bool>) -> PyResult<Lock> {
+        Core::new(py, name, on_death, create).map(Lock)
+    }
+
+    /// Takes the lock; waits for it, unless `blocking` is false, at most `timeout` seconds (-1 and `None`: for ever). Answers whether
+    /// it was had.
+    #[pyo3(signature = (blocking = true, timeout = None))]
+    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
+        self.0.acquire(py, Limit::of_lock(blocking, timeout)?)
+    }
+
+    /// Gives the lock back; `RuntimeError` if this process does not hold it.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.release(py)
+    }
+
+    /// Takes the lock whatever happened to the holder before, to mend what it guards: `with lock.recover(): ...`.
+    #[pyo3(signature = (timeout = None))]
+    fn recover(slf: Bound<'_, Self>, timeout: Option<f64>) -> PyResult<Recovery> {
+        slf.get().0.recover(slf.py(), timeout)?;
+        Ok(Recovery(slf.get().0.clone()))
+    }
+
+    /// Whether somebody holds it.
+    fn locked(&self) -> bool {
+        self.0.locked()
+    }
+
+    /// How many holders have died in their sections.
+    #[getter]
+    fn deaths(&self) -> u64 {
+        self.0.state.get(DEATHS)
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.place.name()
+    }
+
+    fn _is_owned(&self) -> bool {
+        self.0.is_ours()
+    }
+
+    fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {
+        self.0.acquire(py, Limit::Forever)
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.0.release(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        detached(py, || self.0.shown("Lock"))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
+        reduced(slf.as_any(), &slf.get().0)
+    }
+}
+
+fn reduced<'py>(slf: &Bound<'py, PyAny>, core: &Core) -> Reduced<'py> {
+    let made = slf.py().import("chappe.errors")?.getattr("_lock")?;
+    Ok((made, (slf.get_type().into_any(), core.place.sent(), core.on_death.text())))
+}
+
+/// A lock that is held to be mended: a context manager.
+#[pyclass(frozen, module = "chappe._chappe")]
+pub struct Recovery(Arc<Core>);
+
+#[pymethods]
+impl Recovery {
+    fn __enter__(&self) {}
+
+    #[pyo3(signature = (raised = None, *_rest))]
+    fn __exit__(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>, _rest: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.0.left(raised.is_none()).ok_or_else(|| self.0.not_held(py))
+    }
+}
+
+/// As `Lock`, and the thread that has it may take it again; it must release it as often.
+#[pyclass(frozen, subclass, module = "chappe")]
+pub struct RLock(pub(crate) Arc<Core>);
+
+impl RLock {
+    fn again(&self, py: Python<'_>, limit: Limit) -> PyResult<bool> {
+        let core = &self.0;
+        if core.is_mine() {
+            core.state.set(COUNT, core.state.get(COUNT) + 1);
+            return Ok(true);
+        }
+        core.acquire(py, limit)
+    }
+}
+
+#[pymethods]
+impl RLock {
+    #[new]
+    #[pyo3(signature = (name = None, *, on_death = "warn", create = None))]
+    fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, on_death: &str, create: Option<bool>) -> PyResult<RLock> {
+        Core::new(py, name, on_death, create).map(RLock)
+    }
+
+    /// As `Lock.acquire`.
+    #[pyo3(signature = (blocking = true, timeout = None))]
+    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
+        self.again(py, Limit::of_lock(blocking, timeout)?)
+    }
+
+    /// Takes back one `acquire`; the last one gives the lock back. `RuntimeError` if this thread does not hold it.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        let core = &self.0;
+        if !core.is_mine() {
+            return Err(core.not_held(py));
+        }
+        match core.state.get(COUNT) {
+            0 | 1 => core.release(py),
+            more => {
+                core.state.set(COUNT, more - 1);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether somebody holds it.
+    fn locked(&self) -> bool {
+        self.0.locked()
+    }
+
+    /// How many holders have died in their sections.
+    #[getter]
+    fn deaths(&self) -> u64 {
+        self.0.state.get(DEATHS)
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.place.name()
+    }
+
+    fn _is_owned(&self) -> bool {
+        self.0.is_mine()
+    }
+
+    /// How many times this thread has it.
+    #[getter]
+    fn depth(&self) -> u64 {
+        if self.0.is_mine() { self.0.state.get(COUNT) } else { 0 }
+    }
+
+    fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {
+        self.again(py, Limit::Forever)
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.release(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        detached(py, || self.0.shown("RLock"))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
+        reduced(slf.as_any(), &slf.get().0)
+    }
+}
+
+/// Many readers or one writer; each comes back when its process dies. Both are served in the order of arrival.
+///
+/// `with lock.read(timeout=None): ...`, `with lock.write(timeout=None): ...`. At most `readers` read at a time.
+#[pyclass(frozen, subclass, module = "chappe")]
+pub struct RwLock {
+    pool: Pool,
+    state: Arc<State>,
+    place: Place,
+}
+
+#[pymethods]
+impl RwLock {
+    #[new]
+    #[pyo3(signature = (name = None, *, readers = 64, create = None))]
+    fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, readers: u32, create: Option<bool>) -> PyResult<RwLock> {
+        let place = Place::of(py, name)?;
+        let pool = pool_of(py, place.name(), Had::of(create), readers)?;
+        let state = State::had(&part(place.name(), "words"), Had::Either).map_err(|e| failure(py, e))?;
+        place.owns(py, &["pool", "mutex+words"])?;
+        Ok(RwLock { pool, state: Arc::new(state), place })
+    }
+
+    /// Takes it for reading; `TimeoutError` if the time was up. A context manager.
+    #[pyo3(signature = (timeout = None))]
+    fn read(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Section> {
+        self.had(py, Limit::of(timeout)?, 1)
+    }
+
+    /// Takes it for writing; `TimeoutError` if the time was up. A context manager.
+    #[pyo3(signature = (timeout = None))]
+    fn write(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Section> {
+        self.had(py, Limit::of(timeout)?, self.pool.permits())
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.place.name()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let (held, all) = detached(py, || (self.pool.permits() - self.pool.available(), self.pool.permits()));
+        let how = match held {
+            0 => "free".to_owned(),
+            n if n == all => "being written".to_owned(),
+            n => format!("{n} reading"),
+        };
+        format!("<chappe.RwLock {} {how}>", self.place.shown())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Pickled<'py, (Bound<'py, PyAny>, String, u32)> {
+        let made = slf.py().import("chappe.errors")?.getattr("_rw_lock")?;
+        Ok((made, (slf.get_type().into_any(), slf.get().place.sent(), slf.get().pool.permits())))
+    }
+}
+
+impl RwLock {
+    fn had(&self, py: Python<'_>, limit: Limit, n: u32) -> PyResult<Section> {
+        let many = |time| {
+            let permits = match time {
+                Time::Now => self.pool.try_acquire_many(n),
+                Time::Forever => self.pool.acquire_many(n),
+                Time::Within(d) => self.pool.acquire_many_timeout(n, d),
+            };
+            let mut holds = Vec::with_capacity(n as usize);
+            Hold::of_many(permits?, |hold| holds.push(hold));
+            // SAFETY: the calling thread's, of a pool with a name.
+            Ok(holds.into_iter().filter_map(|hold| unsafe { hold.into_process() }.ok()).collect::<Vec<_>>())
+        };
+        let Some(holds) = wait::<_, AcquireError>(py, limit, many)? else {
+            return Err(crate::failure::late(format!("lock `{}` was not free in time", self.place.shown())));
+        };
+        let died = self.state.get(OWNER) != 0;
+        // A reader that comes after a writer that died says so to itself alone; the words are the writers'.
+        let writes = n == self.pool.permits();
+        if writes {
+            self.state.set(OWNER, incarnation());
+        }
+        let section = Section { holds: Mutex::new(holds), state: self.state.clone(), writes };
+        if died {
+            let lock = self.place.shown();
+            warn(py, "OwnerDiedWarning", &format!("a process died while it wrote under lock `{lock}`"))?;
+        }
+        Ok(section)
+    }
+}
+
+/// What a reader or a writer has: a context manager.
+#[pyclass(frozen, module = "chappe")]
+pub struct Section {
+    holds: Mutex<Vec<Hold>>,
+    state: Arc<State>,
+    writes: bool,
+}
+
+impl Section {
+    fn give(&self) {
+        let holds = std::mem::take(&mut *self.holds.lock().unwrap_or_else(PoisonError::into_inner));
+        if self.writes && holds.first().is_some_and(Hold::is_here) {
+            self.state.set(OWNER, 0);
+        }
+        for hold in holds {
+            // SAFETY: a permit of the process, given back once: it was taken out of its place.
+            unsafe { hold.release() };
+        }
+    }
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        self.give();
+    }
+}
+
+#[pymethods]
+impl Section {
+    /// Gives it back. A second time does nothing.
+    fn release(&self) {
+        self.give();
+    }
+
+    fn __enter__(&self) -> PyResult<()> {
+        let held = !self.holds.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        if held { Ok(()) } else { Err(PyRuntimeError::new_err("this section was left already")) }
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, _raised: &Bound<'_, PyTuple>) {
+        self.give();
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err("a held lock belongs to its process and cannot be pickled; pickle the lock"))
+    }
+}

@@ -1,0 +1,255 @@
+//! Names, and objects that nobody has named.
+//!
+//! A named object stays until somebody removes it. One without a name gets one, in the arena that this process has in common with those
+//! that it forks (`Arena::family`), and goes with the last handle of the last process:
+//!
+//! | | count |
+//! |---|---|
+//! | made, or unpickled | + 1 |
+//! | a handle goes | - 1; at 0 its objects are removed |
+//! | before a fork, for each handle of the process | + 1: the child's |
+//! | pickled | + 1, for good: who knows how often it is unpickled, and when |
+//!
+//! What is large has an arena of its own, which goes with it.
+//!
+//! A process that is killed leaves its counts behind: then the object stays until the arena goes, which is when no process has it mapped
+//! any more.
+
+use crate::failure::{Kind, failure, raised};
+use crate::words::{State, part};
+use chappe::map::Map;
+use chappe::tube::named::Tube;
+use chappe::{Arena, ArenaOptions, Condvar, Mutex, Pool, Semaphore};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError, Weak};
+
+/// What pickle is told: what to call, and with what.
+pub type Pickled<'py, A> = PyResult<(Bound<'py, PyAny>, A)>;
+
+/// How an object is to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Had {
+    /// It is there.
+    Opened,
+    /// It is made.
+    Created,
+    /// Either.
+    Either,
+}
+
+impl Had {
+    /// The same for the crate's own interface.
+    pub fn raw(self) -> chappe::raw::Had {
+        match self {
+            Had::Opened => chappe::raw::Had::Opened,
+            Had::Created => chappe::raw::Had::Created,
+            Had::Either => chappe::raw::Had::Either,
+        }
+    }
+
+    /// From `create=`: `True`, `False`, or `None` for either.
+    pub fn of(create: Option<bool>) -> Had {
+        match create {
+            None => Had::Either,
+            Some(true) => Had::Created,
+            Some(false) => Had::Opened,
+        }
+    }
+}
+
+/// What begins the name of an object that nobody has named, once it is pickled.
+const ANONYMOUS: &str = "family-";
+
+/// What goes with the last handle.
+struct Counted {
+    name: String,
+    count: State,
+    parts: OnceLock<Vec<(&'static str, String)>>,
+}
+
+static COUNTED: StdMutex<Vec<Weak<Counted>>> = StdMutex::new(Vec::new());
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        // SeqCst: the one that comes to 0 is the last.
+        if self.count.word(0).fetch_sub(1, Ordering::SeqCst) != 1 {
+            return;
+        }
+        for (kind, name) in self.parts.get().into_iter().flatten() {
+            let _ = remove_one(kind, name);
+        }
+        let _ = remove_one("mutex", &part(&self.name, "count"));
+        if let Some((arena, "alone")) = self.name.split_once('/') {
+            let _ = Arena::remove(arena, true);
+        }
+    }
+}
+
+/// The name of an object, and what goes with it.
+#[derive(Clone)]
+pub struct Place {
+    name: String,
+    counted: Option<Arc<Counted>>,
+}
+
+impl Place {
+    /// From what the user has given: a string, something like a path, or `None`.
+    ///
+    /// # Errors
+    /// `TypeError`; as [`Arena::family`].
+    pub fn of(py: Python<'_>, name: Option<&Bound<'_, PyAny>>) -> PyResult<Place> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let Some(given) = name else {
+            let family = Arena::family().map_err(|e| failure(py, e))?;
+            // Relaxed: only to be another one each time.
+            let (pid, next) = (std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
+            return Place::counted(py, format!("{}/py{pid}.{next}", family.name()));
+        };
+        let given = if given.is_instance_of::<PyString>() {
+            given.clone()
+        } else {
+            given
+                .call_method0("__fspath__")
+                .map_err(|_| PyTypeError::new_err(format!("a name is a string or a path, not {}", given.get_type())))?
+        };
+        let name: String = given.extract()?;
+        if name.starts_with(ANONYMOUS) && name.contains('/') {
+            Place::counted(py, name)
+        } else {
+            Ok(Place { name, counted: None })
+        }
+    }
+
+    /// The same for an object of so many bytes: one that nobody has named gets an arena of its own, if it is large.
+    ///
+    /// # Errors
+    /// As [`Place::of`], and `NoSpace`.
+    pub fn of_size(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, bytes: u64) -> PyResult<Place> {
+        const LARGE: u64 = 256 << 10;
+        if name.is_some() || bytes < LARGE {
+            return Place::of(py, name);
+        }
+        let data = Some((bytes + LARGE).min(u64::from(u32::MAX)));
+        let options = ArenaOptions { members: Some(1024), objects: Some(64), cells: Some(64), data };
+        let arena = Arena::apart(&options).map_err(|e| failure(py, e))?;
+        Place::counted(py, format!("{}/alone", arena.name()))
+    }
+
+    fn counted(py: Python<'_>, name: String) -> PyResult<Place> {
+        let count = State::had(&part(&name, "count"), Had::Either).map_err(|e| failure(py, e))?;
+        count.word(0).fetch_add(1, Ordering::SeqCst); // SeqCst: as in `drop`.
+        let counted = Arc::new(Counted { name: name.clone(), count, parts: OnceLock::new() });
+        let mut all = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|c| c.strong_count() > 0);
+        all.push(Arc::downgrade(&counted));
+        Ok(Place { name, counted: Some(counted) })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its name for who has it in messages: nobody has chosen that of a nameless one.
+    pub fn shown(&self) -> &str {
+        if self.counted.is_some() { "(unnamed)" } else { &self.name }
+    }
+
+    /// Its name for another process.
+    pub fn sent(&self) -> String {
+        if let Some(counted) = &self.counted {
+            counted.count.word(0).fetch_add(1, Ordering::SeqCst); // SeqCst: as in `drop`.
+        }
+        self.name.clone()
+    }
+
+    /// What is removed with it, if nobody has named it: `pool`, or `pool+part`.
+    ///
+    /// # Errors
+    /// None so far; for who calls it among others that have some.
+    pub fn owns(&self, _py: Python<'_>, parts: &[&'static str]) -> PyResult<()> {
+        if let Some(counted) = &self.counted {
+            let named = parts.iter().map(|kind| match kind.split_once('+') {
+                Some((kind, of)) => (kind, part(&self.name, of)),
+                None => (*kind, self.name.clone()),
+            });
+            let _ = counted.parts.set(named.collect());
+        }
+        Ok(())
+    }
+}
+
+fn remove_one(kind: &str, name: &str) -> Result<(), (Kind, String)> {
+    use crate::failure::Failure;
+    fn told<E: Failure>(e: E) -> (Kind, String) {
+        (e.kind(), e.to_string())
+    }
+    match kind {
+        "pool" => Pool::remove(name, true).map_err(told),
+        "semaphore" => Semaphore::remove(name, true).map_err(told),
+        "condvar" => Condvar::remove(name, true).map_err(told),
+        "tube" => Tube::remove(name, true).map_err(told),
+        "map" => Map::unmake(name, true).map_err(told),
+        _ => Mutex::remove(name, true).map_err(told),
+    }
+}
+
+/// Counts the handles of this process once more, for the child that is about to be forked.
+#[pyfunction]
+#[pyo3(name = "_before_fork")]
+pub fn before_fork() {
+    let all = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
+    for counted in all.iter().filter_map(Weak::upgrade) {
+        counted.count.word(0).fetch_add(1, Ordering::SeqCst); // SeqCst: as in `drop`.
+    }
+}
+
+/// Removes a named object, with all that belongs to it. One that somebody uses is refused with `InUse`, unless `force`: then its
+/// users get `Removed`.
+#[pyfunction]
+#[pyo3(signature = (name, *, force = false))]
+pub fn remove(py: Python<'_>, name: &Bound<'_, PyAny>, force: bool) -> PyResult<()> {
+    let place = Place::of(py, Some(name))?;
+    let name = place.name().to_owned();
+    crate::wait::detached(py, || {
+        let (arena, object) = name.split_once('/').unwrap_or(("default", &name));
+        let tell = |e: &dyn std::fmt::Display, kind| (kind, e.to_string());
+        use crate::failure::Failure;
+        let arena = Arena::open(arena).map_err(|e| tell(&e, e.kind()))?;
+        let info = arena.object(object).map_err(|e| tell(&e, e.kind()))?;
+        match info.kind {
+            "pool" => Pool::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
+            "semaphore" => Semaphore::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
+            "condition variable" => Condvar::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
+            "tube" => Tube::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
+            "map" => Map::unmake(&name, force).map_err(|e| tell(&e, e.kind()))?,
+            _ => Mutex::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
+        }
+        for (kind, of) in [("mutex", "words"), ("pool", "here")] {
+            if arena.has(&part(object, of)) {
+                let _ = remove_one(kind, &part(&name, of));
+            }
+        }
+        Ok(())
+    })
+    .map_err(|(kind, text)| raised(py, kind, text))
+}
+
+/// The objects of an arena: a list of `(name, kind, how many wait)`.
+#[pyfunction]
+#[pyo3(name = "_show", signature = (arena = "default"))]
+pub fn show(py: Python<'_>, arena: &str) -> PyResult<Vec<(String, &'static str, u32, String)>> {
+    let arena = Arena::open(arena).map_err(|e| failure(py, e))?;
+    let told = |o: chappe::ObjectInfo| (o.name, o.kind, o.waiting, format!("{:?}", o.state));
+    Ok(arena.objects().into_iter().map(told).collect())
+}
+
+/// Says what this process calls itself in listings.
+#[pyfunction]
+#[pyo3(name = "set_label")]
+pub fn label(text: &str) {
+    chappe::set_label(text);
+}

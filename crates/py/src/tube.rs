@@ -1,0 +1,509 @@
+//! Tubes: bounded channels of records between processes.
+//!
+//! An end of a tube is one thread's at a time. So a handle here has as many ends as threads have ever used it at once, and lends them out:
+//! the process is attached from its first use of a side until the handle is closed or goes.
+
+use crate::failure::{failure, late};
+use crate::lock::thread;
+use crate::place::{Had, Place};
+use crate::wait::{Limit, detached, wait};
+use chappe::raw::{self, Called, Time, incarnation};
+use chappe::tube::named::{self, Kind, NotReceived, NotSent, Receiver, Sender, TubeError, TubeOptions};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Ends that nobody uses at the moment.
+type Idle<E> = Arc<Mutex<Vec<Box<E>>>>;
+
+fn lend<E>(idle: &Idle<E>, new: impl FnOnce() -> Result<E, TubeError>) -> Result<Box<E>, TubeError> {
+    let had = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    had.map_or_else(|| new().map(Box::new), Ok)
+}
+
+fn back<E>(idle: &Idle<E>, end: Box<E>) {
+    idle.lock().unwrap_or_else(PoisonError::into_inner).push(end);
+}
+
+/// Records up to this size are received by way of the stack.
+const SMALL: usize = 4096;
+
+/// A record, out of a tube.
+enum Record {
+    Small(Box<[u8]>, bool),
+    Large(named::Loan<'static, [u8]>),
+}
+
+/// Bytes to be sent: those of a `bytes` stay where they are; all else is copied first, since it may change without the GIL.
+pub enum Data<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    Copied(Vec<u8>),
+}
+
+impl<'py> Data<'py> {
+    /// Of anything that has the buffer protocol.
+    ///
+    /// # Errors
+    /// `TypeError` if it has not.
+    pub fn of(data: &Bound<'py, PyAny>) -> PyResult<Data<'py>> {
+        if let Ok(bytes) = data.cast::<PyBytes>() {
+            return Ok(Data::Bytes(bytes.clone()));
+        }
+        if let Ok(bytes) = data.cast::<PyByteArray>() {
+            return Ok(Data::Copied(bytes.to_vec()));
+        }
+        let view = data.py().import("builtins")?.getattr("memoryview")?.call1((data,)).map_err(|_| {
+            PyTypeError::new_err(format!("a record is bytes, or has the buffer protocol, not {}", data.get_type()))
+        })?;
+        Ok(Data::Bytes(view.call_method0("tobytes")?.cast_into::<PyBytes>()?))
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Data::Bytes(bytes) => bytes.as_bytes(),
+            Data::Copied(bytes) => bytes,
+        }
+    }
+}
+
+/// The ends whose descriptors somebody polls.
+type Watching = (Option<Box<Sender<[u8]>>>, Option<Box<Receiver<[u8]>>>);
+
+/// A slot with its end, and a loan with its own.
+type Writing = (named::Slot<'static, [u8]>, Lent<Sender<[u8]>>);
+type Reading = (named::Loan<'static, [u8]>, Lent<Receiver<[u8]>>);
+
+/// A bounded channel of records, of up to `size` bytes each, between any number of processes.
+///
+/// What is sent is received at least once; twice only if a receiver died with it, and then it says so. When all senders have gone or died,
+/// receivers get what is there, and then `Disconnected`; when all receivers have, senders do.
+#[pyclass(frozen, subclass, module = "chappe")]
+pub struct Tube {
+    tube: named::Tube<[u8]>,
+    senders: Idle<Sender<[u8]>>,
+    receivers: Idle<Receiver<[u8]>>,
+    watching: Mutex<Watching>,
+    place: Place,
+    size: u32,
+    slots: u32,
+}
+
+impl Tube {
+    /// An end to send by.
+    ///
+    /// # Errors
+    /// As the tube's.
+    pub fn sender(&self) -> Result<Box<Sender<[u8]>>, TubeError> {
+        lend(&self.senders, || self.tube.sender())
+    }
+    /// An end to receive by.
+    ///
+    /// # Errors
+    /// As the tube's.
+    pub fn receiver(&self) -> Result<Box<Receiver<[u8]>>, TubeError> {
+        lend(&self.receivers, || self.tube.receiver())
+    }
+    /// Gives it back.
+    pub fn sender_back(&self, end: Box<Sender<[u8]>>) {
+        back(&self.senders, end);
+    }
+    /// Gives it back.
+    pub fn receiver_back(&self, end: Box<Receiver<[u8]>>) {
+        back(&self.receivers, end);
+    }
+
+    fn put(&self, py: Python<'_>, data: &Bound<'_, PyAny>, limit: Limit) -> PyResult<bool> {
+        let data = Data::of(data)?;
+        let bytes = data.bytes();
+        let end = self.sender().map_err(|e| failure(py, e))?;
+        let sent = wait(py, limit, |time| match time {
+            Time::Now => end.try_send(bytes),
+            Time::Forever => end.send(bytes),
+            Time::Within(d) => end.send_timeout(bytes, d),
+        });
+        self.sender_back(end);
+        Ok(sent?.is_some())
+    }
+
+    fn take<'py>(&self, py: Python<'py>, limit: Limit) -> PyResult<Option<(Bound<'py, PyBytes>, bool)>> {
+        let end = self.receiver().map_err(|e| failure(py, e))?;
+        let small = self.size as usize <= SMALL;
+        let got = wait(py, limit, |time| if small { copied(&end, time) } else { lent(&end, time).map(Record::Large) });
+        let bytes = got.map(|got| {
+            got.map(|record| match record {
+                Record::Small(bytes, again) => (PyBytes::new(py, &bytes), again),
+                Record::Large(loan) => {
+                    let bytes = (PyBytes::new(py, &loan), loan.again());
+                    let _ = loan.release();
+                    bytes
+                }
+            })
+        });
+        self.receiver_back(end);
+        bytes
+    }
+
+    fn nothing(&self, what: &str) -> PyErr {
+        late(format!("no {what} in tube `{}` in time", self.place.shown()))
+    }
+}
+
+fn copied(end: &Receiver<[u8]>, time: Time) -> Result<Record, NotReceived> {
+    let mut buffer = [0; SMALL];
+    let (len, again) = match time {
+        Time::Now => end.try_recv_into(&mut buffer)?,
+        Time::Forever => end.recv_into(&mut buffer)?,
+        Time::Within(d) => end.recv_into_timeout(&mut buffer, d)?,
+    };
+    Ok(Record::Small(buffer[..len].into(), again))
+}
+
+fn lent(end: &Receiver<[u8]>, time: Time) -> Result<named::Loan<'static, [u8]>, NotReceived> {
+    let loan = match time {
+        Time::Now => end.try_borrow(),
+        Time::Forever => end.borrow(),
+        Time::Within(d) => end.borrow_timeout(d),
+    }?;
+    // SAFETY: the end is in a box, and each caller keeps that until the loan has ended.
+    Ok(unsafe { std::mem::transmute::<named::Loan<'_, [u8]>, named::Loan<'static, [u8]>>(loan) })
+}
+
+fn reserved(end: &mut Sender<[u8]>, time: Time) -> Result<named::Slot<'static, [u8]>, NotSent> {
+    let slot = match time {
+        Time::Now => end.try_reserve(),
+        Time::Forever => end.reserve(),
+        Time::Within(d) => end.reserve_timeout(d),
+    }?;
+    // SAFETY: as in `lent`.
+    Ok(unsafe { std::mem::transmute::<named::Slot<'_, [u8]>, named::Slot<'static, [u8]>>(slot) })
+}
+
+fn kind_of(text: &str) -> PyResult<Kind> {
+    match text {
+        "mpmc" => Ok(Kind::Mpmc),
+        "mpsc" => Ok(Kind::Mpsc),
+        "spmc" => Ok(Kind::Spmc),
+        "spsc" => Ok(Kind::Spsc),
+        other => Err(PyValueError::new_err(format!("a tube is mpmc, mpsc, spmc or spsc, not {other:?}"))),
+    }
+}
+
+#[pymethods]
+impl Tube {
+    #[new]
+    #[pyo3(signature = (name = None, slots = None, size = None, *, kind = "mpmc", drops = false, align = 8, called = None, create = None))]
+    #[expect(clippy::too_many_arguments, reason = "each has its name in Python")]
+    fn new(
+        py: Python<'_>,
+        name: Option<&Bound<'_, PyAny>>,
+        slots: Option<u32>,
+        size: Option<u32>,
+        kind: &str,
+        drops: bool,
+        align: u32,
+        called: Option<&str>,
+        create: Option<bool>,
+    ) -> PyResult<Tube> {
+        let options =
+            TubeOptions { slots: slots.unwrap_or(64), size: size.unwrap_or(256), align, kind: kind_of(kind)?, drops };
+        let bytes = u64::from(options.slots) * (u64::from(options.size).next_multiple_of(64) + 128);
+        let place = Place::of_size(py, name, bytes)?;
+        let had = Had::of(create);
+        let of = called.map(|name| Called { name, size: options.size as usize, align: align as usize });
+        let tell = |e| failure(py, e);
+        let open = name.is_some() && had == Had::Either && slots.is_none() && (size.is_none() || of.is_some());
+        let tube =
+            match if open { Some(raw::tube_of(place.name(), chappe::raw::Had::Opened, of, &options)) } else { None } {
+                Some(Err(TubeError::Object(chappe::ObjectError::Unknown { .. }))) | None => {
+                    raw::tube_of(place.name(), had.raw(), of, &options).map_err(tell)?
+                }
+                Some(opened) => opened.map_err(tell)?,
+            };
+        place.owns(py, &["tube"])?;
+        let info = tube.info().map_err(tell)?;
+        let (size, slots) = (info.size, info.slots);
+        Ok(Tube {
+            tube,
+            senders: Arc::default(),
+            receivers: Arc::default(),
+            watching: Mutex::default(),
+            place,
+            size,
+            slots,
+        })
+    }
+
+    /// Sends a record; waits while there is no room, at most `timeout` seconds; `TimeoutError` then, `Disconnected` if all
+    /// receivers have gone.
+    #[pyo3(signature = (data, timeout = None))]
+    fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
+        if self.put(py, data, Limit::of(timeout)?)? { Ok(()) } else { Err(self.nothing("room")) }
+    }
+
+    /// Sends a record if there is room now; answers whether.
+    fn try_send(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.put(py, data, Limit::Now)
+    }
+
+    /// Receives a record; waits for one at most `timeout` seconds; `TimeoutError` then, `Disconnected` if there is none and all
+    /// senders have gone.
+    #[pyo3(signature = (timeout = None))]
+    fn recv<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
+        self.take(py, Limit::of(timeout)?)?.map(|(bytes, _)| bytes).ok_or_else(|| self.nothing("record"))
+    }
+
+    /// As `recv`, with whether a receiver died that had it before.
+    #[pyo3(signature = (timeout = None))]
+    fn recv_marked<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<(Bound<'py, PyBytes>, bool)> {
+        self.take(py, Limit::of(timeout)?)?.ok_or_else(|| self.nothing("record"))
+    }
+
+    /// A record if there is one now; else `None`.
+    fn try_recv<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        Ok(self.take(py, Limit::Now)?.map(|(bytes, _)| bytes))
+    }
+
+    /// A slot, to write a record where receivers will read it.
+    #[pyo3(signature = (timeout = None))]
+    fn _reserve(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Slot> {
+        let mut end = self.sender().map_err(|e| failure(py, e))?;
+        match wait(py, Limit::of(timeout)?, |time| reserved(&mut end, time)) {
+            Ok(Some(slot)) => Ok(Slot(Mine::new((slot, Lent { end: Some(end), idle: self.senders.clone() })))),
+            other => {
+                self.sender_back(end);
+                other.and_then(|_| Err(self.nothing("room")))
+            }
+        }
+    }
+
+    /// A record where it lies.
+    #[pyo3(signature = (timeout = None))]
+    fn _borrow(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Loan> {
+        let end = self.receiver().map_err(|e| failure(py, e))?;
+        match wait(py, Limit::of(timeout)?, |time| lent(&end, time)) {
+            Ok(Some(loan)) => Ok(Loan(Mine::new((loan, Lent { end: Some(end), idle: self.receivers.clone() })))),
+            other => {
+                self.receiver_back(end);
+                other.and_then(|_| Err(self.nothing("record")))
+            }
+        }
+    }
+
+    /// Says that no sender may come any more: receivers get what is there, and then `Disconnected`.
+    fn seal(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.tube.seal()).map_err(|e| failure(py, e))
+    }
+
+    /// Gives up this handle's ends. The handle attaches itself again when it is used again.
+    #[pyo3(signature = (*, send = true, recv = true))]
+    fn close(&self, py: Python<'_>, send: bool, recv: bool) {
+        detached(py, || {
+            let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+            if send {
+                watching.0 = None;
+                self.senders.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            }
+            if recv {
+                watching.1 = None;
+                self.receivers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            }
+        });
+    }
+
+    /// Attaches this process as a sender or a receiver before its first use: so that the others wait for it.
+    #[pyo3(signature = (*, send = false, recv = false))]
+    fn attach(&self, py: Python<'_>, send: bool, recv: bool) -> PyResult<()> {
+        if send {
+            self.sender_back(self.sender().map_err(|e| failure(py, e))?);
+        }
+        if recv {
+            self.receiver_back(self.receiver().map_err(|e| failure(py, e))?);
+        }
+        Ok(())
+    }
+
+    /// A descriptor that becomes readable when there may be something to receive (or room to send).
+    fn _descriptor(&self, py: Python<'_>, sends: bool) -> PyResult<RawFd> {
+        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let descriptor = if sends {
+            if watching.0.is_none() {
+                watching.0 = Some(self.sender().map_err(|e| failure(py, e))?);
+            }
+            watching.0.as_ref().map(|end| end.descriptor().map(|d| d.as_raw_fd()))
+        } else {
+            if watching.1.is_none() {
+                watching.1 = Some(self.receiver().map_err(|e| failure(py, e))?);
+            }
+            watching.1.as_ref().map(|end| end.descriptor().map(|d| d.as_raw_fd()))
+        };
+        Ok(descriptor.ok_or_else(|| PyRuntimeError::new_err("closed meanwhile"))??)
+    }
+
+    /// Makes the descriptor unreadable again. False: there is something to do.
+    fn _rearm(&self, sends: bool) -> bool {
+        let watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        if sends {
+            watching.0.as_ref().is_some_and(|end| end.rearm())
+        } else {
+            watching.1.as_ref().is_some_and(|end| end.rearm())
+        }
+    }
+
+    /// How many records are in it.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        detached(py, || self.tube.info()).map(|info| info.messages).map_err(|e| failure(py, e))
+    }
+
+    fn __bool__(&self) -> bool {
+        true
+    }
+
+    /// How many records it has room for.
+    #[getter]
+    fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// The most bytes of a record.
+    #[getter]
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// How many were to be delivered once more because their receivers died, and how many were dropped after a second death.
+    #[getter]
+    fn deaths(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        detached(py, || self.tube.info()).map(|i| (i.redelivered, i.dropped)).map_err(|e| failure(py, e))
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.place.name()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let how = detached(py, || self.tube.info()).map_or_else(
+            |_| "removed".into(),
+            |i| {
+                let (senders, receivers) = (i.senders.len(), i.receivers.len());
+                format!("{} of {} records, {senders} senders, {receivers} receivers", i.messages, i.slots)
+            },
+        );
+        format!("<chappe.Tube {} {how}>", self.place.shown())
+    }
+
+    /// Its name for another process.
+    fn _sent(&self) -> String {
+        self.place.sent()
+    }
+}
+
+/// What belongs to the thread that took it.
+struct Mine<T> {
+    thread: u64,
+    incarnation: u64,
+    it: Mutex<Option<T>>,
+}
+
+// SAFETY: used by the thread that took it alone, but for its end: a slot and a loan are given up by a swap from the exact word that they
+// left, which fails where their thread has died and the word has become another's.
+unsafe impl<T> Send for Mine<T> {}
+// SAFETY: as above; and it is in a mutex.
+unsafe impl<T> Sync for Mine<T> {}
+
+impl<T> Mine<T> {
+    fn new(it: T) -> Mine<T> {
+        Mine { thread: thread(), incarnation: incarnation(), it: Mutex::new(Some(it)) }
+    }
+
+    fn checked(&self, what: &str) -> PyResult<std::sync::MutexGuard<'_, Option<T>>> {
+        if self.incarnation != incarnation() {
+            return Err(PyRuntimeError::new_err(format!("this {what} is the parent process's")));
+        }
+        if self.thread != thread() {
+            return Err(PyRuntimeError::new_err(format!("this {what} belongs to another thread")));
+        }
+        let it = self.it.lock().unwrap_or_else(PoisonError::into_inner);
+        if it.is_some() { Ok(it) } else { Err(PyValueError::new_err(format!("this {what} was given back already"))) }
+    }
+
+    fn take(&self, what: &str) -> PyResult<T> {
+        let it = self.checked(what)?.take();
+        it.ok_or_else(|| PyValueError::new_err(format!("this {what} was given back already")))
+    }
+}
+
+/// An end that goes back when what it has lent has ended.
+struct Lent<E> {
+    end: Option<Box<E>>,
+    idle: Idle<E>,
+}
+
+impl<E> Drop for Lent<E> {
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            back(&self.idle, end);
+        }
+    }
+}
+
+/// A slot of a tube. For the package's own parts.
+#[pyclass(frozen, module = "chappe._chappe")]
+pub struct Slot(Mine<Writing>);
+
+#[pymethods]
+impl Slot {
+    /// Where it lies, and how many bytes it has.
+    fn _at(&self) -> PyResult<(usize, usize)> {
+        let it = self.0.checked("slot")?;
+        Ok(it.as_ref().map_or((0, 0), |(slot, _)| (slot.as_ptr() as usize, slot.len())))
+    }
+
+    /// Sends the first `len` bytes of it.
+    fn commit(&self, py: Python<'_>, len: usize) -> PyResult<()> {
+        let (slot, _end) = self.0.take("slot")?;
+        detached(py, || slot.commit(len)).map_err(|e| failure(py, e))
+    }
+
+    /// Gives it up: nothing was sent.
+    fn give_up(&self) -> PyResult<()> {
+        let (slot, _end) = self.0.take("slot")?;
+        drop(slot);
+        Ok(())
+    }
+}
+
+/// A record where it lies. For the package's own parts.
+#[pyclass(frozen, module = "chappe._chappe")]
+pub struct Loan(Mine<Reading>);
+
+#[pymethods]
+impl Loan {
+    /// Where it lies, and how many bytes it has.
+    fn _at(&self) -> PyResult<(usize, usize)> {
+        let it = self.0.checked("loan")?;
+        Ok(it.as_ref().map_or((0, 0), |(loan, _)| (loan.as_ptr() as usize, loan.len())))
+    }
+
+    /// Whether a receiver died that had it before.
+    #[getter]
+    fn again(&self) -> PyResult<bool> {
+        Ok(self.0.checked("loan")?.as_ref().is_some_and(|(loan, _)| loan.again()))
+    }
+
+    /// Says that it is received.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        let (loan, _end) = self.0.take("loan")?;
+        loan.release().map_err(|e| failure(py, e))
+    }
+
+    /// Gives it back: it comes once more, marked; a second time it is dropped.
+    fn put_back(&self) -> PyResult<()> {
+        let (loan, _end) = self.0.take("loan")?;
+        loan.put_back();
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! A mutex, a condition variable, and eight words beside them: what locks, conditions, events and barriers keep their state in.
+//!
+//! The mutex is held for a few instructions of Rust, never while Python runs. Each change of state is one store of one word, so whoever
+//! is killed in the middle has made it or not: the next one takes the mutex over and goes on (`OwnerDied` tells nothing here).
+
+use crate::failure::{Failure, failure};
+use crate::place::{Had, Pickled, Place};
+use chappe::raw::{self, Called};
+use chappe::{Condvar, LockError, Mutex, MutexGuard, ObjectError};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many there are.
+pub const WORDS: usize = 8;
+
+/// What they are called to other languages.
+const CALLED: Called<'_> = Called { name: "py-words", size: WORDS * 8, align: 8 };
+
+/// The words of an object, with their mutex.
+pub struct State {
+    mutex: Mutex<()>,
+    words: NonNull<[AtomicU64; WORDS]>,
+}
+
+// SAFETY: the words lie in a mapping that is never undone, and are atomic; the mutex is shared by its nature.
+unsafe impl Send for State {}
+// SAFETY: as above.
+unsafe impl Sync for State {}
+
+impl State {
+    /// Those of this name.
+    ///
+    /// # Errors
+    /// As the mutex'.
+    pub fn had(name: &str, had: Had) -> Result<State, ObjectError> {
+        let (mutex, at) = raw::mutex_of_bytes(name, had.raw(), CALLED, None)?;
+        Ok(State { mutex, words: at.cast() })
+    }
+
+    /// One of them.
+    pub fn word(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: so many words, aligned to 8, in a mapping that is never undone; whoever shares them has atomics, too.
+        unsafe { &self.words.as_ref()[at] }
+    }
+
+    /// What one of them says.
+    pub fn get(&self, at: usize) -> u64 {
+        // SeqCst: the words order nothing but each other.
+        self.word(at).load(Ordering::SeqCst)
+    }
+
+    /// Writes one of them.
+    pub fn set(&self, at: usize, value: u64) {
+        self.word(at).store(value, Ordering::SeqCst); // SeqCst: as in `get`.
+    }
+
+    /// Takes the mutex, whoever died with it.
+    ///
+    /// # Errors
+    /// As the mutex', but for `OwnerDied`.
+    pub fn lock(&self) -> Result<MutexGuard<'_, ()>, LockError<MutexGuard<'_, ()>>> {
+        whole(self.mutex.lock())
+    }
+
+    /// The same for who has the GIL.
+    ///
+    /// # Errors
+    /// As an exception.
+    pub fn locked<R>(&self, py: Python<'_>, act: impl FnOnce() -> R) -> PyResult<R> {
+        crate::wait::detached(py, || self.lock().map(|_guard| act()).map_err(told)).map_err(|e| failure(py, e))
+    }
+}
+
+/// A lock error without the guard.
+pub struct Untaken(String, crate::failure::Kind);
+
+impl std::fmt::Display for Untaken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Failure for Untaken {
+    fn kind(&self) -> crate::failure::Kind {
+        self.1
+    }
+}
+
+/// What is to be said of a lock that was not had.
+pub fn told(e: LockError<MutexGuard<'_, ()>>) -> Untaken {
+    Untaken(e.to_string(), e.kind())
+}
+
+/// A mutex whose holder died is taken over: see the head.
+pub fn whole<'a>(
+    taken: Result<MutexGuard<'a, ()>, LockError<MutexGuard<'a, ()>>>,
+) -> Result<MutexGuard<'a, ()>, LockError<MutexGuard<'a, ()>>> {
+    match taken {
+        Err(LockError::OwnerDied(mut guard)) => {
+            MutexGuard::make_consistent(&mut guard);
+            Ok(guard)
+        }
+        other => other,
+    }
+}
+
+/// The name of a part of an object.
+pub fn part(name: &str, of: &str) -> String {
+    format!("{name}+{of}")
+}
+
+/// A state, and who waits for it to change.
+pub struct Watched {
+    /// The state.
+    pub state: State,
+    /// Who waits.
+    pub condvar: Condvar,
+}
+
+impl Watched {
+    /// That of this object.
+    ///
+    /// # Errors
+    /// As those of the condition variable and of the mutex.
+    pub fn had(place: &Place, had: Had) -> Result<Watched, ObjectError> {
+        let name = place.name();
+        let condvar = match had {
+            Had::Opened => Condvar::open(name)?,
+            Had::Created => Condvar::create(name)?,
+            Had::Either => Condvar::open_or_create(name)?,
+        };
+        // Who finds the one made by another may come before its words are there.
+        let state = State::had(&part(name, "words"), Had::Either)?;
+        Ok(Watched { state, condvar })
+    }
+}
+
+/// Eight words of 64 bits that processes share, each changed as a whole. For the package's own parts.
+#[pyclass(frozen, module = "chappe._chappe")]
+pub struct Words {
+    place: Place,
+    state: State,
+}
+
+#[pymethods]
+impl Words {
+    #[new]
+    #[pyo3(signature = (name = None))]
+    fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>) -> PyResult<Words> {
+        let place = Place::of(py, name)?;
+        let state = State::had(place.name(), Had::Either).map_err(|e| failure(py, e))?;
+        place.owns(py, &["mutex"])?;
+        Ok(Words { place, state })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.place.name()
+    }
+
+    fn __getitem__(&self, at: usize) -> PyResult<u64> {
+        checked(at)?;
+        Ok(self.state.get(at))
+    }
+
+    fn __setitem__(&self, at: usize, value: u64) -> PyResult<()> {
+        checked(at)?;
+        self.state.set(at, value);
+        Ok(())
+    }
+
+    /// Adds to a word; answers what it was.
+    fn add(&self, at: usize, by: i64) -> PyResult<u64> {
+        checked(at)?;
+        // SeqCst: as in `State::get`.
+        Ok(self.state.word(at).fetch_add(by as u64, Ordering::SeqCst))
+    }
+
+    /// Writes a word if it is what is expected; answers whether it was.
+    fn swap(&self, at: usize, expected: u64, new: u64) -> PyResult<bool> {
+        checked(at)?;
+        // SeqCst, both: as in `State::get`.
+        Ok(self.state.word(at).compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst).is_ok())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Pickled<'py, (String,)> {
+        Ok((slf.get_type().into_any(), (slf.get().place.sent(),)))
+    }
+}
+
+fn checked(at: usize) -> PyResult<()> {
+    if at < WORDS { Ok(()) } else { Err(PyIndexError::new_err(format!("there are {WORDS} words"))) }
+}

@@ -1,0 +1,79 @@
+"""The forms for asyncio: each waits without blocking the loop, and a cancelled one has taken nothing."""
+
+import asyncio
+import unittest
+
+import chappe
+from chappe import aio
+from house import Case
+
+
+class Awaited(Case):
+    def run_(self, made):
+        return asyncio.run(asyncio.wait_for(made, 60))
+
+    def test_tubes_are_awaited_by_many_tasks(self):
+        async def main():
+            tube = chappe.Tube(slots=2)
+            got = [asyncio.create_task(aio.get(tube)) for _ in range(10)]
+            await asyncio.sleep(0)
+            for n in range(10):
+                await aio.put(tube, n)
+            return sorted(await asyncio.gather(*got))
+
+        self.assertEqual(self.run_(main()), list(range(10)))
+
+    def test_none_is_an_object_like_any_other(self):
+        async def main():
+            tube = chappe.Tube()
+            await aio.put(tube, None)
+            return await aio.get(tube)
+
+        self.assertIsNone(self.run_(main()))
+
+    def test_a_cancelled_wait_has_taken_nothing(self):
+        async def main():
+            pool, semaphore, tube = chappe.Pool(), chappe.Semaphore(value=0), chappe.Tube()
+            held = pool.acquire()
+
+            async def take():
+                async with aio.acquire(pool):
+                    raise AssertionError("it was taken")
+
+            waits = [asyncio.create_task(w) for w in (take(), aio.down(semaphore), aio.recv(tube))]
+            await asyncio.sleep(0.01)
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+            held.release()
+            semaphore.up()
+            tube.send(b"x")
+            # The threads that still wait give back what they get.
+            for _ in range(1000):
+                if pool.available and semaphore.value:
+                    break
+                await asyncio.sleep(0.01)
+            return pool.available, semaphore.value, len(tube)
+
+        self.assertEqual(self.run_(main()), (1, 1, 1))
+
+    def test_time_runs_out(self):
+        async def main():
+            with self.assertRaises((TimeoutError, asyncio.TimeoutError)):
+                await aio.recv(chappe.Tube(), 0.01)
+            with self.assertRaises(TimeoutError):
+                await aio.down(chappe.Semaphore(value=0), 0.01)
+            self.assertFalse(await aio.wait(chappe.Event(), 0.01))
+            lock = chappe.Lock()
+            async with aio.acquire(lock):
+                self.assertTrue(lock.locked())
+            self.assertFalse(lock.locked())
+            with self.assertRaises(TypeError):
+                async with aio.acquire(chappe.RLock()):
+                    pass
+
+        self.run_(main())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,241 @@
+"""What stands in for multiprocessing, with workers that are killed."""
+
+import concurrent.futures
+import os
+import queue
+import random
+import signal
+import time
+import unittest
+import warnings
+
+import chappe
+from chappe import mp
+from house import Case
+
+
+def square(n):
+    return n * n
+
+
+def die_once(path):
+    """Dies the first time."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return "lived"
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die(_=None):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def take_and_die(lock):
+    lock.acquire()
+    die()
+
+
+def echo(into, out):
+    for item in iter(into.get, None):
+        out.put(item)
+
+
+def work(into):
+    for item in iter(into.get, None):
+        into.task_done()
+
+
+class Standing(Case):
+    def test_a_killed_workers_lock_comes_back_by_each_start_method(self):
+        for method in ("fork", "spawn", "forkserver"):
+            context = mp.get_context(method)
+            lock = context.Lock()
+            process = context.Process(target=take_and_die, args=(lock,))
+            process.start()
+            process.join()
+            with self.assertWarns(chappe.OwnerDiedWarning, msg=method):
+                self.assertTrue(lock.acquire(timeout=60))
+            lock.release()
+
+    def test_queues_carry_all_objects(self):
+        for method in ("fork", "spawn"):
+            context = mp.get_context(method)
+            into, out = context.Queue(), context.Queue(2)
+            process = context.Process(target=echo, args=(into, out))
+            process.start()
+            given = [1, "a", b"x" * 100_000, {"k": [1, 2]}]
+            for item in given:
+                into.put(item)
+            self.assertEqual([out.get(timeout=60) for _ in given], given)
+            into.put(None)
+            process.join()
+            self.assertEqual(process.exitcode, 0)
+            with self.assertRaises(queue.Empty):
+                out.get(timeout=0.01)
+            out.put(1)
+            out.put(2)
+            with self.assertRaises(queue.Full):
+                out.put(3, timeout=0.01)
+            self.assertTrue(out.full())
+
+    def test_an_unbounded_queue_takes_more_than_it_has_room_for(self):
+        line = mp.Queue()
+        for n in range(3000):
+            line.put(n)
+        self.assertEqual([line.get(timeout=60) for _ in range(3000)], list(range(3000)))
+
+    def test_a_joinable_queue_is_joined(self):
+        line = mp.JoinableQueue()
+        process = mp.Process(target=work, args=(line,))
+        process.start()
+        for n in range(10):
+            line.put(n)
+        line.join()
+        line.put(None)
+        process.join()
+        line.task_done()
+        with self.assertRaises(ValueError):
+            line.task_done()
+
+    def test_a_killed_workers_task_is_run_again(self):
+        with mp.Pool(2) as pool:
+            path = os.path.join(self.directory, "once")
+            self.assertEqual(pool.apply(die_once, (path,)), "lived")
+            self.assertEqual(pool.map(square, range(20)), [n * n for n in range(20)])
+            with self.assertRaises(mp.WorkerDied):
+                pool.apply(die)
+
+    def test_or_it_fails(self):
+        with mp.Pool(2, on_death="fail") as pool:
+            with self.assertRaises(mp.WorkerDied):
+                pool.apply(die_once, (os.path.join(self.directory, "fails"),))
+            self.assertEqual(pool.apply(square, (3,)), 9)
+            with self.assertRaises(ZeroDivisionError):
+                pool.apply(divmod, (1, 0))
+
+    def test_an_executor_goes_on(self):
+        with mp.ProcessPoolExecutor(2) as executor:
+            path = os.path.join(self.directory, "executor")
+            futures = [executor.submit(die_once, path), *[executor.submit(square, n) for n in range(10)]]
+            self.assertEqual([f.result(60) for f in futures], ["lived", *[n * n for n in range(10)]])
+            self.assertEqual([*executor.map(square, range(5))], [0, 1, 4, 9, 16])
+
+    def test_the_standard_executor_takes_the_context(self):
+        with concurrent.futures.ProcessPoolExecutor(1, mp_context=mp.get_context("spawn")) as executor:
+            self.assertEqual(executor.submit(square, 4).result(60), 16)
+
+    def test_a_managers_dictionary_has_no_server(self):
+        with mp.get_context("fork").Manager() as manager:
+            entries = manager.dict({1: "a"})
+            entries[(2, 3)] = [4]
+            process = mp.Process(target=entries.update, args=({"from": "there"},))
+            process.start()
+            process.join()
+            self.assertEqual(dict(entries), {1: "a", (2, 3): [4], "from": "there"})
+
+
+class Kills(Case):
+    """Workers are killed at random moments; nothing hangs, and nothing is lost but what is reported."""
+
+    kills = int(os.environ.get("CHAPPE_PY_KILLS", "20"))
+
+    def killed(self, start, kills):
+        """Keeps two workers going and kills them at random."""
+        workers = [self.forked(start) for _ in range(2)]
+        for _ in range(kills):
+            time.sleep(random.uniform(0, 0.004))
+            at = random.randrange(2)
+            os.kill(workers[at], signal.SIGKILL)
+            self.assertEqual(self.ended(workers[at]), -signal.SIGKILL)
+            workers[at] = self.forked(start)
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+            self.ended(worker)
+
+    def test_locks(self):
+        lock = mp.Lock(on_death="ignore")
+
+        def forever():
+            while True:
+                with lock:
+                    pass
+
+        self.killed(forever, self.kills)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertTrue(lock.acquire(timeout=60))
+
+    def test_maps(self):
+        entries, acknowledged = chappe.Map(), chappe.Semaphore(value=0)
+
+        def forever():
+            while True:
+                entries.update_value("n", lambda n: n + 1, 0)
+                acknowledged.up()
+
+        self.killed(forever, self.kills)
+        said = acknowledged.value
+        # Each that was killed may have counted and not said so; nobody said so and had not counted.
+        self.assertLessEqual(said, entries["n"])
+        self.assertLessEqual(entries["n"], said + self.kills + 2)
+
+    def test_queues(self):
+        line, sent = mp.Queue(), chappe.Semaphore(value=0)
+
+        def forever():
+            while True:
+                line.put("item")
+                sent.up()
+
+        got = 0
+        workers = [self.forked(forever) for _ in range(2)]
+        for _ in range(self.kills):
+            for _ in range(random.randrange(50)):
+                self.assertEqual(line.get(timeout=60), "item")
+                got += 1
+            at = random.randrange(2)
+            os.kill(workers[at], signal.SIGKILL)
+            self.ended(workers[at])
+            workers[at] = self.forked(forever)
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+            self.ended(worker)
+        try:
+            while True:
+                line.get(timeout=0.05)
+                got += 1
+        except queue.Empty:
+            pass
+        # What a killed process had no room for in the queue goes with it; all that is in the queue comes.
+        self.assertGreaterEqual(got, 1)
+        line.put("on")
+        self.assertEqual(line.get(timeout=60), "on")
+
+    def test_pools(self):
+        with mp.Pool(2) as pool:
+            for turn in range(self.kills):
+                results = [pool.apply_async(square, (n,)) for n in range(8)]
+                pids = pool.pids()
+                if pids:
+                    try:
+                        os.kill(random.choice(pids), signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+                self.assertEqual([r.get(60) for r in results], [n * n for n in range(8)], turn)
+
+    def test_executors(self):
+        with mp.ProcessPoolExecutor(2) as executor:
+            for turn in range(self.kills):
+                results = [executor.submit(square, n) for n in range(8)]
+                pids = executor.pids()
+                if pids:
+                    try:
+                        os.kill(random.choice(pids), signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+                self.assertEqual([r.result(60) for r in results], [n * n for n in range(8)], turn)
+
+
+if __name__ == "__main__":
+    unittest.main()

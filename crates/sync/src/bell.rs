@@ -1,0 +1,99 @@
+//! Doorbells: how another process wakes a light thread.
+//!
+//! A light thread that waits for something named sleeps as no kernel thread does: its proc runs others. So there is no word of its own
+//! on which anybody sleeps. Its seat names a bell (wait queue, I10), of which each proc has one in each arena that its threads wait in; whoever grants
+//! something there rings that one, and the proc, asleep or not, goes through the seats that wait at it. So a process needs one sleeper a
+//! proc, and a grant costs one wake, whatever the number of its threads.
+//!
+//! ```text
+//!   member 7   word ASLEEP, bell_of 4 --.
+//!   member 9   word ASLEEP, bell_of 4 --+--> member 4   bell: count, SLEEPS   <-- proc 0 sleeps here, and on its own word (futex_waitv)
+//! ```
+//!
+//! The bell's slot is a seat that the process keeps and lends to nobody. Where the kernel cannot sleep on two words (before Linux 5.16), or
+//! there is no seat left for a bell, the waiting thread keeps a kernel thread instead.
+
+use crate::lent;
+use chappe_arena::Map;
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::light::{self, Chime, Record};
+use chappe_plat::process;
+use std::sync::{Mutex, PoisonError};
+
+const WORDS: usize = 64;
+
+/// A proc's bell in an arena.
+#[repr(C)]
+pub(crate) struct Bell {
+    chime: Chime,
+    /// In whose slot it is.
+    pub member: u32,
+    /// Who waits: a bit a seat.
+    waiting: [AtomicU64; WORDS],
+    map: &'static Map,
+    holders: &'static [AtomicU64; 1 << 12],
+}
+
+/// By arena and proc, of which incarnation of the process. `None`: there could be none.
+type Known = (u64, usize, usize, Option<&'static Bell>);
+
+static BELLS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+
+/// The bell of the proc that runs the calling light thread, in that arena.
+pub(crate) fn here(map: &'static Map) -> Option<&'static Bell> {
+    let proc = light::proc()?;
+    let (now, at) = (process::incarnation(), std::ptr::from_ref(map) as usize);
+    let mut bells = BELLS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((.., bell)) = bells.iter().find(|(of, m, p, _)| (*of, *m, *p) == (now, at, proc)) {
+        return *bell;
+    }
+    let bell = lent::take(map).ok().map(|joined| {
+        let chime = Chime::new(&map.member(joined.index).bell, answer);
+        let (waiting, holders) = ([const { AtomicU64::new(0) }; WORDS], lent::holders(map));
+        let bell: &'static Bell = Box::leak(Box::new(Bell { chime, member: joined.index, waiting, map, holders }));
+        light::listen(&bell.chime);
+        bell
+    });
+    bells.push((now, at, proc, bell));
+    bell
+}
+
+/// A seat that waits at a bell, until this is dropped.
+pub(crate) struct Enlisted(&'static Bell, u32);
+
+impl Bell {
+    /// This seat is about to wait here.
+    pub fn enlist(&'static self, member: u32) -> Enlisted {
+        self.chime.comes();
+        // Relaxed: set on the proc itself; another clears it.
+        self.waiting[member as usize / 64 % WORDS].fetch_or(1 << (member % 64), Ordering::Relaxed);
+        Enlisted(self, member)
+    }
+}
+
+impl Drop for Enlisted {
+    fn drop(&mut self) {
+        // Relaxed: it is awake; that it is looked at once more harms nobody.
+        self.0.waiting[self.1 as usize / 64 % WORDS].fetch_and(!(1 << (self.1 % 64)), Ordering::Relaxed);
+        self.0.chime.goes();
+    }
+}
+
+/// It was rung: calls something with all whose wait is over.
+fn answer(chime: &'static Chime, up: &mut dyn FnMut(&'static Record)) {
+    // SAFETY: all chimes with this answer are the first part of a bell, and stay.
+    let bell = unsafe { &*std::ptr::from_ref(chime).cast::<Bell>() };
+    for (i, word) in bell.waiting.iter().enumerate() {
+        // Relaxed: the proc's own, or cleared since.
+        let mut bits = word.load(Ordering::Relaxed);
+        while bits != 0 {
+            let member = i as u32 * 64 + bits.trailing_zeros();
+            bits &= bits - 1;
+            if !crate::wait::still_waits(bell.map, member)
+                && let Some(who) = lent::held_by(bell.holders, member)
+            {
+                up(who);
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Seats for light threads.
+//!
+//! A light thread needs a seat in an arena for what it holds there and for what it waits for there, as a kernel thread does; private tubes
+//! aside. But the life word of a seat is a kernel thread's, who alone can claim it and let go of it, and a light thread may be on another
+//! one after each wait. So kernel threads that do nothing else hold the seats, and a light thread borrows one the first time it needs it, until it
+//! ends. Then everything that it still held goes back, as when a thread leaves, and the next one has it.
+//!
+//! So in each arena as many light threads of a process can hold or wait for something at once as there are seats left: some 4,000 for
+//! what is private, some 1,000 in a named arena, less what others have. The next is refused ([`ArenaError::MembersFull`]).
+//!
+//! Who is granted something privately wakes the light thread itself: [`holder`] says which it is. Another process rings a bell: see `bell`.
+
+use crate::kinds;
+use crate::recover::{owns, recover};
+use chappe_arena::{ArenaError, Joined, Map, Seat};
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::light::Record;
+use chappe_plat::{process, thread};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, PoisonError};
+
+/// What one kernel thread may hold: the kernel goes through 2,048 robust words of a thread that dies, and not more.
+const HELD: u32 = 1_000;
+
+/// A member has 12 bits.
+const MEMBERS: usize = 1 << 12;
+
+/// The light threads that have the seats of an arena.
+type Holders = [AtomicU64; MEMBERS];
+
+/// Those of the private arena.
+static LENT: Holders = [const { AtomicU64::new(0) }; MEMBERS];
+/// Those of the named ones, by arena: never given back.
+static NAMED: Mutex<Vec<(usize, &'static Holders)>> = Mutex::new(Vec::new());
+/// Of which process: in a forked child they are nobody's.
+static OF: AtomicU64 = AtomicU64::new(0);
+
+/// Who has the seats of an arena.
+pub(crate) fn holders(map: &Map) -> &'static Holders {
+    if map.is_private() {
+        return &LENT;
+    }
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, holders)) = named.iter().find(|(of, _)| *of == key(map)) {
+        return holders;
+    }
+    let holders: &'static Holders = Box::leak(Box::new([const { AtomicU64::new(0) }; MEMBERS]));
+    named.push((key(map), holders));
+    holders
+}
+
+type Request = (&'static Map, Sender<Result<Joined, ArenaError>>);
+
+struct Seats {
+    incarnation: u64,
+    /// By arena: those that nobody has.
+    free: Vec<(usize, Vec<Joined>)>,
+    holder: Option<Sender<Request>>,
+    held: u32,
+}
+
+static SEATS: Mutex<Seats> = Mutex::new(Seats { incarnation: 0, free: Vec::new(), holder: None, held: 0 });
+
+fn key(map: &Map) -> usize {
+    std::ptr::from_ref(map) as usize
+}
+
+/// The light thread that has this seat.
+#[cfg(not(feature = "loom"))]
+pub(crate) fn holder(map: &Map, member: u32) -> Option<&'static Record> {
+    held_by(holders(map), member)
+}
+
+/// The same, where the arena's holders are known.
+#[cfg(not(feature = "loom"))]
+pub(crate) fn held_by(holders: &Holders, member: u32) -> Option<&'static Record> {
+    // Acquire: a record, which never goes away; set before it could wait.
+    let record = holders[member as usize % MEMBERS].load(Ordering::Acquire) as *const Record;
+    // Relaxed: set before any of them.
+    if record.is_null() || !process::is_incarnation(OF.load(Ordering::Relaxed) as u32) {
+        return None;
+    }
+    // SAFETY: as above.
+    unsafe { record.as_ref() }
+}
+
+/// A seat for the calling light thread.
+pub(crate) fn borrow(map: &'static Map, me: &'static Record) -> Result<Joined, ArenaError> {
+    let joined = take(map)?;
+    // Release: before it waits.
+    holders(map)[joined.index as usize % MEMBERS].store(std::ptr::from_ref(me) as u64, Ordering::Release);
+    Ok(joined)
+}
+
+/// A seat that nobody borrows: of a bell, for as long as the process lives.
+pub(crate) fn take(map: &'static Map) -> Result<Joined, ArenaError> {
+    let mut seats = SEATS.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = process::incarnation();
+    if seats.incarnation != now {
+        let clear = |holders: &Holders| holders.iter().for_each(|who| who.store(0, Ordering::Relaxed)); // Relaxed: the parent's.
+        clear(&LENT);
+        NAMED.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|(_, holders)| clear(holders));
+        OF.store(now, Ordering::Release); // Release: before the first is lent.
+        *seats = Seats { incarnation: now, free: Vec::new(), holder: None, held: 0 };
+    }
+    if let Some((_, free)) = seats.free.iter_mut().find(|(of, _)| *of == key(map))
+        && let Some(joined) = free.pop()
+    {
+        return Ok(joined);
+    }
+    if seats.held >= HELD || seats.holder.is_none() {
+        let (requests, come) = channel::<Request>();
+        let hold = move || {
+            for (map, answer) in come {
+                let _ = answer.send(map.join(Seat::Thread, &crate::seat::label()));
+            }
+            // What it holds is lent for as long as the process lives.
+            loop {
+                std::thread::park();
+            }
+        };
+        thread::background("chappe-seats", hold).map_err(|source| ArenaError::Io {
+            what: "cannot start the thread that holds the seats of light threads".into(),
+            source,
+        })?;
+        (seats.holder, seats.held) = (Some(requests), 0);
+    }
+    let (answer, answered) = channel();
+    let gone = || ArenaError::Removed { name: map.name().into() };
+    seats.held += 1;
+    seats.holder.as_ref().expect("just made").send((map, answer)).map_err(|_| gone())?;
+    answered.recv().map_err(|_| gone())?
+}
+
+/// A light thread ends: what it still holds there goes back, and the seat is another's.
+pub(crate) fn give_back(map: &'static Map, joined: Joined) {
+    kinds::abandon(map, joined.index, joined.generation);
+    if owns(map, joined.index, joined.generation) {
+        recover(map, joined.index, joined.generation);
+    }
+    holders(map)[joined.index as usize % MEMBERS].store(0, Ordering::Release); // Release: it waits no more.
+    let mut seats = SEATS.lock().unwrap_or_else(PoisonError::into_inner);
+    if seats.incarnation != process::incarnation() {
+        return;
+    }
+    match seats.free.iter_mut().find(|(of, _)| *of == key(map)) {
+        Some((_, free)) => free.push(joined),
+        None => seats.free.push((key(map), vec![joined])),
+    }
+}

@@ -1,0 +1,23 @@
+//! Maps as users know them: dictionaries that threads or processes share.
+
+pub mod atlas;
+#[cfg(not(feature = "sim"))]
+mod datum;
+#[cfg(not(feature = "sim"))]
+mod error;
+#[cfg(not(feature = "sim"))]
+mod heap;
+#[cfg(not(feature = "sim"))]
+mod made;
+#[cfg(not(feature = "sim"))]
+mod watch;
+
+#[cfg(not(feature = "sim"))]
+pub(crate) use made::info;
+#[cfg(not(feature = "sim"))]
+pub use {
+    datum::Datum,
+    error::MapError,
+    made::{Iter, Map, MapInfo, MapOptions},
+    watch::{Event, Watch},
+};

@@ -1,0 +1,641 @@
+//! Making, opening and removing maps; looking things up and changing them.
+
+use super::atlas::{self, Atlas, Types, blocks_wanted};
+use super::datum::{self, Datum, called};
+use super::error::MapError;
+use super::heap::Heap;
+use crate::error::ObjectError;
+use crate::handle::{Handle, shown};
+use crate::home::ArenaOptions;
+use crate::inspect::waiters;
+use crate::seat::{party_at_hand, seat};
+use crate::table::{Change, Decide, Full, MOST_BYTES, MOST_ENTRIES, Shape, Table, Walk};
+use crate::wait::Arm;
+use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
+use chappe_arena::{Admin, Map as Arena, Place, Who};
+use chappe_plat::{ROBUST, clock, process};
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// For whom private maps have spare cells.
+const PRIVATE_SPARE: u32 = 256;
+/// What a member of a private map is called: nobody asks who died.
+const ANYBODY: u16 = 0;
+
+/// What a map is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapOptions {
+    /// How many entries it has room for: 1 to 1,048,576 (1,024). When more are put in, the map is full; inserts at the same moment may
+    /// bring it beyond that, by one for each member at most.
+    pub entries: u32,
+    /// The most bytes of a key, where keys are bytes: 1 to 1 MiB (64). Plain data has its own size.
+    pub key: u32,
+    /// The most bytes of a value, where values are bytes: up to 1 MiB (256).
+    pub value: u32,
+}
+
+impl Default for MapOptions {
+    fn default() -> MapOptions {
+        MapOptions { entries: 1024, key: 64, value: 256 }
+    }
+}
+
+/// A map, as it stands: see [`Map::info`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MapInfo {
+    /// How many entries it has.
+    pub used: u32,
+    /// The most it can have.
+    pub entries: u32,
+    /// The most bytes of a key.
+    pub key: u32,
+    /// The most bytes of a value.
+    pub value: u32,
+    /// Threads that have changed it, and may again.
+    pub users: Vec<Who>,
+    /// How many wait for it to change.
+    pub waiting: u32,
+    /// Bytes of the arena's data that it takes; of a private one, of the heap.
+    pub bytes: u64,
+}
+
+pub(crate) fn info(map: &'static Arena, place: Place) -> Option<MapInfo> {
+    let atlas = Atlas::of(map, place)?;
+    let Shape { entries, key, value, .. } = atlas.table.shape();
+    let users = atlas.users().filter(|m| map.dead(*m).is_none()).map(|m| map.who(m)).collect();
+    let waiting = waiters(map, place).len() as u32;
+    let bytes = crate::inspect::bytes(map, place);
+    Some(MapInfo { used: atlas.table.entries(), entries, key, value, users, waiting, bytes })
+}
+
+/// A dictionary that threads (private) or processes (named) share, and that outlives any of them: whoever is killed in the middle of an
+/// operation has done it, or not.
+///
+/// No operation waits for another thread, dead, stopped or slow: all are lock-free (see the bounds in the guide), except a thread's
+/// first change of a named map, which registers it. Looking something up writes nothing, and makes no system call; nor does a change
+/// that nobody waits for. Keys and values are plain data ([`bytemuck::Pod`]) or, as `[u8]`, bytes of any number up to a limit; both are
+/// copied in and out. Its room is set aside when it is made: a full map is an error, and nothing is lost.
+///
+/// Signals: a handler may call everything but a thread's first change of a named map, and what calls the user's function. In a forked
+/// child, a private map is a copy; a named one is shared on.
+///
+/// Sizes: each entry takes 32 bytes and its key, and 16 and its value (each rounded up to 8), and 4 to 8 bytes of the index.
+///
+/// Paper: synthesis, 5.2.3 (lists traversed while others delete); nonblocking-real-time, 2.1. In C `chappe_map`, in the shell
+/// `chappe map`.
+///
+/// ```
+/// use chappe_sync::map::{Map, MapOptions};
+/// let shards = Map::<u64, u64>::private(&MapOptions { entries: 100, ..MapOptions::default() })?;
+/// assert_eq!(shards.insert(&7, &1)?, None);
+/// assert_eq!(shards.get_or_insert(&7, &2)?, (1, false));
+/// shards.update(&7, |old| Some(old.unwrap_or(0) + 1))?;
+/// assert_eq!(shards.get(&7)?, Some(2));
+/// assert_eq!(shards.remove(&7)?, Some(2));
+/// # Ok::<(), chappe_sync::map::MapError>(())
+/// ```
+pub struct Map<K: Datum + ?Sized, V: Datum + ?Sized> {
+    pub(super) handle: Handle,
+    pub(super) table: Table<'static>,
+    /// `None`: private.
+    atlas: Option<Atlas<'static>>,
+    _heap: Option<Arc<Heap>>,
+    of: PhantomData<fn(&K, &V)>,
+}
+
+impl<K: Datum + ?Sized, V: Datum + ?Sized> Clone for Map<K, V> {
+    fn clone(&self) -> Map<K, V> {
+        Map { handle: self.handle.clone(), _heap: self._heap.clone(), ..*self }
+    }
+}
+
+impl<K: Datum + ?Sized, V: Datum + ?Sized> std::fmt::Debug for Map<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Map({:?})", self.name())
+    }
+}
+
+impl<K: Datum + ?Sized, V: Datum + ?Sized> Arm for Map<K, V> {
+    fn map(&self) -> &'static Arena {
+        self.handle.map
+    }
+    fn place(&self) -> Place {
+        self.handle.place
+    }
+}
+
+fn types_of<K: Datum + ?Sized, V: Datum + ?Sized>() -> Types {
+    Types { keys: datum::hash_of::<K>(), values: datum::hash_of::<V>() }
+}
+
+fn told(shape: Shape) -> String {
+    format!("{} entries, keys of {} and values of {} bytes at most", shape.entries, shape.key, shape.value)
+}
+
+fn shape_of<K: Datum + ?Sized, V: Datum + ?Sized>(options: &MapOptions, spare: u32) -> Result<Shape, MapError> {
+    let fits = |what, count: u64, least: u32, most: u32| match u32::try_from(count) {
+        Ok(n) if (least..=most).contains(&n) => Ok(n),
+        _ => Err(MapError::Capacity { what, count, least: least.into(), most: most.into() }),
+    };
+    let size = |plain: Option<usize>, most: u32| plain.map_or(u64::from(most), |size| size as u64);
+    let entries = fits("entries", options.entries.into(), 1, MOST_ENTRIES)?;
+    let key = fits("bytes in a key", size(K::__plain(), options.key), 1, MOST_BYTES)?;
+    let value = fits("bytes in a value", size(V::__plain(), options.value), 0, MOST_BYTES)?;
+    let shape = Shape::new(entries, key, value, spare);
+    let most = u64::from(MAX_BLOCKS) * BLOCK as u64;
+    if blocks_wanted(shape, 1024) > MAX_BLOCKS {
+        return Err(MapError::Capacity { what: "bytes in all", count: shape.bytes() as u64, least: 1, most });
+    }
+    Ok(shape)
+}
+
+/// What an arena is made with, if a map is the first thing there: room for it, and as much again as usual.
+fn arena_for(shape: Shape) -> ArenaOptions {
+    ArenaOptions::with_room(u64::from(blocks_wanted(shape, 1024)) * BLOCK as u64)
+}
+
+impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
+    /// Makes one for the threads of this process.
+    ///
+    /// # Errors
+    /// `Capacity`; `Object` when the private arena is full, or there is no memory for it.
+    pub fn private(options: &MapOptions) -> Result<Map<K, V>, MapError> {
+        let shape = shape_of::<K, V>(options, PRIVATE_SPARE)?;
+        let Some(heap) = Heap::new(shape) else {
+            let count = shape.bytes() as u64;
+            return Err(MapError::Capacity { what: "bytes in all on this machine now", count, least: 1, most: count });
+        };
+        let handle = Handle::private(&mut |map, admin, name| atlas::make(map, admin, name, None))?;
+        // SAFETY: the heap goes with the last handle.
+        let table = unsafe { heap.table(shape) };
+        table.seed_with(clock::now() ^ std::ptr::from_ref(&heap).addr() as u64);
+        Ok(Map { handle, table, atlas: None, _heap: Some(Arc::new(heap)), of: PhantomData })
+    }
+
+    /// Attaches one by name.
+    ///
+    /// # Errors
+    /// `OtherType` if its keys and values are no `K` and `V`; `Object`: there is none, or it is something else.
+    pub fn open(name: &str) -> Result<Map<K, V>, MapError> {
+        Map::checked(Handle::open(Kind::Map, name)?, None)
+    }
+
+    /// Makes one by name, and its arena, with room for it, if need be.
+    ///
+    /// # Errors
+    /// `Capacity`; `Object`: there is one already, or the arena has no room.
+    pub fn create(name: &str, options: &MapOptions) -> Result<Map<K, V>, MapError> {
+        Map::made(name, options, false)
+    }
+
+    /// Attaches one by name, or makes it.
+    ///
+    /// # Errors
+    /// `OtherShape` if it is there and was made with other options; else as [`Map::open`] and [`Map::create`].
+    pub fn open_or_create(name: &str, options: &MapOptions) -> Result<Map<K, V>, MapError> {
+        Map::made(name, options, true)
+    }
+
+    fn made(name: &str, options: &MapOptions, or_open: bool) -> Result<Map<K, V>, MapError> {
+        let shape = shape_of::<K, V>(options, 1)?;
+        let make = &mut |map: &'static Arena, admin: &Admin, name: &str| {
+            let shape = Shape::new(shape.entries, shape.key, shape.value, map.geometry().members);
+            atlas::make(map, admin, name, Some((shape, types_of::<K, V>())))
+        };
+        let handle = Handle::make_with(&arena_for(shape), Kind::Map, name, or_open, make)?;
+        Map::checked(handle, Some(shape))
+    }
+
+    fn gone(handle: &Handle) -> MapError {
+        MapError::Dead { name: handle.name() }
+    }
+
+    fn at(handle: Handle) -> Result<Map<K, V>, MapError> {
+        let Some(atlas) = Atlas::of(handle.map, handle.place) else { return Err(Self::gone(&handle)) };
+        Ok(Map { handle, table: atlas.table, atlas: Some(atlas), _heap: None, of: PhantomData })
+    }
+
+    fn checked(handle: Handle, wanted: Option<Shape>) -> Result<Map<K, V>, MapError> {
+        let map = Map::at(handle)?;
+        let Some(atlas) = &map.atlas else { return Err(Self::gone(&map.handle)) };
+        let (has, types) = (map.table.shape(), types_of::<K, V>());
+        if atlas.types != types {
+            let other = |not: bool, what: &str, size| {
+                format!("{what} of {}{size} bytes", if not { "another type, of " } else { "" })
+            };
+            let keys = other(atlas.types.keys != types.keys, "keys", has.key);
+            let has = format!("{keys} and {}", other(atlas.types.values != types.values, "values", has.value));
+            let wanted = format!("keys {} and values {}", called::<K>(), called::<V>());
+            return Err(MapError::OtherType { name: map.name(), has, wanted });
+        }
+        let is_other = |wanted: &Shape| (wanted.entries, wanted.key, wanted.value) != (has.entries, has.key, has.value);
+        if let Some(wanted) = wanted.filter(is_other) {
+            return Err(MapError::OtherShape { name: map.name(), has: told(has), wanted: told(wanted) });
+        }
+        Ok(map)
+    }
+
+    /// Its name; empty for a private one.
+    pub fn name(&self) -> String {
+        self.handle.name()
+    }
+
+    fn shown(&self) -> String {
+        shown(self.handle.map, self.handle.place)
+    }
+
+    /// What it was made for.
+    pub fn options(&self) -> MapOptions {
+        let Shape { entries, key, value, .. } = self.table.shape();
+        MapOptions { entries, key, value }
+    }
+
+    /// How it stands, put together from single looks while others go on.
+    ///
+    /// # Errors
+    /// `Dead` if it was removed.
+    pub fn info(&self) -> Result<MapInfo, MapError> {
+        if self.atlas.is_some() {
+            let info = info(self.handle.map, self.handle.place).ok_or_else(|| Self::gone(&self.handle))?;
+            return self.seen(info);
+        }
+        let shape = self.table.shape();
+        let Shape { entries, key, value, .. } = shape;
+        let waiting = waiters(self.handle.map, self.handle.place).len() as u32;
+        let (used, users, bytes) = (self.table.entries(), Vec::new(), shape.bytes() as u64);
+        Ok(MapInfo { used, entries, key, value, users, waiting, bytes })
+    }
+
+    /// I2 of the atlas: what was seen was the map's.
+    #[inline(always)]
+    pub(super) fn seen<T>(&self, what: T) -> Result<T, MapError> {
+        if self.atlas.as_ref().is_none_or(Atlas::is_live) { Ok(what) } else { Err(Self::gone(&self.handle)) }
+    }
+
+    #[inline(always)]
+    fn key<'k>(&self, key: &'k K) -> Result<&'k [u8], MapError> {
+        let (bytes, most) = (key.__bytes(), self.table.shape().key);
+        if K::__plain().is_none() && !(1..=most as usize).contains(&bytes.len()) {
+            return Err(MapError::Key { name: self.shown(), len: bytes.len(), most });
+        }
+        Ok(bytes)
+    }
+
+    fn too_long(&self, len: usize) -> MapError {
+        MapError::Value { name: self.shown(), len, most: self.table.shape().value }
+    }
+
+    #[inline(always)]
+    fn checked_value<'v>(&self, value: &'v V) -> Result<&'v [u8], MapError> {
+        let bytes = value.__bytes();
+        let fits = V::__plain().is_some() || bytes.len() <= self.table.shape().value as usize;
+        if fits { Ok(bytes) } else { Err(self.too_long(bytes.len())) }
+    }
+
+    /// The value of a key, if it is there. Never waits, and writes nothing.
+    ///
+    /// # Errors
+    /// `Key` if it is empty or too long; `Dead`.
+    #[inline]
+    pub fn get(&self, key: &K) -> Result<Option<V::Owned>, MapError> {
+        let key = self.key(key)?;
+        let read = |to: &mut [u8]| Ok::<_, Infallible>(self.table.get(key, to));
+        let Ok(value) = V::__read(self.table.shape().value as usize, read);
+        self.seen(value)
+    }
+
+    /// Whether a key is there.
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    pub fn contains(&self, key: &K) -> Result<bool, MapError> {
+        let key = self.key(key)?;
+        self.seen(self.table.get(key, &mut []).is_some())
+    }
+
+    fn full(&self, full: Full) -> MapError {
+        let Shape { entries, spare, .. } = self.table.shape();
+        match full {
+            Full::Entries => MapError::Full { name: self.shown(), entries },
+            Full::Values => MapError::Busy { name: self.shown(), most: spare },
+        }
+    }
+
+    /// Who changes it, and that it may.
+    #[inline(always)]
+    fn me(&self) -> Result<u16, MapError> {
+        let Some(atlas) = self.atlas.as_ref().filter(|_| ROBUST) else { return Ok(ANYBODY) };
+        match party_at_hand(self.handle.map) {
+            Some((me, _)) if atlas.may_change(me.member) => Ok(me.member as u16),
+            _ => self.enter(atlas),
+        }
+    }
+
+    #[cold]
+    fn enter(&self, atlas: &Atlas<'static>) -> Result<u16, MapError> {
+        let map = self.handle.map;
+        let me = seat(map, |seat| seat.joined.index)?;
+        if atlas.may_change(me) {
+            return Ok(me as u16);
+        }
+        let admin = map.admin();
+        if atlas.enter(&admin, me) { Ok(me as u16) } else { Err(Self::gone(&self.handle)) }
+    }
+
+    /// Changes an entry; answers what it had, and whether anything was done.
+    #[inline(always)]
+    fn change(&self, key: &K, decide: &mut impl Decide) -> Result<(Option<V::Owned>, bool), MapError> {
+        let key = self.key(key)?;
+        let me = self.me()?;
+        let mut done = false;
+        let mut once = || {
+            let change = |old: &mut [u8]| {
+                self.table.change(me, key, old, decide).map(|changed| {
+                    done = changed.done;
+                    changed.old
+                })
+            };
+            V::__read(self.table.shape().value as usize, change)
+        };
+        let ended = match once() {
+            // The dead may have some of the room.
+            Err(_) if self.atlas.is_some() && self.handle.map.recover_dead() > 0 => once(),
+            ended => ended,
+        };
+        let old = ended.map_err(|full| self.full(full))?;
+        if done {
+            self.tell();
+        }
+        Ok((old, done))
+    }
+
+    /// Tells those that wait for a change.
+    #[inline(always)]
+    fn tell(&self) {
+        let (map, index) = (self.handle.map, self.handle.place.index);
+        if map.waits_on(index, self.handle.object) {
+            crate::condvar::notify_all(map, index);
+        }
+    }
+
+    /// Gives a key this value, whether it was there or not. Answers what it had.
+    ///
+    /// # Errors
+    /// `Full`, `Busy`: there is no room, and nothing was changed; `Key`, `Value`, `Dead`; `Object` if the arena cannot take another
+    /// member.
+    #[inline]
+    pub fn insert(&self, key: &K, value: &V) -> Result<Option<V::Owned>, MapError> {
+        let value = self.checked_value(value)?;
+        Ok(self.change(key, &mut Put(value))?.0)
+    }
+
+    /// The value of a key; if it is not there, it has this one from now on. Answers also whether this was put in.
+    ///
+    /// # Errors
+    /// As [`Map::insert`].
+    pub fn get_or_insert(&self, key: &K, value: &V) -> Result<(V::Owned, bool), MapError>
+    where
+        V::Owned: Clone,
+    {
+        let bytes = self.checked_value(value)?;
+        let (old, done) = self.change(key, &mut PutNew(bytes))?;
+        let copied = || {
+            let copy = |to: &mut [u8]| {
+                to[..bytes.len()].copy_from_slice(bytes);
+                Ok::<_, Infallible>(Some(bytes.len()))
+            };
+            let Ok(value) = V::__read(bytes.len(), copy);
+            value
+        };
+        match old.or_else(copied) {
+            Some(value) => Ok((value, done)),
+            None => Err(Self::gone(&self.handle)),
+        }
+    }
+
+    /// Removes a key. Answers what it had.
+    ///
+    /// # Errors
+    /// `Key`, `Dead`; `Object` if the arena cannot take another member.
+    #[inline]
+    pub fn remove(&self, key: &K) -> Result<Option<V::Owned>, MapError> {
+        Ok(self.change(key, &mut Removal)?.0)
+    }
+
+    /// Compares and updates: if the key has this value (`None`: is not there), it gets the new one (`None`: is removed), in one step.
+    /// Otherwise answers what it has, and nothing is changed. Values are compared by their bytes.
+    ///
+    /// # Errors
+    /// As [`Map::insert`].
+    pub fn compare_exchange(
+        &self,
+        key: &K,
+        expected: Option<&V>,
+        new: Option<&V>,
+    ) -> Result<Result<(), Option<V::Owned>>, MapError> {
+        let expected = expected.map(Datum::__bytes);
+        let new = new.map(|value| self.checked_value(value)).transpose()?;
+        let mut swap = Swap { expected, new, fits: false };
+        let (old, _) = self.change(key, &mut swap)?;
+        Ok(if swap.fits { Ok(()) } else { Err(old) })
+    }
+
+    /// Changes a key's value by a function of it: `None` is that it is not there. The function is called again each time that another
+    /// has changed the value first; it must not wait for anybody. Answers what the key has then.
+    ///
+    /// # Errors
+    /// As [`Map::insert`].
+    pub fn update(
+        &self,
+        key: &K,
+        function: impl FnMut(Option<V::Owned>) -> Option<V::Owned>,
+    ) -> Result<Option<V::Owned>, MapError> {
+        let most = self.table.shape().value as usize;
+        let mut update = Update::<V, _> { function, made: None, most, too_long: None };
+        self.change(key, &mut update)?;
+        match update.too_long {
+            Some(len) => Err(self.too_long(len)),
+            None => Ok(update.made),
+        }
+    }
+
+    /// All entries. Every key that is there throughout comes, none comes twice, and each was there with its value at the moment at which it
+    /// came. In no order. Holds nothing: whoever stops in the middle keeps nobody from anything.
+    ///
+    /// # Errors
+    /// `Dead` if it was removed; if that happens in the middle, the iteration ends with it.
+    pub fn iter(&self) -> Result<Iter<'_, K, V>, MapError> {
+        self.seen(Iter { map: self, walk: Table::start(), ended: false })
+    }
+
+    /// How many entries there are; while others change it, how many there were at about that time. Looks at all slots.
+    pub fn len(&self) -> usize {
+        self.table.entries() as usize
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether it was removed.
+    pub fn is_dead(&self) -> bool {
+        self.handle.is_dead()
+    }
+}
+
+impl Map<[u8], [u8]> {
+    /// Attaches one whatever its keys and values are: as bytes.
+    ///
+    /// # Errors
+    /// As [`Map::open`], but for `OtherType`.
+    pub fn open_as_bytes(name: &str) -> Result<Map<[u8], [u8]>, MapError> {
+        Map::at(Handle::open(Kind::Map, name)?)
+    }
+
+    /// Whether its keys and values are bytes, and no plain data of some type.
+    pub fn is_of_bytes(&self) -> bool {
+        self.atlas.as_ref().is_none_or(|atlas| atlas.types == types_of::<[u8], [u8]>())
+    }
+
+    /// Removes one by name, whatever is in it. One that has entries, that another process has changed and may again, or that somebody
+    /// waits for, is refused unless `force`: then its users get `Dead`.
+    ///
+    /// # Errors
+    /// `Object`: there is none, it is in use, or something else.
+    pub fn unmake(name: &str, force: bool) -> Result<(), MapError> {
+        let Some((handle, admin)) = Handle::to_remove(Kind::Map, name)? else { return Ok(()) };
+        let (map, place) = (handle.map, handle.place);
+        if !force && let Some(how) = in_use(map, place) {
+            return Err(ObjectError::InUse { kind: Kind::Map.name(), name: handle.name(), how }.into());
+        }
+        map.unmake(&admin, place);
+        Ok(())
+    }
+}
+
+/// By whom or what it is used.
+fn in_use(map: &'static Arena, place: Place) -> Option<String> {
+    let info = info(map, place)?;
+    let mine = process::pid();
+    let other = info.users.iter().find(|who| who.pid != mine);
+    if info.used == 0 && info.waiting == 0 && other.is_none() {
+        return None;
+    }
+    let by = other.map_or_else(String::new, |who| format!("; pid {} `{}` changes it", who.pid, who.label));
+    Some(format!("{} entries in it; {} waiting for a change{by}", info.used, info.waiting))
+}
+
+/// The entries of a map: see [`Map::iter`].
+pub struct Iter<'a, K: Datum + ?Sized, V: Datum + ?Sized> {
+    map: &'a Map<K, V>,
+    walk: Walk,
+    ended: bool,
+}
+
+impl<K: Datum + ?Sized, V: Datum + ?Sized> Iterator for Iter<'_, K, V> {
+    type Item = Result<(K::Owned, V::Owned), MapError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let (table, walk) = (&self.map.table, &mut self.walk);
+        let mut key = Vec::new();
+        let step = |to: &mut [u8]| {
+            Ok::<_, Infallible>(table.step(walk, to).map(|(k, len)| {
+                key = k;
+                len
+            }))
+        };
+        let Ok(value) = V::__read(table.shape().value as usize, step);
+        if let Err(dead) = self.map.seen(()) {
+            self.ended = true;
+            return Some(Err(dead));
+        }
+        let value = value?;
+        let copy = |to: &mut [u8]| {
+            let len = key.len().min(to.len());
+            to[..len].copy_from_slice(&key[..len]);
+            Ok::<_, Infallible>(Some(len))
+        };
+        let Ok(key) = K::__read(key.len(), copy);
+        key.map(|key| Ok((key, value)))
+    }
+}
+
+struct Put<'b>(&'b [u8]);
+
+impl Decide for Put<'_> {
+    #[inline(always)]
+    fn decide(&mut self, _old: Option<&[u8]>) -> Change<'_> {
+        Change::Put(self.0)
+    }
+}
+
+struct PutNew<'b>(&'b [u8]);
+
+impl Decide for PutNew<'_> {
+    #[inline(always)]
+    fn decide(&mut self, old: Option<&[u8]>) -> Change<'_> {
+        if old.is_none() { Change::Put(self.0) } else { Change::Keep }
+    }
+}
+
+struct Removal;
+
+impl Decide for Removal {
+    #[inline(always)]
+    fn decide(&mut self, old: Option<&[u8]>) -> Change<'_> {
+        if old.is_some() { Change::Remove } else { Change::Keep }
+    }
+}
+
+struct Swap<'b> {
+    expected: Option<&'b [u8]>,
+    new: Option<&'b [u8]>,
+    fits: bool,
+}
+
+impl Decide for Swap<'_> {
+    fn decide(&mut self, old: Option<&[u8]>) -> Change<'_> {
+        self.fits = old == self.expected;
+        match (self.fits, self.new, old) {
+            (true, Some(new), _) => Change::Put(new),
+            (true, None, Some(_)) => Change::Remove,
+            _ => Change::Keep,
+        }
+    }
+}
+
+struct Update<V: Datum + ?Sized, F> {
+    function: F,
+    made: Option<V::Owned>,
+    most: usize,
+    too_long: Option<usize>,
+}
+
+impl<V: Datum + ?Sized, F: FnMut(Option<V::Owned>) -> Option<V::Owned>> Decide for Update<V, F> {
+    fn decide(&mut self, old: Option<&[u8]>) -> Change<'_> {
+        let copied = old.and_then(|bytes| {
+            let copy = |to: &mut [u8]| {
+                to[..bytes.len()].copy_from_slice(bytes);
+                Ok::<_, Infallible>(Some(bytes.len()))
+            };
+            let Ok(value) = V::__read(bytes.len(), copy);
+            value
+        });
+        self.made = (self.function)(copied);
+        match (&self.made, old) {
+            (Some(made), _) => {
+                let bytes = V::__of(made).__bytes();
+                self.too_long = (bytes.len() > self.most).then_some(bytes.len());
+                if self.too_long.is_some() { Change::Keep } else { Change::Put(bytes) }
+            }
+            (None, Some(_)) => Change::Remove,
+            (None, None) => Change::Keep,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Waiting for a map to change.
+
+use super::datum::Datum;
+use super::error::MapError;
+use super::made::Map;
+use crate::condvar::{self, Heard};
+use crate::patience::{Until, patience};
+use crate::pool::party;
+use crate::seat::{seat, watched};
+use crate::wait::Parties;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What has become of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Event {
+    /// The key's bytes.
+    pub key: Vec<u8>,
+    /// What it had before; `None`: it was not there.
+    pub old: Option<Vec<u8>>,
+    /// What it has now; `None`: it was removed.
+    pub new: Option<Vec<u8>>,
+}
+
+/// Sees what changes in a map: see [`Map::watch`].
+pub struct Watch<'a, K: Datum + ?Sized, V: Datum + ?Sized> {
+    map: &'a Map<K, V>,
+    only: Option<Vec<u8>>,
+    seen: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
+    /// Watches the map, or one key of it. What is there already comes as the first change. Each look compares what is there with what was
+    /// there at the last one: changes in between that were undone are not seen, and of several to one key the last is.
+    pub fn watch(&self, only: Option<&K>) -> Watch<'_, K, V> {
+        Watch { map: self, only: only.map(|key| key.__bytes().to_vec()), seen: BTreeMap::new() }
+    }
+}
+
+impl<K: Datum + ?Sized, V: Datum + ?Sized> Watch<'_, K, V> {
+    /// What has changed since the last look: sorted by key. Does not wait.
+    ///
+    /// # Errors
+    /// `Dead`.
+    pub fn changes(&mut self) -> Result<Vec<Event>, MapError> {
+        let now = self.look()?;
+        let mut events = Vec::new();
+        for (key, old) in &self.seen {
+            let new = now.get(key);
+            if new != Some(old) {
+                events.push(Event { key: key.clone(), old: Some(old.clone()), new: new.cloned() });
+            }
+        }
+        for (key, new) in now.iter().filter(|(key, _)| !self.seen.contains_key(*key)) {
+            events.push(Event { key: key.clone(), old: None, new: Some(new.clone()) });
+        }
+        events.sort_by(|a, b| a.key.cmp(&b.key));
+        self.seen = now;
+        Ok(events)
+    }
+
+    fn look(&self) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, MapError> {
+        let table = &self.map.table;
+        let mut value = vec![0; table.shape().value as usize];
+        let mut all = BTreeMap::new();
+        if let Some(key) = &self.only {
+            if let Some(len) = table.get(key, &mut value) {
+                all.insert(key.clone(), value[..len].to_vec());
+            }
+        } else {
+            let mut walk = crate::table::Table::start();
+            while let Some((key, len)) = table.step(&mut walk, &mut value) {
+                all.insert(key, value[..len].to_vec());
+            }
+        }
+        self.map.seen(all)
+    }
+
+    /// Waits until something has changed since the last look. Nothing if the time was up.
+    ///
+    /// Blocks, by one futex; a waiter that dies leaves nothing. Fairness: all who wait are told of each change.
+    ///
+    /// # Errors
+    /// `Dead`; `Interrupted`, by an [`Interrupt`](crate::Interrupt); `System` if the thread that watches for deaths cannot be started; `Object` if the arena cannot take another member.
+    pub fn next(&mut self, timeout: Option<Duration>) -> Result<Vec<Event>, MapError> {
+        let until = timeout.map_or(Until::Forever, Until::after);
+        let deadline = if let Until::Time(at) = until { Some(at) } else { None };
+        loop {
+            let events = self.changes()?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
+            let heard = seat(self.map.handle.map, |seat| {
+                watched(seat).map_err(MapError::System)?;
+                let who = Parties { main: party(seat), private: None };
+                // I4 of the atlas: it may have changed before the bit was set. Then we tell ourselves, and whoever else waits.
+                let look = || {
+                    if self.look().map_or(true, |now| now != self.seen) {
+                        condvar::notify_all(self.map.handle.map, self.map.handle.place.index);
+                    }
+                };
+                Ok::<_, MapError>(condvar::wait(&who, self.map, deadline, &patience(seat), look))
+            })??;
+            match heard {
+                Heard::Notified => {}
+                Heard::Interrupted => return Err(MapError::Interrupted),
+                Heard::TimedOut => return self.changes(),
+                Heard::Dead => {
+                    self.map.seen(())?;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Broadcast tubes, for the explorer: what a thread does at their ends, without handles. It stands for its process.
+
+use super::Actor;
+use super::named::Came;
+use crate::claim::{Wish, wait_for};
+use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, Not, by, publish_seated};
+use crate::tube::broadcast::place::{Mask, Shape, Terms};
+use crate::wait::{Parties, Patience};
+use chappe_arena::{ArenaError, Map};
+use chappe_plat::atomic::AtomicU64;
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+
+pub use crate::tube::broadcast::place::in_words as cast_in_words;
+
+/// A broadcast tube of numbers.
+#[derive(Clone, Copy)]
+pub struct CastAt(Mapped);
+
+/// What a subscription does when it is too slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Publishers wait.
+    Block,
+    /// It loses the oldest.
+    Oldest,
+    /// It keeps so many, and loses the newest.
+    Newest(u32),
+}
+
+impl From<Not> for Came {
+    fn from(why: Not) -> Came {
+        match why {
+            Not::Now => Came::Nothing,
+            Not::Ever => Came::Gone,
+            Not::Dead => Came::Dead,
+        }
+    }
+}
+
+impl CastAt {
+    /// Makes a tube of so many slots for so many subscriptions.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn make(map: &'static Map, name: &str, slots: u32, subscriptions: u32) -> Result<CastAt, ArenaError> {
+        let admin = map.admin();
+        let shape = Shape { slots, size: 8, align: 8, subscriptions };
+        let place = match map.find(name) {
+            Some(place) => place,
+            None => cast::make(map, &admin, name, shape, 0, (0, ""))?,
+        };
+        Ok(CastAt(Cast::of(map, place).expect("a tube")))
+    }
+
+    /// The object that all wait on.
+    pub fn object(&self) -> u32 {
+        self.0.place.index
+    }
+
+    /// A slot's word.
+    pub fn word(&self, slot: u32) -> &'static AtomicU64 {
+        self.0.ring.word_of(slot)
+    }
+
+    /// How many slots it has.
+    pub fn slots(&self) -> u32 {
+        self.0.ring.shape().slots
+    }
+
+    /// How many subscribe, the dead aside.
+    pub fn subscribers(&self) -> usize {
+        self.0.subscriptions().count()
+    }
+
+    /// What a subscription has lost because it was too slow, and what it dropped as the newest.
+    pub fn lost(&self, who: u32) -> (u32, u64) {
+        let dropped = self.0.ring.sub(who).dropped.load(chappe_plat::atomic::Ordering::SeqCst); // SeqCst: an onlooker.
+        (self.0.ring.lost(who), dropped)
+    }
+
+    /// Removes it.
+    pub fn remove(&self) {
+        let admin = self.0.map.admin();
+        self.0.map.unmake(&admin, self.0.place);
+    }
+}
+
+impl Actor {
+    fn owner(&self) -> u64 {
+        by(self.who.main.member, self.who.main.generation)
+    }
+
+    fn only(&self) -> Parties {
+        Parties { private: None, ..self.who }
+    }
+
+    /// Comes as a publisher: its entry.
+    pub fn publishes(&self, tube: CastAt) -> Option<usize> {
+        let admin = tube.0.map.admin();
+        tube.0.enter(&admin, self.owner()).ok()
+    }
+
+    /// Goes as one.
+    pub fn publishes_no_more(&self, tube: CastAt, at: usize) {
+        tube.0.leave(at, self.owner());
+    }
+
+    /// Subscribes: the number.
+    pub fn subscribes(&self, tube: CastAt, when: When) -> Option<u32> {
+        let admin = tube.0.map.admin();
+        let terms = match when {
+            When::Block => Terms::Block,
+            When::Oldest => Terms::Oldest,
+            When::Newest(most) => Terms::Newest(most),
+        };
+        tube.0.subscribe(&admin, self.owner(), terms, b"").ok()
+    }
+
+    /// Unsubscribes.
+    pub fn unsubscribes(&self, tube: CastAt, who: u32) {
+        tube.0.unsubscribe(who, self.owner());
+    }
+
+    /// Sends to all who subscribe, sleeping at once if it cannot be now, until `deadline`.
+    pub fn says(&self, tube: CastAt, message: u64, deadline: Option<u64>) -> Came {
+        let (record, mut wanted) = (message.to_le_bytes(), Mask::default());
+        tube.0.subscriptions().for_each(|(who, _)| wanted[who as usize / 64] |= 1 << (who % 64));
+        tube.0.ring.narrow(&mut wanted);
+        let budget = Cell::new(0);
+        let sent = match tube.0.publish(self.who.main.member as u16, &record, &wanted) {
+            Err(Not::Now) => publish_seated(&tube.0, &record, &wanted, &self.only(), deadline, &sleeper(&budget)),
+            other => other,
+        };
+        sent.map_or_else(Came::from, |()| Came::Sent)
+    }
+
+    /// Takes a subscription's next, sleeping at once if there is none now, until `deadline`.
+    pub fn hears(&self, tube: CastAt, who: u32, deadline: Option<u64>) -> Came {
+        let mut buffer = [MaybeUninit::new(0); 8];
+        let budget = Cell::new(0);
+        loop {
+            match tube.0.take(who, &mut buffer) {
+                // SAFETY: they were there from the start.
+                Ok(_) => return Came::Message(u64::from_le_bytes(buffer.map(|b| unsafe { b.assume_init() })), false),
+                Err(Not::Now) => {}
+                Err(why) => return why.into(),
+            }
+            let ear = Ear { cast: tube.0, who };
+            if let Err(why) = wait_for(&self.only(), &[&ear], Wish::to_take(deadline, &sleeper(&budget))) {
+                return match why {
+                    crate::claim::Refused::Dead(_) => Came::Dead,
+                    _ => Came::Nothing,
+                };
+            }
+        }
+    }
+}
+
+fn sleeper(budget: &Cell<u32>) -> Patience<'_> {
+    Patience { budget, forever: false, none: true, interrupt: None, bell: None }
+}

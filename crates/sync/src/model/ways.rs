@@ -1,0 +1,203 @@
+//! What somebody can have of objects of every kind, for the explorer: given, taken, and chosen among, with a default.
+
+use super::{Actor, NamedAt, PoolAt, SemaphoreAt, TubeAt};
+use crate::claim::{Aim, Collected, Mark, Operation, Refused, Taken, Wish, wait_for};
+use crate::lull::{look, lull};
+use crate::order::Order;
+use crate::permit;
+use crate::tube::body::{In, Out};
+use crate::tube::meet::Packet;
+use crate::tube::named::arms;
+use crate::wait::{Arm, Grant, Parties, Party, Patience};
+use chappe_arena::{Map, Place};
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+
+/// What a choice may come to.
+#[derive(Clone, Copy)]
+pub enum Way<'t> {
+    /// A unit.
+    Down(SemaphoreAt),
+    /// A permit.
+    Acquire(PoolAt),
+    /// A message.
+    Recv(&'t TubeAt),
+    /// A hole.
+    Send(&'t TubeAt),
+    /// A message of a named tube.
+    Get(NamedAt),
+}
+
+impl<'t> Way<'t> {
+    fn operation(&self) -> Box<dyn Operation + 't> {
+        match *self {
+            Way::Down(semaphore) => Box::new(semaphore),
+            Way::Acquire(pool) => Box::new(pool),
+            Way::Recv(tube) => Box::new(In(tube.tube())),
+            Way::Send(tube) => Box::new(Out(tube.tube())),
+            Way::Get(tube) => Box::new(arms::In(tube.pipe())),
+        }
+    }
+}
+
+/// An arm, and what happens after each look at it.
+struct Watched<'w> {
+    arm: Box<dyn Operation + 'w>,
+    seen: &'w dyn Fn(),
+}
+
+impl Arm for Watched<'_> {
+    fn map(&self) -> &'static Map {
+        self.arm.map()
+    }
+    fn place(&self) -> Place {
+        self.arm.place()
+    }
+    fn is_queued(&self) -> bool {
+        self.arm.is_queued()
+    }
+    fn before(&self) {
+        self.arm.before();
+    }
+    fn enlists(&self) {
+        self.arm.enlists();
+    }
+    fn enlisted(&self, me: &Party) {
+        self.arm.enlisted(me);
+    }
+    fn is_fenced(&self) -> bool {
+        self.arm.is_fenced()
+    }
+    fn is_fenced_across(&self) -> bool {
+        self.arm.is_fenced_across()
+    }
+    fn is_fenced_alone(&self) -> bool {
+        self.arm.is_fenced_alone()
+    }
+    fn look(&self, me: &Party) -> bool {
+        self.arm.look(me)
+    }
+    fn left(&self, member: u32, grant: Option<Grant>) {
+        self.arm.left(member, grant);
+    }
+}
+
+impl Operation for Watched<'_> {
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        let tried = self.arm.attempt(me);
+        (self.seen)();
+        tried
+    }
+    fn mark(&self, me: &Party) -> Mark {
+        let mark = self.arm.mark(me);
+        // Else nothing was looked at.
+        if let Mark::Something | Mark::Nothing(_) = mark {
+            (self.seen)();
+        }
+        mark
+    }
+    fn mark_in_queue(&self) -> Option<u64> {
+        let mark = self.arm.mark_in_queue();
+        (self.seen)();
+        mark
+    }
+    fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
+        self.arm.collect(me, grant, number)
+    }
+    fn took(&self) {
+        self.arm.took();
+    }
+    fn is_tube(&self) -> bool {
+        self.arm.is_tube()
+    }
+    fn has_meetings(&self) -> bool {
+        self.arm.has_meetings()
+    }
+}
+
+/// What somebody has taken and is to give back: a permit.
+#[derive(Default)]
+pub struct Share(Cell<Option<Taken>>);
+
+fn sleeper(budget: &Cell<u32>) -> Patience<'_> {
+    Patience { budget, forever: false, none: true, interrupt: None, bell: None }
+}
+
+impl Actor {
+    fn on_one(&self) -> Parties {
+        Parties { private: None, ..self.who }
+    }
+
+    fn complete(&self, way: &Way<'_>, taken: Taken) {
+        match way {
+            Way::Recv(tube) => _ = tube.tube().recv_taken(taken),
+            Way::Send(tube) => _ = tube.tube().send_taken(taken, 0),
+            Way::Get(tube) => {
+                let mut buffer = [MaybeUninit::new(0); 8];
+                _ = arms::recv_taken(&tube.pipe(), taken, &mut buffer);
+            }
+            Way::Down(_) | Way::Acquire(_) => {}
+        }
+    }
+
+    /// Takes one, if one is there.
+    pub fn take_share(&self, way: &Way<'_>, share: &Share) -> bool {
+        let Ok(taken) = way.operation().attempt(&self.who.main) else { return false };
+        share.0.set(Some(taken));
+        self.complete(way, taken);
+        true
+    }
+
+    /// Gives one.
+    pub fn give_share(&self, way: &Way<'_>, share: &Share) {
+        match *way {
+            Way::Down(semaphore) => assert!(semaphore.up(1)),
+            Way::Acquire(pool) => {
+                if let Some(taken) = share.0.take() {
+                    permit::give(pool.map, pool.place, pool.map.object(pool.place.index), taken);
+                }
+            }
+            Way::Recv(tube) => _ = tube.try_send(7),
+            Way::Send(tube) => _ = tube.try_recv(),
+            Way::Get(tube) => _ = arms::try_send(&tube.pipe(), self.who.main.member as u16, &7u64.to_le_bytes()),
+        }
+    }
+
+    /// Has one of several, or says that there was none: now, or by the deadline. After each look at one of them it is `seen`.
+    pub fn one_of(&self, ways: &[Way<'_>], deadline: Option<u64>, seen: &dyn Fn(usize)) -> Option<usize> {
+        let seen: Vec<_> = (0..ways.len()).map(|at| move || seen(at)).collect();
+        let arms = ways.iter().zip(&seen).map(|(way, seen)| Watched { arm: way.operation(), seen });
+        let arms: Vec<_> = arms.collect();
+        let arms: Vec<&dyn Operation> = arms.iter().map(|arm| arm as &dyn Operation).collect();
+        let who = self.on_one();
+        let found = match look(&arms, &who, Order::new(arms.len(), true), Aim::Take).expect("they are there") {
+            Some(found) => Some(found),
+            None if deadline.is_none() => lull(&arms, &who, true, Aim::Take).expect("they are there"),
+            None => {
+                let budget = Cell::new(0);
+                let patience = sleeper(&budget);
+                // As a choice's; leaked.
+                let packet = Box::into_raw(Box::new(Packet::new(std::ptr::null_mut()))) as u64;
+                let wish = Wish { biased: true, packet, ..Wish::to_take(deadline, &patience) };
+                match wait_for(&who, &arms, wish) {
+                    Ok(found) => Some(found),
+                    Err(Refused::TimedOut) => None,
+                    Err(e) => panic!("{e:?}"),
+                }
+            }
+        };
+        let (at, taken) = found?;
+        self.complete(&ways[at], taken);
+        Some(at)
+    }
+}
+
+impl NamedAt {
+    /// A sender and a receiver come, which this member stands for.
+    pub fn both_ends(&self, map: &'static Map, me: &Actor) {
+        let (member, admin) = (me.who.main, map.admin());
+        for side in [super::named::side(true), super::named::side(false)] {
+            self.pipe().attach(&admin, side, member.member, member.generation).expect("in service");
+        }
+    }
+}

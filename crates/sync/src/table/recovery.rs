@@ -1,0 +1,105 @@
+//! What is done for a member that has died in the middle of an operation, and what becomes of nodes and cells that it left.
+//!
+//! A look at all states, by anybody, any number of times, at once with others, and may be killed or stopped at every step: each
+//! change is a swap from a state that was seen before the look at everything else.
+//!
+//! | state | then | becomes |
+//! |---|---|---|
+//! | node OWNED by the dead | a search for its key comes to it | USED |
+//! | | it does not, or the node was removed | FREE |
+//! | node USED | its value or link is flagged, and a search for its key has unlinked it | FREE |
+//! | cell OWNED by the dead | the value of its node leads to it | USED |
+//! | | it does not | FREE |
+//! | cell USED | the value of its node does not lead to it | FREE |
+//!
+//! A node that is OWNED and has never been linked has a stale key: a search for that one does not come to it. Its value is flagged
+//! before it is freed (I9 of the table): nodes come before cells, so that its cell is not taken for one that is in place.
+
+use super::place::{OWNED, Table, USED, flagged, freed, index, is_flagged, is_owned_by, kind, read, used};
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::step;
+
+impl Table<'_> {
+    /// Makes up for the death of a member. `is_dead` says that this is not yet done: that the number is still that of the
+    /// dead. When this has come to its end, the number may be given anew.
+    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
+        // R5 of the table: after the state.
+        let is_its = |state| is_owned_by(state, member) && is_dead();
+        self.look_at_all(&is_its);
+    }
+
+    /// Finds what the dead had taken out and not freed. Answers whether there was something.
+    pub(super) fn sweep(&self) -> bool {
+        self.look_at_all(&|_| false)
+    }
+
+    fn look_at_all(&self, is_left: &dyn Fn(u64) -> bool) -> bool {
+        let mut some = false;
+        for node in 0..self.shape().nodes() {
+            some |= self.look_at_node(node, is_left);
+        }
+        for cell in 0..self.shape().cells() {
+            some |= self.look_at_cell(cell, is_left);
+        }
+        some
+    }
+
+    fn look_at_node(&self, node: u32, is_left: &dyn Fn(u64) -> bool) -> bool {
+        // Acquire: before everything else.
+        let state = self.node_state(node).load(Ordering::Acquire);
+        let left = kind(state) == OWNED && is_left(state);
+        if !left && kind(state) != USED {
+            return false;
+        }
+        // Acquire, both: I3 of the table.
+        let value = self.value(node).load(Ordering::Acquire);
+        let next = self.next(node).load(Ordering::Acquire);
+        let over = is_flagged(value) || is_flagged(next);
+        if !left && !over {
+            return false;
+        }
+        // One that was removed is unlinked by the search.
+        let is_linked = self.comes_to(node) && !over;
+        step!("looked for the dead's node");
+        if !is_linked && !is_flagged(value) {
+            // AcqRel, and Relaxed for a failure: I9 of the table; another recovers, or it is not the dead's any more.
+            let _ = self.value(node).compare_exchange(value, flagged(value), Ordering::AcqRel, Ordering::Relaxed);
+        }
+        self.becomes(self.node_state(node), state, if is_linked { used(state) } else { freed(state) });
+        !is_linked
+    }
+
+    /// Whether a search for its key comes to the node.
+    fn comes_to(&self, node: u32) -> bool {
+        // Acquire: as it stood after its state was read.
+        let id = self.id(node).load(Ordering::Acquire);
+        let mut bytes = vec![0; (id as u32).min(self.shape().key) as usize];
+        read(self.key(node), &mut bytes);
+        self.find(&self.locate(&bytes), false).node.is_some_and(|(found, _)| found == node)
+    }
+
+    fn look_at_cell(&self, cell: u32, is_left: &dyn Fn(u64) -> bool) -> bool {
+        // Acquire: before everything else.
+        let state = self.cell_state(cell).load(Ordering::Acquire);
+        let left = kind(state) == OWNED && is_left(state);
+        if !left && kind(state) != USED {
+            return false;
+        }
+        // Acquire: I8 of the table.
+        let node = self.of(cell).load(Ordering::Acquire) as u32;
+        // Acquire: as above.
+        let value = self.value(node).load(Ordering::Acquire);
+        let in_place = index(value) == Some(cell) && !is_flagged(value);
+        if !left && in_place {
+            return false;
+        }
+        step!("looked for the dead's cell");
+        self.becomes(self.cell_state(cell), state, if in_place { used(state) } else { freed(state) });
+        !in_place
+    }
+
+    fn becomes(&self, at: &AtomicU64, from: u64, to: u64) {
+        // AcqRel: E2 of the table. Relaxed, and a failure: another did, or it is another's.
+        let _ = at.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}

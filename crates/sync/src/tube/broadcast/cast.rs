@@ -1,0 +1,651 @@
+//! A broadcast tube as a protocol: its ring (see `ring`), who publishes, who subscribes, and how they are told.
+//!
+//! ```text
+//!  CastHead: shape, hashes, room, changes, publishers | ring | schema's text
+//! ```
+//!
+//! All wait on the tube's one object. A subscription says in its record who waits for it, so that a publisher looks at those alone
+//! that got the record; publishers that wait for room say so in `room`, and are all told when there may be some.
+//!
+//! ```text
+//!   subscriber waits:   bit on the object -- its member in `waiter` -- fence -- a record? all publishers gone? -- sleep
+//!   publisher sends:    commit in the ring -- `waiter` of each that got it -- tell it
+//!   publisher waits:    bit on the object -- `room` -- fence -- room? -- sleep
+//!   subscriber takes:   swap of the word of bits -- `room`? -- tell all who wait for it
+//! ```
+//!
+//! Invariants:
+//! - I1: who waits says so before it looks, who changes something does it before it looks who waits; both sequentially consistent.
+//! - I2: a publisher's entry stands before `had` is counted up, and goes before one looks whether any is left: if none was seen, and `had` is
+//!   as before and not 0, all who had come by then have gone. The entries of the dead count for nothing.
+//! - I3: entries and subscriptions are given under `admin`; they go by a swap from the exact generation, by their owner or by recovery.
+//! - I4: `changes` is counted up after a subscription's record is whole, and after it has gone: who publishes looks at it first, so what is
+//!   sent after `subscribe` has returned is given to it.
+//! - I5: whoever dies between a change and the telling is made up for: recovery drains every object.
+//! - I6: the blocks of a tube that was removed are used again only when no entry and no subscription stands.
+//!
+//! Deaths: a publisher's in the ring, see there; a subscriber's: its subscription goes, and what was there for it blocks nobody.
+//!
+//! Progress: publishing, taking: lock-free; coming and going waits for a living holder of `admin`.
+//!
+//! Explored: `tests/crash_broadcast.rs`. Paper: synthesis, 3.2.3 (what all subscriptions are to a publisher), 5.2.
+
+use super::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
+use super::ring::NoRoom;
+use crate::claim::{Collected, Operation, Refused, Taken};
+use crate::wait::{
+    Arm, Ended, Grant, NUDGE, Parties, Party, Patience, State, arrive, each as each_waiter, finish, is_still, make_up,
+    tell, wait, waits_on, word_of,
+};
+use chappe_arena::layout::{BLOCK, Head, Kind, Object};
+use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use chappe_plat::step;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+/// The word of the object, as a tube's.
+const WORD: u64 = 7 | 0xfff << 28;
+/// What a publisher needs that waits for room.
+const ROOM: u32 = 3;
+/// The most publishers.
+pub(crate) const MOST_PUBLISHERS: usize = if cfg!(feature = "sim") { 3 } else { 128 };
+
+#[repr(C, align(64))]
+struct CastHead {
+    slots: AtomicU32,
+    size: AtomicU32,
+    align: AtomicU32,
+    subscriptions: AtomicU32,
+    /// Of the type of its records.
+    hash: AtomicU64,
+    /// Of the schema; 0: it has none.
+    schema: AtomicU64,
+    /// Bytes of the schema's text, which comes last.
+    schema_len: AtomicU32,
+    /// Not 0: somebody may wait for room.
+    room: AtomicU32,
+    /// How many times a subscription has come, gone or changed.
+    changes: AtomicU32,
+    /// How many times a publisher has come.
+    had: AtomicU32,
+    /// `generation:32 | member + 1:32` of each publisher.
+    publishers: [AtomicU64; MOST_PUBLISHERS],
+}
+
+/// A broadcast tube, as one process sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Cast<'m> {
+    pub map: &'m Map,
+    pub place: Place,
+    pub ring: Ring<'m>,
+    object: &'m Object,
+    head: &'m CastHead,
+}
+
+/// One of this process's mappings, which last as long as it.
+pub(crate) type Mapped = Cast<'static>;
+
+/// Why nothing was sent or received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Not {
+    /// It would have to wait, or had to for too long.
+    Now,
+    /// All publishers have gone.
+    Ever,
+    /// The tube was removed.
+    Dead,
+}
+
+/// Why somebody could not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unattached {
+    Dead,
+    /// As many as there may be are there.
+    Full,
+    /// So many records of those that drop the newest are not free; more must be.
+    Crowded(u32),
+}
+
+/// How many blocks a tube takes; none if there are not so many.
+pub(crate) fn blocks_wanted(shape: Shape, schema: usize) -> Option<u32> {
+    let bytes = shape.is_possible().then(|| size_of::<CastHead>() + shape.bytes() + schema)?;
+    u32::try_from(bytes.div_ceil(BLOCK)).ok()
+}
+
+pub(crate) fn by(member: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(member + 1)
+}
+
+fn is_place_of(object: &Object, place: Place) -> bool {
+    let now = Head(object.head.load(Ordering::Acquire)); // Acquire: after whatever was read before.
+    now.kind() == Some(Kind::Broadcast) && !now.is_free() && now.generation() == place.head.generation()
+}
+
+impl<'m> Cast<'m> {
+    /// The tube at a place, in service or removed; none if there is no such tube any more.
+    pub fn of(map: &'m Map, place: Place) -> Option<Cast<'m>> {
+        let object = map.object(place.index);
+        // Acquire, both: written before the object was in service.
+        let (more, blocks) = (object.more.load(Ordering::Acquire), object.permits.load(Ordering::Acquire));
+        let first = more.checked_sub(1)?;
+        if first.checked_add(blocks)? > map.geometry().blocks || (blocks as usize * BLOCK) < size_of::<CastHead>() {
+            return None;
+        }
+        let at = NonNull::new(map.blocks(first, blocks))?;
+        // SAFETY: within the mapping, and aligned as every block; any bytes are a `CastHead`.
+        let head = unsafe { at.cast::<CastHead>().as_ref() };
+        // Acquire, all: written before the object was in service; whether it still is, is looked at below.
+        let get = |word: &AtomicU32| word.load(Ordering::Acquire);
+        let shape = Shape {
+            slots: get(&head.slots),
+            size: get(&head.size),
+            align: get(&head.align),
+            subscriptions: get(&head.subscriptions),
+        };
+        let wanted = blocks_wanted(shape, get(&head.schema_len) as usize);
+        if wanted.is_none_or(|wanted| wanted > blocks) || !is_place_of(object, place) {
+            return None;
+        }
+        // SAFETY: within the blocks, as was just seen; they were zeroed when the tube was made, and nothing else touches them until
+        // nobody is there any more (I6).
+        let ring = unsafe { Ring::new(at.add(size_of::<CastHead>()), shape) };
+        Some(Cast { map, place, ring, object, head })
+    }
+
+    /// Of the type of its records.
+    pub fn hash(&self) -> u64 {
+        self.head.hash.load(Ordering::Relaxed) // Relaxed: written before the object was in service.
+    }
+
+    /// Of its schema; 0: it has none.
+    pub fn schema_hash(&self) -> u64 {
+        self.head.schema.load(Ordering::Relaxed) // Relaxed: as above.
+    }
+
+    /// The text of its schema.
+    pub fn schema(&self) -> Option<String> {
+        let len = self.head.schema_len.load(Ordering::Relaxed) as usize; // Relaxed: as above.
+        let at = std::ptr::from_ref(self.head).cast::<u8>();
+        // SAFETY: the text comes behind the ring, within the blocks; it was written before the object was in service.
+        let text =
+            unsafe { std::slice::from_raw_parts(at.add(size_of::<CastHead>() + self.ring.shape().bytes()), len) };
+        (len > 0).then(|| String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// Whether it is in service.
+    #[inline(always)]
+    pub fn is_live(&self) -> bool {
+        // Acquire: what its remover did before.
+        self.object.head.load(Ordering::Acquire) == self.place.head.0
+    }
+
+    /// How many times a subscription has come, gone or changed.
+    #[inline(always)]
+    pub fn changes(&self) -> u32 {
+        self.head.changes.load(Ordering::SeqCst) // SeqCst: I4.
+    }
+
+    fn changed(&self) {
+        self.head.changes.fetch_add(1, Ordering::SeqCst); // SeqCst: I4.
+    }
+
+    /// Whose subscriptions there are, by number; the dead aside.
+    pub fn subscriptions(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (0..self.ring.shape().subscriptions).filter_map(|who| {
+            let owner = self.ring.sub(who).owner.load(Ordering::SeqCst); // SeqCst: I4.
+            let member = (owner as u32).checked_sub(1)?;
+            (!self.is_over(owner)).then_some((who, member))
+        })
+    }
+
+    /// Whether an owner is dead, or was.
+    fn is_over(&self, owner: u64) -> bool {
+        let member = (owner as u32).wrapping_sub(1);
+        if member >= self.map.geometry().members {
+            return true;
+        }
+        let m = self.map.member(member);
+        // SeqCst: after the entry was read.
+        (m.ident.load(Ordering::SeqCst) >> 32) as u32 != (owner >> 32) as u32 || self.map.dead(member).is_some()
+    }
+
+    /// The members that publish, the dead aside.
+    pub fn publishers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.head.publishers.iter().filter_map(|entry| {
+            let owner = entry.load(Ordering::SeqCst); // SeqCst: I2.
+            (owner != 0 && !self.is_over(owner)).then(|| owner as u32 - 1)
+        })
+    }
+
+    /// Whether all publishers have gone, and there was one.
+    pub fn is_gone(&self) -> bool {
+        loop {
+            let before = self.head.had.load(Ordering::SeqCst); // SeqCst: I2.
+            if before == 0 || self.publishers().next().is_some() {
+                return false;
+            }
+            step!("no publisher there, looked at one after the other");
+            // SeqCst: I2.
+            if self.head.had.load(Ordering::SeqCst) == before {
+                return true;
+            }
+        }
+    }
+
+    /// A publisher comes. Its entry.
+    pub fn enter(&self, _admin: &Admin, owner: u64) -> Result<usize, Unattached> {
+        if !self.is_live() {
+            return Err(Unattached::Dead);
+        }
+        for (at, entry) in self.head.publishers.iter().enumerate() {
+            // SeqCst, both: I2, I3. A failure: it is somebody's.
+            if entry.compare_exchange(0, owner, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                step!("there, as if nobody had ever been");
+                // SeqCst: I2. 0 is nobody.
+                if self.head.had.fetch_add(1, Ordering::SeqCst) == u32::MAX {
+                    self.head.had.fetch_add(1, Ordering::SeqCst); // SeqCst: as above.
+                }
+                return Ok(at);
+            }
+        }
+        Err(Unattached::Full)
+    }
+
+    /// A publisher goes.
+    pub fn leave(&self, at: usize, owner: u64) {
+        // SeqCst, both: I2, I3. A failure: recovery was there before.
+        if self.head.publishers[at].compare_exchange(owner, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            step!("gone, nobody told yet");
+            if self.is_gone() {
+                self.tell_all();
+            }
+        }
+    }
+
+    /// A subscription comes. Its number.
+    pub fn subscribe(&self, _admin: &Admin, owner: u64, terms: Terms, text: &[u8]) -> Result<u32, Unattached> {
+        if !self.is_live() {
+            return Err(Unattached::Dead);
+        }
+        if let Terms::Newest(most) = terms {
+            let kept = |who| match self.ring.terms(who) {
+                Terms::Newest(most) => most,
+                _ => 0,
+            };
+            let all: u32 = self.subscriptions().map(|(who, _)| kept(who)).sum();
+            let room = (self.ring.shape().slots / 2).saturating_sub(all);
+            if most > room {
+                return Err(Unattached::Crowded(room));
+            }
+        }
+        let free = |who: &u32| self.ring.sub(*who).owner.load(Ordering::SeqCst) == 0; // SeqCst: I3.
+        let who = (0..self.ring.shape().subscriptions).find(free).ok_or(Unattached::Full)?;
+        self.ring.begin(who, terms);
+        self.write_text(who, text);
+        step!("subscription whole, nobody's yet");
+        self.ring.sub(who).owner.store(owner, Ordering::SeqCst); // SeqCst: I4.
+        self.changed();
+        Ok(who)
+    }
+
+    /// A subscription has another filter from now on. Its owner's.
+    #[cfg(feature = "synth")]
+    pub fn change(&self, who: u32, text: &[u8]) {
+        self.write_text(who, text);
+        self.changed();
+    }
+
+    fn write_text(&self, who: u32, text: &[u8]) {
+        assert!(text.len() <= MOST_TEXT, "a filter of {} bytes", text.len());
+        let sub = self.ring.sub(who);
+        // Relaxed: only its owner writes it. One that is odd was left by the dead.
+        let version = sub.version.load(Ordering::Relaxed) | 1;
+        sub.version.store(version, Ordering::SeqCst); // SeqCst: before the text.
+        fence(Ordering::SeqCst); // SeqCst: as above.
+        for (word, part) in sub.text.iter().zip(text.chunks(8)) {
+            let mut bytes = [0; 8];
+            bytes[..part.len()].copy_from_slice(part);
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed); // Relaxed: between the two versions.
+        }
+        sub.len.store(text.len() as u32, Ordering::Relaxed); // Relaxed: as above.
+        sub.version.store(version.wrapping_add(1), Ordering::SeqCst); // SeqCst: after the text.
+    }
+
+    /// The filter of a subscription, and its version; none while it is being written.
+    pub fn text(&self, who: u32) -> Option<(u32, Vec<u8>)> {
+        let sub = self.ring.sub(who);
+        let before = sub.version.load(Ordering::SeqCst); // SeqCst: before the text.
+        let len = (sub.len.load(Ordering::Relaxed) as usize).min(MOST_TEXT); // Relaxed: between the two looks.
+        let mut text = Vec::with_capacity(len.next_multiple_of(8));
+        for word in &sub.text[..len.div_ceil(8)] {
+            text.extend(word.load(Ordering::Relaxed).to_ne_bytes()); // Relaxed: as above.
+        }
+        text.truncate(len);
+        fence(Ordering::SeqCst); // SeqCst: after the text.
+        let same = before & 1 == 0 && sub.version.load(Ordering::SeqCst) == before; // SeqCst: as above.
+        same.then_some((before, text))
+    }
+
+    /// A subscription goes.
+    pub fn unsubscribe(&self, who: u32, owner: u64) {
+        // SeqCst, both: I3. A failure: recovery was there before.
+        if self.ring.sub(who).owner.compare_exchange(owner, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            step!("subscription gone, not yet said");
+            self.changed();
+            self.tell_room();
+        }
+    }
+
+    /// Sends a record to those who want it and have room, now.
+    #[inline]
+    pub fn publish(&self, me: u16, record: &[u8], wanted: &Mask) -> Result<(), Not> {
+        if !self.is_live() {
+            return Err(Not::Dead);
+        }
+        self.ring.publish(me, record, wanted).map_err(|NoRoom| Not::Now)?;
+        step!("sent, nobody told yet");
+        each(wanted).for_each(|who| self.tell_subscriber(who));
+        Ok(())
+    }
+
+    /// Takes a subscription's next record, now.
+    #[inline]
+    pub fn take(&self, who: u32, buffer: &mut [MaybeUninit<u8>]) -> Result<usize, Not> {
+        if !self.is_live() {
+            return Err(Not::Dead);
+        }
+        if let Some(len) = self.ring.take(who, buffer) {
+            self.took();
+            return Ok(len);
+        }
+        self.take_last(who, buffer)
+    }
+
+    fn took(&self) {
+        step!("taken, nobody told yet");
+        // SeqCst: I1.
+        if self.head.room.load(Ordering::SeqCst) != 0 {
+            self.tell_room();
+        }
+    }
+
+    #[cold]
+    fn take_last(&self, who: u32, buffer: &mut [MaybeUninit<u8>]) -> Result<usize, Not> {
+        if !self.is_gone() {
+            return Err(Not::Now);
+        }
+        // One may have come in between.
+        let len = self.ring.take(who, buffer).ok_or(Not::Ever)?;
+        self.took();
+        Ok(len)
+    }
+
+    /// Tells who waits for a subscription.
+    #[inline(always)]
+    fn tell_subscriber(&self, who: u32) {
+        // SeqCst: I1.
+        let waiter = self.ring.sub(who).waiter.load(Ordering::SeqCst);
+        if waiter != 0 {
+            self.tell_waiter(waiter - 1);
+        }
+    }
+
+    #[cold]
+    fn tell_waiter(&self, member: u32) {
+        if member >= self.map.geometry().members {
+            return;
+        }
+        // SeqCst: before the bit.
+        let state = State(word_of(self.map, member).0.load(Ordering::SeqCst));
+        if state.is_idle() || !waits_on(self.map, self.place.index, member) {
+            return;
+        }
+        if !state.is_waiting() {
+            make_up(self.map, member, state);
+        } else if is_still(self.map, self.place.index, self.place.head) {
+            tell(self.map, member, state, self.place.index, NUDGE);
+        }
+    }
+
+    /// Tells all publishers that wait for room.
+    #[cold]
+    fn tell_room(&self) {
+        // SeqCst: I1: who comes later says it again.
+        if self.head.room.swap(0, Ordering::SeqCst) == 0 {
+            return;
+        }
+        step!("room, nobody told yet");
+        self.tell_those(|need| need == ROOM);
+    }
+
+    fn tell_all(&self) {
+        self.tell_those(|_| true);
+    }
+
+    fn tell_those(&self, which: impl Fn(u32) -> bool) {
+        each_waiter(self.map, self.place.index, |c| {
+            if !c.state.is_waiting() {
+                make_up(self.map, c.member, c.state);
+            } else if which(c.need) && is_still(self.map, self.place.index, self.place.head) {
+                tell(self.map, c.member, c.state, self.place.index, NUDGE);
+            }
+        });
+    }
+
+    /// Whether there is something for a subscription, or never will be.
+    pub fn is_ready(&self, who: u32) -> bool {
+        self.ring.has(who) || self.is_gone()
+    }
+
+    /// Tells itself, who has just said that it waits, and sees that it need not.
+    fn tell_myself(&self, me: &Party) {
+        // SeqCst: our own. If it no longer says that we wait, we were told.
+        let state = State(word_of(self.map, me.member).0.load(Ordering::SeqCst));
+        if state.is_waiting() {
+            tell(self.map, me.member, state, self.place.index, NUDGE);
+        }
+    }
+}
+
+/// The end where a subscription's records come out, as an arm of a choice. It takes nothing: who is told then takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Ear {
+    pub cast: Mapped,
+    pub who: u32,
+}
+
+impl Arm for Ear {
+    fn map(&self) -> &'static Map {
+        self.cast.map
+    }
+    fn place(&self) -> Place {
+        self.cast.place
+    }
+    fn before(&self) {}
+    fn enlisted(&self, me: &Party) {
+        // SeqCst: I1, before the look.
+        self.cast.ring.sub(self.who).waiter.store(me.member + 1, Ordering::SeqCst);
+        fence(Ordering::SeqCst); // SeqCst: I1.
+        if self.cast.is_ready(self.who) {
+            self.cast.tell_myself(me);
+        }
+    }
+    fn look(&self, _me: &Party) -> bool {
+        self.cast.is_ready(self.who)
+    }
+    fn left(&self, _member: u32, _grant: Option<Grant>) {
+        self.cast.ring.sub(self.who).waiter.store(0, Ordering::Relaxed); // Relaxed: ours; who reads the old one tells in vain.
+    }
+}
+
+impl Operation for Ear {
+    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+        match self.cast.is_live() {
+            false => Err(Refused::Dead(0)),
+            true if self.cast.is_ready(self.who) => Ok(Taken::UNIT),
+            true => Err(Refused::NoneFree),
+        }
+    }
+    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
+        Collected::Nudged
+    }
+    #[cfg(not(feature = "sim"))]
+    fn revive(&self) -> bool {
+        self.cast.map.recover_dead() > 0
+    }
+    fn is_tube(&self) -> bool {
+        true
+    }
+}
+
+/// Who waits for room.
+struct Mouth(Mapped);
+
+impl Arm for Mouth {
+    fn map(&self) -> &'static Map {
+        self.0.map
+    }
+    fn place(&self) -> Place {
+        self.0.place
+    }
+    fn before(&self) {}
+    fn enlisted(&self, me: &Party) {
+        // SeqCst: I1, before the look.
+        self.0.head.room.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst); // SeqCst: I1.
+        if self.0.ring.has_room() {
+            self.0.tell_myself(me);
+        }
+    }
+    fn look(&self, _me: &Party) -> bool {
+        self.0.ring.has_room()
+    }
+    fn left(&self, _member: u32, _grant: Option<Grant>) {}
+}
+
+/// Sends a record, sleeping until there is room.
+pub(crate) fn publish_seated(
+    cast: &Mapped,
+    record: &[u8],
+    wanted: &Mask,
+    who: &Parties,
+    deadline: Option<u64>,
+    patience: &Patience<'_>,
+) -> Result<(), Not> {
+    let (tickets, me) = (arrive(who), who.main.member as u16);
+    loop {
+        let arm = Mouth(*cast);
+        let terms = crate::wait::Terms { first: 0, tickets, need: ROOM, packet: 0, deadline, patience };
+        let (ended, begun) = wait(who, &[&arm], terms);
+        let is_late = match ended {
+            Ended::Granted(..) => {
+                finish(who, &[&arm], &begun);
+                false
+            }
+            Ended::TimedOut => true,
+            Ended::Dead(_) | Ended::TooMany => return Err(Not::Dead),
+        };
+        match cast.publish(me, record, wanted) {
+            Err(Not::Now) if !is_late => {}
+            other => return other,
+        }
+    }
+}
+
+/// Makes a tube. The caller holds `admin`, and has seen that the name is free and that there can be such a tube.
+pub(crate) fn make(
+    map: &'static Map,
+    admin: &Admin,
+    name: &str,
+    shape: Shape,
+    hash: u64,
+    schema: (u64, &str),
+) -> Result<Place, ArenaError> {
+    let most = map.geometry().blocks;
+    let blocks = blocks_wanted(shape, schema.1.len()).unwrap_or(u32::MAX);
+    if blocks > most {
+        return Err(ArenaError::BlocksFull { name: map.name().into(), wanted: blocks, capacity: most });
+    }
+    map.make(admin, name, Kind::Broadcast, |index, generation| {
+        let first = map.claim_blocks(index, generation, blocks)?;
+        let at = map.blocks(first, blocks);
+        // SAFETY: the blocks are ours, and nobody else knows of them yet; they may have been another object's before.
+        unsafe { at.write_bytes(0, blocks as usize * BLOCK) };
+        // SAFETY: as above: the text comes behind the ring.
+        unsafe {
+            let text = at.add(size_of::<CastHead>() + shape.bytes());
+            text.copy_from_nonoverlapping(schema.1.as_ptr(), schema.1.len());
+        }
+        // SAFETY: as above; zeros are a `CastHead`.
+        let head = unsafe { &*at.cast::<CastHead>() };
+        head.slots.store(shape.slots, Ordering::Relaxed); // Relaxed, here and below: published by the head.
+        head.size.store(shape.size, Ordering::Relaxed); // Relaxed: as above.
+        head.align.store(shape.align, Ordering::Relaxed); // Relaxed: as above.
+        head.subscriptions.store(shape.subscriptions, Ordering::Relaxed); // Relaxed: as above.
+        head.hash.store(hash, Ordering::Relaxed); // Relaxed: as above.
+        head.schema.store(schema.0, Ordering::Relaxed); // Relaxed: as above.
+        head.schema_len.store(schema.1.len() as u32, Ordering::Relaxed); // Relaxed: as above.
+        let o = map.object(index);
+        o.permits.store(blocks, Ordering::Relaxed); // Relaxed: as above.
+        o.more.store(first + 1, Ordering::Relaxed); // Relaxed: as above.
+        o.hint.store(0, Ordering::Relaxed); // Relaxed: as above.
+        o.slot.word.store(WORD, Ordering::Release); // Release: whatever its last user did with the slot comes before.
+        Ok(())
+    })
+}
+
+/// Brings what is there and who waits together. The object is a broadcast tube in service.
+pub(crate) fn drain(map: &Map, object: u32, head: Head) {
+    if map.anybody_waits(object)
+        && let Some(cast) = Cast::of(map, Place { index: object, head })
+    {
+        if cast.is_gone() {
+            cast.tell_all();
+            return;
+        }
+        for (who, _) in cast.subscriptions().filter(|(who, _)| cast.ring.has(*who)) {
+            cast.tell_subscriber(who);
+        }
+        // Whatever `room` says: who has swapped it may have died.
+        cast.tell_those(|need| need == ROOM);
+    }
+}
+
+/// Makes up for what a dead member was at.
+pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) {
+    let Some(cast) = Cast::of(map, Place { index: object, head }) else { return };
+    let m = map.member(member);
+    let is_dead = || {
+        // Acquire, both: after the slot's word; R5 of the ring.
+        (m.ident.load(Ordering::Acquire) >> 32) as u32 == generation && m.swept.load(Ordering::Acquire) != generation
+    };
+    cast.ring.recover(member as u16, is_dead);
+    let owner = by(member, generation);
+    for at in 0..MOST_PUBLISHERS {
+        // SeqCst: I2.
+        if cast.head.publishers[at].load(Ordering::SeqCst) == owner {
+            cast.leave(at, owner);
+        }
+    }
+    for who in 0..cast.ring.shape().subscriptions {
+        // SeqCst: I3.
+        if cast.ring.sub(who).owner.load(Ordering::SeqCst) == owner {
+            cast.unsubscribe(who, owner);
+        }
+    }
+}
+
+/// I6: whether anybody is there.
+pub(crate) fn is_attached(map: &Map, object: u32, head: Head) -> bool {
+    let Some(cast) = Cast::of(map, Place { index: object, head }) else { return false };
+    let stands = |word: &AtomicU64| word.load(Ordering::SeqCst) != 0; // SeqCst: I6.
+    cast.head.publishers.iter().any(stands)
+        || (0..cast.ring.shape().subscriptions).any(|who| stands(&cast.ring.sub(who).owner))
+}
+
+/// Whether a member has a slot.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn is_used_by(map: &Map, object: u32, head: Head, member: u32) -> bool {
+    Cast::of(map, Place { index: object, head }).is_some_and(|cast| cast.ring.is_used_by(member as u16))
+}

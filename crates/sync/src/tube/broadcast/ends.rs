@@ -1,0 +1,463 @@
+//! The ends of a broadcast tube as users know them.
+
+use super::cast::{Ear, Mapped, Not, publish_seated};
+use super::made::name_of;
+use super::place::Mask;
+use super::route::{Own, Router};
+use crate::claim::{Refused, Wish, wait_for};
+use crate::handle::Handle;
+use crate::patience::{Until, patience};
+use crate::seat::{seat, watched};
+use crate::tube::block::{alone, deadline, is_late, rest};
+use crate::tube::named::{NotReceived, NotSent, Record};
+use crate::tube::spin;
+use bytemuck::Pod;
+use chappe_arena::ArenaError;
+use chappe_plat::process;
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+/// Why nothing was done.
+enum Fault {
+    Not(Not),
+    Inherited,
+    Arena(ArenaError),
+    System(io::Error),
+}
+
+/// Where messages go in. Of one thread at a time; another one: [`Broadcast::publisher`](super::Broadcast::publisher). In a forked child it
+/// belongs to the parent.
+pub struct Publisher<T: ?Sized> {
+    cast: Mapped,
+    owner: u64,
+    at: usize,
+    incarnation: u64,
+    /// The most bytes, and whether it must be as many.
+    size: (usize, bool),
+    router: RefCell<Router>,
+    _handle: Handle,
+    one: PhantomData<Cell<()>>,
+    of: PhantomData<fn(&T)>,
+}
+
+impl<T: ?Sized> std::fmt::Debug for Publisher<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Publisher({:?})", name_of(&self.cast))
+    }
+}
+
+impl<T: ?Sized> Drop for Publisher<T> {
+    fn drop(&mut self) {
+        if process::incarnation() == self.incarnation {
+            // Who goes must be seen to die before it has told. Without a seat the thread is about to end.
+            let _: Result<(), ArenaError> = seat(self.cast.map, |_| ());
+            self.cast.leave(self.at, self.owner);
+        }
+    }
+}
+
+impl<T: ?Sized> Publisher<T> {
+    pub(super) fn new(cast: Mapped, handle: Handle, owner: u64, at: usize) -> Publisher<T> {
+        Publisher {
+            cast,
+            owner,
+            at,
+            incarnation: process::incarnation(),
+            size: (cast.ring.shape().size as usize, cast.schema_hash() != 0),
+            router: RefCell::default(),
+            _handle: handle,
+            one: PhantomData,
+            of: PhantomData,
+        }
+    }
+
+    /// How many subscribe now.
+    pub fn subscribers(&self) -> usize {
+        self.cast.subscriptions().count()
+    }
+
+    #[inline]
+    fn put(&self, record: &[u8], until: Until) -> Result<(), NotSent> {
+        let (most, exactly) = self.size;
+        if record.len() > most {
+            return Err(NotSent::TooLong { tube: name_of(&self.cast), len: record.len(), most, message: () });
+        }
+        if exactly && record.len() != most {
+            return Err(NotSent::TooShort { tube: name_of(&self.cast), len: record.len(), wanted: most, message: () });
+        }
+        self.sent(record, until).map_err(|fault| {
+            let tube = || name_of(&self.cast);
+            match fault {
+                Fault::Not(Not::Now) if matches!(until, Until::Now) => NotSent::Full(()),
+                Fault::Not(Not::Now) => NotSent::Timeout(()),
+                Fault::Not(Not::Ever) => NotSent::Disconnected { tube: tube(), message: () },
+                Fault::Not(Not::Dead) => NotSent::Dead { tube: tube(), message: () },
+                Fault::Inherited => NotSent::Inherited { tube: tube(), message: () },
+                Fault::Arena(source) => NotSent::Arena { source, message: () },
+                Fault::System(source) => NotSent::System { source, message: () },
+            }
+        })
+    }
+
+    #[inline]
+    fn sent(&self, record: &[u8], until: Until) -> Result<(), Fault> {
+        let cast = &self.cast;
+        if !process::is_incarnation(self.incarnation as u32) {
+            return Err(Fault::Inherited);
+        }
+        if !cast.is_live() {
+            return Err(Fault::Not(Not::Dead));
+        }
+        let mut wanted = self.router.borrow_mut().wanted(cast, record);
+        if wanted == Mask::default() {
+            return Ok(());
+        }
+        cast.ring.narrow(&mut wanted);
+        if wanted == Mask::default() {
+            return Ok(());
+        }
+        seat(cast.map, |seat| {
+            let me = seat.joined.index as u16;
+            match cast.publish(me, record, &wanted) {
+                Err(Not::Now) => {}
+                other => return other.map_err(Fault::Not),
+            }
+            let now = || match cast.publish(me, record, &wanted) {
+                Err(Not::Now) => None,
+                other => Some(other),
+            };
+            if let Until::Now = until {
+                // Who is in the way may be dead.
+                let again = if cast.map.recover_dead() > 0 { now() } else { None };
+                return again.unwrap_or(Err(Not::Now)).map_err(Fault::Not);
+            }
+            let (end, patience) = (deadline(until), patience(seat));
+            if patience.forever {
+                watched(seat).map_err(Fault::System)?;
+            }
+            if let Some(sent) = spin(&seat.looks, &patience, || is_late(end), now) {
+                return sent.map_err(Fault::Not);
+            }
+            watched(seat).map_err(Fault::System)?;
+            publish_seated(cast, record, &wanted, &alone(seat), end, &rest(seat, true)).map_err(Fault::Not)
+        })
+        .map_err(Fault::Arena)?
+    }
+}
+
+impl<T: Pod> Publisher<T> {
+    /// Sends a message to each subscriber that wants it; waits while one that blocks has no room for it. Among those who wait for room there is
+    /// no order. A message that nobody wants is not even copied. No system call unless somebody waits.
+    ///
+    /// # Errors
+    /// `Dead` if the tube was removed; `Inherited`, `Arena`, `System`.
+    #[inline]
+    pub fn send(&self, message: T) -> Result<(), NotSent> {
+        self.put(bytemuck::bytes_of(&message), Until::Forever)
+    }
+
+    /// Sends a message if no subscriber that blocks is in the way. Never waits.
+    ///
+    /// # Errors
+    /// `Full`; else as `send`.
+    #[inline]
+    pub fn try_send(&self, message: T) -> Result<(), NotSent> {
+        self.put(bytemuck::bytes_of(&message), Until::Now)
+    }
+
+    /// As `send`, waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `send`.
+    pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), NotSent> {
+        self.put(bytemuck::bytes_of(&message), Until::after(timeout))
+    }
+
+    /// As `send`, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `send`.
+    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), NotSent> {
+        self.put(bytemuck::bytes_of(&message), Until::at(deadline))
+    }
+}
+
+impl Publisher<[u8]> {
+    /// Sends these bytes as one message: as the `send` of a tube of plain data.
+    ///
+    /// # Errors
+    /// `TooLong`, and, in a tube with a schema, `TooShort`; `Dead`, `Inherited`, `Arena`, `System`.
+    #[inline]
+    pub fn send(&self, message: &[u8]) -> Result<(), NotSent> {
+        self.put(message, Until::Forever)
+    }
+
+    /// Sends these bytes if no subscriber that blocks is in the way. Never waits.
+    ///
+    /// # Errors
+    /// `Full`; else as `send`.
+    #[inline]
+    pub fn try_send(&self, message: &[u8]) -> Result<(), NotSent> {
+        self.put(message, Until::Now)
+    }
+
+    /// As `send`, waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `send`.
+    pub fn send_timeout(&self, message: &[u8], timeout: Duration) -> Result<(), NotSent> {
+        self.put(message, Until::after(timeout))
+    }
+
+    /// As `send`, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `send`.
+    pub fn send_deadline(&self, message: &[u8], deadline: Instant) -> Result<(), NotSent> {
+        self.put(message, Until::at(deadline))
+    }
+}
+
+/// Where messages come out, for one subscriber. Of one thread at a time. It goes when it is dropped, or its process dies. In a forked child it
+/// belongs to the parent.
+pub struct Subscription<T: ?Sized> {
+    cast: Mapped,
+    owner: u64,
+    who: u32,
+    incarnation: u64,
+    own: RefCell<Own>,
+    buffer: RefCell<Vec<u8>>,
+    _handle: Handle,
+    one: PhantomData<Cell<()>>,
+    of: PhantomData<fn(&T)>,
+}
+
+impl<T: ?Sized> std::fmt::Debug for Subscription<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Subscription({:?}, {})", name_of(&self.cast), self.who)
+    }
+}
+
+impl<T: ?Sized> Drop for Subscription<T> {
+    fn drop(&mut self) {
+        if process::incarnation() == self.incarnation {
+            // As where a publisher goes.
+            let _: Result<(), ArenaError> = seat(self.cast.map, |_| ());
+            self.cast.unsubscribe(self.who, self.owner);
+        }
+    }
+}
+
+impl<T: ?Sized> Subscription<T> {
+    pub(super) fn new(cast: Mapped, handle: Handle, owner: u64, who: u32, own: Own) -> Subscription<T> {
+        let size = cast.ring.shape().size as usize;
+        Subscription {
+            cast,
+            owner,
+            who,
+            incarnation: process::incarnation(),
+            own: RefCell::new(own),
+            buffer: RefCell::new(vec![0; size]),
+            _handle: handle,
+            one: PhantomData,
+            of: PhantomData,
+        }
+    }
+
+    /// Its number in the tube.
+    pub fn number(&self) -> u32 {
+        self.who
+    }
+
+    /// How many messages it has lost because it was too slow, since it subscribed, modulo 2^32.
+    pub fn lost(&self) -> u64 {
+        let dropped = &self.cast.ring.sub(self.who).dropped;
+        let dropped = dropped.load(chappe_plat::atomic::Ordering::Relaxed); // Relaxed: a count.
+        u64::from(self.cast.ring.lost(self.who)) + dropped
+    }
+
+    /// Whether nothing is there for it now.
+    pub fn is_empty(&self) -> bool {
+        !self.cast.ring.has(self.who)
+    }
+
+    /// How many messages are there for it, those that are just being written too.
+    pub fn len(&self) -> usize {
+        self.cast.ring.pending(self.who) as usize
+    }
+
+    /// Gives parameters of its filter other values: for what is sent from here on, and what is there already.
+    ///
+    /// # Errors
+    /// `Schema`: there are no such parameters, or the values do not fit.
+    #[cfg(feature = "synth")]
+    pub fn set(&self, params: &[(&str, chappe_synth::Value)]) -> Result<(), crate::tube::named::TubeError> {
+        let mut own = self.own.borrow_mut();
+        let text = own.set(params)?;
+        self.cast.change(self.who, text);
+        Ok(())
+    }
+
+    /// The next message that passes, in the buffer: its bytes.
+    fn get(&self, buffer: &mut [u8], until: Until) -> Result<usize, NotReceived> {
+        let size = self.cast.ring.shape().size as usize;
+        if buffer.len() < size {
+            let tube = name_of(&self.cast);
+            return Err(NotReceived::Buffer { tube, has: buffer.len(), wanted: size });
+        }
+        self.got(buffer, until).map_err(|fault| {
+            let tube = || name_of(&self.cast);
+            match fault {
+                Fault::Not(Not::Now) if matches!(until, Until::Now) => NotReceived::Empty,
+                Fault::Not(Not::Now) => NotReceived::Timeout,
+                Fault::Not(Not::Ever) => NotReceived::Disconnected { tube: tube() },
+                Fault::Not(Not::Dead) => NotReceived::Dead { tube: tube() },
+                Fault::Inherited => NotReceived::Inherited { tube: tube() },
+                Fault::Arena(e) => NotReceived::Arena(e),
+                Fault::System(e) => NotReceived::System(e),
+            }
+        })
+    }
+
+    /// Takes what is there, and passes its own test.
+    #[inline]
+    fn take(&self, buffer: &mut [u8]) -> Result<usize, Not> {
+        loop {
+            let room = std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>];
+            // SAFETY: only what was written is written there.
+            let len = self.cast.take(self.who, unsafe { &mut *room })?;
+            if self.own.borrow_mut().passes(&buffer[..len]) {
+                return Ok(len);
+            }
+        }
+    }
+
+    fn got(&self, buffer: &mut [u8], until: Until) -> Result<usize, Fault> {
+        let cast = &self.cast;
+        if !process::is_incarnation(self.incarnation as u32) {
+            return Err(Fault::Inherited);
+        }
+        match self.take(buffer) {
+            Err(Not::Now) => {}
+            other => return other.map_err(Fault::Not),
+        }
+        if let Until::Now = until {
+            // All who publish may be dead.
+            let again = if cast.map.recover_dead() > 0 { self.take(buffer) } else { Err(Not::Now) };
+            return again.map_err(Fault::Not);
+        }
+        seat(cast.map, |seat| {
+            let (end, patience) = (deadline(until), patience(seat));
+            if patience.forever {
+                watched(seat).map_err(Fault::System)?;
+            }
+            let mut turn = 0u32;
+            let now = || {
+                turn = turn.wrapping_add(1);
+                // Whether all have gone is asked seldom.
+                let worth = cast.ring.has(self.who) || turn.is_multiple_of(32);
+                match worth.then(|| self.take(buffer)) {
+                    None | Some(Err(Not::Now)) => None,
+                    other => other,
+                }
+            };
+            if let Some(got) = spin(&seat.looks, &patience, || is_late(end), now) {
+                return got.map_err(Fault::Not);
+            }
+            watched(seat).map_err(Fault::System)?;
+            let (who, rest) = (alone(seat), rest(seat, true));
+            let ear = Ear { cast: *cast, who: self.who };
+            loop {
+                match wait_for(&who, &[&ear], Wish::to_take(end, &rest)) {
+                    Ok(_) => {}
+                    Err(Refused::Dead(_)) => return Err(Fault::Not(Not::Dead)),
+                    Err(_) => return Err(Fault::Not(Not::Now)),
+                }
+                match self.take(buffer) {
+                    // What was there was overwritten, or did not pass.
+                    Err(Not::Now) => {}
+                    other => return other.map_err(Fault::Not),
+                }
+            }
+        })
+        .map_err(Fault::Arena)?
+    }
+}
+
+impl<T: Record + ?Sized> Subscription<T> {
+    fn owned(&self, until: Until) -> Result<T::Owned, NotReceived> {
+        let mut buffer = self.buffer.borrow_mut();
+        let len = self.get(&mut buffer, until)?;
+        let filled = T::__owned(len, |room| {
+            room.copy_from_slice(&buffer[..room.len()]);
+            Some(len)
+        });
+        Ok(filled.expect("it was filled"))
+    }
+
+    /// Receives the next message that it wants; waits while there is none. No allocation but for what it returns, no system call while there is
+    /// something.
+    ///
+    /// # Errors
+    /// `Disconnected` if all publishers have gone, and there is nothing more; `Dead`, `Inherited`, `Arena`, `System`.
+    #[inline]
+    pub fn recv(&self) -> Result<T::Owned, NotReceived> {
+        self.owned(Until::Forever)
+    }
+
+    /// Receives if there is something now. Never waits.
+    ///
+    /// # Errors
+    /// `Empty`; else as `recv`.
+    #[inline]
+    pub fn try_recv(&self) -> Result<T::Owned, NotReceived> {
+        self.owned(Until::Now)
+    }
+
+    /// As `recv`, waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `recv`.
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T::Owned, NotReceived> {
+        self.owned(Until::after(timeout))
+    }
+
+    /// As `recv`, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as `recv`.
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<T::Owned, NotReceived> {
+        self.owned(Until::at(deadline))
+    }
+}
+
+impl Subscription<[u8]> {
+    /// Receives into a buffer, which has room for the longest message: how many bytes.
+    ///
+    /// # Errors
+    /// `Buffer` if it has not; else as `recv`.
+    #[inline]
+    pub fn recv_into(&self, buffer: &mut [u8]) -> Result<usize, NotReceived> {
+        self.get(buffer, Until::Forever)
+    }
+
+    /// Receives into a buffer if there is something now.
+    ///
+    /// # Errors
+    /// As `recv_into`, and `Empty`.
+    #[inline]
+    pub fn try_recv_into(&self, buffer: &mut [u8]) -> Result<usize, NotReceived> {
+        self.get(buffer, Until::Now)
+    }
+
+    /// As `recv_into`, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// As `recv_into`, and `Timeout`.
+    pub fn recv_into_deadline(&self, buffer: &mut [u8], deadline: Instant) -> Result<usize, NotReceived> {
+        self.get(buffer, Until::at(deadline))
+    }
+}

@@ -1,0 +1,476 @@
+//! Broadcast tubes themselves: made, opened, looked at, removed; and what a subscription is to be.
+
+use super::cast::{self, Cast, Mapped, Unattached, by};
+use super::ends::{Publisher, Subscription};
+use super::place::{MOST_SLOTS, MOST_SUBSCRIPTIONS, Shape, Terms};
+use crate::error::ObjectError;
+use crate::handle::{Handle, shown};
+use crate::home::ArenaOptions;
+use crate::inspect::{Waiter, waiters};
+use crate::seat::{process_seat, seat};
+use crate::tube::named::{Record, TubeError};
+use crate::tube::schema::Parsed;
+use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
+use chappe_arena::{Admin, Map, Place, Who};
+use chappe_plat::atomic::Ordering;
+use std::marker::PhantomData;
+
+/// What a broadcast tube is made as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BroadcastOptions {
+    /// How many messages it has room for (64): at least 2, at most 65,536; rounded up to a power of two.
+    pub slots: u32,
+    /// Of a tube of bytes: the most that one message can have (256). With a schema it is the schema's; plain data has its own.
+    pub size: u32,
+    /// Of a tube of bytes: where a message begins in memory (8; a power of two, at most 64).
+    pub align: u32,
+    /// How many may subscribe at a time (16; at most 256). Each takes 1.1 KB and 8 bytes for 32 slots.
+    pub subscribers: u32,
+    /// The fields of a message, in the text form of `chappe::synth::Schema`: `price: f64, sym: str[8]`. Without the feature `synth`, it
+    /// must be in canonical form.
+    pub schema: Option<String>,
+}
+
+impl Default for BroadcastOptions {
+    fn default() -> BroadcastOptions {
+        BroadcastOptions { slots: 64, size: 256, align: 8, subscribers: 16, schema: None }
+    }
+}
+
+/// What becomes of messages for which a subscriber is too slow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slow {
+    /// Publishers wait for it.
+    #[default]
+    Block,
+    /// It loses the oldest that it has not received.
+    DropOldest,
+    /// It keeps at most so many that it has not received, and loses later ones. All subscriptions of this kind together may keep half of
+    /// the tube's slots.
+    DropNewest(u32),
+}
+
+impl Slow {
+    fn terms(self) -> Terms {
+        match self {
+            Slow::Block => Terms::Block,
+            Slow::DropOldest => Terms::Oldest,
+            Slow::DropNewest(most) => Terms::Newest(most.max(1)),
+        }
+    }
+    fn of(terms: Terms) -> Slow {
+        match terms {
+            Terms::Block => Slow::Block,
+            Terms::Oldest => Slow::DropOldest,
+            Terms::Newest(most) => Slow::DropNewest(most),
+        }
+    }
+}
+
+impl std::fmt::Display for Slow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Slow::Block => f.write_str("block"),
+            Slow::DropOldest => f.write_str("drop-oldest"),
+            Slow::DropNewest(most) => write!(f, "drop-newest {most}"),
+        }
+    }
+}
+
+/// What a subscription is to be: which messages, and what becomes of those that it is too slow for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Subscribe {
+    pub(super) filter: Option<String>,
+    #[cfg(feature = "synth")]
+    pub(super) params: Vec<(String, chappe_synth::Value)>,
+    pub(super) slow: Slow,
+}
+
+impl Subscribe {
+    /// All messages; publishers wait.
+    pub fn to_all() -> Subscribe {
+        Subscribe::default()
+    }
+
+    /// What becomes of messages for which it is too slow.
+    #[must_use]
+    pub fn slow(mut self, slow: Slow) -> Subscribe {
+        self.slow = slow;
+        self
+    }
+
+    /// Only messages for which an expression over the tube's schema holds: a subset of CEL, see `chappe::synth`.
+    #[cfg(feature = "synth")]
+    #[must_use]
+    pub fn filter(mut self, expression: impl Into<String>) -> Subscribe {
+        self.filter = Some(expression.into());
+        self
+    }
+
+    /// The value of a parameter `$name` of the filter. It can be changed later: [`Subscription::set`].
+    #[cfg(feature = "synth")]
+    #[must_use]
+    pub fn param(mut self, name: impl Into<String>, value: chappe_synth::Value) -> Subscribe {
+        self.params.push((name.into(), value));
+        self
+    }
+}
+
+/// A filter of one's own words.
+#[cfg(feature = "synth")]
+impl From<&str> for Subscribe {
+    fn from(expression: &str) -> Subscribe {
+        Subscribe::to_all().filter(expression)
+    }
+}
+
+/// A subscription, as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BroadcastSubscriber {
+    /// Whose it is.
+    pub who: Who,
+    /// What becomes of messages for which it is too slow.
+    pub slow: Slow,
+    /// Its filter, with its parameters; empty for all.
+    pub filter: String,
+    /// How many messages are there for it.
+    pub messages: u32,
+    /// How many it has received.
+    pub received: u64,
+    /// How many it has lost because it was too slow.
+    pub lost: u64,
+}
+
+/// A broadcast tube, as it stands: see [`Broadcast::info`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BroadcastInfo {
+    /// How many messages it has room for.
+    pub slots: u32,
+    /// The most bytes of a message.
+    pub size: u32,
+    /// How many may subscribe.
+    pub capacity: u32,
+    /// The fields of its messages, in canonical form.
+    pub schema: Option<String>,
+    /// The schema's hash.
+    pub schema_hash: Option<u64>,
+    /// How many messages somebody wanted, since it was made (what was passed over because its publisher was too slow counts, too).
+    pub sent: u64,
+    /// The processes that publish, one entry a publisher.
+    pub publishers: Vec<Who>,
+    /// Who subscribes.
+    pub subscribers: Vec<BroadcastSubscriber>,
+    /// Who waits: for a message, or for room.
+    pub waiting: Vec<Waiter>,
+    /// Bytes of the arena's data that it takes.
+    pub bytes: u64,
+}
+
+pub(crate) fn info(map: &'static Map, place: Place) -> Option<BroadcastInfo> {
+    let cast = Cast::of(map, place)?;
+    let shape = cast.ring.shape();
+    let one = |(who, member)| {
+        let sub = cast.ring.sub(who);
+        BroadcastSubscriber {
+            who: map.who(member),
+            slow: Slow::of(cast.ring.terms(who)),
+            filter: cast.text(who).map_or_else(String::new, |(_, text)| super::route::shown(&text)),
+            messages: cast.ring.pending(who),
+            received: sub.taken.load(Ordering::Relaxed), // Relaxed: an onlooker.
+            lost: u64::from(cast.ring.lost(who)) + sub.dropped.load(Ordering::Relaxed), // Relaxed: as above.
+        }
+    };
+    Some(BroadcastInfo {
+        slots: shape.slots,
+        size: shape.size,
+        capacity: shape.subscriptions,
+        schema: cast.schema(),
+        schema_hash: Some(cast.schema_hash()).filter(|hash| *hash != 0),
+        sent: cast.ring.claimed(),
+        publishers: cast.publishers().map(|member| map.who(member)).collect(),
+        subscribers: cast.subscriptions().map(one).collect(),
+        waiting: waiters(map, place),
+        bytes: crate::inspect::bytes(map, place),
+    })
+}
+
+/// A broadcast tube, named or private: to send, take a [`Publisher`], to receive, [`subscribe`](Broadcast::subscribe).
+///
+/// `T` is plain data, or `[u8]`: then each message has as many bytes as were sent. A tube with a schema is one of `[u8]`, whose messages have
+/// the schema's size.
+///
+/// C: `chappe_broadcast`. Shell: `chappe tube create --broadcast`.
+pub struct Broadcast<T: ?Sized> {
+    handle: Handle,
+    of: PhantomData<fn(&T)>,
+}
+
+impl<T: ?Sized> Clone for Broadcast<T> {
+    fn clone(&self) -> Broadcast<T> {
+        Broadcast { handle: self.handle.clone(), of: PhantomData }
+    }
+}
+
+impl<T: ?Sized> std::fmt::Debug for Broadcast<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Broadcast({:?})", self.name())
+    }
+}
+
+fn hash_of<T: ?Sized>() -> u64 {
+    chappe_arena::hash(&crate::mutex::plain_name::<T>())
+}
+
+/// What is to be made: its shape, and its schema with that one's hash.
+struct Plan {
+    shape: Shape,
+    schema: String,
+    hash: u64,
+}
+
+fn plan<T: Record + ?Sized>(options: &BroadcastOptions) -> Result<Plan, TubeError> {
+    let (mut size, mut align) = (options.size, options.align);
+    if let Some((its, aligned)) = T::__plain() {
+        size = u32::try_from(its).unwrap_or(u32::MAX);
+        align = u32::try_from(aligned).unwrap_or(u32::MAX);
+    }
+    let (schema, hash) = match &options.schema {
+        None => (String::new(), 0),
+        Some(text) => {
+            let parsed = Parsed::new(text)?;
+            if T::__plain().is_some() && parsed.size != size {
+                let has = format!("a schema of {} bytes", parsed.size);
+                return Err(TubeError::Schema { what: format!("the messages have {size} bytes each, and not {has}") });
+            }
+            size = parsed.size;
+            (parsed.text, parsed.hash)
+        }
+    };
+    if !align.is_power_of_two() || align > BLOCK as u32 {
+        return Err(TubeError::Align { align: align.into() });
+    }
+    let limit = |what, count: u32, most: u32| -> Result<(), TubeError> {
+        let within = (1..=most).contains(&count);
+        if within { Ok(()) } else { Err(TubeError::Capacity { what, count: count.into(), most: most.into() }) }
+    };
+    limit("slots", options.slots, MOST_SLOTS)?;
+    limit("subscribers", options.subscribers, MOST_SUBSCRIPTIONS)?;
+    limit("bytes a message", size.max(1), 1 << 30)?;
+    let slots = options.slots.next_power_of_two().max(2);
+    let shape = Shape { slots, size, align, subscriptions: options.subscribers };
+    if cast::blocks_wanted(shape, schema.len()).is_none_or(|blocks| blocks > MAX_BLOCKS) {
+        let count = u64::from(slots) * u64::from(size);
+        return Err(TubeError::Capacity { what: "bytes", count, most: u64::from(MAX_BLOCKS) * BLOCK as u64 });
+    }
+    Ok(Plan { shape, schema, hash })
+}
+
+/// What an arena is made with, if a tube is the first thing there: room for it, and as much again as usual.
+fn arena_for(plan: &Plan) -> ArenaOptions {
+    let blocks = cast::blocks_wanted(plan.shape, plan.schema.len()).unwrap_or(0);
+    ArenaOptions::with_room(u64::from(blocks) * BLOCK as u64)
+}
+
+impl<T: Record + ?Sized> Broadcast<T> {
+    /// Opens a tube by name.
+    ///
+    /// # Errors
+    /// `OtherType` if its messages are no `T`; `Object`: there is none, or it is something else.
+    pub fn open(name: &str) -> Result<Broadcast<T>, TubeError> {
+        Broadcast::checked(Handle::open(ObjectKind::Broadcast, name)?, None)
+    }
+
+    /// Makes a tube by name, and its arena, with room for it, if need be.
+    ///
+    /// # Errors
+    /// `Capacity`, `Align`, `Schema`; `Object`: there is one already, or the arena has no room.
+    pub fn create(name: &str, options: &BroadcastOptions) -> Result<Broadcast<T>, TubeError> {
+        Broadcast::made(name, false, options)
+    }
+
+    /// Opens a tube by name, or makes it.
+    ///
+    /// # Errors
+    /// `OtherShape` if it is there and was made with other options; else as [`Broadcast::open`] and [`Broadcast::create`].
+    pub fn open_or_create(name: &str, options: &BroadcastOptions) -> Result<Broadcast<T>, TubeError> {
+        Broadcast::made(name, true, options)
+    }
+
+    /// A tube among the threads of this process. It goes with its last handle.
+    ///
+    /// # Errors
+    /// `Capacity`, `Align`, `Schema`; `Object`: there is no room in this process's own arena (64 MiB).
+    pub fn private(options: &BroadcastOptions) -> Result<Broadcast<T>, TubeError> {
+        let plan = plan::<T>(options)?;
+        Broadcast::checked(Handle::private(&mut maker(&plan, hash_of::<T>()))?, None)
+    }
+
+    fn made(name: &str, or_open: bool, options: &BroadcastOptions) -> Result<Broadcast<T>, TubeError> {
+        let plan = plan::<T>(options)?;
+        let make = &mut maker(&plan, hash_of::<T>());
+        let handle = Handle::make_with(&arena_for(&plan), ObjectKind::Broadcast, name, or_open, make)?;
+        Broadcast::checked(handle, Some(&plan).filter(|_| or_open))
+    }
+
+    /// Refuses a tube of other messages, or, if it is said, of another shape.
+    fn checked(handle: Handle, wanted: Option<&Plan>) -> Result<Broadcast<T>, TubeError> {
+        let Some(cast) = Cast::of(handle.map, handle.place) else {
+            // It went while we looked.
+            let (name, arena) = (handle.name(), handle.map.name().to_owned());
+            let kind = ObjectKind::Broadcast.name();
+            return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() }.into());
+        };
+        let has = cast.ring.shape();
+        let plain = T::__plain();
+        let other = plain.is_some_and(|(size, align)| (size, align) != (has.size as usize, has.align as usize));
+        // Messages that say what they are can be had as bytes.
+        let described = plain.is_none() && cast.schema_hash() != 0;
+        if (cast.hash() != hash_of::<T>() && !described) || other {
+            let wanted = plain.map_or_else(
+                || "bytes of any number".to_owned(),
+                |(size, align)| format!("{} ({size} bytes, aligned to {align})", std::any::type_name::<T>()),
+            );
+            let has = format!("messages of another type, of {} bytes aligned to {}", has.size, has.align);
+            return Err(TubeError::OtherType { name: handle.name(), has, wanted });
+        }
+        if let Some(wanted) = wanted.filter(|w| w.shape != has || w.hash != cast.schema_hash()) {
+            let told = |shape: Shape, schema: &str| {
+                let Shape { slots, size, align, subscriptions } = shape;
+                let schema = if schema.is_empty() { String::new() } else { format!(", of `{schema}`") };
+                format!("{slots} slots of {size} bytes aligned to {align}, for {subscriptions} subscribers{schema}")
+            };
+            let its = cast.schema().unwrap_or_default();
+            let (has, wanted) = (told(has, &its), told(wanted.shape, &wanted.schema));
+            return Err(TubeError::OtherShape { name: handle.name(), has, wanted });
+        }
+        Ok(Broadcast { handle, of: PhantomData })
+    }
+
+    /// Attaches a publisher. The first of a process starts a thread that stands for it, once for each arena.
+    ///
+    /// # Errors
+    /// `Capacity` if 128 publish already; `Dead`; `Object` if the arena cannot take another member.
+    pub fn publisher(&self) -> Result<Publisher<T>, TubeError> {
+        let (cast, owner, admin) = self.coming()?;
+        let at = cast
+            .enter(&admin, owner)
+            .map_err(|why| self.unattached(why, "publishers", cast::MOST_PUBLISHERS as u64))?;
+        drop(admin);
+        Ok(Publisher::new(cast, self.handle.clone(), owner, at))
+    }
+
+    /// Subscribes: from now on. What is sent from here on is there for it, until it is dropped or its process dies.
+    ///
+    /// With the feature `synth`, a text is a filter: `tube.subscribe("price > 10.0")`.
+    ///
+    /// # Errors
+    /// `Schema`: the filter makes no sense for this tube, with the place; `Capacity` if as many subscribe as may, or the slots that
+    /// may be kept for those that drop the newest are taken; `Dead`; `Object` if the arena cannot take another member.
+    pub fn subscribe(&self, how: impl Into<Subscribe>) -> Result<Subscription<T>, TubeError> {
+        let how = how.into();
+        let own = super::route::Own::new(&self.cast()?, &how)?;
+        let (cast, owner, admin) = self.coming()?;
+        let most = u64::from(cast.ring.shape().subscriptions);
+        let who = cast
+            .subscribe(&admin, owner, how.slow.terms(), own.text())
+            .map_err(|why| self.unattached(why, "subscribers", most))?;
+        drop(admin);
+        Ok(Subscription::new(cast, self.handle.clone(), owner, who, own))
+    }
+
+    /// As members, both of whose deaths are seen: of the process, and of this thread in the middle of this.
+    fn coming(&self) -> Result<(Mapped, u64, Admin), TubeError> {
+        let map = self.handle.map;
+        let joined = process_seat(map)?;
+        seat(map, |_| ())?;
+        map.recover_dead();
+        let admin = map.admin();
+        Ok((self.cast()?, by(joined.index, joined.generation), admin))
+    }
+
+    fn unattached(&self, why: Unattached, what: &'static str, most: u64) -> TubeError {
+        match why {
+            Unattached::Dead => TubeError::Dead { name: self.name() },
+            Unattached::Full => TubeError::Capacity { what, count: most + 1, most },
+            Unattached::Crowded(room) => TubeError::Capacity {
+                what: "slots kept for who drops the newest",
+                count: u64::from(room) + 1,
+                most: room.into(),
+            },
+        }
+    }
+}
+
+/// Makes it under the arena's lock.
+fn maker(plan: &Plan, hash: u64) -> impl FnMut(&'static Map, &Admin, &str) -> Result<Place, chappe_arena::ArenaError> {
+    move |map, admin, name| cast::make(map, admin, name, plan.shape, hash, (plan.hash, &plan.schema))
+}
+
+impl<T: ?Sized> Broadcast<T> {
+    /// Its name: `ticks`, or `lab/ticks` in another arena than `default`; empty for a private one.
+    pub fn name(&self) -> String {
+        self.handle.name()
+    }
+
+    fn cast(&self) -> Result<Mapped, TubeError> {
+        let cast = Cast::of(self.handle.map, self.handle.place).filter(Mapped::is_live);
+        cast.ok_or_else(|| TubeError::Dead { name: self.name() })
+    }
+
+    /// The fields of its messages, in canonical form.
+    ///
+    /// # Errors
+    /// `Dead` if it was removed.
+    pub fn schema(&self) -> Result<Option<String>, TubeError> {
+        Ok(self.cast()?.schema())
+    }
+
+    /// How it stands, put together from single looks while others go on.
+    ///
+    /// # Errors
+    /// `Dead` if it was removed.
+    pub fn info(&self) -> Result<BroadcastInfo, TubeError> {
+        self.cast()?;
+        info(self.handle.map, self.handle.place).ok_or_else(|| TubeError::Dead { name: self.name() })
+    }
+
+    /// Whether it was removed.
+    pub fn is_dead(&self) -> bool {
+        self.handle.is_dead()
+    }
+}
+
+impl Broadcast<[u8]> {
+    /// Removes a tube by name, whatever it carries. One that somebody publishes to or subscribes to is refused unless `force`: then its users
+    /// get `Dead`.
+    ///
+    /// # Errors
+    /// `Object`: there is none, it is in use, or something else.
+    pub fn remove(name: &str, force: bool) -> Result<(), TubeError> {
+        let Some((handle, admin)) = Handle::to_remove(ObjectKind::Broadcast, name)? else {
+            return Err(TubeError::Dead { name: name.into() });
+        };
+        let (map, place) = (handle.map, handle.place);
+        if !force && let Some(how) = in_use(map, place) {
+            return Err(ObjectError::InUse { kind: ObjectKind::Broadcast.name(), name: handle.name(), how }.into());
+        }
+        map.unmake(&admin, place);
+        Ok(())
+    }
+}
+
+/// By whom it is used.
+fn in_use(map: &'static Map, place: Place) -> Option<String> {
+    let info = info(map, place)?;
+    let all = info.publishers.iter().chain(info.subscribers.iter().map(|s| &s.who));
+    let first = all.into_iter().next()?;
+    let (publish, subscribe) = (info.publishers.len(), info.subscribers.len());
+    Some(format!("{publish} publish, {subscribe} subscribe, first pid {} `{}`", first.pid, first.label))
+}
+
+/// What it is called in messages.
+pub(super) fn name_of(cast: &Mapped) -> String {
+    shown(cast.map, cast.place)
+}

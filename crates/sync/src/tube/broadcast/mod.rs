@@ -1,0 +1,54 @@
+//! Broadcast tubes: each subscriber gets each message that it wants, between processes or threads.
+//!
+//! ```no_run
+//! use chappe_sync::tube::broadcast::{Broadcast, BroadcastOptions, Slow, Subscribe};
+//! let ticks = Broadcast::<[u64; 2]>::open_or_create("ticks", &BroadcastOptions::default())?;
+//! let publisher = ticks.publisher()?;
+//! // In another process, or another thread:
+//! let subscription = Broadcast::<[u64; 2]>::open("ticks")?.subscribe(Subscribe::to_all().slow(Slow::DropOldest))?;
+//! publisher.send([1, 2])?;
+//! assert_eq!(subscription.recv()?, [1, 2]);
+//! println!("{} lost", subscription.lost());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A message is copied once, however many get it, and it is sent to all or, if its publisher is killed before that, to nobody. All
+//! subscriptions see all messages in one order. A subscription sees every message whose `send` begins after
+//! [`subscribe`](Broadcast::subscribe) has returned.
+//!
+//! What becomes of messages for which a subscriber is too slow is its own choice ([`Slow`]): publishers wait for it; or it loses
+//! the oldest that it has not received; or, once it has so many, the newest. What it loses is counted
+//! ([`Subscription::lost`]). It goes when its handle is dropped, and when its process dies, at whatever instruction: then nobody waits
+//! for it any more.
+//!
+//! A tube with a schema takes filters ([`Subscribe::filter`], feature `synth`): `price > $limit && sym == 'X'`. The publisher evaluates all
+//! filters at once, before anything else: who does not want a message is neither woken nor has its room taken, and a message that nobody
+//! wants is not even copied. Filters of other users are interpreted, with a bound. What a subscriber gets it tests itself too: so
+//! a publisher that does not know its filter yet costs time, and no wrong answer.
+//!
+//! When all publishers have gone, or died, a subscriber receives what is there and then `Disconnected`. Before the first one has come, it
+//! waits. A message that is sent while nobody subscribes is nobody's.
+//!
+//! Paper: synthesis, 3.2.3 and 5.2; nix-semaphores-tubes, 3.
+
+pub(crate) mod cast;
+pub(crate) mod place;
+pub(crate) mod ring;
+
+#[cfg(not(feature = "sim"))]
+mod ends;
+#[cfg(not(feature = "sim"))]
+mod made;
+#[cfg(not(feature = "sim"))]
+mod route;
+
+#[cfg(not(feature = "sim"))]
+pub use self::{
+    ends::{Publisher, Subscription},
+    made::{Broadcast, BroadcastInfo, BroadcastOptions, BroadcastSubscriber, Slow, Subscribe},
+};
+#[cfg(not(feature = "sim"))]
+pub(crate) use cast::is_used_by;
+pub(crate) use cast::{drain, is_attached, recover};
+#[cfg(not(feature = "sim"))]
+pub(crate) use made::info;

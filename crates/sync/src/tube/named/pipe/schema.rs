@@ -1,0 +1,27 @@
+//! The schema of a named tube's records: its text lies behind the ring, from the making on.
+
+use super::{BLOCK, Ordering, Pipe, ring_at};
+
+impl Pipe<'_> {
+    /// The hash of its schema; 0: it has none.
+    pub fn schema_hash(&self) -> u64 {
+        // Relaxed: written before the object was in service.
+        self.head.schema.load(Ordering::Relaxed)
+    }
+
+    /// The text of its schema.
+    pub fn schema(&self) -> Option<String> {
+        // Acquire, all: written before the object was in service.
+        let (len, more) = (self.head.schema_len.load(Ordering::Acquire), self.object.more.load(Ordering::Acquire));
+        let blocks = self.object.permits.load(Ordering::Acquire); // Acquire: as above.
+        let from = ring_at(self.map.geometry().members) + crate::record::bytes_wanted(self.shape())?;
+        let len = len as usize;
+        if len == 0 || from + len > blocks as usize * BLOCK || !self.has_blocks() {
+            return None;
+        }
+        let at = self.map.blocks(more.checked_sub(1)?, blocks);
+        // SAFETY: within the tube's blocks, as was just seen; nobody writes there after the tube was made.
+        let text = unsafe { std::slice::from_raw_parts(at.add(from), len) };
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+}

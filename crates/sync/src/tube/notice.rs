@@ -1,0 +1,85 @@
+//! What others have to know of a tube: that there is something at an end, for who waits there; and what marks its state, for a
+//! choice that has found nothing (`lull`).
+
+use super::body::{Body, Tube};
+use super::lights::Side;
+use crate::claim::Mark;
+use crate::wait::Party;
+use chappe_plat::atomic::{Ordering, fence};
+
+impl<T> Tube<T> {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_one(&self, side: Side) {
+        let end = self.end(side);
+        if !end.has_lights() {
+            end.tell_one();
+            return;
+        }
+        // SeqCst: lights, I3.
+        fence(Ordering::SeqCst);
+        let others = end.is_awaited_by_others();
+        if others && self.lights.take_turn() && end.tell_one() {
+            return;
+        }
+        if !self.lights.is_empty(side) && self.lights.tell_one(side) {
+            if others {
+                end.signal();
+            }
+        } else if others {
+            end.tell_one();
+        }
+    }
+
+    /// A look for somebody to meet at that end: see `lull`.
+    fn mark_meeting(&self, side: Side, me: &Party) -> Mark {
+        let end = self.end(side);
+        if !end.has_lights() {
+            return end.mark(me.member);
+        }
+        // Before the look at who waits.
+        let came = self.lights.came(side);
+        if self.lights.is_awaited(side) {
+            return Mark::Something;
+        }
+        match end.mark(me.member) {
+            // Both only grow, by little.
+            Mark::Nothing(mark) => Mark::Nothing(mark.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(came)),
+            other => other,
+        }
+    }
+
+    /// A look for a choice to receive: see `lull`.
+    pub(super) fn mark_in(&self, me: &Party) -> Mark {
+        if self.senders.is_gone() {
+            return Mark::Something;
+        }
+        match &self.body {
+            Body::Ring(ring) => marked(ring.no_message()),
+            // Only who chooses could have taken it. SAFETY: as in `try_recv_alone`.
+            Body::Line(line) => marked((!unsafe { line.has_message() }).then_some(0)),
+            Body::Chain(ring) => marked(ring.no_message()),
+            Body::Meet => self.mark_meeting(Side::Send, me),
+            Body::Clock(clock, _) => clock.mark(),
+            Body::Never => Mark::Nothing(0),
+        }
+    }
+
+    /// The same to send.
+    pub(super) fn mark_out(&self, me: &Party) -> Mark {
+        if self.receivers.is_gone() {
+            return Mark::Something;
+        }
+        match &self.body {
+            Body::Ring(ring) => marked(ring.no_hole()),
+            // As above. SAFETY: as in `try_send_alone`.
+            Body::Line(line) => marked((!unsafe { line.has_hole() }).then_some(0)),
+            Body::Meet => self.mark_meeting(Side::Recv, me),
+            _ => Mark::Something,
+        }
+    }
+}
+
+fn marked(nothing: Option<u64>) -> Mark {
+    nothing.map_or(Mark::Something, Mark::Nothing)
+}

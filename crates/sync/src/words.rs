@@ -1,0 +1,254 @@
+//! Words that change together, as users know them.
+
+use crate::home::Arena;
+use crate::mcas::{Field, MOST, MOST_WORDS, Shape, Step};
+use crate::seat::{party_at_hand, seat};
+use chappe_arena::{ArenaError, Map};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Why words were not made, or not changed. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WordsError {
+    /// So many can not change at once.
+    #[error("{count} words cannot change at once: 1 to 8 can")]
+    Count {
+        /// How many were given.
+        count: usize,
+    },
+    /// There is no such word.
+    #[error("there is no word {word}: these are {words}, numbered from 0")]
+    Foreign {
+        /// Which was named.
+        word: u32,
+        /// How many there are.
+        words: u32,
+    },
+    /// One word is named twice.
+    #[error("word {word} is named twice: name each once, with its last value")]
+    Twice {
+        /// Which.
+        word: u32,
+    },
+    /// A signal handler was called in the middle of an operation of this thread on the same words.
+    #[error("this signal handler interrupted an operation on the same words: read them, or let the thread change them")]
+    Interrupting,
+    /// There cannot be so many.
+    #[error("there cannot be {count} words: 1 to {MOST_WORDS} are possible")]
+    Capacity {
+        /// How many were asked for.
+        count: u32,
+    },
+    /// There is no memory for them.
+    #[error("there is no memory for {bytes} bytes of words and records")]
+    Memory {
+        /// How much.
+        bytes: usize,
+    },
+    /// The thread cannot become a member of the process's arena.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+}
+
+/// One word of an operation: what it must have, and what it gets.
+pub type Change = Step;
+
+pub(crate) struct Memory {
+    at: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: it is touched as atomic words alone, through what was made of it.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    pub fn zeroed(bytes: usize) -> Option<Memory> {
+        let layout = Layout::from_size_align(bytes.max(64), 64).ok()?;
+        // SAFETY: not of size 0.
+        let at = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Memory { at, layout })
+    }
+
+    pub fn at(&self) -> NonNull<u8> {
+        self.at
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: from `alloc_zeroed`, with this layout.
+        unsafe { dealloc(self.at.as_ptr(), self.layout) };
+    }
+}
+
+/// Words of 64 bits, of which up to eight change at once: all of them, or none.
+///
+/// No operation waits for another thread, however long that is stopped: who meets an operation under way finishes it (helping). Lock-free: an
+/// operation begins again only because another one has changed one of its words meanwhile. Looking at a word writes nothing. No operation makes a
+/// system call, or allocates, after a thread's first.
+///
+/// Signals: a handler may look at words. One that interrupts its thread in the middle of a change can not change any:
+/// [`WordsError::Interrupting`]. In a forked child they are a copy.
+///
+/// Sizes: 16 bytes a word, and 1,152 for each thread that changes any.
+///
+/// Paper: synthesis, 5.1.3 and figure 5.3 (CAS2); nonblocking-real-time, 2.1 and 6 (MWCAS).
+///
+/// ```
+/// use chappe_sync::words::{Change, Words};
+/// let accounts = Words::private(3)?;
+/// accounts.store(0, 100)?;
+/// let pay = |from: u32, to: u32, sum: u64| loop {
+///     let [a, b] = accounts.load_all([from, to])?;
+///     let steps = [Change { word: from, old: a, new: a - sum }, Change { word: to, old: b, new: b + sum }];
+///     if accounts.mcas(&steps)? {
+///         return Ok::<(), chappe_sync::words::WordsError>(());
+///     }
+/// };
+/// pay(0, 2, 30)?;
+/// assert_eq!(accounts.load_all([0, 1, 2])?, [70, 0, 30]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Words {
+    field: Field<'static>,
+    map: &'static Map,
+    _memory: Arc<Memory>,
+}
+
+impl std::fmt::Debug for Words {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Words({})", self.len())
+    }
+}
+
+impl Words {
+    /// Makes some for the threads of this process. All are 0.
+    ///
+    /// # Errors
+    /// `Capacity`, `Memory`; `Arena` when there is no address space for the private arena.
+    pub fn private(words: u32) -> Result<Words, WordsError> {
+        if !(1..=MOST_WORDS).contains(&words) {
+            return Err(WordsError::Capacity { count: words });
+        }
+        let map = Arena::try_private()?.map();
+        let shape = Shape { words, parties: map.geometry().members, records: 4 };
+        let bytes = shape.bytes();
+        let memory = Memory::zeroed(bytes).ok_or(WordsError::Memory { bytes })?;
+        // SAFETY: so many zeroed bytes from a multiple of 64, that go with the last handle.
+        let field = unsafe { Field::new(memory.at(), shape) };
+        Ok(Words { field, map, _memory: Arc::new(memory) })
+    }
+
+    /// How many there are.
+    #[allow(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> u32 {
+        self.field.shape().words
+    }
+
+    #[inline(always)]
+    fn checked(&self, word: u32) -> Result<u32, WordsError> {
+        let words = self.len();
+        if word < words { Ok(word) } else { Err(WordsError::Foreign { word, words }) }
+    }
+
+    /// What a word has. Never waits.
+    ///
+    /// # Errors
+    /// `Foreign`.
+    #[inline]
+    pub fn load(&self, word: u32) -> Result<u64, WordsError> {
+        Ok(self.field.load(self.checked(word)?))
+    }
+
+    /// What several words have at one moment.
+    ///
+    /// # Errors
+    /// `Foreign`.
+    #[inline]
+    pub fn load_all<const K: usize>(&self, words: [u32; K]) -> Result<[u64; K], WordsError> {
+        for word in words {
+            self.checked(word)?;
+        }
+        Ok(self.field.load_all(&words))
+    }
+
+    /// Changes up to eight words at once, each from what it must have to what it gets. Answers whether they were changed: if not, one at least had another
+    /// value, and none was changed. One that must have what it gets is compared only.
+    ///
+    /// # Errors
+    /// `Count`, `Foreign`, `Twice`, `Interrupting`, `Arena`.
+    #[inline]
+    pub fn mcas(&self, changes: &[Change]) -> Result<bool, WordsError> {
+        if !(1..=MOST).contains(&changes.len()) {
+            return Err(WordsError::Count { count: changes.len() });
+        }
+        if changes.windows(2).all(|w| w[0].word < w[1].word) {
+            self.checked(changes[changes.len() - 1].word)?;
+            return self.swap(changes);
+        }
+        self.mcas_sorted(changes)
+    }
+
+    #[cold]
+    fn mcas_sorted(&self, changes: &[Change]) -> Result<bool, WordsError> {
+        let mut sorted = [Step::default(); MOST];
+        let sorted = &mut sorted[..changes.len()];
+        sorted.copy_from_slice(changes);
+        sorted.sort_unstable_by_key(|c| c.word);
+        if let Some(w) = sorted.windows(2).find(|w| w[0].word == w[1].word) {
+            return Err(WordsError::Twice { word: w[0].word });
+        }
+        self.checked(sorted[sorted.len() - 1].word)?;
+        self.swap(sorted)
+    }
+
+    #[inline(always)]
+    fn swap(&self, steps: &[Step]) -> Result<bool, WordsError> {
+        let (me, life) = match party_at_hand(self.map) {
+            Some((me, _)) => (me.member, me.generation),
+            None => seat(self.map, |seat| (seat.joined.index, seat.joined.generation))?,
+        };
+        // Not 0, which is nobody.
+        if !self.field.enter(me as u16, u64::from(life) + 1) {
+            return Err(WordsError::Interrupting);
+        }
+        let done = self.field.swap(me as u16, steps);
+        self.field.leave(me as u16);
+        Ok(done)
+    }
+
+    /// Gives a word a value, whatever it has.
+    ///
+    /// # Errors
+    /// As [`Words::mcas`].
+    pub fn store(&self, word: u32, value: u64) -> Result<(), WordsError> {
+        self.update([word], |now| *now = [value]).map(|_| ())
+    }
+
+    /// Changes words by a function of what they have, which is called again each time that another has changed one first. What
+    /// it is given was there at one moment. It must not wait for anybody. Answers what they had.
+    ///
+    /// # Errors
+    /// As [`Words::mcas`].
+    #[inline]
+    pub fn update<const K: usize>(
+        &self,
+        words: [u32; K],
+        mut function: impl FnMut(&mut [u64; K]),
+    ) -> Result<[u64; K], WordsError> {
+        loop {
+            let old = self.load_all(words)?;
+            let mut new = old;
+            function(&mut new);
+            let change = |i: usize| Change { word: words[i], old: old[i], new: new[i] };
+            if self.mcas(&std::array::from_fn::<_, K, _>(change))? {
+                return Ok(old);
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Doorbells, explored: who waits as a light thread does, and sleeps where its proc does, at the bell of another seat of its process. Kills
+//! and stops of who grants at every operation, between the grant and the bell, and between the bell and the wake.
+
+mod counted;
+mod crash;
+
+use chappe_crashsim::{Search, World, reached};
+use chappe_sync::model::Refusal;
+use counted::{Counted, enough, last, more};
+use crash::{Stage, searched, stopped};
+
+/// Waits for one unit at a bell, and lives on: its death would make up for what is forgotten.
+fn guest(s: &Counted, stage: &Stage, world: &World, name: &'static str, served: &'static str) {
+    let p = world.prepare(name);
+    let bell = stage.member(p, "bell");
+    let me = s.downer(stage, p, name).at_bell_of(&bell);
+    let all = *s;
+    stage.reaper(stage.lasting(p, move || {
+        all.down(&me, None).expect("a unit");
+        reached(served);
+    }));
+}
+
+/// One who sleeps at a bell, and one who sleeps on its own word; one raises for both.
+fn both_kinds(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    s.upper(&stage, world, "upper", 2);
+    guest(&s, &stage, world, "guest", "guest served");
+    s.lasting_customer(&stage, world, "customer", "customer served");
+    enough(world, &[s]);
+    last(world, stage, &[s]);
+}
+
+#[test]
+fn a_grant_reaches_who_sleeps_at_a_bell() {
+    searched("bell", both_kinds, &["raised", "guest served", "customer served"]);
+}
+
+/// One who raises one, and nobody else who could make up for what it forgets; wakes that are for nobody.
+fn alone(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    s.upper(&stage, world, "upper", 1).immortal();
+    let p = world.prepare("guest");
+    let bell = stage.member(p, "bell");
+    let me = s.downer(&stage, p, "guest").at_bell_of(&bell);
+    stage.lasting(p.immortal(), move || {
+        s.down(&me, None).expect("a unit");
+        reached("served");
+    });
+    last(world, stage, &[s]);
+}
+
+#[test]
+fn a_single_grant_is_not_lost() {
+    for search in [
+        Search::depth("bell_alone_depth", 3).spurious(1).schedules(20_000),
+        Search::priorities("bell_alone_pct", 4).spurious(1).schedules(20_000),
+        Search::uniform("bell_alone_dice").spurious(2).schedules(20_000),
+    ] {
+        search.run(alone).assert_clean().assert_reached(&["raised", "served"]);
+    }
+}
+
+/// Two who raise one each, for two at bells of their own.
+fn two_bells(world: &World) {
+    let (stage, _) = Stage::new(world, 10, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    s.upper(&stage, world, "one", 1);
+    s.upper(&stage, world, "other", 1);
+    guest(&s, &stage, world, "a", "a served");
+    guest(&s, &stage, world, "b", "b served");
+    enough(world, &[s]);
+    last(world, stage, &[s]);
+}
+
+#[test]
+fn two_bells_survive_stops() {
+    stopped("two_bells", two_bells);
+}
+
+/// The time of who sleeps at a bell may be up at any moment.
+fn time_out(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    s.upper(&stage, world, "upper", 1);
+    let p = world.prepare("hasty");
+    let bell = stage.member(p, "bell");
+    let me = s.downer(&stage, p, "hasty").at_bell_of(&bell);
+    stage.reaper(stage.lasting(p, move || match s.down(&me, Some(chappe_plat::clock::now() + 1000)) {
+        Ok(()) => {
+            reached("in time");
+            s.up();
+        }
+        Err(Refusal::TimedOut) => reached("too late"),
+        Err(e) => panic!("{e:?}"),
+    }));
+    p.on_death(move || more(&s.books.perhaps_up));
+    s.lasting_customer(&stage, world, "patient", "patient served");
+    enough(world, &[s]);
+    last(world, stage, &[s]);
+}
+
+#[test]
+fn time_outs_at_a_bell_survive_kills() {
+    for search in [
+        Search::sweep("bell_time_out_sweep").kills(1),
+        Search::depth("bell_time_out_depth", 2).kills(1).schedules(10_000),
+        Search::uniform("bell_time_out_dice").kills(1).schedules(5_000),
+    ] {
+        search.run(time_out).assert_clean().assert_reached(&["patient served"]);
+    }
+}

@@ -1,0 +1,188 @@
+//! What using and making an engine costs, and the thread that compiles.
+
+use crate::live::Version;
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::process;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
+
+#[cfg(feature = "jit")]
+pub use crate::machine::{Machine, MachineError};
+#[cfg(not(feature = "jit"))]
+pub use absent::{Machine, MachineError};
+
+/// How a query is used: what machine code is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Form {
+    /// One record: whether it passes.
+    Test = 0,
+    /// Many: which pass.
+    Select = 1,
+    /// Many: a row for each that passes.
+    Project = 2,
+    /// Many: added up.
+    Fold = 3,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Form; 4] = [Form::Test, Form::Select, Form::Project, Form::Fold];
+}
+
+/// What compiling took lately in this process, in ns: a mean in which each new one counts for a quarter. 0: nobody has compiled yet.
+static CREATE: AtomicU64 = AtomicU64::new(0);
+/// Before anybody has compiled.
+const GUESS: u64 = 150_000;
+
+/// What compiling is expected to take.
+pub fn create_ns() -> f64 {
+    // Relaxed: an estimate.
+    match CREATE.load(Ordering::Relaxed) {
+        0 => GUESS as f64,
+        ns => ns as f64,
+    }
+}
+
+#[cfg(feature = "jit")]
+fn compiled_in(took: std::time::Duration) {
+    let ns = took.as_nanos() as u64;
+    // Relaxed, both: an estimate; of two that finish at once one may be forgotten.
+    let before = CREATE.load(Ordering::Relaxed);
+    CREATE.store(if before == 0 { ns } else { (3 * before + ns) / 4 }.max(1), Ordering::Relaxed);
+}
+
+/// What machine code of so many operations is expected to take for a record, in ns.
+pub fn machine_ns(ops: usize, form: Form) -> f64 {
+    let base = if form == Form::Test { 2.0 } else { 0.6 };
+    base + 0.15 * ops as f64
+}
+
+/// From how many records on machine code is cheaper than what takes `now_ns` a record; none: never.
+pub fn break_even(now_ns: f64, machine_ns: f64) -> Option<u64> {
+    let saved = now_ns - machine_ns;
+    (saved > 0.05).then(|| (create_ns() / saved).ceil() as u64)
+}
+
+/// What one form of a query has cost one evaluator.
+#[derive(Default, Debug)]
+pub struct Measured {
+    records: u64,
+    uses: u64,
+    asked: bool,
+}
+
+impl Measured {
+    /// So many records more. Whether this use is to be measured: the 4th, 16th, 64th ..., until machine code was asked for.
+    #[inline]
+    pub fn counts(&mut self, records: u64) -> bool {
+        self.records += records;
+        self.uses += 1;
+        self.uses.is_power_of_two() && self.uses.trailing_zeros().is_multiple_of(2) && !self.asked
+    }
+
+    /// A use took so long for each record: asks for machine code if it will pay.
+    pub fn took(&mut self, version: &Arc<Version>, form: Form, ns: f64) {
+        let ops = version.bound.program().ops.len();
+        let even = break_even(ns, machine_ns(ops, form));
+        if cfg!(feature = "jit") && even.is_some_and(|even| self.records >= even / 4) {
+            self.asked = ask(version.clone(), form);
+        }
+    }
+}
+
+type Work = (Arc<Version>, Form);
+
+/// Who compiles, in the process of this number: a forked child has another number, and no such thread.
+static COMPILER: Mutex<Option<(u64, Sender<Work>)>> = Mutex::new(None);
+
+/// Has a version compiled by the thread for that. False: not now.
+fn ask(version: Arc<Version>, form: Form) -> bool {
+    // Taken: by another that asks, or, in a forked child, for ever: then it goes without.
+    let Ok(mut compiler) = COMPILER.try_lock() else { return false };
+    let here = process::incarnation();
+    if compiler.as_ref().is_none_or(|(who, _)| *who != here) {
+        let (send, receive) = mpsc::channel::<Work>();
+        let body = move || {
+            for (version, form) in receive {
+                version.compile(form);
+            }
+        };
+        if chappe_plat::thread::background_with("chappe-synth", 1 << 21, body).is_err() {
+            return false;
+        }
+        if let Some(others) = compiler.replace((here, send)) {
+            // The parent's: its other end is in memory that nobody serves here.
+            std::mem::forget(others);
+        }
+    }
+    compiler.as_ref().is_some_and(|(_, send)| send.send((version, form)).is_ok())
+}
+
+#[cfg(feature = "jit")]
+impl Machine {
+    /// As [`Machine::compile`], and remembers what it took.
+    ///
+    /// # Errors
+    /// Where there can be none.
+    pub fn new(program: &crate::ir::Verified, form: Form) -> Result<Machine, MachineError> {
+        let machine = Machine::compile(program, form)?;
+        compiled_in(machine.took());
+        Ok(machine)
+    }
+}
+
+#[cfg(not(feature = "jit"))]
+mod absent {
+    //! What stands for machine code where there is none.
+
+    use super::Form;
+    use crate::ir::Verified;
+    use crate::records::Records;
+
+    /// There is none of these.
+    pub enum Machine {}
+
+    /// Why there is no machine code.
+    #[derive(Debug, thiserror::Error)]
+    #[non_exhaustive]
+    pub enum MachineError {
+        /// The feature `jit` is not built in.
+        #[error("no machine code: this program was built without the feature `jit`")]
+        Absent,
+    }
+
+    impl Machine {
+        /// There is none.
+        ///
+        /// # Errors
+        /// Always.
+        pub fn new(_: &Verified, _: Form) -> Result<Machine, MachineError> {
+            Err(MachineError::Absent)
+        }
+
+        /// See the other one.
+        pub fn is_here(&self) -> bool {
+            match *self {}
+        }
+
+        /// See the other one.
+        pub fn test(&self, _: &[u8]) -> bool {
+            match *self {}
+        }
+
+        /// See the other one.
+        pub fn select(&self, _: Records<'_>, _: &mut Vec<u32>) {
+            match *self {}
+        }
+
+        /// See the other one.
+        pub fn project(&self, _: Records<'_>, _: &mut Vec<u8>) -> usize {
+            match *self {}
+        }
+
+        /// See the other one.
+        pub fn fold(&self, _: Records<'_>, _: &mut [u64]) -> usize {
+            match *self {}
+        }
+    }
+}

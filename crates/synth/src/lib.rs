@@ -1,0 +1,54 @@
+//! Queries over records that become code while the program runs: code synthesis, after chapter 3 of the Synthesis thesis.
+//!
+//! A subscriber that wants one message in a hundred says which, in a line of text; what looks at the messages is made for that line, and
+//! costs a nanosecond or two for each.
+//!
+//! - [`Schema`]: which fields a record has, and where.
+//! - [`Query`]: an expression over them, and what is to come out. A subset of CEL; see [`Query`] and the list below.
+//! - [`Live`] and [`Evaluator`]: a query in use. Three engines do the same: closures, loops over blocks of records, and machine
+//!   code (feature `jit`). Which one is chosen by what it costs to make and to use.
+//! - [`Summary`]: counts, sums, least, greatest and last values, by key, over windows.
+//! - [`Switchboard`]: all subscriptions of a stream as one: a record goes in, a bit for each that wants it comes out.
+//! - [`explain`]: what a query has become.
+//!
+//! # What of CEL there is
+//! Literals of int, uint (`1u`), double, bool, string (with `\n \t \r \\ \' \" \xHH`); fields by name; `! - * / % + < <= > >= == !=
+//! in && || ?:`; `int() uint() double()`; `math.abs least greatest isNaN bitAnd bitOr bitXor bitNot bitShiftLeft bitShiftRight`;
+//! `startsWith`. Beyond CEL: parameters `$name`. Not there: lists other than behind `in`, maps, messages, null, time, `has`,
+//! macros, regular expressions, `size`, `contains`, concatenation, strings compared with each other or by order. Other than
+//! in CEL nothing fails while it runs: see [`ir`] for what is answered instead (sums wrap, `a / 0` is 0).
+
+pub mod build;
+mod check;
+pub mod closure;
+#[cfg(feature = "jit")]
+pub mod code;
+mod complaint;
+pub mod engine;
+mod explain;
+pub mod interpret;
+pub mod ir;
+mod lex;
+mod live;
+#[cfg(feature = "jit")]
+pub mod machine;
+mod meaning;
+mod published;
+mod query;
+mod records;
+mod schema;
+mod summary;
+mod switchboard;
+mod tree;
+pub mod vector;
+
+pub use complaint::{Complaint, Span};
+pub use engine::Form;
+pub use explain::explain;
+pub use ir::{Kind, Value};
+pub use live::{Evaluator, FOREIGN_OPS, Live, LiveError, Trust};
+pub use query::{BindError, Bound, Keyed, Query};
+pub use records::Records;
+pub use schema::{Field, FieldType, MAX_FIELDS, MAX_RECORD, Scalar, Schema};
+pub use summary::{MAX_GROUPS, Summary};
+pub use switchboard::{MAX_SUBSCRIPTIONS, Subscription, Switchboard, SwitchboardReader};

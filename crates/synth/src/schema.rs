@@ -1,0 +1,408 @@
+//! Schemas: which fields a record has, and where.
+//!
+//! The text form, as a person writes it and as it is stored:
+//!
+//! ```text
+//! price: f64, qty: i32, sym: str[8], live: bool @ 24; size 64
+//! ```
+//!
+//! Fields are separated by commas or semicolons; the last entry may be `size N`. Where no `@` says where a field lies, the
+//! C rule does: at the next multiple of its alignment behind the field before it. Without `size` a record ends at the next
+//! multiple of its largest alignment. So the text of a C struct's members, in order, gives the layout that C gives it.
+//! `@` may put a field anywhere, also unaligned (a packed struct), but not over another field, nor outside the record.
+//!
+//! | type | C | bytes | in expressions |
+//! |---|---|---|---|
+//! | `bool` | `bool` | 1; not 0 is true | bool |
+//! | `i8 i16 i32 i64` | `int8_t ...` | 1 2 4 8 | int |
+//! | `u8 u16 u32 u64` | `uint8_t ...` | 1 2 4 8 | uint |
+//! | `f32 f64` | `float double` | 4 8 | double |
+//! | `str[N]` | `char[N]` | N; ends at its first zero byte | string |
+//!
+//! All numbers are little-endian, as the machines that chappe runs on are.
+//!
+//! Two schemas are the same if they have the same canonical text ([`Schema::to_string`]), in which every field has its `@`; the
+//! [`hash`](Schema::hash) is of that text.
+
+use crate::complaint::{Complaint, Span};
+use crate::lex::{Kind, Lexer, Token};
+use std::fmt;
+
+/// The most bytes of a record.
+pub const MAX_RECORD: u32 = 1 << 20;
+/// The most fields of a record.
+pub const MAX_FIELDS: usize = 1024;
+
+/// A number or a bool, as it lies in a record.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is named as Rust's own type")]
+pub enum Scalar {
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F32,
+    F64,
+}
+
+impl Scalar {
+    /// All of them.
+    pub const ALL: [Scalar; 11] = [
+        Scalar::Bool,
+        Scalar::I8,
+        Scalar::I16,
+        Scalar::I32,
+        Scalar::I64,
+        Scalar::U8,
+        Scalar::U16,
+        Scalar::U32,
+        Scalar::U64,
+        Scalar::F32,
+        Scalar::F64,
+    ];
+
+    /// Bytes, and what the C rule aligns it to.
+    pub fn width(self) -> u32 {
+        match self {
+            Scalar::Bool | Scalar::I8 | Scalar::U8 => 1,
+            Scalar::I16 | Scalar::U16 => 2,
+            Scalar::I32 | Scalar::U32 | Scalar::F32 => 4,
+            Scalar::I64 | Scalar::U64 | Scalar::F64 => 8,
+        }
+    }
+
+    /// As the text form writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scalar::Bool => "bool",
+            Scalar::I8 => "i8",
+            Scalar::I16 => "i16",
+            Scalar::I32 => "i32",
+            Scalar::I64 => "i64",
+            Scalar::U8 => "u8",
+            Scalar::U16 => "u16",
+            Scalar::U32 => "u32",
+            Scalar::U64 => "u64",
+            Scalar::F32 => "f32",
+            Scalar::F64 => "f64",
+        }
+    }
+}
+
+/// What a field is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FieldType {
+    /// A number or a bool.
+    Scalar(Scalar),
+    /// Text of at most so many bytes; it ends at its first zero byte.
+    Text(u32),
+}
+
+impl FieldType {
+    /// Bytes.
+    pub fn width(self) -> u32 {
+        match self {
+            FieldType::Scalar(s) => s.width(),
+            FieldType::Text(n) => n,
+        }
+    }
+
+    fn align(self) -> u32 {
+        match self {
+            FieldType::Scalar(s) => s.width(),
+            FieldType::Text(_) => 1,
+        }
+    }
+}
+
+impl fmt::Display for FieldType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FieldType::Scalar(s) => f.write_str(s.name()),
+            FieldType::Text(n) => write!(f, "str[{n}]"),
+        }
+    }
+}
+
+/// A field of a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: FieldType,
+    /// Its first byte in the record.
+    pub at: u32,
+}
+
+/// The fields of a record, in the order in which they lie in it, and how long it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Schema {
+    fields: Vec<Field>,
+    size: u32,
+}
+
+/// Names that expressions read as something else.
+const RESERVED: [&str; 8] = ["true", "false", "null", "in", "as", "by", "size", "where"];
+
+impl Schema {
+    /// Reads the text form.
+    ///
+    /// # Errors
+    /// What is no schema, with the place: unknown types, a name that is there twice or is reserved, fields that overlap or leave
+    /// the record, too many or too large ones.
+    ///
+    /// ```
+    /// let trade = chappe_synth::Schema::parse("price: f64, qty: i32, sym: str[8]").unwrap();
+    /// assert_eq!(trade.size(), 24);
+    /// assert_eq!(trade.to_string(), "price: f64 @ 0, qty: i32 @ 8, sym: str[8] @ 12; size 24");
+    /// ```
+    pub fn parse(text: &str) -> Result<Schema, Complaint> {
+        Reader { text, lexer: Lexer::new(text), fields: Vec::new(), end: 0, align: 1 }.schema()
+    }
+
+    /// A schema from fields that lie where they say.
+    pub(crate) fn of(mut fields: Vec<Field>, size: u32) -> Schema {
+        fields.sort_by_key(|f| f.at);
+        Schema { fields, size }
+    }
+
+    /// The fields, in the order in which they lie in the record.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Bytes of a record.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// A field by its name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|f| f.name == name)
+    }
+
+    /// 64 bits that stand for the layout: FNV-1a of the canonical text. Not 0.
+    pub fn hash(&self) -> u64 {
+        let text = self.to_string();
+        let hash =
+            text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        hash.max(1)
+    }
+}
+
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, field) in self.fields.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}{}: {} @ {}", field.name, field.kind, field.at)?;
+        }
+        write!(f, "; size {}", self.size)
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    lexer: Lexer<'a>,
+    fields: Vec<(Field, Span)>,
+    end: u32,
+    align: u32,
+}
+
+impl Reader<'_> {
+    fn complain<T>(&self, span: Span, message: impl Into<String>) -> Result<T, Complaint> {
+        Err(Complaint::new(self.text, span, message))
+    }
+
+    fn number(&mut self, what: &str, most: u32) -> Result<(u32, Span), Complaint> {
+        let token = self.lexer.next()?;
+        match token.kind {
+            Kind::Int(n) if n <= u64::from(most) => Ok((n as u32, token.span)),
+            Kind::Int(_) => self.complain(token.span, format!("{what} is at most {most}")),
+            _ => self.complain(token.span, format!("{what} is missing here: a number")),
+        }
+    }
+
+    fn sign(&mut self, sign: &'static str) -> Result<(), Complaint> {
+        let token = self.lexer.next()?;
+        match token.kind {
+            Kind::Sign(s) if s == sign => Ok(()),
+            _ => self.complain(token.span, format!("`{sign}` is missing here: write `name: type`")),
+        }
+    }
+
+    fn schema(mut self) -> Result<Schema, Complaint> {
+        let mut size = None;
+        let last = loop {
+            let token = self.lexer.next()?;
+            let after = match token.kind {
+                Kind::End => break token.span,
+                Kind::Sign("," | ";") => continue,
+                Kind::Name(ref name) if name == "size" && size.is_none() => {
+                    size = Some(self.number("the size of a record", MAX_RECORD)?);
+                    self.lexer.next()?
+                }
+                Kind::Name(ref name) => self.field(name.clone(), token.span)?,
+                _ => return self.complain(token.span, "a field is missing here: write `name: type`"),
+            };
+            match after.kind {
+                Kind::End => break after.span,
+                Kind::Sign("," | ";") => {}
+                _ => return self.complain(after.span, "a comma is missing between fields"),
+            }
+        };
+        if self.fields.is_empty() {
+            return self.complain(last, "a schema has at least one field: write `name: type`");
+        }
+        let size = match size {
+            Some((size, span)) if size < self.end => {
+                return self.complain(span, format!("the fields need {} bytes", self.end));
+            }
+            Some((size, _)) => size,
+            None => self.end.next_multiple_of(self.align),
+        };
+        if size > MAX_RECORD {
+            return self.complain(last, format!("a record has at most {MAX_RECORD} bytes, and this one has {size}"));
+        }
+        self.fields.sort_by_key(|(f, _)| f.at);
+        for two in self.fields.windows(2) {
+            let (first, second) = (&two[0].0, &two[1].0);
+            if first.at + first.kind.width() > second.at {
+                let message = format!("`{}` lies over `{}`", second.name, first.name);
+                return self.complain(two[1].1, message);
+            }
+        }
+        Ok(Schema { fields: self.fields.into_iter().map(|(f, _)| f).collect(), size })
+    }
+
+    /// A field behind its name; answers what follows it.
+    fn field(&mut self, name: String, span: Span) -> Result<Token, Complaint> {
+        if RESERVED.contains(&name.as_str()) {
+            return self.complain(span, format!("`{name}` is a word of expressions: a field has another name"));
+        }
+        if self.fields.iter().any(|(f, _)| f.name == name) {
+            return self.complain(span, format!("`{name}` is there already"));
+        }
+        if self.fields.len() == MAX_FIELDS {
+            return self.complain(span, format!("a record has at most {MAX_FIELDS} fields"));
+        }
+        self.sign(":")?;
+        let token = self.lexer.next()?;
+        let kind = match &token.kind {
+            Kind::Name(n) if n == "str" => {
+                self.sign("[")?;
+                let (n, span) = self.number("the length of a text", MAX_RECORD)?;
+                if n == 0 {
+                    return self.complain(span, "a text has at least one byte");
+                }
+                self.sign("]")?;
+                FieldType::Text(n)
+            }
+            Kind::Name(n) => match Scalar::ALL.iter().find(|s| s.name() == n) {
+                Some(scalar) => FieldType::Scalar(*scalar),
+                None => {
+                    let message = format!("`{n}` is no type: there are bool, i8 to i64, u8 to u64, f32, f64, str[N]");
+                    return self.complain(token.span, message);
+                }
+            },
+            _ => {
+                return self
+                    .complain(token.span, "a type is missing here: bool, i8 to i64, u8 to u64, f32, f64, str[N]");
+            }
+        };
+        let mut after = self.lexer.next()?;
+        let at = if after.kind == Kind::Sign("@") {
+            let (at, _) = self.number("the place of a field", MAX_RECORD)?;
+            after = self.lexer.next()?;
+            at
+        } else {
+            self.align = self.align.max(kind.align());
+            self.end.next_multiple_of(kind.align())
+        };
+        let end = at + kind.width();
+        if end > MAX_RECORD {
+            return self.complain(span, format!("`{name}` ends at {end}; a record has at most {MAX_RECORD} bytes"));
+        }
+        // A field that is put in front of others does not move what follows it back over them.
+        self.end = self.end.max(end);
+        self.fields.push((Field { name, kind, at }, span));
+        Ok(after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        let e = Schema::parse(text).unwrap_err();
+        format!("{}: {}", e.column(), e.message())
+    }
+
+    #[test]
+    fn fields_lie_where_c_puts_them() {
+        #[repr(C)]
+        struct Mixed {
+            a: u8,
+            b: u16,
+            c: u8,
+            d: f64,
+            e: [u8; 3],
+            f: i32,
+            g: bool,
+        }
+        let s = Schema::parse("a: u8, b: u16, c: u8, d: f64, e: str[3], f: i32, g: bool").unwrap();
+        let at = |name: &str| s.field(name).unwrap().at as usize;
+        assert_eq!(at("a"), std::mem::offset_of!(Mixed, a));
+        assert_eq!(at("b"), std::mem::offset_of!(Mixed, b));
+        assert_eq!(at("c"), std::mem::offset_of!(Mixed, c));
+        assert_eq!(at("d"), std::mem::offset_of!(Mixed, d));
+        assert_eq!(at("e"), std::mem::offset_of!(Mixed, e));
+        assert_eq!(at("f"), std::mem::offset_of!(Mixed, f));
+        assert_eq!(at("g"), std::mem::offset_of!(Mixed, g));
+        assert_eq!(s.size() as usize, size_of::<Mixed>());
+    }
+
+    #[test]
+    fn the_canonical_text_reads_back_as_itself() {
+        for text in ["x: i8", "a: f32 @ 3, b: u8 @ 1", "p: f64\n; q: str[5]; size 100", "a: u8 @ 9, b: u64"] {
+            let s = Schema::parse(text).unwrap();
+            let again = Schema::parse(&s.to_string()).unwrap();
+            assert_eq!((&again, again.hash()), (&s, s.hash()), "{text}");
+        }
+        let (a, b) = (Schema::parse("x: i32").unwrap(), Schema::parse("x: u32").unwrap());
+        assert_ne!(a.hash(), b.hash());
+    }
+
+    #[test]
+    fn schemas_that_lie_are_refused() {
+        for (text, column, says) in [
+            ("", 1, "at least one"),
+            ("a: i33", 4, "no type"),
+            ("a: i32, a: i64", 9, "already"),
+            ("a: i32, b: i32 @ 2", 9, "`b` lies over `a`"),
+            ("b: i64 @ 4, a: i64", 13, ""),
+            ("a: str[0]", 8, "at least one byte"),
+            ("a: str[2000000]", 8, "at most"),
+            ("a: i64; size 7", 14, "need 8"),
+            ("a: i64 @ 1048575", 1, "ends at"),
+            ("a: i64 @ 99999999999999", 10, "at most"),
+            ("in: i32", 1, "word of expressions"),
+            ("a i32", 3, "`:`"),
+            ("a: i32 b: i32", 8, "comma"),
+            ("a: i32; size 8; 4", 17, "field is missing"),
+        ] {
+            if says.is_empty() {
+                assert!(Schema::parse(text).is_ok(), "{text}");
+                continue;
+            }
+            let e = wrong(text);
+            assert!(e.starts_with(&format!("{column}: ")) && e.contains(says), "{text}: {e}");
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! How a thread begins and ends, and how it is joined.
+//!
+//! What it is to run lies at the top of its stack, and so does what it comes to: a thread whose handle is kept keeps its stack until it
+//! is joined or the handle goes. The word `end` of its record says how far it is:
+//!
+//! | bits | | |
+//! |---|---|---|
+//! | 0-1 | RUNS, ENDS, OVER, LOOSE | ENDS: the result is there; OVER: and nobody is on the stack; LOOSE: nobody has a handle |
+//! | 2 | a kernel thread sleeps on this word | |
+//! | 3-31 | the light thread that waits for it | |
+//!
+//! ```text
+//!   RUNS --thread--> ENDS --who comes after it on the proc--> OVER --handle: takes the result, gives the stack back
+//!    |
+//!    +--handle goes--> LOOSE: the thread drops its result itself; who comes after it gives the stack back
+//! ```
+
+use crate::record::{self, Extra, SMALLEST, Thread};
+use crate::runtime::Runtime;
+use crate::{ThreadId, local, proc, suspend};
+use chappe_plat::atomic::{Ordering, pause};
+use chappe_plat::futex::{self, Scope};
+use chappe_plat::light::{self, Waits};
+use chappe_plat::stacks;
+use std::any::Any;
+use std::io;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+const RUNS: u32 = 0;
+const ENDS: u32 = 1;
+const OVER: u32 = 2;
+const LOOSE: u32 = 3;
+const STATE: u32 = 3;
+const SLEEPER: u32 = 4;
+const WAITER: u32 = 3;
+
+/// What a thread came to: its value, or what it panicked with.
+pub type Result<T> = std::result::Result<T, Box<dyn Any + Send>>;
+
+/// At the top of a thread's stack: what it is to do, then what it came to.
+#[repr(C)]
+union Slot<F, T> {
+    body: ManuallyDrop<F>,
+    result: ManuallyDrop<MaybeUninit<Result<T>>>,
+}
+
+/// How a light thread is to be.
+///
+/// ```
+/// let worker = chappe_thread::Builder::new().name("worker").stack_size(256 * 1024).level(2);
+/// let answer = worker.spawn(chappe_thread::name)?.join().unwrap();
+/// assert_eq!(answer.as_deref(), Some("worker"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Default, Clone)]
+#[must_use = "it does nothing until `spawn`"]
+pub struct Builder {
+    name: Option<String>,
+    stack: Option<usize>,
+    level: u8,
+    pinned: bool,
+}
+
+impl Builder {
+    /// As [`spawn`](crate::spawn) makes them.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// A name, for listings and reports.
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The size of its stack in bytes, at least 16 KiB. Without this it has one of 128 KiB (its guard included) from a pool, of which it uses the memory that it
+    /// touches; one of another size comes from the kernel each time (some microseconds).
+    pub fn stack_size(mut self, bytes: usize) -> Builder {
+        self.stack = Some(bytes);
+        self
+    }
+
+    /// Its level, 0 to 7: of the turns of a proc, level 0 has a half, level 1 a quarter, and so on; a level that has nobody
+    /// leaves its turns to the others. Without this it is that of the thread that begins it.
+    pub fn level(mut self, level: u8) -> Builder {
+        self.level = level.min(7) + 1;
+        self
+    }
+
+    /// It stays with its proc: with the one of the thread that begins it.
+    pub fn pinned(mut self) -> Builder {
+        self.pinned = true;
+        self
+    }
+
+    /// Begins it. It runs when its proc comes to it: not before the caller waits, yields or ends, if the caller is a light thread of a
+    /// runtime with one proc.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a stack that is too small; `OutOfMemory` if there is no room for one more; `Unsupported` in a forked child.
+    pub fn spawn<T: Send + 'static>(self, body: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+        // SAFETY: nothing it refers to goes away.
+        unsafe { self.begin(None, body) }
+    }
+
+    /// The same on that runtime.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn spawn_on<T: Send + 'static>(
+        self,
+        runtime: &Runtime,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        // SAFETY: nothing it refers to goes away.
+        unsafe { self.begin(Some(runtime), body) }
+    }
+
+    /// # Safety
+    /// What the body refers to stays until the thread is over.
+    #[inline]
+    pub(crate) unsafe fn begin<F: FnOnce() -> T + Send, T: Send>(
+        self,
+        runtime: Option<&Runtime>,
+        body: F,
+    ) -> io::Result<JoinHandle<T>> {
+        let Builder { name, stack, level, pinned } = self;
+        if stack.is_some_and(|bytes| bytes < SMALLEST) {
+            let why =
+                format!("a stack of {} bytes is too small: it takes at least {SMALLEST}", stack.unwrap_or_default());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        refuse_inherited()?;
+        let own = stack.map(record::own_stack).transpose()?;
+        let (thread, proc) = match proc::make(runtime) {
+            Ok(made) => made,
+            Err(e) => {
+                // SAFETY: nobody has it.
+                own.inspect(|own| unsafe { stacks::give_back(own.0 as *mut u8, own.1) });
+                return Err(e);
+            }
+        };
+        if name.is_some() || own.is_some() {
+            *thread.extra() = Extra::new(name, own);
+        }
+        thread.level.set(match level {
+            0 => proc::current().map_or(0, |me| me.level.get()),
+            level => level - 1,
+        });
+        thread.pinned.set(pinned);
+        thread.lives.set(true);
+        thread.near.iter().for_each(|word| word.set(0));
+        // Relaxed, all: published with the thread.
+        thread.end.store(RUNS, Ordering::Relaxed);
+        thread.core.token.store(record::EMPTY, Ordering::Relaxed); // Relaxed: as above.
+        thread.off.store(1, Ordering::Relaxed); // Relaxed: as above.
+        thread.control.store(0, Ordering::Relaxed); // Relaxed: as above.
+        thread.proc.store(std::ptr::from_ref(proc) as u64, Ordering::Relaxed); // Relaxed: as above.
+        // What is too large for a part of the stack is boxed.
+        let fits = size_of::<Slot<F, T>>() <= SMALLEST / 4;
+        let slot = if fits {
+            // SAFETY: the thread is new.
+            unsafe { thread.lay_out(size_of::<Slot<F, T>>(), align_of::<Slot<F, T>>()).cast::<Slot<F, T>>() }
+        } else {
+            Box::into_raw(Box::<Slot<F, T>>::new_uninit()).cast()
+        };
+        // SAFETY: the place is ours; the stack below is free.
+        unsafe {
+            slot.write(Slot { body: ManuallyDrop::new(body) });
+            let top = if fits { slot.cast() } else { thread.lay_out(0, 16) };
+            thread.begin_with(top, entry::<F, T>, slot.cast());
+        }
+        proc::ready(thread);
+        Ok(JoinHandle { thread, slot: slot.cast(), free: free::<F, T>, kind: PhantomData })
+    }
+}
+
+/// In a forked child the procs are not there.
+fn refuse_inherited() -> io::Result<()> {
+    static MADE: chappe_plat::Made<u64> = chappe_plat::Made::new();
+    let made = *MADE.get_or(chappe_plat::process::incarnation);
+    if chappe_plat::process::is_incarnation(made as u32) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "this is a forked child: the parent's procs are not here; call exec, or begin light threads in the child only",
+    ))
+}
+
+/// Gives a slot that is not on the stack back.
+///
+/// # Safety
+/// It is one of `begin`'s, and what was in it has been moved out.
+unsafe fn free<F, T>(slot: *mut ()) {
+    if size_of::<Slot<F, T>>() > SMALLEST / 4 {
+        // SAFETY: `begin` has boxed it; what was in it has been moved out.
+        drop(unsafe { Box::from_raw(slot.cast::<MaybeUninit<Slot<F, T>>>()) });
+    }
+}
+
+/// What a thread does.
+///
+/// # Safety
+/// The slot is the thread's, with its body in it.
+unsafe extern "C" fn entry<F: FnOnce() -> T, T>(slot: *mut ()) -> ! {
+    proc::begin();
+    let slot = slot.cast::<Slot<F, T>>();
+    // SAFETY: `begin` has put it there; it is moved out once.
+    let body = unsafe { ManuallyDrop::take(&mut (*slot).body) };
+    let result = catch_unwind(AssertUnwindSafe(body));
+    let me = proc::current().expect("a thread is itself");
+    tidy(me);
+    // SAFETY: the body was moved out.
+    unsafe { (*slot).result = ManuallyDrop::new(MaybeUninit::new(result)) };
+    if !ends(me) {
+        // SAFETY: just written, and nobody else will have it.
+        let result = unsafe { (*slot).result.assume_init_read() };
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(result)));
+        // SAFETY: as above.
+        unsafe { free::<F, T>(slot.cast()) };
+    }
+    proc::finish(me)
+}
+
+/// What it has kept for itself goes.
+#[inline(always)]
+fn tidy(me: &'static Thread) {
+    // SAFETY: the thread's own.
+    if unsafe { &*me.extra.get() }.is_some() {
+        local::end(me);
+    }
+    if !me.core.kept.get().is_null() {
+        light::forget_kept(&me.core);
+    }
+}
+
+/// Says that the result is there. False: nobody wants it.
+#[inline(always)]
+fn ends(me: &'static Thread) -> bool {
+    // Relaxed: the swap decides.
+    let mut now = me.end.load(Ordering::Relaxed);
+    loop {
+        if now & STATE == LOOSE {
+            return false;
+        }
+        // AcqRel: the result comes before. Relaxed: once more.
+        match me.end.compare_exchange(now, now & !STATE | ENDS, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(other) => now = other,
+        }
+    }
+}
+
+/// Nobody is on its stack any more. True: it can be used for another.
+pub(crate) fn is_over(thread: &'static Thread) -> bool {
+    // Relaxed: who has a handle has set it before it gave that up, or never will.
+    if thread.end.load(Ordering::Relaxed) & STATE == LOOSE {
+        clear(thread);
+        return true;
+    }
+    // AcqRel: all that it did.
+    let was = thread.end.swap(OVER, Ordering::AcqRel);
+    if was & SLEEPER != 0 {
+        futex::wake(&thread.end, 1, Scope::Private);
+    } else if was >> WAITER != 0
+        && let Some(waiter) = record::number(was >> WAITER)
+    {
+        light::unpark(&waiter.core);
+    }
+    false
+}
+
+/// For the next who uses the record.
+fn clear(thread: &'static Thread) {
+    thread.lives.set(false);
+    // SAFETY: the thread is over, or about to be, and nobody else has it.
+    let extra = unsafe { &mut *thread.extra.get() };
+    if let Some((at, len)) = extra.take().and_then(|extra| extra.stack) {
+        // SAFETY: nobody is on it.
+        unsafe { stacks::give_back(at as *mut u8, len) };
+    }
+}
+
+/// A light thread that can be waited for. When it is dropped the thread goes on alone.
+///
+/// The thread keeps its stack until it was joined, or this is dropped.
+pub struct JoinHandle<T> {
+    thread: &'static Thread,
+    slot: *mut (),
+    free: unsafe fn(*mut ()),
+    kind: PhantomData<T>,
+}
+
+// SAFETY: the result is sent from one thread to another.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: by reference it only tells whether the thread is over.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+impl<T> std::fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JoinHandle").field("thread", &self.id()).finish()
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Waits until the thread has ended: what it came to, or what it panicked with. Blocks a kernel thread, parks a light one. One that is
+    /// suspended goes on.
+    ///
+    /// # Errors
+    /// What it panicked with.
+    ///
+    /// # Panics
+    /// If a thread joins itself.
+    pub fn join(self) -> Result<T> {
+        let thread = self.thread;
+        self.resume();
+        self.wait_for_end();
+        let this = ManuallyDrop::new(self);
+        // SAFETY: it is over: the result is there, nobody else has it, and its place stays until the stack is given back.
+        unsafe {
+            // The result is the first of the slot whatever the body was.
+            let result = this.slot.cast::<Result<T>>().read();
+            (this.free)(this.slot);
+            clear(thread);
+            proc::recycle(thread);
+            result
+        }
+    }
+
+    /// Waits until the thread has ended, and leaves what it came to for `join`.
+    ///
+    /// # Panics
+    /// If a thread waits for itself.
+    pub fn wait_for_end(&self) {
+        let end = &self.thread.end;
+        let me = proc::current();
+        assert!(!me.is_some_and(|me| std::ptr::eq(me, self.thread)), "a thread joins itself: it would wait for ever");
+        let waiter = me.map_or(SLEEPER, |me| me.number() << WAITER);
+        loop {
+            // Acquire: the result.
+            let now = end.load(Ordering::Acquire);
+            if now & STATE == OVER {
+                return;
+            }
+            if now & !STATE != waiter
+                // AcqRel: as above. Acquire: as above.
+                && end.compare_exchange(now, now & STATE | waiter, Ordering::AcqRel, Ordering::Acquire).is_err()
+            {
+                continue;
+            }
+            match me {
+                Some(me) => {
+                    me.core.waits.set(Waits::Join);
+                    me.core.at.set(u64::from(self.thread.number()));
+                    light::park(None);
+                    me.core.waits.set(Waits::Nothing);
+                }
+                None => {
+                    futex::wait(end, now & STATE | waiter, None, Scope::Private);
+                }
+            }
+        }
+    }
+
+    /// Keeps the thread from running, from the next time on that it waits, yields or is passed on; one that waits now keeps its place, and stays
+    /// where it is when its wait is over. Until [`resume`](Self::resume), `join`, or the end of this handle. Never waits; from any thread
+    /// and any signal handler. What the thread holds it keeps.
+    ///
+    /// ```
+    /// # chappe_thread::Runtime::new(1).unwrap().run(|| {
+    /// let counter = chappe_thread::spawn(|| 7);
+    /// counter.suspend();
+    /// chappe_thread::yield_now();
+    /// assert!(!counter.is_finished());
+    /// counter.resume();
+    /// assert_eq!(counter.join().unwrap(), 7);
+    /// # });
+    /// ```
+    ///
+    /// Paper: synthesis, 4.3.2 and 5.3.2 (figure 5.10).
+    pub fn suspend(&self) {
+        suspend::suspend(self.thread);
+    }
+
+    /// Lets it go on after [`suspend`](Self::suspend), however often that was said. Never waits; from any thread and any signal handler.
+    pub fn resume(&self) {
+        suspend::resume(self.thread);
+    }
+
+    /// Whether it is kept from running, or will be at its next dispatch.
+    pub fn is_suspended(&self) -> bool {
+        // Relaxed: a look.
+        self.thread.control.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether it has ended: then `join` does not wait.
+    pub fn is_finished(&self) -> bool {
+        // Acquire: the result.
+        self.thread.end.load(Ordering::Acquire) & STATE == OVER
+    }
+
+    /// Which thread it is.
+    pub fn id(&self) -> ThreadId {
+        ThreadId(self.thread.number())
+    }
+
+    /// To wake it: see [`park`](crate::park).
+    pub fn thread(&self) -> crate::Thread {
+        crate::Thread::of(self.thread)
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        self.resume();
+        let end = &self.thread.end;
+        // Relaxed: the swap decides.
+        let mut now = end.load(Ordering::Relaxed);
+        while now & STATE == RUNS {
+            // Release: whoever gives the stack back does so after us. Relaxed: once more.
+            match end.compare_exchange(now, LOOSE, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => now = other,
+            }
+        }
+        // It is about to leave its stack, on another proc.
+        // Acquire: the result.
+        while end.load(Ordering::Acquire) & STATE != OVER {
+            pause();
+        }
+        // SAFETY: as in `join`.
+        unsafe {
+            let result = self.slot.cast::<Result<T>>().read();
+            (self.free)(self.slot);
+            clear(self.thread);
+            proc::recycle(self.thread);
+            drop(result);
+        }
+    }
+}
+
+/// Runs something as a light thread and waits for it.
+pub(crate) fn run<T: Send>(runtime: &Runtime, body: impl FnOnce() -> T + Send) -> T {
+    // SAFETY: it is over before we return, even by a panic.
+    let handle = unsafe { Builder::new().name("main").begin(Some(runtime), body) };
+    match handle.unwrap_or_else(|e| panic!("run: {e}")).join() {
+        Ok(value) => value,
+        Err(panic) => resume_unwind(panic),
+    }
+}

@@ -1,0 +1,282 @@
+//! The threads of another process, read out of its memory: it need not answer, and may be stopped.
+//!
+//! The table of records says in its first place, which no thread has, what it is. So whoever may read the process's memory (as a debugger
+//! may) finds it among its mappings, and reads the records as they are at that moment. Each is a copy that was made while the thread went on: what it says
+//! was so, one thing perhaps some nanoseconds before another. The process does nothing for that.
+
+use crate::proc::Proc;
+use crate::record::{ASLEEP, Extra, FEWEST, MOST, PARKED, STACK, Thread};
+use crate::report;
+use crate::suspend::STOPPED;
+use chappe_plat::atomic::AtomicU32;
+use chappe_plat::light::{Record, Waits};
+use chappe_plat::{mappings, process, stacks};
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::offset_of;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\t");
+/// Of what is read here: of another build's only if this is the same.
+const VERSION: u32 = 2;
+
+/// In place of the first record.
+#[repr(C, align(128))]
+pub(crate) struct Header {
+    magic: u64,
+    version: u32,
+    /// How many records have ever been used.
+    pub fresh: AtomicU32,
+    most: u64,
+    stacks: u64,
+}
+
+const _: () = assert!(size_of::<Header>() == size_of::<Thread>());
+
+impl Header {
+    pub fn new(most: usize, stacks: *mut u8) -> Header {
+        let fresh = AtomicU32::new(1);
+        Header { magic: MAGIC, version: VERSION, fresh, most: most as u64, stacks: stacks as u64 }
+    }
+}
+
+/// What a thread is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum State {
+    /// A proc has it.
+    Running,
+    /// It will have a proc when it is its turn.
+    Ready,
+    /// It waits.
+    Waiting,
+    /// It is in a call that blocks, on a kernel thread of its own.
+    Blocking,
+    /// It is kept from running: `JoinHandle::suspend`.
+    Suspended,
+}
+
+impl State {
+    /// In a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Running => "running",
+            State::Ready => "ready",
+            State::Waiting => "waiting",
+            State::Blocking => "blocking",
+            State::Suspended => "suspended",
+        }
+    }
+}
+
+/// A light thread of some process, as it was.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Seen {
+    /// Its number.
+    pub number: u32,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// What it is doing.
+    pub state: State,
+    /// What it waits for, in words; empty if it waits for nothing.
+    pub waits: String,
+    /// If that is something named: its seat in the arena.
+    pub seat: Option<u32>,
+    /// The number of its proc within its runtime.
+    pub proc: u32,
+    /// Which runtime: the same number for the same one.
+    pub runtime: u32,
+    /// Its level.
+    pub level: u8,
+    /// Whether it stays with its proc.
+    pub pinned: bool,
+    /// Bytes of its stack that it uses, if it is not running.
+    pub stack: Option<u64>,
+    /// Bytes of its stack, the guard aside.
+    pub stack_size: u64,
+}
+
+/// The light threads of a process.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Image {
+    /// By number.
+    pub threads: Vec<Seen>,
+    procs: Vec<u64>,
+    pid: u32,
+}
+
+struct Memory(u32);
+
+impl Memory {
+    fn word(&self, at: u64) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        process::read_memory(self.0, at, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn header(&self, at: u64) -> Option<(u32, u64, u64)> {
+        // The whole of it lies on one page; a wrong guess is mostly not mapped.
+        if self.word(at).ok()? != MAGIC || self.word(at + offset_of!(Header, version) as u64).ok()? as u32 != VERSION {
+            return None;
+        }
+        let fresh = self.word(at + offset_of!(Header, fresh) as u64).ok()? as u32;
+        let most = self.word(at + offset_of!(Header, most) as u64).ok()?;
+        let stacks = self.word(at + offset_of!(Header, stacks) as u64).ok()?;
+        (u64::from(fresh) <= most && most <= MOST as u64).then_some((fresh, at, stacks))
+    }
+
+    /// Where the table is: at the start of a mapping, unless the kernel has joined that with its neighbours.
+    fn table(&self) -> io::Result<Option<(u32, u64, u64)>> {
+        for (start, end) in mappings::private_of(self.0)? {
+            let mut most = MOST as u64;
+            let mut places = vec![start];
+            while most >= FEWEST as u64 {
+                let len = most * size_of::<Thread>() as u64;
+                places.extend([end.wrapping_sub(len), start.wrapping_add(most * STACK as u64)]);
+                most /= 4;
+            }
+            let mut within = places.into_iter().filter(|at| (start..end).contains(at));
+            if let Some(found) = within.find_map(|at| self.header(at)) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Image {
+    /// Reads the light threads of a process. `None`: it has never had any (of this build's kind).
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such process; `PermissionDenied` if the caller may not debug it.
+    pub fn of(pid: u32) -> io::Result<Option<Image>> {
+        let memory = Memory(pid);
+        // Whether it may be read at all.
+        let some = mappings::private_of(pid)?.first().copied();
+        if let Some((at, _)) = some {
+            memory.word(at).or_else(|e| if e.raw_os_error() == Some(BAD_ADDRESS) { Ok(0) } else { Err(e) })?;
+        }
+        let Some((fresh, table, stacks)) = memory.table()? else { return Ok(None) };
+        let size = size_of::<Thread>();
+        let mut bytes = vec![0; fresh as usize * size];
+        process::read_memory(pid, table, &mut bytes)?;
+        let mut image = Image { threads: Vec::new(), procs: Vec::new(), pid };
+        // Of each proc: its number, its runtime, what it runs.
+        let mut procs: BTreeMap<u64, (u32, u64, u64)> = BTreeMap::new();
+        let mut runtimes: Vec<u64> = Vec::new();
+        for (number, record) in bytes.chunks_exact(size).enumerate().skip(1) {
+            let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
+            let half = |at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("four bytes"));
+            if record[offset_of!(Thread, lives)] != 1 {
+                continue;
+            }
+            let proc = word(offset_of!(Thread, proc));
+            if let std::collections::btree_map::Entry::Vacant(entry) = procs.entry(proc) {
+                let field = |at: usize| memory.word(proc + at as u64);
+                let (Ok(index), Ok(shared), Ok(running)) =
+                    (field(offset_of!(Proc, index)), field(offset_of!(Proc, shared)), field(offset_of!(Proc, running)))
+                else {
+                    // It has just begun.
+                    continue;
+                };
+                if !runtimes.contains(&shared) {
+                    runtimes.push(shared);
+                }
+                entry.insert((index as u32, shared, running));
+                image.procs.push(proc + offset_of!(Proc, running) as u64);
+            }
+            let (index, shared, running) = procs[&proc];
+            let core = offset_of!(Thread, core);
+            let token = half(core + offset_of!(Record, token));
+            let waits = Waits::of(half(core + offset_of!(Record, waits)));
+            let at = word(core + offset_of!(Record, at));
+            let state = match token {
+                _ if record[offset_of!(Thread, away)] == 1 => State::Blocking,
+                _ if half(offset_of!(Thread, control)) & STOPPED != 0 => State::Suspended,
+                PARKED | ASLEEP => State::Waiting,
+                _ if running == table + (number * size) as u64 => State::Running,
+                _ => State::Ready,
+            };
+            let (mut name, mut own) = (None, None);
+            let extra = word(offset_of!(Thread, extra));
+            if extra != 0 {
+                let field = |at: usize| memory.word(extra + at as u64).unwrap_or(0);
+                let len = field(offset_of!(Extra, name_len)).min(256) as usize;
+                let mut text = vec![0; len];
+                if len > 0 && process::read_memory(pid, field(offset_of!(Extra, name_at)), &mut text).is_ok() {
+                    name = Some(String::from_utf8_lossy(&text).into_owned());
+                }
+                let stack = (field(offset_of!(Extra, stack_at)), field(offset_of!(Extra, stack_len)));
+                own = Some(stack).filter(|(at, _)| *at != 0);
+            }
+            let page = stacks::page() as u64;
+            let (low, len) = own.unwrap_or((stacks + (number * STACK) as u64, STACK as u64));
+            let sp = word(offset_of!(Thread, sp));
+            let left = state != State::Running && state != State::Blocking && (low..low + len).contains(&sp);
+            image.threads.push(Seen {
+                number: number as u32,
+                name,
+                state,
+                waits: if state == State::Waiting { report::words(waits, at) } else { String::new() },
+                seat: (state == State::Waiting && waits == Waits::Named).then_some(at as u32),
+                proc: index,
+                runtime: runtimes.iter().position(|runtime| *runtime == shared).unwrap_or(0) as u32,
+                level: record[offset_of!(Thread, level)],
+                pinned: record[offset_of!(Thread, pinned)] == 1,
+                stack: left.then(|| low + len - sp),
+                stack_size: len - page,
+            });
+        }
+        Ok(Some(image))
+    }
+
+    /// The numbers of the threads that procs are running just now: for shares of processors, ask often.
+    ///
+    /// # Errors
+    /// The process has gone.
+    pub fn running(&self, table: &mut Vec<u32>) -> io::Result<()> {
+        let memory = Memory(self.pid);
+        for proc in &self.procs {
+            let running = memory.word(*proc)?;
+            if running != 0 {
+                let number = offset_of!(Thread, core) + offset_of!(Record, number);
+                table.push(memory.word(running + number as u64)? as u32);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// EFAULT: nothing is mapped there, or nobody may read it.
+const BAD_ADDRESS: i32 = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_sees_its_own_threads() {
+        let runtime = crate::Runtime::new(1).unwrap();
+        let stay = runtime.run(|| {
+            let stay = crate::Builder::new().name("stays").level(3).stack_size(64 * 1024).spawn(crate::park).unwrap();
+            // Its level has a turn in sixteen.
+            (0..32).for_each(|_| crate::yield_now());
+            let image = Image::of(std::process::id()).unwrap().unwrap();
+            let seen = image.threads.iter().find(|t| t.name.as_deref() == Some("stays")).unwrap();
+            assert_eq!((seen.number, seen.level, seen.state), (stay.id().as_u32(), 3, State::Waiting));
+            assert_eq!(seen.waits, "is parked");
+            assert!(seen.stack.unwrap() > 0 && seen.stack.unwrap() < seen.stack_size);
+            let me = crate::current().id().as_u32();
+            let mine = image.threads.iter().find(|t| t.number == me).unwrap();
+            assert_eq!((mine.state, mine.name.as_deref(), mine.stack), (State::Running, Some("main"), None));
+            let mut running = Vec::new();
+            image.running(&mut running).unwrap();
+            assert!(running.contains(&me));
+            stay
+        });
+        stay.thread().unpark();
+        stay.join().unwrap();
+        assert!(Image::of(u32::MAX >> 2).is_err_and(|e| e.kind() == io::ErrorKind::NotFound));
+    }
+}

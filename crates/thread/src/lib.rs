@@ -1,0 +1,206 @@
+//! Light threads: as many as one likes, on a few kernel threads, on the same objects as kernel threads and other processes.
+//!
+//! ```
+//! use chappe_sync::tube;
+//! let (tx, rx) = tube::bounded(0);
+//! for worker in 0..1_000 {
+//!     let tx = tx.clone();
+//!     chappe_thread::spawn(move || tx.send(worker * 2).unwrap());
+//! }
+//! drop(tx);
+//! assert_eq!(rx.iter().sum::<u32>(), 999_000);
+//! ```
+//!
+//! A light thread has a stack, a name, a level and a number, and is otherwise like a thread: what it calls may wait anywhere. It costs a page of
+//! memory and some tens of nanoseconds to begin, and to switch to. It gives its processor up when it waits, yields or ends, and not
+//! before: one that computes for long holds up the others of its proc, unless another proc idles and takes them over.
+//!
+//! # What waits lightly
+//! Private tubes of all kinds, `select!` among them with `after`, `at`, `tick`, `never`, `readable` and `writable`; [`Io`];
+//! [`JoinHandle::join`], [`sleep`], [`park`].
+//! Such a wait needs no seat in an arena and no system call, and there can be as many as there are threads.
+//!
+//! Semaphores, pools, locks and everything that is named are waited for as lightly, but each thread that does so takes a seat
+//! of the arena until it ends: some 4,000 threads can for what is private, some 1,000 for what is named. Another process that grants something to
+//! a light thread rings its proc's doorbell (a word of the arena): a process sleeps in as many places as it has procs, whatever the number of
+//! its threads. Before Linux 5.16 who waits for something named keeps a kernel thread meanwhile.
+//!
+//! For other calls that block (files, `std::sync`, a C library) there is [`block_in_place`].
+//!
+//! # What is the kernel thread's
+//! `thread_local!` of the standard library, guards of its mutexes across a wait, `std::thread::current()`, floating-point modes: a light
+//! thread may find itself on another kernel thread after each wait. [`local!`] is the thread's own. [`Builder::pinned`] threads stay with
+//! their proc.
+//!
+//! # Deaths and forks
+//! Light threads are part of their process, and go with it. In a forked child there are none: it may begin some only if its parent has not.
+//!
+//! Papers: plan9-semaphores, 4 (procs and threads); synthesis, 3.2.3, 4.3 and 5.3 (run queue, quanta, threads that wait in the objects' own
+//! queues).
+
+#![deny(missing_docs)]
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+
+mod end;
+pub mod image;
+mod io;
+mod local;
+mod proc;
+mod queue;
+mod record;
+mod report;
+mod runtime;
+mod scope;
+mod suspend;
+mod switch;
+mod timers;
+
+pub use end::{Builder, JoinHandle, Result};
+pub use io::Io;
+pub use local::LocalKey;
+pub use runtime::Runtime;
+pub use scope::{Scope, ScopedJoinHandle, scope};
+
+use chappe_plat::clock;
+use chappe_plat::light::{self, Waits};
+use std::time::{Duration, Instant};
+
+/// The number of a light thread, from 1. It is another's after the thread has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadId(pub(crate) u32);
+
+impl ThreadId {
+    /// As a number.
+    pub fn as_u32(self) -> u32 {
+        self.0
+    }
+}
+
+/// A light thread, to be woken or named. It may have ended, and its number be another's.
+#[derive(Clone, Copy)]
+pub struct Thread {
+    record: &'static record::Thread,
+}
+
+impl std::fmt::Debug for Thread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Thread").field("id", &self.id()).finish()
+    }
+}
+
+impl Thread {
+    fn of(record: &'static record::Thread) -> Thread {
+        Thread { record }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> ThreadId {
+        ThreadId(self.record.number())
+    }
+
+    /// Lets it go on from [`park`], now or when it comes there. From any thread, light or not, and any signal handler; never waits. (Plan 9's
+    /// `runthread`.)
+    pub fn unpark(&self) {
+        light::unpark(&self.record.core);
+    }
+}
+
+/// Begins a light thread: on the proc of the calling one, or, from a kernel thread, on one of the standard runtime.
+///
+/// It runs when its proc comes to it. A panic ends it alone, and [`JoinHandle::join`] tells.
+///
+/// # Panics
+/// If there is no room for one more: see [`Builder::spawn`].
+pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    Builder::new().spawn(body).unwrap_or_else(|e| panic!("spawn: {e}"))
+}
+
+/// The calling light thread.
+///
+/// # Panics
+/// If the caller is none: see [`try_current`].
+pub fn current() -> Thread {
+    try_current().expect("the caller is a kernel thread, not a light one")
+}
+
+/// The calling light thread's name, if it has one.
+pub fn name() -> Option<String> {
+    proc::current()?.name().map(str::to_owned)
+}
+
+/// The calling light thread, if it is one.
+pub fn try_current() -> Option<Thread> {
+    proc::current().map(Thread::of)
+}
+
+/// Lets the others of this proc that are ready go first. A kernel thread yields to others of its processor.
+pub fn yield_now() {
+    proc::yield_now();
+}
+
+fn wait_until(deadline: Option<u64>, what: Waits) {
+    let me = proc::current().expect("the caller has looked");
+    me.core.waits.set(what);
+    me.core.at.set(deadline.unwrap_or(0));
+    light::park(deadline);
+    me.core.waits.set(Waits::Nothing);
+}
+
+/// Waits for so long. A light thread gives its processor up meanwhile.
+pub fn sleep(duration: Duration) {
+    if proc::current().is_none() {
+        return std::thread::sleep(duration);
+    }
+    let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let until = clock::now().saturating_add(ns);
+    while clock::now() < until {
+        wait_until(Some(until), Waits::Sleep);
+    }
+}
+
+/// Waits until that moment.
+pub fn sleep_until(deadline: Instant) {
+    sleep(deadline.saturating_duration_since(Instant::now()));
+}
+
+/// Waits until somebody calls [`Thread::unpark`] of the calling light thread, or has done so since it last parked. It may come back for no
+/// reason: look again. (Plan 9's `sleep` on its run queue.)
+///
+/// # Panics
+/// If the caller is a kernel thread.
+pub fn park() {
+    assert!(proc::current().is_some(), "a kernel thread parks with std::thread::park");
+    wait_until(None, Waits::Parked);
+}
+
+/// The same for at most so long.
+///
+/// # Panics
+/// As [`park`].
+pub fn park_timeout(duration: Duration) {
+    assert!(proc::current().is_some(), "a kernel thread parks with std::thread::park_timeout");
+    let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    wait_until(Some(clock::now().saturating_add(ns)), Waits::Parked);
+}
+
+/// Does something that blocks, or computes for long: the other threads of this proc go on on another kernel thread meanwhile. Costs some
+/// microseconds. Within it the caller's waits block its kernel thread. (Plan 9's `ioproc`.)
+///
+/// ```
+/// let read = chappe_thread::spawn(|| chappe_thread::block_in_place(|| std::fs::read_to_string("/proc/self/comm")));
+/// assert!(read.join().unwrap().is_ok());
+/// ```
+pub fn block_in_place<R>(act: impl FnOnce() -> R) -> R {
+    light::blocking(act)
+}
+
+/// What [`#[chappe::main]`](../chappe_macros/attr.main.html) makes of `main`: runs it as a light thread of the standard runtime, where a
+/// deadlock is reported.
+///
+/// # Panics
+/// As `body` does; if there is no runtime to be had.
+pub fn run_main<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    let runtime = Runtime::standard().unwrap_or_else(|e| panic!("no light threads: {e}"));
+    runtime.report_deadlocks();
+    runtime.run(body)
+}

@@ -1,0 +1,614 @@
+//! Procs: kernel threads that run light threads, Plan 9's (plan9-semaphores, 4) and Synthesis' (synthesis, 5.3).
+//!
+//! A proc has a run queue that only it uses, and an inbox for everybody else. A thread that parks, yields or ends picks the next and
+//! switches to it: there is no scheduler's stack in between. If there is none it idles on its own stack; one that has ended idles on
+//! the kernel thread's.
+//!
+//! | word | values | set by |
+//! |---|---|---|
+//! | token (`Record::token`) | EMPTY, PARKED, NOTIFIED, ASLEEP | `park`, `unpark` |
+//! | `busy` | 1: its owner is at the queue, or idles | the kernel thread that runs it |
+//! | `taken` | 1: a thief is at the queue | another proc |
+//! | `inbox` | a list of threads that are ready, the last one first | anybody, by a swap |
+//! | `sleep` | AWAKE, ASLEEP | the proc; back to AWAKE by who wakes it |
+//! | `off` of a thread | 1: nobody is on its stack | who came after it on its proc |
+//!
+//! ```text
+//!   park:     token EMPTY -> PARKED; pick another; switch; (awake again) token -> EMPTY
+//!   unpark:   token -> NOTIFIED; was it PARKED: into the queue of its proc, if the caller runs there and the queue is free;
+//!             else into its inbox, and if the proc sleeps, one wake
+//! ```
+//!
+//! Invariants:
+//! - I1: a thread is in at most one queue or inbox: whoever changes its token from PARKED puts it there, or it itself does when it yields.
+//! - I2: only the proc that has a thread runs it, and another gets it only when `off` says so; so no stack has two on it.
+//! - I3: `busy` before `taken`, on one side, `taken` before `busy` on the other, with a fence for all threads on the thief's: one of the two
+//!   goes away. The owner waits for the thief, who takes some ns; the thief for nobody.
+//! - I4: a proc says that it sleeps, then looks at its inbox; who puts something there looks then whether it sleeps. One sees the other.
+//! - I5: a signal handler that has interrupted its proc at the queue sees `busy`, and uses the inbox. So `unpark` never waits.
+//!
+//! Policy: a thread stays with its proc, so those that talk to each other stay together. It goes to another that idles when its own
+//! has been with one thread for a whole tick of ten milliseconds (half of those that are ready go), or when somebody outside wakes it while
+//! its own is busy. (Passing on whatever is ready made a fine-grained program take twice as long.)
+
+mod park;
+
+pub(crate) use park::{ready, yield_now};
+
+use crate::queue::Queue;
+use crate::record::{ASLEEP, EMPTY, NOTIFIED, PARKED, Thread};
+use crate::runtime::{Runtime, Shared};
+use crate::{end, record, suspend, switch};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
+use chappe_plat::futex::{self, Scope};
+use chappe_plat::light::{self, Chime, Hooks, Record};
+use chappe_plat::{clock, fence, near, stacks};
+use park::{blocked, blocks, listen, number, park, unpark};
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::{from_ref, null};
+
+/// A proc that is awake, and one that sleeps.
+const AWAKE: u32 = 0;
+const SLEEPS: u32 = 1;
+/// Looks at the inbox before it sleeps: at most, and where it does not pay.
+const SPIN_MOST: u32 = 2_000;
+const SPIN_LEAST: u32 = 20;
+/// Timers are looked at once in so many dispatches.
+const DISPATCHES: u32 = 16;
+/// Threads that have ended, kept by a proc for the next that are made.
+const KEPT: u32 = 1 << 12;
+
+/// A kernel thread's own stack, and what it is running.
+pub(crate) struct Kernel {
+    /// Where its own stack was left.
+    root: Cell<usize>,
+    /// The proc it runs; null: none.
+    proc: Cell<*const Proc>,
+    /// A thread that has come back from something that blocks, and left its stack just now.
+    back: Cell<*const Thread>,
+    /// A proc for it to run, when it has none.
+    pub given: AtomicU64,
+    /// What it sleeps on meanwhile.
+    pub bell: AtomicU32,
+    near: [Cell<usize>; 3],
+}
+
+#[repr(C, align(128))]
+pub(crate) struct Proc {
+    pub shared: &'static Shared,
+    pub index: usize,
+    // The owner's.
+    busy: AtomicU32,
+    queue: Queue,
+    kernel: Cell<*const Kernel>,
+    /// Whose stack was left last, until somebody has taken note.
+    last: Cell<*const Thread>,
+    /// It has ended.
+    ended: Cell<bool>,
+    /// Threads that have ended.
+    free: Cell<*const Thread>,
+    free_len: Cell<u32>,
+    spin: Cell<u32>,
+    begun: Cell<u64>,
+    over: Cell<u64>,
+    /// What other processes ring for its threads.
+    chimes: UnsafeCell<Vec<&'static Chime>>,
+    /// There are some.
+    listens: Cell<bool>,
+    // For others.
+    pub dispatches: AtomicU32,
+    pub running: AtomicU64,
+    pub ready: AtomicU32,
+    apart: Apart,
+}
+
+/// Written by others: on a line of its own.
+#[repr(align(128))]
+struct Apart {
+    inbox: AtomicU64,
+    sleep: AtomicU32,
+    taken: AtomicU32,
+    /// From which proc it is to take something, plus one.
+    take_from: AtomicU32,
+}
+
+// SAFETY: what is the owner's is only used by the kernel thread that runs the proc, or by a thief, I3.
+unsafe impl Sync for Proc {}
+
+pub(crate) static HOOKS: Hooks = Hooks { park, unpark, give_way: yield_now, blocks, blocked, proc: number, listen };
+
+/// The light thread that is running here.
+#[inline(always)]
+pub(crate) fn current() -> Option<&'static Thread> {
+    // SAFETY: a record is the first part of a thread, and there is no other scheduler.
+    light::current().map(|record| unsafe { &*from_ref(record).cast::<Thread>() })
+}
+
+fn of(record: &'static Record) -> &'static Thread {
+    // SAFETY: as above.
+    unsafe { &*from_ref(record).cast::<Thread>() }
+}
+
+impl Proc {
+    pub fn new(shared: &'static Shared, index: usize) -> Proc {
+        Proc {
+            shared,
+            index,
+            busy: AtomicU32::new(1),
+            queue: Queue::new(),
+            kernel: Cell::new(null()),
+            last: Cell::new(null()),
+            ended: Cell::new(false),
+            free: Cell::new(null()),
+            free_len: Cell::new(0),
+            spin: Cell::new(SPIN_MOST),
+            begun: Cell::new(0),
+            over: Cell::new(0),
+            chimes: UnsafeCell::new(Vec::new()),
+            listens: Cell::new(false),
+            dispatches: AtomicU32::new(0),
+            running: AtomicU64::new(0),
+            ready: AtomicU32::new(0),
+            apart: Apart {
+                inbox: AtomicU64::new(0),
+                sleep: AtomicU32::new(AWAKE),
+                taken: AtomicU32::new(0),
+                take_from: AtomicU32::new(0),
+            },
+        }
+    }
+
+    /// The owner comes to the queue.
+    #[inline(always)]
+    fn enter(&self) {
+        loop {
+            // Relaxed, both: I3, with the fence between them.
+            self.busy.store(1, Ordering::Relaxed);
+            fence::light();
+            if self.apart.taken.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            self.wait_for_thief();
+        }
+    }
+
+    #[cold]
+    fn wait_for_thief(&self) {
+        self.leave();
+        // Acquire: what the thief has left.
+        while self.apart.taken.load(Ordering::Acquire) != 0 {
+            pause();
+        }
+    }
+
+    #[inline(always)]
+    fn leave(&self) {
+        // Release: what was done at the queue.
+        self.busy.store(0, Ordering::Release);
+    }
+
+    /// A thread of this proc is ready. By its owner, not at the queue.
+    #[inline(always)]
+    fn try_push(&self, thread: &'static Thread) -> bool {
+        // Relaxed, all: I5: our own kernel thread's, or the fence of I3.
+        if self.busy.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        self.busy.store(1, Ordering::Relaxed); // Relaxed: as above.
+        fence::light();
+        if self.apart.taken.load(Ordering::Relaxed) != 0 {
+            self.leave();
+            return false;
+        }
+        self.queue.push(thread);
+        self.leave();
+        true
+    }
+
+    /// A thread of this proc is ready. By anybody.
+    pub fn put_in(&self, thread: &'static Thread) {
+        // Relaxed: the swap decides.
+        let mut first = self.apart.inbox.load(Ordering::Relaxed);
+        loop {
+            thread.inbox.store(first, Ordering::Relaxed); // Relaxed: published by the swap.
+            // SeqCst: I4. Relaxed: once more.
+            match self.apart.inbox.compare_exchange(first, from_ref(thread) as u64, Ordering::SeqCst, Ordering::Relaxed)
+            {
+                Ok(_) => break,
+                Err(now) => first = now,
+            }
+        }
+        self.wake();
+    }
+
+    /// Wakes it if it sleeps.
+    pub fn wake(&self) {
+        // SeqCst: I4, both.
+        if self.apart.sleep.load(Ordering::SeqCst) == SLEEPS
+            && self.apart.sleep.compare_exchange(SLEEPS, AWAKE, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        {
+            futex::wake(&self.apart.sleep, 1, Scope::Private);
+        }
+    }
+
+    /// It is to help that one.
+    pub fn help(&self, other: usize) {
+        // SeqCst: before the wake.
+        self.apart.take_from.store(other as u32 + 1, Ordering::SeqCst);
+        self.wake();
+    }
+
+    pub fn is_asleep(&self) -> bool {
+        // SeqCst: I4.
+        self.apart.sleep.load(Ordering::SeqCst) == SLEEPS
+    }
+
+    /// Empties the inbox into the queue: who came first goes first.
+    #[inline(always)]
+    fn empty_inbox(&self) {
+        // Relaxed: a look; the swap below takes.
+        if self.apart.inbox.load(Ordering::Relaxed) != 0 {
+            self.empty_inbox_slow();
+        }
+    }
+
+    #[inline(never)]
+    fn empty_inbox_slow(&self) {
+        // Acquire: the threads as they were left.
+        let mut at = self.apart.inbox.swap(0, Ordering::Acquire) as *const Thread;
+        let mut first: *const Thread = null();
+        // SAFETY: what is in an inbox is a record.
+        while let Some(thread) = unsafe { at.as_ref() } {
+            // Relaxed: published by the swap.
+            at = thread.inbox.load(Ordering::Relaxed) as *const Thread;
+            thread.next.set(first);
+            first = thread;
+        }
+        // SAFETY: as above.
+        while let Some(thread) = unsafe { first.as_ref() } {
+            first = thread.next.get();
+            self.queue.push(thread);
+        }
+    }
+
+    /// Who is next. At the queue.
+    #[inline(always)]
+    fn pick(&self) -> Option<&'static Thread> {
+        self.empty_inbox();
+        // Relaxed, both: the owner's count; a moment that is looked at again.
+        let turn = self.dispatches.load(Ordering::Relaxed);
+        if turn.is_multiple_of(DISPATCHES) && self.shared.timers.earliest() != u64::MAX {
+            self.shared.timers.ring();
+            self.empty_inbox();
+        }
+        if self.listens.get() {
+            self.hear();
+        }
+        let next = loop {
+            match self.queue.pop() {
+                Some(next) if !suspend::may_run(next) => {}
+                next => break next,
+            }
+        };
+        if self.shared.procs > 1 {
+            let left = self.queue.len();
+            self.ready.store(left, Ordering::Relaxed); // Relaxed: for who looks.
+            if left > 0 {
+                self.shared.may_want_help();
+            }
+        }
+        next
+    }
+
+    /// The chimes that are waited for. The owner's.
+    fn chimes(&self) -> impl Iterator<Item = &'static Chime> {
+        // SAFETY: only the owner has it, and changes it in `listen` alone.
+        unsafe { &*self.chimes.get() }.iter().copied().filter(|chime| chime.is_awaited())
+    }
+
+    /// Puts those into the queue whom other processes have rung for. At the queue.
+    #[inline(never)]
+    fn hear(&self) -> bool {
+        let mut some = false;
+        for chime in self.chimes() {
+            if chime.is_rung() {
+                chime.answer(&mut |record| {
+                    some = true;
+                    let thread = of(record);
+                    // AcqRel: as in `unpark`.
+                    match record.token.swap(NOTIFIED, Ordering::AcqRel) {
+                        PARKED if std::ptr::eq(thread.proc(), self) => self.queue.push(thread),
+                        PARKED => thread.proc().put_in(thread),
+                        _ => {}
+                    }
+                });
+            }
+        }
+        some
+    }
+
+    /// Sleeps on its own word, and on the chimes that are waited for.
+    fn sleep(&self, until: Option<u64>) {
+        if !self.listens.get() {
+            futex::wait(&self.apart.sleep, SLEEPS, until, Scope::Private);
+            return;
+        }
+        let mut words = vec![(&self.apart.sleep, SLEEPS, Scope::Private)];
+        let mut rung = false;
+        let chimes: Vec<_> = self.chimes().take(futex::WAIT_ANY_MAX - 1).collect();
+        for chime in &chimes {
+            match chime.sleeps() {
+                Some((word, value)) => words.push((word, value, Scope::Shared)),
+                None => rung = true,
+            }
+        }
+        if !rung {
+            futex::wait_any_of(&words, until);
+        }
+        for chime in &chimes {
+            chime.is_up();
+        }
+    }
+
+    /// From the stack of a thread to that of another; comes back when it is its turn again, on whatever proc.
+    #[inline(always)]
+    fn switch_to(&self, me: &'static Thread, next: &'static Thread) {
+        self.prepare_for(next);
+        for (kept, now) in me.near.iter().zip([near::get::<0>(), near::get::<1>(), near::get::<2>()]) {
+            kept.set(now);
+        }
+        self.last.set(me);
+        self.load(next);
+        // SAFETY: I2: the stack was left, and the thread was in our queue.
+        unsafe { switch::switch(me.sp.as_ptr(), next.sp.get()) };
+        landed();
+    }
+
+    #[inline(always)]
+    fn prepare_for(&self, next: &'static Thread) {
+        // Relaxed, all: the owner's words, for who looks; of the thread: I2, it is ours.
+        self.dispatches.store(self.dispatches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.running.store(from_ref(next) as u64, Ordering::Relaxed); // Relaxed: as above.
+        next.off.store(0, Ordering::Relaxed); // Relaxed: as above.
+        // Release: a new proc's thread is the new proc's.
+        next.proc.store(from_ref(self) as u64, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn load(&self, next: &'static Thread) {
+        near::set::<0>(next.near[0].get());
+        near::set::<1>(next.near[1].get());
+        near::set::<2>(next.near[2].get());
+        light::set_current(&next.core);
+    }
+
+    /// Nobody is ready: waits until somebody may be. At the queue.
+    #[inline(never)]
+    fn idle(&self) {
+        // Relaxed: for who looks.
+        self.running.store(0, Ordering::Relaxed);
+        self.shared.timers.ring();
+        let inbox = &self.apart.inbox;
+        let spins = self.spin.get();
+        for _ in 0..spins {
+            // Relaxed: a look.
+            if inbox.load(Ordering::Relaxed) != 0 || (self.listens.get() && self.hear()) {
+                self.spin.set((spins * 2).min(SPIN_MOST));
+                return;
+            }
+            pause();
+        }
+        self.spin.set((spins / 2).max(SPIN_LEAST));
+        self.shared.idles(self.index, true);
+        // SeqCst: I4.
+        self.apart.sleep.swap(SLEEPS, Ordering::SeqCst);
+        let due = self.shared.timers.earliest();
+        let limit = self.shared.watch_for_deadlock();
+        let until = [Some(due).filter(|due| *due != u64::MAX), limit].into_iter().flatten().min();
+        // SeqCst, both: I4, after we have said that we sleep.
+        if inbox.load(Ordering::SeqCst) == 0 && self.apart.take_from.load(Ordering::SeqCst) == 0 && !self.shared.stops()
+        {
+            self.sleep(until);
+        }
+        // SeqCst: who comes now need not wake us.
+        self.apart.sleep.store(AWAKE, Ordering::SeqCst);
+        self.shared.idles(self.index, false);
+        if limit.is_some_and(|limit| clock::now() >= limit) {
+            self.shared.look_for_deadlock();
+        }
+        // Acquire: the other's state as the monitor saw it.
+        let other = self.apart.take_from.swap(0, Ordering::Acquire);
+        if other != 0 {
+            self.take_from(self.shared.proc(other as usize - 1));
+        }
+    }
+
+    /// Takes half of what is ready there, if its owner is elsewhere.
+    fn take_from(&self, other: &Proc) {
+        // Acquire: the last thief's. Relaxed: another is there.
+        if other.apart.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return;
+        }
+        // I3. Acquire: what the owner has left.
+        if fence::try_heavy() && other.busy.load(Ordering::Acquire) == 0 {
+            other.empty_inbox();
+            // Acquire: I2.
+            let may = |t: &Thread| !t.pinned.get() && t.off.load(Ordering::Acquire) != 0;
+            other.queue.share(may, |thread| {
+                thread.proc.store(from_ref(self) as u64, Ordering::Release); // Release: it is ours.
+                self.queue.push(thread);
+            });
+        }
+        // Release: what we have left.
+        other.apart.taken.store(0, Ordering::Release);
+    }
+
+    /// A thread for the next that is made; at the queue.
+    fn take_free(&self) -> Option<&'static Thread> {
+        // SAFETY: what is in the list is a record.
+        let first = unsafe { self.free.get().as_ref() }?;
+        self.free.set(first.next.get());
+        self.free_len.set(self.free_len.get() - 1);
+        Some(first)
+    }
+
+    /// A thread that has ended, whose stack nobody is on; at the queue.
+    fn put_free(&self, thread: &'static Thread) {
+        if self.free_len.get() >= KEPT {
+            let half = (0..KEPT / 2).filter_map(|_| self.take_free()).collect::<Vec<_>>();
+            record::put(half.into_iter());
+        }
+        thread.next.set(self.free.get());
+        self.free.set(thread);
+        self.free_len.set(self.free_len.get() + 1);
+    }
+
+    /// How many threads have begun and not ended, of those that began or ended here.
+    pub fn balance(&self) -> i64 {
+        self.begun.get().wrapping_sub(self.over.get()) as i64
+    }
+}
+
+/// On a new stack: whose was left is off it.
+#[inline(always)]
+fn landed() {
+    let Some(me) = current() else { return };
+    let proc = me.proc();
+    take_note(proc);
+    proc.leave();
+}
+
+#[inline(always)]
+fn take_note(proc: &Proc) {
+    // SAFETY: a record.
+    if let Some(last) = unsafe { proc.last.replace(null()).as_ref() } {
+        if proc.ended.replace(false) {
+            proc.over.set(proc.over.get() + 1);
+            if end::is_over(last) {
+                proc.put_free(last);
+            }
+        } else {
+            // Release: I2.
+            last.off.store(1, Ordering::Release);
+        }
+    }
+}
+
+/// The first thing that a thread does.
+pub(crate) fn begin() {
+    landed();
+}
+
+/// The last.
+pub(crate) fn finish(me: &'static Thread) -> ! {
+    let proc = me.proc();
+    proc.enter();
+    proc.ended.set(true);
+    proc.last.set(me);
+    let mut nowhere = 0;
+    if let Some(next) = proc.pick() {
+        proc.prepare_for(next);
+        proc.load(next);
+        // SAFETY: I2; we never come back.
+        unsafe { switch::switch(&raw mut nowhere, next.sp.get()) };
+    } else {
+        // SAFETY: the kernel thread lives as long as it has a proc.
+        let kernel = unsafe { &*proc.kernel.get() };
+        // SAFETY: its own stack was left when it ran the first thread.
+        unsafe { to_root(kernel, &raw mut nowhere) };
+    }
+    unreachable!("a thread that has ended goes on")
+}
+
+/// # Safety
+/// The calling thread runs on this kernel thread, whose own stack was left.
+unsafe fn to_root(kernel: &Kernel, from: *mut usize) {
+    near::set::<0>(kernel.near[0].get());
+    near::set::<1>(kernel.near[1].get());
+    near::set::<2>(kernel.near[2].get());
+    light::set_current(null());
+    // SAFETY: the caller's promise.
+    unsafe { switch::switch(from, kernel.root.get()) };
+}
+
+/// A kernel thread: runs procs, one at a time, until there is none for it any more.
+pub(crate) fn run(shared: &'static Shared, first: Option<&'static Proc>) {
+    stacks::prepare_for_overflow();
+    let kernel = Kernel {
+        root: Cell::new(0),
+        proc: Cell::new(null()),
+        back: Cell::new(null()),
+        given: AtomicU64::new(0),
+        bell: AtomicU32::new(0),
+        near: [const { Cell::new(0) }; 3],
+    };
+    let mut next = first;
+    while let Some(proc) = next.take().or_else(|| shared.wait_for_proc(&kernel)) {
+        kernel.proc.set(proc);
+        proc.kernel.set(&raw const kernel);
+        while !kernel.proc.get().is_null() {
+            match proc.pick() {
+                Some(thread) => run_one(&kernel, proc, thread),
+                None if shared.stops() => return,
+                None => proc.idle(),
+            }
+        }
+    }
+}
+
+/// Runs a thread, and those that come after it, until one leaves nobody to go on with.
+#[inline(never)]
+fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
+    kernel.near[0].set(near::get::<0>());
+    kernel.near[1].set(near::get::<1>());
+    kernel.near[2].set(near::get::<2>());
+    proc.prepare_for(thread);
+    proc.load(thread);
+    // SAFETY: I2, the thread was in the proc's queue.
+    unsafe { switch::switch(kernel.root.as_ptr(), thread.sp.get()) };
+    // SAFETY: a record.
+    if let Some(back) = unsafe { kernel.back.replace(null()).as_ref() } {
+        back.away.set(false);
+        back.off.store(1, Ordering::Release); // Release: I2.
+        ready(back);
+    }
+    if !kernel.proc.get().is_null() {
+        take_note(proc);
+    }
+}
+
+/// A record for a new thread, and the proc that it begins on.
+pub(crate) fn make(runtime: Option<&Runtime>) -> std::io::Result<(&'static Thread, &'static Proc)> {
+    let here = current().filter(|me| !me.away.get()).map(|me| me.proc());
+    if let Some(proc) = here.filter(|proc| runtime.is_none_or(|r| std::ptr::eq(r.shared(), proc.shared))) {
+        proc.enter();
+        proc.begun.set(proc.begun.get() + 1);
+        let free = proc.take_free();
+        proc.leave();
+        let thread = match free {
+            Some(thread) => thread,
+            None => record::take().inspect_err(|_| proc.begun.set(proc.begun.get() - 1))?,
+        };
+        return Ok((thread, proc));
+    }
+    let shared = match runtime {
+        Some(runtime) => runtime.shared(),
+        None => Runtime::standard()?.shared(),
+    };
+    let thread = record::take()?;
+    shared.came_in();
+    Ok((thread, shared.next_proc()))
+}
+
+/// A thread whose handle has gone, after it has ended.
+pub(crate) fn recycle(thread: &'static Thread) {
+    match current() {
+        Some(me) if !me.away.get() => {
+            let proc = me.proc();
+            proc.enter();
+            proc.put_free(thread);
+            proc.leave();
+        }
+        _ => record::put(std::iter::once(thread)),
+    }
+}

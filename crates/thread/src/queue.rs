@@ -1,0 +1,169 @@
+//! The run queue of a proc: eight levels, first in, first out (synthesis, 5.3.1).
+//!
+//! The level whose turn it is comes from a counter: level 0 every second time, level 1 every fourth, and so on, as Synthesis' table
+//! 0 1 0 2 0 1 0 3 ... says; the number of zeros at the counter's end is that table. A level that has nobody leaves its turn to the next one
+//! that has. So no level starves, and one that is alone has it all.
+
+use crate::record::Thread;
+use std::cell::Cell;
+use std::ptr::null;
+
+pub(crate) const LEVELS: usize = 8;
+
+/// Threads that are ready.
+pub(crate) struct Queue {
+    heads: [Cell<*const Thread>; LEVELS],
+    tails: [Cell<*const Thread>; LEVELS],
+    /// A bit for each level that has somebody.
+    some: Cell<u32>,
+    turn: Cell<u32>,
+    len: Cell<u32>,
+}
+
+impl Queue {
+    pub const fn new() -> Queue {
+        Queue {
+            heads: [const { Cell::new(null()) }; LEVELS],
+            tails: [const { Cell::new(null()) }; LEVELS],
+            some: Cell::new(0),
+            turn: Cell::new(0),
+            len: Cell::new(0),
+        }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.len.get()
+    }
+
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.some.get() == 0
+    }
+
+    /// As the last of its level.
+    #[inline(always)]
+    pub fn push(&self, thread: &'static Thread) {
+        let level = usize::from(thread.level.get()) % LEVELS;
+        thread.next.set(null());
+        let at = std::ptr::from_ref(thread);
+        let tail = self.tails[level].replace(at);
+        // SAFETY: what is in the queue is a record.
+        match unsafe { tail.as_ref() } {
+            Some(tail) => tail.next.set(at),
+            None => {
+                self.heads[level].set(at);
+                self.some.set(self.some.get() | 1 << level);
+            }
+        }
+        self.len.set(self.len.get() + 1);
+    }
+
+    /// Whose turn it is.
+    #[inline(always)]
+    pub fn pop(&self) -> Option<&'static Thread> {
+        let some = self.some.get();
+        if some == 0 {
+            return None;
+        }
+        let mut level = some.trailing_zeros() as usize;
+        if some & (some - 1) != 0 {
+            // More than one level has somebody.
+            let turn = self.turn.get().wrapping_add(1);
+            self.turn.set(turn);
+            let due = turn.trailing_zeros().min(LEVELS as u32 - 1);
+            let later = some >> due << due;
+            if later != 0 {
+                level = later.trailing_zeros() as usize;
+            }
+        }
+        self.take(level)
+    }
+
+    #[inline(always)]
+    fn take(&self, level: usize) -> Option<&'static Thread> {
+        // SAFETY: what is in the queue is a record.
+        let first = unsafe { self.heads[level].get().as_ref() }?;
+        let next = first.next.get();
+        self.heads[level].set(next);
+        if next.is_null() {
+            self.tails[level].set(null());
+            self.some.set(self.some.get() & !(1 << level));
+        }
+        self.len.set(self.len.get() - 1);
+        Some(first)
+    }
+
+    /// Takes up to half of them out, those that `may` go: for another proc.
+    pub fn share(&self, may: impl Fn(&Thread) -> bool, mut give: impl FnMut(&'static Thread)) {
+        let mut left = self.len.get().div_ceil(2);
+        for _ in 0..self.len.get() {
+            let Some(thread) = self.pop() else { return };
+            if left > 0 && may(thread) {
+                left -= 1;
+                give(thread);
+            } else {
+                self.push(thread);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record;
+
+    #[test]
+    fn levels_have_their_shares_and_leave_their_turns_to_others() {
+        record::prepare().unwrap();
+        let threads: Vec<_> = (0..LEVELS).map(|_| record::take().unwrap()).collect();
+        let queue = Queue::new();
+        let shares = |levels: &[usize], rounds: u32| {
+            for level in levels {
+                threads[*level].level.set(*level as u8);
+                queue.push(threads[*level]);
+            }
+            let mut counts = [0u32; LEVELS];
+            for _ in 0..rounds {
+                let thread = queue.pop().unwrap();
+                counts[usize::from(thread.level.get())] += 1;
+                queue.push(thread);
+            }
+            while queue.pop().is_some() {}
+            counts
+        };
+        let all: Vec<_> = (0..LEVELS).collect();
+        let rounds = 1 << 20;
+        let counts = shares(&all, rounds);
+        for (level, count) in counts.into_iter().enumerate() {
+            let share = rounds >> (level + 1).min(LEVELS - 1);
+            assert!(count.abs_diff(share) <= rounds / 1000, "level {level}: {count} of {rounds}");
+        }
+        // The next that has somebody gets the turns of those that have nobody.
+        assert_eq!(shares(&[5], 100), [0, 0, 0, 0, 0, 100, 0, 0]);
+        let counts = shares(&[1, 6], 1 << 10);
+        assert!(counts[1] > counts[6] && counts[6] > 0, "{counts:?}");
+        record::put(threads.into_iter());
+    }
+
+    #[test]
+    fn a_level_is_first_in_first_out_and_half_are_shared() {
+        record::prepare().unwrap();
+        let threads: Vec<_> = (0..9).map(|_| record::take().unwrap()).collect();
+        let queue = Queue::new();
+        threads.iter().for_each(|t| {
+            t.level.set(0);
+            queue.push(t);
+        });
+        let mut given = Vec::new();
+        queue.share(|t| t.number() != threads[1].number(), |t| given.push(t.number()));
+        assert_eq!(given.len(), 5);
+        assert!(!given.contains(&threads[1].number()));
+        let left: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|t| t.number()).collect();
+        let expected: Vec<_> = threads.iter().map(|t| t.number()).filter(|n| !given.contains(n)).collect();
+        assert_eq!(left, expected);
+        assert!(queue.is_empty());
+        assert_eq!(queue.len(), 0);
+        record::put(threads.into_iter());
+    }
+}

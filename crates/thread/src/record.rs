@@ -1,0 +1,374 @@
+//! The records of light threads, and their stacks.
+//!
+//! Records lie in one table, dense, 128 bytes each: ten thousand that are ready are 20 cache lines a kilobyte apart at most, not ten
+//! thousand pages. A record never goes away, so whoever has a reference may look, and wake, at any time. With each record goes a stack of
+//! the default size, at the same place in a second region of address space; a thread that wants another has it from the kernel.
+//!
+//! ```text
+//!   records   | 1 | 2 | 3 | ...                       128 bytes each
+//!   stacks    | guard . . . . top | guard . . . . top | ...   128 KiB each: a thread that waits has touched one page
+//! ```
+//!
+//! The tops of stacks are shifted against each other by some lines: else those of all threads would lie in the same sets of the cache.
+
+use crate::image::Header;
+use crate::proc::Proc;
+use crate::switch::{self, Entry};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::light::{Record, Waits};
+use chappe_plat::{Made, stacks};
+use std::cell::{Cell, UnsafeCell};
+use std::io;
+use std::ptr::null_mut;
+use std::sync::{Mutex, PoisonError};
+
+/// Of a stack, with its guard.
+pub(crate) const STACK: usize = 128 * 1024;
+/// The smallest that may be asked for.
+pub(crate) const SMALLEST: usize = 16 * 1024;
+/// The most threads that there can be at once, if the address space is not limited.
+pub(crate) const MOST: usize = 1 << 24;
+/// Fewer, if it is.
+pub(crate) const FEWEST: usize = 1 << 12;
+const COLOURS: usize = 8;
+const COLOUR: usize = 128;
+
+/// The token of a thread that runs, or is ready.
+pub(crate) const EMPTY: u32 = 0;
+/// It waits, and its proc has others.
+pub(crate) const PARKED: u32 = 1;
+/// The token is there.
+pub(crate) const NOTIFIED: u32 = 2;
+/// It waits, and its kernel thread sleeps on this word: it is away from its proc.
+pub(crate) const ASLEEP: u32 = 3;
+
+/// What threads share that have a name, a stack of their own size, thread-locals.
+#[derive(Default)]
+#[repr(C)]
+pub(crate) struct Extra {
+    /// For who reads it from elsewhere: see `image`.
+    pub name_at: usize,
+    pub name_len: usize,
+    pub stack_at: usize,
+    pub stack_len: usize,
+    pub name: Option<String>,
+    /// A stack of another size: where, and how large.
+    pub stack: Option<(usize, usize)>,
+    pub locals: Vec<(usize, Box<dyn std::any::Any>)>,
+}
+
+impl Extra {
+    pub fn new(name: Option<String>, stack: Option<(usize, usize)>) -> Extra {
+        let (name_at, name_len) = name.as_ref().map_or((0, 0), |name| (name.as_ptr() as usize, name.len()));
+        let (stack_at, stack_len) = stack.unwrap_or_default();
+        Extra { name_at, name_len, stack_at, stack_len, name, stack, locals: Vec::new() }
+    }
+}
+
+/// A light thread.
+#[repr(C, align(128))]
+pub(crate) struct Thread {
+    /// What the protocols see.
+    pub core: Record,
+    /// Where its stack was left.
+    pub sp: Cell<usize>,
+    /// The proc that runs it, or will.
+    pub proc: AtomicU64,
+    /// The next in the run queue, or among those that are free.
+    pub next: Cell<*const Thread>,
+    /// The next in an inbox.
+    pub inbox: AtomicU64,
+    /// The house's words of a kernel thread, while it is not running.
+    pub near: [Cell<usize>; 3],
+    pub extra: UnsafeCell<Option<Box<Extra>>>,
+    /// The kernel thread that it blocks, while it is away.
+    pub kernel: Cell<*const ()>,
+    /// See `end`.
+    pub end: AtomicU32,
+    /// 1: nobody is on its stack.
+    pub off: AtomicU32,
+    /// See `suspend`.
+    pub control: AtomicU32,
+    pub level: Cell<u8>,
+    /// It stays with its proc.
+    pub pinned: Cell<bool>,
+    /// It is away from its proc, in something that blocks.
+    pub away: Cell<bool>,
+    /// It is in use.
+    pub lives: Cell<bool>,
+}
+
+const _: () = assert!(size_of::<Thread>() == 128);
+
+// SAFETY: the cells belong to whoever runs the thread or has it in its queue, one proc at a time.
+unsafe impl Sync for Thread {}
+
+impl Thread {
+    pub fn proc(&self) -> &'static Proc {
+        // Acquire: the proc that it was given to.
+        // SAFETY: procs are never given back.
+        unsafe { &*(self.proc.load(Ordering::Acquire) as *const Proc) }
+    }
+
+    pub fn number(&self) -> u32 {
+        self.core.number
+    }
+
+    #[allow(clippy::mut_from_ref, reason = "the thread's own")]
+    pub fn extra(&self) -> &mut Extra {
+        // SAFETY: called by the thread itself, or by who makes it.
+        unsafe { &mut *self.extra.get() }.get_or_insert_default()
+    }
+
+    pub fn name(&self) -> Option<&str> {
+        // SAFETY: as above; the name is set before it runs.
+        unsafe { &*self.extra.get() }.as_ref()?.name.as_deref()
+    }
+
+    /// Where its stack lies: the lowest byte above the guard, and the top.
+    pub fn stack(&self) -> (usize, usize) {
+        // SAFETY: set before it runs.
+        if let Some((at, len)) = unsafe { &*self.extra.get() }.as_ref().and_then(|extra| extra.stack) {
+            return (at + stacks::page(), at + len);
+        }
+        let at = table().stacks as usize + self.number() as usize * STACK;
+        (at + stacks::page(), at + STACK)
+    }
+
+    /// Lays out what is to run on the stack, and leaves room for something of that size and alignment at its top: answers where.
+    ///
+    /// # Safety
+    /// The thread is new.
+    pub unsafe fn lay_out(&self, size: usize, align: usize) -> *mut u8 {
+        let top = self.stack().1 - self.number() as usize % COLOURS * COLOUR;
+        let place = (top - size) & !(align.max(16) - 1);
+        place as *mut u8
+    }
+
+    /// The same: what is to run.
+    ///
+    /// # Safety
+    /// As above; `place` is what `lay_out` answered.
+    pub unsafe fn begin_with(&self, place: *mut u8, entry: Entry, given: *mut ()) {
+        let top = (place as usize & !15) as *mut u8;
+        // SAFETY: the stack below is this thread's.
+        self.sp.set(unsafe { switch::prepare(top, entry, given) });
+    }
+}
+
+struct Table {
+    records: *mut Thread,
+    stacks: *mut u8,
+    most: usize,
+    /// Those that no proc keeps.
+    spare: Mutex<Vec<usize>>,
+}
+
+// SAFETY: the addresses of two regions that the process's table keeps for good.
+unsafe impl Sync for Table {}
+// SAFETY: as above.
+unsafe impl Send for Table {}
+
+impl Table {
+    fn make() -> io::Result<Table> {
+        let mut most = MOST;
+        loop {
+            match Table::of(most) {
+                Err(_) if most > FEWEST => most /= 4,
+                made => return made,
+            }
+        }
+    }
+
+    fn of(most: usize) -> io::Result<Table> {
+        let records = stacks::reserve(most * size_of::<Thread>(), c"chappe-threads")?;
+        let stacks = stacks::reserve(most * STACK, c"chappe-stacks").inspect_err(|_| {
+            // SAFETY: just reserved.
+            unsafe { stacks::give_back(records, most * size_of::<Thread>()) };
+        })?;
+        // SAFETY: the first record, which is no thread's.
+        unsafe { records.cast::<Header>().write(Header::new(most, stacks)) };
+        Ok(Table { records: records.cast(), stacks, most, spare: Mutex::new(Vec::new()) })
+    }
+}
+
+/// Only of a table that another thread's was quicker than: who reads the process's memory must not find two.
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: reserved so, and nobody else has seen them.
+        unsafe {
+            stacks::give_back(self.records.cast(), self.most * size_of::<Thread>());
+            stacks::give_back(self.stacks, self.most * STACK);
+        }
+    }
+}
+
+static TABLE: Made<Table> = Made::new();
+
+/// How many records have ever been used.
+pub(crate) fn fresh() -> &'static AtomicU32 {
+    // SAFETY: written when the table was made.
+    unsafe { &(*table().records.cast::<Header>()).fresh }
+}
+
+fn table() -> &'static Table {
+    TABLE.get().expect("a thread was made, so the table was")
+}
+
+/// Why there is no more room.
+pub(crate) fn prepare() -> io::Result<()> {
+    TABLE.get_or_try(Table::make)?;
+    stacks::watch_overflow(tell_overflow);
+    Ok(())
+}
+
+/// Of a thread that is not in use: one that others have left, or a new one.
+pub(crate) fn take() -> io::Result<&'static Thread> {
+    let table = table();
+    if let Some(at) = table.spare.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+        // SAFETY: it came from the table.
+        return Ok(unsafe { &*(at as *const Thread) });
+    }
+    // Relaxed: a number of its own.
+    let number = fresh().fetch_add(1, Ordering::Relaxed);
+    if number as usize >= table.most {
+        fresh().fetch_sub(1, Ordering::Relaxed); // Relaxed: as above.
+        return Err(io::Error::new(
+            io::ErrorKind::OutOfMemory,
+            format!("there are {} light threads already, as many as the address space has room for", table.most - 1),
+        ));
+    }
+    // SAFETY: within the regions; of this number nobody else knows.
+    unsafe {
+        stacks::guard(table.stacks.add(number as usize * STACK), stacks::page()).map_err(|source| {
+            io::Error::new(
+                source.kind(),
+                format!("no guard for the stack of light thread {number} ({source}): each takes a mapping before Linux 6.13; raise vm.max_map_count"),
+            )
+        })?;
+        let at = table.records.add(number as usize);
+        at.write(Thread {
+            core: Record {
+                word: AtomicU64::new(0),
+                token: AtomicU32::new(EMPTY),
+                number,
+                waits: Cell::new(Waits::Nothing),
+                at: Cell::new(0),
+                kept: Cell::new(null_mut()),
+            },
+            sp: Cell::new(0),
+            proc: AtomicU64::new(0),
+            next: Cell::new(std::ptr::null()),
+            inbox: AtomicU64::new(0),
+            near: [const { Cell::new(0) }; 3],
+            extra: UnsafeCell::new(None),
+            end: AtomicU32::new(0),
+            off: AtomicU32::new(1),
+            control: AtomicU32::new(0),
+            level: Cell::new(0),
+            kernel: Cell::new(std::ptr::null()),
+            pinned: Cell::new(false),
+            away: Cell::new(false),
+            lives: Cell::new(false),
+        });
+        Ok(&*at)
+    }
+}
+
+/// Gives some back.
+pub(crate) fn put(threads: impl Iterator<Item = &'static Thread>) {
+    let mut spare = table().spare.lock().unwrap_or_else(PoisonError::into_inner);
+    spare.extend(threads.map(|thread| std::ptr::from_ref(thread) as usize));
+}
+
+/// A stack of another size.
+pub(crate) fn own_stack(size: usize) -> io::Result<(usize, usize)> {
+    let page = stacks::page();
+    let len = size.checked_next_multiple_of(page).and_then(|len| len.checked_add(page));
+    let len = len.ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    let at = stacks::reserve(len, c"chappe-stack")?;
+    // SAFETY: just reserved.
+    if let Err(e) = unsafe { stacks::guard(at, page) } {
+        // SAFETY: as above.
+        unsafe { stacks::give_back(at, len) };
+        return Err(e);
+    }
+    Ok((at as usize, len))
+}
+
+/// All records that have ever been used.
+pub(crate) fn all() -> impl Iterator<Item = &'static Thread> {
+    let table = TABLE.get();
+    // Acquire: those that are counted are there, or about to be.
+    let fresh = table.map_or(1, |_| fresh().load(Ordering::Acquire));
+    // SAFETY: within the table: zeros, or a record.
+    (1..fresh).filter_map(move |n| table.map(|t| unsafe { &*t.records.add(n as usize) }))
+}
+
+/// The record of that number, if it has ever been used.
+pub(crate) fn number(number: u32) -> Option<&'static Thread> {
+    let table = TABLE.get()?;
+    // Acquire: as in `all`.
+    let used = (1..fresh().load(Ordering::Acquire)).contains(&number);
+    // SAFETY: within the table.
+    used.then(|| unsafe { &*table.records.add(number as usize) })
+}
+
+/// A fault at this address: if it is in the guard of the stack of the thread that is running, what to say.
+fn tell_overflow(address: usize, text: &mut [u8]) -> Option<usize> {
+    let me = crate::proc::current()?;
+    let (low, top) = me.stack();
+    let guard = low.wrapping_sub(stacks::page())..low;
+    if !guard.contains(&address) {
+        return None;
+    }
+    let mut len = 0;
+    let mut say = |part: &[u8]| {
+        let room = part.len().min(text.len() - len);
+        text[len..len + room].copy_from_slice(&part[..room]);
+        len += room;
+    };
+    let mut digits = [0; 20];
+    say(b"chappe: light thread ");
+    say(decimal(me.number() as usize, &mut digits));
+    if let Some(name) = me.name() {
+        say(b" (");
+        say(&name.as_bytes()[..name.len().min(100)]);
+        say(b")");
+    }
+    say(b" has used up its stack of ");
+    say(decimal((top - low) / 1024, &mut digits));
+    say(b" KiB: give it more with Builder::stack_size\n");
+    Some(len)
+}
+
+fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chappe_plat::process::read_memory;
+
+    #[test]
+    fn a_table_that_came_second_is_not_found() {
+        prepare().unwrap();
+        // Of several threads that make one, all but one drop theirs.
+        let second = Table::make().unwrap();
+        let (me, at) = (std::process::id(), second.records as u64);
+        let (mut mark, mut now) = ([0; 8], [0; 8]);
+        read_memory(me, at, &mut mark).unwrap();
+        assert_ne!(mark, [0; 8]);
+        drop(second);
+        assert!(read_memory(me, at, &mut now).is_err() || now != mark);
+    }
+}

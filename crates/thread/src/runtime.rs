@@ -1,0 +1,360 @@
+//! Runtimes: so many procs, and who looks after them.
+//!
+//! Besides the procs there is one kernel thread, `chappe-tick`, which sleeps unless some proc has threads that are ready while another
+//! idles. Then it looks every ten milliseconds: a proc that has been with one thread all the time is helped by one that idles.
+
+use crate::proc::{self, HOOKS, Kernel, Proc};
+use crate::record;
+use crate::timers::Timers;
+use crate::{JoinHandle, report};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::forks::Once;
+use chappe_plat::futex::{self, Scope};
+use chappe_plat::{Made, clock, fence, light, thread};
+use std::cell::UnsafeCell;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+/// How often one looks whether a proc needs help.
+const TICK: u64 = 10_000_000;
+/// How long all must idle before one looks whether anybody can ever wake them.
+const LULL: u64 = 100_000_000;
+/// The most procs: a bit for each.
+const MOST: usize = 64;
+/// Of a kernel thread that runs procs: its own stack is used by the scheduler alone.
+const KERNEL_STACK: usize = 128 * 1024;
+
+/// What the procs of a runtime share.
+pub(crate) struct Shared {
+    pub procs: usize,
+    pub timers: Timers,
+    list: UnsafeCell<Vec<Proc>>,
+    idle: AtomicU64,
+    stop: AtomicU32,
+    /// Kernel threads without a proc.
+    spares: Mutex<Vec<usize>>,
+    /// Threads that were begun from outside.
+    came_in: AtomicU32,
+    next: AtomicU32,
+    /// Light threads that are away in something that blocks.
+    away: AtomicU32,
+    /// 1: the tick runs.
+    ticks: AtomicU32,
+    /// 1: when all procs idle for ever, the process is to end with a report; 2: it has been looked at since somebody ran.
+    watches: AtomicU32,
+}
+
+// SAFETY: the list is filled before anybody else sees it; the rest is made for sharing.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    pub fn proc(&self, at: usize) -> &'static Proc {
+        // SAFETY: filled before any proc ran, and never given back.
+        unsafe { &(&*self.list.get())[at] }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &'static Proc> {
+        (0..self.procs).map(|at| self.proc(at))
+    }
+
+    pub fn stops(&self) -> bool {
+        // SeqCst: before the wake of who sleeps.
+        self.stop.load(Ordering::SeqCst) != 0
+    }
+
+    pub fn idles(&self, index: usize, idles: bool) {
+        // SeqCst, both: for those who look for one to help.
+        if idles {
+            self.idle.fetch_or(1 << index, Ordering::SeqCst);
+        } else {
+            self.idle.fetch_and(!(1 << index), Ordering::SeqCst);
+        }
+    }
+
+    pub fn an_idle_one(&self) -> Option<&'static Proc> {
+        // SeqCst: as above.
+        let idle = self.idle.load(Ordering::SeqCst);
+        (idle != 0).then(|| self.proc(idle.trailing_zeros() as usize))
+    }
+
+    /// Wakes a proc that idles, but this one: so that it looks at the timers again.
+    pub fn wake_one(&self, but: usize) {
+        // SeqCst: as above.
+        let idle = self.idle.load(Ordering::SeqCst) & !(1 << but);
+        if idle != 0 {
+            self.proc(idle.trailing_zeros() as usize).wake();
+        }
+    }
+
+    /// Somebody is ready who is not running: if a proc idles, the tick looks after that.
+    #[inline(always)]
+    pub fn may_want_help(&self) {
+        // Relaxed, both: looked at again at the next dispatch.
+        if self.idle.load(Ordering::Relaxed) != 0 && self.ticks.load(Ordering::Relaxed) == 0 {
+            self.start_ticks();
+        }
+    }
+
+    #[cold]
+    fn start_ticks(&self) {
+        // AcqRel: one wakes it. Relaxed: another has.
+        if self.ticks.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            futex::wake(&self.ticks, 1, Scope::Private);
+        }
+    }
+
+    pub fn came_in(&self) {
+        self.came_in.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
+    }
+
+    pub fn next_proc(&self) -> &'static Proc {
+        // Relaxed: a hint.
+        self.proc(self.next.fetch_add(1, Ordering::Relaxed) as usize % self.procs)
+    }
+
+    /// Threads that have begun and not ended.
+    pub fn live(&self) -> usize {
+        // Relaxed: a count.
+        let came_in = i64::from(self.came_in.load(Ordering::Relaxed));
+        usize::try_from(came_in + self.all().map(Proc::balance).sum::<i64>()).unwrap_or(0)
+    }
+
+    /// Gives a proc to a kernel thread that has none, or to a new one. False: there is none to be had.
+    pub fn hand_over(&'static self, proc: &'static Proc) -> bool {
+        self.away.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
+        let spare = self.spares.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(spare) = spare {
+            // SAFETY: it waits until a proc is given to it.
+            let kernel = unsafe { &*(spare as *const Kernel) };
+            // Release: the proc as it was left.
+            kernel.given.store(std::ptr::from_ref(proc) as u64, Ordering::Release);
+            kernel.bell.store(1, Ordering::Release); // Release: as above.
+            futex::wake(&kernel.bell, 1, Scope::Private);
+            return true;
+        }
+        let made = thread::background_with("chappe-spare", KERNEL_STACK, move || proc::run(self, Some(proc)));
+        if made.is_err() {
+            self.away.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
+        }
+        made.is_ok()
+    }
+
+    /// Of a kernel thread that has no proc: waits for one. `None`: there will be none.
+    pub fn wait_for_proc(&self, kernel: &Kernel) -> Option<&'static Proc> {
+        self.away.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
+        kernel.bell.store(0, Ordering::Relaxed); // Relaxed: published by the lock.
+        kernel.given.store(0, Ordering::Relaxed); // Relaxed: as above.
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner).push(std::ptr::from_ref(kernel) as usize);
+        // Acquire: the proc.
+        while kernel.bell.load(Ordering::Acquire) == 0 {
+            futex::wait(&kernel.bell, 0, None, Scope::Private);
+        }
+        // Acquire: as above.
+        let given = kernel.given.load(Ordering::Acquire) as *const Proc;
+        // SAFETY: null, or a proc, which is never given back.
+        unsafe { given.as_ref() }
+    }
+
+    /// How long the last proc to idle sleeps before it looks whether anybody can ever wake them.
+    pub fn watch_for_deadlock(&self) -> Option<u64> {
+        // SeqCst: the procs that have said so.
+        let all_idle = self.idle.load(Ordering::SeqCst).count_ones() as usize == self.procs;
+        // Relaxed: set once.
+        let watches = self.watches.load(Ordering::Relaxed) == 1;
+        (watches && all_idle && self.timers.earliest() == u64::MAX && !light::waits_from_outside())
+            .then(|| clock::now().saturating_add(LULL))
+    }
+
+    /// All have idled for long.
+    pub fn look_for_deadlock(&self) {
+        // Relaxed: a count. SeqCst: as above.
+        let away = self.away.load(Ordering::Relaxed);
+        let others = self.idle.load(Ordering::SeqCst).count_ones() as usize + 1 < self.procs;
+        if away == 0
+            && !others
+            && self.timers.earliest() == u64::MAX
+            && !light::waits_from_outside()
+            && self.live() > 0
+            && report::nobody_else()
+        {
+            report::deadlock(self);
+        }
+    }
+
+    fn tick(&self) {
+        let mut seen = vec![0u32; self.procs];
+        loop {
+            // Acquire: who started it.
+            while self.ticks.load(Ordering::Acquire) == 0 {
+                futex::wait(&self.ticks, 0, None, Scope::Private);
+            }
+            // Nobody wakes it here: the word is 1.
+            futex::wait(&self.ticks, 1, Some(clock::now().saturating_add(TICK)), Scope::Private);
+            let mut wanted = false;
+            for proc in self.all() {
+                // Relaxed, all: hints, looked at again at the next tick.
+                let now = proc.dispatches.load(Ordering::Relaxed);
+                let stuck = now == std::mem::replace(&mut seen[proc.index], now);
+                let busy = proc.running.load(Ordering::Relaxed) != 0 && proc.ready.load(Ordering::Relaxed) > 0; // Relaxed: as above.
+                wanted |= busy;
+                if stuck
+                    && busy
+                    && let Some(idle) = self.an_idle_one()
+                {
+                    idle.help(proc.index);
+                }
+            }
+            // SeqCst: as in `idles`.
+            if !wanted || self.idle.load(Ordering::SeqCst) == 0 {
+                // Release: the next dispatch starts it again.
+                self.ticks.store(0, Ordering::Release);
+            }
+        }
+    }
+}
+
+/// Procs, and the light threads that run on them.
+///
+/// [`spawn`](crate::spawn) uses the runtime of the calling light thread; a kernel thread's go to the standard one, which has as many
+/// procs as there are processors and is made when it is first needed. One with a single proc runs its threads one at a time, on one
+/// kernel thread.
+///
+/// When it is dropped, its procs end if no thread lives; else they go on until the process ends.
+///
+/// ```
+/// let runtime = chappe_thread::Runtime::new(1)?;
+/// let sum = runtime.run(|| {
+///     let (tx, rx) = chappe_sync::tube::bounded(0);
+///     chappe_thread::spawn(move || (1..=10).for_each(|n| tx.send(n).unwrap()));
+///     rx.iter().sum::<u32>()
+/// });
+/// assert_eq!(sum, 55);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// Paper: plan9-semaphores, 4 (procs); synthesis, 5.3.1.
+pub struct Runtime {
+    shared: &'static Shared,
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime").field("procs", &self.shared.procs).field("live", &self.shared.live()).finish()
+    }
+}
+
+static STANDARD: Made<Result<Runtime, String>> = Made::new();
+/// One at a time makes it. A child that was forked meanwhile makes its own.
+static MAKING: Once = Once::new();
+
+impl Runtime {
+    /// One with so many procs, 1 to 64. Each is a kernel thread, `chappe-proc-N`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a number that cannot be; the system's, when it refuses a kernel thread or the address space.
+    pub fn new(procs: usize) -> io::Result<Runtime> {
+        if !(1..=MOST).contains(&procs) {
+            let why = format!("a runtime has 1 to {MOST} procs, not {procs}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        record::prepare()?;
+        fence::prepare();
+        light::install(&HOOKS);
+        let shared: &'static Shared = Box::leak(Box::new(Shared {
+            procs,
+            timers: Timers::new(),
+            list: UnsafeCell::new(Vec::new()),
+            idle: AtomicU64::new(0),
+            stop: AtomicU32::new(0),
+            spares: Mutex::new(Vec::new()),
+            came_in: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            away: AtomicU32::new(0),
+            ticks: AtomicU32::new(0),
+            watches: AtomicU32::new(0),
+        }));
+        // SAFETY: nobody else has it yet.
+        unsafe { *shared.list.get() = (0..procs).map(|at| Proc::new(shared, at)).collect() };
+        for proc in shared.all() {
+            let name = format!("chappe-proc-{}", proc.index);
+            thread::background_with(&name, KERNEL_STACK, move || proc::run(shared, Some(proc)))
+                .inspect_err(|_| shared.end())?;
+        }
+        if procs > 1 {
+            thread::background("chappe-tick", move || shared.tick()).inspect_err(|_| shared.end())?;
+        }
+        Ok(Runtime { shared })
+    }
+
+    /// The standard one.
+    ///
+    /// # Errors
+    /// As [`Runtime::new`].
+    pub fn standard() -> io::Result<&'static Runtime> {
+        if STANDARD.get().is_none() {
+            MAKING.call(|| {
+                let procs = std::thread::available_parallelism().map_or(1, usize::from).min(MOST);
+                STANDARD.get_or(|| Runtime::new(procs).map_err(|e| e.to_string()));
+            });
+        }
+        match STANDARD.get() {
+            Some(Ok(runtime)) => Ok(runtime),
+            Some(Err(why)) => Err(io::Error::other(why.clone())),
+            None => Err(io::Error::other("no runtime was made")),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &'static Shared {
+        self.shared
+    }
+
+    /// How many procs there are.
+    pub fn procs(&self) -> usize {
+        self.shared.procs
+    }
+
+    /// How many light threads have begun and not ended. A count: it may be old.
+    pub fn live(&self) -> usize {
+        self.shared.live()
+    }
+
+    /// Begins a light thread here: see [`spawn`](crate::spawn).
+    ///
+    /// # Panics
+    /// If there is no room for one more.
+    pub fn spawn<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        crate::Builder::new().spawn_on(self, body).unwrap_or_else(|e| panic!("spawn: {e}"))
+    }
+
+    /// Runs something as a light thread, and waits for it; a panic goes on here.
+    ///
+    /// # Panics
+    /// With what it panicked with.
+    pub fn run<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
+        crate::end::run(self, body)
+    }
+
+    /// From now on, when all threads of this runtime wait for each other and for nothing else, and the process has no other threads,
+    /// the process ends: with a line about each on its error output, and exit status 2.
+    pub fn report_deadlocks(&self) {
+        self.shared.watches.store(1, Ordering::Relaxed); // Relaxed: set once.
+    }
+}
+
+impl Shared {
+    fn end(&self) {
+        // SeqCst: before a proc sleeps it looks.
+        self.stop.store(1, Ordering::SeqCst);
+        self.all().for_each(Proc::wake);
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if self.shared.live() == 0 {
+            self.shared.end();
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Who waits until when: one list for all procs of a runtime.
+//!
+//! A thread that parks with a deadline is in it meanwhile. A proc looks at the earliest moment now and then while it has something to run,
+//! and sleeps no longer than until then when it has not. A thread that is woken so finds out by the clock that its time is up.
+
+use crate::record::Thread;
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::{clock, light};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(crate) struct Timers {
+    earliest: AtomicU64,
+    all: Mutex<BTreeSet<(u64, usize)>>,
+}
+
+impl Timers {
+    pub const fn new() -> Timers {
+        Timers { earliest: AtomicU64::new(u64::MAX), all: Mutex::new(BTreeSet::new()) }
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeSet<(u64, usize)>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_earliest(&self, all: &BTreeSet<(u64, usize)>) {
+        let earliest = all.first().map_or(u64::MAX, |first| first.0);
+        // SeqCst: before a proc that is about to sleep looks.
+        self.earliest.store(earliest, Ordering::SeqCst);
+    }
+
+    /// The earliest moment; `u64::MAX`: none.
+    #[inline(always)]
+    pub fn earliest(&self) -> u64 {
+        // SeqCst: after a proc has said that it sleeps.
+        self.earliest.load(Ordering::SeqCst)
+    }
+
+    /// Adds one; whether it is the earliest now.
+    pub fn add(&self, at: u64, thread: &'static Thread) -> bool {
+        let mut all = self.all();
+        let is_first = all.first().is_none_or(|first| at < first.0);
+        all.insert((at, std::ptr::from_ref(thread) as usize));
+        if is_first {
+            self.note_earliest(&all);
+        }
+        is_first
+    }
+
+    /// Takes one out, if it is still there.
+    pub fn remove(&self, at: u64, thread: &'static Thread) {
+        let mut all = self.all();
+        if all.remove(&(at, std::ptr::from_ref(thread) as usize)) {
+            self.note_earliest(&all);
+        }
+    }
+
+    /// Wakes those whose moment has come.
+    pub fn ring(&self) {
+        if self.earliest() == u64::MAX || self.earliest() > clock::now() {
+            return;
+        }
+        let now = clock::now();
+        loop {
+            let due = {
+                let mut all = self.all();
+                let due = all.first().copied().filter(|first| first.0 <= now);
+                if let Some(due) = due {
+                    all.remove(&due);
+                }
+                self.note_earliest(&all);
+                due
+            };
+            let Some((_, thread)) = due else { return };
+            // SAFETY: a record never goes away.
+            light::unpark(unsafe { &(*(thread as *const Thread)).core });
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What ends the process with a report: a stack that is used up, and threads that wait for each other for ever. Each in a process of its own.
+
+use chappe_sync::tube;
+use chappe_thread::{Builder, run_main, spawn};
+use std::process::{Command, Output};
+
+const WHAT: &str = "CHAPPE_TEST_REPORT";
+
+fn in_a_process(what: &str) -> Output {
+    let me = std::env::current_exe().unwrap();
+    Command::new(me).args(["--exact", "body", "--nocapture", "--test-threads=1"]).env(WHAT, what).output().unwrap()
+}
+
+#[inline(never)]
+fn dig(depth: u64) -> u64 {
+    let room = std::hint::black_box([depth; 64]);
+    if depth == u64::MAX { 0 } else { dig(depth + 1) + room[3] }
+}
+
+/// What the others run, in a process of their own.
+#[test]
+fn body() {
+    match std::env::var(WHAT).as_deref() {
+        Ok("overflow") => {
+            let deep = Builder::new().name("mole").spawn(|| dig(0)).unwrap();
+            drop(deep.join());
+        }
+        Ok("overflow of another size") => {
+            let deep = Builder::new().name("mole").stack_size(32 * 1024).spawn(|| dig(0)).unwrap();
+            drop(deep.join());
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn a_stack_that_is_used_up_is_told_by_the_threads_name() {
+    for (what, size) in [("overflow", "124 KiB"), ("overflow of another size", "32 KiB")] {
+        let output = in_a_process(what);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("(mole) has used up its stack of ") && said.contains(size), "{said}");
+        assert!(!output.status.success());
+    }
+}
+
+#[test]
+fn a_deadlock_of_all_threads_is_reported_with_each_ones_wait() {
+    // The harness has a thread that waits for its tests; a program has none.
+    let output = Command::new(env!("CARGO_BIN_EXE_deadlock")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("deadlock: all 3 light threads wait for each other"), "{said}");
+    assert!(said.contains("(main) waits for thread "), "{said}");
+    assert!(
+        said.contains("(left) waits to send on tube") && said.contains("(right) waits to receive from tube"),
+        "{said}"
+    );
+}
+
+#[test]
+fn where_others_could_wake_them_nothing_is_reported() {
+    let answer = run_main(|| {
+        let (tx, rx) = tube::bounded(0);
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(250));
+            tx.send(1).unwrap();
+        });
+        spawn(move || rx.recv().unwrap()).join().unwrap()
+    });
+    assert_eq!(answer, 1);
+}

@@ -1,0 +1,1 @@
+//! What a program of the edition before may write: suites of `tests/channels`, in that edition.

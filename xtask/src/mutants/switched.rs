@@ -1,0 +1,114 @@
+//! The tree with all mutants that can be switched, and its test programs.
+
+use super::hunt::LIMIT;
+use super::suite::{Kind, judged};
+use super::switch::{self, Change};
+use super::tree::copy_house_with;
+use super::{Checker, Mutant};
+use crate::run::{Cargo, root, target};
+use crate::suites::{self, Program};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+/// The crate on which all others stand that mutants change.
+const LOWEST: &str = "crates/plat";
+
+/// All mutants that can be in one tree, with their numbers there.
+pub struct Switched {
+    tree: PathBuf,
+    /// By name; one that is not here needs a build of its own.
+    pub numbers: BTreeMap<String, u32>,
+}
+
+impl Switched {
+    /// Makes the tree: a copy in which each file that mutants change has all their mistakes.
+    pub fn plant(mutants: &[Mutant]) -> Result<Switched> {
+        let tree = target().join("mutants/all/tree");
+        let mut numbers: BTreeMap<String, u32> = (1..).zip(mutants).map(|(n, m)| (m.name.clone(), n)).collect();
+        let mut files: BTreeMap<&str, Vec<Change<'_>>> = BTreeMap::new();
+        for mutant in mutants {
+            for edit in &mutant.edits {
+                let change = Change { number: numbers[&mutant.name], old: &edit.old, new: &edit.new };
+                files.entry(&edit.file).or_default().push(change);
+            }
+        }
+        let read = |file: &str| fs::read_to_string(root().join(file)).with_context(|| file.to_owned());
+        // Who changes two functions is switched in both, or in none; and whoever is refused is in nobody's way.
+        loop {
+            let mut refused = BTreeSet::new();
+            for (file, changes) in &files {
+                refused.extend(switch::refused(&read(file)?, changes));
+            }
+            for changes in files.values_mut() {
+                changes.retain(|c| !refused.contains(&c.number));
+            }
+            numbers.retain(|_, number| !refused.contains(number));
+            if refused.is_empty() {
+                break;
+            }
+        }
+        let mut texts = BTreeMap::new();
+        for (file, changes) in &files {
+            let question = if file.starts_with(LOWEST) { "crate::mutant" } else { "chappe_plat::mutant" };
+            texts.insert(PathBuf::from(file), switch::planted(&read(file)?, changes, question));
+        }
+        let lowest = PathBuf::from(LOWEST).join("src/lib.rs");
+        let plain = read(&lowest.display().to_string())?;
+        *texts.entry(lowest).or_insert(plain) += switch::QUESTION;
+        copy_house_with(&tree, &texts)?;
+        Ok(Switched { tree, numbers })
+    }
+
+    /// Builds the test programs that these checkers need, those of one kind by one call of cargo, in a directory of their own: cargo
+    /// names what it makes of a package by its place within the workspace, so the workspace's own would be replaced.
+    pub fn build<'a>(&self, checkers: impl Iterator<Item = &'a Checker>) -> Result<Vec<(Kind, Program)>> {
+        let mut suites: BTreeMap<Kind, BTreeSet<(String, String)>> = BTreeMap::new();
+        for checker in checkers {
+            if let Checker::Test { suite, .. } = checker {
+                let (kind, package, suite) = Kind::of(suite);
+                suites.entry(kind).or_default().insert((package, suite));
+            }
+        }
+        let mut all = Vec::new();
+        for (kind, suites) in suites {
+            let packages: BTreeSet<&str> = suites.iter().map(|(package, _)| package.as_str()).collect();
+            let mut args: Vec<String> = kind.profile().iter().map(|word| (*word).to_owned()).collect();
+            packages.iter().for_each(|package| args.extend(["-p".to_owned(), (*package).to_owned()]));
+            if let Some(feature) = kind.feature() {
+                let features: Vec<String> = packages.iter().map(|package| format!("{package}/{feature}")).collect();
+                args.extend(["--features".to_owned(), features.join(",")]);
+            }
+            let names: BTreeSet<&str> = suites.iter().map(|(_, suite)| suite.as_str()).collect();
+            for name in names {
+                match name {
+                    "lib" => args.push("--lib".to_owned()),
+                    name => args.extend(["--test".to_owned(), name.to_owned()]),
+                }
+            }
+            let build = self.tree.with_file_name("build").display().to_string();
+            let call = Cargo::new("test").directory(&self.tree).env("CARGO_TARGET_DIR", &build).args(args);
+            let built =
+                suites::build(call).context("the tree with all mutants, target/mutants/all/tree, does not build")?;
+            all.extend(built.into_iter().map(|program| (kind.clone(), program)));
+        }
+        Ok(all)
+    }
+
+    /// Whether the mutant's test finds it.
+    pub fn caught(&self, programs: &[(Kind, Program)], mutant: &Mutant, checker: &Checker) -> Result<bool> {
+        let Checker::Test { suite, test } = checker else { bail!("only tests are switched") };
+        let (kind, package, name) = Kind::of(suite);
+        let is_it =
+            |p: &Program| p.package == package && if name == "lib" { p.target == "--lib" } else { p.name == name };
+        let (_, program) = programs
+            .iter()
+            .find(|(k, p)| *k == kind && is_it(p))
+            .with_context(|| format!("there is no suite `{suite}`"))?;
+        ensure!(program.tests()?.iter().any(|t| t.contains(test.as_str())), "no test is called `{test}`");
+        let environment = [("CHAPPE_MUTANT".to_owned(), self.numbers[&mutant.name].to_string())];
+        let said = program.run_within(LIMIT, &[test, "--include-ignored"], &environment)?;
+        judged(said.well, &said.text, kind.found())
+    }
+}

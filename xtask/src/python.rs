@@ -1,0 +1,49 @@
+//! `cargo xtask wheel` and `cargo xtask bench python`: the Python package, built and measured.
+
+use crate::run::{Cargo, root, target};
+use anyhow::{Context, Result, ensure};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The interpreter: that of `CHAPPE_PYTHON`, or `python3`.
+fn python() -> String {
+    std::env::var("CHAPPE_PYTHON").unwrap_or_else(|_| "python3".into())
+}
+
+/// Builds the wheel into `target/wheels`. What pip needs for it (maturin) it fetches itself.
+///
+/// # Errors
+/// What pip says.
+pub fn wheel(rest: &[&str]) -> Result<()> {
+    let to = target().join("wheels");
+    std::fs::create_dir_all(&to)?;
+    let mut pip = Command::new(python());
+    pip.args(["-m", "pip", "wheel", "--no-deps", "--wheel-dir"]).arg(&to).args(rest).arg(root().join("crates/py"));
+    let status = pip.env("CARGO_TARGET_DIR", target()).status().context("cannot start Python")?;
+    ensure!(status.success(), "pip could not build the wheel");
+    println!("the wheel is in {}", to.display());
+    Ok(())
+}
+
+/// Runs the measurements over the package, built for release and put together beside its library.
+///
+/// # Errors
+/// What the build or the measurement says.
+pub fn bench(rest: &[&str]) -> Result<()> {
+    Cargo::new("build").args(["--release", "-p", "chappe-py"]).run()?;
+    let to: PathBuf = target().join("python-bench");
+    let package = to.join("chappe");
+    std::fs::create_dir_all(&package)?;
+    for entry in std::fs::read_dir(root().join("crates/py/python/chappe"))? {
+        let path = entry?.path();
+        if let Some(name) = path.file_name().filter(|_| path.is_file() && !path.is_symlink()) {
+            std::fs::copy(&path, package.join(name))?;
+        }
+    }
+    std::fs::copy(target().join("release/lib_chappe.so"), package.join("_chappe.abi3.so"))?;
+    let mut bench = Command::new(python());
+    bench.arg(root().join("crates/py/bench/beside.py")).args(rest).env("PYTHONPATH", &to);
+    let status = bench.status().context("cannot start Python")?;
+    ensure!(status.success(), "the measurement ended with {status}");
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Which part of what is too much for the gate is run: a tenth, another one with each commit, and the same one again for the same
+//! sources.
+//!
+//! The part is chosen by the hash of the commit's tree, so a run can be repeated; `CHAPPE_TEST_TURN=N` chooses it by hand.
+
+use crate::run::root;
+use anyhow::{Context, Result};
+use std::process::Command;
+
+/// How many parts there are.
+pub const PARTS: u64 = 10;
+
+/// The number of the part.
+pub fn turn() -> Result<u64> {
+    if let Ok(asked) = std::env::var("CHAPPE_TEST_TURN") {
+        let number: u64 = asked.parse().with_context(|| format!("CHAPPE_TEST_TURN={asked} is not a number"))?;
+        return Ok(number % PARTS);
+    }
+    let tree = Command::new("git").args(["rev-parse", "HEAD^{tree}"]).current_dir(root()).output();
+    // Sources without a history have the first part.
+    Ok(tree.ok().filter(|out| out.status.success()).map_or(0, |out| of(&String::from_utf8_lossy(&out.stdout))))
+}
+
+/// The part of a tree.
+fn of(tree: &str) -> u64 {
+    sum(tree.trim()) % PARTS
+}
+
+/// Whether this one belongs to the part.
+pub fn is_due(name: &str, turn: u64) -> bool {
+    sum(name) % PARTS == turn
+}
+
+/// FNV-1a, mixed: the last digit of the sum is as good as any.
+fn sum(text: &str) -> u64 {
+    let all = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    all ^ (all >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_due_once_in_all_turns_and_the_parts_are_alike() {
+        let names: Vec<String> = (0..1000).map(|n| format!("name_{n}")).collect();
+        let parts: Vec<usize> = (0..PARTS).map(|turn| names.iter().filter(|n| is_due(n, turn)).count()).collect();
+        assert_eq!(parts.iter().sum::<usize>(), names.len());
+        assert!(parts.iter().all(|n| (60..140).contains(n)), "{parts:?}");
+    }
+
+    #[test]
+    fn the_same_tree_has_the_same_turn() {
+        assert_eq!(of("4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"), of("4b825dc642cb6eb9a060e54bf8d69288fbee4904"));
+    }
+}
