@@ -189,6 +189,7 @@ fn all(filter: &str) -> Result<Vec<Mutant>> {
 /// The table of all mutants, for people: the known ones first.
 pub fn table() -> Result<String> {
     let mutants = all("")?;
+    hunt::fit(&mutants)?;
     let mut text = String::from(HEAD);
     let row = |m: &Mutant| {
         let by: Vec<String> = m.checkers.iter().map(Checker::title).collect();

@@ -66,12 +66,18 @@ fn jobs(mutants: &[Mutant], wanted: impl Fn(&Checker) -> bool) -> VecDeque<Job<'
     jobs.into()
 }
 
-/// All must fit; the jobs are done, those that can be switched in one build, the others (unless these are left out) one after the
-/// other. Answers how many mutants were caught.
-fn catch(mutants: &[Mutant], jobs: VecDeque<Job<'_>>, only_switched: bool, bar: &Bar) -> Result<String> {
+/// Each finds all that it changes in the source.
+pub(super) fn fit(mutants: &[Mutant]) -> Result<()> {
     let stale: Vec<String> =
         mutants.iter().filter_map(|m| m.fits(&root()).err().map(|e| format!("{}: {e:#}", m.name))).collect();
     ensure!(stale.is_empty(), "{}", stale.join("\n"));
+    Ok(())
+}
+
+/// All must fit; the jobs are done, those that can be switched in one build, the others (unless these are left out) one after the
+/// other. Answers how many mutants were caught.
+fn catch(mutants: &[Mutant], jobs: VecDeque<Job<'_>>, only_switched: bool, bar: &Bar) -> Result<String> {
+    fit(mutants)?;
     ensure!(!jobs.is_empty(), "nothing to try: no mutant of these names a checker of that kind");
     let switched = Switched::plant(mutants)?;
     let (together, mut alone): (VecDeque<_>, VecDeque<_>) = jobs
