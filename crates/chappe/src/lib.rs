@@ -11,6 +11,7 @@
 //! | [`HelpLock`], [`Monitor`] | locks for threads with deadlines: who waits pushes the holder out of its section; conditions to wait for inside |
 //! | [`tube`] | channels between threads, as crossbeam-channel's, in one choice with all the others |
 //! | [`select!`], [`Select`] | exactly one of several operations, whichever can be done first |
+//! | [`feedback`] | loops that measure and adjust: locked rates, filtered clocks, shares of a processor |
 //! | [`ras`] | restartable sequences: for the threads of one process, without a locked instruction |
 //! | [`plan9`] | semaphores on plain words, as Plan 9 has them |
 //!
@@ -69,6 +70,7 @@
 pub mod doctor;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
+pub use chappe_feedback as feedback;
 #[cfg(feature = "thread")]
 pub use chappe_macros::main;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

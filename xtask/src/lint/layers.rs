@@ -10,7 +10,7 @@
 //!   sync                                               the protocols
 //!   arena      synth                                   shared memory; expressions and machine code: neither knows the other
 //!   plat                                               atomics, futex, clock, memory, files, processes
-//!   crashsim   macros                                  what plat is when it is explored; `#[chappe::main]`
+//!   crashsim   macros   feedback                       what plat is when it is explored; `#[chappe::main]`; control loops, pure
 //! ```
 //!
 //! What the explorer runs must reach the outside through `plat` alone, or what is explored is not what ships: in
@@ -20,9 +20,10 @@ use super::Finding;
 use super::house::{House, room, ships};
 use super::source::has_word;
 
-const LEVELS: [(&str, u32); 18] = [
+const LEVELS: [(&str, u32); 19] = [
     ("crashsim", 0),
     ("macros", 0),
+    ("feedback", 0),
     ("plat", 1),
     ("arena", 2),
     ("synth", 2),

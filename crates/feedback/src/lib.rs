@@ -1,0 +1,41 @@
+//! Feedback, as chapter 6 of the Synthesis thesis has it: loops that measure what happens and adjust what is given.
+//!
+//! | | |
+//! |---|---|
+//! | [`filter`] | low-pass, integrator, derivative (figures 6.4 to 6.6), sums and chains of them |
+//! | [`locked`] | [`Fll`](locked::Fll) and [`Ill`](locked::Ill): a rate that follows a reference N times as fast (6.2) |
+//! | [`Dll`] | when a device's periods begin, with the jitter of who tells it taken out (Adriaensen) |
+//! | [`Ticks`](locked::Ticks) | intervals of whole ticks that keep time in the long run (6.4.1) |
+//! | [`Share`] | how much of a processor a stage of a pipeline needs: what steers `chappe pipe` (6.3.1) |
+//! | [`Estimate`] | whether a job will be done in time, and when one can tell (6.4.2) |
+//! | [`stability`] | where the loop of [`Share`] is stable: its poles over gain, delay and period |
+//! | [`model`] | pipelines in simulation |
+//!
+//! Nothing here blocks, makes a system call or looks at a clock: each call is told what was seen and answers what to do. A
+//! loop that is dropped, or whose process dies, leaves nothing behind; whatever it steered keeps its last setting.
+//!
+//! ```
+//! use chappe_feedback::{Law, Seen, Share};
+//!
+//! // A stage that takes 15 % of a processor, looked at every 4 ms; its input is nearly empty.
+//! let mut share = Share::new(Law::default());
+//! let mut written = share.now();
+//! for _ in 0..250 {
+//!     if let Some(bandwidth) = share.next(Seen { used: 0.15, fill_in: 0.05, ..Seen::default() }) {
+//!         written = bandwidth; // here a scheduler is told
+//!     }
+//! }
+//! assert!(written > 0.15 && written < 0.15 * 1.3);
+//! ```
+
+mod dll;
+mod estimate;
+pub mod filter;
+pub mod locked;
+pub mod model;
+mod share;
+pub mod stability;
+
+pub use dll::Dll;
+pub use estimate::Estimate;
+pub use share::{Law, Seen, Share};
