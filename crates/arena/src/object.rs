@@ -433,10 +433,15 @@ impl Map {
         self.clear_dead();
         let (capacity, used) = (self.geometry().blocks, self.blocks_used());
         let (mut run, mut at) = (0, 0);
+        // Neighbours mostly have one owner, and under admin none comes or goes meanwhile: each is looked up once.
+        let (mut last, mut last_lives) = (0, false);
         while at < used && run < count {
             // Relaxed: under admin.
             let owner = self.block_owner(at).load(Ordering::Relaxed);
-            run = if self.owner_lives(owner) { 0 } else { run + 1 };
+            if owner != last {
+                (last, last_lives) = (owner, self.owner_lives(owner));
+            }
+            run = if last_lives { 0 } else { run + 1 };
             at += 1;
         }
         // The free ones at the end go on where nobody has been yet.

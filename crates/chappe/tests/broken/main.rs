@@ -19,7 +19,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How long one look may take before it counts as one for ever.
-const WATCHDOG: Duration = Duration::from_secs(30);
+const WATCHDOG: Duration = Duration::from_secs(120);
 /// How many damages one process looks at.
 const BATCH: u64 = 400;
 /// After so many failures the rest is no news.

@@ -13,7 +13,8 @@ fn it_says_what_it_got_and_what_each_window_came_to() {
     assert_eq!(windows.len(), 5);
     assert_eq!(windows[0]["window"], "no lock");
     for window in windows {
-        assert!(window["periods"].as_u64().unwrap() > 0, "{window}");
+        // On a busy machine every period of a window may be missed; then it says so.
+        assert!(window["periods"].as_u64().unwrap() + window["missed"].as_u64().unwrap() > 0, "{window}");
         let at = |name: &str| window[name].as_f64().unwrap();
         assert!(at("p50_us") <= at("p99_9_us") && at("p99_9_us") <= at("max_us"), "{window}");
     }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 pub const CHAPPE: &str = env!("CARGO_BIN_EXE_chappe");
 
 /// What a test gives up after.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = Duration::from_secs(300);
 
 /// Polls until `then` gives something.
 #[track_caller]
