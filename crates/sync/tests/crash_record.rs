@@ -315,6 +315,47 @@ fn who_says_that_nothing_is_there_was_right_at_some_moment() {
         .assert_reached(&["both", "nothing"]);
 }
 
+/// One is in line, and another comes again. Who takes the first has looked for the second before that came. So something is at every
+/// moment, and only who looks at the count once more sees it.
+fn comes_again_late(world: &World) {
+    let ring = ring(world, many(3), EDGES[1]);
+    let send = move |message| {
+        let (bytes, len) = record(message);
+        assert!(ring.try_send(LAST, &bytes[..len]), "no hole for {message}");
+    };
+    send(800);
+    send(900);
+    let _others = (ring.borrow(3).expect("a record"), ring.borrow(1).expect("a record"));
+    // From here on receivers look for what comes again.
+    ring.recover(3, || true, || true, |_| ());
+    assert_eq!(receive(&ring), Some((800, true)));
+    send(100);
+    let (both, nothing) = (world.share(Cell::new(false)), world.share(Cell::new(false)));
+    let recoverer = move || {
+        ring.recover(1, || true, || true, |_| ());
+        both.set(ring.len() == 2);
+    };
+    world.process("recoverer", recoverer).immortal();
+    world.process("taker", move || _ = receive(&ring)).immortal();
+    world.process("receiver", move || nothing.set(receive(&ring).is_none())).immortal();
+    world.prepare("last").last().run(move || {
+        for (is_it, how) in [(both.get(), "both"), (nothing.get(), "nothing")] {
+            if is_it {
+                reached(how);
+            }
+        }
+        assert!(!(both.get() && nothing.get()), "nothing, it said, and there was something all the time");
+    });
+}
+
+/// Small enough to be searched whole.
+#[test]
+fn nothing_is_said_only_after_another_look_for_what_comes_again() {
+    let report = Search::depth("record_late_again", 2).whole().run(comes_again_late);
+    report.assert_clean().assert_reached(&["both", "nothing"]);
+    assert!(report.complete(), "{} schedules, and not all", report.schedules());
+}
+
 /// All but the own slot of one who was passed over are in use, by others who do nothing. Its own will do.
 fn own_slot(world: &World, slots: u32) {
     let ring = ring(world, many(slots), EDGES[1]);

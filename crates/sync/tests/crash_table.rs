@@ -355,3 +355,25 @@ fn a_table_is_full_only_if_it_was_so_at_one_moment() {
     };
     explored("table_full_once", 2, 8_000, world, &["full", "past a dead one", "past a stopped one"]);
 }
+
+/// Small enough to be searched whole: who has unlinked a node is late to free it, and the node is another's by then.
+#[test]
+fn one_that_is_late_frees_nothing_of_anothers() {
+    let world = |world: &World| {
+        let stage = Stage::new(world, 1);
+        let [a, b, ..] = stage.keys;
+        stage.prefill(&[a]);
+        stage.member(world, "one", 1, move |s| _ = s.does(1, Op::Remove(a)));
+        stage.member(world, "other", 2, move |s| {
+            // Frees what has been unlinked; then there is room for another key.
+            s.table.recover(LAST, || true);
+            if s.does(2, Op::Put(b, 2)).is_ok() {
+                reached("in the same room");
+            }
+        });
+        stage.finally(world);
+    };
+    let report = Search::depth("table_late", 2).whole().run(world);
+    report.assert_clean().assert_reached(&["in the same room"]);
+    assert!(report.complete(), "{} schedules, and not all", report.schedules());
+}
