@@ -151,10 +151,47 @@ fn a_killed_publisher_is_gone() {
     assert_eq!(publisher.hear(), "ready");
     publisher.tell("7");
     assert_eq!(subscription.recv_timeout(LONG).unwrap(), 7);
-    let waits = std::thread::spawn(move || subscription.recv_timeout(LONG));
+    let waits = std::thread::spawn(move || (subscription.recv_timeout(LONG), subscription));
     eventually("it waits", || !tube.info().unwrap().waiting.is_empty());
     publisher.kill();
-    assert!(matches!(waits.join().unwrap(), Err(NotReceived::Disconnected { .. })));
+    let (told, subscription) = waits.join().unwrap();
+    assert!(matches!(told, Err(NotReceived::SenderDied { .. })), "{told:?}");
+    // Once; and who comes later had nothing from the dead.
+    assert!(matches!(subscription.recv(), Err(NotReceived::Disconnected { .. })));
+    let later = tube.subscribe(Subscribe::to_all()).unwrap();
+    assert!(matches!(later.recv(), Err(NotReceived::Disconnected { .. })));
+    assert_eq!(tube.info().unwrap().publishers_died, 1);
+}
+
+#[test]
+fn a_publisher_that_breaks_off_or_panics_has_not_ended_well() {
+    let _house = House::new("broadcast-ended");
+    let tube = Broadcast::<u64>::create("ticks", &numbers(4)).unwrap();
+    let subscription = tube.subscribe(Subscribe::to_all()).unwrap();
+    let stays = tube.publisher().unwrap();
+    stays.send(0).unwrap();
+    assert_eq!(subscription.recv().unwrap(), 0);
+    for how in ["ends", "breaks off", "panics", "ends"] {
+        let publisher = tube.publisher().unwrap();
+        publisher.send(1).unwrap();
+        match how {
+            "ends" => drop(publisher),
+            "breaks off" => publisher.break_off(),
+            _ => {
+                let panics = std::panic::AssertUnwindSafe(move || {
+                    let _publisher = publisher;
+                    std::panic::resume_unwind(Box::new(()));
+                });
+                std::panic::catch_unwind(panics).unwrap_err();
+            }
+        }
+        assert_eq!(subscription.recv().unwrap(), 1);
+        assert!(matches!(subscription.try_recv(), Err(NotReceived::Empty)), "{how}: one is there");
+    }
+    drop(stays);
+    assert!(matches!(subscription.recv(), Err(NotReceived::SenderDied { .. })));
+    assert!(matches!(subscription.recv(), Err(NotReceived::Disconnected { .. })));
+    assert_eq!(tube.info().unwrap().publishers_died, 2);
 }
 
 #[test]

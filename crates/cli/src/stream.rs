@@ -37,6 +37,14 @@ struct Passed {
 }
 
 impl Passed {
+    /// A sender of this tube has not ended well. Who goes on is told at once.
+    fn sender_died(&mut self, name: &str, a: &Recv) {
+        if a.follow {
+            tell(format_args!("chappe: a sender of `{name}` died, or stopped with an error, in the middle"));
+        }
+        self.died = Some(name.to_owned());
+    }
+
     /// On a terminal, with a bar; of so many bytes, if that is known.
     fn new(json: bool, bytes: Option<u64>) -> Passed {
         let bar = (!json && stderr().is_terminal()).then(|| {
@@ -172,8 +180,10 @@ impl Sink {
 
     /// Who did not send all of it does not end well: receivers are told.
     fn ends(self, sent: Result<()>) -> Result<()> {
-        if let (Err(_), Into::One(sender)) = (&sent, self.into) {
-            sender.break_off();
+        match self.into {
+            _ if sent.is_ok() => {}
+            Into::One(sender) => sender.break_off(),
+            Into::All(publisher) => publisher.break_off(),
         }
         sent
     }
@@ -251,7 +261,7 @@ pub fn recv(a: &Recv, json: bool) -> Result<u8, Failure> {
     chappe::set_label(&format!("chappe recv {}", a.names.join(" ")));
     let mut passed = Passed::new(json || stdout().is_terminal(), None);
     let received = match a.names.iter().find(|name| tube::is_broadcast(name)) {
-        Some(name) if a.names.len() == 1 => hear(name, a, &mut passed).map(Ended::in_time),
+        Some(name) if a.names.len() == 1 => hear(name, a, &mut passed),
         Some(name) => Err(anyhow!("`{name}` is a broadcast tube: receive from it alone")),
         None if a.slow.is_some() => Err(anyhow!("--slow is for broadcast tubes: a tube's senders wait for room")),
         None => receive(a, &mut passed),
@@ -298,12 +308,6 @@ enum Ended {
     /// Nobody sends any more, and somebody has not ended well.
     Died,
     TimedOut,
-}
-
-impl Ended {
-    fn in_time(is: bool) -> Ended {
-        if is { Ended::Done } else { Ended::TimedOut }
-    }
 }
 
 /// Of a stream: each record comes behind the one before, or others have what is in between.
@@ -395,13 +399,7 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
         let mut died = None;
         let found = next(&receivers, end, &mut died)?;
         if let Some(which) = died {
-            if a.follow {
-                tell(format_args!(
-                    "chappe: a sender of `{}` died, or stopped with an error, in the middle",
-                    a.names[which]
-                ));
-            }
-            passed.died = Some(a.names[which].clone());
+            passed.sender_died(&a.names[which], a);
         }
         let (which, record) = match found {
             Next::Record(which, record) => (which, record),
@@ -510,8 +508,8 @@ impl Writer {
     }
 }
 
-/// Receives from a broadcast tube. False: nothing came in time.
-fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<bool> {
+/// Receives from a broadcast tube.
+fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<Ended> {
     let tube = Broadcast::<[u8]>::open(name)?;
     let mut out = Writer::new(a, tube.schema()?)?;
     let mut how = Subscribe::to_all().slow(a.slow.unwrap_or_default());
@@ -526,36 +524,41 @@ fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<bool> {
     let mut buffer = vec![0; tube.info()?.size as usize];
     let patience = || a.timeout.map(|timeout| Instant::now() + timeout);
     let mut end = patience();
-    let in_time = loop {
+    let ended = loop {
         if a.count.is_some_and(|count| passed.records >= count) {
-            break true;
+            break Ended::Done;
         }
         let len = match next_heard(&subscription, &mut buffer, end) {
             Ok(len) => len,
-            Err(NotReceived::Timeout) => break false,
+            Err(NotReceived::Timeout) => break Ended::TimedOut,
+            Err(NotReceived::SenderDied { .. }) => {
+                passed.sender_died(name, a);
+                continue;
+            }
             // Before the first record somebody may publish yet.
-            Err(NotReceived::Disconnected { .. }) if a.follow || !passed.some => {
+            Err(NotReceived::Disconnected { .. }) if a.follow || (!passed.some && passed.died.is_none()) => {
                 if end.is_some_and(|end| Instant::now() >= end) {
-                    break false;
+                    break Ended::TimedOut;
                 }
                 std::thread::sleep(FOLLOW);
                 continue;
             }
-            Err(NotReceived::Disconnected { .. }) => break true,
+            Err(NotReceived::Disconnected { .. }) if passed.died.is_some() => break Ended::Died,
+            Err(NotReceived::Disconnected { .. }) => break Ended::Done,
             Err(e) => return Err(e.into()),
         };
         passed.some = true;
         match out.put(&buffer[..len], a.tag.then_some(name), a.lines) {
             Ok(is_written) if is_written => passed.add(len),
             Ok(_) => {}
-            Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(true),
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(Ended::Done),
             Err(e) => return Err(anyhow!("cannot write to stdout: {e}; the record is lost to this subscriber")),
         }
         end = patience();
     };
     passed.lost = subscription.lost();
     out.finish()?;
-    Ok(in_time)
+    Ok(ended)
 }
 
 /// The parameters of a condition: those of --select are not the filter's.

@@ -20,10 +20,18 @@ struct Journal {
     got: Vec<u64>,
     /// Its subscription, and how it is to lag.
     listens: Option<(u32, When)>,
+    is_subscriber: bool,
     /// It has heard all there is: its publishers have gone.
     heard_all: bool,
     /// It is just receiving: a message may be gone with it.
     hearing: bool,
+    /// It is just ceasing to publish, or has ceased; it has ceased.
+    hushing: bool,
+    hushed: bool,
+    /// It subscribed when it liked: what was sent before was not for it.
+    late: bool,
+    /// How many publishers had died when it subscribed, and when it had heard all.
+    deaths: (u32, u32),
 }
 
 type Kept = (Process, Shared<RefCell<Journal>>);
@@ -49,6 +57,8 @@ enum Act {
     Deaf,
     /// Publishes no more.
     Hush,
+    /// Subscribes.
+    Come,
 }
 
 use Act::*;
@@ -58,6 +68,8 @@ use Act::*;
 enum Part {
     Publishes,
     Listens(When),
+    /// Nothing yet.
+    Comes,
 }
 
 use Part::*;
@@ -98,10 +110,22 @@ impl Scene {
             Hear => _ = self.hear(me, who(), journal),
             HearAll => {
                 while self.hear(me, who(), journal) {}
-                journal.borrow_mut().heard_all = true;
+                let died = self.tube.died();
+                let mut journal = journal.borrow_mut();
+                (journal.heard_all, journal.deaths.1) = (true, died);
             }
             Deaf => me.unsubscribes(tube, who()),
-            Hush => me.publishes_no_more(tube, at),
+            Hush => {
+                journal.borrow_mut().hushing = true;
+                me.publishes_no_more(tube, at);
+                journal.borrow_mut().hushed = true;
+            }
+            Come => {
+                let died = tube.died();
+                let who = me.subscribes(tube, When::Block).expect("room");
+                let mut journal = journal.borrow_mut();
+                (journal.listens, journal.late, journal.deaths.0) = (Some((who, When::Block)), true, died);
+            }
         }
     }
 
@@ -129,12 +153,14 @@ impl Scene {
         let me = self.stage.member(p, name);
         let journal: Shared<RefCell<Journal>> = world.share(RefCell::default());
         let mut at = 0;
+        journal.borrow_mut().is_subscriber = !matches!(part, Publishes);
         p.before(|| match part {
             Publishes => at = me.publishes(self.tube).expect("room"),
             Listens(when) => {
                 let who = me.subscribes(self.tube, when).expect("room");
                 journal.borrow_mut().listens = Some((who, when));
             }
+            Comes => {}
         });
         self.journals.borrow_mut().push((p, journal));
         let (scene, acts) = (*self, acts.to_vec());
@@ -144,8 +170,32 @@ impl Scene {
         }));
     }
 
-    fn settled(&self) {
+    /// Who has heard all knows how many publishers died; those that were killed while they left are counted or not.
+    fn deaths_are_known(&self) {
+        let journals = self.journals.borrow();
+        let killed = journals.iter().filter(|(p, j)| !j.borrow().is_subscriber && p.fate() == Fate::Killed);
+        let sure = killed.clone().filter(|(_, j)| !j.borrow().hushing).count() as u32;
+        let may = killed.filter(|(_, j)| !j.borrow().hushed).count() as u32;
+        for (_, journal) in journals.iter().filter(|(_, j)| j.borrow().heard_all) {
+            let journal = journal.borrow();
+            let (before, after) = journal.deaths;
+            let sure = if journal.late { 0 } else { sure };
+            assert!((sure..=may).contains(&(after.wrapping_sub(before))), "{before}, {after} died, of {sure} to {may}");
+        }
+        let died = self.tube.died();
         self.stage.map.recover_dead();
+        // Recovery counts none anew; one that is there still may be killed meanwhile.
+        let now = self.tube.died();
+        let publishers = journals.iter().map(|(_, j)| j.borrow()).filter(|j| !j.is_subscriber);
+        let most = publishers.filter(|j| !j.hushed).count() as u32;
+        assert!(died <= now && now <= most, "{died}, then {now} have died, of at most {most}");
+        if now > 0 {
+            reached("publisher died");
+        }
+    }
+
+    fn settled(&self) {
+        self.deaths_are_known();
         assert!(!self.stage.map.anybody_waits(self.tube.object()), "somebody's wait bit still stands");
         let journals = self.journals.borrow();
         let all: Vec<_> = journals.iter().map(|(p, journal)| (p.fate(), journal.borrow())).collect();
@@ -166,7 +216,7 @@ impl Scene {
                 assert_eq!(common, theirs, "two orders: {:?}, {:?}", journal.got, other.got);
             }
         }
-        let whole: Vec<_> = listeners.iter().filter(|(fate, j)| *fate != Fate::Killed && j.heard_all).collect();
+        let whole: Vec<_> = listeners.iter().filter(|(fate, j)| *fate != Fate::Killed && j.heard_all && !j.late).collect();
         for (_, journal) in &whole {
             let (who, when) = journal.listens.expect("it listens");
             let (lost, dropped) = self.tube.lost(who);
@@ -254,7 +304,7 @@ fn each_subscriber_gets_each_message() {
         ("one", BLOCK, &[HearAll, Deaf]),
         ("other", BLOCK, &[HearAll, Deaf]),
     ];
-    explored("each", 2, two, &["nobody publishes", "all slots used"]);
+    explored("each", 2, two, &["nobody publishes", "all slots used", "publisher died"]);
 }
 
 #[test]
@@ -287,6 +337,19 @@ fn several_publishers_are_heard_in_one_order() {
         ("other", BLOCK, &[HearAll, Deaf]),
     ];
     explored("several", 2, several, &["all slots used"]);
+}
+
+#[test]
+fn who_subscribes_while_publishers_leave_hears_of_the_deaths_that_there_are() {
+    let late: Processes<'_> = &[("publisher", Publishes, &[Hush]), ("one", Comes, &[Come, HearAll, Deaf])];
+    for search in [
+        Search::depth("late_schedules", 2).schedules(1_000),
+        Search::sweep("late_sweep").kills(1),
+        Search::depth("late_depth", 3).kills(1).schedules(3_000),
+        Search::priorities("late_pct", 4).kills(1).schedules(1_000),
+    ] {
+        search.run(world(2, late)).assert_clean();
+    }
 }
 
 #[test]

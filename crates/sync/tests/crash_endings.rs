@@ -2,10 +2,15 @@
 
 mod crash;
 
-use chappe_crashsim::{Fate, Search, World, reached};
+use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_sync::model::{Came, NamedAt};
 use crash::Stage;
 use std::cell::Cell;
+
+/// A sender has not begun to leave, is at it, or has left.
+const STAYS: u8 = 0;
+const LEAVES: u8 = 1;
+const LEFT: u8 = 2;
 
 /// Some senders leave, and may be killed; when nobody is there any more, a receiver asks how many have not ended well.
 fn endings(world: &World, names: &[&'static str]) {
@@ -16,10 +21,11 @@ fn endings(world: &World, names: &[&'static str]) {
         let p = world.prepare(name);
         let me = stage.member(p, name);
         p.before(|| me.attach(tube, true).expect("there may be many"));
-        let leaving = world.share(Cell::new(false));
+        let leaving = world.share(Cell::new(STAYS));
         stage.reaper(stage.lasting(p, move || {
-            leaving.set(true);
+            leaving.set(LEAVES);
             me.detach(tube, true);
+            leaving.set(LEFT);
         }));
         (p, leaving)
     };
@@ -31,11 +37,72 @@ fn endings(world: &World, names: &[&'static str]) {
         assert_eq!(me.get(tube, None), Came::Gone);
         let died = tube.died();
         let killed = senders.iter().filter(|(p, _)| p.fate() == Fate::Killed);
-        let sure = killed.clone().filter(|(_, leaving)| !leaving.get()).count() as u32;
-        let most = killed.count() as u32;
+        let sure = killed.clone().filter(|(_, leaving)| leaving.get() == STAYS).count() as u32;
+        let most = killed.filter(|(_, leaving)| leaving.get() != LEFT).count() as u32;
         assert!((sure..=most).contains(&died), "{died} have not ended well, of {sure} to {most}");
         reached(if died == 0 { "all well" } else { "one died" });
     }));
+}
+
+/// The same, and the receiver comes when it likes: it is told of the death of each sender of which it got something, and of no other
+/// death than those there are.
+fn late(world: &World, names: &[&'static str]) {
+    let (stage, _) = Stage::with_blocks(world, 10, &[], 6, 32);
+    let tube = NamedAt::make(stage.map, "t", 2, [false, false], false).expect("a tube");
+    let come = |(which, name): (usize, &&'static str)| {
+        let (which, name) = (which as u64, *name);
+        let p = world.prepare(name);
+        let me = stage.member(p, name);
+        p.before(|| me.attach(tube, true).expect("there may be many"));
+        let leaving = world.share(Cell::new(STAYS));
+        stage.reaper(stage.lasting(p, move || {
+            assert_eq!(me.put(tube, which, None), Came::Sent);
+            leaving.set(LEAVES);
+            me.detach(tube, true);
+            leaving.set(LEFT);
+        }));
+        (which, p, leaving)
+    };
+    let senders: Vec<_> = names.iter().enumerate().map(come).collect();
+    let q = world.prepare("receiver").immortal();
+    let me = stage.member(q, "receiver");
+    stage.reaper(stage.lasting(q, move || {
+        me.attach(tube, false).expect("nobody is there");
+        let told = tube.known();
+        let mut got = Vec::new();
+        let end = loop {
+            match me.get(tube, None) {
+                Came::Message(message, _) => got.push(message),
+                end => break end,
+            }
+        };
+        assert_eq!(end, Came::Gone);
+        let learned = tube.learns(told).is_some();
+        let killed = |(_, p, _): &&(u64, Process, Shared<Cell<u8>>)| p.fate() == Fate::Killed;
+        let must = senders.iter().filter(killed).any(|(which, _, how)| how.get() == STAYS && got.contains(which));
+        let may = senders.iter().filter(killed).any(|(.., how)| how.get() != LEFT);
+        assert!(learned || !must, "got {got:?}, and was not told that one of those senders has died");
+        assert!(!learned || may, "was told of a death, and nobody has died");
+        reached(if learned { "told" } else { "none died" });
+    }));
+}
+
+#[test]
+fn a_receiver_that_comes_while_senders_leave_is_told_of_the_deaths_that_there_are() {
+    let mut outcomes = Vec::new();
+    for (which, names) in [("one", &["one"][..]), ("two", &["one", "other"])] {
+        for search in [
+            Search::depth(&format!("late_{which}_schedules"), 2).schedules(1_500),
+            Search::sweep(&format!("late_{which}_sweep")).kills(1),
+            Search::depth(&format!("late_{which}_depth"), 2).kills(1).schedules(1_500),
+            Search::priorities(&format!("late_{which}_pct"), 4).kills(1).schedules(1_000),
+        ] {
+            let report = search.run(|world: &World| late(world, names));
+            report.assert_clean();
+            outcomes.extend(report.outcomes().keys().cloned().collect::<Vec<_>>());
+        }
+    }
+    assert!(["told", "none died"].iter().all(|o| outcomes.iter().any(|it| it == o)), "{outcomes:?}");
 }
 
 #[test]

@@ -79,6 +79,11 @@ impl CastAt {
         (self.0.ring.lost(who), dropped)
     }
 
+    /// How many publishers have died, or broken off, modulo 2^19.
+    pub fn died(&self) -> u32 {
+        self.0.died()
+    }
+
     /// Removes it.
     pub fn remove(&self) {
         let admin = self.0.map.admin();
@@ -103,7 +108,7 @@ impl Actor {
 
     /// Goes as one.
     pub fn publishes_no_more(&self, tube: CastAt, at: usize) {
-        tube.0.leave(at, self.owner());
+        tube.0.leave(at, self.owner(), true);
     }
 
     /// Subscribes: the number.

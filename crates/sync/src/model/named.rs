@@ -130,6 +130,16 @@ impl NamedAt {
         self.0.died()
     }
 
+    /// Of how many of them a receiver that has just come has nothing to be told.
+    pub fn known(&self) -> u32 {
+        self.0.known()
+    }
+
+    /// How many there are of whom a receiver was not told. It is now.
+    pub fn learns(&self, told: u32) -> Option<u32> {
+        self.0.learns(told)
+    }
+
     /// Receives what is there, as nobody.
     pub fn drained(&self) -> Came {
         let mut buffer = [MaybeUninit::new(0); 8];

@@ -19,6 +19,8 @@
 //! - I2: a publisher's entry stands before `had` is counted up, and goes before one looks whether any is left: if none was seen, and `had` is
 //!   as before and not 0, all who had come by then have gone. The entries of the dead count for nothing.
 //! - I3: entries and subscriptions are given under `admin`; they go by a swap from the exact generation, by their owner or by recovery.
+//! - I7: an entry counts, for as long as the tube lasts, how many of its publishers have died, or broken off; the swap by which one of them
+//!   goes counts it. So the counts and the dead whose entries stand are, at each instant, all there have been: the sum never goes back.
 //! - I4: `changes` is counted up after a subscription's record is whole, and after it has gone: who publishes looks at it first, so what is
 //!   sent after `subscribe` has returned is given to it.
 //! - I5: whoever dies between a change and the telling is made up for: recovery drains every object.
@@ -69,8 +71,23 @@ struct CastHead {
     changes: AtomicU32,
     /// How many times a publisher has come.
     had: AtomicU32,
-    /// `generation:32 | member + 1:32` of each publisher.
+    /// `generation:32 | deaths:19 | member + 1:13` of each publisher: I7.
     publishers: [AtomicU64; MOST_PUBLISHERS],
+}
+
+/// In an entry of `publishers`: where the deaths are counted, and the most that they come to before they begin anew.
+const DEATH: u64 = 1 << 13;
+const DEATHS: u64 = 0x7ffff << 13;
+const _: () = assert!((chappe_arena::layout::MAX_MEMBERS as u64) < DEATH - 1);
+
+/// Whose an entry is.
+fn owner_of(entry: u64) -> u64 {
+    entry & !DEATHS
+}
+
+/// What stands where an entry's owner has gone.
+fn left_by(entry: u64, well: bool) -> u64 {
+    entry.wrapping_add(if well { 0 } else { DEATH }) & DEATHS
 }
 
 /// A broadcast tube, as one process sees it.
@@ -213,9 +230,33 @@ impl<'m> Cast<'m> {
     /// The members that publish, the dead aside.
     pub fn publishers(&self) -> impl Iterator<Item = u32> + '_ {
         self.head.publishers.iter().filter_map(|entry| {
-            let owner = entry.load(Ordering::SeqCst); // SeqCst: I2.
+            let owner = owner_of(entry.load(Ordering::SeqCst)); // SeqCst: I2.
             (owner != 0 && !self.is_over(owner)).then(|| owner as u32 - 1)
         })
+    }
+
+    /// How many publishers have died, or broken off, since the tube was made (I7), modulo 2^19.
+    pub fn died(&self) -> u32 {
+        let sum = self.head.publishers.iter().map(|entry| self.died_at(entry)).fold(0, u64::wrapping_add);
+        ((sum & DEATHS) / DEATH) as u32
+    }
+
+    /// The same at one entry, where an entry counts it.
+    fn died_at(&self, entry: &AtomicU64) -> u64 {
+        loop {
+            let seen = entry.load(Ordering::SeqCst); // SeqCst: I7.
+            let owner = owner_of(seen);
+            if owner == 0 {
+                return seen & DEATHS;
+            }
+            let over = self.is_over(owner);
+            step!("an entry's publisher looked at, the entry not yet again");
+            // SeqCst: I7. It still stands: a dead owner has died with it, and does not come back; a living one was no dead one that has been
+            // swept since.
+            if entry.load(Ordering::SeqCst) == seen {
+                return if over { left_by(seen, false) } else { seen & DEATHS };
+            }
+        }
     }
 
     /// Whether all publishers have gone, and there was one.
@@ -239,8 +280,12 @@ impl<'m> Cast<'m> {
             return Err(Unattached::Dead);
         }
         for (at, entry) in self.head.publishers.iter().enumerate() {
-            // SeqCst, both: I2, I3. A failure: it is somebody's.
-            if entry.compare_exchange(0, owner, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            let seen = entry.load(Ordering::SeqCst); // SeqCst: I3.
+            if owner_of(seen) != 0 {
+                continue;
+            }
+            // SeqCst, both: I2, I3. A failure: nobody else gives entries, and of one that is nobody's none is taken.
+            if entry.compare_exchange(seen, seen | owner, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 step!("there, as if nobody had ever been");
                 // SeqCst: I2. 0 is nobody.
                 if self.head.had.fetch_add(1, Ordering::SeqCst) == u32::MAX {
@@ -252,10 +297,13 @@ impl<'m> Cast<'m> {
         Err(Unattached::Full)
     }
 
-    /// A publisher goes.
-    pub fn leave(&self, at: usize, owner: u64) {
-        // SeqCst, both: I2, I3. A failure: recovery was there before.
-        if self.head.publishers[at].compare_exchange(owner, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+    /// A publisher goes, and has ended well; or it has not: it broke off, or died.
+    pub fn leave(&self, at: usize, owner: u64, well: bool) {
+        let entry = &self.head.publishers[at];
+        let seen = entry.load(Ordering::SeqCst); // SeqCst: I3.
+        // SeqCst, both: I2, I3, I7. A failure: recovery was there before.
+        let goes = |seen| entry.compare_exchange(seen, left_by(seen, well), Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if owner_of(seen) == owner && goes(seen) {
             step!("gone, nobody told yet");
             if self.is_gone() {
                 self.tell_all();
@@ -624,8 +672,8 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
     let owner = by(member, generation);
     for at in 0..MOST_PUBLISHERS {
         // SeqCst: I2.
-        if cast.head.publishers[at].load(Ordering::SeqCst) == owner {
-            cast.leave(at, owner);
+        if owner_of(cast.head.publishers[at].load(Ordering::SeqCst)) == owner {
+            cast.leave(at, owner, false);
         }
     }
     for who in 0..cast.ring.shape().subscriptions {
@@ -640,7 +688,8 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
 pub(crate) fn is_attached(map: &Map, object: u32, head: Head) -> bool {
     let Some(cast) = Cast::of(map, Place { index: object, head }) else { return false };
     let stands = |word: &AtomicU64| word.load(Ordering::SeqCst) != 0; // SeqCst: I6.
-    cast.head.publishers.iter().any(stands)
+    let publishes = |entry: &AtomicU64| owner_of(entry.load(Ordering::SeqCst)) != 0; // SeqCst: I6.
+    cast.head.publishers.iter().any(publishes)
         || (0..cast.ring.shape().subscriptions).any(|who| stands(&cast.ring.sub(who).owner))
 }
 

@@ -30,6 +30,10 @@ enum Fault {
 
 /// Where messages go in. Of one thread at a time; another one: [`Broadcast::publisher`](super::Broadcast::publisher). In a forked child it
 /// belongs to the parent.
+///
+/// When it is dropped, or its process dies, it has left; when the last one has, subscribers get what is there, and then
+/// [`NotReceived::Disconnected`], or [`NotReceived::SenderDied`] if one of those that were there meanwhile has not ended well: its process
+/// died with it, or its thread dropped it in a panic, or it [broke off](Publisher::break_off).
 pub struct Publisher<T: ?Sized> {
     cast: Mapped,
     owner: u64,
@@ -38,6 +42,7 @@ pub struct Publisher<T: ?Sized> {
     /// The most bytes, and whether it must be as many.
     size: (usize, bool),
     router: RefCell<Router>,
+    broken: Cell<bool>,
     _handle: Handle,
     one: PhantomData<Cell<()>>,
     of: PhantomData<fn(&T)>,
@@ -54,7 +59,7 @@ impl<T: ?Sized> Drop for Publisher<T> {
         if process::incarnation() == self.incarnation {
             // Who goes must be seen to die before it has told. Without a seat the thread is about to end.
             let _: Result<(), ArenaError> = seat(self.cast.map, |_| ());
-            self.cast.leave(self.at, self.owner);
+            self.cast.leave(self.at, self.owner, !(self.broken.get() || std::thread::panicking()));
         }
     }
 }
@@ -68,10 +73,17 @@ impl<T: ?Sized> Publisher<T> {
             incarnation: process::incarnation(),
             size: (cast.ring.shape().size as usize, cast.schema_hash() != 0),
             router: RefCell::default(),
+            broken: Cell::new(false),
             _handle: handle,
             one: PhantomData,
             of: PhantomData,
         }
+    }
+
+    /// Goes without having ended well: when all publishers have gone, subscribers get [`NotReceived::SenderDied`], as if this process
+    /// had died. Never waits.
+    pub fn break_off(self) {
+        self.broken.set(true);
     }
 
     /// How many subscribe now.
@@ -228,6 +240,8 @@ pub struct Subscription<T: ?Sized> {
     owner: u64,
     who: u32,
     incarnation: u64,
+    /// How many deaths of publishers it was told of.
+    told: Cell<u32>,
     own: RefCell<Own>,
     buffer: RefCell<Vec<u8>>,
     _handle: Handle,
@@ -252,13 +266,14 @@ impl<T: ?Sized> Drop for Subscription<T> {
 }
 
 impl<T: ?Sized> Subscription<T> {
-    pub(super) fn new(cast: Mapped, handle: Handle, owner: u64, who: u32, own: Own) -> Subscription<T> {
+    pub(super) fn new(cast: Mapped, handle: Handle, (owner, who): (u64, u32), told: u32, own: Own) -> Subscription<T> {
         let size = cast.ring.shape().size as usize;
         Subscription {
             cast,
             owner,
             who,
             incarnation: process::incarnation(),
+            told: Cell::new(told),
             own: RefCell::new(own),
             buffer: RefCell::new(vec![0; size]),
             _handle: handle,
@@ -301,6 +316,12 @@ impl<T: ?Sized> Subscription<T> {
         Ok(())
     }
 
+    /// Whether a publisher has died, or broken off, of which it was not told. It is now.
+    fn learns_of_death(&self) -> bool {
+        let died = self.cast.died();
+        self.told.replace(died) != died
+    }
+
     /// The next message that passes, in the buffer: its bytes.
     fn get(&self, buffer: &mut [u8], until: Until) -> Result<usize, NotReceived> {
         let size = self.cast.ring.shape().size as usize;
@@ -313,6 +334,7 @@ impl<T: ?Sized> Subscription<T> {
             match fault {
                 Fault::Not(Not::Now) if matches!(until, Until::Now) => NotReceived::Empty,
                 Fault::Not(Not::Now) => NotReceived::Timeout,
+                Fault::Not(Not::Ever) if self.learns_of_death() => NotReceived::SenderDied { tube: tube() },
                 Fault::Not(Not::Ever) => NotReceived::Disconnected { tube: tube() },
                 Fault::Not(Not::Dead) => NotReceived::Dead { tube: tube() },
                 Fault::Inherited => NotReceived::Inherited { tube: tube() },
@@ -402,7 +424,8 @@ impl<T: Record + ?Sized> Subscription<T> {
     /// something.
     ///
     /// # Errors
-    /// `Disconnected` if all publishers have gone, and there is nothing more; `Dead`, `Inherited`, `Arena`, `System`.
+    /// If all publishers have gone, and there is nothing more: `SenderDied`, once, if one of them did in the middle, and then `Disconnected`;
+    /// `Dead`, `Inherited`, `Arena`, `System`.
     #[inline]
     pub fn recv(&self) -> Result<T::Owned, NotReceived> {
         self.owned(Until::Forever)

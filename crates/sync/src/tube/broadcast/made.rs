@@ -160,6 +160,8 @@ pub struct BroadcastInfo {
     pub sent: u64,
     /// The processes that publish, one entry a publisher.
     pub publishers: Vec<Who>,
+    /// How many publishers have died, or broken off, since it was made, modulo 2^19.
+    pub publishers_died: u32,
     /// Who subscribes.
     pub subscribers: Vec<BroadcastSubscriber>,
     /// Who waits: for a message, or for room.
@@ -189,6 +191,7 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<BroadcastInfo> {
         schema: cast.schema(),
         schema_hash: Some(cast.schema_hash()).filter(|hash| *hash != 0),
         sent: cast.ring.claimed(),
+        publishers_died: cast.died(),
         publishers: cast.publishers().map(|member| map.who(member)).collect(),
         subscribers: cast.subscriptions().map(one).collect(),
         waiting: waiters(map, place),
@@ -373,11 +376,13 @@ impl<T: Record + ?Sized> Broadcast<T> {
         let own = super::route::Own::new(&self.cast()?, &how)?;
         let (cast, owner, admin) = self.coming()?;
         let most = u64::from(cast.ring.shape().subscriptions);
+        // Before it is there: of what is sent for it, nothing has been yet.
+        let told = cast.died();
         let who = cast
             .subscribe(&admin, owner, how.slow.terms(), own.text())
             .map_err(|why| self.unattached(why, "subscribers", most))?;
         drop(admin);
-        Ok(Subscription::new(cast, self.handle.clone(), owner, who, own))
+        Ok(Subscription::new(cast, self.handle.clone(), (owner, who), told, own))
     }
 
     /// As members, both of whose deaths are seen: of the process, and of this thread in the middle of this.

@@ -26,8 +26,8 @@
 //! wants is not even copied. Filters of other users are interpreted, with a bound. What a subscriber gets it tests itself too: so
 //! a publisher that does not know its filter yet costs time, and no wrong answer.
 //!
-//! When all publishers have gone, or died, a subscriber receives what is there and then `Disconnected`. Before the first one has come, it
-//! waits. A message that is sent while nobody subscribes is nobody's.
+//! When all publishers have gone, or died, a subscriber receives what is there and then `Disconnected`; if one of those that were there since
+//! it subscribed died, or broke off, it gets `SenderDied` first, once. Before the first one has come, it waits. A message that is sent while nobody subscribes is nobody's.
 //!
 //! Paper: synthesis, 3.2.3 and 5.2; nix-semaphores-tubes, 3.
 

@@ -204,7 +204,7 @@ impl Attachment {
             let entry = &mut table.entries[at];
             if !entry.stays {
                 entry.handles += 1;
-                return Ok(Attachment { pipe, side, id: entry.id, incarnation, told: known(&pipe, side) });
+                return Ok(Attachment { pipe, side, id: entry.id, incarnation, told: told(&pipe, side) });
             }
         }
         pipe.attach(&admin, side, joined.index, joined.generation).map_err(|why| match why {
@@ -215,18 +215,12 @@ impl Attachment {
         table.next += 1;
         let id = table.next;
         table.entries.push(Entry { id, pipe, side, handles: 1, by: Some(joined), stays: false, broken: false });
-        Ok(Attachment { pipe, side, id, incarnation, told: known(&pipe, side) })
+        Ok(Attachment { pipe, side, id, incarnation, told: told(&pipe, side) })
     }
 
     /// Whether a sender has died, or broken off, of which this receiver was not told. It is now.
     pub fn learns_of_death(&self) -> bool {
-        let died = self.pipe.died();
-        if died.wrapping_sub(self.told.get()) as i32 <= 0 {
-            return false;
-        }
-        self.told.set(died);
-        self.pipe.tell_died(died);
-        true
+        self.pipe.learns(self.told.get()).map(|died| self.told.set(died)).is_some()
     }
 
     /// When the process leaves this end, it has not ended well.
@@ -266,18 +260,9 @@ impl Attachment {
     }
 }
 
-/// Of how many deaths of senders a receiver that comes has nothing to be told: what they sent is gone, or others were told.
-fn known(pipe: &Mapped, side: Side) -> Cell<u32> {
-    let told = match side {
-        Side::Senders => 0,
-        Side::Receivers if pipe.ring.is_empty() => {
-            let died = pipe.died();
-            pipe.tell_died(died);
-            died
-        }
-        Side::Receivers => pipe.told(),
-    };
-    Cell::new(told)
+/// What a handle that has just come was told of.
+fn told(pipe: &Mapped, side: Side) -> Cell<u32> {
+    Cell::new(if side == Side::Receivers { pipe.known() } else { 0 })
 }
 
 impl Drop for Attachment {

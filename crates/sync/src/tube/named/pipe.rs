@@ -8,8 +8,9 @@
 //!  TubeHead: shape, hash, end, sealed, two sides, schema's hash | senders' bits | receivers' bits | ring | schema's text
 //! ```
 //!
-//! A bit says that a process, by the member that stands for it, has a handle of that end. At an end that may have only one
-//! handle, `only` says whose it is: `generation:32 | member + 1:32`.
+//! A bit says that a process, by the member that stands for it, has a handle of that end. A word has the bits of 32 members, and counts
+//! besides who came by one of them and has not ended well: `count:32 | bits:32`. At an end that may have only one handle, `only` says
+//! whose it is: `generation:32 | member + 1:32`.
 //!
 //! ```text
 //!   who waits:      bit on the object -- fence -- look at the ring, and who is at the other end -- tell itself, or sleep
@@ -39,9 +40,9 @@
 //!   came and handed over behind the look. The bit of a dead process counts for nothing, and is taken away by who owns the dead's life word, before
 //!   the number is given anew: so nobody clears a successor's; and who sees a bit, and then nobody dead, looks at the bit again: it
 //!   may have been a dead one's, who has been swept since. `only` goes by a swap from the exact generation.
-//! - I8: who leaves and has ended well counts itself in `tally` before its bit goes. So of all that have come to the senders' end
-//!   (`had`), those that are neither counted there nor at it now have died, or broken off: nothing has to be written for the
-//!   dead, and no death is counted twice.
+//! - I8: who comes sets its bit and counts itself in the same step, who leaves and has ended well takes back both in one step, and of
+//!   the dead the bit alone is taken. So the count of a word, less the living whose bits are in it, says at each instant how many have
+//!   died, or broken off; it never goes back, nothing has to be written for the dead, and no death is counted twice.
 //! - I5: attaching, sealing, making and removing are done under `admin`. So nobody is refused, or let in, by what has changed
 //!   meanwhile; only recovery is outside, and only takes away.
 //! - I6: the tube's head publishes it (objects, I1). The senders' object is made before, and goes after it: one whose tube does not
@@ -62,6 +63,7 @@ mod endings;
 #[cfg(not(feature = "sim"))]
 mod schema;
 
+use self::endings::{PER_WORD, bit, members_in, words};
 use super::senders::{MAKING, sweep};
 use crate::claim::Mark;
 use crate::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
@@ -106,8 +108,6 @@ struct SideHead {
     only: AtomicU64,
     /// How many times somebody has come.
     had: AtomicU32,
-    /// Of senders: how many of those have ended well. Of receivers: how many deaths of senders receivers were told of.
-    tally: AtomicU32,
 }
 
 /// What a tube has besides its ring.
@@ -128,6 +128,8 @@ struct TubeHead {
     sides: [SideHead; 2],
     /// The schema's hash; 0: it has none.
     schema: AtomicU64,
+    /// How many deaths of senders receivers were told of.
+    told: AtomicU32,
 }
 
 /// A tube, as one process sees it.
@@ -159,14 +161,9 @@ pub(crate) enum Unattached {
     Taken(u32),
 }
 
-/// Words of bits of a side.
-fn words(map: &Map) -> usize {
-    map.geometry().members.div_ceil(64) as usize
-}
-
 /// Where the ring begins.
 fn ring_at(members: u32) -> usize {
-    size_of::<TubeHead>() + (2 * members.div_ceil(64) as usize * 8).next_multiple_of(64)
+    size_of::<TubeHead>() + (2 * words(members) * 8).next_multiple_of(64)
 }
 
 /// How many blocks a tube takes in an arena of so many members; none if there are not so many.
@@ -189,7 +186,7 @@ impl<'m> Pipe<'m> {
         // SAFETY: within the mapping, and aligned as every block; any bytes are a `TubeHead`.
         let head = unsafe { at.cast::<TubeHead>().as_ref() };
         // SAFETY: as above: the bits come after it.
-        let bits = unsafe { std::slice::from_raw_parts(at.add(size_of::<TubeHead>()).cast().as_ptr(), 2 * words(map)) };
+        let bits = unsafe { std::slice::from_raw_parts(at.add(size_of::<TubeHead>()).cast().as_ptr(), 2 * words(map.geometry().members)) };
         let shape = head.shape();
         // Acquire: written before the object was in service.
         let end = head.end.load(Ordering::Acquire);
@@ -247,7 +244,7 @@ impl<'m> Pipe<'m> {
 
     fn bits(&self, side: Side) -> &[AtomicU64] {
         let half = self.bits.len() / 2;
-        let used = if ROBUST { self.map.waiting_words().min(half) } else { 1 };
+        let used = if ROBUST { words(self.map.members_used()).min(half) } else { 1 };
         &self.bits[side as usize * half..][..used]
     }
 
@@ -277,8 +274,7 @@ impl<'m> Pipe<'m> {
         let bits = self.bits(side).iter().enumerate();
         bits.flat_map(|(i, word)| {
             // SeqCst: I4.
-            let word = word.load(Ordering::SeqCst);
-            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| i as u32 * 64 + bit)
+            members_in(i, word.load(Ordering::SeqCst))
         })
     }
 
@@ -295,7 +291,7 @@ impl<'m> Pipe<'m> {
 
     fn has_bit(&self, side: Side, member: u32) -> bool {
         // SeqCst: I4.
-        self.bits(side)[member as usize / 64].load(Ordering::SeqCst) & 1 << (member % 64) != 0
+        self.word(side, member).load(Ordering::SeqCst) & bit(member) != 0
     }
 
     /// Whether somebody has been at an end, or nobody ever will, and now, by a look at one after the other, nobody is there.
@@ -320,7 +316,7 @@ impl<'m> Pipe<'m> {
     #[inline(always)]
     pub fn seems_gone(&self, side: Side) -> bool {
         // SeqCst: I4.
-        self.is_empty(side, || self.bits(side).iter().all(|word| word.load(Ordering::SeqCst) == 0))
+        self.is_empty(side, || self.bits(side).iter().all(|word| word.load(Ordering::SeqCst) as u32 == 0))
     }
 
     /// Whether all have left an end, or died.
@@ -350,30 +346,19 @@ impl<'m> Pipe<'m> {
             }
         }
         step!("the only one, not yet there");
-        // SeqCst: I4.
-        self.bits(side)[member as usize / 64].fetch_or(1 << (member % 64), Ordering::SeqCst);
+        self.come(side, member);
         step!("there, as if nobody had ever been");
         // SeqCst: I4.
         if self.side(side).had.fetch_add(1, Ordering::SeqCst) == u32::MAX {
-            // SeqCst: as above. 0 is nobody, who has ended well.
+            // SeqCst: as above. 0 is nobody.
             self.side(side).had.fetch_add(1, Ordering::SeqCst);
-            if side == Side::Senders {
-                // SeqCst: I8.
-                self.side(side).tally.fetch_add(1, Ordering::SeqCst);
-            }
         }
         Ok(())
     }
 
-    /// A process leaves an end; a sender's has ended well, or has broken off.
+    /// A process leaves an end, and has ended well, or broken off.
     pub fn detach(&self, side: Side, member: u32, generation: u32, well: bool) {
-        if side == Side::Senders && well {
-            // SeqCst: I8, before the bit goes.
-            self.side(side).tally.fetch_add(1, Ordering::SeqCst);
-            step!("said that it has ended well, not yet gone");
-        }
-        // SeqCst: I4, before the look who waits.
-        self.bits(side)[member as usize / 64].fetch_and(!(1 << (member % 64)), Ordering::SeqCst);
+        self.go(side, member, well);
         self.free(side, member, generation);
         step!("gone, nobody told yet");
         self.bring_end(side.other());
@@ -521,11 +506,8 @@ impl Pipe<'static> {
         let dead = |side| {
             let words = self.bits(side).iter().enumerate();
             // SeqCst: I4.
-            let bits = words.map(|(i, word)| (i, word.load(Ordering::SeqCst)));
-            bits.filter(|(_, word)| *word != 0).any(|(i, word)| {
-                let members = (0..64).filter(|bit| word >> bit & 1 != 0).map(|bit| i as u32 * 64 + bit);
-                members.into_iter().any(|member| self.map.dead(member).is_some())
-            })
+            let mut members = words.flat_map(|(i, word)| members_in(i, word.load(Ordering::SeqCst)));
+            members.any(|member| self.map.dead(member).is_some())
         };
         let some = dead(Side::Senders) || dead(Side::Receivers);
         if some {
@@ -662,8 +644,8 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
 pub(crate) fn clear(map: &Map, object: u32, head: Head, member: u32) {
     let Some(pipe) = Pipe::of(map, Place { index: object, head }) else { return };
     for side in [Side::Senders, Side::Receivers] {
-        let bit = 1 << (member % 64);
-        if let Some(word) = pipe.bits(side).get(member as usize / 64)
+        let bit = bit(member);
+        if let Some(word) = pipe.bits(side).get(member as usize / PER_WORD)
             // Relaxed: only we set or clear this bit.
             && word.load(Ordering::Relaxed) & bit != 0
             // A bit that stands keeps the tube's blocks from being another's (I7); what was read may be another's already.
@@ -679,7 +661,7 @@ pub(crate) fn clear(map: &Map, object: u32, head: Head, member: u32) {
 pub(crate) fn is_attached(map: &Map, object: u32, head: Head) -> bool {
     let Some(pipe) = Pipe::of(map, Place { index: object, head }) else { return false };
     // SeqCst: I4.
-    [Side::Senders, Side::Receivers].into_iter().any(|s| pipe.bits(s).iter().any(|w| w.load(Ordering::SeqCst) != 0))
+    [Side::Senders, Side::Receivers].into_iter().any(|s| pipe.bits(s).iter().any(|w| w.load(Ordering::SeqCst) as u32 != 0))
 }
 
 /// Whether a member has a slot, written or looked at.

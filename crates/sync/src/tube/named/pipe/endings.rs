@@ -1,10 +1,57 @@
-//! Who has come to the ends of a named tube, which senders have gone without having ended well, and that none comes any more.
+//! Who is at the ends of a named tube, which senders have gone without having ended well, and that none comes any more.
 
-use super::{Ordering, Pipe, Side};
+use super::{AtomicU64, Ordering, Pipe, Side};
 use chappe_arena::Admin;
 use chappe_plat::step;
 
+/// So many members have their bits in one word; the other half counts (I8 of the tube).
+pub(super) const PER_WORD: usize = 32;
+/// One that has come and not ended well.
+const ONE: u64 = 1 << PER_WORD;
+
+/// Words of a side, for so many members.
+pub(super) fn words(members: u32) -> usize {
+    (members as usize).div_ceil(PER_WORD)
+}
+
+pub(super) fn bit(member: u32) -> u64 {
+    1 << (member as usize % PER_WORD)
+}
+
+/// Whose bits are set in the so-manieth word.
+pub(super) fn members_in(at: usize, word: u64) -> impl Iterator<Item = u32> {
+    (0..PER_WORD).filter(move |bit| word >> bit & 1 != 0).map(move |bit| (at * PER_WORD + bit) as u32)
+}
+
 impl Pipe<'_> {
+    pub(super) fn word(&self, side: Side, member: u32) -> &AtomicU64 {
+        &self.bits(side)[member as usize / PER_WORD]
+    }
+
+    /// Sets a member's bit, and counts it.
+    pub(super) fn come(&self, side: Side, member: u32) {
+        self.change(side, member, |word| (word & bit(member) == 0).then(|| word.wrapping_add(ONE | bit(member))));
+    }
+
+    /// Takes a member's bit; if it has ended well, it no longer counts. If recovery was there before, nothing is left to do.
+    pub(super) fn go(&self, side: Side, member: u32, well: bool) {
+        let gone = if well { ONE | bit(member) } else { bit(member) };
+        self.change(side, member, |word| (word & bit(member) != 0).then(|| word.wrapping_sub(gone)));
+    }
+
+    fn change(&self, side: Side, member: u32, into: impl Fn(u64) -> Option<u64>) {
+        let word = self.word(side, member);
+        // SeqCst: I4 of the tube.
+        let mut seen = word.load(Ordering::SeqCst);
+        while let Some(new) = into(seen) {
+            // SeqCst, both: I4 of the tube. A failure: another member of this word came or went.
+            match word.compare_exchange(seen, new, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
     /// How many times somebody has come to an end.
     #[cfg(not(feature = "sim"))]
     pub fn came(&self, side: Side) -> u32 {
@@ -12,44 +59,69 @@ impl Pipe<'_> {
         self.side(side).had.load(Ordering::SeqCst)
     }
 
-    /// How many senders have died, or broken off, since the tube was made (I8 of the tube). Who is just coming may make it one fewer for a
-    /// moment.
+    /// How many senders have died, or broken off, since the tube was made (I8 of the tube). It never goes back.
     pub fn died(&self) -> u32 {
-        let senders = self.side(Side::Senders);
-        // SeqCst, all: I4, I8 of the tube.
-        let look = || (senders.had.load(Ordering::SeqCst), senders.tally.load(Ordering::SeqCst));
-        let mut seen = look();
+        // All words: the counts outlast the members.
+        let words = self.bits[..self.bits.len() / 2].iter().enumerate();
+        words.map(|(at, word)| self.died_of(at, word)).fold(0, u32::wrapping_add)
+    }
+
+    /// The same of the members of one word.
+    fn died_of(&self, at: usize, word: &AtomicU64) -> u32 {
         loop {
-            let there = self.attached(Side::Senders).count() as u32;
-            step!("senders counted");
-            let now = look();
-            if now == seen {
-                return seen.0.wrapping_sub(seen.1).wrapping_sub(there);
+            // SeqCst: I8 of the tube.
+            let seen = word.load(Ordering::SeqCst);
+            let mut dead = [None; PER_WORD];
+            for member in members_in(at, seen) {
+                dead[member as usize % PER_WORD] = self.map.dead(member);
             }
-            seen = now;
+            step!("senders counted");
+            let still = |bit: usize| dead[bit].is_none() || self.map.dead((at * PER_WORD + bit) as u32) == dead[bit];
+            // SeqCst: as above. The same word once more: nobody came or went, and no bit of a dead one was taken; and the dead are still
+            // the same dead: none of them left, died, and had its number given to who came since.
+            if word.load(Ordering::SeqCst) == seen && (0..PER_WORD).all(still) {
+                let living = (seen as u32).count_ones() - dead.iter().flatten().count() as u32;
+                return ((seen >> PER_WORD) as u32).wrapping_sub(living);
+            }
         }
     }
 
     /// How many of them receivers were told of.
-    #[cfg(not(feature = "sim"))]
     pub fn told(&self) -> u32 {
         // SeqCst: as all of a side.
-        self.side(Side::Receivers).tally.load(Ordering::SeqCst)
+        self.head.told.load(Ordering::SeqCst)
     }
 
     /// Receivers were told of so many.
-    #[cfg(not(feature = "sim"))]
-    pub fn tell_died(&self, died: u32) {
-        let told = &self.side(Side::Receivers).tally;
-        // SeqCst, both: as all of a side.
+    fn tell_died(&self, died: u32) {
+        let told = &self.head.told;
+        // SeqCst: as all of a side.
         let mut seen = told.load(Ordering::SeqCst);
-        while (died.wrapping_sub(seen) as i32) > 0 {
+        while is_more(died, seen) {
             // SeqCst, both: as above. A failure: another was told.
             match told.compare_exchange(seen, died, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return,
                 Err(now) => seen = now,
             }
         }
+    }
+
+    /// Of how many deaths of senders a receiver that has just come has nothing to be told: what those sent is gone, or others were told.
+    pub fn known(&self) -> u32 {
+        // Before the look at the ring: what those have sent is there by now, or has been received.
+        let died = self.died();
+        step!("deaths counted, not yet looked what is there");
+        if !self.ring.is_empty() {
+            return self.told();
+        }
+        self.tell_died(died);
+        died
+    }
+
+    /// Whether more senders have died, or broken off, than a receiver was told of: how many. It is told now.
+    pub fn learns(&self, told: u32) -> Option<u32> {
+        let died = self.died();
+        is_more(died, told).then(|| self.tell_died(died)).map(|()| died)
     }
 
     /// No sender comes any more.
@@ -59,4 +131,9 @@ impl Pipe<'_> {
         step!("sealed, nobody told yet");
         self.bring(Side::Receivers);
     }
+}
+
+/// Of two counts that begin anew after the last number.
+fn is_more(count: u32, than: u32) -> bool {
+    count.wrapping_sub(than) as i32 > 0
 }
