@@ -8,6 +8,7 @@
 //! | it is another kind, type or shape | `Mismatch` | `TypeError`, `ValueError` |
 //! | it was removed | `Removed` | `RuntimeError` |
 //! | the other end has gone | `Disconnected` | `BrokenPipeError`, `EOFError` |
+//! | the same of all senders, and one of them died, or failed | `SenderDied` | `Disconnected` |
 //! | no room: a full arena, a full `/dev/shm`, a full map | `NoSpace` | `OSError` |
 //! | another user's | `PermissionError` | |
 //! | still in use | `InUse` | `RuntimeError` |
@@ -50,6 +51,7 @@ pub enum Kind {
     Mismatch,
     Removed,
     Disconnected,
+    SenderDied,
     NoSpace,
     NotOurs,
     InUse,
@@ -71,6 +73,7 @@ pub fn raised(py: Python<'_>, kind: Kind, text: String) -> PyErr {
         Kind::Mismatch => own(py, "Mismatch", (text,)),
         Kind::Removed => own(py, "Removed", (text,)),
         Kind::Disconnected => own(py, "Disconnected", (PIPE, text)),
+        Kind::SenderDied => own(py, "SenderDied", (PIPE, text)),
         Kind::NoSpace => own(py, "NoSpace", (NO_SPACE, text)),
         Kind::NotOurs => PyPermissionError::new_err((NO_ACCESS, text)),
         Kind::InUse => own(py, "InUse", (text,)),
@@ -248,7 +251,8 @@ impl Failure for NotReceived {
     }
     fn kind(&self) -> Kind {
         match self {
-            NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. } => Kind::Disconnected,
+            NotReceived::Disconnected { .. } => Kind::Disconnected,
+            NotReceived::SenderDied { .. } => Kind::SenderDied,
             NotReceived::Dead { .. } => Kind::Removed,
             NotReceived::Inherited { .. } | NotReceived::Lost { .. } => Kind::Inherited,
             NotReceived::Arena(e) => e.kind(),

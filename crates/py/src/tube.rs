@@ -79,7 +79,8 @@ type Reading = (named::Loan<'static, [u8]>, Lent<Receiver<[u8]>>);
 /// A bounded channel of records, of up to `size` bytes each, between any number of processes.
 ///
 /// What is sent is received at least once; twice only if a receiver died with it, and then it says so. When all senders have gone or died,
-/// receivers get what is there, and then `Disconnected`; when all receivers have, senders do.
+/// receivers get what is there, and then `Disconnected`, or first, once, `SenderDied` if one of them has not ended well; when all receivers
+/// have, senders get `Disconnected`.
 #[pyclass(frozen, subclass, module = "chappe")]
 pub struct Tube {
     tube: named::Tube<[u8]>,
@@ -311,6 +312,15 @@ impl Tube {
                 self.receivers.lock().unwrap_or_else(PoisonError::into_inner).clear();
             }
         });
+    }
+
+    /// The process ends: gives up this handle's ends, and, if it has failed, says so to receivers.
+    fn _leave(&self, py: Python<'_>, failed: bool) {
+        let senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(end) = senders.filter(|_| failed) {
+            end.break_off();
+        }
+        self.close(py, true, true);
     }
 
     /// Attaches this process as a sender or a receiver before its first use: so that the others wait for it.

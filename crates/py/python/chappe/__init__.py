@@ -41,6 +41,7 @@ from .errors import (
     OwnerDied,
     OwnerDiedWarning,
     Removed,
+    SenderDied,
 )
 from .maps import Map
 from .tubes import Tube
@@ -66,6 +67,7 @@ __all__ = [
     "Removed",
     "RwLock",
     "Semaphore",
+    "SenderDied",
     "Tube",
     "remove",
     "select",

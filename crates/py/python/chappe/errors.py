@@ -12,6 +12,7 @@ __all__ = [
     "OwnerDied",
     "OwnerDiedWarning",
     "Removed",
+    "SenderDied",
 ]
 
 
@@ -33,6 +34,10 @@ class InUse(RuntimeError):
 
 class Disconnected(BrokenPipeError, EOFError):
     """The other end of a tube has gone, or died."""
+
+
+class SenderDied(Disconnected):
+    """All senders of a tube have gone, and one of them died, or failed, in the middle: what came may be a part. Raised once."""
 
 
 class NoSpace(OSError):

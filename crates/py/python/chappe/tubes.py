@@ -1,16 +1,57 @@
 """Tubes: bounded channels of records between processes, with and without copies."""
 
+import atexit
+import os
 import pickle
 import struct
+import sys
+import weakref
 
 from . import _chappe
-from .errors import Disconnected
+from .errors import Disconnected, SenderDied
 
 __all__ = ["Borrowed", "Reserved", "Tube"]
 
 # A pickled object: this byte, the pickle. With buffers: the other one, how many, the length of the pickle and of each; the pickle;
 # each buffer, at a multiple of 8.
 _PLAIN, _BUFFERS = b"\0", b"\1"
+
+
+# Tubes of this process: at its end they are given up, so that who leaves in an orderly way is not taken for dead.
+_open = weakref.WeakSet()
+# `multiprocessing` tells us of the ends of its children.
+_handed_on = False
+
+
+def _leave():
+    # What ends a child of `multiprocessing`, and what the interpreter has printed the traceback of; at a prompt it has gone on since.
+    raised = sys.exc_info()[1]
+    failed = raised is not None
+    if isinstance(raised, SystemExit):
+        failed = raised.code not in (None, 0)
+    if getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1"):
+        failed = True
+    for tube in list(_open):
+        tube._leave(failed)
+
+
+def _leave_with_child(_=None):
+    # After what queues have yet to send.
+    sys.modules["multiprocessing.util"].Finalize(None, _leave, exitpriority=-100)
+
+
+def _see_to_children():
+    global _handed_on
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and not _handed_on:
+        _handed_on = True
+        _leave_with_child()
+        # A child forgets all finalizers before it begins.
+        util.register_after_fork(_leave_with_child, _leave_with_child)
+
+
+atexit.register(_leave)
+os.register_at_fork(before=_see_to_children)
 
 
 def _memory(at, size, writable):
@@ -109,7 +150,9 @@ class Tube(_chappe.Tube):
     records where they lie, without a copy.
 
     What is sent is received at least once; twice only if a receiver died with it. When all senders have gone or died, receivers get
-    what is there, and then `Disconnected`; iterating ends there.
+    what is there, and then `Disconnected`; iterating ends there. If one of them has not ended well they get `SenderDied` first, once,
+    which iterating raises: it was killed, left by `os._exit`, or by an exception that nobody caught, or by `sys.exit` of a status other
+    than 0 (in a child of `multiprocessing`). Who leaves otherwise has ended well, with or without `close()`.
 
     >>> import chappe
     >>> tube = chappe.Tube(slots=8, size=64)
@@ -147,6 +190,8 @@ class Tube(_chappe.Tube):
             cls, name, slots, size, kind=kind, drops=drops, align=align, called=called, create=create
         )
         tube.dtype, tube.shape = dtype, shape
+        _open.add(tube)
+        _see_to_children()
         return tube
 
     def send(self, data, timeout=None):
@@ -230,10 +275,12 @@ class Tube(_chappe.Tube):
         return data
 
     def __iter__(self):
-        """Records, until all senders have gone."""
+        """Records, until all senders have gone; SenderDied if one of them has not ended well."""
         while True:
             try:
                 yield self.recv()
+            except SenderDied:
+                raise
             except Disconnected:
                 return
 
