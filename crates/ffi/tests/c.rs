@@ -4,9 +4,9 @@
 //! again, in a directory of arenas of its own. Without a C compiler nothing of this can be: then each test says so, and passes.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -81,9 +81,14 @@ impl House {
         House(path)
     }
 
-    fn run(&self, program: &Path, args: &[&str]) -> String {
+    fn command(&self, program: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).env("CHAPPE_DIR", &self.0).env("LD_LIBRARY_PATH", library().unwrap());
+        command
+    }
+
+    fn run(&self, program: &Path, args: &[&str]) -> String {
+        let mut command = self.command(program, args);
         // Who asked for what is lost is told apart by its whole stack, for which Rust's frames need unwinding.
         // The library has no sanitizer of its own: what is freed is written over, so that it is found out if it reads it.
         let asan = "fast_unwind_on_malloc=0:max_free_fill_size=4096:free_fill_byte=165";
@@ -237,6 +242,26 @@ fn the_examples_do_what_they_say() {
     for experiment in [&["1", "3", "10", "10"][..], &["2", "3", "4", "10", "10"], &["3", "2", "64"]] {
         runs("../../examples/c/nix_experiments.c", experiment, experiment);
     }
+}
+
+/// `producer_consumer | head -12`: when nobody reads any more it ends, and leaves no process behind.
+#[test]
+fn an_example_whose_reader_goes_leaves_nobody_behind() {
+    let Some(program) = compiled("../../examples/c/producer_consumer.c", "c11", &[]) else {
+        return not_tested("producer_consumer.c: there is no C compiler");
+    };
+    let house = House::new();
+    let mut all = house.command(&program, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(all.stdout.take().unwrap()).lines();
+    (0..12).for_each(|_| drop(lines.next().unwrap().unwrap()));
+    drop(lines);
+    // Each of its processes has this pipe's other end.
+    let mut errors = all.stderr.take().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(std::io::read_to_string(&mut errors)));
+    let ended = told.recv_timeout(std::time::Duration::from_secs(120));
+    assert!(ended.is_ok(), "a process of it is there still");
+    all.wait().unwrap();
 }
 
 /// Into a directory of its own; a program is compiled with what pkg-config says, and finds the library and its manual there.

@@ -184,6 +184,7 @@ fn two_users_share_a_directory_whatever_their_umask_and_the_kernels_protection()
             two_users_share(mode, files, 0o022, 0o022);
             two_users_share(mode, files, 0o077, 0o022);
             two_users_share(mode, files, 0o022, 0o077);
+            two_users_share(mode, files, 0o077, 0o077);
         }
     }
 }

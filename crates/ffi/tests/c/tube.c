@@ -478,6 +478,53 @@ static void *borrows_later(void *nothing)
     return nothing;
 }
 
+static int told[2];
+
+/* Sends until it fails, and says how. */
+static void sends_and_tells(void)
+{
+    int end;
+    OK(chappe_tube_sender(tube, &tx));
+    do
+        end = chappe_send_timeout(tx, "one", 3, 60 * CHAPPE_SECOND);
+    while (end == 0);
+    IS(write(told[1], &end, sizeof end), sizeof end);
+}
+
+/* Has the receiver's end in its handle, and forks. */
+static void receives_by_its_child(void)
+{
+    OK(chappe_tube_receiver(tube, &rx));
+    pid_t pid = fork();
+    if (pid == 0) {
+        sends_and_tells();
+        _exit(0);
+    }
+    for (;;)
+        pause();
+}
+
+/* A child that only sends is no receiver, though it has a copy of its parent's: when that is killed, it is told. */
+static void a_child_is_not_its_parents_receiver(void)
+{
+    chappe_tube_options options = options_of(4, 16, CHAPPE_MPMC);
+    chappe_tube_info info;
+    int end = 0;
+    OK(chappe_tube_create("forked", &options, &tube));
+    IS(pipe(told), 0);
+    pid_t pid = child(receives_by_its_child);
+    do
+        OK(chappe_tube_look(tube, &info));
+    while (info.senders_waiting == 0);
+    ended_by_kill(pid);
+    IS(read(told[0], &end, sizeof end), sizeof end);
+    IS(end, -EPIPE);
+    close(told[0]);
+    close(told[1]);
+    OK(chappe_tube_close(tube));
+    OK(chappe_tube_remove("forked", 1));
+}
+
 static void forks_in_the_middle(void)
 {
     chappe_tube_options options = options_of(8, 16, CHAPPE_MPMC);
@@ -557,6 +604,7 @@ int main(void)
     deaths();
     partings();
     forks();
+    a_child_is_not_its_parents_receiver();
     forks_in_the_middle();
     OK(chappe_arena_remove("default", 1));
     return 0;

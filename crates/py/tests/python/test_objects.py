@@ -336,7 +336,7 @@ class Tubes(Case):
 
     def test_an_iteration_ends_when_all_senders_have_gone(self):
         tube = chappe.Tube("lines")
-        child = self.forked(lambda: [tube.send(b"%d" % n) for n in range(10)])
+        child = self.forked(lambda: [*(tube.send(b"%d" % n) for n in range(10)), tube.close()])
         self.assertEqual([*tube], [b"%d" % n for n in range(10)])
         self.assertEqual(self.ended(child), 0)
         with self.assertRaises(EOFError):

@@ -210,6 +210,7 @@ impl Operation for Seal {
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         let into = fine("attaching a receiver", w.tube("t")?.receiver())?;
+        // Nobody has ever sent: so nobody has died.
         match into.recv() {
             Err(NotReceived::Disconnected { .. }) if w.tube_info("t")?.sealed => Ok(()),
             other => fault(Fault::Torn, format!("nobody sends: {other:?}")),
