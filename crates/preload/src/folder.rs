@@ -21,8 +21,8 @@
 //! were made that a look costs each of them little ([`Tally`], in the lock's file), at the soonest with every [`OFTEN`]th, and sooner when the
 //! arena is full.
 //!
-//! The directory is as private as that of the arenas, which is checked each time. In one that is shared by choice
-//! (CHAPPE_DIR) it is made as open as that.
+//! The directory is as private as that of the arenas. That is checked whenever it, or the arena's file, is not the one that this process has
+//! checked before. In one that is shared by choice (CHAPPE_DIR) it is made as open as that.
 
 use crate::named::{PAGE, Page, clear};
 use crate::place::Found;
@@ -35,7 +35,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -69,6 +69,28 @@ static LOCK: Mutex<()> = Mutex::new(());
 /// Held by who forks.
 pub fn quiet() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A directory that was checked: where it is, and which files it and the arena were.
+#[derive(PartialEq, Eq)]
+struct Known {
+    path: PathBuf,
+    is: [(u64, u64); 2],
+}
+
+impl Known {
+    /// What is there now; none if either is not.
+    fn now(path: &Path) -> Option<Known> {
+        let is = |at: &Path| std::fs::symlink_metadata(at).map(|facts| (facts.dev(), facts.ino())).ok();
+        Some(Known { path: path.to_owned(), is: [is(path)?, is(&path.with_file_name(ARENA))?] })
+    }
+}
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+/// Held by who forks, too.
+pub fn quiet_known() -> impl Sized {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The errno of the last call.
@@ -163,10 +185,9 @@ impl Locked {
     }
 }
 
-/// The directory, and the arena.
+/// The directory.
 pub struct Folder {
     path: PathBuf,
-    arena: Arena,
 }
 
 fn path() -> Result<PathBuf, c_int> {
@@ -179,8 +200,22 @@ impl Folder {
     /// # Errors
     /// `ENOENT`; `EACCES` if it could be another's.
     pub fn find() -> Result<Folder, c_int> {
-        let arena = Arena::open(ARENA).map_err(|e| no_arena(&e))?;
-        Ok(Folder { path: Folder::checked()?, arena })
+        let path = path()?;
+        let now = Known::now(&path);
+        if now.is_some() && *KNOWN.lock().unwrap_or_else(PoisonError::into_inner) == now {
+            return Ok(Folder { path });
+        }
+        Arena::open(ARENA).map_err(|e| no_arena(&e))?;
+        let folder = Folder { path: Folder::checked()? };
+        // What was there before the checks, and is what was checked if it is there still.
+        if now.is_some() && Known::now(&path) == now {
+            *KNOWN.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        }
+        Ok(folder)
+    }
+
+    fn arena(&self) -> Result<Arena, ArenaError> {
+        Arena::open_or_create_lasting(ARENA, &OPTIONS)
     }
 
     /// The directory, made if need be.
@@ -188,10 +223,10 @@ impl Folder {
     /// # Errors
     /// The system's.
     pub fn make() -> Result<Folder, c_int> {
-        let arena = Arena::open_or_create_lasting(ARENA, &OPTIONS).map_err(|e| no_arena(&e))?;
+        Arena::open_or_create_lasting(ARENA, &OPTIONS).map_err(|e| no_arena(&e))?;
         match Folder::checked() {
             Err(libc::ENOENT) => {}
-            checked => return Ok(Folder { path: checked?, arena }),
+            checked => return Ok(Folder { path: checked? }),
         }
         let path = path()?;
         let above = std::fs::metadata(path.parent().ok_or(libc::EINVAL)?).map_err(|e| errno_of(&e))?.mode() & 0o3777;
@@ -203,7 +238,7 @@ impl Folder {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(errno_of(&e)),
         }
-        Ok(Folder { path: Folder::checked()?, arena })
+        Ok(Folder { path: Folder::checked()? })
     }
 
     /// Refuses one that somebody else could have prepared. The directory that it is in was looked at before.
@@ -378,10 +413,11 @@ impl Folder {
         let readable = |b: &u8| if b.is_ascii_alphanumeric() || b"._@:+-".contains(b) { char::from(*b) } else { '_' };
         let base: String = name.iter().map(readable).take(LONGEST - 7).collect();
         let base = if base.starts_with(['.', '-']) { format!("_{base}") } else { base };
+        let arena = self.arena()?;
         let mut called = base.clone();
         let mut tried = 1;
         // Only who has the lock makes objects here.
-        while self.arena.has(&called) {
+        while arena.has(&called) {
             tried += 1;
             // Where many names begin alike, numbers in a row would all be tried.
             let number = if tried < 10 { format!("{tried}") } else { format!("{:06x}", mixed(name, tried) >> 40) };
@@ -396,7 +432,7 @@ impl Folder {
         };
         // Release: behind the name, of which a kill may leave a part: that may be another's.
         whole.store(1, Ordering::Release);
-        place::make_shared(&self.arena, Some(&called), value)
+        place::make_shared(&arena, Some(&called), value)
     }
 
     /// What a file says: its `sem_t`, and its object's name.
@@ -422,7 +458,10 @@ impl Folder {
         let full = [b"sem.", name].concat();
         let mut tries = 0;
         loop {
-            let inode = facts(&self.raw_open(&full, libc::O_PATH, 0)?)?.st_ino;
+            // It may have been made so that nobody can open it.
+            let file = self.raw_open(&full, libc::O_NONBLOCK, 0).or_else(|_| self.raw_open(&full, libc::O_PATH, 0))?;
+            let found = facts(&file)?;
+            let inode = found.st_ino;
             // The same number again: the file system counts anew, or another was faster with its own.
             let more = if tries == 0 { String::new() } else { format!(".{}.{tries}", std::process::id()) };
             let hidden = format!(".unlinked-{inode}{more}").into_bytes();
@@ -430,11 +469,17 @@ impl Folder {
                 Err(libc::EEXIST) => tries += 1,
                 Err(e) => return Err(e),
                 Ok(()) => {
-                    // It may have been made so that nobody can open it, and is to be read once more.
-                    let path = self.at(&hidden)?;
-                    // SAFETY: a C string.
-                    unsafe { libc::chmod(path.as_ptr(), 0o600) };
-                    self.reap(&hidden);
+                    if found.st_mode & 0o600 != 0o600 {
+                        // It is to be opened once more.
+                        let path = self.at(&hidden)?;
+                        // SAFETY: a C string.
+                        unsafe { libc::chmod(path.as_ptr(), 0o600) };
+                        drop(file);
+                        self.reap(&hidden);
+                    } else if !self.is_reaped(&hidden, &chappe::dir::File::of(file), Some(inode)) {
+                        // Another may have had its own descriptor of it just then.
+                        self.reap(&hidden);
+                    }
                     return Ok(());
                 }
             }
@@ -456,6 +501,18 @@ impl Folder {
     fn reap(&self, hidden: &[u8]) -> bool {
         let Ok(name) = std::str::from_utf8(hidden) else { return false };
         let Ok(file) = chappe::dir::Dir::open(&self.path).and_then(|dir| dir.open_file(name)) else { return false };
+        self.is_reaped(hidden, &file, None)
+    }
+
+    /// The same of one that is open. `inode`: unless another file has the name, since that was taken from whatever was there.
+    fn is_reaped(&self, hidden: &[u8], file: &chappe::dir::File, inode: Option<u64>) -> bool {
+        let is_it = |inode| {
+            let is = std::fs::symlink_metadata(self.path.join(std::ffi::OsStr::from_bytes(hidden)));
+            is.is_ok_and(|is| is.ino() == inode)
+        };
+        if inode.is_some_and(|inode| !is_it(inode)) {
+            return false;
+        }
         // Another may do the same at the same time: then its descriptor keeps us from it, or ours the other. Either is tried again later.
         let reaped = file.while_alone(|| {
             let mut bytes = [0u8; size_of::<sem_t>()];

@@ -49,6 +49,7 @@ extern "C" fn before() {
     held.push(Box::new(named::quiet()));
     held.push(Box::new(place::quiet()));
     held.push(Box::new(cancel::quiet()));
+    held.push(Box::new(folder::quiet_known()));
 }
 
 /// Lets go of all. What it answers lets signals in again where it is dropped.

@@ -5,7 +5,7 @@ use std::fs::{File as StdFile, OpenOptions};
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,6 +62,13 @@ pub struct Dir {
 /// An open file of a [`Dir`].
 pub struct File {
     pub(super) inner: StdFile,
+}
+
+impl File {
+    /// One that was opened otherwise.
+    pub fn of(fd: OwnedFd) -> File {
+        File { inner: fd.into() }
+    }
 }
 
 /// Exclusive right to create and remove in a directory; given back on drop and by any death.
