@@ -126,6 +126,37 @@ fn threads_of_one_number_come_and_go_in_the_same_slots() {
     explored("comers", comers, &["a", "b", "found dead"]);
 }
 
+/// One leaves its slot and comes back; another of its number, in another namespace, comes for the same slot and stays.
+fn heirs(world: &World) {
+    let scene = Scene::new(world, 1);
+    let a = scene.first(world, "leaver", 0);
+    let me = a.before(|| Actor::join(scene.map, "leaver").expect("a slot"));
+    a.run(move || {
+        me.leave();
+        reached(if Actor::join(scene.map, "leaver").is_ok() { "back" } else { "no slot for the leaver" });
+        process::linger();
+    });
+    let came = world.share(Cell::new(false));
+    scene.first(world, "heir", 1).immortal().run(move || {
+        came.set(Actor::join(scene.map, "heir").is_ok());
+        reached(if came.get() { "came" } else { "no slot for the heir" });
+        process::linger();
+    });
+    world.prepare("last").in_namespace(NAMESPACES[2], 1).last().run(move || {
+        if came.get() {
+            let life = scene.map.member(0).life.probe();
+            assert_eq!((life, scene.map.dead(0)), (Life::Alive(1), None), "the heir lives, and is taken for dead");
+        }
+    });
+}
+
+#[test]
+fn a_slot_goes_from_one_thread_to_another_of_its_number() {
+    let report = Search::depth("heirs", 1).kills(1).schedules(1_000_000).whole().run(heirs);
+    report.assert_clean().assert_reached(&["came", "back", "no slot for the leaver", "no slot for the heir"]);
+    assert!(report.complete(), "some order of events was left out");
+}
+
 /// The right to change objects: taken and given back by three of one number, which notice if two have it.
 fn admins(world: &World) {
     let scene = Scene::new(world, 2);
