@@ -87,10 +87,10 @@ impl Scene {
 fn explored(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
     let all: [Report; 5] = [
         Search::sweep(&format!("{name}_sweep")).kills(1),
-        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(20_000),
-        Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(20_000),
-        Search::priorities(&format!("{name}_pct_two"), 5).kills(2).schedules(10_000),
-        Search::uniform(&format!("{name}_dice")).kills(2).schedules(10_000),
+        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(10_000),
+        Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(10_000),
+        Search::priorities(&format!("{name}_pct_two"), 5).kills(2).schedules(5_000),
+        Search::uniform(&format!("{name}_dice")).kills(2).schedules(5_000),
     ]
     .map(|search| search.run(&world));
     for report in &all {
@@ -178,6 +178,29 @@ fn admins(world: &World) {
 #[test]
 fn the_right_to_change_objects_is_one_threads_whatever_its_number() {
     explored("admins", admins, &["a", "b", "c"]);
+}
+
+/// One has the right to change objects and gives it up; another of its number, in another namespace, takes it and keeps it.
+fn admins_heir(world: &World) {
+    let scene = Scene::new(world, 1);
+    let leaver = scene.first(world, "leaver", 0);
+    let admin = leaver.before(|| scene.map.admin());
+    leaver.run(move || drop(admin));
+    scene.first(world, "heir", 1).immortal().run(move || {
+        std::mem::forget(scene.map.admin());
+        reached("came");
+        process::linger();
+    });
+    world.prepare("last").in_namespace(NAMESPACES[2], 1).last().run(move || {
+        assert_eq!(scene.map.header().admin.probe(), Life::Alive(1), "the heir lives, and has lost its right");
+    });
+}
+
+#[test]
+fn the_right_to_change_objects_goes_from_one_thread_to_another_of_its_number() {
+    let report = Search::depth("admins_heir", 1).kills(1).schedules(1_000_000).whole().run(admins_heir);
+    report.assert_clean().assert_reached(&["came"]);
+    assert!(report.complete(), "some order of events was left out");
 }
 
 /// One holds; another of its number, in another namespace, waits with its reaper; a third comes and goes.
@@ -269,6 +292,30 @@ fn owner(world: &World) {
 #[test]
 fn a_process_of_another_namespace_is_gone_when_all_its_threads_are() {
     explored("owner", owner, &["owner done", "served"]);
+}
+
+/// The thread that stands for a process ends before another one of it, which is at work, while another namespace looks.
+fn ending(world: &World) {
+    let scene = Scene::new(world, 1);
+    let p = world.prepare("owner").in_namespace(NAMESPACES[0], 1);
+    p.before(|| Actor::join_for_process(scene.map, "owner").expect("a slot"));
+    p.run(process::linger);
+    let seen_dead = world.share(Cell::new(false));
+    p.thread("worker", move || {
+        chappe_plat::step!("works");
+        assert!(!seen_dead.get(), "a process is taken for dead that has a thread at work");
+    });
+    scene.first(world, "looker", 1).immortal().run(move || {
+        seen_dead.set(scene.map.dead(0).is_some());
+        reached(if seen_dead.get() { "dead" } else { "alive" });
+    });
+}
+
+#[test]
+fn the_end_of_one_thread_is_not_its_processes_in_another_namespace() {
+    let report = Search::depth("ending", 12).kills(1).schedules(1_000_000).whole().run(ending);
+    report.assert_clean().assert_reached(&["dead", "alive"]);
+    assert!(report.complete(), "some order of events was left out");
 }
 
 /// The holder ends with the permit. A thread of its number, in another namespace, comes, and may be stopped in its slot.
