@@ -15,11 +15,13 @@
 //!   a second: then the member is refused.
 //! - The lock is a record lock of the process: the kernel drops it at any death.
 //!
-//! A mapping is never undone while the process lives: the kernel may still write a life word in it.
+//! A mapping is never undone while the process lives: the kernel may still write a life word in it. But who removes an arena in which
+//! nobody has anything gives its storage back, so that a process that makes and removes arenas keeps some pages of each.
 
 use crate::error::ArenaError;
 use crate::layout::{
-    ABI, BLOCK, Cell, Geometry, Header, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, STEP, VERSION,
+    ABI, BLOCK, Cell, Geometry, Head, Header, INLINE_MEMBERS, Kind, MAGIC, Member, Object, REMOVED, REMOVING, SERVING,
+    STEP, VERSION,
 };
 use crate::member::Seat;
 use chappe_plat::atomic::{AtomicU64, Ordering, fence};
@@ -281,6 +283,11 @@ impl Map {
                 if let Some(seat) = seat {
                     map.leave(seat);
                 }
+                // SeqCst: the probes in there are no more than acquires; after the mark, E1.
+                fence(Ordering::SeqCst);
+                if map.living(|i, generation| is_idle(map, i, generation)).0 == 0 {
+                    map.give_back_storage();
+                }
             }
             Err(ArenaError::NotFound { .. }) if matches!(dir.inode_of(name), Ok(Some(_))) => {}
             Err(e @ (ArenaError::NotFound { .. } | ArenaError::Symlink { .. })) => return Err(e),
@@ -347,13 +354,45 @@ impl Map {
         for i in 0..self.objects_used() {
             let o = self.object(i);
             // Acquire: only a published object needs burying.
-            let head = crate::layout::Head(o.head.load(Ordering::Acquire));
+            let head = Head(o.head.load(Ordering::Acquire));
             if head.in_service() {
                 // SeqCst: before the look at the wait set in `bury`; pairs with the waiter's second look.
                 // A failure means that somebody else buried or removed it.
                 let _ = o.head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
             }
             (self.hooks.bury)(self, i);
+        }
+    }
+
+    /// Of an arena that was removed, and in which nobody holds or awaits anything: gives the storage back of what was never used, and of the blocks.
+    ///
+    /// The header, and the members, objects, cells and names that were used, stay: who still has the arena mapped looks there, and finds that
+    /// it is gone; and the robust lists of threads that are still attached go through the members. Blocks are only touched by who has a
+    /// mutex's data, which is nobody, by who may make objects there, which gives them storage first, and at the ends of tubes and
+    /// in maps. Where there was one of those, its users may have no seat, and the blocks stay.
+    fn give_back_storage(&self) {
+        let (h, g) = (self.header(), &self.geometry);
+        let is_walked = |i: u32| {
+            // Acquire: as in `bury_all`.
+            let kind = Head(self.object(i).head.load(Ordering::Acquire)).kind();
+            !matches!(kind, None | Some(Kind::Pool | Kind::Semaphore | Kind::Mutex | Kind::Condvar))
+        };
+        // Acquire: as in `members_used`.
+        let cells = h.cells_high.load(Ordering::Acquire).min(g.cells);
+        let waiting = if self.members_used() > INLINE_MEMBERS { g.waiting_at() } else { g.cells_at() };
+        let mut parts = vec![
+            g.members_at() + self.members_used() as usize * size_of::<Member>()..g.objects_at(),
+            g.objects_at() + self.objects_used() as usize * size_of::<Object>()..waiting,
+            g.cells_at() + cells as usize * size_of::<Cell>()..g.names_at(),
+        ];
+        if !(0..self.objects_used()).any(is_walked) {
+            // Release: who goes through the blocks' owners finds none from here on.
+            h.blocks_high.store(0, Ordering::Release);
+            parts.push(g.owners_at()..g.len());
+        }
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            // SAFETY: within the mapping: the geometry was checked against the file's length.
+            dir::unback(unsafe { self.base.add(part.start) }, part.len());
         }
     }
 

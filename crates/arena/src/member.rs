@@ -38,6 +38,10 @@
 //! A thread that is not its process's leader and calls exec takes the leader's id before the kernel walks
 //! its words, so its life word would stay unmarked. It owns a second word, `twin`, that names the process (twin.rs).
 //!
+//! The kernel marks 2,048 words of a thread at most, those that it claimed last. A thread that locks so many robust locks of its own after it has joined
+//! dies without a mark: nobody is woken. So each reaper, once a second, and who looks for the dead, asks the system whether threads whose
+//! words have no mark are there (repair.rs). Threads of another PID namespace are asked for there, or seen when `doctor` looks.
+//!
 //! A process member (owned permits) is a slot whose life word a thread of ours holds that never ends before
 //! the process. That thread's mark may come while a sibling still runs, so I2 also asks that the process be
 //! gone: its pidfd readable, another start time, or (exec) the arena no longer mapped by it. What cannot be seen says nothing. It is asked again of who
@@ -423,6 +427,8 @@ impl Map {
 
     /// Recovers every dead member. Answers how many it found.
     pub fn recover_dead(&'static self) -> u32 {
+        #[cfg(not(feature = "sim"))]
+        self.mark_all_lost(false);
         let mut found = 0;
         self.recover_each(|_, _| found += 1);
         found

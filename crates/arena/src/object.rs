@@ -37,10 +37,15 @@ use crate::map::Map;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::life::Claim;
+#[cfg(not(feature = "sim"))]
+use chappe_plat::process;
 use chappe_plat::{Life, ROBUST, clock, step};
 
 /// How long who waits for `admin` sleeps at most: see [`Map::admin`].
 const LOOK_AGAIN_NS: u64 = 10_000_000;
+/// After so many looks, a second at most, one asks whether the holder is a thread that can be one.
+#[cfg(not(feature = "sim"))]
+const DOUBTS: u32 = 50;
 /// How often one looks who will not wait for ever.
 #[cfg(not(feature = "sim"))]
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(5);
@@ -107,9 +112,18 @@ impl Map {
     /// error here.
     pub fn admin(&'static self) -> Admin {
         let (lock, gates) = (&self.header().admin, self.admin_gates());
+        #[cfg(not(feature = "sim"))]
+        let mut looks = 0u32;
         while !self.claim_admin(&gates.pass(gate::ADMIN)) {
             if let Some(seen) = lock.watch() {
                 futex::wait(lock.word(), seen, Some(clock::now() + LOOK_AGAIN_NS), Scope::Shared);
+            }
+            #[cfg(not(feature = "sim"))]
+            {
+                looks += 1;
+                if looks.is_multiple_of(DOUBTS) {
+                    self.mark_lost_admin(&gates.pass(gate::ADMIN));
+                }
             }
         }
         lock.watch();
@@ -134,10 +148,31 @@ impl Map {
             if std::time::Instant::now() >= until {
                 return None;
             }
+            if let Some(pass) = gates.try_pass(gate::ADMIN) {
+                self.mark_lost_admin(&pass);
+            }
             std::thread::sleep(LOOK_AGAIN);
         }
         self.header().admin.watch();
         Some(Admin { map: self, gates })
+    }
+
+    /// A word that names as the holder a thread that is none, or that has not the arena, has been written over, or has lost its mark (repair.rs): it is marked,
+    /// lest whoever comes wait for nobody. Where threads of another PID namespace have used the arena nobody can tell.
+    ///
+    /// In the gate nobody takes or gives the lock up. A thread that has it maps the arena until it has died, and then the kernel marks the word.
+    #[cfg(not(feature = "sim"))]
+    fn mark_lost_admin(&self, _pass: &Pass<'_>) {
+        let lock = &self.header().admin;
+        let Life::Alive(tid) = lock.probe() else { return };
+        // Acquire: as in `gates`.
+        let here = self.header().namespace.load(Ordering::Acquire);
+        if !self.is_private()
+            && here == process::namespace()
+            && !(process::is_thread(tid) && process::maps_inode(tid, self.inode()))
+        {
+            lock.mark_dead(tid);
+        }
     }
 
     /// The object of this name, if there is one.

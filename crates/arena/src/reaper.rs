@@ -193,6 +193,10 @@ fn round(
             // A remover that died undecided is undone; one that lives is not waited for.
             map.standing_within(std::time::Duration::ZERO);
         }
+        #[cfg(not(feature = "sim"))]
+        if thorough {
+            map.mark_all_lost(true);
+        }
         map.recover_each(|member, generation| {
             let death = (map.id(), member, generation);
             missed |= !known.contains(&death) && late.as_ref().is_some_and(|l| !l.came_first(map.member(member)));

@@ -17,7 +17,13 @@ use crate::map::Map;
 use crate::member::Who;
 use crate::object::{Admin, Place, check_name, hash};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::{Life, process};
+use chappe_plat::{Life, clock, process};
+
+/// Of so many members each is looked at once a second.
+const ALL: u32 = 64;
+/// Of so many some are, of more one.
+const MANY: u32 = 512;
+const SOME: u32 = 8;
 
 /// What nobody accounted for, and is free again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +88,8 @@ impl Map {
             || m.life.probe() == Life::Alive(tid) && self.occupant(i).is_some() && self.dead(i).is_none() && same();
         // Relaxed: published by ident.
         let here = process::namespace() != 0 && m.namespace.load(Ordering::Relaxed) == process::namespace();
-        if tid == 0 || !here || !is_it() || process::is_thread(tid) {
+        // Relaxed: as above.
+        if tid == 0 || !here || !is_it() || process::is_thread_of(tid, m.pid.load(Ordering::Relaxed)) {
             return None;
         }
         // In the gate nobody joins: the mark is this occupant's, however long we are stopped.
@@ -91,6 +98,26 @@ impl Map {
         let who = self.who(i);
         m.life.mark_dead(tid);
         Some(who)
+    }
+
+    /// Looks whether occupants are there whose life word has no mark, and marks those that are not (I2). The kernel gives a thread's list of robust locks up
+    /// after 2,048: a thread that locked so many others after it had joined dies unmarked, and no word wakes anybody.
+    ///
+    /// `few`: only some of many, other ones in each second and in each process. Every process with a waiter looks once a second: together they
+    /// see each occupant about as often, however many they are.
+    pub(crate) fn mark_all_lost(&self, few: bool) {
+        let used = self.members_used();
+        let (from, count) = match used {
+            _ if !few || used <= ALL => (0, used),
+            _ => {
+                let count = if used <= MANY { SOME } else { 1 };
+                let second = (clock::now() / 1_000_000_000) as u32;
+                (second.wrapping_mul(count).wrapping_add(process::pid().wrapping_mul(0x9e37_79b9) >> 16), count)
+            }
+        };
+        for i in 0..count {
+            self.mark_lost(from.wrapping_add(i) % used);
+        }
     }
 
     /// The right to slot `i`, if it has no occupant, and is a slot at all.

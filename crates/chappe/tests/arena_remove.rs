@@ -37,5 +37,30 @@ fn an_arena_that_only_the_caller_uses_is_removed_and_one_where_it_holds_somethin
     assert!(pool.acquire().is_err(), "who has it still learns that");
     drop(tell);
     other.join().expect("it ends");
+    removed_arenas_keep_little();
     std::fs::remove_dir_all(&dir).expect("our own");
+}
+
+/// Shared memory that this process has in its mappings, in KiB.
+fn shared_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("our own");
+    let line = status.lines().find_map(|l| l.strip_prefix("RssShmem:")).expect("Linux 4.5");
+    line.trim_end_matches("kB").trim().parse().expect("a number")
+}
+
+/// Who makes and removes arenas all its life keeps their addresses, and not their memory.
+fn removed_arenas_keep_little() {
+    const ARENAS: u64 = 20;
+    let before = shared_kib();
+    for i in 0..ARENAS {
+        let (pool, mutex) = (format!("passing{i}/p"), format!("passing{i}/m"));
+        let pool = Pool::create(&pool, 500).expect("made");
+        let mutex = Mutex::<[u64; 1024]>::open_or_create(&mutex, [7; 1024]).expect("made");
+        drop(pool.acquire().expect("free"));
+        assert_eq!(mutex.lock().expect("free")[1023], 7);
+        Arena::remove(&format!("passing{i}"), false).expect("nobody uses it");
+        assert!(pool.acquire().is_err() && mutex.lock().is_err(), "who has them still learns that they are gone");
+    }
+    let each = shared_kib().saturating_sub(before) / ARENAS;
+    assert!(each <= 128, "each removed arena keeps {each} KiB");
 }

@@ -23,6 +23,12 @@ fn actor() {
             listen();
             permit.release();
         }
+        "hold-and-lock" => {
+            let permit = pool.acquire().unwrap();
+            lock_robustly(ROBUST_LIST_LIMIT + 50);
+            say(&format!("held {}", permit.index()));
+            listen();
+        }
         "own" => {
             let permit = std::thread::scope(|s| s.spawn(|| pool.acquire_owned().unwrap()).join().unwrap());
             say("held");
@@ -117,6 +123,40 @@ fn a_killed_holder_gives_back_to_a_sleeping_waiter() {
     }
     assert_eq!(chappe::recoveries().backstops, 0);
     assert_eq!(pool.available(), 1);
+}
+
+/// So many locks of a thread, the last ones first, the kernel looks at when it dies.
+const ROBUST_LIST_LIMIT: usize = 2048;
+
+/// Locks robust mutexes of the thread's own, for good.
+fn lock_robustly(count: usize) {
+    let mutexes: Vec<libc::pthread_mutex_t> = (0..count).map(|_| libc::PTHREAD_MUTEX_INITIALIZER).collect();
+    for mutex in mutexes.leak() {
+        let mut attributes = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
+        // SAFETY: they are initialised before they are used, and lie where they are for good.
+        let locked = unsafe {
+            libc::pthread_mutexattr_init(attributes.as_mut_ptr());
+            libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST);
+            libc::pthread_mutex_init(mutex, attributes.as_ptr());
+            libc::pthread_mutex_lock(mutex)
+        };
+        assert_eq!(locked, 0);
+    }
+}
+
+#[test]
+fn a_holder_with_more_robust_locks_than_the_kernel_looks_at_gives_back() {
+    let house = House::new("limit");
+    let pool = Pool::create("p", 1).unwrap();
+    let mut holder = house.actor("hold-and-lock p");
+    assert_eq!(holder.hear(), "held 0");
+    assert!(pool.try_acquire().is_err());
+    holder.kill();
+    // Its word has no mark, and whoever asks the system finds that out.
+    let life = Arena::open("default").unwrap().members().iter().map(|who| who.life).collect::<Vec<_>>();
+    assert!(life.contains(&LifeState::Alive), "{life:?}: the kernel has marked it, and this test tests nothing");
+    let permit = pool.acquire_timeout(LONG).expect("it has come back");
+    assert_eq!(permit.index(), 0);
 }
 
 #[test]

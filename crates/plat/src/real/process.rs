@@ -145,6 +145,12 @@ pub fn is_thread(tid: u32) -> bool {
     r == 0 || !is_none_such(&io::Error::last_os_error())
 }
 
+/// Whether a thread with this id may still run, in this PID namespace: it is there, and the process that it was of has not ended. (The thread that
+/// has led a process is there until the process has been waited for.)
+pub fn is_thread_of(tid: u32, pid: u32) -> bool {
+    is_thread(tid) && (tid != pid || !watch_exit(pid).is_ok_and(|fd| poll_readable(&[&fd], 0)[0]))
+}
+
 /// The short name of a process, as ps shows it.
 pub fn name(pid: u32) -> Option<String> {
     let raw = read_all(&format!("/proc/{pid}/comm"))?;
