@@ -28,6 +28,8 @@
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::life::LifeLock;
+#[cfg(not(all(feature = "loom", not(feature = "sim"))))]
+use chappe_plat::pair::Pair;
 
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
@@ -117,13 +119,13 @@ pub struct Header {
 /// One member: a thread, or for owned handles a process, attached to the arena.
 ///
 /// `life` and `twin` are claimed and released in the slot's gate. Who may write what: `life` and `twin` their owner and the kernel; `ident`, `kind` and what follows
-/// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`, `need`, `packet`
+/// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`, `need`, `packet`, `era`
 /// and `waiting_since` only the member itself, while its state is idle; `slept` and `bell_of` only the member itself; `bell` anybody.
-#[repr(C)]
+#[repr(C, align(16))]
 pub struct Member {
     /// The wait word: see the wait queue's head.
     pub state: AtomicU64,
-    /// When it arrived, compared among the waiters of one object.
+    /// When it arrived, compared among the waiters of one object. Beside the wait word: see [`Member::wait`].
     pub ticket: AtomicU64,
     /// Private arenas only: address of the wait word of a choice that also waits in a named arena; 0 for none.
     pub alias: AtomicU64,
@@ -162,16 +164,39 @@ pub struct Member {
     pub bell_of: AtomicU32,
     /// Named arenas only: a doorbell, two more each time it is rung; the low bit: somebody sleeps on it. See the wait queue.
     pub bell: AtomicU32,
-    pad2: [u64; (88 - 2 * size_of::<LifeLock>()) / 8],
+    /// The high half of the number of its last wait, which a wait word has no room for once it is granted.
+    pub era: AtomicU32,
+    pad2: u32,
+    pad3: [u64; (80 - 2 * size_of::<LifeLock>()) / 8],
+}
+
+impl Member {
+    /// The wait word and the ticket, to be changed together: of two waits in which the word says the same the tickets differ.
+    #[cfg(not(all(feature = "loom", not(feature = "sim"))))]
+    #[inline]
+    pub fn wait(&self) -> &Pair {
+        // SAFETY: two neighbouring words, the first of them aligned to 16, as a Pair has them; all are atomics.
+        unsafe { &*std::ptr::from_ref(&self.state).cast::<Pair>() }
+    }
 }
 
 /// A word of state: an object's own, or that of a further permit in the table.
-#[repr(C)]
+#[repr(C, align(16))]
 pub struct Slot {
     /// Pools: who has the permit, see the owner cell. Others: see the table above.
     pub word: AtomicU64,
-    /// Pools: when it was taken. Condition variables: the tickets that were notified.
+    /// Pools: when it was taken. Condition variables: the tickets that were notified. Semaphores: the stamp, see units.
     pub since: AtomicU64,
+}
+
+impl Slot {
+    /// Both words, to be changed together.
+    #[cfg(not(all(feature = "loom", not(feature = "sim"))))]
+    #[inline]
+    pub fn pair(&self) -> &Pair {
+        // SAFETY: two neighbouring words, the first of them aligned to 16, as a Pair has them; all are atomics.
+        unsafe { &*std::ptr::from_ref(self).cast::<Pair>() }
+    }
 }
 
 /// A slot for an object.
@@ -179,10 +204,10 @@ pub struct Slot {
 /// `head` is `generation:32 | kind:8 | state:8` from the top, the low 16 bits zero.
 #[repr(C)]
 pub struct Object {
-    /// Generation, kind and state.
-    pub head: AtomicU64,
     /// Its state; of a pool, the first cell.
     pub slot: Slot,
+    /// Generation, kind and state.
+    pub head: AtomicU64,
     /// Pools: how many permits it has. Semaphores: 1 if waiters may be overtaken. Mutexes: bytes of data. Tubes, maps: blocks. Ends of
     /// tubes: the tube's generation.
     pub permits: AtomicU32,
@@ -218,7 +243,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Header, name) == NAME_AT && MAX_NAME < 48);
     assert!(std::mem::offset_of!(Header, lasting) == LASTING_AT);
     assert!(size_of::<Header>() <= 4096);
-    assert!(size_of::<Member>() == 256);
+    assert!(size_of::<Member>() == 256 && std::mem::offset_of!(Member, ticket) == 8);
     assert!(size_of::<Object>() == 128);
     assert!(size_of::<Cell>() == 32);
 };

@@ -426,7 +426,9 @@ fn purge(map: &'static Map) {
     // Nobody's wait goes on here. First of all, lest a permit that comes back is granted to one of the parent's threads:
     // the word of a mixed choice lies in memory that the parent shares.
     let idle = |i: u32, state: State| {
-        map.member(i).state.store(State::idle(state.wait()).0, Ordering::Relaxed); // Relaxed: nobody else runs here.
+        let m = map.member(i);
+        let number = state.number(|| m.era.load(Ordering::Relaxed)); // Relaxed: nobody else runs here.
+        m.state.store(State::idle(number).0, Ordering::Relaxed); // Relaxed: as above.
     };
     let states = |of: fn(State) -> bool| {
         let load = move |i: u32| (i, State(map.member(i).state.load(Ordering::Relaxed))); // Relaxed: as above.
@@ -443,7 +445,7 @@ fn purge(map: &'static Map) {
     }
     // What one of them was granted and had not taken is there for others.
     states(State::is_granted).for_each(|(i, state)| {
-        crate::kinds::take_back(map, i, state);
+        crate::kinds::take_back(map, i, state, None);
         idle(i, state);
     });
     for i in 0..map.members_used() {

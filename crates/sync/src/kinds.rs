@@ -86,14 +86,15 @@ pub(crate) fn untold(map: &Map, object: u32) {
     }
 }
 
-/// A dead member's word says `state`. What of that would be lost with the word goes back, or on. Idempotent.
-pub(crate) fn take_back(map: &Map, member: u32, state: State) {
+/// A dead member's word says `state`. What of that would be lost with the word goes back, or on. Idempotent. `whose`: its generation, if it is
+/// not the caller itself: nothing is taken from a later one.
+pub(crate) fn take_back(map: &Map, member: u32, state: State, whose: Option<u32>) {
     let Some(grant) = state.grant().filter(|g| !g.dead && !g.is_nudge()) else { return };
     if !grant.of(map, grant.object) || grant.object >= map.geometry().objects {
         return;
     }
     match kind(map, grant.object) {
-        Some(Kind::Semaphore) => units::take_back(map, grant.object, member, state),
+        Some(Kind::Semaphore) => units::take_back(map, grant.object, member, state, whose),
         Some(Kind::Condvar) => condvar::pass_on(map, grant.object),
         // A pool's cell, and a mutex, say themselves for whom they are reserved.
         _ => {}

@@ -15,7 +15,7 @@
 //! dead generation's: a later occupant writes `ident` before it ever touches the word.
 
 use crate::kinds;
-use crate::wait::{State, bury, wake_granted};
+use crate::wait::{State, bury, change_granted, wake_granted};
 use chappe_arena::Map;
 use chappe_arena::layout::Head;
 use chappe_plat::atomic::Ordering;
@@ -25,15 +25,19 @@ use chappe_plat::step;
 pub fn recover(map: &'static Map, member: u32, generation: u32) {
     let m = map.member(member);
     loop {
+        // SeqCst: before the word. If the slot has another occupant when both are swapped, its ticket is another.
+        let ticket = m.ticket.load(Ordering::SeqCst);
         // SeqCst: before the look at ident.
         let state = State(m.state.load(Ordering::SeqCst));
         // SeqCst: a later occupant's ident comes before anything it writes to the word.
         if state.is_idle() || (m.ident.load(Ordering::SeqCst) >> 32) as u32 != generation {
             break;
         }
-        kinds::take_back(map, member, state);
-        // SeqCst: I2 of the wait queue; or that changed it, or a grant got in first: look again.
-        if m.state.compare_exchange(state.0, State::idle(state.wait()).0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+        kinds::take_back(map, member, state, Some(generation));
+        // Acquire: after the word, whose wait it is of; the number goes on in the slot's next use.
+        let number = state.number(|| m.era.load(Ordering::Acquire));
+        // I2 of the wait queue; or that changed it, or a grant got in first: look again.
+        if change_granted(m, ticket, state, State::idle(number)) {
             break;
         }
     }

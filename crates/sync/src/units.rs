@@ -14,6 +14,11 @@
 //! | 37-48 | member | whose it is; [`NOBODY`]: no unit is on its way |
 //! | 49-63 | seq | one more with each unit sent on its way, or added where waiters may be overtaken, and twice with each wait |
 //!
+//! Beside it stands the *stamp* ([`Object`]'s `slot.since`), 64 bits: one more with each change of the word but two, which are those that only
+//! add to or take from the count while nobody waits. Such a change swaps both words together (two neighbours, one instruction). So whoever swaps from
+//! what it has seen, however long ago that was and however often seq has come round since, swaps only if nothing was sent, brought back, marked
+//! or unmarked in between.
+//!
 //! ```text
 //!   down: count - 1 ------------------------------------- one compare-and-swap, if not WAITERS
 //!   up:   count + 1 ------------------------------------- one; then, if WAITERS, a look at who waits
@@ -38,10 +43,11 @@
 //!   again: what was on its way then was for the wait that it saw; whoever finds it void sees n decided, and then a
 //!   grant to n fails.
 //! - I4: a member's word is RETURNED only while "back from m" stands, or after; "back" ends after RETURNED, and RETURNED
-//!   after "back". A recoverer reads the word, then m's word, then swaps the word: a late one fails, since seq has changed.
+//!   after "back". A recoverer reads the word, then m's word and whose slot it is, then swaps the word: a late one fails, since the stamp has
+//!   changed. m's word is changed together with its ticket (see the wait queue): another wait's is not.
 //! - I5: the count never exceeds [`MAX`] by `up`. Units that come back may exceed it, by one for each member (the field has
 //!   room).
-//! - I6: a waiter sets its bit, then WAITERS, and changes seq with it even if it stood. Who takes WAITERS away has read the
+//! - I6: a waiter sets its bit, then WAITERS, and changes the stamp with it even if it stood. Who takes WAITERS away has read the
 //!   word, then seen no bit, then swaps the word. So while a bit stands and its waiter may sleep, WAITERS stands.
 //! - I7: strong: after a waiter has set WAITERS, no `down` takes a unit before it, one that had begun before included.
 //!
@@ -69,14 +75,16 @@
 //! private semaphore had granted to it, takes that unit along if another process recovers it: only its own could. And a
 //! forked child's copy of a private semaphore lacks a unit that a mixed choice of the parent had been granted and not taken.
 //!
-//! Explored: `tests/crash_semaphore.rs`. Left out there: wrap-around of seq (32,768 grants and waits within one stopped
-//! compare-and-swap, with the same count).
+//! - I8: seq only tells a member's grants apart while a unit is on its way: which of them is this unit's. At that time the member has no
+//!   other grant of this semaphore, since the unit was sent by who saw it wait after it had seen the stamp. So it may come round.
+//!
+//! Explored: `tests/crash_semaphore.rs`, with a seq of one bit.
 
 use crate::cell::NOBODY;
 use crate::claim::{Collected, Refused, Taken};
 use crate::wait::{
-    Candidate, Grant, NUDGE, State, bury, grant, next, oldest, tell, tried_and_next, waits_on, wake_elsewhere,
-    wake_granted, word_of,
+    Candidate, Grant, NUDGE, State, bury, change_granted_of, grant, next, oldest, tell, ticket_of, tried_and_next,
+    waits_on, wake_elsewhere, wake_granted, word_of,
 };
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -92,6 +100,8 @@ const ONE: u64 = 1 << 4;
 const BACK: u64 = 1 << 36;
 const MEMBER: u64 = 0xfff << 37;
 const SEQ: u64 = 1 << 49;
+/// Its bits. In the explorer one, so that it comes round all the time.
+const SEQ_BITS: u64 = if cfg!(feature = "sim") { SEQ } else { !(SEQ - 1) };
 // A grant names its number where others say NUDGE.
 const _: () = assert!(u64::MAX / SEQ < NUDGE as u64);
 
@@ -113,7 +123,7 @@ impl std::fmt::Debug for Units {
 
 impl Units {
     fn new(count: u32, seq: u32) -> Units {
-        Units(TAG | u64::from(count) << 4 | MEMBER | u64::from(seq & 0x7fff) << 49)
+        Units(TAG | u64::from(count) << 4 | MEMBER | u64::from(seq) << 49 & SEQ_BITS)
     }
     pub fn count(self) -> u32 {
         (self.0 >> 4) as u32
@@ -131,10 +141,10 @@ impl Units {
         self.0 & 7 == TAG && (!self.under_way() || self.member() < map.geometry().members)
     }
     fn stamped(self) -> Units {
-        Units(self.0.wrapping_add(SEQ))
+        Units(self.0 & !SEQ_BITS | self.0.wrapping_add(SEQ) & SEQ_BITS)
     }
     fn marked(self) -> Units {
-        Units((self.0 | WAITERS).wrapping_add(SEQ))
+        Units(self.0 | WAITERS).stamped()
     }
     fn less(self) -> Units {
         Units(self.0 - ONE)
@@ -151,10 +161,10 @@ impl Units {
         self.0 & (7 | WAITERS | MEMBER) == TAG | MEMBER
     }
     fn to(self, member: u32) -> Units {
-        Units(((self.0 - ONE) & !(MEMBER | BACK) | u64::from(member) << 37).wrapping_add(SEQ))
+        Units((self.0 - ONE) & !(MEMBER | BACK) | u64::from(member) << 37).stamped()
     }
     fn back_from(self, member: u32) -> Units {
-        Units((self.0 & !MEMBER | BACK | u64::from(member) << 37).wrapping_add(SEQ))
+        Units(self.0 & !MEMBER | BACK | u64::from(member) << 37).stamped()
     }
     /// The unit has arrived where it was sent, or is in the count.
     fn arrived(self, in_count: bool) -> Units {
@@ -169,11 +179,41 @@ fn load(o: &Object) -> Units {
     Units(o.slot.word.load(Ordering::SeqCst))
 }
 
-/// Swaps the exact word.
+/// Swaps the exact word: of a plain one, or to add to the count where nobody waits.
 #[inline(always)]
 fn swap(o: &Object, from: Units, to: Units) -> bool {
     // SeqCst: E1 of the wait queue, before the caller's look at the bits.
     o.slot.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+}
+
+/// The word, and the stamp beside it, which was read first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    units: Units,
+    stamp: u64,
+}
+
+/// Reads both.
+fn look(o: &Object) -> Seen {
+    // SeqCst: before the word: no change that has a stamp is missed between the two.
+    let stamp = o.slot.since.load(Ordering::SeqCst);
+    Seen { units: load(o), stamp }
+}
+
+/// Swaps both, if nothing but the count has changed since, and that is as it was. Answers what is there then.
+fn change(o: &Object, from: Seen, to: Units) -> Option<Seen> {
+    let next = Seen { units: to, stamp: from.stamp.wrapping_add(1) };
+    // A swap of both is a full fence: E1 of the wait queue, as in `swap`.
+    #[cfg(not(all(feature = "loom", not(feature = "sim"))))]
+    let done = o.slot.pair().compare_exchange([from.units.0, from.stamp], [to.0, next.stamp]).is_ok();
+    // loom has no such swap; its searches are too short for seq to come round.
+    #[cfg(all(feature = "loom", not(feature = "sim")))]
+    let done = swap(o, from.units, to);
+    done.then_some(if cfg!(all(feature = "loom", not(feature = "sim"))) {
+        Seen { stamp: from.stamp, ..next }
+    } else {
+        next
+    })
 }
 
 /// Whether waiters may be overtaken.
@@ -222,8 +262,8 @@ pub(crate) fn take(map: &Map, place: Place) -> Result<(), Refused> {
     loop {
         let (seen, waits) = find(map, place)?;
         // I6.
-        let rest = if waits { seen } else { seen.unmarked() };
-        if swap(o, seen, rest.less()) {
+        let rest = if waits { seen.units } else { seen.units.unmarked() };
+        if change(o, seen, rest.less()).is_some() {
             return Ok(());
         }
     }
@@ -244,15 +284,16 @@ pub(crate) fn mark_in_queue(map: &Map, place: Place) -> Option<u64> {
     if !barging(o) {
         return Some(0);
     }
-    let seen = load(o);
-    (seen.is_whole(map) && seen.count() == 0).then_some(seen.0)
+    let Seen { units, stamp } = look(o);
+    (units.is_whole(map) && units.count() == 0).then_some(stamp)
 }
 
 /// A word with a unit that may be taken, and whether anybody waits.
-fn find(map: &Map, place: Place) -> Result<(Units, bool), Refused> {
+fn find(map: &Map, place: Place) -> Result<(Seen, bool), Refused> {
     let o = map.object(place.index);
     loop {
-        let seen = load(o);
+        let seen = look(o);
+        let units = seen.units;
         // Acquire: as in `take_from`.
         let head = Head(o.head.load(Ordering::Acquire));
         if head != place.head {
@@ -262,17 +303,17 @@ fn find(map: &Map, place: Place) -> Result<(Units, bool), Refused> {
             }
             return Err(Refused::Dead(0));
         }
-        if !seen.is_whole(map) {
+        if !units.is_whole(map) {
             break_off(map, place.index);
             return Err(Refused::Dead(0));
         }
-        if seen.count() == 0 && seen.under_way() {
+        if units.count() == 0 && units.under_way() {
             // It may be to one who gave up: then it is there.
             conclude(map, place.index, o, seen);
             continue;
         }
         let waits = map.waits_on(place.index, o);
-        if seen.count() == 0 || (!barging(o) && waits && oldest(map, place.index).is_some()) {
+        if units.count() == 0 || (!barging(o) && waits && oldest(map, place.index).is_some()) {
             return Err(Refused::NoneFree);
         }
         return Ok((seen, waits));
@@ -309,7 +350,8 @@ pub(crate) fn give_one(o: &Object, place: Place, n: u32) -> Option<Units> {
 pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Unwanted> {
     loop {
         // Before the head: if the swap succeeds, it was this semaphore's word.
-        let seen = load(o);
+        let both = look(o);
+        let seen = both.units;
         // Acquire: as in `take_from`.
         if o.head.load(Ordering::Acquire) != place.head.0 || !seen.is_whole(map) {
             return Err(refuse(map, place, seen));
@@ -326,10 +368,7 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Un
         // The commonest hand-off: a unit for who waits, and nothing else about. It is sent at once, by the swap that adds it.
         let is_alone = n == 1 && seen.count() == 0 && !seen.under_way() && !barging(o);
         if let Some(next) = if is_alone { next(map, place.index, place.head) } else { None } {
-            let sent = seen.more(1).to(next.member);
-            if !swap(o, seen, sent) {
-                continue;
-            }
+            let Some(sent) = change(o, both, seen.more(1).to(next.member)) else { continue };
             if !deliver(map, place.index, o, next, sent) {
                 hand_on(map, place.index);
             }
@@ -337,7 +376,7 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Un
         }
         // A unit that nobody is granted leaves a trace, for who stands here only to see whether one came.
         let more = if barging(o) { seen.more(n).stamped() } else { seen.more(n) };
-        if swap(o, seen, more) {
+        if change(o, both, more).is_some() {
             hand_on(map, place.index);
             return Ok(());
         }
@@ -363,18 +402,19 @@ fn hand_on(map: &Map, object: u32) {
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     let o = map.object(object);
     loop {
-        let seen = load(o);
+        let both = look(o);
+        let seen = both.units;
         if !seen.is_whole(map) {
             // The slot may be another kind's by now: then its word is that kind's.
             return break_off(map, object);
         }
         if seen.under_way() {
-            conclude(map, object, o, seen);
+            conclude(map, object, o, both);
             continue;
         }
         if seen.0 & WAITERS != 0 && !map.waits_on(object, o) {
             // I6. A failure: look again.
-            swap(o, seen, seen.unmarked());
+            change(o, both, seen.unmarked());
             continue;
         }
         if seen.count() == 0 {
@@ -385,25 +425,24 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
         }
         let Some(next) = next(map, object, head) else {
             // Unless somebody else has sent it to the one who was there: that one may not have been woken.
-            if load(o) == seen {
+            if look(o) == both {
                 return wake_elsewhere(map, object);
             }
             continue;
         };
-        let sent = seen.to(next.member);
-        if swap(o, seen, sent) {
+        if let Some(sent) = change(o, both, seen.to(next.member)) {
             deliver(map, object, o, next, sent);
         }
     }
 }
 
 /// Grants what was sent. False: there was another end to it.
-fn deliver(map: &Map, object: u32, o: &Object, to: Candidate, sent: Units) -> bool {
+fn deliver(map: &Map, object: u32, o: &Object, to: Candidate, sent: Seen) -> bool {
     step!("unit sent, not yet granted");
-    let granted = grant(map, to.member, to.state, object, sent.seq(), false);
+    let granted = grant(map, to.member, to.state, object, sent.units.seq(), false);
     if granted {
         // I2: if the word still says so, the grant does. It was woken: that need not be made up for.
-        swap(o, sent, sent.arrived(false));
+        change(o, sent, sent.units.arrived(false));
     } else {
         conclude(map, object, o, sent);
     }
@@ -427,31 +466,34 @@ fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
 }
 
 /// Ends what is under way. Whatever several do of one word happens once.
-fn conclude(map: &Map, object: u32, o: &Object, seen: Units) {
+fn conclude(map: &Map, object: u32, o: &Object, seen: Seen) {
     conclude_by(map, object, o, seen, NOBODY);
 }
 
 /// The same by a member, which is awake.
-fn conclude_by(map: &Map, object: u32, o: &Object, seen: Units, me: u32) {
+fn conclude_by(map: &Map, object: u32, o: &Object, both: Seen, me: u32) {
+    let seen = both.units;
     let member = seen.member();
+    // Before the word: of another wait's the ticket is another.
+    let ticket = ticket_of(map, member);
     let (word, _) = word_of(map, member);
     let its = |state: State| state.grant().filter(|g| !g.dead && g.of(map, object));
     // SeqCst: I2 to I4, after the object's word.
     let mut state = State(word.load(Ordering::SeqCst));
     if seen.0 & BACK != 0 {
-        if its(state).is_some_and(|g| !g.returned) && load(o) == seen {
-            // SeqCst: I4, before the word goes on. A failure: somebody else did it.
-            let _ = word.compare_exchange(state.0, state.returned().0, Ordering::SeqCst, Ordering::SeqCst);
+        if its(state).is_some_and(|g| !g.returned) && look(o) == both {
+            // I4, before the word goes on. A failure: somebody else did it.
+            change_granted_of(map, member, ticket, state, state.returned());
             // SeqCst: as above.
             state = State(word.load(Ordering::SeqCst));
         }
         let returned = its(state).is_some_and(|g| g.returned);
-        swap(o, seen, seen.arrived(returned));
+        change(o, both, seen.arrived(returned));
         return;
     }
     let mine = |state: State| its(state).is_some_and(|g| g.permit == seen.seq());
     // I3: a member that waits for something else by now has no bit here; the second look at the word.
-    if state.is_waiting() && waits_on(map, object, member) && load(o) == seen {
+    if state.is_waiting() && waits_on(map, object, member) && look(o) == both {
         grant(map, member, state, object, seen.seq(), false);
         // SeqCst: what was decided.
         state = State(word.load(Ordering::SeqCst));
@@ -460,30 +502,31 @@ fn conclude_by(map: &Map, object: u32, o: &Object, seen: Units, me: u32) {
         // Its granter may have died or been stopped before the wake.
         wake_granted(map, member);
     }
-    swap(o, seen, seen.arrived(!mine(state)));
+    change(o, both, seen.arrived(!mine(state)));
 }
 
 /// I3: before a member publishes a wait on this semaphore.
 pub(crate) fn before(map: &Map, object: u32) {
-    change(map, object, Units::stamped);
+    stamp(map, object, Units::stamped);
 }
 
 /// I6: a member's bit was set.
 pub(crate) fn mark(map: &Map, object: u32) {
-    change(map, object, Units::marked);
+    stamp(map, object, Units::marked);
 }
 
 /// Changes the word, once nothing is under way.
-fn change(map: &Map, object: u32, to: fn(Units) -> Units) {
+fn stamp(map: &Map, object: u32, to: fn(Units) -> Units) {
     let o = map.object(object);
     loop {
-        let seen = load(o);
+        let both = look(o);
+        let seen = both.units;
         if !seen.is_whole(map) {
             return;
         }
         if seen.under_way() {
-            conclude(map, object, o, seen);
-        } else if swap(o, seen, to(seen)) {
+            conclude(map, object, o, both);
+        } else if change(o, both, to(seen)).is_some() {
             return;
         }
     }
@@ -493,36 +536,38 @@ fn change(map: &Map, object: u32, to: fn(Units) -> Units) {
 pub(crate) fn left(map: &Map, object: u32, member: u32) {
     let o = map.object(object);
     loop {
-        let seen = load(o);
+        let both = look(o);
+        let seen = both.units;
         if !seen.is_whole(map) || !seen.under_way() || seen.member() != member {
             return;
         }
-        conclude_by(map, object, o, seen, member);
+        conclude_by(map, object, o, both, member);
         crate::kinds::drain(map, object);
     }
 }
 
 /// Gives back what a member was granted and has not taken: because it died, or because it no longer wants it. Answers
 /// once its word says RETURNED and the unit is in the count, or nothing of this semaphore any more.
-pub(crate) fn take_back(map: &Map, object: u32, member: u32, granted: State) {
+pub(crate) fn take_back(map: &Map, object: u32, member: u32, granted: State, whose: Option<u32>) {
     let o = map.object(object);
     loop {
-        let seen = load(o);
-        if !seen.is_whole(map) {
+        let seen = look(o);
+        if !seen.units.is_whole(map) {
             return break_off(map, object);
         }
-        if seen.under_way() {
+        if seen.units.under_way() {
             conclude(map, object, o, seen);
             continue;
         }
         let (word, _) = word_of(map, member);
-        // SeqCst: I4, after the word. The exact word: a later occupant of the slot was granted in another wait.
+        // SeqCst: I4, after the word. The exact word: a later occupant of the slot was granted in another wait, or after this look.
         let same = word.load(Ordering::SeqCst) == granted.0;
-        if !same || granted.grant().is_none_or(|g| g.returned) {
+        // SeqCst: after the member's word: a later occupant's may say the same by now.
+        let its = whose.is_none_or(|g| (map.member(member).ident.load(Ordering::SeqCst) >> 32) as u32 == g);
+        if !same || !its || granted.grant().is_none_or(|g| g.returned) {
             return;
         }
-        let back = seen.back_from(member);
-        if swap(o, seen, back) {
+        if let Some(back) = change(o, seen, seen.units.back_from(member)) {
             step!("unit on its way back");
             conclude(map, object, o, back);
         }
@@ -535,7 +580,7 @@ pub(crate) fn hand_back(map: &Map, object: u32, member: u32) -> bool {
     let granted = State(word_of(map, member).0.load(Ordering::SeqCst));
     let is_unit = granted.grant().is_some_and(|g| !g.is_nudge());
     if is_unit {
-        take_back(map, object, member, granted);
+        take_back(map, object, member, granted, None);
     }
     is_unit
 }
@@ -543,8 +588,8 @@ pub(crate) fn hand_back(map: &Map, object: u32, member: u32) -> bool {
 /// It is out of service, and nobody who waits has been told: a unit that is on its way to one of them was given before, and arrives.
 pub(crate) fn settle(map: &Map, object: u32) {
     let o = map.object(object);
-    let seen = load(o);
-    if seen.is_whole(map) && seen.under_way() {
+    let seen = look(o);
+    if seen.units.is_whole(map) && seen.units.under_way() {
         conclude(map, object, o, seen);
     }
 }
@@ -589,6 +634,8 @@ pub(crate) fn make_part(
         let last = load(o);
         // Further on than whatever its last users have seen; far from it, if another kind was in the slot meanwhile.
         let seq = if last.0 & 7 == TAG { last.seq() + 1 } else { generation.wrapping_mul(0x2545) };
+        // Relaxed: published by the head. Beyond all stamps of the semaphores that were here before.
+        o.slot.since.store(u64::from(generation) << 32, Ordering::Relaxed);
         // Release: whatever its last user did with the slot comes before.
         o.slot.word.store(Units::new(value, seq).0, Ordering::Release);
         Ok(())

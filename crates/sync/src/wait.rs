@@ -12,12 +12,13 @@
 //! | bits | field | set by |
 //! |---|---|---|
 //! | 0-1 | phase: IDLE, WAITING, ASLEEP, GRANTED | see below |
-//! | 2-24 | number of the wait, one more each time | the member |
+//! | 2-24 | number of the wait, one more each time: its low bits | the member |
 //! | 25 | what was granted has gone back: see units | whoever takes it back |
 //! | 26 | granted by the private arena (a mixed choice) | the granter |
 //! | 27 | granted an error: the object is dead, or has not so much | whoever found out |
 //! | 28-31, 52-63 | which: see below | the granter |
 //! | 32-51 | which object | the granter |
+//! | 32-63 | unless GRANTED: the high bits of the number, also in `Member::era` | the member |
 //!
 //! *Which* is a pool's permit; a semaphore's number of the grant; [`NUDGE`] or [`STIR`] from objects whose waiters may be
 //! overtaken: nothing was granted, try again; [`MET`] from a tube without slots, whose other end will hand over or take a message;
@@ -82,8 +83,14 @@
 //! granted, as if it had not begun to release; whoever else touches the object goes on.
 //!
 //! Explored: `tests/crash_pool.rs`. Left out there: store buffers (all accesses are sequentially consistent in the
-//! explorer), wrap-around of the 23-bit wait number (8 million waits within one stopped compare-and-swap: the
-//! cell's exact word is then still checked by the member before it takes).
+//! explorer).
+//!
+//! Numbers that come again: a wait's number has 55 bits while the word says WAITING or ASLEEP, and only those words are granted: a granter
+//! that was stopped for as long as it may be grants in the wait that it saw, or fails. GRANTED and reservations have 23
+//! of them. Whoever changes a word that says GRANTED, and is not the member, changes it together with the ticket beside it, which no other
+//! wait has; so a recoverer that was stopped over 2^23 waits changes nothing of the slot's later ones. A reservation for another wait of the same
+//! low bits is taken for one of this wait: it is granted, since the member waits there, or goes back, and then the member, which looks at the cell
+//! before it takes, waits again. In the explorer the low bits are one.
 
 mod queue;
 mod rest;
@@ -110,7 +117,7 @@ use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::light::Chime;
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::{clock, fence, probe, step};
-use state::{ASLEEP, PHASE, WAIT_MASK, WAITING, WOKEN};
+use state::{ASLEEP, PHASE, WAIT_MASK, WAITING, WOKEN, era, short};
 use std::cell::Cell;
 
 /// The wait word that counts for a member, and who can sleep on it: see [`record_of`].
@@ -163,6 +170,31 @@ pub(crate) fn grant(map: &Map, member: u32, seen: State, object: u32, permit: u3
     decide(map, member, seen, |_| Grant { private: is_private(map), dead, returned: false, object, permit }).is_some()
 }
 
+/// The ticket beside a member's wait word.
+pub(crate) fn ticket_of(map: &Map, member: u32) -> u64 {
+    // SeqCst: before, or after, the word, as the caller has it.
+    record_of(map, member).0.ticket.load(Ordering::SeqCst)
+}
+
+/// Changes a member's word together with its ticket: a word that says GRANTED, which may say so again in another wait.
+pub(crate) fn change_granted(m: &Member, ticket: u64, from: State, to: State) -> bool {
+    // A swap of both is a full fence, as the others are SeqCst.
+    #[cfg(not(all(feature = "loom", not(feature = "sim"))))]
+    return m.wait().compare_exchange([from.0, ticket], [to.0, ticket]).is_ok();
+    // loom has no such swap, and its searches are too short for a number to come again.
+    #[cfg(all(feature = "loom", not(feature = "sim")))]
+    {
+        let _ = ticket;
+        // SeqCst: as above.
+        m.state.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+}
+
+/// As [`change_granted`], of the word that counts for a member.
+pub(crate) fn change_granted_of(map: &Map, member: u32, ticket: u64, from: State, to: State) -> bool {
+    change_granted(record_of(map, member).0, ticket, from, to)
+}
+
 /// The same for what no object's word knows of: a nudge, a notification. False: it no longer waits as was seen; if it was granted
 /// something meanwhile, the wake that it may need was made up for (I9).
 pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) -> bool {
@@ -173,9 +205,11 @@ pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) 
         object,
         permit: what | if asleep { 0 } else { WOKEN },
     };
+    // Before the swap, and after the caller has seen it wait: if that succeeds, it is this wait's.
+    let ticket = ticket_of(map, member);
     match decide(map, member, seen, said) {
         Some(told) => {
-            woken(map, member, told);
+            woken(map, member, told, ticket);
             true
         }
         None => {
@@ -188,17 +222,19 @@ pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) 
 /// Wakes whom somebody has told, who may have been stopped before the wake. The word is what was seen.
 pub(crate) fn wake_told(map: &Map, member: u32, seen: State) {
     if seen.grant().is_some_and(|g| g.permit & WOKEN == 0) {
+        // Before the wake: one that is told the same in a later wait is not meant.
+        let ticket = ticket_of(map, member);
         wake(map, member);
-        woken(map, member, seen);
+        woken(map, member, seen, ticket);
     }
 }
 
 /// Says that it needs no wake any more, unless that is said, or it has gone on.
-fn woken(map: &Map, member: u32, told: State) {
+fn woken(map: &Map, member: u32, told: State, ticket: u64) {
     if let Some(g) = told.grant().filter(|g| g.permit & WOKEN == 0) {
         let awake = told.granted(Grant { permit: g.permit | WOKEN, ..g });
-        // SeqCst: after the wake. A failure: it has gone on, or another has said so.
-        let _ = word_of(map, member).0.compare_exchange(told.0, awake.0, Ordering::SeqCst, Ordering::SeqCst);
+        // After the wake. A failure: it has gone on, or another has said so.
+        change_granted_of(map, member, ticket, told, awake);
     }
 }
 
@@ -229,7 +265,7 @@ fn decide(map: &Map, member: u32, seen: State, to: impl Fn(bool) -> Grant) -> Op
                 return Some(granted);
             }
             // It fell asleep, or was about to, in the same wait: try once more.
-            Err(now) if State(now).is_waiting() && State(now).wait() == seen.wait() => seen = State(now),
+            Err(now) if State(now).is_waiting() && State(now).0 & !PHASE == seen.0 & !PHASE => seen = State(now),
             Err(_) => return None,
         }
     }
@@ -438,7 +474,7 @@ pub(crate) struct Terms<'a> {
 
 /// A wait whose bits are set.
 pub(crate) struct Begun {
-    number: u32,
+    number: u64,
     first: usize,
     enlisted: usize,
     dead: Option<usize>,
@@ -470,13 +506,13 @@ pub(crate) fn wait<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_>
 pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_>) -> Begun {
     let word = &who.main.map.member(who.main.member).state;
     // Relaxed: only we leave IDLE.
-    let mut last = State(word.load(Ordering::Relaxed)).wait();
+    let mut last = State(word.load(Ordering::Relaxed)).number(|| 0);
     if let Some(p) = &who.private {
         let m = p.map.member(p.member);
         // Relaxed: only we leave IDLE.
-        last = last.max(State(m.state.load(Ordering::Relaxed)).wait());
+        last = last.max(State(m.state.load(Ordering::Relaxed)).number(|| 0));
     }
-    let number = last.wrapping_add(1) & WAIT_MASK as u32;
+    let number = last.wrapping_add(1) & WAIT_MASK;
     for arm in arms.iter().filter(|arm| arm.is_queued()) {
         arm.before();
     }
@@ -552,7 +588,7 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
                 (true, TOO_MANY) => Ended::TooMany,
                 (true, _) => Ended::Dead(at),
                 (false, _) if is_no_others(arms[at].map(), arms[at].place().index, arms[at].place().head) => {
-                    Ended::Granted(g, number)
+                    Ended::Granted(g, short(number))
                 }
                 (false, _) => return refuse(who, arms, at, state, begun),
             };
@@ -575,7 +611,7 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
 #[cold]
 fn refuse<A: Arm + ?Sized>(who: &Parties, arms: &[&A], at: usize, state: State, begun: &Begun) -> Ended {
     let (map, object) = (arms[at].map(), arms[at].place().index);
-    kinds::take_back(map, who.party(map).member, state);
+    kinds::take_back(map, who.party(map).member, state, None);
     leave(who, arms, begun, None);
     finish(who, arms, begun);
     // Now whatever was reserved for us, or told us to try again, goes to the next.
@@ -617,8 +653,10 @@ pub(crate) fn finish<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun)
     }
 }
 
-fn publish(who: &Parties, number: u32, terms: Terms<'_>) {
+fn publish(who: &Parties, number: u64, terms: Terms<'_>) {
     let m = who.main.map.member(who.main.member);
+    // Relaxed: E2, as below.
+    m.era.store(era(number), Ordering::Relaxed);
     who.main.map.note_waiting(who.main.member);
     // Relaxed: E2, published by the store of the word below.
     m.ticket.store(terms.tickets.0, Ordering::Relaxed);
@@ -636,6 +674,7 @@ fn publish(who: &Parties, number: u32, terms: Terms<'_>) {
         m.need.store(terms.need, Ordering::Relaxed); // Relaxed: as above.
         m.packet.store(terms.packet, Ordering::Relaxed); // Relaxed: as above.
         m.alias.store(std::ptr::from_ref(who.main.map.member(who.main.member)) as u64, Ordering::Relaxed); // Relaxed: as above.
+        m.era.store(era(number), Ordering::Relaxed); // Relaxed: as above.
         // Relaxed: keeps the private slot's numbers ahead of every reservation made in it.
         m.state.store(State::idle(number).0, Ordering::Relaxed);
     }

@@ -68,7 +68,7 @@ pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
     }
     let asleep = State::new(ASLEEP, number);
     // Relaxed: I8, published by the swap below.
-    who.main.map.member(who.main.member).slept.store(number, Ordering::Relaxed);
+    who.main.map.member(who.main.member).slept.store(short(number), Ordering::Relaxed);
     // SeqCst: from here on the granter must wake us.
     if word.compare_exchange(State::new(WAITING, number).0, asleep.0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
         return;

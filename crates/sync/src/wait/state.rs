@@ -8,7 +8,11 @@ pub(super) const IDLE: u64 = 0;
 pub(super) const WAITING: u64 = 1;
 pub(super) const ASLEEP: u64 = 2;
 pub(super) const GRANTED: u64 = 3;
-pub(super) const WAIT_MASK: u64 = 0x007f_ffff;
+/// How many bits of a wait's number a word that says GRANTED has, and a reservation. In the explorer one, so that they repeat within its worlds.
+const SHORT: u32 = if cfg!(feature = "sim") { 1 } else { 23 };
+const SHORT_MASK: u64 = (1 << SHORT) - 1;
+/// The whole number of a wait.
+pub(super) const WAIT_MASK: u64 = (1 << (SHORT + 32)) - 1;
 pub(super) const RETURNED: u64 = 1 << 25;
 pub(super) const PRIVATE: u64 = 1 << 26;
 pub(super) const DEAD: u64 = 1 << 27;
@@ -28,15 +32,31 @@ pub(crate) const TOO_MANY: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State(pub u64);
 
+/// The part of a wait's number that [`State::wait`] tells.
+pub(super) fn short(number: u64) -> u32 {
+    (number & SHORT_MASK) as u32
+}
+
+/// The other part.
+pub(super) fn era(number: u64) -> u32 {
+    (number >> SHORT) as u32
+}
+
 impl State {
-    pub(super) fn new(phase: u64, wait: u32) -> State {
-        State(phase | u64::from(wait) << 2)
+    pub(super) fn new(phase: u64, number: u64) -> State {
+        State(phase | (number & SHORT_MASK) << 2 | (number >> SHORT) << 32)
     }
-    pub fn idle(wait: u32) -> State {
-        State::new(IDLE, wait)
+    pub fn idle(number: u64) -> State {
+        State::new(IDLE, number)
     }
+    /// The low bits of the wait's number: all that a reservation, or a word that says GRANTED, has of it.
     pub fn wait(self) -> u32 {
-        (self.0 >> 2 & WAIT_MASK) as u32
+        (self.0 >> 2 & SHORT_MASK) as u32
+    }
+    /// The whole number of the wait; `era` is asked for what a word that says GRANTED has no room for.
+    pub fn number(self, era: impl FnOnce() -> u32) -> u64 {
+        let high = if self.is_granted() { u64::from(era()) } else { self.0 >> 32 };
+        high << SHORT | u64::from(self.wait())
     }
     pub fn is_idle(self) -> bool {
         self.0 & PHASE == IDLE
