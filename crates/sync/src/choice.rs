@@ -86,7 +86,7 @@ pub(crate) fn rest<A: Operation + ?Sized>(arms: &[&A], how: How, order: Order) -
         && let Some(me) = light::current()
         && can_wait(arms)
     {
-        return lightly(me, arms, how);
+        return lightly(me, arms, how, order);
     }
     if order.peek().is_none() && matches!(how.until, Until::Now) {
         // All arms are of those that nobody need have a seat for.
@@ -103,13 +103,18 @@ pub(crate) fn rest<A: Operation + ?Sized>(arms: &[&A], how: How, order: Order) -
 }
 
 /// The choice of a light thread among private tubes and clocks.
-fn lightly<A: Operation + ?Sized>(me: &'static Record, arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
+fn lightly<A: Operation + ?Sized>(
+    me: &'static Record,
+    arms: &[&A],
+    how: How,
+    order: Order,
+) -> Result<(usize, Taken), SelectError> {
     let deadline = match how.until {
         Until::Time(at) => Some(at),
         Until::Forever | Until::Now => None,
     };
     let who = nobody(arms[0].map());
-    if let Some(found) = look(arms, &who, Order::new(arms.len(), how.biased), how.aim)? {
+    if let Some(found) = look(arms, &who, order, how.aim)? {
         return Ok(found);
     }
     let lull = || lull(arms, &who, how.biased, how.aim).map_err(|e| failed(arms, e));

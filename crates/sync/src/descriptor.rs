@@ -67,7 +67,7 @@ pub(crate) fn descriptor(fd: RawFd, out: bool) -> &'static Descriptor {
     with(|registry| {
         *registry.all.get_or_insert_default().entry((fd, out)).or_insert_with(|| {
             let (end, refused) = (End::new(map), AtomicU32::new(0));
-            Box::leak(Box::new(Descriptor { fd, out, end, lights: Lights::new(), refused }))
+            Box::leak(Box::new(Descriptor { fd, out, end, lights: Lights::new(false), refused }))
         })
     })
 }

@@ -14,9 +14,10 @@
 //! | `off` of a thread | 1: nobody is on its stack | who came after it on its proc |
 //!
 //! ```text
-//!   park:     token EMPTY -> PARKED; pick another; switch; (awake again) token -> EMPTY
-//!   unpark:   token -> NOTIFIED; was it PARKED: into the queue of its proc, if the caller runs there and the queue is free;
+//!   park:     token EMPTY -> PARKED; pick another; switch. If it is NOTIFIED: back to EMPTY, and no wait
+//!   unpark:   token PARKED -> EMPTY: into the queue of its proc, if the caller runs there and the queue is free;
 //!             else into its inbox, and if the proc sleeps, one wake
+//!             else token -> NOTIFIED
 //! ```
 //!
 //! Invariants:
@@ -43,7 +44,7 @@ use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime, Hooks, Record};
 use chappe_plat::{clock, fence, near, stacks};
-use park::{blocked, blocks, listen, number, park, unpark};
+use park::{blocked, blocks, listen, number, park, unpark, wakes};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{from_ref, null};
 
@@ -315,11 +316,10 @@ impl Proc {
                 chime.answer(&mut |record| {
                     some = true;
                     let thread = of(record);
-                    // AcqRel: as in `unpark`.
-                    match record.token.swap(NOTIFIED, Ordering::AcqRel) {
-                        PARKED if std::ptr::eq(thread.proc(), self) => self.queue.push(thread),
-                        PARKED => thread.proc().put_in(thread),
-                        _ => {}
+                    match wakes(record) {
+                        true if std::ptr::eq(thread.proc(), self) => self.queue.push(thread),
+                        true => thread.proc().put_in(thread),
+                        false => {}
                     }
                 });
             }

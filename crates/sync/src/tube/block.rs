@@ -1,6 +1,7 @@
 //! Waiting at an end of a tube: look for a while, then sleep in the wait queue.
 
 use super::body::{Body, In, MET_BY, Not, Out, Tube};
+use super::direct;
 use super::end::End;
 use super::ends::send_error;
 use super::error::{RecvError, SendError};
@@ -12,6 +13,7 @@ use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{ThreadSeat, seat};
 use crate::wait::{Parties, Patience};
+use chappe_plat::light::Record;
 use chappe_plat::{clock, light};
 use std::cell::RefCell;
 use std::io;
@@ -49,6 +51,98 @@ pub(super) fn deaf_rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
     Patience { interrupt: None, ..rest(seat, has_looked) }
 }
 
+/// Sends a message through a tube that has not a fixed number of slots, or may not have.
+#[inline(never)]
+pub(crate) fn send_any<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), (Not, T)> {
+    if out.0.has_meetings()
+        && let Some(me) = light::current()
+    {
+        return meet_to_send(out, me, message, None);
+    }
+    match out.0.try_send(message) {
+        Err((Not::Now, message)) => send(out, message, Until::Forever),
+        sent => sent,
+    }
+}
+
+/// Receives one from such a tube.
+#[inline(never)]
+pub(crate) fn recv_any<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, Not> {
+    if into.0.has_meetings()
+        && let Some(me) = light::current()
+    {
+        return meet_to_recv(into, me, None);
+    }
+    match into.0.try_recv() {
+        Err(Not::Now) => recv(into, Until::Forever),
+        received => received,
+    }
+}
+
+/// A light thread sends through a tube without slots.
+#[inline(always)]
+fn meet_to_send<T, P: Deref<Target = Tube<T>>>(
+    out: &Out<P>,
+    me: &'static Record,
+    message: T,
+    deadline: Option<u64>,
+) -> Result<(), (Not, T)> {
+    match direct::send(&out.0, me, message, deadline) {
+        Ok(()) => Ok(()),
+        Err((Some(not), message)) => Err((not, message)),
+        Err((None, message)) => meet_seated_to_send(out, me, message, deadline),
+    }
+}
+
+#[cold]
+fn meet_seated_to_send<T, P: Deref<Target = Tube<T>>>(
+    out: &Out<P>,
+    me: &'static Record,
+    message: T,
+    deadline: Option<u64>,
+) -> Result<(), (Not, T)> {
+    let sent = match out.0.try_send(message) {
+        Err((Not::Now, message)) => send_seated(out, message, Waiter::Light(me), deadline),
+        sent => sent,
+    };
+    if sent.is_ok() {
+        // A kernel thread may have told us to act, for another's sake.
+        out.0.pass_on_hole();
+    }
+    sent
+}
+
+/// A light thread receives from a tube without slots.
+#[inline(always)]
+fn meet_to_recv<T, P: Deref<Target = Tube<T>>>(
+    into: &In<P>,
+    me: &'static Record,
+    deadline: Option<u64>,
+) -> Result<T, Not> {
+    match direct::recv(&into.0, me, deadline) {
+        Ok(message) => Ok(message),
+        Err(Some(not)) => Err(not),
+        Err(None) => meet_seated_to_recv(into, me, deadline),
+    }
+}
+
+#[cold]
+fn meet_seated_to_recv<T, P: Deref<Target = Tube<T>>>(
+    into: &In<P>,
+    me: &'static Record,
+    deadline: Option<u64>,
+) -> Result<T, Not> {
+    let received = match into.0.try_recv() {
+        Err(Not::Now) => recv_seated(into, Waiter::Light(me), deadline),
+        received => received,
+    };
+    if received.is_ok() {
+        // As above.
+        into.0.pass_on_message();
+    }
+    received
+}
+
 /// Sends a message; the caller has seen that it cannot now. [`Not::Now`]: the time was up.
 #[inline(never)]
 pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, until: Until) -> Result<(), (Not, T)> {
@@ -57,7 +151,11 @@ pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, unti
         return Err((Not::Now, message));
     }
     if let Some(me) = light::current() {
-        return send_seated(out, message, Waiter::Light(me), end);
+        return if tube.has_meetings() {
+            meet_to_send(out, me, message, end)
+        } else {
+            send_seated(out, message, Waiter::Light(me), end)
+        };
     }
     let mut message = Some(message);
     let now = |message: &mut Option<T>| match tube.try_send(message.take().expect("it comes back")) {
@@ -104,7 +202,7 @@ pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) ->
         return Err(Not::Now);
     }
     if let Some(me) = light::current() {
-        return recv_seated(into, Waiter::Light(me), end);
+        return if tube.has_meetings() { meet_to_recv(into, me, end) } else { recv_seated(into, Waiter::Light(me), end) };
     }
     let now = || match tube.try_recv() {
         Err(Not::Now) => None,

@@ -26,7 +26,7 @@ use crate::ring::{Chain, Claim, Line, Ring};
 use crate::wait::{Arm, Grant, MET, Party};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::step;
+use chappe_plat::{light, step};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::time::Instant;
@@ -88,7 +88,8 @@ pub(super) fn nobody(map: &'static Map) -> Party {
 impl<T> Tube<T> {
     /// A tube with a handle at each end.
     pub fn new(map: &'static Map, body: Body<T>) -> Tube<T> {
-        Tube { body, senders: End::new(map), receivers: End::new(map), lights: Lights::new() }
+        let lights = Lights::new(matches!(body, Body::Meet));
+        Tube { body, senders: End::new(map), receivers: End::new(map), lights }
     }
 
     #[inline(always)]
@@ -318,7 +319,7 @@ impl<T> Tube<T> {
     }
 
     /// One that was told of a hole may not have used it up, or not the only one: the next is told.
-    fn pass_on_hole(&self) {
+    pub(super) fn pass_on_hole(&self) {
         step!("told, nobody else told yet");
         if self.has_meetings() {
             meet::rematch(&self.senders, &self.receivers);
@@ -328,7 +329,7 @@ impl<T> Tube<T> {
     }
 
     /// The same of a message.
-    fn pass_on_message(&self) {
+    pub(super) fn pass_on_message(&self) {
         step!("told, nobody else told yet");
         if self.has_meetings() {
             meet::rematch(&self.senders, &self.receivers);
@@ -339,13 +340,17 @@ impl<T> Tube<T> {
 
     /// The last sender has gone.
     pub fn no_sender(&self) {
-        self.lights.tell_all(Side::Recv);
+        if self.receivers.may_have_lights() {
+            self.lights.tell_all(Side::Recv);
+        }
         self.receivers.tell_all();
     }
 
     /// The last receiver has gone: nobody will have what is in a tube without a bound.
     pub fn no_receiver(&self) {
-        self.lights.tell_all(Side::Send);
+        if self.senders.may_have_lights() {
+            self.lights.tell_all(Side::Send);
+        }
         self.senders.tell_all();
         if let Body::Chain(_) = self.body {
             // A sender either sees that we have gone, or we see its message.
@@ -476,6 +481,15 @@ fn collect(me: &Party, grant: Grant) -> Collected {
     Collected::Taken(taken(MET_BY, packet))
 }
 
+/// A kernel thread needs its seat, lest it meet itself; a light thread waits nowhere while it looks.
+#[inline(always)]
+fn glance_to_meet(arm: &impl Operation) -> Glance {
+    if light::current().is_none() {
+        return Glance::Ask;
+    }
+    arm.attempt(&nobody(arm.map())).into()
+}
+
 /// A tube's end where messages go in, as an arm of a choice.
 pub(crate) struct Out<P>(pub P);
 
@@ -525,7 +539,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
                 Some(claim) => Glance::Taken(taken(CLAIMED, claim.number())),
                 None => Glance::Nothing,
             },
-            Body::Meet => Glance::Ask,
+            Body::Meet => glance_to_meet(self),
             _ => self.attempt(&nobody(self.map())).into(),
         }
     }
@@ -625,7 +639,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
                 None if tube.senders.is_gone() => self.attempt(&nobody(self.map())).into(),
                 None => Glance::Nothing,
             },
-            Body::Meet => Glance::Ask,
+            Body::Meet => glance_to_meet(self),
             _ => self.attempt(&nobody(self.map())).into(),
         }
     }

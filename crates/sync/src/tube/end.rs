@@ -125,8 +125,8 @@ impl End {
     /// received has not looked yet, perhaps.
     #[inline(always)]
     pub fn admit_lights(&self, slots: bool) {
-        // Relaxed: once it is said it is known to all.
-        if self.state.load(Ordering::Relaxed) & SURE == 0 {
+        // Acquire: the fence of whoever said so first comes before our look at the other end.
+        if self.state.load(Ordering::Acquire) & SURE == 0 {
             self.admit_first(slots);
         }
     }
@@ -150,7 +150,15 @@ impl End {
         self.state.load(Ordering::Relaxed) & LIGHT != 0
     }
 
-    /// Whether anybody but light threads waits here, or a descriptor is to be told, after the caller's fence.
+    /// The same after the other end has gone (lights, I7).
+    pub fn may_have_lights(&self) -> bool {
+        // SeqCst: after GONE was said there, by a SeqCst operation.
+        self.state.load(Ordering::SeqCst) & LIGHT != 0
+    }
+
+    /// Whether anybody but light threads waits here, or a descriptor is to be told, after the caller's fence, or under the lock of the
+    /// light threads.
+    #[inline(always)]
     pub fn is_awaited_by_others(&self) -> bool {
         // SeqCst: after the fence.
         self.state.load(Ordering::SeqCst) & (WAITING | EVENT) != 0

@@ -30,11 +30,15 @@
 //! - I4: who finds the lock taken, and only has to tell, leaves word of that in the lock, and goes; who unlocks does it. So sending to a
 //!   tube with slots waits for nobody, in a signal handler that has interrupted the holder neither. Only a meeting must know now: it
 //!   waits for the lock.
+//! - I7: a tube without slots needs neither the fence nor the word for the holder. What its other end has to say (kernel threads that are
+//!   counted there, a descriptor to be told, GONE) is said before who says it takes the lock and looks for light threads; who waits has its
+//!   node there, and looks at the other end, under the same lock. So one sees the other, and the lock is given back by a plain store. Who
+//!   waits at one such end alone has no word either (`direct`): to take its node out is to claim it.
 //! - I5: of two light threads that wait for each other none is left alone. Whoever puts its node in looks through the other list under the
 //!   same lock. If somebody waits there, and it waits nowhere else yet, it goes and meets it; else the one with the smaller number
 //!   gives its wait up and goes, and the other stays where it is.
-//! - I6: of a kernel thread and a light thread that wait for each other the light one moves: the kernel thread, which looks after its bit
-//!   and a fence, tells it to try again, and stays; the light one, which looks after its node and a fence, gives its wait up.
+//! - I6: of a kernel thread and a light thread that wait for each other the light one moves: the kernel thread, which looks after its bit,
+//!   tells it to try again, and stays; the light one, which looks after its node is there, gives its wait up (I7).
 //!
 //! Progress: a light thread that waits holds up nobody. The holder of the lock takes some ns, and cannot park; if the kernel stops it
 //! there, meetings at this tube wait for it.
@@ -62,6 +66,9 @@ const ARM: u32 = 3;
 const ARMS: u64 = 0xff_ffff;
 const WAIT: u32 = 27;
 
+/// No word of a wait, whose phase is WAITING.
+const DIRECT: u64 = 0;
+
 const HELD: u32 = 1;
 /// Left by who found the lock taken: so many of an end are to be told, or all.
 const TELL: [u32; 2] = [1 << 1, 1 << 15];
@@ -88,7 +95,7 @@ impl Side {
 /// A place in a list: on the waiter's stack.
 pub(crate) struct Node {
     record: &'static Record,
-    /// The word while it waits.
+    /// The word while it waits; [`DIRECT`]: whoever takes it out has it.
     waits: u64,
     arm: u32,
     /// 0: it only looks.
@@ -117,6 +124,8 @@ pub(crate) struct Lights {
     lists: UnsafeCell<[List; 2]>,
     /// Whose turn it is, where both kinds wait.
     turn: Cell<bool>,
+    /// The tube has no slots: I7.
+    meets: bool,
 }
 
 // SAFETY: I1: nodes and lists are used under the lock alone.
@@ -137,7 +146,7 @@ pub(crate) struct Standing<'t> {
 struct Locked<'l>(&'l Lights);
 
 impl Lights {
-    pub const fn new() -> Lights {
+    pub const fn new(meets: bool) -> Lights {
         const fn list() -> List {
             List { head: AtomicU64::new(0), tail: Cell::new(null()), came: AtomicU64::new(0) }
         }
@@ -147,9 +156,11 @@ impl Lights {
             incarnation: AtomicU32::new(0),
             lists: UnsafeCell::new([list(), list()]),
             turn: Cell::new(false),
+            meets,
         }
     }
 
+    #[inline(always)]
     fn head(&self, side: Side) -> &AtomicU64 {
         // SAFETY: the heads are atomic; a list is never moved.
         unsafe { &(*self.lists.get())[side as usize].head }
@@ -208,6 +219,9 @@ impl Lights {
     /// The lock, or word for its holder.
     #[inline]
     fn lock_or_leave(&self, word: u32, counts: bool) -> Option<Locked<'_>> {
+        if self.meets {
+            return Some(self.lock());
+        }
         loop {
             if let Some(locked) = self.try_lock() {
                 return Some(locked);
@@ -278,9 +292,9 @@ impl Lights {
         self.lock_or_leave(TELL[side as usize], true).is_some_and(|locked| locked.tell_one(side))
     }
 
-    /// Tells all.
+    /// Tells all. At a tube without slots the caller has seen that there may be some.
     pub fn tell_all(&self, side: Side) {
-        if self.is_empty(side) {
+        if !self.meets && self.is_empty(side) {
             return;
         }
         if let Some(locked) = self.lock_or_leave(TELL_ALL[side as usize], false) {
@@ -297,9 +311,41 @@ impl Lights {
         self.lock().meet(side)
     }
 
+    /// A light thread comes to a tube without slots, to one end and nowhere else: one look at both ends, I7.
+    #[inline(always)]
+    pub fn come(&self, side: Side, other: &End, node: &Node, front: bool) -> Comes {
+        let locked = self.lock();
+        if other.is_awaited_by_others() {
+            return Comes::Seated;
+        }
+        if let Some(packet) = locked.meet(side.other()) {
+            return Comes::Meets(packet);
+        }
+        if other.is_gone() {
+            return Comes::Gone;
+        }
+        if !self.is_empty(side.other()) {
+            // They only look.
+            locked.tell_all(side.other());
+        }
+        locked.push(side, node, front);
+        Comes::Waits
+    }
+
+    /// Takes a node out whose thread waits no longer. False: somebody else has, and will say so in its packet.
+    pub fn withdraw(&self, side: Side, node: &Node) -> bool {
+        let locked = self.lock();
+        // Relaxed: under the lock.
+        let linked = node.linked.load(Ordering::Relaxed) != 0;
+        if linked {
+            locked.unlink(side, node);
+        }
+        linked
+    }
+
     /// Whether somebody waits there whom one could meet.
     pub fn is_awaited(&self, side: Side) -> bool {
-        !self.is_empty(side) && self.lock().nodes(side).any(|node| node.need > 0 && node.is_waiting())
+        (self.meets || !self.is_empty(side)) && self.lock().nodes(side).any(|node| node.need > 0 && node.is_waiting())
     }
 
     /// How many light threads have ever come to wait there.
@@ -315,8 +361,39 @@ impl Lights {
     }
 }
 
+/// What a light thread finds that comes to a tube without slots.
+pub(crate) enum Comes {
+    /// Somebody waited, whose packet this is.
+    Meets(u64),
+    /// Nobody will ever be there.
+    Gone,
+    /// Kernel threads may be there.
+    Seated,
+    /// Nobody: it waits.
+    Waits,
+}
+
 impl Node {
+    /// One whose packet says all that becomes of it.
+    #[inline(always)]
+    pub fn direct(record: &'static Record, packet: &Packet) -> Node {
+        Node {
+            record,
+            waits: DIRECT,
+            arm: 0,
+            need: 1,
+            packet: packet.address(),
+            linked: AtomicU32::new(0),
+            next: Cell::new(null()),
+            last: Cell::new(null()),
+        }
+    }
+
+    #[inline(always)]
     fn is_waiting(&self) -> bool {
+        if self.waits == DIRECT {
+            return true;
+        }
         // Acquire: what who gave up did before.
         self.record.word.load(Ordering::Acquire) == self.waits
     }
@@ -324,6 +401,9 @@ impl Node {
     /// Of all who claim this wait one wins. It is to be taken out in any case: if another was faster it waits no longer.
     #[inline(always)]
     fn claim(&self, met: u64) -> bool {
+        if self.waits == DIRECT {
+            return true;
+        }
         let claimed = self.waits & !(PHASE | ARMS << ARM) | CLAIMED | met | u64::from(self.arm) << ARM;
         // SeqCst: I2.
         let won = self.record.word.compare_exchange(self.waits, claimed, Ordering::SeqCst, Ordering::SeqCst).is_ok();
@@ -405,16 +485,26 @@ impl Locked<'_> {
         node.linked.store(0, Ordering::Release);
     }
 
+    /// Tells one to try again, and takes it out. False: it waits no longer.
+    fn tell(&self, side: Side, node: &Node) -> bool {
+        let (who, packet) = (node.record, (node.waits == DIRECT).then_some(node.packet));
+        let told = node.claim(0);
+        self.unlink(side, node);
+        if told {
+            if let Some(packet) = packet {
+                // SAFETY: its owner waits until this is said.
+                unsafe { super::meet::tell(packet) };
+            }
+            light::unpark(who);
+        }
+        told
+    }
+
     fn tell_one(&self, side: Side) -> bool {
         for node in self.nodes(side) {
-            let (who, need) = (node.record, node.need);
-            let told = node.claim(0);
-            self.unlink(side, node);
-            if told {
-                light::unpark(who);
-                if need > 0 {
-                    return true;
-                }
+            let need = node.need;
+            if self.tell(side, node) && need > 0 {
+                return true;
             }
         }
         false
@@ -422,12 +512,7 @@ impl Locked<'_> {
 
     fn tell_all(&self, side: Side) {
         for node in self.nodes(side) {
-            let who = node.record;
-            let told = node.claim(0);
-            self.unlink(side, node);
-            if told {
-                light::unpark(who);
-            }
+            self.tell(side, node);
         }
     }
 
@@ -461,12 +546,7 @@ impl Locked<'_> {
                     return false;
                 }
             }
-            let who = node.record;
-            let told = node.claim(0);
-            self.unlink(side, node);
-            if told {
-                light::unpark(who);
-            }
+            self.tell(side, node);
         }
         true
     }
@@ -475,6 +555,11 @@ impl Locked<'_> {
 impl Drop for Locked<'_> {
     #[inline(always)]
     fn drop(&mut self) {
+        if self.0.meets {
+            // Release: what was done here; nobody leaves word in it, I7.
+            self.0.lock.store(0, Ordering::Release);
+            return;
+        }
         // SeqCst: what was done here; and it is the fence of who waits, I3 and I6.
         if self.0.lock.compare_exchange(HELD, 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             self.unlock_slow();
@@ -645,8 +730,10 @@ fn begin<A: Operation + ?Sized>(
         drop(locked);
         waits_elsewhere = true;
     }
-    // SeqCst: I3, I6.
-    fence(Ordering::SeqCst);
+    if arms.iter().any(|arm| arm.standing().is_some_and(|standing| !standing.meets)) {
+        // SeqCst: I3.
+        fence(Ordering::SeqCst);
+    }
     let nobody = Party { map: arms[0].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
     for arm in arms {
         let Some(standing) = arm.standing() else { continue };
@@ -662,16 +749,20 @@ fn begin<A: Operation + ?Sized>(
     (arms.len(), true)
 }
 
+/// The same of one end.
+#[inline(always)]
+pub(crate) fn note_one(me: &Record, side: Side, lights: &Lights) {
+    me.waits.set(if side == Side::Send { Waits::Send } else { Waits::Recv });
+    me.at.set(std::ptr::from_ref(lights) as u64);
+}
+
 /// For who looks from elsewhere.
 #[inline(always)]
 fn note<A: Operation + ?Sized>(me: &Record, arms: &[&A]) {
     let what = match arms {
         [arm] if arm.outside().is_some() => (Waits::Descriptor, arm.outside().map_or(0, |fd| fd as u64)),
         [arm] => match arm.standing() {
-            Some(at) => {
-                let waits = if at.side == Side::Send { Waits::Send } else { Waits::Recv };
-                (waits, std::ptr::from_ref(at.lights) as u64)
-            }
+            Some(at) => return note_one(me, at.side, at.lights),
             None => (Waits::Sleep, 0),
         },
         _ => (Waits::Choice, arms.len() as u64),
@@ -685,4 +776,4 @@ pub(crate) fn owner() -> *const Record {
     light::current().map_or(null(), std::ptr::from_ref)
 }
 
-const _: () = assert!(size_of::<Packet>() <= 32 && size_of::<Lights>() <= 64 + 16);
+const _: () = assert!(size_of::<Lights>() <= 64 + 16);

@@ -10,6 +10,8 @@
 //!   who waits has said where:   who acts copies                              -- packet DONE --> who waits goes on
 //!   who waits will say where:   who acts puts its own packet into the other -- packet OFFERED --> who waits copies
 //!                               and waits for its own            <-- DONE -- and goes on
+//!   the same, to receive,
+//!   and the message is small:   who acts copies it into the other's packet    -- packet IN_ROOM --> who waits takes it from there
 //! ```
 //!
 //! So each packet is its owner's, who does not let go of it before the last word is said in it; what the other does after that
@@ -45,13 +47,18 @@ use chappe_plat::atomic::{self, AtomicU32, AtomicU64, Ordering, give_way, pause}
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Record};
 use chappe_plat::step;
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
+use std::mem::MaybeUninit;
 
 const OPEN: u32 = 0;
 /// Somebody sleeps until it is said.
 const AWAITED: u32 = 1;
 const OFFERED: u32 = 2;
 const DONE: u32 = 3;
+/// Its owner is to try again: nobody has met it.
+const TOLD: u32 = 4;
+/// The message of who acted is in the packet.
+const IN_ROOM: u32 = 5;
 /// No member.
 const NOBODY: u32 = u32::MAX;
 /// Looks with 1, 2, 4... pauses in between before one sleeps, then with giving way: who is to say it may need this very processor.
@@ -60,6 +67,14 @@ const GIVING_WAY: u32 = 64;
 /// The explorer's threads are processes.
 const SCOPE: Scope = if cfg!(feature = "sim") { Scope::Shared } else { Scope::Private };
 
+/// Room for a small message.
+type Room = [u64; 4];
+
+/// Whether a message of this kind has room in a packet.
+const fn has_room<T>() -> bool {
+    size_of::<T>() <= size_of::<Room>() && align_of::<T>() <= align_of::<Room>()
+}
+
 /// Where a message is handed over.
 pub struct Packet {
     state: AtomicU32,
@@ -67,18 +82,38 @@ pub struct Packet {
     place: AtomicU64,
     /// The packet of who acts.
     other: AtomicU64,
+    /// A small message, for a choice that will say later where it is to go.
+    room: UnsafeCell<MaybeUninit<Room>>,
     /// The light thread that hears what is said in it; null: a kernel thread does.
     owner: Cell<*const Record>,
 }
 
-// SAFETY: the owner is set by who makes it known, before, and not changed until it is taken back.
+// SAFETY: the owner is set by who makes it known, before, and not changed until it is taken back; the room is of who has met it, until it
+// says so, then of its owner.
 unsafe impl Sync for Packet {}
 
 impl Packet {
     /// One of a party whose message is there, or is to go there; null: it will say later.
     pub fn new(place: *mut ()) -> Packet {
         let owner = Cell::new(super::lights::owner());
-        Packet { state: AtomicU32::new(OPEN), place: AtomicU64::new(place as u64), other: AtomicU64::new(0), owner }
+        let (state, place) = (AtomicU32::new(OPEN), AtomicU64::new(place as u64));
+        Packet { state, place, other: AtomicU64::new(0), room: UnsafeCell::new(MaybeUninit::uninit()), owner }
+    }
+
+    /// What has become of it, as its owner sees it.
+    #[inline(always)]
+    pub fn outcome(&self) -> Outcome {
+        // Acquire: what was written before it was said.
+        match self.state.load(Ordering::Acquire) {
+            DONE => Outcome::Done,
+            TOLD => Outcome::Told,
+            _ => Outcome::Open,
+        }
+    }
+
+    /// Makes it ready for another wait for the same.
+    pub fn open_again(&self) {
+        self.state.store(OPEN, Ordering::Relaxed); // Relaxed: published with the wait.
     }
 
     /// Its address, for those who will act.
@@ -139,6 +174,26 @@ impl Packet {
     }
 }
 
+/// What its owner hears from a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing yet.
+    Open,
+    /// Its message was taken, or is there.
+    Done,
+    /// It is to try again.
+    Told,
+}
+
+/// Says in the packet of one that waits that it is to try again; it is woken afterwards.
+///
+/// # Safety
+/// Its owner waits, and nobody else says anything in it.
+pub(crate) unsafe fn tell(packet: u64) {
+    // SAFETY: its owner waits until something is said in it. Release: what the caller has seen.
+    unsafe { &*(packet as *const Packet) }.state.store(TOLD, Ordering::Release);
+}
+
 /// Which way a message goes for one of the two who met.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Way {
@@ -191,7 +246,7 @@ pub(crate) fn is_awaited(other: Opposite<'_>, me: &Party) -> bool {
 
 /// The look of a light thread that begins to wait (lights, I6). True: it is to try.
 pub(crate) fn is_awaited_by_light(other: &End) -> bool {
-    if !other.has_waiters() {
+    if !other.is_awaited_by_others() {
         return false;
     }
     other.tell_lookers();
@@ -264,6 +319,13 @@ pub(crate) unsafe fn act<T>(packet: u64, place: *mut T, way: Way) {
         packet.say(DONE);
         return;
     }
+    if way == Way::Out && has_room::<T>() {
+        // SAFETY: its owner looks into the room when it is said; the message is ours, and moved out.
+        unsafe { packet.room.get().cast::<T>().copy_from_nonoverlapping(place, 1) };
+        step!("handed over, not yet said");
+        packet.say(IN_ROOM);
+        return;
+    }
     let mine = Packet::new(place.cast());
     // Release: published by what is said.
     packet.other.store(mine.address(), Ordering::Release);
@@ -281,6 +343,12 @@ pub(crate) fn await_done(packet: &Packet) {
 /// # Safety
 /// As for [`act`]; it was met with this packet.
 pub(crate) unsafe fn answer<T>(packet: &Packet, place: *mut T, way: Way) {
+    if way == Way::In && has_room::<T>() {
+        packet.hear(IN_ROOM);
+        // SAFETY: who acted has put it there, and nobody else will take it.
+        unsafe { place.copy_from_nonoverlapping(packet.room.get().cast::<T>(), 1) };
+        return;
+    }
     packet.hear(OFFERED);
     // Acquire: what was offered.
     let other = packet.other.load(Ordering::Acquire) as *const Packet;

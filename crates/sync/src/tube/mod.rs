@@ -25,6 +25,7 @@
 pub(crate) mod body;
 pub mod broadcast;
 pub(crate) mod clock;
+pub(crate) mod direct;
 pub(crate) mod end;
 pub(crate) mod lights;
 pub(crate) mod meet;

@@ -34,8 +34,7 @@ pub(super) fn park(deadline: Option<u64>) {
         }
         proc.idle();
     }
-    // AcqRel: as above.
-    me.core.token.swap(EMPTY, Ordering::AcqRel);
+    // The token was taken for us by whoever put us into the queue: see `wakes`.
     if let Some(at) = deadline {
         me.proc().shared.timers.remove(at, me);
     }
@@ -51,15 +50,35 @@ fn park_away(me: &'static Thread, deadline: Option<u64>) {
     token.swap(EMPTY, Ordering::AcqRel); // AcqRel: as in `park`.
 }
 
-#[inline(never)]
-pub(super) fn unpark(record: &'static Record) {
-    // AcqRel: what was done before comes before it goes on.
+/// Gives a thread its token. True: it is parked, has taken the token by that, and the caller has it to put it into a queue (I1).
+#[inline(always)]
+pub(super) fn wakes(record: &Record) -> bool {
+    // AcqRel: I1; what was done before comes before it goes on. Relaxed: the swap decides.
+    if record.token.compare_exchange(PARKED, EMPTY, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        return true;
+    }
+    leave_token(record)
+}
+
+/// It runs, or is just going to park.
+#[cold]
+fn leave_token(record: &Record) -> bool {
+    // AcqRel: as above.
     match record.token.swap(NOTIFIED, Ordering::AcqRel) {
-        PARKED => ready(of(record)),
+        // It has just parked. The token stays, and it comes back from its next wait for no reason: to take it away again could take another's.
+        PARKED => true,
         ASLEEP => {
             futex::wake(&record.token, 1, Scope::Private);
+            false
         }
-        _ => {}
+        _ => false,
+    }
+}
+
+#[inline(never)]
+pub(super) fn unpark(record: &'static Record) {
+    if wakes(record) {
+        ready(of(record));
     }
 }
 
