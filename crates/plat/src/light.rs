@@ -44,6 +44,8 @@ pub struct Record {
     pub at: Cell<u64>,
     /// What the protocols keep with each thread: see [`keep_until_end`].
     pub kept: Cell<*mut ()>,
+    /// What ends its waits early: the protocols'; null: nothing.
+    pub ends: Cell<*const ()>,
 }
 
 // SAFETY: the cells are written by the thread itself alone; who looks from elsewhere copies memory.
@@ -226,15 +228,18 @@ fn hooks() -> &'static Hooks {
 }
 
 /// Which of the near words says which light thread is running.
-#[cfg(not(feature = "sim"))]
+#[cfg(not(any(feature = "sim", feature = "loom")))]
 const RUNNING: usize = 3;
 
 /// The light thread that is running, if the caller is one.
 #[inline(always)]
 pub fn current() -> Option<&'static Record> {
-    #[cfg(not(feature = "sim"))]
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
     // SAFETY: the scheduler has put it there, and records never go away.
     return unsafe { (crate::near::get::<RUNNING>() as *const Record).as_ref() };
+    #[cfg(all(feature = "loom", not(feature = "sim")))]
+    // SAFETY: as above; loom's threads are all in one of the system's.
+    return unsafe { (crate::explore::light_here() as *const Record).as_ref() };
     #[cfg(feature = "sim")]
     None
 }
@@ -243,16 +248,21 @@ pub fn current() -> Option<&'static Record> {
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 pub fn set_current(record: *const Record) {
+    #[cfg(not(feature = "loom"))]
     crate::near::set::<RUNNING>(record as usize);
+    #[cfg(feature = "loom")]
+    crate::explore::set_light_here(record as usize);
 }
 
 /// Gives the processor up until somebody calls [`unpark`], or, at the earliest, until the deadline (monotonic nanoseconds). It may
 /// come back for no reason. Only for light threads.
+#[inline(always)]
 pub fn park(deadline: Option<u64>) {
     (hooks().park)(deadline);
 }
 
 /// Lets a light thread go on. From any thread and any signal handler; never waits.
+#[inline(always)]
 pub fn unpark(who: &'static Record) {
     (hooks().unpark)(who);
 }

@@ -15,7 +15,7 @@ use chappe_arena::layout::{BLOCK, Geometry, Kind, MAX_BLOCKS, MAX_MEMBERS, MAX_O
 use chappe_arena::{ArenaError, Hooks, Map, Place, Standing, Who, check_name, io_at};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::{Dir, can_back};
-use chappe_plat::process;
+use chappe_plat::{Made, process};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -30,6 +30,9 @@ const HOOKS: Hooks = Hooks {
 };
 
 pub(crate) static KNOWN: Mutex<Vec<&'static Map>> = Mutex::new(Vec::new());
+/// What [`PRIVATE`] said first, and in which incarnation of the process: to be found without its lock. A forked child takes the lock.
+static FIRST: Made<(u64, &'static Map)> = Made::new();
+
 pub(crate) static PRIVATE: Mutex<Option<(u64, &'static Map)>> = Mutex::new(None);
 
 /// Capacities of a new arena; what is `None` gets the default.
@@ -292,6 +295,17 @@ impl Arena {
     /// The system's, when there is no address space for it.
     #[doc(hidden)]
     pub fn try_private() -> Result<Arena, ArenaError> {
+        if let Some((incarnation, map)) = FIRST.get()
+            && *incarnation == process::incarnation()
+        {
+            return Ok(Arena(map));
+        }
+        let arena = Arena::find_private()?;
+        FIRST.get_or(|| (process::incarnation(), arena.0));
+        Ok(arena)
+    }
+
+    fn find_private() -> Result<Arena, ArenaError> {
         crate::fork::prepare();
         let mut slot = PRIVATE.lock().unwrap_or_else(PoisonError::into_inner);
         let now = process::incarnation();

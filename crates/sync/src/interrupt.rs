@@ -19,7 +19,11 @@
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::Scope;
+use chappe_plat::light::{self, Record};
 use chappe_plat::process;
+
+/// It is a light thread that sleeps.
+const LIGHT: u64 = 2;
 
 /// What ends a wait early. One serves one thread at a time. Once somebody has asked, it ends each wait at once.
 #[derive(Debug, Default)]
@@ -27,7 +31,8 @@ pub struct Interrupt {
     asked: AtomicU32,
     /// A handler has run in the wait that goes on.
     handled: AtomicU32,
-    /// Where the waiter sleeps: the address of the word, and whether other processes can wake it there (bit 0). 0: it does not.
+    /// Where the waiter sleeps: the address of the word, and whether other processes can wake it there (bit 0); of a light thread, its record
+    /// (bit 1). 0: it does not.
     at: AtomicU64,
     /// Of which incarnation of the process it is a thread: a forked child has a copy of this, and not the thread.
     whose: AtomicU64,
@@ -42,7 +47,8 @@ impl Interrupt {
     }
 
     /// Ends the wait that goes on inside of [`interruptible`], or the next one. When this returns, the waiter has left its sleep.
-    /// Waits for it to do so, and so for one that is stopped, and for a handler that runs in the waiter on top of its wait.
+    /// Waits for it to do so, and so for one that is stopped, and for a handler that runs in the waiter on top of its wait. For a light thread it
+    /// does not wait: that one is ready, and leaves its wait when it is its turn.
     pub fn interrupt(&self) {
         while !self.try_interrupt(u32::MAX) {}
     }
@@ -56,6 +62,11 @@ impl Interrupt {
             // SeqCst, both: I1; whose it is was stored before.
             let (at, whose) = (self.at.load(Ordering::SeqCst), self.whose.load(Ordering::SeqCst));
             if at == 0 || whose != process::incarnation() {
+                return true;
+            }
+            if at & LIGHT != 0 {
+                // SAFETY: the waiter has stored the address of its record, which never goes away. It has a token, so no wake is lost.
+                light::unpark(unsafe { &*((at & !LIGHT) as usize as *const Record) });
                 return true;
             }
             let scope = if at & 1 != 0 { Scope::Shared } else { Scope::Private };
@@ -105,6 +116,12 @@ impl Interrupt {
         self.at.store(std::ptr::from_ref(on) as usize as u64 | shared, Ordering::SeqCst); // SeqCst: I1.
     }
 
+    /// The same of a light thread, which parks.
+    pub(crate) fn parks(&self, me: &'static Record) {
+        self.whose.store(process::incarnation(), Ordering::Relaxed); // Relaxed: as above.
+        self.at.store(std::ptr::from_ref(me) as usize as u64 | LIGHT, Ordering::SeqCst); // SeqCst: I1.
+    }
+
     /// It does not sleep any more.
     pub(crate) fn left(&self) {
         self.at.store(0, Ordering::Release); // Release: after the sleep. Who still sees the place wakes once more.
@@ -114,18 +131,34 @@ impl Interrupt {
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 mod scope {
     use super::Interrupt;
+    use chappe_plat::light;
     use std::cell::Cell;
+    use std::ptr::{from_ref, null};
 
     thread_local! {
+        /// Of a kernel thread; a light thread's is in its record, since it may be on another one after each wait.
         static BY: Cell<Option<&'static Interrupt>> = const { Cell::new(None) };
     }
 
     /// What this thread's waits are ended by now.
     pub(crate) fn current() -> Option<&'static Interrupt> {
-        BY.get()
+        match light::current() {
+            // SAFETY: `within` has put it there, and takes it away before it goes.
+            Some(me) => unsafe { me.ends.get().cast::<Interrupt>().as_ref() },
+            None => BY.get(),
+        }
     }
 
-    /// Does something in which each wait of this thread can be ended by a handled signal, and by whoever has the other end of `by`.
+    /// Sets it, and answers what it was.
+    fn replace(by: Option<&'static Interrupt>) -> Option<&'static Interrupt> {
+        match light::current() {
+            // SAFETY: as in `current`.
+            Some(me) => unsafe { me.ends.replace(by.map_or(null(), |by| from_ref(by).cast())).cast::<Interrupt>().as_ref() },
+            None => BY.replace(by),
+        }
+    }
+
+    /// Does something in which each wait of this thread, light or not, can be ended by a handled signal, and by whoever has the other end of `by`.
     ///
     /// A wait that ends so answers `Interrupted`: of semaphores ([`DownError`](crate::DownError)), of pools, for one permit or several
     /// ([`AcquireError`](crate::AcquireError)), of mutexes ([`LockError`](crate::LockError)), of named tubes
@@ -160,10 +193,10 @@ mod scope {
         struct Back(Option<&'static Interrupt>);
         impl Drop for Back {
             fn drop(&mut self) {
-                BY.set(self.0);
+                replace(self.0);
             }
         }
-        let _back = Back(BY.replace(by));
+        let _back = Back(replace(by));
         act()
     }
 }

@@ -9,6 +9,8 @@ mod biased;
 #[cfg(feature = "sim")]
 mod broadcast;
 mod condvars;
+#[cfg(all(feature = "loom", not(feature = "sim")))]
+mod lights;
 #[cfg(feature = "sim")]
 mod named;
 mod owned;
@@ -23,6 +25,8 @@ pub use broadcast::{CastAt, When, cast_in_words};
 pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
 pub use owned::{EndAt, OwnedAt, sweep_parts, times_freed};
 pub use tubes::{Arms, End, Got, TubeAt};
+#[cfg(all(feature = "loom", not(feature = "sim")))]
+pub use lights::light;
 #[cfg(feature = "sim")]
 pub use ways::{Share, Way};
 

@@ -17,7 +17,7 @@ use std::mem::offset_of;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\t");
 /// Of what is read here: of another build's only if this is the same.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// In place of the first record.
 #[repr(C, align(128))]

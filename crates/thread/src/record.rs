@@ -76,13 +76,11 @@ pub(crate) struct Thread {
     pub proc: AtomicU64,
     /// The next in the run queue, or among those that are free.
     pub next: Cell<*const Thread>,
-    /// The next in an inbox.
+    /// The next in an inbox; while it is away, which it is in none, the kernel thread that it blocks.
     pub inbox: AtomicU64,
     /// The house's words of a kernel thread, while it is not running.
     pub near: [Cell<usize>; 3],
     pub extra: UnsafeCell<Option<Box<Extra>>>,
-    /// The kernel thread that it blocks, while it is away.
-    pub kernel: Cell<*const ()>,
     /// See `end`.
     pub end: AtomicU32,
     /// 1: nobody is on its stack.
@@ -255,6 +253,7 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
                 waits: Cell::new(Waits::Nothing),
                 at: Cell::new(0),
                 kept: Cell::new(null_mut()),
+                ends: Cell::new(std::ptr::null()),
             },
             sp: Cell::new(0),
             proc: AtomicU64::new(0),
@@ -266,7 +265,6 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
             off: AtomicU32::new(1),
             control: AtomicU32::new(0),
             level: Cell::new(0),
-            kernel: Cell::new(std::ptr::null()),
             pinned: Cell::new(false),
             away: Cell::new(false),
             lives: Cell::new(false),

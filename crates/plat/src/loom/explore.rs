@@ -86,6 +86,8 @@ struct Live {
     data: Vec<Rc<UnsafeCell<u64>>>,
     /// Who went to sleep, one entry each time.
     slept: Vec<loom::thread::ThreadId>,
+    /// Which light thread each is, if it is one.
+    lights: Vec<(loom::thread::ThreadId, usize)>,
 }
 
 thread_local! {
@@ -124,6 +126,7 @@ impl Live {
             queues: BTreeMap::new(),
             data: (0..scene.data).map(|_| Rc::new(UnsafeCell::new(0))).collect(),
             slept: Vec::new(),
+            lights: Vec::new(),
         }
     }
 
@@ -173,6 +176,22 @@ pub(super) fn low_half(at: usize) -> u32 {
 pub(super) fn note_sleep() {
     let me = loom::thread::current().id();
     SCENE.with_borrow_mut(|s| s.live.as_mut().expect("a model runs").slept.push(me));
+}
+
+/// The calling thread is this light thread from now on.
+pub fn set_light_here(record: usize) {
+    let me = loom::thread::current().id();
+    SCENE.with_borrow_mut(|s| s.live.as_mut().expect("a model runs").lights.push((me, record)));
+}
+
+/// Which light thread the calling one is; 0: none.
+pub fn light_here() -> usize {
+    if !is_live() {
+        return 0;
+    }
+    let me = loom::thread::current().id();
+    let last = |l: &Live| l.lights.iter().rev().find(|(who, _)| *who == me).map_or(0, |(_, record)| *record);
+    SCENE.with_borrow(|s| s.live.as_ref().map_or(0, last))
 }
 
 /// How often anybody went to sleep in this execution.

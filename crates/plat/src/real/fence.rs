@@ -53,6 +53,7 @@ fn find_out() {
 }
 
 /// Whether the frequent side has none that the processor knows of. After [`prepare`].
+#[inline(always)]
 pub fn is_asymmetric() -> bool {
     // Relaxed: it has not changed since `prepare`.
     FENCES.load(Ordering::Relaxed) == ONE

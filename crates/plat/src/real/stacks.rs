@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 const GUARD_INSTALL: libc::c_int = 102;
 const SET_VMA: libc::c_int = 0x5356_4d41;
@@ -18,8 +18,16 @@ const HANDLER_STACK: usize = 64 * 1024;
 
 /// The size of a page.
 pub fn page() -> usize {
+    static PAGE: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: whoever asks is told the same.
+    let known = PAGE.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
     // SAFETY: asks a number.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    PAGE.store(page, Ordering::Relaxed); // Relaxed: as above.
+    page
 }
 
 /// Reserves so many bytes of address space, readable and writable, without memory behind them. The name is what /proc/PID/maps

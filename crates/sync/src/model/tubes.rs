@@ -46,7 +46,7 @@ pub enum End<'t> {
 /// The arms of a choice.
 pub struct Arms<'t>(pub Vec<End<'t>>);
 
-fn got(sent: Result<(), (Not, u64)>) -> Got {
+pub(super) fn got(sent: Result<(), (Not, u64)>) -> Got {
     match sent {
         Ok(()) => Got::Sent,
         Err((Not::Now, _)) => Got::Nothing,
@@ -54,7 +54,7 @@ fn got(sent: Result<(), (Not, u64)>) -> Got {
     }
 }
 
-fn received(message: Result<u64, Not>) -> Got {
+pub(super) fn received(message: Result<u64, Not>) -> Got {
     match message {
         Ok(message) => Got::Message(message),
         Err(Not::Now) => Got::Nothing,
@@ -73,14 +73,13 @@ impl TubeAt {
         TubeAt(tube)
     }
 
-    #[cfg(feature = "sim")]
     pub(super) fn tube(&self) -> &Tube<u64> {
         &self.0
     }
 
     /// With so many slots; none: its ends meet.
     pub fn bounded(map: &'static Map, slots: usize) -> TubeAt {
-        TubeAt::new(map, if slots == 0 { Body::Meet } else { Body::Ring(Ring::new(slots)) })
+        TubeAt::new(map, if slots == 0 { Body::Meet } else { Body::Ring(Box::new(Ring::new(slots))) })
     }
 
     /// Without a bound.
@@ -90,7 +89,7 @@ impl TubeAt {
 
     /// Of one sender and one receiver.
     pub fn line(map: &'static Map, slots: usize) -> TubeAt {
-        TubeAt::new(map, Body::Line(Line::new(slots)))
+        TubeAt::new(map, Body::Line(Box::new(Line::new(slots))))
     }
 
     /// The objects that one waits on: of the senders, of the receivers.

@@ -51,28 +51,38 @@ pub(super) fn deaf_rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
     Patience { interrupt: None, ..rest(seat, has_looked) }
 }
 
-/// Sends a message through a tube that has not a fixed number of slots, or may not have.
+/// Sends a message through a tube without slots.
+#[inline(never)]
+pub(crate) fn send_meeting<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), SendError<T>> {
+    match light::current() {
+        Some(me) => meet_to_send(out, me, message, None),
+        None => send_any(out, message),
+    }
+    .map_err(send_error)
+}
+
+/// Receives one from a tube without slots.
+#[inline(never)]
+pub(crate) fn recv_meeting<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, RecvError> {
+    match light::current() {
+        Some(me) => meet_to_recv(into, me, None),
+        None => recv_any(into),
+    }
+    .map_err(|_| RecvError)
+}
+
+/// Sends a message through a tube of any kind.
 #[inline(never)]
 pub(crate) fn send_any<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), (Not, T)> {
-    if out.0.has_meetings()
-        && let Some(me) = light::current()
-    {
-        return meet_to_send(out, me, message, None);
-    }
     match out.0.try_send(message) {
         Err((Not::Now, message)) => send(out, message, Until::Forever),
         sent => sent,
     }
 }
 
-/// Receives one from such a tube.
+/// Receives one from a tube of any kind.
 #[inline(never)]
 pub(crate) fn recv_any<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, Not> {
-    if into.0.has_meetings()
-        && let Some(me) = light::current()
-    {
-        return meet_to_recv(into, me, None);
-    }
     match into.0.try_recv() {
         Err(Not::Now) => recv(into, Until::Forever),
         received => received,

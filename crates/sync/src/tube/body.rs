@@ -44,20 +44,33 @@ const STRUCK: u32 = 5;
 /// The line has a hole, or a message, and nobody else can have it.
 const THERE: u32 = 6;
 
-/// What a tube is made of.
+/// What a tube is made of. In boxes, lest one without slots has room for the largest.
 pub(crate) enum Body<T> {
     /// A fixed number of slots.
-    Ring(Ring<T>),
+    Ring(Box<Ring<T>>),
     /// The same, for one sender and one receiver.
-    Line(Line<T>),
+    Line(Box<Line<T>>),
     /// As many as are wanted.
     Chain(Box<Ring<T, Chain<T>>>),
     /// None.
     Meet,
     /// What it tells is a moment.
-    Clock(Clock, fn(Instant) -> T),
+    Clock(Box<Strokes<T>>),
     /// Nothing ever comes.
     Never,
+}
+
+/// A clock, and what it tells.
+pub(crate) struct Strokes<T> {
+    pub clock: Clock,
+    pub tell: fn(Instant) -> T,
+}
+
+impl<T> Deref for Strokes<T> {
+    type Target = Clock;
+    fn deref(&self) -> &Clock {
+        &self.clock
+    }
 }
 
 /// A tube.
@@ -84,6 +97,8 @@ pub(crate) enum Not {
 pub(super) fn nobody(map: &'static Map) -> Party {
     Party { map, member: u32::MAX, generation: 0, holds: Holds::NONE }
 }
+
+const _: () = assert!(size_of::<Tube<[u64; 4]>>() <= 128 + 16);
 
 impl<T> Tube<T> {
     /// A tube with a handle at each end.
@@ -264,7 +279,7 @@ impl<T> Tube<T> {
                 Some(message) => Ok(message),
                 None => self.try_recv_last(),
             },
-            Body::Clock(clock, tell) => clock.take().map(|due| tell(Clock::stroke(due))).ok_or(Not::Now),
+            Body::Clock(clock) => clock.take().map(|due| (clock.tell)(Clock::stroke(due))).ok_or(Not::Now),
             Body::Never => Err(Not::Now),
             Body::Line(_) => self.try_recv_alone(),
             _ => match meet::meet(self.opposite(Side::Send), &nobody(self.senders.map())) {
@@ -289,7 +304,7 @@ impl<T> Tube<T> {
             Body::Line(line) => self.senders.is_gone() || unsafe { line.has_message() },
             Body::Chain(ring) => ring.has_message() || self.senders.is_gone(),
             Body::Meet => meet::is_awaited(self.opposite(Side::Send), me) || self.senders.is_gone(),
-            Body::Clock(clock, _) => clock.is_due(),
+            Body::Clock(clock) => clock.is_due(),
             Body::Never => false,
         }
     }
@@ -339,6 +354,7 @@ impl<T> Tube<T> {
     }
 
     /// The last sender has gone.
+    #[inline(always)]
     pub fn no_sender(&self) {
         if self.receivers.may_have_lights() {
             self.lights.tell_all(Side::Recv);
@@ -347,6 +363,7 @@ impl<T> Tube<T> {
     }
 
     /// The last receiver has gone: nobody will have what is in a tube without a bound.
+    #[inline(always)]
     pub fn no_receiver(&self) {
         if self.senders.may_have_lights() {
             self.lights.tell_all(Side::Send);
@@ -375,7 +392,7 @@ impl<T> Tube<T> {
             Body::Line(line) => line.count(),
             Body::Ring(ring) => ring.count().min(ring.capacity().unwrap_or(usize::MAX)),
             Body::Chain(ring) => ring.count(),
-            Body::Clock(clock, _) => clock.is_due().into(),
+            Body::Clock(clock) => clock.is_due().into(),
             Body::Meet | Body::Never => 0,
         }
     }
@@ -432,7 +449,7 @@ impl<T> Tube<T> {
                 }
             }
             STRUCK => match &self.body {
-                Body::Clock(_, tell) => Ok(tell(Clock::stroke(taken.word.0))),
+                Body::Clock(clock) => Ok((clock.tell)(Clock::stroke(taken.word.0))),
                 _ => Err(Not::Ever),
             },
             THERE => self.try_recv_alone(),
@@ -483,11 +500,16 @@ fn collect(me: &Party, grant: Grant) -> Collected {
 
 /// A kernel thread needs its seat, lest it meet itself; a light thread waits nowhere while it looks.
 #[inline(always)]
-fn glance_to_meet(arm: &impl Operation) -> Glance {
+fn glance_to_meet<T>(tube: &Tube<T>, other: Side) -> Glance {
     if light::current().is_none() {
         return Glance::Ask;
     }
-    arm.attempt(&nobody(arm.map())).into()
+    let end = tube.end(other);
+    match meet::meet(tube.opposite(other), &nobody(end.map())) {
+        Some(packet) => Glance::Taken(taken(MEETING, packet)),
+        None if end.is_gone() => Glance::Taken(taken(GONE, 0)),
+        None => Glance::Nothing,
+    }
 }
 
 /// A tube's end where messages go in, as an arm of a choice.
@@ -526,7 +548,19 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
     }
 }
 
+/// Whether a light thread may find somebody at that end, or that it has gone; a kernel thread only knows with its seat.
+#[cfg(not(feature = "sim"))]
+#[inline(always)]
+fn may_be_met<T>(tube: &Tube<T>, other: Side) -> bool {
+    let end = tube.end(other);
+    light::current().is_none() || !tube.lights.is_empty(other) || end.is_awaited_by_others() || end.is_gone()
+}
+
 impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
+    #[cfg(not(feature = "sim"))]
+    fn may_be(&self) -> bool {
+        !self.0.has_meetings() || may_be_met(&self.0, Side::Recv)
+    }
     #[inline(always)]
     fn standing(&self) -> Option<Standing<'_>> {
         // SAFETY: an end keeps its tube.
@@ -539,7 +573,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
                 Some(claim) => Glance::Taken(taken(CLAIMED, claim.number())),
                 None => Glance::Nothing,
             },
-            Body::Meet => glance_to_meet(self),
+            Body::Meet => glance_to_meet(tube, Side::Recv),
             _ => self.attempt(&nobody(self.map())).into(),
         }
     }
@@ -623,6 +657,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
     fn may_be(&self) -> bool {
         match &self.0.body {
             Body::Ring(ring) => ring.may_have_message() | self.0.senders.is_gone(),
+            Body::Meet => may_be_met(&self.0, Side::Send),
             _ => true,
         }
     }
@@ -639,7 +674,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
                 None if tube.senders.is_gone() => self.attempt(&nobody(self.map())).into(),
                 None => Glance::Nothing,
             },
-            Body::Meet => glance_to_meet(self),
+            Body::Meet => glance_to_meet(tube, Side::Send),
             _ => self.attempt(&nobody(self.map())).into(),
         }
     }
@@ -652,7 +687,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
             // SAFETY: as in `try_recv_alone`.
             Body::Line(line) => unsafe { line.has_message() }.then_some(taken(THERE, 0)),
             Body::Meet => meet::meet(tube.opposite(Side::Send), me).map(|packet| taken(MEETING, packet)),
-            Body::Clock(clock, _) => clock.take().map(|due| taken(STRUCK, due)),
+            Body::Clock(clock) => clock.take().map(|due| taken(STRUCK, due)),
             Body::Never => None,
         };
         if let Some(got) = look() {
@@ -672,7 +707,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
     }
     fn due(&self) -> Option<u64> {
         match &self.0.body {
-            Body::Clock(clock, _) => clock.due(),
+            Body::Clock(clock) => clock.due(),
             _ => None,
         }
     }

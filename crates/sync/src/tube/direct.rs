@@ -22,7 +22,8 @@
 //! Searched: `tests/loom_light.rs`.
 
 use super::body::{Not, Tube};
-use super::lights::{Comes, Node, Side, note_one};
+use super::end::End;
+use super::lights::{Comes, Lights, Node, Side, note_one};
 use super::meet::{self, Outcome, Packet, Way};
 use chappe_plat::clock;
 use chappe_plat::light::{self, Record, Waits};
@@ -30,7 +31,10 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// What it came to.
 enum Passed {
+    /// Somebody has taken the message, or has brought one.
     Done,
+    /// Somebody waited, whose packet this is: the caller moves the message.
+    Meets(u64),
     /// There is nobody at the other end any more.
     Gone,
     Late,
@@ -38,30 +42,31 @@ enum Passed {
     Seated,
 }
 
-/// Moves one message, from `place` or to it.
+/// What of a tube this is about.
+struct Place<'t> {
+    lights: &'t Lights,
+    side: Side,
+    own: &'t End,
+    other: &'t End,
+}
+
+/// Meets somebody, or waits until somebody comes, with the message at `place`, or room for one.
 #[inline(always)]
-fn pass<T>(tube: &Tube<T>, side: Side, me: &'static Record, place: *mut T, deadline: Option<u64>) -> Passed {
-    let (way, other) = match side {
-        Side::Send => (Way::Out, &tube.receivers),
-        Side::Recv => (Way::In, &tube.senders),
-    };
-    tube.end(side).admit_lights(false);
-    let packet = Packet::new(place.cast());
+fn pass(at: &Place<'_>, me: &'static Record, place: *mut (), deadline: Option<u64>) -> Passed {
+    at.own.admit_lights(false);
+    let packet = Packet::of(me);
+    packet.says(place);
     let mut told = false;
     loop {
         let node = Node::direct(me, &packet);
-        match tube.lights.come(side, other, &node, told) {
-            Comes::Meets(theirs) => {
-                // SAFETY: we met it, and it is this tube's; the message is moved.
-                unsafe { meet::act::<T>(theirs, place, way) };
-                return Passed::Done;
-            }
+        match at.lights.come(at.side, at.other, &node, told) {
+            Comes::Meets(theirs) => return Passed::Meets(theirs),
             Comes::Gone => return Passed::Gone,
             Comes::Seated => return Passed::Seated,
             Comes::Waits => {}
         }
-        note_one(me, side, &tube.lights);
-        let heard = hear(tube, side, &node, &packet, deadline);
+        note_one(me, at.side, at.lights);
+        let heard = hear(at, &node, &packet, deadline);
         me.waits.set(Waits::Nothing);
         match heard {
             Outcome::Done => return Passed::Done,
@@ -75,7 +80,7 @@ fn pass<T>(tube: &Tube<T>, side: Side, me: &'static Record, place: *mut T, deadl
 
 /// Waits until something is said. `Open`: the time was up, and the node is out.
 #[inline(always)]
-fn hear<T>(tube: &Tube<T>, side: Side, node: &Node, packet: &Packet, deadline: Option<u64>) -> Outcome {
+fn hear(at: &Place<'_>, node: &Node, packet: &Packet, deadline: Option<u64>) -> Outcome {
     let mut until = deadline;
     loop {
         light::park(until);
@@ -83,8 +88,8 @@ fn hear<T>(tube: &Tube<T>, side: Side, node: &Node, packet: &Packet, deadline: O
             Outcome::Open => {}
             said => return said,
         }
-        if until.is_some_and(|at| clock::now() >= at) {
-            if tube.lights.withdraw(side, node) {
+        if until.is_some_and(|moment| clock::now() >= moment) {
+            if at.lights.withdraw(at.side, node) {
                 return Outcome::Open;
             }
             // D1.
@@ -93,8 +98,19 @@ fn hear<T>(tube: &Tube<T>, side: Side, node: &Node, packet: &Packet, deadline: O
     }
 }
 
-/// Sends. The message comes back with what stood in the way; `None`: it is not known yet, since kernel threads may wait there.
+/// Not of the message's kind, so that it is compiled once and whole.
 #[inline(never)]
+fn pass_out(lights: &Lights, (own, other): (&End, &End), me: &'static Record, place: *mut (), deadline: Option<u64>) -> Passed {
+    pass(&Place { lights, side: Side::Send, own, other }, me, place, deadline)
+}
+
+#[inline(never)]
+fn pass_in(lights: &Lights, (own, other): (&End, &End), me: &'static Record, place: *mut (), deadline: Option<u64>) -> Passed {
+    pass(&Place { lights, side: Side::Recv, own, other }, me, place, deadline)
+}
+
+/// Sends. The message comes back with what stood in the way; `None`: it is not known yet, since kernel threads may wait there.
+#[inline(always)]
 pub(crate) fn send<T>(
     tube: &Tube<T>,
     me: &'static Record,
@@ -102,24 +118,41 @@ pub(crate) fn send<T>(
     deadline: Option<u64>,
 ) -> Result<(), (Option<Not>, T)> {
     let mut message = ManuallyDrop::new(message);
-    let why = match pass(tube, Side::Send, me, &raw mut *message, deadline) {
-        Passed::Done => return Ok(()),
-        Passed::Gone => Some(Not::Ever),
-        Passed::Late => Some(Not::Now),
-        Passed::Seated => None,
+    let place = &raw mut *message;
+    let theirs = match tube.lights.meet_first(Side::Recv, &tube.receivers) {
+        Some(theirs) => theirs,
+        None => match pass_out(&tube.lights, (&tube.senders, &tube.receivers), me, place.cast(), deadline) {
+            Passed::Done => return Ok(()),
+            Passed::Meets(theirs) => theirs,
+            Passed::Gone => return Err((Some(Not::Ever), ManuallyDrop::into_inner(message))),
+            Passed::Late => return Err((Some(Not::Now), ManuallyDrop::into_inner(message))),
+            Passed::Seated => return Err((None, ManuallyDrop::into_inner(message))),
+        },
     };
-    Err((why, ManuallyDrop::into_inner(message)))
+    // SAFETY: we met it, and it is this tube's; the message is moved.
+    unsafe { meet::act::<T>(theirs, place, Way::Out) };
+    Ok(())
 }
 
 /// Receives.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn recv<T>(tube: &Tube<T>, me: &'static Record, deadline: Option<u64>) -> Result<T, Option<Not>> {
-    let mut message = MaybeUninit::uninit();
-    match pass(tube, Side::Recv, me, message.as_mut_ptr(), deadline) {
-        // SAFETY: it is there.
-        Passed::Done => Ok(unsafe { message.assume_init() }),
-        Passed::Gone => Err(Some(Not::Ever)),
-        Passed::Late => Err(Some(Not::Now)),
-        Passed::Seated => Err(None),
+    let mut message = MaybeUninit::<T>::uninit();
+    let place = message.as_mut_ptr();
+    let theirs = match tube.lights.meet_first(Side::Send, &tube.senders) {
+        Some(theirs) => theirs,
+        None => match pass_in(&tube.lights, (&tube.receivers, &tube.senders), me, place.cast(), deadline) {
+            // SAFETY: who met us has put it there.
+            Passed::Done => return Ok(unsafe { message.assume_init() }),
+            Passed::Meets(theirs) => theirs,
+            Passed::Gone => return Err(Some(Not::Ever)),
+            Passed::Late => return Err(Some(Not::Now)),
+            Passed::Seated => return Err(None),
+        },
+    };
+    // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
+    unsafe {
+        meet::act::<T>(theirs, place, Way::In);
+        Ok(message.assume_init())
     }
 }

@@ -62,13 +62,19 @@ const TURNS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 
 /// The word of the object: as if reserved, of the mutex's tags, for nobody.
 const WORD: u64 = 7 | 0xfff << 28;
 
-/// One end of a tube. On a line of its own: whoever sends or receives reads it.
-#[repr(align(64))]
+/// One end of a tube. Small, since there are programs with a hundred thousand tubes: whoever sends or receives reads both ends, and only who
+/// waits, or tells a waiter, writes.
 pub(crate) struct End {
     state: AtomicU64,
     /// Handles of this end.
     handles: AtomicU64,
     map: &'static Map,
+    rare: Made<Rare>,
+}
+
+/// What an end has where a kernel thread has waited, or somebody has asked for a descriptor.
+#[derive(Default)]
+struct Rare {
     place: Made<Place>,
     #[cfg(not(feature = "sim"))]
     event: Made<Event>,
@@ -76,16 +82,24 @@ pub(crate) struct End {
 
 impl End {
     /// One with one handle.
+    #[inline(always)]
     pub fn new(map: &'static Map) -> End {
         fence::prepare();
         End {
             state: AtomicU64::new(0),
             handles: AtomicU64::new(1),
             map,
-            place: Made::new(),
-            #[cfg(not(feature = "sim"))]
-            event: Made::new(),
+            rare: Made::new(),
         }
+    }
+
+    fn made_place(&self) -> Option<&Place> {
+        self.rare.get()?.place.get()
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn made_event(&self) -> Option<&Event> {
+        self.rare.get()?.event.get()
     }
 
     /// A descriptor that is readable when there is something for this end, once it was armed; and whether it is new.
@@ -94,14 +108,15 @@ impl End {
     /// The system's.
     #[cfg(not(feature = "sim"))]
     pub fn event(&self) -> std::io::Result<(&Event, bool)> {
-        let is_new = self.event.get().is_none();
-        Ok((self.event.get_or_try(Event::new)?, is_new))
+        let event = &self.rare.get_or(Rare::default).event;
+        let is_new = event.get().is_none();
+        Ok((event.get_or_try(Event::new)?, is_new))
     }
 
     /// From now on the descriptor is readable if there comes something after this.
     #[cfg(not(feature = "sim"))]
     pub fn arm(&self) {
-        if let Some(event) = self.event.get() {
+        if let Some(event) = self.made_event() {
             event.clear();
             // SeqCst: I1, before the fence.
             self.state.fetch_or(EVENT, Ordering::SeqCst);
@@ -113,8 +128,10 @@ impl End {
     #[cfg(not(feature = "sim"))]
     pub fn signal(&self) {
         // AcqRel: what there is comes before it is said. Once: whoever takes the bit away.
-        if self.event.get().is_some() && self.state.fetch_and(!EVENT, Ordering::AcqRel) & EVENT != 0 {
-            self.event.get().expect("it is there").signal();
+        if let Some(event) = self.made_event()
+            && self.state.fetch_and(!EVENT, Ordering::AcqRel) & EVENT != 0
+        {
+            event.signal();
         }
     }
 
@@ -151,6 +168,7 @@ impl End {
     }
 
     /// The same after the other end has gone (lights, I7).
+    #[inline(always)]
     pub fn may_have_lights(&self) -> bool {
         // SeqCst: after GONE was said there, by a SeqCst operation.
         self.state.load(Ordering::SeqCst) & LIGHT != 0
@@ -165,11 +183,13 @@ impl End {
     }
 
     /// Whether anybody is counted who waits here.
+    #[inline(always)]
     pub fn has_waiters(&self) -> bool {
         // SeqCst: after the caller's lock, which who waits takes after it was counted.
         self.state.load(Ordering::SeqCst) & WAITING != 0
     }
 
+    #[inline(always)]
     pub fn map(&self) -> &'static Map {
         self.map
     }
@@ -181,9 +201,10 @@ impl End {
     }
 
     /// One handle less. True: it was the last, and the end has gone.
+    #[inline(always)]
     pub fn leave(&self) -> bool {
-        // AcqRel: what was done with any handle comes before the end is gone.
-        if self.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
+        // Acquire: what was done with any handle comes before the end is gone; of one handle nobody makes another meanwhile. AcqRel: as above.
+        if self.handles.load(Ordering::Acquire) != 1 && self.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
             return false;
         }
         // SeqCst: I4.
@@ -235,7 +256,17 @@ impl End {
     }
 
     /// Tells all who wait here.
+    #[inline(always)]
     pub fn tell_all(&self) {
+        // SeqCst: I4, after GONE.
+        if self.state.load(Ordering::SeqCst) & (WAITING | EVENT) != 0 {
+            self.tell_each();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_each(&self) {
         self.signal();
         self.each(|c| {
             if c.state.is_waiting() {
@@ -302,7 +333,7 @@ impl End {
     fn each(&self, see: impl FnMut(Candidate)) {
         // SeqCst: I4; and with the count of a waiter comes its object.
         if self.state.load(Ordering::SeqCst) & WAITING != 0
-            && let Some(place) = self.place.get()
+            && let Some(place) = self.made_place()
         {
             #[cfg(not(any(feature = "sim", feature = "loom")))]
             // In a forked child, the parent's waiters are none.
@@ -313,7 +344,7 @@ impl End {
 
     /// Tells a waiter so; false: it no longer waits as was seen.
     pub fn tell(&self, who: Candidate, what: u32) -> bool {
-        let Some(place) = self.place.get() else { return false };
+        let Some(place) = self.made_place() else { return false };
         let told = tell(self.map, who.member, who.state, place.index, what);
         if told {
             step!("told, not yet counted off");
@@ -332,16 +363,16 @@ impl End {
     /// # Errors
     /// As [`Map::make`].
     pub fn prepare(&self) -> Result<(), ArenaError> {
-        if self.place.get().is_none() {
+        if self.made_place().is_none() {
             let admin = self.map.admin();
-            self.place.get_or_try(|| make(self.map, &admin, 0))?;
+            self.rare.get_or(Rare::default).place.get_or_try(|| make(self.map, &admin, 0))?;
         }
         Ok(())
     }
 
     /// Where the object is; it was made before one waits.
     pub fn place(&self) -> Place {
-        *self.place.get().expect("who waits has made ready for it")
+        *self.made_place().expect("who waits has made ready for it")
     }
 
     /// A member's bit is about to be set: before, lest who sees it counts it off first.
@@ -360,8 +391,18 @@ impl End {
 }
 
 impl Drop for End {
+    #[inline(always)]
     fn drop(&mut self) {
-        if let Some(place) = self.place.get() {
+        if self.rare.get().is_some() {
+            self.unmake();
+        }
+    }
+}
+
+impl End {
+    #[cold]
+    fn unmake(&mut self) {
+        if let Some(place) = self.made_place() {
             #[cfg(not(feature = "sim"))]
             // In a forked child, this makes the copy of the private arena usable first.
             crate::home::Arena::private();

@@ -123,8 +123,10 @@ impl<T> Sender<T> {
     /// The message, if there is no receiver any more, or the last one goes meanwhile.
     #[inline]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
-        if !matches!(self.out.0.body, Body::Ring(_)) {
-            return block::send_any(&self.out, message).map_err(send_error);
+        match &self.out.0.body {
+            Body::Ring(_) => {}
+            Body::Meet => return block::send_meeting(&self.out, message),
+            _ => return block::send_any(&self.out, message).map_err(send_error),
         }
         match self.out.0.try_send(message) {
             Ok(()) => Ok(()),
@@ -225,8 +227,10 @@ impl<T> Receiver<T> {
     /// If there is no message and no sender any more, or the last one goes meanwhile.
     #[inline]
     pub fn recv(&self) -> Result<T, RecvError> {
-        if !matches!(self.into.0.body, Body::Ring(_)) {
-            return block::recv_any(&self.into).map_err(|_| RecvError);
+        match &self.into.0.body {
+            Body::Ring(_) => {}
+            Body::Meet => return block::recv_meeting(&self.into),
+            _ => return block::recv_any(&self.into).map_err(|_| RecvError),
         }
         match self.into.0.try_recv() {
             Ok(message) => Ok(message),

@@ -87,7 +87,8 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    fn other(self) -> Side {
+    #[inline(always)]
+    pub fn other(self) -> Side {
         if self == Side::Recv { Side::Send } else { Side::Recv }
     }
 }
@@ -111,8 +112,6 @@ struct List {
     /// Read without the lock, too.
     head: AtomicU64,
     tail: Cell<*const Node>,
-    /// How many have come here.
-    came: AtomicU64,
 }
 
 /// The light threads at both ends of a tube.
@@ -122,6 +121,8 @@ pub(crate) struct Lights {
     #[cfg(not(any(feature = "sim", feature = "loom")))]
     incarnation: AtomicU32,
     lists: UnsafeCell<[List; 2]>,
+    /// How many have come, to either end.
+    came: AtomicU32,
     /// Whose turn it is, where both kinds wait.
     turn: Cell<bool>,
     /// The tube has no slots: I7.
@@ -146,15 +147,17 @@ pub(crate) struct Standing<'t> {
 struct Locked<'l>(&'l Lights);
 
 impl Lights {
+    #[inline(always)]
     pub const fn new(meets: bool) -> Lights {
         const fn list() -> List {
-            List { head: AtomicU64::new(0), tail: Cell::new(null()), came: AtomicU64::new(0) }
+            List { head: AtomicU64::new(0), tail: Cell::new(null()) }
         }
         Lights {
             lock: AtomicU32::new(0),
             #[cfg(not(any(feature = "sim", feature = "loom")))]
             incarnation: AtomicU32::new(0),
             lists: UnsafeCell::new([list(), list()]),
+            came: AtomicU32::new(0),
             turn: Cell::new(false),
             meets,
         }
@@ -311,6 +314,16 @@ impl Lights {
         self.lock().meet(side)
     }
 
+    /// A light thread meets who came first at the other end of a tube without slots, if that is a light thread and no kernel thread may be there.
+    #[inline(always)]
+    pub fn meet_first(&self, side: Side, end: &End) -> Option<u64> {
+        if self.is_empty(side) {
+            return None;
+        }
+        let locked = self.lock();
+        if end.is_awaited_by_others() { None } else { locked.meet(side) }
+    }
+
     /// A light thread comes to a tube without slots, to one end and nowhere else: one look at both ends, I7.
     #[inline(always)]
     pub fn come(&self, side: Side, other: &End, node: &Node, front: bool) -> Comes {
@@ -318,15 +331,15 @@ impl Lights {
         if other.is_awaited_by_others() {
             return Comes::Seated;
         }
-        if let Some(packet) = locked.meet(side.other()) {
-            return Comes::Meets(packet);
+        if !self.is_empty(side.other()) {
+            if let Some(packet) = locked.meet(side.other()) {
+                return Comes::Meets(packet);
+            }
+            // They only look.
+            locked.tell_all(side.other());
         }
         if other.is_gone() {
             return Comes::Gone;
-        }
-        if !self.is_empty(side.other()) {
-            // They only look.
-            locked.tell_all(side.other());
         }
         locked.push(side, node, front);
         Comes::Waits
@@ -348,10 +361,9 @@ impl Lights {
         (self.meets || !self.is_empty(side)) && self.lock().nodes(side).any(|node| node.need > 0 && node.is_waiting())
     }
 
-    /// How many light threads have ever come to wait there.
-    pub fn came(&self, side: Side) -> u64 {
-        // SAFETY: atomic; a list is never moved. Acquire: before a look at who waits.
-        unsafe { &(*self.lists.get())[side as usize].came }.load(Ordering::Acquire)
+    /// How many light threads have ever come to wait at either end.
+    pub fn came(&self) -> u64 {
+        self.came.load(Ordering::Acquire).into() // Acquire: before a look at who waits.
     }
 
     /// Whose turn it is: false, light threads'.
@@ -413,12 +425,14 @@ impl Node {
 }
 
 impl Locked<'_> {
+    #[inline(always)]
     fn list(&self, side: Side) -> &List {
         // SAFETY: I1, we hold the lock.
         unsafe { &(*self.0.lists.get())[side as usize] }
     }
 
     /// The nodes; each may be taken out when it is its turn.
+    #[inline(always)]
     fn nodes(&self, side: Side) -> impl Iterator<Item = &Node> {
         // Relaxed: under the lock.
         let mut at = self.list(side).head.load(Ordering::Relaxed) as *const Node;
@@ -441,7 +455,7 @@ impl Locked<'_> {
         let list = self.list(side);
         let at = std::ptr::from_ref(node);
         // Release: with the lock. Relaxed: under the lock.
-        list.came.store(list.came.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.0.came.store(self.0.came.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         // Relaxed, these: under the lock; the head is looked at after a fence, I3.
         let head = list.head.load(Ordering::Relaxed) as *const Node;
         node.linked.store(1, Ordering::Relaxed); // Relaxed: our own.
@@ -510,6 +524,8 @@ impl Locked<'_> {
         false
     }
 
+    #[cold]
+    #[inline(never)]
     fn tell_all(&self, side: Side) {
         for node in self.nodes(side) {
             self.tell(side, node);
@@ -772,8 +788,9 @@ fn note<A: Operation + ?Sized>(me: &Record, arms: &[&A]) {
 }
 
 /// Whether a packet's owner is met by itself: see `meet`.
+#[inline(always)]
 pub(crate) fn owner() -> *const Record {
     light::current().map_or(null(), std::ptr::from_ref)
 }
 
-const _: () = assert!(size_of::<Lights>() <= 64 + 16);
+const _: () = assert!(size_of::<Lights>() <= 48);

@@ -1,6 +1,6 @@
 //! Making tubes.
 
-use super::body::{Body, In, Out, Tube};
+use super::body::{Body, In, Out, Strokes, Tube};
 use super::clock::Clock;
 use super::ends::{Receiver, Sender};
 use super::single::{SingleReceiver, SingleSender};
@@ -20,7 +20,7 @@ fn both<T>(body: Body<T>) -> (Sender<T>, Receiver<T>) {
 
 /// The slots of a tube with room for so many messages; none for 0.
 fn slots<T>(capacity: usize) -> Body<T> {
-    if capacity == 0 { Body::Meet } else { Body::Ring(Ring::new(capacity)) }
+    if capacity == 0 { Body::Meet } else { Body::Ring(Box::new(Ring::new(capacity))) }
 }
 
 /// A tube with room for so many messages. With none, who sends waits for who receives, and hands the message over.
@@ -60,7 +60,7 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 /// });
 /// ```
 pub fn spsc<T>(capacity: usize) -> (SingleSender<T>, SingleReceiver<T>) {
-    let tube = make(if capacity == 0 { Body::Meet } else { Body::Line(Line::new(capacity)) });
+    let tube = make(if capacity == 0 { Body::Meet } else { Body::Line(Box::new(Line::new(capacity))) });
     (SingleSender::new(Arc::clone(&tube)), SingleReceiver::new(tube))
 }
 
@@ -87,7 +87,7 @@ fn clock(clock: Clock) -> Receiver<Instant> {
         // Beyond all time.
         return never();
     }
-    Receiver { into: In(make(Body::Clock(clock, |moment| moment))) }
+    Receiver { into: In(make(Body::Clock(Box::new(Strokes { clock, tell: |moment| moment })))) }
 }
 
 /// A receiver of one message, after so long: the moment when it was due. Clones share it. Never disconnected.

@@ -112,11 +112,31 @@ impl Packet {
     }
 
     /// Makes it ready for another wait for the same.
+    #[inline(always)]
     pub fn open_again(&self) {
         self.state.store(OPEN, Ordering::Relaxed); // Relaxed: published with the wait.
     }
 
+    /// One of a light thread, that is yet to say where.
+    #[inline(always)]
+    pub fn of(owner: &'static Record) -> Packet {
+        Packet {
+            state: AtomicU32::new(OPEN),
+            place: AtomicU64::new(0),
+            other: AtomicU64::new(0),
+            room: UnsafeCell::new(MaybeUninit::uninit()),
+            owner: Cell::new(owner),
+        }
+    }
+
+    /// Says where the message is, or is to go.
+    #[inline(always)]
+    pub fn says(&self, place: *mut ()) {
+        self.place.store(place as u64, Ordering::Relaxed); // Relaxed: published with the wait.
+    }
+
     /// Its address, for those who will act.
+    #[inline(always)]
     pub fn address(&self) -> u64 {
         std::ptr::from_ref(self) as u64
     }
@@ -224,7 +244,13 @@ pub(crate) fn meet(other: Opposite<'_>, me: &Party) -> Option<u64> {
     other.lights.meet(other.side).or_else(|| meet_seated(other.end, me))
 }
 
+#[inline(always)]
 fn meet_seated(other: &End, me: &Party) -> Option<u64> {
+    if other.has_waiters() { meet_first_seated(other, me) } else { None }
+}
+
+#[inline(never)]
+fn meet_first_seated(other: &End, me: &Party) -> Option<u64> {
     loop {
         let first = other.first_but(me.member)?;
         let packet = packet_of(other.map(), first);
@@ -306,6 +332,7 @@ pub(crate) fn rematch(senders: &End, receivers: &End) {
 ///
 /// # Safety
 /// The packet was answered by `meet`, and this is done once; `T` is the tube's; what lies at `place` is left as moved out.
+#[inline(always)]
 pub(crate) unsafe fn act<T>(packet: u64, place: *mut T, way: Way) {
     // SAFETY: its owner waits until the last word is said in it.
     let packet = unsafe { &*(packet as *const Packet) };
@@ -319,6 +346,16 @@ pub(crate) unsafe fn act<T>(packet: u64, place: *mut T, way: Way) {
         packet.say(DONE);
         return;
     }
+    // SAFETY: the caller's promise; its owner will say where.
+    unsafe { act_first::<T>(packet, place, way) };
+}
+
+/// The same where who waits says only afterwards where its message is, or is to go.
+///
+/// # Safety
+/// As above.
+#[inline(never)]
+unsafe fn act_first<T>(packet: &Packet, place: *mut T, way: Way) {
     if way == Way::Out && has_room::<T>() {
         // SAFETY: its owner looks into the room when it is said; the message is ours, and moved out.
         unsafe { packet.room.get().cast::<T>().copy_from_nonoverlapping(place, 1) };

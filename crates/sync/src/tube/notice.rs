@@ -38,7 +38,7 @@ impl<T> Tube<T> {
             return end.mark(me.member);
         }
         // Before the look at who waits.
-        let came = self.lights.came(side);
+        let came = self.lights.came();
         if self.lights.is_awaited(side) {
             return Mark::Something;
         }
@@ -60,7 +60,7 @@ impl<T> Tube<T> {
             Body::Line(line) => marked((!unsafe { line.has_message() }).then_some(0)),
             Body::Chain(ring) => marked(ring.no_message()),
             Body::Meet => self.mark_meeting(Side::Send, me),
-            Body::Clock(clock, _) => clock.mark(),
+            Body::Clock(clock) => clock.mark(),
             Body::Never => Mark::Nothing(0),
         }
     }

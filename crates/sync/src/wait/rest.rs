@@ -77,13 +77,19 @@ pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
     if let Some(me) = me {
         if scope == Scope::Private || at.is_some() {
             let what = if at.is_some() { Waits::Named } else { Waits::Object };
-            let sleep = || rest_lightly(me, (what, who.main.member), deadline, waiting);
+            let by = patience.interrupt;
+            by.into_iter().for_each(|by| by.parks(me));
+            let goes_on = || waiting() && !patience.is_interrupted();
+            let sleep = || rest_lightly(me, (what, who.main.member), deadline, goes_on);
             if at.is_some() { light::from_outside(sleep) } else { sleep() }
+            by.into_iter().for_each(Interrupt::left);
         } else {
             light::blocking(|| {
-                while waiting() && !due() {
+                patience.interrupt.into_iter().for_each(|by| by.sleeps(low_half(word), scope));
+                while waiting() && !due() && !patience.is_interrupted() {
                     futex::wait(low_half(word), asleep.0 as u32, deadline, scope);
                 }
+                patience.interrupt.into_iter().for_each(Interrupt::left);
             });
         }
         return;

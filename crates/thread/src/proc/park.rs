@@ -5,6 +5,40 @@ use super::*;
 #[inline(never)]
 pub(super) fn park(deadline: Option<u64>) {
     let me = current().expect("only light threads park");
+    if deadline.is_some() || me.away.get() {
+        return park_until(me, deadline);
+    }
+    // AcqRel: I1. Acquire: what was done before the token came.
+    if me.core.token.compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        me.core.token.swap(EMPTY, Ordering::AcqRel); // AcqRel: as above.
+        return;
+    }
+    let proc = me.proc();
+    proc.enter();
+    match proc.pick() {
+        Some(next) if !std::ptr::eq(next, me) => proc.switch_to(me, next),
+        Some(_) => proc.leave(),
+        None => idle_until_ready(proc, me),
+    }
+    // The token was taken for us by whoever put us into the queue: see `wakes`.
+}
+
+/// Nobody is ready.
+#[inline(never)]
+fn idle_until_ready(proc: &'static Proc, me: &'static Thread) {
+    loop {
+        proc.idle();
+        match proc.pick() {
+            Some(next) if !std::ptr::eq(next, me) => return proc.switch_to(me, next),
+            Some(_) => return proc.leave(),
+            None => {}
+        }
+    }
+}
+
+/// The same with a deadline, or away.
+#[inline(never)]
+fn park_until(me: &'static Thread, deadline: Option<u64>) {
     let token = &me.core.token;
     if me.away.get() {
         return park_away(me, deadline);
@@ -23,18 +57,11 @@ pub(super) fn park(deadline: Option<u64>) {
         proc.shared.wake_one(proc.index);
     }
     proc.enter();
-    loop {
-        if let Some(next) = proc.pick() {
-            if std::ptr::eq(next, me) {
-                proc.leave();
-            } else {
-                proc.switch_to(me, next);
-            }
-            break;
-        }
-        proc.idle();
+    match proc.pick() {
+        Some(next) if !std::ptr::eq(next, me) => proc.switch_to(me, next),
+        Some(_) => proc.leave(),
+        None => idle_until_ready(proc, me),
     }
-    // The token was taken for us by whoever put us into the queue: see `wakes`.
     if let Some(at) = deadline {
         me.proc().shared.timers.remove(at, me);
     }
@@ -171,7 +198,8 @@ pub(super) fn blocks() {
         return;
     }
     kernel.proc.set(null());
-    me.kernel.set(from_ref(kernel).cast());
+    // Relaxed: our own while we are away.
+    me.inbox.store(from_ref(kernel) as u64, Ordering::Relaxed);
     me.away.set(true);
 }
 
@@ -183,7 +211,7 @@ pub(super) fn blocked() {
         return;
     }
     // SAFETY: it waits for us.
-    let kernel = unsafe { &*me.kernel.get().cast::<Kernel>() };
+    let kernel = unsafe { &*(me.inbox.load(Ordering::Relaxed) as *const Kernel) }; // Relaxed: as in `blocks`.
     for (kept, now) in me.near.iter().zip([near::get::<0>(), near::get::<1>(), near::get::<2>()]) {
         kept.set(now);
     }

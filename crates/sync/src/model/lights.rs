@@ -1,0 +1,157 @@
+//! Light threads at tubes without slots, for loom: each of its threads is one, and sleeps on its token.
+//!
+//! The scheduler's own part is left out: who has been given its token just goes on.
+
+use super::tubes::{Got, TubeAt, got, received};
+use crate::claim::{Aim, Operation};
+use crate::tube::body::{In, Out};
+use crate::tube::direct;
+use crate::tube::lights::{Comes, Hope, Node, Side, wait_for};
+use crate::tube::meet::{Outcome, Packet};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::futex::{self, Scope};
+use chappe_plat::light::{self, Chime, Hooks, Record, Waits};
+use std::cell::Cell;
+use std::ptr::{null, null_mut};
+
+const EMPTY: u32 = 0;
+const PARKED: u32 = 1;
+const NOTIFIED: u32 = 2;
+
+fn park(deadline: Option<u64>) {
+    let token = &light::current().expect("a light thread").token;
+    // AcqRel, Acquire: what was done before the token came, as in `chappe-thread`.
+    if token.compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        token.swap(EMPTY, Ordering::AcqRel); // AcqRel: as above.
+        return;
+    }
+    // Acquire: as above.
+    while token.load(Ordering::Acquire) == PARKED {
+        if futex::wait(token, PARKED, deadline, Scope::Private) == futex::Wait::TimedOut {
+            // AcqRel: as above. A failure: the token came.
+            let _ = token.compare_exchange(PARKED, EMPTY, Ordering::AcqRel, Ordering::Acquire);
+            return;
+        }
+    }
+}
+
+fn unpark(record: &'static Record) {
+    // AcqRel: as above.
+    if record.token.compare_exchange(PARKED, EMPTY, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        record.token.swap(NOTIFIED, Ordering::AcqRel); // AcqRel: as above.
+    }
+    futex::wake(&record.token, 1, Scope::Private);
+}
+
+fn nothing() {}
+
+fn no_proc() -> Option<usize> {
+    None
+}
+
+fn no_chime(_: &'static Chime) {}
+
+static HOOKS: Hooks =
+    Hooks { park, unpark, give_way: nothing, blocks: nothing, blocked: nothing, proc: no_proc, listen: no_chime };
+
+/// A light thread. In the set-up.
+pub fn light(number: u32) -> &'static Record {
+    light::install(&HOOKS);
+    let record = Box::leak(Box::new(Record {
+        word: AtomicU64::new(0),
+        token: AtomicU32::new(EMPTY),
+        number,
+        waits: Cell::new(Waits::Nothing),
+        at: Cell::new(0),
+        kept: Cell::new(null_mut()),
+        ends: Cell::new(null()),
+    }));
+    // Each word is touched while the scene is set up. Relaxed, both: nobody else is there.
+    record.word.store(0, Ordering::Relaxed);
+    record.token.store(EMPTY, Ordering::Relaxed); // Relaxed: as above.
+    record
+}
+
+impl TubeAt {
+    /// A light thread sends, until the deadline.
+    pub fn send_lightly(&self, me: &'static Record, message: u64, deadline: Option<u64>) -> Got {
+        light::set_current(me);
+        got(direct::send(self.tube(), me, message, deadline).map_err(|(not, message)| (not.expect("light threads only"), message)))
+    }
+
+    /// A light thread receives, until the deadline.
+    pub fn recv_lightly(&self, me: &'static Record, deadline: Option<u64>) -> Got {
+        light::set_current(me);
+        received(direct::recv(self.tube(), me, deadline).map_err(|not| not.expect("light threads only")))
+    }
+
+    /// A light thread receives from one of two, once it has come to wait at both.
+    pub fn recv_either_lightly(&self, other: &TubeAt, me: &'static Record, deadline: Option<u64>) -> (usize, Got) {
+        light::set_current(me);
+        let (one, two) = (In(self.tube()), In(other.tube()));
+        let arms: [&dyn Operation; 2] = [&one, &two];
+        let packet = Packet::of(me);
+        let hope = Hope { aim: Aim::Take, first: 0, deadline, packet: packet.address() };
+        match wait_for(me, &arms, hope) {
+            Ok((0, taken)) => (0, received(self.tube().recv_taken(taken))),
+            Ok((_, taken)) => (1, received(other.tube().recv_taken(taken))),
+            Err(_) => (2, Got::Nothing),
+        }
+    }
+
+    /// A light thread sends through this or receives from the other, once it has come to wait at both.
+    pub fn send_or_recv_lightly(&self, message: u64, other: &TubeAt, me: &'static Record) -> (usize, Got) {
+        light::set_current(me);
+        let (one, two) = (Out(self.tube()), In(other.tube()));
+        let arms: [&dyn Operation; 2] = [&one, &two];
+        let packet = Packet::of(me);
+        let hope = Hope { aim: Aim::Take, first: 0, deadline: None, packet: packet.address() };
+        match wait_for(me, &arms, hope) {
+            Ok((0, taken)) => (0, got(self.tube().send_taken(taken, message))),
+            Ok((_, taken)) => (1, received(other.tube().recv_taken(taken))),
+            Err(_) => (2, Got::Nothing),
+        }
+    }
+
+    /// A light thread comes to receive until it finds that kernel threads may be at the other end; how often it waited.
+    pub fn come_until_seated(&self, me: &'static Record) -> u64 {
+        light::set_current(me);
+        let tube = self.tube();
+        tube.receivers.admit_lights(false);
+        let packet = Packet::of(me);
+        let mut waited = 0;
+        loop {
+            let node = Node::direct(me, &packet);
+            match tube.lights.come(Side::Recv, &tube.senders, &node, waited > 0) {
+                Comes::Seated => return waited,
+                Comes::Waits => {}
+                Comes::Meets(_) | Comes::Gone => unreachable!("nobody sends"),
+            }
+            waited += 1;
+            while packet.outcome() != Outcome::Told {
+                light::park(None);
+            }
+            packet.open_again();
+        }
+    }
+
+    /// A kernel thread comes to wait to send: its first half, and its look for light threads.
+    pub fn come_seated(&self) {
+        let tube = self.tube();
+        tube.senders.enlists();
+        crate::tube::meet::fence();
+        if tube.receivers.has_lights() {
+            tube.lights.tell_one(Side::Recv);
+        }
+    }
+
+    /// Each word is touched while the scene is set up.
+    pub fn touched(self) -> TubeAt {
+        assert!(!self.is_awaited());
+        self.tube().lights.tell_all(Side::Recv);
+        self.enter();
+        self.no_sender();
+        self.no_receiver();
+        self
+    }
+}

@@ -1,0 +1,130 @@
+//! Light threads at tubes without slots under loom: one lock, a packet and a token each.
+
+#[path = "loom/arena.rs"]
+mod arena;
+mod loom;
+
+use arena::arena;
+use chappe_plat::explore::together;
+use chappe_plat::light::Record;
+use chappe_sync::model::{Got, TubeAt, light};
+use loom::{three_reach, two_reach};
+
+/// Loom's deadlines that pass at once.
+const SOON: Option<u64> = Some(1);
+
+#[derive(Clone, Copy)]
+struct Scene {
+    one: &'static TubeAt,
+    two: &'static TubeAt,
+    lights: [&'static Record; 3],
+}
+
+fn scene() -> Scene {
+    let map = arena().0;
+    let [one, two] = [(); 2].map(|()| &*Box::leak(Box::new(TubeAt::bounded(map, 0).touched())));
+    Scene { one, two, lights: [1, 2, 3].map(light) }
+}
+
+/// As a number: what loom's threads can answer.
+fn code(got: Got) -> u64 {
+    match got {
+        Got::Sent => 1,
+        Got::Nothing => 2,
+        Got::Gone => 3,
+        Got::Message(message) => 10 + message,
+        Got::Down | Got::Ready(_) => unreachable!("no such arm"),
+    }
+}
+
+const SENT: u64 = 1;
+const LATE: u64 = 2;
+const GONE: u64 = 3;
+
+#[test]
+fn two_light_threads_meet() {
+    let meet = |s: Scene| {
+        together(s, [|s: Scene| code(s.one.send_lightly(s.lights[0], 7, None)), |s| code(s.one.recv_lightly(s.lights[1], None))])
+    };
+    two_reach(3, scene, meet, [[SENT, 17]]);
+}
+
+#[test]
+fn who_is_late_was_met_or_was_not() {
+    let meet = |s: Scene| {
+        together(s, [|s: Scene| code(s.one.send_lightly(s.lights[0], 7, SOON)), |s| code(s.one.recv_lightly(s.lights[1], SOON))])
+    };
+    two_reach(3, scene, meet, [[SENT, 17], [LATE, LATE]]);
+}
+
+#[test]
+fn who_waits_hears_that_the_other_end_goes() {
+    let go = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| {
+                    s.one.no_sender();
+                    0
+                },
+                |s| code(s.one.recv_lightly(s.lights[1], None)),
+            ],
+        )
+    };
+    two_reach(3, scene, go, [[0, GONE]]);
+}
+
+#[test]
+fn a_kernel_thread_that_comes_is_seen_or_tells() {
+    let come = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| {
+                    s.one.come_seated();
+                    0
+                },
+                |s| s.one.come_until_seated(s.lights[1]),
+            ],
+        )
+    };
+    two_reach(3, scene, come, [[0, 0], [0, 1]]);
+}
+
+#[test]
+fn a_choice_is_met_once() {
+    let choose = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| code(s.one.send_lightly(s.lights[0], 1, SOON)),
+                |s| code(s.two.send_lightly(s.lights[2], 2, SOON)),
+                |s| {
+                    let (at, got) = s.one.recv_either_lightly(s.two, s.lights[1], SOON);
+                    at as u64 * 100 + code(got)
+                },
+            ],
+        )
+    };
+    three_reach(2, scene, choose, [[SENT, LATE, 11], [LATE, SENT, 112], [LATE, LATE, 202]]);
+}
+
+#[test]
+fn two_choices_that_wait_for_each_other_meet() {
+    let choose = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| {
+                    let (at, got) = s.one.send_or_recv_lightly(1, s.two, s.lights[0]);
+                    at as u64 * 100 + code(got)
+                },
+                |s| {
+                    let (at, got) = s.two.send_or_recv_lightly(2, s.one, s.lights[1]);
+                    at as u64 * 100 + code(got)
+                },
+            ],
+        )
+    };
+    two_reach(2, scene, choose, [[SENT, 111], [112, SENT]]);
+}
