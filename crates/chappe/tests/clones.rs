@@ -59,6 +59,16 @@ fn by_fork(pool: &Pool) -> i32 {
     }
 }
 
+/// As the first fork(2) was: without the C library, and so without its handlers.
+#[cfg(target_arch = "x86_64")]
+fn by_raw_fork(pool: &Pool) -> i32 {
+    // SAFETY: as in `by_clone`.
+    match unsafe { libc::syscall(libc::SYS_fork) } {
+        0 => ask(pool),
+        child => left(child as libc::pid_t),
+    }
+}
+
 extern "C" fn in_parents_memory(pool: *mut libc::c_void) -> i32 {
     // SAFETY: the pool of the thread that waits for us.
     ask(unsafe { &*pool.cast::<Pool>() })
@@ -66,8 +76,17 @@ extern "C" fn in_parents_memory(pool: *mut libc::c_void) -> i32 {
 
 /// As vfork, on a stack of its own: the parent's thread sleeps until the child has ended.
 fn by_vfork(pool: &Pool) -> i32 {
+    on_its_own_stack(pool, libc::CLONE_VM | libc::CLONE_VFORK)
+}
+
+/// In the parent's memory, while the parent goes on: here it does nothing but wait.
+fn by_clone_vm(pool: &Pool) -> i32 {
+    on_its_own_stack(pool, libc::CLONE_VM)
+}
+
+fn on_its_own_stack(pool: &Pool, flags: i32) -> i32 {
     let mut stack = vec![0u128; 16 * 1024];
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let flags = flags | libc::SIGCHLD;
     // SAFETY: the stack outlives the child, and so does the pool.
     let child = unsafe {
         libc::clone(
@@ -99,7 +118,10 @@ fn children_of_whatever_call_are_refused_or_members_and_leave_no_slot() {
     for (what, by, expected) in [
         ("clone", by_clone as fn(&Pool) -> i32, REFUSED),
         ("clone3", by_clone3, REFUSED),
+        #[cfg(target_arch = "x86_64")]
+        ("fork without the C library", by_raw_fork, REFUSED),
         ("clone with CLONE_VM and CLONE_VFORK", by_vfork, REFUSED),
+        ("clone with CLONE_VM", by_clone_vm, REFUSED),
         ("fork", by_fork, SERVED),
     ] {
         assert_eq!(by(&pool), expected, "{what}");
