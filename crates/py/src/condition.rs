@@ -206,6 +206,12 @@ impl Condition {
         self.lock.bind(py).call_method0("release").map(drop)
     }
 
+    /// Its lock. For the package's own parts.
+    #[getter]
+    fn _lock(&self, py: Python<'_>) -> Py<PyAny> {
+        self.lock.clone_ref(py)
+    }
+
     #[getter]
     fn name(&self) -> &str {
         self.place.name()

@@ -94,6 +94,17 @@ pub fn late(text: String) -> PyErr {
     pyo3::exceptions::PyTimeoutError::new_err(text)
 }
 
+/// Writes a line to the log `chappe`. One that fails is no error of who has the lock.
+pub fn log(py: Python<'_>, text: &str) {
+    let _ = py.import("chappe.errors").and_then(|errors| errors.getattr("_log")?.call1((text,)));
+}
+
+/// A number that an object can be made of, or asked for: whatever Python has, it is told what it is for.
+pub fn number(what: &str, of: &str, given: i64) -> PyResult<u32> {
+    u32::try_from(given)
+        .map_err(|_| PyValueError::new_err(format!("{what} of {of} must be between 0 and {}, not {given}", u32::MAX)))
+}
+
 /// Shows a warning of the package's own; an error if the user has made it one.
 pub fn warn(py: Python<'_>, name: &str, text: &str) -> PyResult<()> {
     let category = py.import("chappe.errors")?.getattr(name)?;

@@ -6,6 +6,7 @@
 //! | `failure.rs` | which Python exception an error becomes |
 //! | `place.rs` | names, and objects that nobody has named: they go with the last process that has them |
 //! | `words.rs` | a mutex, a condition variable and a few words beside them: what the compound objects are made of |
+//! | `quick.rs` | the methods of locks and semaphores that are called most, without what a call costs otherwise |
 //! | `pool.rs` `semaphore.rs` `lock.rs` `condition.rs` `tube.rs` `map.rs` `select.rs` | the objects |
 
 mod condition;
@@ -14,6 +15,7 @@ mod lock;
 mod map;
 mod place;
 mod pool;
+mod quick;
 mod select;
 mod semaphore;
 mod tube;
@@ -43,4 +45,9 @@ mod _chappe {
     use super::tube::{Loan, Slot, Tube};
     #[pymodule_export]
     use super::words::Words;
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::quick::install(module.py())
+    }
 }

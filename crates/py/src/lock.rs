@@ -6,17 +6,24 @@
 //! | word | |
 //! |---|---|
 //! | 0 | the incarnation of the process that is in the section; 0: nobody, or whoever was has left it |
-//! | 1 | the number of its thread |
-//! | 2 | how many times that one has taken it |
 //! | 3 | how many holders have died |
+//!
+//! What the process alone needs to know is in its handle: which permit it has (`bits`, 0: none), since which fork (`incarnation`), and of a
+//! recursive lock, which thread has it and how many times.
 //!
 //! - I1: only who has the permit writes the words. Word 0 is set after the permit is taken, and cleared before it is given back: who takes
 //!   the permit and finds it set comes after one that died in its section.
-//! - I2: a thread that reads its own process and number in words 0 and 1 has the lock: nobody else writes those.
+//! - I2: who gives the permit back takes `bits` away first: by a swap, or by a load and a store where the GIL keeps other threads out.
+//!   So of two threads that release at once one does.
+//! - I3: a thread that reads its own number in `thread`, with `bits` set and the process' incarnation, has the lock: it wrote the number
+//!   itself, and no other thread writes it before the lock is given back.
+//!
+//! Ordering: the words and the handle's fields are plain stores and loads. The permit's own swaps order them: those of a section come
+//! after the swap that took the permit and before the one that gave it back (both SeqCst).
 //!
 //! Death: before word 0 is set, or after it is cleared, nothing had begun, or all was done. Between, `OwnerDied` is told.
 
-use crate::failure::{Kind, failure, own, raised, warn};
+use crate::failure::{Kind, failure, log, number, own, raised, warn};
 use crate::place::{Had, Pickled, Place};
 use crate::pool::{pool_of, take};
 use crate::wait::{Limit, detached, wait};
@@ -31,8 +38,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const OWNER: usize = 0;
-const THREAD: usize = 1;
-const COUNT: usize = 2;
 const DEATHS: usize = 3;
 
 /// A number of this thread that no other of this process has.
@@ -78,7 +83,10 @@ impl OnDeath {
 pub struct Core {
     pub(crate) pool: Pool,
     state: State,
-    hold: Mutex<Option<Hold>>,
+    bits: AtomicU64,
+    incarnation: AtomicU64,
+    thread: AtomicU64,
+    count: AtomicU64,
     place: Place,
     on_death: OnDeath,
 }
@@ -95,34 +103,68 @@ impl Core {
         let pool = pool_of(py, place.name(), Had::of(create), 1)?;
         let state = State::had(&part(place.name(), "words"), Had::Either).map_err(|e| failure(py, e))?;
         place.owns(py, &["pool", "mutex+words"])?;
-        Ok(Arc::new(Core { pool, state, hold: Mutex::new(None), place, on_death }))
+        let [bits, incarnation, thread, count] = [const { AtomicU64::new(0) }; 4];
+        Ok(Arc::new(Core { pool, state, bits, incarnation, thread, count, place, on_death }))
+    }
+
+    /// Takes it if that needs neither a wait nor a system call, and there is no death to tell of.
+    #[inline(always)]
+    pub(crate) fn take_clean(&self) -> bool {
+        // A hint, which saves taking it in vain: what counts is what is there once it is taken.
+        if self.state.read(OWNER) != 0 {
+            return false;
+        }
+        let Some(hold) = chappe::raw::acquire_owned_now(&self.pool) else { return false };
+        if self.state.read(OWNER) != 0 {
+            // As it was left by the dead: it is the next one's to tell.
+            // SAFETY: a permit of the process, just taken, given back once.
+            unsafe { hold.release_here() };
+            return false;
+        }
+        self.entered(hold);
+        true
     }
 
     /// I1: the permit was taken. Answers whether who had it before died in its section.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn entered(&self, hold: Hold) -> bool {
-        let died = self.state.get(OWNER) != 0;
+        let here = incarnation();
+        let died = self.state.read(OWNER) != 0;
         if died {
-            self.state.set(DEATHS, self.state.get(DEATHS) + 1);
+            self.state.write(DEATHS, self.state.read(DEATHS) + 1);
         }
-        *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
-        self.state.set(THREAD, thread());
-        self.state.set(COUNT, 1);
-        self.state.set(OWNER, incarnation());
+        // Relaxed, both: see "Ordering".
+        self.incarnation.store(here, Ordering::Relaxed);
+        self.bits.store(hold.bits(), Ordering::Relaxed);
+        self.state.write(OWNER, here);
         died
     }
 
-    /// Gives the permit back. `None`: this process does not have it.
-    #[inline]
-    pub(crate) fn left(&self, finished: bool) -> Option<()> {
-        let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = hold.take_if(|hold| hold.is_here())?;
-        if finished {
-            self.state.set(OWNER, 0);
+    /// I2: the bits of the permit that this process has; it has it no more.
+    #[inline(always)]
+    fn bits_taken(&self) -> Option<u64> {
+        // Relaxed, all: see "Ordering".
+        if self.incarnation.load(Ordering::Relaxed) != incarnation() {
+            return None;
         }
-        drop(hold);
-        // SAFETY: a permit of the process, given back once: it was taken out of its place.
-        unsafe { taken.release() };
+        if cfg!(Py_GIL_DISABLED) {
+            return Some(self.bits.swap(0, Ordering::Relaxed)).filter(|bits| *bits != 0);
+        }
+        // Nothing is stored where there was none: a thread that waited without the GIL may store its own between the two.
+        let bits = Some(self.bits.load(Ordering::Relaxed)).filter(|bits| *bits != 0)?;
+        self.bits.store(0, Ordering::Relaxed);
+        Some(bits)
+    }
+
+    /// Gives the permit back. `None`: this process does not have it.
+    #[inline(always)]
+    pub(crate) fn left(&self, finished: bool) -> Option<()> {
+        let bits = self.bits_taken()?;
+        if finished {
+            self.state.write(OWNER, 0);
+        }
+        // SAFETY: a permit of the process, which was seen to be this one; given back once: its bits were taken out of their place.
+        unsafe { Hold::of_bits(&self.pool, bits, incarnation()).release_here() };
         Some(())
     }
 
@@ -130,26 +172,46 @@ impl Core {
         take(&self.pool, time).map(|hold| self.entered(hold))
     }
 
-    /// I2.
-    #[inline]
+    /// I3.
+    #[inline(always)]
     pub(crate) fn is_mine(&self) -> bool {
-        self.state.get(THREAD) == thread() && self.is_ours()
+        // Relaxed: I3.
+        self.thread.load(Ordering::Relaxed) == thread() && self.is_ours()
     }
 
     /// Whether this process has it.
+    #[inline(always)]
     pub(crate) fn is_ours(&self) -> bool {
-        self.state.get(OWNER) == incarnation()
-            && self.hold.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|hold| hold.is_here())
+        // Relaxed, both: see "Ordering".
+        self.incarnation.load(Ordering::Relaxed) == incarnation() && self.bits.load(Ordering::Relaxed) != 0
+    }
+
+    /// The calling thread has it, so many times.
+    #[inline(always)]
+    fn set_count(&self, count: u64) {
+        // Relaxed, both: I3; nobody else reads them to act by them.
+        self.thread.store(thread(), Ordering::Relaxed);
+        self.count.store(count, Ordering::Relaxed);
+    }
+
+    /// How many times a recursive one was taken, by who has it.
+    fn count(&self) -> u64 {
+        // Relaxed: as in `set_count`.
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Tells that the holder before died, as was asked for.
     pub(crate) fn tell(&self, py: Python<'_>, died: bool) -> PyResult<()> {
-        if !died || self.on_death == OnDeath::Ignore {
+        if !died {
             return Ok(());
         }
         let lock = self.place.shown();
         let text =
             format!("the process that had lock `{lock}` died in its section: what the lock guards may be half-changed");
+        log(py, &text);
+        if self.on_death == OnDeath::Ignore {
+            return Ok(());
+        }
         if self.on_death == OnDeath::Raise {
             // It stays unfinished until somebody says that it is mended.
             self.left(false);
@@ -180,8 +242,9 @@ impl Core {
 
     fn not_held(&self, py: Python<'_>) -> PyErr {
         let lock = self.place.shown();
-        let inherited = self.hold.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|hold| !hold.is_here());
-        if inherited {
+        // Relaxed, both: a child was forked after what it reads here was written.
+        let of_parent = self.incarnation.load(Ordering::Relaxed) != incarnation();
+        if of_parent && self.bits.load(Ordering::Relaxed) != 0 {
             let text = format!("lock `{lock}` was taken before the fork: it is the parent process's");
             return raised(py, Kind::Inherited, text);
         }
@@ -190,7 +253,7 @@ impl Core {
 
     /// Gives it up whatever its count, for a wait; answers the count.
     pub(crate) fn suspend(&self) -> u64 {
-        let count = self.state.get(COUNT);
+        let count = self.count();
         self.left(true);
         count
     }
@@ -198,7 +261,7 @@ impl Core {
     /// Takes it again, without the GIL and whatever signal comes. Answers whether the holder before died.
     pub(crate) fn resume(&self, count: u64) -> Result<bool, AcquireError> {
         let died = self.take(Time::Forever)?;
-        self.state.set(COUNT, count);
+        self.set_count(count);
         Ok(died)
     }
 
@@ -313,13 +376,48 @@ impl Recovery {
 pub struct RLock(pub(crate) Arc<Core>);
 
 impl RLock {
+    /// Takes it if that needs neither a wait nor a system call, and there is no death to tell of.
+    #[inline(always)]
+    pub(crate) fn take_clean(&self) -> bool {
+        let core = &self.0;
+        if core.is_mine() {
+            core.set_count(core.count() + 1);
+            return true;
+        }
+        if !core.take_clean() {
+            return false;
+        }
+        core.set_count(1);
+        true
+    }
+
     fn again(&self, py: Python<'_>, limit: Limit) -> PyResult<bool> {
         let core = &self.0;
         if core.is_mine() {
-            core.state.set(COUNT, core.state.get(COUNT) + 1);
+            core.set_count(core.count() + 1);
             return Ok(true);
         }
-        core.acquire(py, limit)
+        // At once: a warning of the death before may run Python, which may take it again.
+        match wait(py, limit, |time| core.take(time).inspect(|_| core.set_count(1)))? {
+            Some(died) => core.tell(py, died).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Gives back one `acquire`. `None`: this thread does not have it.
+    #[inline(always)]
+    pub(crate) fn left(&self) -> Option<()> {
+        let core = &self.0;
+        if !core.is_mine() {
+            return None;
+        }
+        match core.count() {
+            0 | 1 => core.left(true),
+            more => {
+                core.set_count(more - 1);
+                Some(())
+            }
+        }
     }
 }
 
@@ -339,17 +437,7 @@ impl RLock {
 
     /// Takes back one `acquire`; the last one gives the lock back. `RuntimeError` if this thread does not hold it.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        let core = &self.0;
-        if !core.is_mine() {
-            return Err(core.not_held(py));
-        }
-        match core.state.get(COUNT) {
-            0 | 1 => core.release(py),
-            more => {
-                core.state.set(COUNT, more - 1);
-                Ok(())
-            }
-        }
+        self.left().ok_or_else(|| self.0.not_held(py))
     }
 
     /// Whether somebody holds it.
@@ -375,7 +463,7 @@ impl RLock {
     /// How many times this thread has it.
     #[getter]
     fn depth(&self) -> u64 {
-        if self.0.is_mine() { self.0.state.get(COUNT) } else { 0 }
+        if self.0.is_mine() { self.0.count() } else { 0 }
     }
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {
@@ -410,7 +498,8 @@ pub struct RwLock {
 impl RwLock {
     #[new]
     #[pyo3(signature = (name = None, *, readers = 64, create = None))]
-    fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, readers: u32, create: Option<bool>) -> PyResult<RwLock> {
+    fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, readers: i64, create: Option<bool>) -> PyResult<RwLock> {
+        let readers = number("`readers`", "a lock", readers)?;
         let place = Place::of(py, name)?;
         let pool = pool_of(py, place.name(), Had::of(create), readers)?;
         let state = State::had(&part(place.name(), "words"), Had::Either).map_err(|e| failure(py, e))?;
@@ -475,8 +564,9 @@ impl RwLock {
         }
         let section = Section { holds: Mutex::new(holds), state: self.state.clone(), writes };
         if died {
-            let lock = self.place.shown();
-            warn(py, "OwnerDiedWarning", &format!("a process died while it wrote under lock `{lock}`"))?;
+            let text = format!("a process died while it wrote under lock `{}`", self.place.shown());
+            log(py, &text);
+            warn(py, "OwnerDiedWarning", &text)?;
         }
         Ok(section)
     }

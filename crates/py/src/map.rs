@@ -1,6 +1,6 @@
 //! Maps of bytes: dictionaries that are whole, whoever is killed.
 
-use crate::failure::failure;
+use crate::failure::{failure, number};
 use crate::place::{Had, Place};
 use crate::tube::Data;
 use crate::wait::{Limit, detached, wait_on};
@@ -25,11 +25,13 @@ impl Map {
     fn new(
         py: Python<'_>,
         name: Option<&Bound<'_, PyAny>>,
-        entries: Option<u32>,
-        key: u32,
-        value: u32,
+        entries: Option<i64>,
+        key: i64,
+        value: i64,
         create: Option<bool>,
     ) -> PyResult<Map> {
+        let entries = entries.map(|n| number("`entries`", "a map", n)).transpose()?;
+        let (key, value) = (number("`key`", "a map", key)?, number("`value`", "a map", value)?);
         let options = MapOptions { entries: entries.unwrap_or(1024), key, value };
         // Each has room for a value more for each thread that may change it.
         let (key_bytes, value_bytes) = (u64::from(key) + 64, u64::from(value) + 64);

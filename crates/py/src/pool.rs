@@ -1,6 +1,6 @@
 //! Pools: permits that come back whoever is killed.
 
-use crate::failure::{failure, late};
+use crate::failure::{failure, late, number};
 use crate::place::{Had, Pickled, Place};
 use crate::wait::{Limit, wait};
 use chappe::raw::{Hold, Time};
@@ -70,7 +70,7 @@ impl Pool {
             Some(p) if p.is_instance_of::<PyString>() => {
                 return Err(PyTypeError::new_err("permits are a number, or a list of values, not a string"));
             }
-            Some(p) => match p.extract::<u32>() {
+            Some(p) => match p.extract::<i64>() {
                 Ok(_) => None,
                 Err(_) => Some(p.try_iter()?.collect::<PyResult<Vec<_>>>()?),
             },
@@ -78,7 +78,7 @@ impl Pool {
         };
         let count = match (&values, permits) {
             (Some(v), _) => v.len() as u32,
-            (None, Some(p)) => p.extract()?,
+            (None, Some(p)) => number("permits", "a pool", p.extract()?)?,
             (None, None) => 1,
         };
         let place = Place::of(py, name)?;
@@ -149,7 +149,8 @@ impl Pool {
     }
 
     /// Gives the pool more permits, or fewer.
-    fn resize(&self, py: Python<'_>, permits: u32) -> PyResult<()> {
+    fn resize(&self, py: Python<'_>, permits: i64) -> PyResult<()> {
+        let permits = number("permits", self.place.shown(), permits)?;
         if self.values.is_some() {
             return Err(PyValueError::new_err(format!("pool `{}` has a permit for each value", self.place.shown())));
         }

@@ -1,6 +1,6 @@
 //! Semaphores: counters of wake-ups that belong to nobody.
 
-use crate::failure::{failure, late};
+use crate::failure::{failure, late, number};
 use crate::place::{Had, Pickled, Place};
 use crate::wait::{Limit, detached, wait};
 use chappe::raw::Time;
@@ -36,8 +36,11 @@ impl Semaphore {
     #[new]
     #[pyo3(signature = (name = None, value = 1, *, create = None))]
     fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, value: i64, create: Option<bool>) -> PyResult<Semaphore> {
-        let Ok(value) = u32::try_from(value) else {
+        // In the standard module's words, which programs look for.
+        let value = if value < 0 {
             return Err(PyValueError::new_err("semaphore initial value must be >= 0"));
+        } else {
+            number("the initial value", "a semaphore", value)?
         };
         let place = Place::of(py, name)?;
         let units = match Had::of(create) {
@@ -61,7 +64,8 @@ impl Semaphore {
 
     /// Adds wake-ups, and hands them to those who wait.
     #[pyo3(signature = (n = 1))]
-    fn up(&self, py: Python<'_>, n: u32) -> PyResult<()> {
+    fn up(&self, py: Python<'_>, n: i64) -> PyResult<()> {
+        let n = number("the wake-ups", self.place.shown(), n)?;
         self.units.up_many(n).map_err(|e| failure(py, e))
     }
 
@@ -73,7 +77,7 @@ impl Semaphore {
 
     /// As `up`.
     #[pyo3(signature = (n = 1))]
-    fn release(&self, py: Python<'_>, n: u32) -> PyResult<()> {
+    fn release(&self, py: Python<'_>, n: i64) -> PyResult<()> {
         self.up(py, n)
     }
 

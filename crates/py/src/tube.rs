@@ -3,7 +3,7 @@
 //! An end of a tube is one thread's at a time. So a handle here has as many ends as threads have ever used it at once, and lends them out:
 //! the process is attached from its first use of a side until the handle is closed or goes.
 
-use crate::failure::{failure, late};
+use crate::failure::{failure, late, number};
 use crate::lock::thread;
 use crate::place::{Had, Place};
 use crate::wait::{Limit, detached, wait};
@@ -27,8 +27,8 @@ fn back<E>(idle: &Idle<E>, end: Box<E>) {
     idle.lock().unwrap_or_else(PoisonError::into_inner).push(end);
 }
 
-/// Records up to this size are received by way of the stack.
-const SMALL: usize = 4096;
+/// Records of tubes up to this size are received by way of the stack, which is cleared before; larger ones from where they lie.
+const SMALL: usize = 256;
 
 /// A record, out of a tube.
 enum Record {
@@ -200,14 +200,16 @@ impl Tube {
     fn new(
         py: Python<'_>,
         name: Option<&Bound<'_, PyAny>>,
-        slots: Option<u32>,
-        size: Option<u32>,
+        slots: Option<i64>,
+        size: Option<i64>,
         kind: &str,
         drops: bool,
         align: u32,
         called: Option<&str>,
         create: Option<bool>,
     ) -> PyResult<Tube> {
+        let slots = slots.map(|n| number("`slots`", "a tube", n)).transpose()?;
+        let size = size.map(|n| number("`size`", "a tube", n)).transpose()?;
         let options =
             TubeOptions { slots: slots.unwrap_or(64), size: size.unwrap_or(256), align, kind: kind_of(kind)?, drops };
         let bytes = u64::from(options.slots) * (u64::from(options.size).next_multiple_of(64) + 128);

@@ -40,6 +40,7 @@ impl State {
     }
 
     /// One of them.
+    #[inline(always)]
     pub fn word(&self, at: usize) -> &AtomicU64 {
         // SAFETY: so many words, aligned to 8, in a mapping that is never undone; whoever shares them has atomics, too.
         unsafe { &self.words.as_ref()[at] }
@@ -54,6 +55,18 @@ impl State {
     /// Writes one of them.
     pub fn set(&self, at: usize, value: u64) {
         self.word(at).store(value, Ordering::SeqCst); // SeqCst: as in `get`.
+    }
+
+    /// What one of them says, to who has something else that orders it.
+    #[inline(always)]
+    pub fn read(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Relaxed) // Relaxed: the caller's.
+    }
+
+    /// Writes one of them, for who has something else that orders it.
+    #[inline(always)]
+    pub fn write(&self, at: usize, value: u64) {
+        self.word(at).store(value, Ordering::Relaxed); // Relaxed: the caller's.
     }
 
     /// Takes the mutex, whoever died with it.

@@ -138,6 +138,11 @@ impl OwnedPermit {
 }
 
 impl OwnedPermit {
+    pub(crate) fn of(pool: &Pool, hold: Hold) -> OwnedPermit {
+        let (taken, incarnation) = hold.parts();
+        OwnedPermit { pool: pool.clone(), taken, incarnation }
+    }
+
     pub(crate) fn into_hold(self) -> Hold {
         let hold = Hold::new(&self.pool, self.taken, self.incarnation);
         let mut this = std::mem::ManuallyDrop::new(self);

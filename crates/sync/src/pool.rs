@@ -14,7 +14,8 @@ use crate::many::{Many, give_all, take_many, wait_many};
 use crate::owned;
 use crate::patience::{Until, patience};
 use crate::permit::{self, take};
-use crate::seat::{ThreadSeat, at_hand, party_at_hand, seat, seat_at_hand, watched};
+use crate::raw::Hold;
+use crate::seat::{ThreadSeat, at_hand, custodian, party_at_hand, seat, seat_at_hand, watched};
 use crate::wait::{Arm, Grant, Parties, Party, queue};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who, check_name};
@@ -342,7 +343,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::acquire`].
     pub fn acquire_owned(&self) -> Result<OwnedPermit, AcquireError> {
-        self.get(Until::Forever)?.into_owned(self)
+        self.get_owned(Until::Forever)
     }
 
     /// As [`Pool::try_acquire`], for a permit that belongs to the process.
@@ -350,7 +351,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::try_acquire`].
     pub fn try_acquire_owned(&self) -> Result<OwnedPermit, AcquireError> {
-        self.get(Until::Now)?.into_owned(self)
+        self.get_owned(Until::Now)
     }
 
     /// As [`Pool::acquire_timeout`], for a permit that belongs to the process.
@@ -358,7 +359,15 @@ impl Pool {
     /// # Errors
     /// As [`Pool::acquire_timeout`].
     pub fn acquire_owned_timeout(&self, duration: Duration) -> Result<OwnedPermit, AcquireError> {
-        self.get(Until::after(duration))?.into_owned(self)
+        self.get_owned(Until::after(duration))
+    }
+
+    #[inline]
+    fn get_owned(&self, until: Until) -> Result<OwnedPermit, AcquireError> {
+        match self.get_owned_now() {
+            Some(hold) => Ok(OwnedPermit::of(self, hold)),
+            None => self.get(until)?.into_owned(self),
+        }
     }
 
     // The permit is put together here, from single words: an aggregate handed through memory from several places would
@@ -387,6 +396,17 @@ impl Pool {
             (self.take_one(&me)?.word, incarnation)
         };
         Some(self.permit(Taken { position: 0, word }, incarnation))
+    }
+
+    /// The same for the process, if it is a member: it takes the permit in one swap, which is never the thread's. Of a pool that may be
+    /// biased, which is this process's alone, `None`.
+    #[inline(always)]
+    pub(crate) fn get_owned_now(&self) -> Option<Hold> {
+        if self.biased {
+            return None;
+        }
+        let me = custodian(self.map)?;
+        Some(Hold::new(self, self.take_one(&me)?, here()))
     }
 
     #[inline(always)]

@@ -10,7 +10,7 @@
 //! | [`tube_of`] | `Tube<T>`, in the same way |
 //! | [`choose`], [`choose_ready`] | `select!` with arms in a slice, and its errors |
 
-use crate::cell::Tag;
+use crate::cell::{Tag, Word};
 use crate::choice::{How, choose as chosen};
 use crate::claim::{Aim, Taken};
 use crate::descriptor::descriptor;
@@ -59,12 +59,29 @@ pub struct Hold {
 }
 
 impl Hold {
+    #[inline(always)]
     pub(crate) fn new(pool: &Pool, taken: Taken, incarnation: u32) -> Hold {
         Hold { map: pool.map, place: pool.place, taken, incarnation }
     }
 
+    pub(crate) fn parts(&self) -> (Taken, u32) {
+        (self.taken, self.incarnation)
+    }
+
     fn pool(&self) -> Pool {
         Pool::at(self.map, self.place)
+    }
+
+    /// What tells this permit from all others that its pool's first has been, and will be; never 0.
+    #[inline(always)]
+    pub fn bits(&self) -> u64 {
+        self.taken.word.0
+    }
+
+    /// The permit of a pool of one that had these bits in this process.
+    #[inline(always)]
+    pub fn of_bits(pool: &Pool, bits: u64, incarnation: u64) -> Hold {
+        Hold::new(pool, Taken { position: 0, word: Word(bits) }, incarnation as u32)
     }
 
     /// Of a thread.
@@ -220,6 +237,12 @@ pub fn up_now(semaphore: &Semaphore) -> bool {
 #[inline(always)]
 pub fn acquire_now(pool: &Pool) -> Option<Hold> {
     pool.get_now::<false>().map(Hold::of)
+}
+
+/// The same of [`Pool::acquire_owned`].
+#[inline(always)]
+pub fn acquire_owned_now(pool: &Pool) -> Option<Hold> {
+    pool.get_owned_now()
 }
 
 /// The same of [`Mutex::lock`].

@@ -6,20 +6,41 @@ queue has no room for stays with the process that put it, whose thread sends it 
 """
 
 import collections
+import io
 import os
+import pickle
 import queue
 import tempfile
 import threading
+from copyreg import dispatch_table
 from multiprocessing import util
 from multiprocessing.reduction import ForkingPickler
 
+from . import _chappe
 from ._chappe import Words
 from .tubes import Tube
 
 __all__ = ["JoinableQueue", "Queue"]
 
 _SLOTS, _SIZE = 1024, 2048
-_HERE, _FILE = b"\0", b"\1"
+# A record is a pickle, whose first byte says so; or this byte and the path of a file that has it.
+_PICKLED, _FILE = 0x80, b"\1"
+# Types whose pickles nobody can have told `multiprocessing` to make otherwise.
+_PLAIN = frozenset((int, str, bytes, float, bool, type(None)))
+
+
+class _Pickler(pickle.Pickler):
+    """As `ForkingPickler`, which makes a table of its own for each object."""
+
+    dispatch_table = collections.ChainMap(ForkingPickler._extra_reducers, dispatch_table)
+
+
+def _dumps(obj, dumps=pickle.dumps):
+    if type(obj) in _PLAIN:
+        return dumps(obj, 4)
+    into = io.BytesIO()
+    _Pickler(into, 4).dump(obj)
+    return into.getvalue()
 
 
 def _directory():
@@ -29,10 +50,13 @@ def _directory():
     return made
 
 
+_loads = pickle.loads
+
+
 def _written(data):
     """The record for an object's pickle."""
-    if len(data) < _SIZE:
-        return _HERE + data
+    if len(data) <= _SIZE:
+        return data
     handle, path = tempfile.mkstemp(dir=_directory())
     with os.fdopen(handle, "wb") as file:
         file.write(data)
@@ -40,14 +64,12 @@ def _written(data):
 
 
 def _read(record):
-    """The object of a record."""
-    if record[:1] == _HERE:
-        return ForkingPickler.loads(memoryview(record)[1:])
+    """The object of a file that a record names."""
     path = record[1:].decode()
     with open(path, "rb") as file:
         data = file.read()
     os.unlink(path)
-    return ForkingPickler.loads(data)
+    return pickle.loads(data)
 
 
 class Queue:
@@ -56,6 +78,9 @@ class Queue:
     def __init__(self, maxsize=0, *, ctx=None, _tube=None):
         self._maxsize = max(maxsize, 0)
         self._tube = _tube or Tube(slots=self._maxsize or _SLOTS, size=_SIZE)
+        # Past what a tube does for other kinds of records.
+        self._try_send = _chappe.Tube.try_send.__get__(self._tube)
+        self._try_recv = _chappe.Tube.try_recv.__get__(self._tube)
         self._after_fork()
         util.register_after_fork(self, Queue._after_fork)
 
@@ -69,18 +94,23 @@ class Queue:
 
     def put(self, obj, block=True, timeout=None):
         """Puts an object; queue.Full if there was no room in time. What does not pickle is told at once."""
-        self._put(ForkingPickler.dumps(obj), block, timeout)
+        data = _dumps(obj)
+        # The commonest case at once. What waits already is sent before.
+        if self._closed or self._waiting or len(data) > _SIZE or not self._try_send(data):
+            self._put(data, block, timeout)
 
     def _put(self, data, block, timeout):
         if self._closed:
             raise ValueError(f"Queue {self!r} is closed")
         record = _written(data)
         try:
+            # What waits already is sent before.
+            if not self._waiting and self._try_send(record):
+                return
             if self._maxsize:
-                if not (block or self._tube.try_send(record)):
+                if not block:
                     raise queue.Full
-                if block:
-                    self._tube.send(record, timeout)
+                self._tube.send(record, timeout)
                 return
             with self._changed:
                 if self._waiting or not self._tube.try_send(record):
@@ -118,15 +148,15 @@ class Queue:
         """Gets an object; queue.Empty if there was none in time."""
         if self._closed:
             raise ValueError(f"Queue {self!r} is closed")
-        if block:
+        record = self._try_recv()
+        if record is None:
+            if not block:
+                raise queue.Empty
             try:
-                return _read(self._tube.recv(timeout))
+                record = self._tube.recv(timeout)
             except TimeoutError:
                 raise queue.Empty from None
-        record = self._tube.try_recv()
-        if record is None:
-            raise queue.Empty
-        return _read(record)
+        return _loads(record) if record[0] == _PICKLED else _read(record)
 
     def get_nowait(self):
         """As `get(False)`."""
@@ -186,7 +216,7 @@ class JoinableQueue(Queue):
 
     def put(self, obj, block=True, timeout=None):
         """As of a queue; and it is one more that is to be done."""
-        data = ForkingPickler.dumps(obj)
+        data = _dumps(obj)
         self._count.add(0, 1)
         try:
             self._put(data, block, timeout)

@@ -22,6 +22,8 @@ import weakref
 from multiprocessing import connection
 from multiprocessing.pool import MaybeEncodingError, RemoteTraceback
 
+from .errors import _log
+
 __all__ = ["Pool", "ProcessPoolExecutor", "WorkerDied"]
 
 # How many workers in a row may die with one task before it fails.
@@ -227,9 +229,11 @@ class _Workers:
                     fails = task
             if self._state == "run" or self._tasks:
                 self._hire()
+        if task is not None:
+            what = "the task fails" if fails else "the task is run again"
+            text = f"worker process {worker.process.pid} died (exit code {worker.process.exitcode}) while it ran a task"
+            _log(f"{text}: {what}")
         if fails is not None:
-            code = worker.process.exitcode
-            text = f"worker process {worker.process.pid} died (exit code {code}) while it ran the task"
             fails.future.set_exception(WorkerDied(text))
 
     def _over(self):

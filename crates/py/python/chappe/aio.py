@@ -1,4 +1,4 @@
-"""The same for asyncio: each wait is awaited, and a task that is cancelled has taken nothing.
+"""The same for asyncio and trio (so for anyio on either): each wait is awaited, and a task that is cancelled has taken nothing.
 
 >>> import asyncio, chappe
 >>> from chappe import aio
@@ -10,64 +10,123 @@
 >>> asyncio.run(main())
 ('job', 'cuda:0')
 
-Tubes are waited for by their descriptors, without a thread of Python's. All else is waited for by a thread of the loop's executor,
-in turns of a quarter of a second, so that a cancelled wait ends.
+Tubes are waited for by their descriptors, without a thread of Python's. All else is waited for by a worker thread of the loop, in turns of
+a quarter of a second, so that a cancelled wait ends; a cancelled wait at a `Barrier` breaks it.
 """
 
 import asyncio
 import contextlib
+import os
+import sys
+import time
 
-from ._chappe import Semaphore
+from ._chappe import Barrier, Condition, RLock, Semaphore
+from .choice import select as _select
 
-__all__ = ["acquire", "down", "get", "put", "recv", "send", "wait"]
+__all__ = ["acquire", "down", "get", "put", "read", "records", "recv", "select", "send", "wait", "write"]
 
 _TURN = 0.25
 
 
+def _trio():
+    """The module trio, if the caller runs under it; `None` under asyncio."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        # No loop of asyncio runs in this thread: it is trio's, or nobody's.
+        if "trio" in sys.modules:
+            return sys.modules["trio"]
+        raise
+    return None
+
+
+def _left(end):
+    return None if end is None else max(0.0, end - time.monotonic())
+
+
+def _end(timeout):
+    return None if timeout is None else time.monotonic() + timeout
+
+
+async def _in_thread(act, undo):
+    """What `act()` answers in a worker thread.
+
+    If the task is cancelled meanwhile, what it answers is undone, unless it is None. What cannot be undone is waited for, and answered.
+    """
+    trio = _trio()
+    if trio is not None:
+        # It waits for the thread in any case; the next checkpoint is where a cancelled task ends.
+        return await trio.to_thread.run_sync(act)
+    turn = asyncio.get_running_loop().run_in_executor(None, act)
+    try:
+        return await asyncio.shield(turn)
+    except asyncio.CancelledError:
+        if undo is None:
+            await asyncio.wait([turn])
+            if turn.exception() is not None or turn.result() is None:
+                raise
+            asyncio.current_task().cancel()
+            return turn.result()
+        # What the thread still takes goes back.
+        turn.add_done_callback(lambda t: t.exception() is None and t.result() is not None and undo(t.result()))
+        raise
+
+
 async def _in_turns(act, undo, timeout):
-    """What `act(seconds)` answers, which is None if the time was up."""
-    loop = asyncio.get_running_loop()
-    end = None if timeout is None else loop.time() + timeout
+    """What `act(seconds)` answers in a worker thread, which is None if the time was up."""
+    end = _end(timeout)
     while True:
-        left = _TURN if end is None else max(0.0, min(_TURN, end - loop.time()))
-        turn = loop.run_in_executor(None, act, left)
-        try:
-            got = await asyncio.shield(turn)
-        except asyncio.CancelledError:
-            # What the thread still takes goes back.
-            turn.add_done_callback(lambda t: t.exception() is None and t.result() is not None and undo(t.result()))
-            raise
+        seconds = _TURN if end is None else min(_TURN, _left(end))
+        got = await _in_thread(lambda seconds=seconds: act(seconds), undo)
         if got is not None:
             return got
-        if end is not None and loop.time() >= end:
+        if end is not None and _left(end) <= 0:
             raise TimeoutError("the time was up")
+
+
+def _or_none(act):
+    """The same, with `None` where the time was up."""
+
+    def tried(seconds):
+        try:
+            return act(seconds)
+        except TimeoutError:
+            return None
+
+    return tried
 
 
 def _taken(of):
     """How something is taken for at most so long, and given back: a pool's permit, a lock, or a semaphore's wake-up."""
+    if isinstance(of, RLock) or (isinstance(of, Condition) and isinstance(of._lock, RLock)):
+        raise TypeError("an RLock belongs to a thread, and tasks share theirs: take a Lock, or Condition(Lock())")
     if hasattr(of, "values"):
-
-        def permit(seconds):
-            try:
-                return of.acquire(seconds)
-            except TimeoutError:
-                return None
-
-        return permit, lambda permit: permit.release()
+        return _or_none(of.acquire), lambda permit: permit.release()
     return lambda seconds: of.acquire(timeout=seconds) or None, lambda _: of.release()
 
 
 @contextlib.asynccontextmanager
-async def acquire(of, timeout=None):
-    """`async with acquire(pool) as value:`, or of a `Lock` or a `Semaphore`. TimeoutError if the time was up."""
-    if type(of).__name__ == "RLock":
-        raise TypeError("an RLock belongs to a thread, and tasks share theirs: take a Lock")
-    take, undo = _taken(of)
+async def _section(take, undo, timeout):
     got = await _in_turns(take, undo, timeout)
     try:
         yield got.value if hasattr(got, "value") else got
     finally:
         undo(got)
+
+
+def acquire(of, timeout=None):
+    """`async with acquire(pool) as value:`, or of a `Lock`, a `Condition` of a `Lock`, or a `Semaphore`. TimeoutError if the time was up."""
+    return _section(*_taken(of), timeout)
+
+
+def read(lock, timeout=None):
+    """`async with read(rwlock):`. TimeoutError if the time was up."""
+    return _section(_or_none(lock.read), lambda section: section.release(), timeout)
+
+
+def write(lock, timeout=None):
+    """`async with write(rwlock):`. TimeoutError if the time was up."""
+    return _section(_or_none(lock.write), lambda section: section.release(), timeout)
 
 
 async def down(semaphore, timeout=None):
@@ -77,55 +136,103 @@ async def down(semaphore, timeout=None):
     await _in_turns(*_taken(semaphore), timeout)
 
 
-async def wait(event, timeout=None):
-    """Waits for an `Event`; answers whether it is set."""
+async def wait(of, timeout=None):
+    """Waits for an `Event`, answers whether it is set; for a notification of a `Condition` whose `Lock` is held, answers whether it came;
+    or at a `Barrier`, answers the number there.
+    """
+    if isinstance(of, Barrier):
+        try:
+            return await _in_thread(lambda: of.wait(timeout), lambda _: None)
+        except asyncio.CancelledError:
+            of.abort()
+            raise
+    # A condition's lock is held between two turns, so no notification comes there; and a cancelled task has it again.
+    undo = None if isinstance(of, Condition) and _taken(of) else lambda _: None
     try:
-        return await _in_turns(lambda seconds: event.wait(seconds) or None, lambda _: None, timeout)
+        return await _in_turns(lambda seconds: of.wait(seconds) or None, undo, timeout)
     except TimeoutError:
         return False
 
 
-async def _ready(tube, sends, attempt):
+async def select(*arms, timeout=None):
+    """As `chappe.select`. A record that comes in the moment in which the task is cancelled is answered, and the task is cancelled where
+    it awaits next.
+    """
+    tried = _or_none(lambda seconds: _select(*arms, timeout=seconds))
+    return await _in_turns(tried, None, timeout)
+
+
+async def _ready(tube, sends, attempt, timeout):
     """Tries until it is done, and sleeps on the tube's descriptor in between."""
+    done = attempt()
+    if done is not None:
+        return done
+    end, trio = _end(timeout), _trio()
     while True:
+        descriptor = tube._descriptor(sends)
+        if tube._rearm(sends):
+            left = _left(end)
+            if left == 0.0:
+                what = "room" if sends else "record"
+                raise TimeoutError(f"no {what} in tube `{tube.name}` in time")
+            await (_readable(descriptor, left) if trio is None else _readable_trio(trio, descriptor, left))
         done = attempt()
         if done is not None:
             return done
-        descriptor = tube._descriptor(sends)
-        if not tube._rearm(sends):
-            continue
-        loop, woken = asyncio.get_running_loop(), asyncio.Event()
-        # Tasks that wait for the same end share its descriptor: each is woken, and tries.
-        waiting = _WAITING.setdefault((loop, descriptor), set())
-        if not waiting:
-            loop.add_reader(descriptor, _wake, loop, descriptor)
-        waiting.add(woken)
-        try:
-            await woken.wait()
-        finally:
-            waiting.discard(woken)
-            if not waiting and _WAITING.get((loop, descriptor)) is waiting:
-                del _WAITING[loop, descriptor]
-                loop.remove_reader(descriptor)
+
+
+async def _readable_trio(trio, descriptor, left):
+    # One of its own: trio refuses two tasks that wait for the same.
+    own = os.dup(descriptor)
+    try:
+        with trio.move_on_after(float("inf") if left is None else left):
+            await trio.lowlevel.wait_readable(own)
+    finally:
+        os.close(own)
 
 
 _WAITING = {}
 
 
+async def _readable(descriptor, left):
+    loop = asyncio.get_running_loop()
+    woken = loop.create_future()
+    # Tasks that wait for the same end share its descriptor: each is woken, and tries.
+    waiting = _WAITING.setdefault((loop, descriptor), set())
+    if not waiting:
+        loop.add_reader(descriptor, _wake, loop, descriptor)
+    waiting.add(woken)
+    timer = None if left is None else loop.call_later(left, _done, woken)
+    try:
+        await woken
+    finally:
+        if timer is not None:
+            timer.cancel()
+        waiting.discard(woken)
+        if not waiting and _WAITING.get((loop, descriptor)) is waiting:
+            del _WAITING[loop, descriptor]
+            loop.remove_reader(descriptor)
+
+
+def _done(woken):
+    if not woken.done():
+        woken.set_result(None)
+
+
 def _wake(loop, descriptor):
     loop.remove_reader(descriptor)
     for woken in _WAITING.pop((loop, descriptor), ()):
-        woken.set()
+        _done(woken)
 
 
 async def recv(tube, timeout=None):
     """As `tube.recv`."""
-    return await asyncio.wait_for(_ready(tube, False, tube.try_recv), timeout)
+    return await _ready(tube, False, tube.try_recv, timeout)
 
 
 async def send(tube, data, timeout=None):
     """As `tube.send`."""
-    await asyncio.wait_for(_ready(tube, True, lambda: tube.try_send(data) or None), timeout)
+    await _ready(tube, True, lambda: tube.try_send(data) or None, timeout)
 
 
 async def get(tube, timeout=None):
@@ -136,10 +243,22 @@ async def get(tube, timeout=None):
         # In a tuple: None may be what was put.
         return None if record is None else (tube._decode("get", record),)
 
-    return (await asyncio.wait_for(_ready(tube, False, attempt), timeout))[0]
+    return (await _ready(tube, False, attempt, timeout))[0]
 
 
 async def put(tube, obj, timeout=None):
     """As `tube.put`."""
     data = tube._encode("put", obj)
-    await asyncio.wait_for(_ready(tube, True, lambda: tube._try_send_record(data) or None), timeout)
+    await _ready(tube, True, lambda: tube._try_send_record(data) or None, timeout)
+
+
+async def records(tube):
+    """`async for record in records(tube):`, until all senders have gone."""
+    from .errors import Disconnected
+
+    while True:
+        try:
+            record = await recv(tube)
+        except Disconnected:
+            return
+        yield record

@@ -52,6 +52,16 @@ class OwnerDiedWarning(RuntimeWarning):
     """As OwnerDied, where a warning is enough."""
 
 
+def _log(text):
+    """A line in the log `chappe`: of deaths, whatever else is done about them. Without a handler nothing is printed."""
+    import logging
+
+    log = logging.getLogger("chappe")
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
+    log.warning("%s", text)
+
+
 def _lock(cls, name, on_death):
     return cls(name, on_death=on_death)
 

@@ -1,0 +1,59 @@
+from typing import IO, Optional
+
+from ._chappe import (
+    Barrier as Barrier,
+    Condition as Condition,
+    Event as Event,
+    Lock as Lock,
+    Permit as Permit,
+    Pool as Pool,
+    RLock as RLock,
+    RwLock as RwLock,
+    Semaphore as Semaphore,
+    remove as remove,
+    set_label as set_label,
+)
+from .choice import Choice as Choice, select as select
+from .errors import (
+    BrokenBarrierError as BrokenBarrierError,
+    Disconnected as Disconnected,
+    InUse as InUse,
+    Mismatch as Mismatch,
+    NoSpace as NoSpace,
+    NotFound as NotFound,
+    OwnerDied as OwnerDied,
+    OwnerDiedWarning as OwnerDiedWarning,
+    Removed as Removed,
+)
+from .maps import Map as Map
+from .tubes import Tube as Tube
+
+__all__ = [
+    "Barrier",
+    "BrokenBarrierError",
+    "Choice",
+    "Condition",
+    "Disconnected",
+    "Event",
+    "InUse",
+    "Lock",
+    "Map",
+    "Mismatch",
+    "NoSpace",
+    "NotFound",
+    "OwnerDied",
+    "OwnerDiedWarning",
+    "Permit",
+    "Pool",
+    "RLock",
+    "Removed",
+    "RwLock",
+    "Semaphore",
+    "Tube",
+    "remove",
+    "select",
+    "set_label",
+    "show",
+]
+
+def show(arena: str = "default", file: Optional[IO[str]] = None) -> None: ...
