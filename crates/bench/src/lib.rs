@@ -16,6 +16,9 @@
 //! | restartable sequences, biased locks, per-processor objects | [`ras`] |
 //! | nonblocking structures and locks for threads with deadlines | [`realtime`] |
 //! | the contests of nix-semaphores-tubes | [`nix`] |
+//! | objects with and without locks, table 5.1 of the Synthesis thesis | [`objects`] |
+//! | loops that measure and adjust, its chapter 6 | [`feedback`] |
+//! | code made for what stays the same, its chapter 3 | `synth`, a feature |
 //! | what the kernel takes for the operations of the Synthesis thesis | [`kernel`] |
 //! | semaphores in C, and under `chappe run` | [`c`] |
 //! | what ships beside the same code with what deaths need left out | [`robustness`] |
@@ -25,6 +28,7 @@ pub mod choice;
 pub mod command;
 pub mod contend;
 pub mod death;
+pub mod feedback;
 pub mod footprint;
 pub mod guarded;
 pub mod handoff;
@@ -32,6 +36,7 @@ pub mod house;
 pub mod kernel;
 pub mod machine;
 pub mod nix;
+pub mod objects;
 pub mod pair;
 pub mod peers;
 pub mod process;
@@ -43,6 +48,8 @@ pub mod silence;
 pub mod spin;
 pub mod steps;
 pub mod sync;
+#[cfg(feature = "synth")]
+pub mod synth;
 pub mod table;
 #[cfg(feature = "threads")]
 pub mod thread;

@@ -25,6 +25,45 @@ pub fn recorded(work: impl FnOnce()) -> Vec<Table> {
     RECORD.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
 }
 
+/// In what a table's figures are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds an operation.
+    #[default]
+    Nanoseconds,
+    /// Bytes of one object.
+    Bytes,
+    /// Events, such as blocks that were late.
+    Count,
+}
+
+impl Unit {
+    const ALL: [(Unit, &'static str); 3] =
+        [(Unit::Nanoseconds, "nanoseconds"), (Unit::Bytes, "bytes"), (Unit::Count, "count")];
+
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        Unit::ALL.iter().find(|(unit, _)| *unit == self).map_or("", |(_, name)| name)
+    }
+
+    /// The one of this name.
+    pub fn of(name: &str) -> Option<Unit> {
+        Unit::ALL.iter().find(|(_, n)| *n == name).map(|(unit, _)| *unit)
+    }
+
+    /// A figure, for people.
+    pub fn show(self, figure: f64) -> String {
+        match self {
+            Unit::Nanoseconds => nanoseconds(figure),
+            Unit::Bytes if figure < 10_000.0 => format!("{figure:.0} B"),
+            Unit::Bytes if figure < 10_240_000.0 => format!("{:.1} KiB", figure / 1024.0),
+            Unit::Bytes => format!("{:.1} MiB", figure / 1_048_576.0),
+            Unit::Count if figure.fract() == 0.0 => format!("{figure:.0}"),
+            Unit::Count => format!("{figure:.2}"),
+        }
+    }
+}
+
 /// One row to be measured: a name, and a run that answers in nanoseconds an operation.
 pub struct Case<'a> {
     name: String,
@@ -81,6 +120,7 @@ impl Row {
 pub struct Table {
     title: String,
     rows: Vec<Row>,
+    unit: Unit,
 }
 
 impl Table {
@@ -98,15 +138,20 @@ impl Table {
                 }
             }
         }
-        let table = Table { title: title.into(), rows };
+        let table = Table { title: title.into(), rows, unit: Unit::Nanoseconds };
         keep(&table);
         table
     }
 
     /// A table of samples that were taken elsewhere.
     pub fn of(title: impl Into<String>, rows: Vec<(String, Vec<f64>)>) -> Table {
+        Table::counted(title, Unit::Nanoseconds, rows)
+    }
+
+    /// The same, of what is not time.
+    pub fn counted(title: impl Into<String>, unit: Unit, rows: Vec<(String, Vec<f64>)>) -> Table {
         let rows = rows.into_iter().map(|(name, samples)| Row { name, samples }).collect();
-        let table = Table { title: title.into(), rows };
+        let table = Table { title: title.into(), rows, unit };
         keep(&table);
         table
     }
@@ -114,6 +159,11 @@ impl Table {
     /// What it is called.
     pub fn title(&self) -> &str {
         &self.title
+    }
+
+    /// In what its figures are.
+    pub fn unit(&self) -> Unit {
+        self.unit
     }
 
     /// All rows, the baseline first.
@@ -166,7 +216,7 @@ impl Table {
         text.push('\n');
         for (at, row) in self.rows.iter().enumerate() {
             let (least, median) = (row.quantile(0.0), row.quantile(0.5));
-            let _ = write!(text, "  {:<46}{:>9}{:>9}", row.name, nanoseconds(least), nanoseconds(median));
+            let _ = write!(text, "  {:<46}{:>9}{:>9}", row.name, self.unit.show(least), self.unit.show(median));
             let _ = write!(text, "{:>8.2}{:>8.2}", self.ratio(&row.name), least / self.rows[0].quantile(0.0));
             columns.iter().for_each(|c| text += &format!("{:>9}", c.cells[at]));
             text.push('\n');
@@ -183,7 +233,7 @@ impl Table {
         for row in &self.rows {
             let _ = write!(text, "  {:<46}", row.name);
             for share in [0.0, 0.1, 0.5, 0.9, 0.99] {
-                let _ = write!(text, "{:>9}", nanoseconds(row.quantile(share)));
+                let _ = write!(text, "{:>9}", self.unit.show(row.quantile(share)));
             }
             let least = row.quantile(0.0) / self.rows[0].quantile(0.0);
             let _ = writeln!(text, "{:>8.2}{least:>8.2}", self.ratio(&row.name));

@@ -6,7 +6,9 @@
 
 mod figures;
 mod http;
+mod light;
 pub mod metrics;
+mod pipes;
 mod snapshot;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod threads;

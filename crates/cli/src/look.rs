@@ -40,9 +40,12 @@ pub fn arena_of(pool: &Pool) -> Option<Arena> {
     Arena::open(split(&pool.name()).0).ok()
 }
 
+/// The arena that a name without a `/` means.
+pub const DEFAULT: &str = "default";
+
 /// `lab/gpu0` is `gpu0` in arena `lab`.
 pub fn split(name: &str) -> (&str, &str) {
-    name.split_once('/').unwrap_or(("default", name))
+    name.split_once('/').unwrap_or((DEFAULT, name))
 }
 
 /// An object of any kind, as it stands once the dead are recovered, and its arena.
@@ -245,7 +248,7 @@ impl From<Unseen> for UnseenView {
 
 /// What an object is called by users.
 pub fn called(arena: Arena, info: &ObjectInfo) -> String {
-    if arena.name() == "default" { info.name.clone() } else { format!("{}/{}", arena.name(), info.name) }
+    if arena.name() == DEFAULT { info.name.clone() } else { format!("{}/{}", arena.name(), info.name) }
 }
 
 impl Row {

@@ -8,7 +8,6 @@ use crate::report::{Measured, Outcome, Report};
 use crate::row::{Figures, Paper};
 use crate::statistics::Estimate;
 use crate::verdict::{Verdict, verdicts};
-use chappe_bench::table::nanoseconds;
 use std::fmt::Write;
 
 const STYLE: &str = "
@@ -37,14 +36,15 @@ fn figures_of(table: &Measured) -> String {
         "<table><tr><th></th><th>least</th><th>median [95 %]</th><th>9 of 10</th><th>ratio [95 %]</th></tr>",
     );
     for case in &table.cases {
-        let at = |n: usize| case.quantiles.get(n).map_or_else(|| "-".into(), |q| nanoseconds(*q));
+        let show = |x| table.unit.show(x);
+        let at = |n: usize| case.quantiles.get(n).map_or_else(|| "-".into(), |q| show(*q));
         let _ = write!(
             html,
             "<tr class=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             class(case.side),
             escape(&case.name),
             at(0),
-            interval(case.time, nanoseconds),
+            interval(case.time, show),
             at(5),
             interval(case.ratio, |r| format!("{r:.2}"))
         );
@@ -64,12 +64,13 @@ fn papers_figures(figures: &Figures) -> String {
 
 fn row(outcome: &Outcome) -> String {
     let mut html = format!(
-        "<section id=\"{}\"><h3>{}: {}</h3><p class=\"note\">{} <span class=\"dim\">({}, {:.0} s)</span></p>",
+        "<section id=\"{}\"><h3>{}: {}</h3><p class=\"note\">{} <span class=\"dim\">({}, {} of {:.0} s)</span></p>",
         escape(&outcome.id),
         escape(&outcome.part),
         escape(&outcome.title),
         escape(&outcome.note),
         escape(&outcome.id),
+        if outcome.visits == 1 { "one visit".to_owned() } else { format!("{} visits", outcome.visits) },
         outcome.seconds
     );
     if let Some(why) = &outcome.absent {
@@ -88,7 +89,7 @@ fn row(outcome: &Outcome) -> String {
     if !outcome.text.trim().is_empty() {
         let _ = write!(
             html,
-            "<details><summary>as the benchmark printed it</summary><pre>{}</pre></details>",
+            "<details><summary>as the benchmark printed it, the first time</summary><pre>{}</pre></details>",
             escape(outcome.text.trim())
         );
     }
@@ -143,6 +144,31 @@ fn machine(report: &Report) -> String {
     html
 }
 
+/// Cases of ours that are slower than the peer that another case of ours beats or equals: one table for all.
+fn variants(all: &[Verdict]) -> String {
+    let lines: String = all
+        .iter()
+        .flat_map(|v| v.others.iter().map(move |(name, ratio)| (v, name, ratio)))
+        .map(|(v, name, ratio)| {
+            format!(
+                "<tr><td class=\"t\"><a href=\"#{}\">{}</a></td><td class=\"t\">{}</td><td class=\"t\">{}</td><td class=\"bad\">{}</td></tr>",
+                escape(&v.row),
+                escape(&v.table),
+                escape(name),
+                escape(&v.peer),
+                interval(Some(*ratio), |r| format!("{r:.2}"))
+            )
+        })
+        .collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<details><summary>other cases of chappe's that are slower than that peer: kinds with more ends, between processes, or that survive more</summary><table><tr>\
+         <th>measured</th><th class=\"t\">case</th><th class=\"t\">best peer</th><th>ratio [95 %]</th></tr>{lines}</table></details>"
+    )
+}
+
 /// The page.
 pub fn page(report: &Report) -> String {
     let all = verdicts(report);
@@ -166,10 +192,11 @@ pub fn page(report: &Report) -> String {
     html += &comparison("Slower than the best peer", "bad", &slower);
     let _ = write!(
         html,
-        "<details><summary>even, and faster</summary>{}{}</details><p class=\"dim\">Ratios are medians of the ratios round by round; in brackets the 95 % interval of this run, by the \
+        "<details><summary>even, and faster</summary>{}{}</details>{}<p class=\"dim\">Ratios are medians of the ratios round by round; in brackets the 95 % interval of this run, by the \
          bootstrap. Floors are what the machine takes without any promise, and are no peers.</p><nav>",
         comparison("Even", "", &even),
-        comparison("Faster", "good", &faster)
+        comparison("Faster", "good", &faster),
+        variants(&all)
     );
     for paper in Paper::ALL {
         let _ = write!(html, "<a href=\"#{paper:?}\">{}</a>", paper.name());
@@ -201,6 +228,7 @@ pub(crate) mod tests {
             absent: None,
             tables: Vec::new(),
             text: String::new(),
+            visits: 1,
             seconds: 1.0,
         }
     }

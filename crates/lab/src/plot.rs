@@ -2,7 +2,7 @@
 
 use crate::report::{CaseOf, Measured};
 use crate::sides::Side;
-use chappe_bench::table::nanoseconds;
+use chappe_bench::table::Unit;
 use std::fmt::Write;
 
 const WIDTH: f64 = 720.0;
@@ -27,14 +27,16 @@ pub fn class(side: Side) -> &'static str {
 struct Axis {
     low: f64,
     high: f64,
+    unit: Unit,
 }
 
 impl Axis {
     /// `None` where nothing is above zero.
-    fn over(cases: &[CaseOf]) -> Option<Axis> {
-        let all = || cases.iter().flat_map(|c| c.quantiles.iter().copied()).filter(|q| *q > 0.0);
+    fn over(table: &Measured) -> Option<Axis> {
+        let all = || table.cases.iter().flat_map(|c| c.quantiles.iter().copied()).filter(|q| *q > 0.0);
         let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
-        (high > 0.0).then(|| Axis { low: low.ln() - 0.05, high: high.ln().max(low.ln() + 0.1) + 0.05 })
+        let unit = table.unit;
+        (high > 0.0).then(|| Axis { low: low.ln() - 0.05, high: high.ln().max(low.ln() + 0.1) + 0.05, unit })
     }
 
     fn at(&self, ns: f64) -> f64 {
@@ -58,7 +60,7 @@ impl Axis {
                 svg,
                 "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"0\" y2=\"{bottom:.1}\"/><text class=\"mark\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
                 bottom + 14.0,
-                nanoseconds(mark).replace(".00", "").replace(".0", "")
+                self.unit.show(mark).replace(".00", "").replace(".0", "")
             );
         }
     }
@@ -71,7 +73,7 @@ fn open(height: f64, what: &str) -> String {
 /// A box a case: the middle half, the median, and a line from least to greatest.
 pub fn boxes(table: &Measured) -> String {
     let cases: Vec<&CaseOf> = table.cases.iter().filter(|c| c.quantiles.len() == 7).collect();
-    let Some(axis) = Axis::over(&table.cases) else { return String::new() };
+    let Some(axis) = Axis::over(table) else { return String::new() };
     let bottom = cases.len() as f64 * LINE + 4.0;
     let mut svg = open(bottom + 20.0, &table.title);
     axis.grid(&mut svg, bottom);
@@ -105,8 +107,9 @@ pub fn boxes(table: &Measured) -> String {
 pub fn histogram(table: &Measured) -> String {
     const BARS: usize = 60;
     const HIGH: f64 = 36.0;
-    let cases: Vec<&CaseOf> = table.cases.iter().filter(|c| c.samples.len() > 4).collect();
-    let (Some(axis), false) = (Axis::over(&table.cases), cases.is_empty()) else { return String::new() };
+    let cases: Vec<&CaseOf> =
+        table.cases.iter().filter(|c| c.samples.iter().map(Vec::len).sum::<usize>() > 4).collect();
+    let (Some(axis), false) = (Axis::over(table), cases.is_empty()) else { return String::new() };
     let bottom = cases.len() as f64 * (HIGH + 6.0);
     let mut svg = open(bottom + 20.0, &format!("{}: how often", table.title));
     axis.grid(&mut svg, bottom);
@@ -114,7 +117,7 @@ pub fn histogram(table: &Measured) -> String {
         let foot = (at + 1) as f64 * (HIGH + 6.0) - 4.0;
         let (left, wide) = (NAMES, (WIDTH - NAMES - 10.0) / BARS as f64);
         let mut bars = [0u32; BARS];
-        for ns in &case.samples {
+        for ns in case.samples.iter().flatten() {
             let bar = ((axis.at(*ns) - left) / wide) as usize;
             bars[bar.min(BARS - 1)] += 1;
         }
@@ -155,7 +158,7 @@ mod tests {
         let svg = boxes(&table);
         assert_eq!(svg.matches("<rect").count(), 2);
         assert!(svg.contains("a &lt;b&gt;") && !svg.contains("<b>"));
-        let axis = Axis::over(&table.cases).unwrap();
+        let axis = Axis::over(&table).unwrap();
         assert!(axis.marks().iter().all(|m| (NAMES..WIDTH).contains(&axis.at(*m))));
         assert!(histogram(&table).matches("<rect").count() >= 2);
     }

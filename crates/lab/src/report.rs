@@ -5,12 +5,12 @@ use crate::row::{Figures, Paper};
 use crate::sides::{Side, side};
 use crate::statistics::{Estimate, quantile};
 use anyhow::{Context, Result, ensure};
-use chappe_bench::table::Table;
+use chappe_bench::table::{Table, Unit};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// The form's number: a report of another one is refused.
-pub const FORM: u32 = 1;
+pub const FORM: u32 = 2;
 
 /// One run of the lab.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,7 +48,9 @@ pub struct Outcome {
     pub tables: Vec<Measured>,
     /// What the benchmark printed.
     pub text: String,
-    /// Seconds that it took.
+    /// How often it was visited, a process each time.
+    pub visits: u32,
+    /// Seconds that it took in all.
     pub seconds: f64,
 }
 
@@ -57,6 +59,9 @@ pub struct Outcome {
 pub struct Measured {
     /// What is measured.
     pub title: String,
+    /// In what its figures are.
+    #[serde(with = "unit")]
+    pub unit: Unit,
     /// The baseline first.
     pub cases: Vec<CaseOf>,
 }
@@ -68,46 +73,116 @@ pub struct CaseOf {
     pub name: String,
     /// Whose it is.
     pub side: Side,
-    /// Nanoseconds an operation, with its interval.
+    /// Nanoseconds an operation (or the table's unit), with its interval.
     pub time: Option<Estimate>,
     /// To the baseline, round by round.
     pub ratio: Option<Estimate>,
     /// Least, tenth, quarter, half, three quarters, nine tenths, greatest.
     pub quantiles: Vec<f64>,
-    /// Nanoseconds an operation, round by round; at most [`KEPT`] of them.
-    pub samples: Vec<f64>,
+    /// What was measured, visit by visit and round by round; at most about [`KEPT`] of them.
+    pub samples: Vec<Vec<f64>>,
 }
 
 /// How many samples of a case a report keeps.
-pub const KEPT: usize = 400;
+pub const KEPT: usize = 300;
+
+mod unit {
+    use chappe_bench::table::Unit;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(unit: &Unit, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(unit.name())
+    }
+
+    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Unit, D::Error> {
+        let name = String::deserialize(from)?;
+        Unit::of(&name).ok_or_else(|| serde::de::Error::custom(format!("`{name}` is no unit")))
+    }
+}
+
+/// A table as one visit has made it: what a row's process hands over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Raw {
+    /// What is measured.
+    pub title: String,
+    /// In what.
+    #[serde(with = "unit")]
+    pub unit: Unit,
+    /// Each case's name, and its samples.
+    pub cases: Vec<(String, Vec<f64>)>,
+}
+
+impl Raw {
+    /// What a benchmark has made.
+    pub fn new(table: &Table) -> Raw {
+        let cases = table.rows().iter().map(|row| (row.name().to_owned(), row.samples().to_vec())).collect();
+        Raw { title: table.title().to_owned(), unit: table.unit(), cases }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.cases.iter().map(|(name, _)| name.as_str())
+    }
+}
 
 impl Measured {
-    /// From a benchmark's table.
-    pub fn new(table: &Table) -> Measured {
-        let baseline = table.rows().first();
-        let cases = table.rows().iter().map(|row| {
-            let samples = row.samples();
-            let mut sorted: Vec<f64> = samples.iter().copied().filter(|x| x.is_finite()).collect();
+    /// From the visits that made this table, one at least.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn of(visits: &[&Raw]) -> Measured {
+        let first = visits[0];
+        let visits: Vec<&Raw> = visits.iter().copied().filter(|v| v.names().eq(first.names())).collect();
+        let of = |at: usize| visits.iter().map(|v| v.cases[at].1.clone()).collect::<Vec<Vec<f64>>>();
+        let baseline = if first.cases.is_empty() { Vec::new() } else { of(0) };
+        let cases = (0..first.cases.len()).map(|at| {
+            let name = first.cases[at].0.clone();
+            let samples = of(at);
+            let mut sorted: Vec<f64> = samples.iter().flatten().copied().filter(|x| x.is_finite()).collect();
             sorted.sort_by(f64::total_cmp);
             let quantiles = match sorted.len() {
                 0 => Vec::new(),
                 _ => [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0].iter().map(|share| quantile(&sorted, *share)).collect(),
             };
-            let ratios: Vec<f64> = baseline
-                .map(|base| samples.iter().zip(base.samples()).map(|(a, b)| a / b).collect())
-                .unwrap_or_default();
-            let step = samples.len().div_ceil(KEPT).max(1);
+            let step = sorted.len().div_ceil(KEPT).max(1);
+            let kept = |v: &Vec<f64>| v.iter().copied().step_by(step).filter(|x| x.is_finite()).map(short).collect();
             CaseOf {
-                name: row.name().to_owned(),
-                side: side(row.name()),
-                time: Estimate::of(samples),
-                ratio: Estimate::of(&ratios),
+                side: side(&name),
+                name,
+                time: Estimate::of(&samples),
+                ratio: Estimate::of(&ratios(&samples, &baseline)),
                 quantiles,
-                samples: samples.iter().copied().step_by(step).filter(|x| x.is_finite()).collect(),
+                samples: samples.iter().map(kept).collect(),
             }
         });
-        Measured { title: table.title().to_owned(), cases: cases.collect() }
+        Measured { title: first.title.clone(), unit: first.unit, cases: cases.collect() }
     }
+
+    /// From a benchmark's table alone: one visit.
+    pub fn new(table: &Table) -> Measured {
+        Measured::of(&[&Raw::new(table)])
+    }
+}
+
+/// A row's tables: each as all of its visits have made it.
+pub fn joined(visits: &[Vec<Raw>]) -> Vec<Measured> {
+    let mut titles: Vec<&str> = Vec::new();
+    for table in visits.iter().flatten() {
+        if !titles.contains(&table.title.as_str()) {
+            titles.push(&table.title);
+        }
+    }
+    let of = |title: &str| visits.iter().flatten().filter(|t| t.title == title).collect::<Vec<&Raw>>();
+    titles.into_iter().map(|title| Measured::of(&of(title))).collect()
+}
+
+/// Round by round.
+pub fn ratios(of: &[Vec<f64>], to: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    of.iter().zip(to).map(|(a, b)| a.iter().zip(b).map(|(a, b)| a / b).collect()).collect()
+}
+
+/// Five digits: more than that is noise, and makes the file long.
+fn short(x: f64) -> f64 {
+    format!("{x:.4e}").parse().unwrap_or(x)
 }
 
 impl Report {
@@ -137,7 +212,7 @@ impl Report {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)?;
+        let text = serde_json::to_string(self)?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 }
@@ -152,15 +227,30 @@ mod tests {
         let measured = Measured::new(&table);
         assert_eq!(measured.cases[1].ratio.unwrap().median, 0.5);
         assert_eq!(measured.cases[0].side, Side::Peer);
-        assert!(measured.cases[0].samples.len() <= KEPT);
+        assert!(measured.cases[0].samples[0].len() <= KEPT);
+        assert_eq!(short(1.234_567_8), 1.2346);
+    }
+
+    #[test]
+    fn visits_are_joined_by_title_and_one_of_other_cases_is_left_out() {
+        let raw = |x: f64| Raw::new(&Table::of("t", vec![("a".into(), vec![x; 2]), ("b".into(), vec![2.0 * x; 2])]));
+        let other = Raw::new(&Table::of("t", vec![("c".into(), vec![1.0])]));
+        let visits = [vec![raw(1.0)], vec![other], vec![raw(5.0)]];
+        let tables = joined(&visits);
+        let [measured] = &tables[..] else { panic!("{} tables", tables.len()) };
+        assert_eq!(measured.cases[1].ratio.map(|r| (r.low, r.high)), Some((2.0, 2.0)));
+        assert_eq!(measured.cases[0].samples, [[1.0, 1.0], [5.0, 5.0]]);
     }
 
     #[test]
     fn what_is_no_report_is_refused_with_a_reason() {
         let path = std::env::temp_dir().join(format!("chappe-lab-form-{}", std::process::id()));
-        for (text, says) in
-            [("{}", "is not a report"), ("{\"form\": 99}", "has form 99"), ("{\"form\": 1}", "is damaged")]
-        {
+        for (text, says) in [
+            ("{}", "is not a report"),
+            ("{\"form\": 99}", "has form 99"),
+            ("{\"form\": 1}", "has form 1,"),
+            ("{\"form\": 2}", "is damaged"),
+        ] {
             std::fs::write(&path, text).unwrap();
             let e = format!("{:#}", Report::read(&path).unwrap_err());
             assert!(e.contains(says), "{e}");

@@ -66,7 +66,8 @@ pub struct About {
     pub title: &'static str,
     /// What differs from the paper's measurement, or how to read it.
     pub note: &'static str,
-    /// About how many seconds it takes, quick and whole: for the progress bar.
+    /// How many seconds it may take in all, quick and whole; none if it is not measured. A row whose benchmark takes longer for one
+    /// pass has one pass.
     pub seconds: (u32, u32),
 }
 
@@ -74,10 +75,12 @@ pub struct About {
 pub struct Lab {
     /// A directory of arenas for this row alone.
     pub house: House,
-    /// How many rounds a case has.
+    /// How many rounds a case has in a pass.
     pub rounds: u32,
     /// This program, for measurements that need a process of another environment.
     pub program: PathBuf,
+    /// The peers' program in Go, if it could be built here.
+    pub go: Option<PathBuf>,
 }
 
 /// Why there is nothing to measure: a machine without something, or a part of chappe that is not there.
@@ -106,6 +109,11 @@ pub trait Row: Sync {
     /// # Errors
     /// This machine cannot, and why.
     fn measure(&self, lab: &Lab) -> Result<(), Absent>;
+
+    /// Whether it has peers in Go: then their program is built before.
+    fn wants_go(&self) -> bool {
+        false
+    }
 
     /// Whether a table that was made belongs to this row; a benchmark may make more than one row shows.
     fn shows(&self, title: &str) -> bool {

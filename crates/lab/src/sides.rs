@@ -36,6 +36,10 @@ const FLOORS: &[&str] = &[
     "memcpy",
     "locked increment",
     "load",
+    "compare-and-swap",
+    "one compare-and-swap",
+    "fetch-and-add",
+    "no lock",
 ];
 
 /// What stands in the names of peers.
@@ -55,10 +59,6 @@ const PEERS: &[&str] = &[
     "pipe",
     "socket",
     "message queue",
-    "Go",
-    "tokio",
-    "may",
-    "corosensei",
     "boost",
     "futex_waitv",
     "spin lock",
@@ -66,7 +66,7 @@ const PEERS: &[&str] = &[
     "dashmap",
     "lmdb",
     "Redis",
-    "cel",
+    "cel, ",
     "fasteval",
     "NumPy",
     "glibc",
@@ -80,13 +80,18 @@ const PEERS: &[&str] = &[
     "SegQueue",
     "ArrayQueue",
     "sched_yield",
+    "RwLock<HashMap>",
+    "hand-written, in Rust",
 ];
+
+/// Peers whose names are words that stand elsewhere, too: what a case's name is, or begins with before a comma.
+const WHOLE: &[&str] = &["go", "tokio", "may", "corosensei (no scheduler)", "kernel threads"];
 
 /// Whose the case of this name is.
 pub fn side(name: &str) -> Side {
     if FLOORS.iter().any(|f| name.starts_with(f)) {
         Side::Floor
-    } else if PEERS.iter().any(|p| name.contains(p)) {
+    } else if PEERS.iter().any(|p| name.contains(p)) || WHOLE.iter().any(|w| name.split(',').next() == Some(w)) {
         Side::Peer
     } else {
         Side::Ours
@@ -106,5 +111,8 @@ mod tests {
         assert_eq!(side("semop, System V"), Side::Peer);
         assert_eq!(side("mutex, private"), Side::Ours);
         assert_eq!(side("semaphore, barging"), Side::Ours);
+        assert_eq!(side("go, two processors"), Side::Peer);
+        assert_eq!(side("tokio, one slot"), Side::Peer);
+        assert_eq!(side("light threads of two procs"), Side::Ours);
     }
 }

@@ -3,7 +3,7 @@
 //! In each table the fastest of our cases is held against the fastest peer, by medians. The ratio is taken round by round, with its interval:
 //! *slower* where all of the interval is above 1, *faster* where all of it is below, *even* otherwise. Floors are no peers.
 
-use crate::report::{CaseOf, Measured, Report};
+use crate::report::{CaseOf, Measured, Report, ratios};
 use crate::sides::Side;
 use crate::statistics::Estimate;
 
@@ -20,6 +20,8 @@ pub struct Verdict {
     pub peer: String,
     /// Ours to the peer's.
     pub ratio: Estimate,
+    /// Other cases of ours that are slower than that peer: a kind with more senders, or one that survives more.
+    pub others: Vec<(String, Estimate)>,
 }
 
 impl Verdict {
@@ -48,13 +50,17 @@ pub fn verdicts(report: &Report) -> Vec<Verdict> {
     let mut all: Vec<Verdict> = tables
         .filter_map(|(row, table)| {
             let (ours, peer) = (fastest(table, Side::Ours)?, fastest(table, Side::Peer)?);
-            let ratios: Vec<f64> = ours.samples.iter().zip(&peer.samples).map(|(a, b)| a / b).collect();
+            let slower = table.cases.iter().filter(|c| c.side == Side::Ours && c.name != ours.name).filter_map(|c| {
+                let ratio = Estimate::of(&ratios(&c.samples, &peer.samples))?;
+                (ratio.low > 1.0).then(|| (c.name.clone(), ratio))
+            });
             Some(Verdict {
                 row: row.id.clone(),
                 table: table.title.clone(),
                 ours: ours.name.clone(),
                 peer: peer.name.clone(),
-                ratio: Estimate::of(&ratios)?,
+                ratio: Estimate::of(&ratios(&ours.samples, &peer.samples))?,
+                others: slower.collect(),
             })
         })
         .collect();

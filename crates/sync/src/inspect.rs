@@ -147,12 +147,28 @@ pub enum ObjectState {
 }
 
 pub(crate) fn objects(map: &'static Map) -> Vec<ObjectInfo> {
-    let mut all: Vec<ObjectInfo> = map.objects().into_iter().filter_map(|place| look(map, place)).collect();
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    all
+    // There may be a hundred thousand, looked at twice a second: names are sorted, which are short, and not all that is known; most of them tell their
+    // order by their first bytes.
+    let named = |place: Place| {
+        let name = map.name_of(map.object(place.index));
+        let mut first = [0; 8];
+        let len = name.len().min(8);
+        first[..len].copy_from_slice(&name.as_bytes()[..len]);
+        (u64::from_be_bytes(first), name, place)
+    };
+    // What is part of another.
+    let shown = |place: &Place| !matches!(place.head.kind(), Some(Kind::End));
+    let mut all: Vec<(u64, String, Place)> = map.objects().into_iter().filter(shown).map(named).collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    all.into_iter().filter_map(|(_, name, place)| looked(map, place, name)).collect()
 }
 
 pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
+    looked(map, place, map.name_of(map.object(place.index)))
+}
+
+/// The name was read while the object was in its slot, if it still is at the end.
+fn looked(map: &'static Map, place: Place, name: String) -> Option<ObjectInfo> {
     let o = map.object(place.index);
     let kind = place.head.kind();
     let state = match (unreadable(map, place), kind) {
@@ -162,7 +178,7 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
             let (value, holder, demoted) = (pair.value(), holder(map, pair.word()), pair.is_plain());
             ObjectState::Owned { value, holder, demoted }
         }
-        (None, Some(Kind::Pool)) => ObjectState::Pool(info(map, place)?),
+        (None, Some(Kind::Pool)) => ObjectState::Pool(info(map, place, name.clone())?),
         // A part of an owned one.
         (None, Some(Kind::Semaphore)) if owned::name_of(map, place).is_some() => return None,
         (None, Some(Kind::Semaphore)) => {
@@ -181,9 +197,9 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
         // A part of a tube.
         (None, Some(Kind::End) | None) => return None,
     };
-    let name = map.name_of(o);
     let waiting = match &state {
         ObjectState::Tube(tube) => (tube.senders_waiting.len() + tube.receivers_waiting.len()) as u32,
+        ObjectState::Pool(pool) => pool.waiting,
         _ => waiters(map, place).len() as u32,
     };
     // Acquire: the second look, after the name was read: the slot was not used again meanwhile.
@@ -268,17 +284,17 @@ pub(crate) fn waiters(map: &'static Map, place: Place) -> Vec<Waiter> {
 }
 
 pub(crate) fn list(map: &'static Map) -> Vec<PoolInfo> {
-    let mut all: Vec<PoolInfo> = map.objects().into_iter().filter_map(|place| info(map, place)).collect();
+    let named = |place: Place| info(map, place, map.name_of(map.object(place.index)));
+    let mut all: Vec<PoolInfo> = map.objects().into_iter().filter_map(named).collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
 }
 
-fn info(map: &'static Map, place: Place) -> Option<PoolInfo> {
+fn info(map: &'static Map, place: Place, name: String) -> Option<PoolInfo> {
     if !place.head.is_live(Kind::Pool) || owned::name_of(map, place).is_some() {
         return None;
     }
     let o = map.object(place.index);
-    let name = map.name_of(o);
     let count = permits(map, place.index);
     let (mut held, mut free, mut turnover) = (0, 0, 0);
     for (position, cell) in cells(map, place.index) {
@@ -289,7 +305,7 @@ fn info(map: &'static Map, place: Place) -> Option<PoolInfo> {
         turnover = (turnover + word.version() as u32) % TURNOVER;
     }
     let waiting = waiters(map, place).len() as u32;
-    // Acquire: the second look, after the name was read: the slot was not used again meanwhile.
+    // Acquire: the second look, after all was read: the slot was not used again meanwhile.
     let same = Head(o.head.load(Ordering::Acquire)) == place.head;
     same.then_some(PoolInfo { name, permits: count, held, free, waiting, turnover })
 }

@@ -9,6 +9,7 @@
 
 mod load;
 mod parts;
+mod rows;
 
 #[allow(dead_code, unreachable_pub, reason = "the example's main is not ours")]
 #[path = "../../../../examples/rust/http.rs"]
@@ -16,6 +17,8 @@ mod http;
 #[allow(dead_code, unreachable_pub, reason = "the example's main is not ours")]
 #[path = "../../../../examples/rust/power_series.rs"]
 mod power_series;
+
+pub use rows::{GO_SOURCES, Rows};
 
 use crate::table::{Aim, Case, Table, times};
 use std::cell::RefCell;

@@ -7,7 +7,7 @@
 
 use crate::footprint::each;
 use crate::process::{Child, shared};
-use crate::table::Aim;
+use crate::table::{Aim, Table, Unit};
 use crate::tube::channel::{Channel, Crossbeam, Flume, Kanal, Rtrb, Std};
 use crate::tube::ours::{Mpmc, Spsc};
 use chappe::tube::named::{Tube, TubeOptions};
@@ -69,12 +69,13 @@ pub fn measure() -> Vec<Aim> {
         (Spsc::NAME, bytes::<Spsc>),
         (Mpmc::NAME, bytes::<Mpmc>),
     ];
-    println!("\nbytes of a channel with room for one u64, besides that, {MANY} channels");
     let counted = kinds.map(|(name, count)| (name, count() - ROOM));
-    counted.iter().for_each(|(name, bytes)| println!("  {name:<46}{bytes:>9.0}"));
     let named = [("256 members", 256), ("1024 members, the usual", 1024)]
         .map(|(arena, members)| (format!("named tube, arena of {arena}"), named(members) - ROOM));
-    named.iter().for_each(|(name, bytes)| println!("  {name:<46}{bytes:>9.0}"));
+    let all = counted.iter().map(|(name, bytes)| ((*name).to_owned(), vec![*bytes]));
+    let all = all.chain(named.iter().map(|(name, bytes)| (name.clone(), vec![*bytes])));
+    let title = format!("a channel with room for one u64, besides that, of {MANY}");
+    print!("{}", Table::counted(title, Unit::Bytes, all.collect()).report());
     let ours = counted.iter().filter(|(name, _)| [Spsc::NAME, Mpmc::NAME].contains(name));
     let ours = ours.map(|(name, bytes)| (*name, *bytes)).chain(named.iter().map(|(name, bytes)| (&name[..], *bytes)));
     ours.map(|(name, bytes)| Aim::at_most(format!("bytes of a channel, {name}"), 1024.0, bytes, |n| format!("{n:.0}")))

@@ -88,7 +88,7 @@ pub fn exposition(snapshot: &Snapshot) -> String {
             let name = format!("chappe_{}_{}{}", kind.replace(' ', "_"), figure.name, figure.suffix);
             head(&mut out, &name, if figure.sort == Sort::Counter { "counter" } else { "gauge" }, figure.help);
             for (o, value) in series {
-                let (arena, object) = (label(&o.arena.name()), label(&o.info.name));
+                let (arena, object) = (label(&o.arena.name()), label(o.own_name()));
                 let _ = writeln!(out, "{name}{{arena=\"{arena}\",name=\"{object}\"}} {value}");
             }
         }

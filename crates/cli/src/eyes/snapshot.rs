@@ -1,6 +1,6 @@
 //! What there is at one moment, in all arenas or in one.
 
-use crate::look::called;
+use crate::look;
 use crate::time;
 use crate::within::{Patience, too_long};
 use anyhow::{Result, anyhow};
@@ -15,7 +15,9 @@ pub struct Seen {
     pub arena: Arena,
     /// What users call it.
     pub name: String,
-    /// How it stands.
+    /// Of that the arena's part.
+    prefix: usize,
+    /// How it stands, but for its name.
     pub info: ObjectInfo,
     /// The waiters, in the order of arrival; of a tube first those for a message, then those for room.
     pub waiters: Vec<Waiter>,
@@ -72,6 +74,10 @@ pub struct ArenaSeen {
     pub members: (u32, u32),
     /// Objects in use, and how many it has room for.
     pub objects: (u32, u32),
+    /// Where its objects begin in the snapshot.
+    first: usize,
+    /// How many they are.
+    count: usize,
 }
 
 /// All of it.
@@ -106,6 +112,11 @@ pub struct Process {
 }
 
 impl Seen {
+    /// Its name within its arena.
+    pub fn own_name(&self) -> &str {
+        &self.name[self.prefix..]
+    }
+
     /// For how long the waiter has waited that has waited longest.
     pub fn longest_wait(&self) -> Duration {
         self.waiters.iter().map(|w| w.waiting).max().unwrap_or_default()
@@ -129,9 +140,15 @@ impl Snapshot {
             let one = name.clone();
             match patience.look(Duration::ZERO, move || Arena::open(&one).map(|arena| (arena_seen(arena), seen(arena))))
             {
-                Some(Ok((arena, objects))) => {
+                Some(Ok((mut arena, objects))) => {
+                    (arena.first, arena.count) = (snapshot.objects.len(), objects.len());
                     snapshot.arenas.push(arena);
-                    snapshot.objects.extend(objects);
+                    // The usual case, without a copy.
+                    if snapshot.objects.is_empty() {
+                        snapshot.objects = objects;
+                    } else {
+                        snapshot.objects.extend(objects);
+                    }
                 }
                 Some(Err(e)) if only.is_some() => return Err(e.into()),
                 // It was removed since it was listed.
@@ -152,37 +169,32 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// What the rates of the next snapshot need of this one.
-    pub fn counts(&self) -> Snapshot {
-        let counted =
-            |o: &&Seen| matches!(o.info.state, ObjectState::Tube(_) | ObjectState::Broadcast(_) | ObjectState::Pool(_));
-        let count = |o: &Seen| Seen {
-            arena: o.arena,
-            name: o.name.clone(),
-            info: o.info.clone(),
-            waiters: Vec::new(),
-            rates: Rates::default(),
-        };
-        Snapshot {
-            at: self.at,
-            arenas: Vec::new(),
-            objects: self.objects.iter().filter(counted).map(count).collect(),
-            refused: Vec::new(),
-        }
-    }
-
     fn add_rates(&mut self, before: &Snapshot) {
         let seconds = self.at.duration_since(before.at).as_secs_f64();
         if seconds <= 0.0 {
             return;
         }
-        let old: HashMap<&str, &ObjectState> =
-            before.objects.iter().map(|o| (o.name.as_str(), &o.info.state)).collect();
+        // Mostly the same objects, in the same order: each is where the one before it was, and one further.
+        let mut hint = 0;
         for o in &mut self.objects {
-            if let Some(then) = old.get(o.name.as_str()) {
-                o.rates = Rates::between(then, &o.info.state, seconds);
+            if let Some(at) = before.position(&o.name, hint) {
+                o.rates = Rates::between(&before.objects[at].info.state, &o.info.state, seconds);
+                hint = at + 1;
             }
         }
+    }
+
+    /// Where the object of this name is; `hint` says where it is likely to be.
+    pub fn position(&self, name: &str, hint: usize) -> Option<usize> {
+        if self.objects.get(hint).is_some_and(|o| o.name == name) {
+            return Some(hint);
+        }
+        // They are in the order of their arenas, then of their names there.
+        let (arena, own) = look::split(name);
+        let part = self.arenas.iter().find(|a| a.name == arena)?;
+        let part = part.first..part.first + part.count;
+        let within = self.objects.get(part.clone())?.binary_search_by(|o| o.own_name().cmp(own));
+        within.ok().map(|at| part.start + at)
     }
 
     /// How many wait, at all objects together.
@@ -231,7 +243,7 @@ impl Snapshot {
         for o in &self.objects {
             match &o.info.state {
                 ObjectState::Pool(p) if p.held > 0 => {
-                    let held = Pool::in_arena(o.arena, &o.info.name).map(|pool| pool.holders()).unwrap_or_default();
+                    let held = Pool::in_arena(o.arena, o.own_name()).map(|pool| pool.holders()).unwrap_or_default();
                     for h in held.iter().filter(|h| is(&h.who)) {
                         let what = if h.set_aside { "has set aside" } else { "holds" };
                         let bound = if h.exact { "" } else { "at least " };
@@ -273,18 +285,23 @@ impl Snapshot {
 
 fn arena_seen(arena: Arena) -> ArenaSeen {
     let has = arena.capacity();
-    ArenaSeen { name: arena.name(), members: (has.members_used, has.members), objects: (has.objects_used, has.objects) }
+    let (members, objects) = ((has.members_used, has.members), (has.objects_used, has.objects));
+    ArenaSeen { name: arena.name(), members, objects, first: 0, count: 0 }
 }
 
 fn seen(arena: Arena) -> Vec<Seen> {
-    let one = |info: ObjectInfo| {
+    // In the default arena an object is called by its own name alone.
+    let prefix = if arena.name() == look::DEFAULT { String::new() } else { format!("{}/", arena.name()) };
+    let one = |mut info: ObjectInfo| {
         let waiters = match &info.state {
             ObjectState::Tube(t) => t.receivers_waiting.iter().chain(&t.senders_waiting).cloned().collect(),
             // Most objects have none; one that went meanwhile has none either.
             _ if info.waiting > 0 => arena.waiters(&info.name).unwrap_or_default(),
             _ => Vec::new(),
         };
-        Seen { arena, name: called(arena, &info), info, waiters, rates: Rates::default() }
+        let own = std::mem::take(&mut info.name);
+        let name = if prefix.is_empty() { own } else { format!("{prefix}{own}") };
+        Seen { arena, name, prefix: prefix.len(), info, waiters, rates: Rates::default() }
     };
     arena.objects().into_iter().map(one).collect()
 }

@@ -5,9 +5,12 @@
 
 mod draw;
 mod state;
+mod views;
 mod web;
 
 use super::figures::ALL;
+use super::light::{self, LightSeen};
+use super::pipes::{PipeSeen, Pipes};
 use super::snapshot::Snapshot;
 use crate::{Failure, failed, signals, time, write};
 use anyhow::{Result, anyhow, bail};
@@ -17,8 +20,10 @@ use state::{After, State};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use views::View;
 
 /// `chappe top`.
 #[derive(clap::Args, Debug)]
@@ -31,6 +36,9 @@ pub struct Top {
     /// Print it once, after one interval for the rates, and end; with --json as JSON
     #[arg(long)]
     pub once: bool,
+    /// Which table comes first; with --once, which is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub view: View,
     /// Show it in a browser on this machine: prints the address, and goes on until a signal ends it
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:0", conflicts_with = "once")]
     pub web: Option<SocketAddr>,
@@ -46,6 +54,17 @@ With --json, once:
    \"processes\": [{\"pid\": N, \"label\": TEXT, \"waiting\": N,
     \"waiting_light\": N, \"longest_wait_seconds\": N, \"wants\": TEXT}],
    \"refused\": [{\"arena\": TEXT, \"error\": TEXT}]}
+with --view pipes also
+   \"pipes\": [{\"inode\": N, \"bytes\": N, \"room\": N, \"bytes_per_second\": N,
+    \"writers\": [{\"pid\": N, \"name\": TEXT, \"sleeps_in\": read, write or null}],
+    \"readers\": the same, \"state\": TEXT, \"writers_in_all\": N,
+    \"readers_in_all\": N}]; of each side the first eight
+with --view light also
+   \"light\": [{\"pid\": N, \"name\": TEXT, \"threads\": N, \"running\": N,
+    \"ready\": N, \"waiting\": N, \"blocking\": N, \"suspended\": N}]
+
+Pipes and light threads are those of processes that the user may look into.
+To ask a pipe what is in it, its read end is opened for some microseconds.
 
 Exit status:
   0 done; 1 an arena could not be looked at, or there is no terminal";
@@ -63,12 +82,13 @@ pub fn run(a: &Top, json: bool) -> Result<u8, Failure> {
         return Ok(0);
     }
     if a.once || json {
-        let before = Snapshot::take(a.arena.as_deref(), None).map_err(failed)?;
+        let mut looker = Looker::new(a.arena.clone());
+        looker.look(a.view).map_err(failed)?;
         std::thread::sleep(interval);
-        let now = Snapshot::take(a.arena.as_deref(), Some(&before)).map_err(failed)?;
-        let text = if json { as_json(&now) } else { as_text(&now) };
+        let now = looker.look(a.view).map_err(failed)?;
+        let text = if json { as_json(&now) } else { as_text(&now, a.view) };
         write(text.as_bytes())?;
-        return Ok(u8::from(!now.refused.is_empty()));
+        return Ok(u8::from(!now.snapshot.refused.is_empty()));
     }
     let term = std::env::var("TERM").unwrap_or_default();
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() || term.is_empty() || term == "dumb" {
@@ -76,33 +96,65 @@ pub fn run(a: &Top, json: bool) -> Result<u8, Failure> {
             "`chappe top` needs a terminal that it can draw on; `chappe top --once` prints its table"
         )));
     }
-    full_screen(a.arena.clone(), interval).map_err(failed)?;
+    full_screen(a.arena.clone(), interval, a.view).map_err(failed)?;
     Ok(0)
 }
 
-/// Takes snapshots until nobody wants them; one is taken whenever the other side asks.
-fn looker(arena: Option<String>, wanted: &Receiver<()>, seen: &Sender<Result<Snapshot>>) {
-    let mut last: Option<Snapshot> = None;
-    while wanted.recv().is_ok() {
-        let now = Snapshot::take(arena.as_deref(), last.as_ref());
-        // The next one's rates need what this one counted, not all of it.
-        last = now.as_ref().ok().map(Snapshot::counts);
-        if seen.send(now).is_err() {
+/// What is seen at one look.
+pub struct Looked {
+    /// Arenas and their objects.
+    pub snapshot: Arc<Snapshot>,
+    /// Pipes, where they are shown.
+    pub pipes: Option<Arc<Pipes>>,
+    /// Light threads, where they are shown.
+    pub light: Option<Vec<LightSeen>>,
+}
+
+/// Looks again and again.
+struct Looker {
+    arena: Option<String>,
+    last: Option<Arc<Snapshot>>,
+    pipes: Option<Arc<Pipes>>,
+    light: light::Looker,
+}
+
+impl Looker {
+    fn new(arena: Option<String>) -> Looker {
+        Looker { arena, last: None, pipes: None, light: light::Looker::default() }
+    }
+
+    /// What a view does not show is not looked for.
+    fn look(&mut self, view: View) -> Result<Looked> {
+        let snapshot = Snapshot::take(self.arena.as_deref(), self.last.as_deref()).map(Arc::new);
+        // The next one's rates need what this one counted.
+        self.last = snapshot.as_ref().ok().cloned();
+        let snapshot = snapshot?;
+        self.pipes = (view == View::Pipes).then(|| Arc::new(Pipes::look(self.pipes.as_deref())));
+        let light = (view == View::Light).then(|| self.light.look());
+        Ok(Looked { snapshot, pipes: self.pipes.clone(), light })
+    }
+}
+
+/// Looks until nobody wants it; whenever the other side asks.
+fn look_on(arena: Option<String>, wanted: &Receiver<View>, seen: &Sender<Result<Looked>>) {
+    let mut looker = Looker::new(arena);
+    while let Ok(view) = wanted.recv() {
+        if seen.send(looker.look(view)).is_err() {
             return;
         }
     }
 }
 
-fn full_screen(arena: Option<String>, interval: Duration) -> Result<()> {
+fn full_screen(arena: Option<String>, interval: Duration, view: View) -> Result<()> {
     let (want, wanted) = channel();
     let (tell, seen) = channel();
     // They are taken between two looks at the keyboard, so that the terminal is always put right. Blocked before any thread begins:
     // the kernel would give them to one that does not block them.
     let ends = signals::Set::of(&signals::heeded(&[libc::SIGTERM, libc::SIGHUP, libc::SIGINT]));
     ends.block();
-    std::thread::spawn(move || looker(arena, &wanted, &tell));
+    std::thread::spawn(move || look_on(arena, &wanted, &tell));
     let mut terminal = ratatui::try_init().map_err(|e| anyhow!("cannot draw on this terminal: {e}"))?;
-    let ended = interact(&mut terminal, &want, &seen, interval, &ends);
+    let ended = interact(&mut terminal, &want, &seen, State::new(interval, view), &ends);
     ratatui::restore();
     if let Some(signal) = ended? {
         signals::die_by(signal);
@@ -121,17 +173,16 @@ fn has_gone(most: Duration) -> bool {
 /// Answers the signal that ended it, if one did.
 fn interact(
     terminal: &mut ratatui::DefaultTerminal,
-    want: &Sender<()>,
-    seen: &Receiver<Result<Snapshot>>,
-    interval: Duration,
+    want: &Sender<View>,
+    seen: &Receiver<Result<Looked>>,
+    mut state: State,
     ends: &signals::Set,
 ) -> Result<Option<i32>> {
-    let mut state = State::new(interval);
     let (mut asked, mut due) = (false, std::time::Instant::now());
     loop {
         if !asked && !state.paused && std::time::Instant::now() >= due {
             due = std::time::Instant::now() + state.interval;
-            asked = want.send(()).is_ok();
+            asked = want.send(state.view).is_ok();
         }
         match seen.recv_timeout(Duration::ZERO) {
             Ok(now) => {
@@ -168,7 +219,8 @@ fn interact(
     }
 }
 
-fn as_json(s: &Snapshot) -> String {
+fn as_json(looked: &Looked) -> String {
+    let s = &looked.snapshot;
     let objects: Vec<Value> = s
         .objects
         .iter()
@@ -203,29 +255,41 @@ fn as_json(s: &Snapshot) -> String {
         })
         .collect();
     let refused: Vec<Value> = s.refused.iter().map(|(arena, why)| json!({ "arena": arena, "error": why })).collect();
-    format!("{}\n", json!({ "arenas": arenas, "objects": objects, "processes": processes, "refused": refused }))
+    let mut all = json!({ "arenas": arenas, "objects": objects, "processes": processes, "refused": refused });
+    if let Some(pipes) = &looked.pipes {
+        all["pipes"] = pipes.all.iter().map(PipeSeen::as_json).collect();
+    }
+    if let Some(light) = &looked.light {
+        all["light"] = light.iter().map(LightSeen::as_json).collect();
+    }
+    format!("{all}\n")
 }
 
-fn as_text(s: &Snapshot) -> String {
-    let mut state = State::new(Duration::ZERO);
+fn as_text(looked: &Looked, view: View) -> String {
+    let s = &looked.snapshot;
+    let mut state = State::new(Duration::ZERO, view);
     state.show(s);
-    let mut text = String::new();
-    let rows: Vec<[String; 6]> = state.rows.iter().map(|i| state::cells(&s.objects[*i])).collect();
-    let wide = |column: usize| {
-        rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0).max(state::TITLES[column].len())
+    let rows: Vec<Vec<String>> = match view {
+        View::Objects => state.rows.iter().map(|i| state::cells(&s.objects[*i]).into()).collect(),
+        View::Processes => s.processes().iter().map(views::process).collect(),
+        View::Pipes => looked.pipes.iter().flat_map(|p| &p.all).map(views::pipe).collect(),
+        View::Light => looked.light.iter().flatten().map(views::light).collect(),
     };
-    let widths: Vec<usize> = (0..6).map(wide).collect();
-    let titles = state::TITLES.map(str::to_owned);
+    let titles: Vec<String> = view.titles().iter().map(|t| (*t).to_owned()).collect();
+    let wide =
+        |at: usize| rows.iter().map(|r| r[at].chars().count()).max().unwrap_or(0).max(titles[at].chars().count());
+    let widths: Vec<usize> = (0..titles.len()).map(wide).collect();
+    let mut text = String::new();
     for row in std::iter::once(&titles).chain(&rows) {
         let mut line = String::new();
         for (at, cell) in row.iter().enumerate() {
             let pad = widths[at];
             // Numbers to the right.
-            let _ = if (2..5).contains(&at) { write!(line, "{cell:>pad$}  ") } else { write!(line, "{cell:pad$}  ") };
+            let _ = if view.is_number(at) { write!(line, "{cell:>pad$}  ") } else { write!(line, "{cell:pad$}  ") };
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    for p in s.processes() {
+    for p in s.processes().iter().filter(|_| view == View::Objects) {
         let (label, longest) = (crate::look::plain(&p.label), time::show(p.longest));
         let _ = writeln!(text, "pid {} `{label}`: {} waiting, longest {longest}, for {}", p.pid, p.waiting, p.wants);
     }

@@ -143,6 +143,17 @@ fn the_page_shows_sorts_filters_and_looks_into_objects() {
     browser.eval("[...document.querySelectorAll('#rows tr')].find(r => r.cells[0].innerText === 'gpu').click()");
     browser.wait_for(detail, &format!("held by pid {}", holder.pid()));
     browser.wait_for(detail, &format!("1. in line: pid {}", waiter.pid()));
+    // Pipes and light threads are a click away, and back.
+    let mut pipeline = here.program("sh", &["-c", "yes | sleep 60"]);
+    let pipeline = Place::spawn(&mut pipeline);
+    browser.eval("document.querySelector('[data-view=pipes]').click()");
+    browser.wait_for("document.querySelector('#pipes').innerText", "the reader is behind");
+    assert_eq!(browser.eval("document.querySelector('[data-of=objects]').hidden"), "true");
+    browser.eval("document.querySelector('[data-view=light]').click()");
+    browser.wait_for("document.querySelector('[data-of=light]').hidden", "false");
+    browser.eval("document.querySelector('[data-view=objects]').click()");
+    browser.wait_for(rows, "2 permits, 0 free, 2 held");
+    drop(pipeline);
     // It filters.
     let filter = "(f => { f.value = 'arr'; f.dispatchEvent(new Event('input')) })(document.querySelector('#filter'))";
     browser.eval(filter);

@@ -1,6 +1,6 @@
 //! `chappe top`, `chappe metrics`, `chappe watch`.
 
-use crate::place::{Place, Running, until};
+use crate::place::{Place, Running, not_tested, until};
 use crate::terminal::Screen;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -151,14 +151,27 @@ fn top_knows_broadcast_tubes_and_maps() {
     assert!(named("chappe_map_entries{") && named("chappe_broadcast_tube_subscribers{"), "{text}");
 }
 
+/// How often it stands there, by the C library's search: the program is large.
+fn count(mut bytes: &[u8], what: &[u8]) -> usize {
+    let mut count = 0;
+    loop {
+        // SAFETY: both are that long.
+        let at = unsafe { libc::memmem(bytes.as_ptr().cast(), bytes.len(), what.as_ptr().cast(), what.len()) };
+        if at.is_null() {
+            return count;
+        }
+        count += 1;
+        bytes = &bytes[at as usize - bytes.as_ptr() as usize + what.len()..];
+    }
+}
+
 #[test]
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn the_program_has_its_probes() {
     let bytes = std::fs::read(env!("CARGO_BIN_EXE_chappe")).unwrap();
     for probe in ["wait", "grant", "wake", "death", "redelivery"] {
         let name = format!("chappe\0{probe}\x008@");
-        let at = |what: &[u8]| bytes.windows(what.len()).filter(|w| *w == what).count();
-        assert!(at(b"stapsdt\0") >= 5 && at(name.as_bytes()) == 1, "{probe}");
+        assert!(count(&bytes, b"stapsdt\0") >= 5 && count(&bytes, name.as_bytes()) == 1, "{probe}");
     }
 }
 
@@ -193,6 +206,125 @@ fn a_signal_ends_top_and_leaves_the_terminal_as_it_was() {
     screen.expect("status 143");
     screen.expect("icanon");
     screen.end();
+}
+
+/// Nanoseconds of processor that a process has used.
+fn used(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    // Of its threads that have ended, too: those are in the sum that `stat` has, by hundredths of a second.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let ticks = stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);
+    let all = ticks.map(|t| t.parse::<u64>().unwrap()).sum::<u64>() * 10_000_000;
+    all.max(text.split(' ').next().unwrap().parse().unwrap())
+}
+
+#[test]
+#[ignore = "storm: measures, and makes ten thousand objects"]
+fn top_costs_one_percent_of_a_processor_at_two_looks_a_second_with_ten_thousand_objects() {
+    if cfg!(debug_assertions) {
+        return not_tested("what `chappe top` costs: the program is not optimised (cargo test --release)");
+    }
+    let here = Place::new();
+    here.ok(&["arena", "create", "default", "--objects", "16384"]);
+    for thousand in 0..10 {
+        let names: Vec<String> = (0..1000).map(|n| format!("licence-{thousand}-{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        here.ok(&[&["acquire", "--create"], &names[..], &["--", "true"]].concat());
+    }
+    let script = "TERM=xterm sh -c 'echo $$ > pid; exec $CHAPPE top --interval 500ms'; echo status $?";
+    let mut screen = Screen::sized(&here, script, 24, 80);
+    screen.expect("permit,");
+    let pid = std::fs::read_to_string(here.file("pid")).unwrap().trim().parse().unwrap();
+    let (before, begun) = (used(pid), std::time::Instant::now());
+    std::thread::sleep(std::time::Duration::from_secs(20));
+    let share = (used(pid) - before) as f64 / begun.elapsed().as_nanos() as f64;
+    println!("chappe top, 10,000 objects, 2 looks a second: {:.2} % of a processor", 100.0 * share);
+    screen.press("q");
+    screen.expect("status 0");
+    screen.end();
+    assert!(share <= 0.01, "{share}");
+}
+
+#[test]
+fn top_shows_pipes_and_who_is_behind() {
+    let here = Place::new();
+    // A reader that never reads: its pipe is full, and its writer sleeps.
+    let mut pipeline = here.program("sh", &["-c", "yes | sleep 60"]);
+    let running = Place::spawn(&mut pipeline);
+    let seen = until("the pipe is full", || {
+        // There may be many pipes on this machine.
+        let out = here.command(&["top", "--once", "--json", "--view", "pipes", "--interval", "50ms"]).output().unwrap();
+        let seen: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let ours = |p: &&Value| {
+            let alone = p["readers_in_all"] == 1 && p["writers_in_all"] == 1;
+            alone && p["readers"][0]["name"] == "sleep" && p["writers"][0]["name"] == "yes"
+        };
+        let pipes = seen["pipes"].as_array().unwrap();
+        let full = pipes.iter().filter(ours).find(|p| p["bytes"] == p["room"] && p["state"] == "the reader is behind");
+        full.cloned()
+    });
+    let writer = seen["writers"][0]["pid"].as_u64().unwrap();
+    assert_eq!(seen["writers"][0]["sleeps_in"], "write", "{seen}");
+    let out = here.command(&["top", "--once", "--view", "pipes", "--interval", "50ms"]).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    let line = text.lines().find(|l| l.contains(&format!("yes {writer} | sleep "))).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains("100%") && line.contains("the reader is behind"), "{line}");
+    // On a terminal, by Tab; and into it.
+    let mut screen =
+        Screen::sized(&here, "TERM=xterm $CHAPPE top --view pipes --interval 100ms; echo status $?", 24, 80);
+    screen.expect("FULL");
+    screen.press("/yes\r");
+    screen.expect("behind");
+    screen.press("\r");
+    screen.expect("percent");
+    screen.press("q");
+    screen.press("q");
+    screen.expect("status 0");
+    screen.end();
+    crate::place::kill(writer as u32, libc::SIGKILL);
+    crate::place::kill(seen["readers"][0]["pid"].as_u64().unwrap() as u32, libc::SIGKILL);
+    drop(running);
+}
+
+#[test]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn top_shows_who_has_light_threads() {
+    let here = Place::new();
+    // This program is its own example: the harness's thread stays, and its light threads are parked.
+    let runtime = chappe::thread::Runtime::new(1).unwrap();
+    let stays: Vec<_> = (0..7).map(|_| runtime.spawn(chappe::thread::park)).collect();
+    let me = u64::from(std::process::id());
+    until("seven wait", || {
+        let seen = here.json(&["top", "--once", "--view", "light", "--interval", "50ms"]);
+        let of = seen["light"].as_array().unwrap().iter().find(|l| l["pid"] == me)?.clone();
+        (of["waiting"].as_u64() >= Some(7)).then_some(())
+    });
+    let text = here.ok(&["top", "--once", "--view", "light", "--interval", "50ms"]);
+    assert!(text.lines().any(|l| l.trim_start().starts_with(&me.to_string())), "{text}");
+    for stay in stays {
+        stay.thread().unpark();
+        stay.join().unwrap();
+    }
+}
+
+#[test]
+fn an_arena_that_may_not_be_looked_at_and_one_that_comes_and_goes_are_no_end() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "good/p"]);
+    here.ok(&["pool", "create", "brief/p"]);
+    let script = "TERM=xterm $CHAPPE top --interval 50ms; echo status $?";
+    let mut screen = Screen::sized(&here, script, 24, 80);
+    screen.expect("brief/p");
+    here.ok(&["arena", "rm", "brief"]);
+    until("it has gone", || (!here.ok(&["top", "--once", "--interval", "50ms"]).contains("brief")).then_some(()));
+    // It comes again, and is seen with what it has now.
+    here.ok(&["sem", "create", "brief/s", "--value", "7"]);
+    screen.expect("brief/s");
+    screen.press("q");
+    screen.expect("status 0");
+    screen.end();
+    let seen = here.json(&["top", "--once", "--interval", "50ms"]);
+    assert_eq!(object(&seen, "brief/s")["value"], 7);
 }
 
 /// Reads a text as the exposition format has it: each sample's metric has a HELP and a TYPE before it, and stands in one piece.
@@ -345,6 +477,10 @@ fn top_in_a_browser_answers_with_its_token_and_from_here_alone() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = other.local_addr().unwrap().to_string();
+    let ran = here.run(&["top", &format!("--web={taken}")]);
+    assert!(ran.status == Some(1) && ran.err.contains(&taken) && ran.err.contains("another port"), "{ran:?}");
     let ran = here.run(&["top", "--web=0.0.0.0:0"]);
     assert!(ran.status == Some(1) && ran.err.contains("other machines"), "{ran:?}");
     drop((holder, waiter));

@@ -3,6 +3,7 @@
 mod acquire;
 mod bad_input;
 mod book;
+mod bpftrace;
 mod broken;
 mod browser;
 mod crowd;

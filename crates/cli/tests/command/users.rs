@@ -203,6 +203,13 @@ fn a_file_that_keeps_another_user_out_is_named_with_its_owner_and_mode() {
     for part in ["/default belongs to user 54321, and its mode 600 keeps you out", "--share"] {
         assert!(refused.err.contains(part), "{refused:?}");
     }
+    // Who looks at all arenas sees the others, and why not this one.
+    ok(&here, BERT, 0o022, &["pool", "create", "own/p"]);
+    let seen = ran(&here, BERT, 0o022, &["top", "--once", "--interval", "50ms"]);
+    assert!(seen.status == Some(1) && seen.out.contains("own/p"), "{seen:?}");
+    assert!(seen.out.contains("arena default: ") && seen.out.contains("keeps you out"), "{seen:?}");
+    let text = ok(&here, BERT, 0o022, &["metrics"]);
+    assert!(text.contains("chappe_arena_up{arena=\"default\"} 0"), "{text}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! section 4, the power series of plan9-semaphores: McIlroy's power series, a thread a coefficient.
 
 use crate::row::{About, Absent, Lab, Paper, Row};
+use chappe_bench::thread::Rows;
 
 /// The row.
 pub struct Series;
@@ -12,12 +13,17 @@ impl Row for Series {
             paper: Paper::Plan9,
             part: "section 4, the power series",
             title: "McIlroy's power series, a thread a coefficient",
-            note: "",
-            seconds: (0, 0),
+            note: "The paper: 1,000 processes, 207,631 lock calls, of which 127 to 490 waited; it names no time. Go is today's heir of those threads.",
+            seconds: (6, 40),
         }
     }
 
-    fn measure(&self, _lab: &Lab) -> Result<(), Absent> {
-        Err(Absent::new("no benchmark of light threads is joined to this row yet"))
+    fn measure(&self, lab: &Lab) -> Result<(), Absent> {
+        Rows::new(&lab.program, lab.go.clone()).series((lab.rounds / 3).max(1));
+        Ok(())
+    }
+
+    fn wants_go(&self) -> bool {
+        true
     }
 }

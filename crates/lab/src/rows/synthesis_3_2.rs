@@ -30,6 +30,6 @@ impl Row for Stdio {
     }
 
     fn measure(&self, _lab: &Lab) -> Result<(), Absent> {
-        Err(Absent::new("no benchmark of chappe-synth is joined to this row yet"))
+        Err(Absent::new("chappe has no stdio for C yet (`chappe/stdio.h`)"))
     }
 }

@@ -32,6 +32,6 @@ impl Row for Interrupts {
     }
 
     fn measure(&self, _lab: &Lab) -> Result<(), Absent> {
-        Err(Absent::new("streams are not there yet"))
+        Err(Absent::new("the periods of a graph of stages are not there yet (`chappe graph`)"))
     }
 }

@@ -35,6 +35,6 @@ impl Row for Calls {
     }
 
     fn measure(&self, _lab: &Lab) -> Result<(), Absent> {
-        Err(Absent::new("no benchmark of chappe-synth is joined to this row yet"))
+        Err(Absent::new("system calls by a ring to a kernel's core (io_uring) are not there yet"))
     }
 }

@@ -30,6 +30,6 @@ impl Row for Window {
     }
 
     fn measure(&self, _lab: &Lab) -> Result<(), Absent> {
-        Err(Absent::new("chappe has no terminal yet (`chappe term`)"))
+        Err(Absent::new("chappe has no terminal yet (`chappe term`): nothing cooks or draws characters"))
     }
 }

@@ -1,8 +1,8 @@
 //! How `chappe top` looks. It draws what [`State`] says, in whatever room there is: 20 columns show less, and break nothing.
 
-use super::state::{Detail, Held, Holding, State, TITLES, View, cells};
+use super::state::{Detail, Held, Holding, State, Subject, cells};
+use super::views::{self, View};
 use crate::look::plain;
-use crate::time;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -13,8 +13,8 @@ const HELP: &str = "\
 up, down, PgUp, PgDn, Home, End   choose a row
 Enter   look into it, then into a holder: all it has; Esc goes back
 r       in a pool: take the chosen permit away (it asks first)
-Tab     objects or processes that wait
-s       sort by waiting, longest wait, messages, name
+Tab     objects, processes that wait, pipes, light threads
+s       sort by waiting (pipes: how full), longest wait, messages, name
 /       only names that contain a text; Esc clears it
 space   pause        + -   look less or more often
 Ctrl-L  look now     q     end";
@@ -63,8 +63,9 @@ fn footer(state: &State) -> String {
     }
     let filter = if state.filter.is_empty() { String::new() } else { format!("  only /{}", plain(&state.filter)) };
     match state.detail {
+        Some(ref d) if d.held.is_empty() => "Esc back".to_owned(),
         Some(_) => "Esc back  Enter its holder  r take the permit away".to_owned(),
-        None => format!("q end  Enter look into  s sort  / filter  Tab processes  ? keys{filter}"),
+        None => format!("q end  Enter look into  s sort  / filter  Tab {}  ? keys{filter}", state.view.next().what()),
     }
 }
 
@@ -87,16 +88,17 @@ fn graph(frame: &mut Frame, area: Rect, title: &str, values: &[u64], colour: Col
 }
 
 fn table(frame: &mut Frame, area: Rect, state: &State) {
-    let mut at = TableState::default().with_selected((state.count() > 0).then_some(state.chosen));
     let chosen = Style::new().add_modifier(Modifier::REVERSED);
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    match (state.view, &state.snapshot) {
+    let view = state.view;
+    match (view, &state.snapshot) {
         (View::Objects, Some(snapshot)) => {
             // Only what can be seen is made into text: there may be 10,000.
             let (first, rows) = window(state.rows.len(), state.chosen, area);
             let shown: Vec<[String; 6]> = state.rows[rows].iter().map(|i| cells(&snapshot.objects[*i])).collect();
             let wide = shown.iter().map(|r| r[0].chars().count()).max().unwrap_or(4).clamp(4, 40) as u16;
-            let titles = TITLES
+            let titles = view
+                .titles()
                 .iter()
                 .enumerate()
                 .map(|(i, t)| if i == state.sort.column() { format!("{t}*") } else { (*t).to_owned() });
@@ -105,32 +107,35 @@ fn table(frame: &mut Frame, area: Rect, state: &State) {
                 let waits = !r[2].is_empty();
                 Row::new(r).style(if waits { style(Color::Yellow) } else { Style::new() })
             });
-            at = TableState::default().with_selected((state.count() > 0).then(|| state.chosen - first));
+            let mut at = TableState::default().with_selected((state.count() > 0).then(|| state.chosen - first));
             let table = Table::new(rows, widths).header(Row::new(titles).style(bold)).row_highlight_style(chosen);
             frame.render_stateful_widget(table, area, &mut at);
         }
-        (View::Processes, _) => {
-            let rows = state.processes.iter().map(|p| {
-                let (pid, waiting) = (p.pid.to_string(), p.waiting.to_string());
-                let light = if p.light == 0 { String::new() } else { p.light.to_string() };
-                Row::new([pid, waiting, light, time::show(p.longest), plain(&p.wants), plain(&p.label)])
-            });
-            let widths = [
-                Constraint::Length(8),
-                Constraint::Length(8),
-                Constraint::Length(6),
-                Constraint::Length(8),
-                Constraint::Length(24),
-                Constraint::Fill(1),
-            ];
-            let head = Row::new(["PID", "WAITING", "LIGHT", "LONGEST", "FOR", "WHAT"]).style(bold);
-            frame.render_stateful_widget(
-                Table::new(rows, widths).header(head).row_highlight_style(chosen),
-                area,
-                &mut at,
-            );
-        }
         (View::Objects, None) => {}
+        _ => {
+            let (first, shown) = window(state.count(), state.chosen, area);
+            let rows: Vec<Vec<String>> = match view {
+                View::Processes => state.processes[shown].iter().map(views::process).collect(),
+                View::Pipes => state.pipes[shown].iter().map(views::pipe).collect(),
+                View::Light => state.light[shown].iter().map(views::light).collect(),
+                View::Objects => Vec::new(),
+            };
+            if rows.is_empty() {
+                frame.render_widget(Paragraph::new(format!("no {}", view.what())), area);
+                return;
+            }
+            let titles = view.titles();
+            let wide = |at: usize| {
+                let widest = rows.iter().map(|r| r[at].chars().count()).max().unwrap_or(0).max(titles[at].len());
+                if at + 1 == titles.len() { Constraint::Fill(1) } else { Constraint::Length(widest.min(40) as u16) }
+            };
+            let widths: Vec<Constraint> = (0..titles.len()).map(wide).collect();
+            let mut at = TableState::default().with_selected(Some(state.chosen - first));
+            let head = Row::new(titles.iter().copied()).style(bold);
+            let rows = rows.into_iter().map(Row::new);
+            let table = Table::new(rows, widths).header(head).row_highlight_style(chosen);
+            frame.render_stateful_widget(table, area, &mut at);
+        }
     }
 }
 
@@ -142,7 +147,8 @@ fn window(count: usize, chosen: usize, area: Rect) -> (usize, std::ops::Range<us
 }
 
 fn into(frame: &mut Frame, area: Rect, state: &State, detail: &Detail) {
-    let tall = if area.height >= 14 { 5 } else { 0 };
+    let has_graph = !matches!(detail.subject, Subject::Light(_));
+    let tall = if area.height >= 14 && has_graph { 5 } else { 0 };
     let [text, history] = Layout::vertical([Constraint::Min(1), Constraint::Length(tall)]).areas(area);
     let mut lines: Vec<Line> = Vec::new();
     if let Some(Holding { process: (pid, _), lines: all }) = &detail.holder {
@@ -161,6 +167,7 @@ fn into(frame: &mut Frame, area: Rect, state: &State, detail: &Detail) {
     let block = Block::bordered().title(plain(&detail.name));
     frame.render_widget(Paragraph::new(Text::from(lines)).wrap(Wrap { trim: false }).block(block), text);
     if tall > 0 {
-        graph(frame, history, "waiting, or messages a second", &state.history_of(&detail.name), Color::Green);
+        let (title, values) = state.history_of(detail);
+        graph(frame, history, title, &values, Color::Green);
     }
 }

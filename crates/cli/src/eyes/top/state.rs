@@ -1,7 +1,11 @@
 //! What `chappe top` shows, and what a key does to it. No terminal is needed for this.
 
+use super::Looked;
+use super::views::{self, View};
 use crate::change;
 use crate::eyes::figures;
+use crate::eyes::light::LightSeen;
+use crate::eyes::pipes::{PipeSeen, Pipes};
 use crate::eyes::snapshot::{Process, Seen, Snapshot};
 use crate::look::{self, holder_text, plain, state_text, who_text};
 use crate::time;
@@ -9,7 +13,8 @@ use anyhow::Result;
 use chappe::tube::broadcast::BroadcastSubscriber;
 use chappe::{Holder, ObjectState, Pool};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How many snapshots the graphs go back.
@@ -28,15 +33,6 @@ pub enum After {
     Stop,
     /// End.
     End,
-}
-
-/// Which table is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
-    /// Objects.
-    Objects,
-    /// Processes that wait.
-    Processes,
 }
 
 /// By what the objects are sorted.
@@ -96,8 +92,21 @@ pub struct Holding {
     pub lines: Vec<String>,
 }
 
-/// One object, looked into.
+/// What is looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// An object, by its name.
+    Object,
+    /// A pipe, by its number.
+    Pipe(u64),
+    /// The light threads of a process.
+    Light(u32),
+}
+
+/// One object, or something else, looked into.
 pub struct Detail {
+    /// Which.
+    pub subject: Subject,
     /// What it is called.
     pub name: String,
     /// What is known of it, a line each.
@@ -115,11 +124,18 @@ pub struct Detail {
 /// All that is shown.
 pub struct State {
     /// The last snapshot; none before the first.
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<Arc<Snapshot>>,
     /// Which of its objects are shown, in order.
     pub rows: Vec<usize>,
     /// Its processes that are shown.
     pub processes: Vec<Process>,
+    /// Pipes, once they were asked for.
+    all_pipes: Option<Arc<Pipes>>,
+    /// Those that are shown.
+    pub pipes: Vec<PipeSeen>,
+    all_light: Vec<LightSeen>,
+    /// Processes with light threads that are shown.
+    pub light: Vec<LightSeen>,
     /// How many waited, and how many messages a second were sent, at each of the last snapshots.
     pub history: VecDeque<(u64, u64)>,
     /// The same of each object at which anything was: waiting or messages a second.
@@ -179,14 +195,18 @@ pub fn per_second(rate: f64) -> String {
 
 impl State {
     /// Nothing seen yet.
-    pub fn new(interval: Duration) -> State {
+    pub fn new(interval: Duration, view: View) -> State {
         State {
             snapshot: None,
             rows: Vec::new(),
             processes: Vec::new(),
+            all_pipes: None,
+            pipes: Vec::new(),
+            all_light: Vec::new(),
+            light: Vec::new(),
             history: VecDeque::new(),
             histories: HashMap::new(),
-            view: View::Objects,
+            view,
             sort: Sort::Waiting,
             filter: String::new(),
             typing: false,
@@ -200,24 +220,33 @@ impl State {
     }
 
     /// A snapshot has come, or the reason why there is none.
-    pub fn update(&mut self, now: Result<Snapshot>) {
+    pub fn update(&mut self, now: Result<Looked>) {
         let now = match now {
-            Ok(now) => now,
+            Ok(Looked { snapshot, pipes, light }) => {
+                self.see_pipes(pipes);
+                self.all_light = light.unwrap_or_default();
+                snapshot
+            }
             Err(e) => {
                 self.message = e.to_string();
                 return;
             }
         };
         push(&mut self.history, (now.waiting() as u64, now.messages_per_second() as u64));
-        let there: HashSet<&str> = now.objects.iter().map(|o| o.name.as_str()).collect();
-        self.histories.retain(|name, _| there.contains(name.as_str()));
-        for o in &now.objects {
-            // Of a pool that somebody waits for, the waiters are what is asked for; of a tube its rate always.
-            let waiting = o.waiters.len() as u64;
-            let figure = o.rates.sent.map_or(waiting, |sent| sent as u64);
-            // Of most objects there is nothing to tell.
-            if figure > 0 || self.histories.contains_key(&o.name) {
-                push(self.histories.entry(o.name.clone()).or_default(), figure);
+        // Of a pool that somebody waits for, the waiters are what is asked for; of a tube its rate always.
+        let figure = |o: &Seen| o.rates.sent.map_or(o.waiters.len() as u64, |sent| sent as u64);
+        self.histories.retain(|name, history| match now.position(name, 0) {
+            None if name.starts_with(PIPE) => true,
+            Some(at) => {
+                push(history, figure(&now.objects[at]));
+                true
+            }
+            None => false,
+        });
+        // Of most objects there is nothing to tell.
+        for o in now.objects.iter().filter(|o| figure(o) > 0) {
+            if !self.histories.contains_key(&o.name) {
+                push(self.histories.entry(o.name.clone()).or_default(), figure(o));
             }
         }
         if let Some((arena, why)) = now.refused.first() {
@@ -226,6 +255,39 @@ impl State {
         self.show(&now);
         self.snapshot = Some(now);
         self.look_into();
+    }
+
+    /// Pipes are kept by their numbers.
+    fn see_pipes(&mut self, pipes: Option<Arc<Pipes>>) {
+        let now = pipes.as_ref();
+        let there = |name: &str| now.is_some_and(|now| now.all.iter().any(|p| pipe_name(p.inode) == name));
+        self.histories.retain(|name, _| !name.starts_with(PIPE) || there(name));
+        for pipe in now.iter().flat_map(|now| &now.all) {
+            let percent = pipe.share().map_or(0, |share| (100.0 * share) as u64);
+            push(self.histories.entry(pipe_name(pipe.inode)).or_default(), percent);
+        }
+        self.all_pipes = pipes;
+    }
+
+    /// Sorts and filters pipes and light threads.
+    fn show_more(&mut self) {
+        let fits = |text: &str| self.filter.is_empty() || text.contains(&self.filter);
+        let pipes = self.all_pipes.iter().flat_map(|p| &p.all);
+        let mut pipes: Vec<PipeSeen> = pipes.filter(|p| fits(&p.title())).cloned().collect();
+        let descending = |a: Option<f64>, b: Option<f64>| b.unwrap_or(-1.0).total_cmp(&a.unwrap_or(-1.0));
+        match self.sort {
+            // As pipelines run.
+            Sort::Name => {}
+            Sort::Waiting | Sort::Longest => pipes.sort_by(|a, b| descending(a.share(), b.share())),
+            Sort::Rate => pipes.sort_by(|a, b| descending(a.rate, b.rate)),
+        }
+        // The row that was chosen stays chosen.
+        let kept = self.pipes.get(self.chosen).map(|p| p.inode).filter(|_| self.view == View::Pipes && self.chosen > 0);
+        if let Some(at) = kept.and_then(|inode| pipes.iter().position(|p| p.inode == inode)) {
+            self.chosen = at;
+        }
+        self.pipes = pipes;
+        self.light = self.all_light.iter().filter(|l| fits(&l.name) || fits(&l.pid.to_string())).cloned().collect();
     }
 
     /// Sorts and filters what a snapshot has.
@@ -247,6 +309,7 @@ impl State {
             self.chosen = at;
         }
         self.rows = rows;
+        self.show_more();
         self.chosen = self.chosen.min(self.count().saturating_sub(1));
     }
 
@@ -261,6 +324,8 @@ impl State {
         match self.view {
             View::Objects => self.rows.len(),
             View::Processes => self.processes.len(),
+            View::Pipes => self.pipes.len(),
+            View::Light => self.light.len(),
         }
     }
 
@@ -313,8 +378,10 @@ impl State {
                 self.again();
             }
             KeyCode::Tab | KeyCode::Char('p') => {
-                self.view = if self.view == View::Objects { View::Processes } else { View::Objects };
+                self.view = self.view.next();
                 self.chosen = 0;
+                // Pipes and light threads are looked for where they are shown.
+                return After::Look;
             }
             KeyCode::Char(' ') => self.paused = !self.paused,
             KeyCode::Char('+') => self.interval = (self.interval * 2).min(Duration::from_secs(60)),
@@ -338,15 +405,31 @@ impl State {
 
     /// Looks into the object that is chosen, or the one that the chosen process waits for.
     fn open(&mut self) {
+        let mut subject = Subject::Object;
         let name = match self.view {
             View::Objects => {
                 self.snapshot.as_ref().zip(self.rows.get(self.chosen)).map(|(s, i)| s.objects[*i].name.clone())
             }
             View::Processes => self.processes.get(self.chosen).map(|p| p.wants.clone()),
+            View::Pipes => self.pipes.get(self.chosen).map(|p| {
+                subject = Subject::Pipe(p.inode);
+                p.title()
+            }),
+            View::Light => self.light.get(self.chosen).map(|l| {
+                subject = Subject::Light(l.pid);
+                format!("{} {}", l.name, l.pid)
+            }),
         };
         if let Some(name) = name {
-            self.detail =
-                Some(Detail { name, lines: Vec::new(), held: Vec::new(), holder: None, chosen: 0, question: None });
+            self.detail = Some(Detail {
+                subject,
+                name,
+                lines: Vec::new(),
+                held: Vec::new(),
+                holder: None,
+                chosen: 0,
+                question: None,
+            });
             self.look_into();
         }
     }
@@ -355,8 +438,22 @@ impl State {
     fn look_into(&mut self) {
         let (Some(detail), Some(snapshot)) = (&mut self.detail, &self.snapshot) else { return };
         detail.held.clear();
+        let gone = || vec!["It is not there any more.".to_owned()];
+        match detail.subject {
+            Subject::Object => {}
+            Subject::Pipe(inode) => {
+                let pipe = self.all_pipes.iter().flat_map(|p| &p.all).find(|p| p.inode == inode);
+                detail.lines = pipe.map_or_else(gone, views::pipe_lines);
+                return;
+            }
+            Subject::Light(pid) => {
+                let light = self.all_light.iter().find(|l| l.pid == pid);
+                detail.lines = light.map_or_else(gone, views::light_lines);
+                return;
+            }
+        }
         let Some(seen) = snapshot.objects.iter().find(|o| o.name == detail.name) else {
-            detail.lines = vec!["It is not there any more.".into()];
+            detail.lines = gone();
             return;
         };
         detail.lines = vec![format!("{}: {}", seen.info.kind, plain(&state_text(&seen.info.state)))];
@@ -370,7 +467,7 @@ impl State {
         detail.lines.extend(behind_text(&seen.info.state).map(|b| plain(&b)));
         match &seen.info.state {
             ObjectState::Pool(_) => {
-                if let Ok(pool) = Pool::in_arena(seen.arena, &seen.info.name) {
+                if let Ok(pool) = Pool::in_arena(seen.arena, seen.own_name()) {
                     let text = |h: &chappe::Holder| {
                         if h.set_aside {
                             format!("set aside for {}", who_text(&h.who))
@@ -443,8 +540,16 @@ impl State {
         After::GoOn
     }
 
-    /// What the object's graph shows.
-    pub fn history_of(&self, name: &str) -> Vec<u64> {
+    /// What the graph of what is looked into shows, and its title.
+    pub fn history_of(&self, detail: &Detail) -> (&'static str, Vec<u64>) {
+        match detail.subject {
+            Subject::Object => ("waiting, or messages a second", self.history_named(&detail.name)),
+            Subject::Pipe(inode) => ("percent full", self.history_named(&pipe_name(inode))),
+            Subject::Light(_) => ("", Vec::new()),
+        }
+    }
+
+    fn history_named(&self, name: &str) -> Vec<u64> {
         self.histories.get(name).map(|h| h.iter().copied().collect()).unwrap_or_default()
     }
 
@@ -463,6 +568,13 @@ impl State {
             time::show(self.interval),
         )
     }
+}
+
+/// What a pipe's history is kept by: no object has such a name.
+const PIPE: &str = "pipe:[";
+
+fn pipe_name(inode: u64) -> String {
+    format!("{PIPE}{inode}]")
 }
 
 fn push<T>(to: &mut VecDeque<T>, value: T) {

@@ -4,11 +4,12 @@
 //! users of the machine see nothing; and must name a loopback host, so that a page from elsewhere cannot have a browser read it (DNS
 //! rebinding). The page is one file without anything from outside.
 
-use super::as_json;
+use super::views::View;
+use super::{Looker, as_json};
 use crate::eyes::http::{Answer, Request, listen, serve};
-use crate::eyes::snapshot::Snapshot;
 use crate::list;
 use anyhow::{Result, anyhow, ensure};
+use clap::ValueEnum;
 use std::io::Read;
 use std::net::SocketAddr;
 
@@ -36,6 +37,11 @@ fn is_here(host: &str) -> bool {
     matches!(name, "localhost" | "127.0.0.1" | "::1")
 }
 
+/// What the page shows, besides objects; any other word is objects alone.
+fn view_of(request: &Request) -> View {
+    request.get("view").and_then(|name| View::from_str(name, false).ok()).unwrap_or_default()
+}
+
 /// Serves until a signal ends it.
 pub fn run(address: SocketAddr, arena: Option<&str>) -> Result<()> {
     ensure!(
@@ -44,7 +50,7 @@ pub fn run(address: SocketAddr, arena: Option<&str>) -> Result<()> {
     );
     let (listener, token) = (listen(address)?, token()?);
     crate::tell(format_args!("chappe: http://{}/?token={token}", listener.local_addr()?));
-    let mut last: Option<Snapshot> = None;
+    let mut looker = Looker::new(arena.map(str::to_owned));
     serve(&listener, |request: &Request| {
         if !is_here(&request.host) {
             return Answer::refused("403 Forbidden", "ask for localhost");
@@ -54,12 +60,8 @@ pub fn run(address: SocketAddr, arena: Option<&str>) -> Result<()> {
         }
         match request.path.as_str() {
             "/" => Answer { status: "200 OK", content: "text/html; charset=utf-8", body: PAGE.into() },
-            "/snapshot" => match Snapshot::take(arena, last.as_ref()) {
-                Ok(now) => {
-                    let body = as_json(&now);
-                    last = Some(now.counts());
-                    Answer { status: "200 OK", content: "application/json", body }
-                }
+            "/snapshot" => match looker.look(view_of(request)) {
+                Ok(now) => Answer { status: "200 OK", content: "application/json", body: as_json(&now) },
                 Err(e) => Answer::refused("503 Service Unavailable", &e.to_string()),
             },
             "/object" => match list::show(request.get("name").unwrap_or_default(), None, true) {
