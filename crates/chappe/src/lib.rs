@@ -102,6 +102,9 @@ pub use chappe_sync::{
 pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, lock_all};
 #[doc(hidden)]
 pub use chappe_sync::{keep_environment, prepare_forks};
+/// Streams: stages as a typed graph, joined by calls, queues and pumps. Feature `stream`.
+#[cfg(all(feature = "stream", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use chappe_stream as stream;
 /// Queries over records that become code: filters, projections, aggregates. Features `synth`, and `jit` for machine code.
 #[cfg(feature = "synth")]
 pub use chappe_synth as synth;

@@ -1,6 +1,7 @@
 //! What can be written on the command line. Help, manual and completions are made from this.
 
 mod arena;
+mod graph;
 pub mod lateness;
 mod map;
 mod run;
@@ -13,6 +14,7 @@ use crate::eyes::{metrics::Metrics, top, watch};
 use crate::format::{self, Format};
 use crate::time::{Grace, parse, parse_grace};
 pub use arena::ArenaCommand;
+pub use graph::GraphCommand;
 use clap::{Parser, Subcommand};
 pub use map::MapCommand;
 pub use run::Run;
@@ -193,6 +195,12 @@ pub enum Command {
     /// Keys and values are bytes. Each change is one step: who is killed in the middle has made it, or not. Nobody waits for anybody.
     #[command(subcommand)]
     Map(MapCommand),
+    /// Run, check or show a graph: stages through which sound, bytes, lines or records flow
+    ///
+    /// A graph is a small text: `wav "in.wav" | lowpass 800 | tee (spectrum 1024 | png "s.png") | wav "out.wav"`. Types are checked before anything runs.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[command(subcommand)]
+    Graph(GraphCommand),
     /// Send what comes on stdin to a tube, as records
     ///
     /// Waits for the first receiver, and while the tube is full. Whatever was sent is there for whoever receives, also when this command is killed; a record

@@ -11,6 +11,8 @@ mod complete;
 mod eyes;
 mod family;
 mod format;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod graph;
 mod health;
 mod job;
 mod jobserver;
@@ -120,6 +122,8 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Sem(command) => return sem::run(&command, json),
         Command::Tube(command) => all_done(tube::run(&command), json),
         Command::Map(command) => return map::run(&command, json),
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        Command::Graph(command) => return graph::run(&command, json),
         Command::Send(a) => return stream::send(&a, json),
         Command::Recv(a) => return stream::recv(&a, json),
         Command::Top(a) => return eyes::top::run(&a, json),

@@ -1,0 +1,383 @@
+//! A graph: nodes, what leads to what, and the type of each link.
+//!
+//! Made from a text in three steps, each of which ends at the first thing that is wrong with the place of it: names are resolved, loops are
+//! refused, and types are worked out from the sources on. A node that several stages read gets a `tee` behind it.
+
+use crate::kind::{Call, End, Kinds, Make, Plan, Role, Wrong};
+use crate::stage::{Body, Fault, Out, Stage};
+use crate::text::{Written, parse};
+use crate::types::{Block, Type};
+use chappe_synth::{Complaint, Span};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+
+/// A node.
+pub struct Node {
+    /// What people call it: its name, or its kind.
+    pub label: String,
+    /// As it was written.
+    pub written: Written,
+    /// What leads to it, in order.
+    pub inputs: Vec<usize>,
+    /// What it leads to, in order.
+    pub outputs: Vec<usize>,
+    /// The type of each input.
+    pub takes: Vec<Type>,
+    /// What comes out.
+    pub gives: Option<Type>,
+    /// Its ends.
+    pub ends: (End, End),
+    /// What the linker makes of it.
+    pub role: Role,
+    /// The process that it runs in; nothing for the one that runs the graph.
+    pub process: Option<String>,
+    pub(crate) make: Option<Make>,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?} -> {:?}", self.label, self.inputs, self.outputs)
+    }
+}
+
+/// A graph whose types agree.
+#[derive(Debug)]
+pub struct Graph {
+    pub(crate) text: String,
+    pub(crate) nodes: Vec<Node>,
+    /// From the sources on.
+    pub(crate) order: Vec<usize>,
+    pub(crate) kinds: Kinds,
+}
+
+/// How a text is read.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// A stage that nobody knows is an error only when data reaches it (synthesis, 4.2.3: run-link).
+    pub lazy: bool,
+    /// The kinds of nodes that there are.
+    pub kinds: Kinds,
+}
+
+impl Graph {
+    /// Reads and checks a text.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the line and a caret.
+    ///
+    /// ```
+    /// use chappe_stream::Graph;
+    /// let wrong = Graph::new("sine 440 rate=48000 | cast i16 | lowpass 800 | null").unwrap_err();
+    /// assert_eq!(wrong.to_string(), "\
+    /// `lowpass` takes f32, and this is i16 at 48000 Hz: put `cast f32` before it (line 1, column 34)
+    ///   sine 440 rate=48000 | cast i16 | lowpass 800 | null
+    ///                                    ^^^^^^^");
+    /// ```
+    pub fn new(text: &str) -> Result<Graph, Complaint> {
+        Graph::with(text, Options::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`Graph::new`].
+    pub fn with(text: &str, options: Options) -> Result<Graph, Complaint> {
+        let lines = parse(text)?;
+        let mut maker = Maker { text, kinds: &options.kinds, names: HashMap::new(), nodes: Vec::new() };
+        let shapes = lines.into_iter().map(|line| maker.enter(line)).collect::<Result<Vec<_>, _>>()?;
+        for line in &shapes {
+            maker.connect(line, None)?;
+        }
+        let mut nodes = maker.nodes;
+        if nodes.is_empty() {
+            return Err(Complaint::new(text, Span::default(), "there is no stage in this graph"));
+        }
+        fork(&mut nodes);
+        let order = order(text, &nodes)?;
+        let mut graph = Graph { text: text.to_owned(), nodes, order, kinds: options.kinds };
+        graph.check(options.lazy)?;
+        Ok(graph)
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its nodes, as they stand in the text.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Works out the types.
+    fn check(&mut self, lazy: bool) -> Result<(), Complaint> {
+        for at in self.order.clone() {
+            let mut takes = Vec::new();
+            for from in &self.nodes[at].inputs {
+                let node = &self.nodes[*from];
+                let Some(gives) = &node.gives else {
+                    let what = format!("`{}` gives nothing to whatever is behind it, and `{}` is", node.label, self.nodes[at].label);
+                    return Err(Complaint::new(&self.text, self.nodes[at].written.span, what));
+                };
+                takes.push(gives.clone());
+            }
+            let node = &self.nodes[at];
+            if let Some(process) = &node.process {
+                let what = format!("`@{process}`: a graph runs in one process; leave it out, or join two graphs by named tubes");
+                return Err(Complaint::new(&self.text, node.written.whole, what));
+            }
+            let call = Call::new(&node.written, &takes, !node.outputs.is_empty());
+            let plan = if lazy && self.kinds.get(&node.written.kind).is_none() {
+                Ok(undefined(node, &takes))
+            } else {
+                self.kinds.plan(&call)
+            };
+            let plan = plan.map_err(|Wrong { span, what }| {
+                Complaint::new(&self.text, span.unwrap_or(node.written.span), what)
+            })?;
+            let node = &mut self.nodes[at];
+            (node.takes, node.gives, node.role) = (takes, plan.gives, plan.role);
+            (node.ends, node.make) = ((plan.input, plan.output), Some(plan.make));
+        }
+        Ok(())
+    }
+
+    /// Plans another stage for a node's place: it must take and give the same types.
+    pub(crate) fn plan_for(&self, at: usize, text: &str) -> Result<Plan, Complaint> {
+        let lines = parse(text)?;
+        let [line] = &lines[..] else {
+            return Err(Complaint::new(text, Span::default(), "one stage takes the place of another"));
+        };
+        let [written] = &line[..] else {
+            return Err(Complaint::new(text, line[1].span, "one stage takes the place of another"));
+        };
+        let node = &self.nodes[at];
+        let call = Call::new(written, &node.takes, !node.outputs.is_empty());
+        let plan = self.kinds.plan(&call).map_err(|Wrong { span, what }| {
+            Complaint::new(text, span.unwrap_or(written.span), what)
+        })?;
+        let shown = |t: &Option<Type>| t.as_ref().map_or("nothing".to_owned(), Type::to_string);
+        if plan.gives != node.gives {
+            let what = format!(
+                "`{}` gives {}, and what is behind `{}` was linked for {}",
+                written.kind,
+                shown(&plan.gives),
+                node.label,
+                shown(&node.gives)
+            );
+            return Err(Complaint::new(text, written.span, what));
+        }
+        if plan.role != Role::Plain || (plan.input, plan.output) != node.ends {
+            let what = format!("`{}` has other ends than `{}`", written.kind, node.label);
+            return Err(Complaint::new(text, written.span, what));
+        }
+        Ok(plan)
+    }
+
+    /// The place of a node in the text, for a message about it.
+    pub(crate) fn complain(&self, at: usize, what: impl Into<String>) -> Complaint {
+        Complaint::new(&self.text, self.nodes[at].written.span, what)
+    }
+}
+
+struct Maker<'a> {
+    text: &'a str,
+    kinds: &'a Kinds,
+    names: HashMap<String, usize>,
+    nodes: Vec<Node>,
+}
+
+/// A stage of a line, by number.
+enum Shape {
+    Node { at: usize, branches: Vec<Vec<Shape>> },
+    Other { name: String, span: Span },
+}
+
+impl Maker<'_> {
+    /// Gives each stage that is no mere name a number.
+    fn enter(&mut self, line: Vec<Written>) -> Result<Vec<Shape>, Complaint> {
+        let mut shapes = Vec::new();
+        for mut written in line {
+            let bare = written.name.is_none() && written.arguments.is_empty() && written.branches.is_empty();
+            if bare && written.process.is_none() && self.kinds.get(&written.kind).is_none() {
+                shapes.push(Shape::Other { name: written.kind, span: written.span });
+                continue;
+            }
+            let at = self.nodes.len();
+            if let Some(name) = &written.name {
+                if self.kinds.get(name).is_some() {
+                    let what = format!("`{name}` is a kind of stage: give this one another name");
+                    return Err(Complaint::new(self.text, written.whole, what));
+                }
+                if self.names.insert(name.clone(), at).is_some() {
+                    let what = format!("there are two stages of the name `{name}`");
+                    return Err(Complaint::new(self.text, written.whole, what));
+                }
+            }
+            let branches = std::mem::take(&mut written.branches);
+            self.nodes.push(Node {
+                label: written.name.clone().unwrap_or_else(|| written.kind.clone()),
+                process: written.process.clone(),
+                written,
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                takes: Vec::new(),
+                gives: None,
+                ends: (End::Follows, End::Follows),
+                role: Role::Plain,
+                make: None,
+            });
+            let branches = branches.into_iter().map(|b| self.enter(b)).collect::<Result<Vec<_>, _>>()?;
+            shapes.push(Shape::Node { at, branches });
+        }
+        Ok(shapes)
+    }
+
+    fn link(&mut self, from: usize, to: usize) {
+        self.nodes[from].outputs.push(to);
+        self.nodes[to].inputs.push(from);
+    }
+
+    /// Links a line, behind another stage if there is one. Answers its last stage.
+    fn connect(&mut self, line: &[Shape], before: Option<usize>) -> Result<usize, Complaint> {
+        let mut last = before;
+        for shape in line {
+            let at = match shape {
+                Shape::Node { at, .. } => *at,
+                Shape::Other { name, span } => match self.names.get(name) {
+                    Some(at) => *at,
+                    // The types' check says that there is no such stage.
+                    None => self.unknown(name, *span),
+                },
+            };
+            if let Some(last) = last {
+                self.link(last, at);
+            }
+            if let Shape::Node { branches, .. } = shape {
+                let kind = self.kinds.get(&self.nodes[at].written.kind);
+                let gathers = kind.is_some_and(|k| k.gathers);
+                let forks = matches!(self.nodes[at].written.kind.as_str(), "tee" | "share");
+                if !branches.is_empty() && !gathers && !forks && kind.is_some() {
+                    let what = format!("`{}` has no branches: `tee` and `share` lead away, `mix` and `merge` together", self.nodes[at].label);
+                    return Err(Complaint::new(self.text, self.nodes[at].written.whole, what));
+                }
+                for branch in branches {
+                    if gathers {
+                        let end = self.connect(branch, None)?;
+                        self.link(end, at);
+                    } else {
+                        self.connect(branch, Some(at))?;
+                    }
+                }
+            }
+            last = Some(at);
+        }
+        Ok(last.expect("a line has a stage"))
+    }
+
+    fn unknown(&mut self, name: &str, span: Span) -> usize {
+        let written = Written {
+            name: None,
+            kind: name.to_owned(),
+            span,
+            whole: span,
+            arguments: Vec::new(),
+            branches: Vec::new(),
+            process: None,
+        };
+        self.nodes.push(Node {
+            label: name.to_owned(),
+            process: None,
+            written,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            takes: Vec::new(),
+            gives: None,
+            ends: (End::Follows, End::Follows),
+            role: Role::Plain,
+            make: None,
+        });
+        self.nodes.len() - 1
+    }
+}
+
+/// Puts a `tee` behind what several read and is none.
+fn fork(nodes: &mut Vec<Node>) {
+    for at in 0..nodes.len() {
+        if nodes[at].outputs.len() < 2 || matches!(nodes[at].written.kind.as_str(), "tee" | "share") {
+            continue;
+        }
+        let tee = nodes.len();
+        let outputs = std::mem::replace(&mut nodes[at].outputs, vec![tee]);
+        for to in &outputs {
+            nodes[*to].inputs.iter_mut().filter(|i| **i == at).for_each(|i| *i = tee);
+        }
+        let mut written = nodes[at].written.clone();
+        (written.kind, written.name) = ("tee".into(), None);
+        written.arguments.clear();
+        nodes.push(Node {
+            label: "tee".into(),
+            process: nodes[at].process.clone(),
+            written,
+            inputs: vec![at],
+            outputs,
+            takes: Vec::new(),
+            gives: None,
+            ends: (End::Follows, End::Follows),
+            role: Role::Plain,
+            make: None,
+        });
+    }
+}
+
+/// The nodes from the sources on.
+fn order(text: &str, nodes: &[Node]) -> Result<Vec<usize>, Complaint> {
+    let mut missing: Vec<usize> = nodes.iter().map(|n| n.inputs.len()).collect();
+    let mut ready: VecDeque<usize> = (0..nodes.len()).filter(|at| missing[*at] == 0).collect();
+    let mut order = Vec::with_capacity(nodes.len());
+    while let Some(at) = ready.pop_front() {
+        order.push(at);
+        for to in &nodes[at].outputs {
+            missing[*to] -= 1;
+            if missing[*to] == 0 {
+                ready.push_back(*to);
+            }
+        }
+    }
+    if order.len() == nodes.len() {
+        return Ok(order);
+    }
+    // Backwards from any that is left one comes into a loop.
+    let left = |at: &usize| missing[*at] > 0;
+    let mut path = vec![(0..nodes.len()).find(left).expect("one is left")];
+    let round = loop {
+        let at = *path.last().expect("it has one");
+        let before = *nodes[at].inputs.iter().find(|i| left(i)).expect("what is left has something left before it");
+        if let Some(begin) = path.iter().position(|p| *p == before) {
+            break path.split_off(begin);
+        }
+        path.push(before);
+    };
+    let mut names: Vec<&str> = round.iter().rev().map(|at| nodes[*at].label.as_str()).collect();
+    names.push(names[0]);
+    let shown = if names.len() > 8 { format!("{} | ... | {}", names[..4].join(" | "), names[names.len() - 3..].join(" | ")) } else { names.join(" | ") };
+    let at = *round.iter().min().expect("a loop has a node");
+    let what = format!("this is a loop, in which nothing would ever come first: {shown}; `echo` and `reverb` feed back within themselves");
+    Err(Complaint::new(text, nodes[at].written.span, what))
+}
+
+/// A stage that nobody knows, where that is an error only when data comes.
+fn undefined(node: &Node, takes: &[Type]) -> Plan {
+    struct Undefined(String);
+    impl Stage for Undefined {
+        fn put(&mut self, _: Block, _: &mut dyn Out) -> Result<(), Fault> {
+            Err(Fault(format!("there is no stage `{}`, and data has reached it", self.0)))
+        }
+    }
+    let name = node.written.kind.clone();
+    let make = move || Ok(Body::Stage(Box::new(Undefined(name))));
+    match takes.first() {
+        Some(first) => Plan::filter(first.clone(), make),
+        None => Plan::sink(make),
+    }
+}

@@ -1,0 +1,431 @@
+//! Kinds of nodes: what a word of the text stands for.
+//!
+//! A [`Kind`] plans a node from the values behind its word and from the types of its inputs: it answers the type of its output, what its ends are,
+//! and how its body is made. Planning opens what is read (the rate of a sound file stands in it) and writes nothing; making does the rest.
+
+use crate::stage::{Body, Fault};
+use crate::text::{Argument, Value, Written};
+use crate::types::{Element, Type};
+use chappe_synth::Span;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Whether an end calls or is called (synthesis, 4.4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It runs on a thread of its own, and calls the other side.
+    Active,
+    /// It waits to be called.
+    Passive,
+    /// It runs on a thread of its own that looks again and again.
+    Polled,
+    /// It is called by whoever has a thread, and calls on: a filter.
+    Follows,
+}
+
+/// What the linker makes of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// A source, a stage or a gatherer.
+    Plain,
+    /// A queue, of so many blocks.
+    Queue {
+        /// How many blocks it has room for.
+        slots: usize,
+        /// What becomes of a block that finds it full.
+        full: WhenFull,
+    },
+    /// A thread that takes from before and hands on.
+    Pump,
+    /// Every block goes to each reader.
+    Tee,
+    /// Every block goes to one reader, in turn or to whoever has room.
+    Share,
+    /// Blocks of all inputs, as they come.
+    Merge,
+}
+
+/// What a full queue does with one more block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WhenFull {
+    /// The caller waits: figure 4.2.
+    #[default]
+    Wait,
+    /// The new block is dropped and counted.
+    DropNew,
+    /// The oldest block is dropped and counted.
+    DropOld,
+}
+
+/// What is wrong with a stage, and where in its text.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Wrong {
+    /// The part of the text, if it is not the stage's word.
+    pub span: Option<Span>,
+    /// What, and what to do.
+    pub what: String,
+}
+
+impl Wrong {
+    /// About the stage's word.
+    pub fn new(what: impl Into<String>) -> Wrong {
+        Wrong { span: None, what: what.into() }
+    }
+
+    /// About one value.
+    pub fn at(span: Span, what: impl Into<String>) -> Wrong {
+        Wrong { span: Some(span), what: what.into() }
+    }
+}
+
+/// What makes a body.
+pub type Make = Box<dyn FnOnce() -> Result<Body, Fault> + Send>;
+
+/// A node that can be made.
+pub struct Plan {
+    /// What comes out of it; nothing from a sink.
+    pub gives: Option<Type>,
+    /// Its input's end.
+    pub input: End,
+    /// Its output's end.
+    pub output: End,
+    /// What the linker makes of it.
+    pub role: Role,
+    /// Makes its body.
+    pub make: Make,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { gives, input, output, role, .. } = self;
+        write!(f, "Plan {{ gives: {gives:?}, {input:?} -> {output:?}, {role:?} }}")
+    }
+}
+
+impl Plan {
+    /// Something that answers `get`.
+    pub fn source(gives: Type, make: impl FnOnce() -> Result<Body, Fault> + Send + 'static) -> Plan {
+        Plan { gives: Some(gives), input: End::Passive, output: End::Passive, role: Role::Plain, make: Box::new(make) }
+    }
+
+    /// Something that blocks go through.
+    pub fn filter(gives: Type, make: impl FnOnce() -> Result<Body, Fault> + Send + 'static) -> Plan {
+        let gives = Some(gives);
+        Plan { gives, input: End::Follows, output: End::Follows, role: Role::Plain, make: Box::new(make) }
+    }
+
+    /// Something that blocks go into.
+    pub fn sink(make: impl FnOnce() -> Result<Body, Fault> + Send + 'static) -> Plan {
+        Plan { gives: None, input: End::Passive, output: End::Passive, role: Role::Plain, make: Box::new(make) }
+    }
+
+    /// Something of the linker's own.
+    pub fn link(gives: Type, input: End, output: End, role: Role) -> Plan {
+        Plan { gives: Some(gives), input, output, role, make: Box::new(|| Ok(Body::Link)) }
+    }
+
+    /// With other ends.
+    #[must_use]
+    pub fn ends(self, input: End, output: End) -> Plan {
+        Plan { input, output, ..self }
+    }
+}
+
+/// A stage as it is written, with the types of what comes in: what a kind plans from.
+#[derive(Debug)]
+pub struct Call<'a> {
+    written: &'a Written,
+    /// The types of the inputs, in order.
+    pub inputs: &'a [Type],
+    /// Whether something reads its output.
+    pub is_read: bool,
+    used: RefCell<Vec<usize>>,
+}
+
+impl<'a> Call<'a> {
+    /// For a stage of a text.
+    pub fn new(written: &'a Written, inputs: &'a [Type], is_read: bool) -> Call<'a> {
+        Call { written, inputs, is_read, used: RefCell::new(Vec::new()) }
+    }
+
+    /// The stage.
+    pub fn written(&self) -> &'a Written {
+        self.written
+    }
+
+    fn find(&self, position: usize, key: &str) -> Option<&'a Argument> {
+        let arguments = &self.written.arguments;
+        let keyed = arguments.iter().position(|a| a.key.as_deref() == Some(key));
+        let at = keyed.or_else(|| arguments.iter().enumerate().filter(|(_, a)| a.key.is_none()).nth(position)?.0.into());
+        self.used.borrow_mut().extend(at);
+        at.map(|at| &arguments[at])
+    }
+
+    /// The number that stands in this place, or behind `key=`.
+    ///
+    /// # Errors
+    /// It is no number, or outside the range.
+    pub fn number(&self, position: usize, key: &str, range: (f64, f64)) -> Result<Option<f64>, Wrong> {
+        let Some(argument) = self.find(position, key) else { return Ok(None) };
+        let (least, most) = range;
+        match argument.value {
+            Value::Number(n) if n >= least && n <= most => Ok(Some(n)),
+            Value::Number(n) => {
+                let what = format!("`{key}` of `{}` is {n}, and must be from {least} to {most}", self.written.kind);
+                Err(Wrong::at(argument.span, what))
+            }
+            _ => Err(Wrong::at(argument.span, format!("`{key}` of `{}` is a number", self.written.kind))),
+        }
+    }
+
+    /// The same, with what it is if it is not there.
+    ///
+    /// # Errors
+    /// As [`Call::number`].
+    pub fn number_or(&self, position: usize, key: &str, range: (f64, f64), or: f64) -> Result<f64, Wrong> {
+        Ok(self.number(position, key, range)?.unwrap_or(or))
+    }
+
+    /// The same, where it must be there.
+    ///
+    /// # Errors
+    /// As [`Call::number`], or it is not there.
+    pub fn needs_number(&self, position: usize, key: &str, range: (f64, f64)) -> Result<f64, Wrong> {
+        let missing = || Wrong::new(format!("`{}` needs a number: {key}", self.written.kind));
+        self.number(position, key, range)?.ok_or_else(missing)
+    }
+
+    /// The text or word that stands in this place, or behind `key=`.
+    ///
+    /// # Errors
+    /// It is a number.
+    pub fn text(&self, position: usize, key: &str) -> Result<Option<(&'a str, Span)>, Wrong> {
+        let Some(argument) = self.find(position, key) else { return Ok(None) };
+        match &argument.value {
+            Value::Text(text) | Value::Word(text) => Ok(Some((text, argument.span))),
+            Value::Number(_) => {
+                let what = format!("`{key}` of `{}` is a text: put it in quotation marks", self.written.kind);
+                Err(Wrong::at(argument.span, what))
+            }
+        }
+    }
+
+    /// The same, where it must be there.
+    ///
+    /// # Errors
+    /// As [`Call::text`], or it is not there.
+    pub fn needs_text(&self, position: usize, key: &str) -> Result<(&'a str, Span), Wrong> {
+        let missing = || Wrong::new(format!("`{}` needs a text: {key}", self.written.kind));
+        self.text(position, key)?.ok_or_else(missing)
+    }
+
+    /// One of some words.
+    ///
+    /// # Errors
+    /// It is another.
+    pub fn choice(&self, position: usize, key: &str, words: &[&'static str]) -> Result<Option<&'static str>, Wrong> {
+        let Some((text, span)) = self.text(position, key)? else { return Ok(None) };
+        let known = words.iter().find(|w| **w == text).copied();
+        let what = || format!("`{key}` of `{}` is one of {}, not `{text}`", self.written.kind, words.join(", "));
+        known.map(Some).ok_or_else(|| Wrong::at(span, what()))
+    }
+
+    /// The type of the only input.
+    ///
+    /// # Errors
+    /// There is none, or there are several.
+    pub fn input(&self) -> Result<&'a Type, Wrong> {
+        match self.inputs {
+            [one] => Ok(one),
+            [] => Err(Wrong::new(format!("`{}` needs something before it", self.written.kind))),
+            more => {
+                Err(Wrong::new(format!(
+                    "`{}` takes one input and has {}: put `mix` or `merge` before it",
+                    self.written.kind,
+                    more.len()
+                )))
+            }
+        }
+    }
+
+    /// That nothing comes in.
+    ///
+    /// # Errors
+    /// Something does.
+    pub fn no_input(&self) -> Result<(), Wrong> {
+        match self.inputs {
+            [] => Ok(()),
+            [first, ..] => {
+                Err(Wrong::new(format!("`{}` is a source: nothing leads to it, and {first} does", self.written.kind)))
+            }
+        }
+    }
+
+    /// The only input, which must be numbers with a rate.
+    ///
+    /// # Errors
+    /// It is something else: the message has both types.
+    pub fn sound(&self) -> Result<(&'a Type, f64), Wrong> {
+        let input = self.floats()?;
+        let rate = input.rate.ok_or_else(|| self.mismatch(input, "f32 at a rate", "`rate 48000` before it says how many a second"))?;
+        Ok((input, rate))
+    }
+
+    /// The only input, which must be numbers.
+    ///
+    /// # Errors
+    /// It is something else: the message has both types.
+    pub fn floats(&self) -> Result<&'a Type, Wrong> {
+        let input = self.input()?;
+        match input.element {
+            Element::F32 => Ok(input),
+            Element::I16 => Err(self.mismatch(input, "f32", "put `cast f32` before it")),
+            Element::Byte => Err(self.mismatch(input, "f32", "`raw FILE as=f32` reads numbers, `cast f32` takes bytes for them")),
+            Element::Line => Err(self.mismatch(input, "f32", "`csv` and `select` make numbers of lines")),
+            Element::Record(_) => Err(self.mismatch(input, "f32", "`field NAME` takes one field of the records")),
+        }
+    }
+
+    /// A complaint with both types.
+    pub fn mismatch(&self, is: &Type, wanted: &str, help: &str) -> Wrong {
+        Wrong::new(format!("`{}` takes {wanted}, and this is {is}: {help}", self.written.kind))
+    }
+
+    /// The first value that the kind did not ask for.
+    fn unasked(&self) -> Option<&'a Argument> {
+        let used = self.used.borrow();
+        self.written.arguments.iter().enumerate().find(|(at, _)| !used.contains(at)).map(|(_, a)| a)
+    }
+}
+
+/// Plans a node.
+pub type Planner = Arc<dyn Fn(&Call<'_>) -> Result<Plan, Wrong> + Send + Sync>;
+
+/// A kind of node.
+#[derive(Clone)]
+pub struct Kind {
+    /// The word of the text.
+    pub name: &'static str,
+    /// What stands behind it, for people.
+    pub usage: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Whether lines in parentheses lead into it; else they lead away from it.
+    pub gathers: bool,
+    /// How it is planned.
+    pub plan: Planner,
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kind({} {})", self.name, self.usage)
+    }
+}
+
+impl Kind {
+    /// A kind of one's own.
+    pub fn new(
+        name: &'static str,
+        usage: &'static str,
+        about: &'static str,
+        plan: impl Fn(&Call<'_>) -> Result<Plan, Wrong> + Send + Sync + 'static,
+    ) -> Kind {
+        Kind { name, usage, about, gathers: false, plan: Arc::new(plan) }
+    }
+
+    /// Lines in parentheses lead into it.
+    #[must_use]
+    pub fn gathering(self) -> Kind {
+        Kind { gathers: true, ..self }
+    }
+}
+
+/// The table from words to kinds: the thesis' symbol table (4.1.3, run-link).
+#[derive(Clone, Debug)]
+pub struct Kinds {
+    kinds: BTreeMap<&'static str, Kind>,
+}
+
+impl Default for Kinds {
+    fn default() -> Kinds {
+        Kinds::standard()
+    }
+}
+
+impl Kinds {
+    /// All that this crate has.
+    pub fn standard() -> Kinds {
+        let mut kinds = Kinds { kinds: BTreeMap::new() };
+        crate::node::all().into_iter().for_each(|kind| kinds.add(kind));
+        kinds
+    }
+
+    /// Adds one, or replaces the one of that name.
+    pub fn add(&mut self, kind: Kind) {
+        self.kinds.insert(kind.name, kind);
+    }
+
+    /// Looks one up.
+    pub fn get(&self, name: &str) -> Option<&Kind> {
+        self.kinds.get(name)
+    }
+
+    /// All, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Kind> {
+        self.kinds.values()
+    }
+
+    /// The one whose name is most like this.
+    pub fn like(&self, name: &str) -> Option<&'static str> {
+        let best = self.kinds.keys().map(|k| (distance(k, name), *k)).min()?;
+        (best.0 <= 2 && best.0 < name.chars().count()).then_some(best.1)
+    }
+
+    /// Plans a stage, and sees to it that all its values were asked for.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn plan(&self, call: &Call<'_>) -> Result<Plan, Wrong> {
+        let word = &call.written.kind;
+        let Some(kind) = self.get(word) else {
+            let like = self.like(word).map_or(String::new(), |k| format!(": is it `{k}`?"));
+            return Err(Wrong::new(format!("there is no stage `{word}`{like}")));
+        };
+        let mut plan = (kind.plan)(call)?;
+        if let Some(mode) = call.choice(usize::MAX, "ends", &["active", "passive", "poll"])? {
+            let end = match mode {
+                "active" => End::Active,
+                "passive" => End::Passive,
+                _ => End::Polled,
+            };
+            match plan.role {
+                Role::Plain if call.inputs.is_empty() => plan.output = end,
+                Role::Plain if plan.gives.is_none() => plan.input = end,
+                _ => return Err(Wrong::new("only a source or a sink has `ends=`: whatever is between follows them")),
+            }
+        }
+        if let Some(more) = call.unasked() {
+            let what = format!("`{word}` knows nothing of this: its use is `{word} {}`", kind.usage);
+            return Err(Wrong::at(more.span, what));
+        }
+        Ok(plan)
+    }
+}
+
+/// How many letters must change.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut before = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let cost = before + usize::from(x != *y);
+            before = row[j + 1];
+            row[j + 1] = cost.min(before + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,59 @@
+//! The kinds of nodes that there are: the quajects of the thesis' tables 4.2 to 4.4 and the stages of its signal processing toolkit (6.3.1).
+//!
+//! | module | kinds |
+//! |---|---|
+//! | [`links`] | `queue pump tee share merge null` |
+//! | [`files`] | `file raw wav lines records stdin print hash` |
+//! | [`blocks`] | `buffer unbuffer cast rate take skip probe count` |
+//! | [`waves`] | `sine noise impulse sweep silence` |
+//! | [`sound`] | `gain offset clip mix mono channel delay echo reverb` |
+//! | [`filters`] | `lowpass highpass bandpass notch fir` |
+//! | [`resample`] | `resample oversample` |
+//! | [`spectrum`] | `spectrum power correlate` |
+//! | [`picture`] | `png` |
+//! | [`rhythm`] | `onset beat drum` |
+//! | [`time`] | `pace clock deadline` |
+//! | [`rows`] | `where select field csv json` |
+//! | [`cook`] | `cook onlcr tabs` |
+
+pub mod blocks;
+pub mod cook;
+pub mod files;
+pub mod filters;
+pub mod links;
+pub mod picture;
+pub mod resample;
+pub mod rhythm;
+pub mod rows;
+pub mod sound;
+pub mod spectrum;
+pub mod time;
+pub mod waves;
+
+use crate::kind::Kind;
+use crate::stage::{Body, Fault, Stage};
+
+/// All of them.
+pub fn all() -> Vec<Kind> {
+    let groups = [
+        links::kinds(),
+        files::kinds(),
+        blocks::kinds(),
+        waves::kinds(),
+        sound::kinds(),
+        filters::kinds(),
+        resample::kinds(),
+        spectrum::kinds(),
+        picture::kinds(),
+        rhythm::kinds(),
+        time::kinds(),
+        rows::kinds(),
+        cook::kinds(),
+    ];
+    groups.into_iter().flatten().collect()
+}
+
+/// A body of a stage that cannot fail to be made.
+pub(crate) fn stage(stage: impl Stage + 'static) -> Result<Body, Fault> {
+    Ok(Body::Stage(Box::new(stage)))
+}

@@ -1,0 +1,116 @@
+//! The Fourier transform, and the correlator (synthesis, 6.3.1; 7.5: "a 1024-point transform of 88,200 samples a second").
+
+use super::stage;
+use crate::kind::{Call, Kind, Plan, Wrong};
+use crate::stage::{Fault, Out, Stage};
+use crate::types::{Block, Type};
+use realfft::{RealFftPlanner, RealToComplex};
+use std::f64::consts::TAU;
+use std::sync::Arc;
+
+/// Magnitudes of windows of sound: a frame of `size / 2 + 1` for each `hop` samples.
+pub(crate) struct Spectrum {
+    size: usize,
+    hop: usize,
+    fft: Arc<dyn RealToComplex<f32>>,
+    window: Vec<f32>,
+    kept: Vec<f32>,
+    decibel: bool,
+}
+
+impl Spectrum {
+    pub(crate) fn new(size: usize, hop: usize, decibel: bool) -> Spectrum {
+        let fft = RealFftPlanner::<f32>::new().plan_fft_forward(size);
+        // Hann's; a sine of amplitude 1 in the middle of a bin has magnitude 1.
+        let window: Vec<f32> = (0..size).map(|i| (0.5 - 0.5 * (TAU * i as f64 / size as f64).cos()) as f32).collect();
+        Spectrum { size, hop, fft, window, kept: Vec::new(), decibel }
+    }
+
+    /// Takes samples, and gives each window's magnitudes.
+    pub(crate) fn put(&mut self, samples: &[f32], mut each: impl FnMut(Vec<f32>) -> Result<(), Fault>) -> Result<(), Fault> {
+        self.kept.extend_from_slice(samples);
+        let mut at = 0;
+        while at + self.size <= self.kept.len() {
+            let part = &self.kept[at..at + self.size];
+            let mut input: Vec<f32> = part.iter().zip(&self.window).map(|(x, w)| x * w).collect();
+            let mut output = self.fft.make_output_vec();
+            self.fft.process(&mut input, &mut output).map_err(Fault::new)?;
+            let scale = 4.0 / self.size as f32;
+            let level = |m: f32| if self.decibel { 20.0 * m.max(1e-10).log10() } else { m };
+            each(output.iter().map(|c| level(c.norm() * scale)).collect())?;
+            at += self.hop;
+        }
+        self.kept.drain(..at.min(self.kept.len()));
+        Ok(())
+    }
+}
+
+impl Stage for Spectrum {
+    fn put(&mut self, mut block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        let samples = std::mem::take(block.numbers());
+        Spectrum::put(self, &samples, |frame| out.put(Block::f32(frame)))
+    }
+}
+
+/// Correlation of the last `size` frames with themselves, `lags` frames back: a frame of that for each `hop`.
+struct Correlate {
+    size: usize,
+    lags: usize,
+    hop: usize,
+    kept: Vec<f32>,
+}
+
+/// Sum of x(i) x(i - lag), by the sum of x(i)^2: 1 for what repeats itself after `lag`.
+pub(crate) fn correlation(x: &[f32], lags: usize) -> Vec<f32> {
+    let whole: f32 = x.iter().map(|v| v * v).sum::<f32>().max(1e-20);
+    let at = |lag: usize| {
+        let sum: f32 = x[lag..].iter().zip(x).map(|(a, b)| a * b).sum();
+        sum / whole * x.len() as f32 / (x.len() - lag) as f32
+    };
+    (0..lags.min(x.len())).map(at).collect()
+}
+
+impl Stage for Correlate {
+    fn put(&mut self, mut block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        self.kept.append(block.numbers());
+        let mut at = 0;
+        while at + self.size <= self.kept.len() {
+            out.put(Block::f32(correlation(&self.kept[at..at + self.size], self.lags)))?;
+            at += self.hop;
+        }
+        self.kept.drain(..at.min(self.kept.len()));
+        Ok(())
+    }
+}
+
+fn one_channel<'a>(call: &Call<'a>) -> Result<(&'a Type, f64), Wrong> {
+    let (input, rate) = call.sound()?;
+    if input.shape != 1 {
+        return Err(call.mismatch(input, "f32 of one channel", "put `mono` or `channel N` before it"));
+    }
+    Ok((input, rate))
+}
+
+fn spectrum(call: &Call<'_>) -> Result<Plan, Wrong> {
+    let (_, rate) = one_channel(call)?;
+    let size = call.number_or(0, "size", (2.0, 1_048_576.0), 1024.0)? as usize & !1;
+    let hop = call.number_or(1, "hop", (1.0, 1_048_576.0), size as f64)? as usize;
+    let decibel = call.choice(2, "as", &["level", "dB"])? == Some("dB");
+    let gives = Type::sound(size as u32 / 2 + 1, rate / hop as f64);
+    Ok(Plan::filter(gives, move || stage(Spectrum::new(size, hop, decibel))))
+}
+
+/// The kinds.
+pub fn kinds() -> Vec<Kind> {
+    vec![
+        Kind::new("spectrum", "[SIZE=1024] [hop=SIZE] [as=level|dB]", "the Fourier transform's magnitudes, a frame for each window", spectrum),
+        Kind::new("correlate", "SIZE LAGS [hop=SIZE]", "how much a signal is like itself some frames ago", |call| {
+            let (_, rate) = one_channel(call)?;
+            let size = call.needs_number(0, "size", (2.0, 1_048_576.0))? as usize;
+            let lags = call.needs_number(1, "lags", (1.0, size as f64 - 1.0))? as usize;
+            let hop = call.number_or(2, "hop", (1.0, 1_048_576.0), size as f64)? as usize;
+            let gives = Type::sound(lags as u32, rate / hop as f64);
+            Ok(Plan::filter(gives, move || stage(Correlate { size, lags, hop, kept: Vec::new() })))
+        }),
+    ]
+}

@@ -1,0 +1,159 @@
+//! Clocks: devices that go by time, ticks, and deadlines (synthesis, 6.4).
+
+use super::stage;
+use crate::kind::{End, Kind, Plan, Wrong};
+use crate::stage::{Body, Fault, Out, Source, Stage};
+use crate::types::{Block, Element, Type};
+use chappe_feedback::Estimate;
+use chappe_plat::clock;
+use chappe_synth::Schema;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn sleep_until(due: u64) {
+    let now = clock::now();
+    if due > now {
+        chappe_thread::sleep(Duration::from_nanos(due - now));
+    }
+}
+
+/// Hands frames on at their rate, as a device does: the time of each is counted from the first, so the rate is right in the long run.
+struct Pace {
+    rate: f64,
+    frame: usize,
+    began: u64,
+    frames: u64,
+    /// So many nanoseconds may a block be late.
+    slack: u64,
+}
+
+impl Stage for Pace {
+    fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        let now = clock::now();
+        if self.frames == 0 {
+            self.began = now;
+        }
+        let due = self.began + (self.frames as f64 / self.rate * 1e9) as u64;
+        if now > due + self.slack {
+            out.late((now - due) as f64 / 1e9);
+            // A device plays silence meanwhile, and goes on from here.
+            self.began += now - due;
+        }
+        sleep_until(due);
+        self.frames += (block.len() / self.frame) as u64;
+        out.put(block)
+    }
+}
+
+/// Ticks whose number keeps time: the n-th is n/f after the first, however late the one before it was (6.4.1).
+struct Ticker {
+    hz: f64,
+    at: u64,
+    count: Option<u64>,
+    began: u64,
+}
+
+impl Source for Ticker {
+    fn get(&mut self) -> Result<Option<Block>, Fault> {
+        if self.count.is_some_and(|n| self.at >= n) {
+            return Ok(None);
+        }
+        if self.at == 0 {
+            self.began = clock::now();
+        }
+        sleep_until(self.began + (self.at as f64 / self.hz * 1e9) as u64);
+        let mut record = self.at.to_le_bytes().to_vec();
+        record.extend(clock::now().to_le_bytes());
+        self.at += 1;
+        Ok(Some(Block::bytes(record)))
+    }
+}
+
+/// Follows a job towards its deadline, and says early that it will be late (6.4.2).
+struct Deadline {
+    job: Estimate,
+    total: f64,
+    seconds: f64,
+    frame: usize,
+    done: u64,
+    began: u64,
+    told: u64,
+    late: bool,
+    at_warning: f64,
+}
+
+impl Stage for Deadline {
+    fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        let now = clock::now();
+        if self.done == 0 {
+            (self.began, self.told) = (now, now);
+        }
+        self.done += (block.len() / self.frame) as u64;
+        // A hundred looks at the job.
+        if (now - self.told) as f64 >= self.seconds * 1e7 {
+            self.told = now;
+            let elapsed = (now - self.began) as f64 / 1e9;
+            self.job.progress(elapsed, self.done as f64);
+            if self.job.is_late() && !self.late {
+                self.late = true;
+                self.at_warning = elapsed;
+                out.late((self.job.end().unwrap_or(elapsed) - self.seconds).max(0.0));
+            }
+        }
+        out.put(block)
+    }
+
+    fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
+        let took = (clock::now() - self.began) as f64 / 1e9;
+        if took > self.seconds && !self.late {
+            self.late = true;
+            self.at_warning = took;
+            out.late(took - self.seconds);
+        }
+        Ok(())
+    }
+
+    fn says(&self) -> Option<String> {
+        let estimate = self.job.now().map_or(String::new(), |e| format!(", estimate {e:.2}"));
+        let warned = if self.late { format!(", said to be late after {:.2} s", self.at_warning) } else { String::new() };
+        Some(format!("{} of {} frames, due in {} s{estimate}{warned}", self.done, self.total, self.seconds))
+    }
+}
+
+fn frame(input: &Type) -> usize {
+    if matches!(input.element, Element::Record(_)) { input.frame_bytes() } else { input.shape as usize }
+}
+
+/// The kinds.
+pub fn kinds() -> Vec<Kind> {
+    vec![
+        Kind::new("pace", "[HZ] [slack=10ms]", "hands on at the rate, as a device does; what comes too late is counted", |call| {
+            let input = call.input()?;
+            let hz = call.number(0, "hz", (1e-3, 1e9))?.or(input.rate);
+            let rate = hz.ok_or_else(|| call.mismatch(input, "something with a rate", "say how many frames a second: `pace 48000`"))?;
+            let slack = (call.number_or(1, "slack", (0.0, 3600.0), 0.01)? * 1e9) as u64;
+            let frame = frame(input);
+            let gives = Type { rate: Some(rate), ..input.clone() };
+            Ok(Plan::filter(gives, move || stage(Pace { rate, frame, began: 0, frames: 0, slack })).ends(End::Active, End::Active))
+        }),
+        Kind::new("clock", "HZ [count=N]", "ticks: records of their number and their time", |call| {
+            call.no_input()?;
+            let hz = call.needs_number(0, "hz", (1e-6, 1e6))?;
+            let count = call.number(1, "count", (1.0, 1e15))?.map(|n| n as u64);
+            let schema = Schema::parse("tick: u64, at: u64").map_err(|e| Wrong::new(e.to_string()))?;
+            let gives = Type { rate: Some(hz), ..Type::of(Element::Record(Arc::new(schema))) };
+            let body = move || Ok(Body::Source(Box::new(Ticker { hz, at: 0, count, began: 0 }) as Box<dyn Source>));
+            Ok(Plan::source(gives, body).ends(End::Passive, End::Active))
+        }),
+        Kind::new("deadline", "SECONDS total=FRAMES", "says early when so many frames will not be through in time", |call| {
+            let input = call.input()?;
+            let seconds = call.needs_number(0, "seconds", (1e-3, 1e9))?;
+            let total = call.needs_number(1, "total", (1.0, 1e15))?;
+            let frame = frame(input);
+            Ok(Plan::filter(input.clone(), move || {
+                let job = Estimate::new(total, seconds);
+                stage(Deadline { job, total, seconds, frame, done: 0, began: 0, told: 0, late: false, at_warning: 0.0 })
+            }))
+        }),
+    ]
+}

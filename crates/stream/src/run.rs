@@ -1,0 +1,636 @@
+//! A graph that runs: the linker's plan on light threads.
+//!
+//! Each thread gets a block from its feed and puts it into its limb, until there is no more, nothing is wanted any more, or something has failed. A
+//! source that ends lets every stage behind it hand on what it has left. When a stage fails, the graph ends, and [`Running::wait`] says which and why.
+//!
+//! Nothing is lost silently: whatever is given up (by a queue that may drop, a device that was late, a stage that nobody reads) is counted at its
+//! node, and stands in the [`Report`].
+
+use crate::graph::Graph;
+use crate::kind::{Role, WhenFull};
+use crate::link::{Feed, Limb, Links, Tail, link};
+use crate::queue::{Callbacks, Getter, Putter, Refused, When, queue};
+use crate::sched::{Quantum, press};
+use crate::seat::{Callout, Counts, Floor, LateCall, Seat, SourceSlot, end, put};
+use crate::stage::{Body, Fault, Gather, Source, Stage};
+use crate::types::Block;
+use chappe_plat::atomic::Ordering;
+use chappe_plat::clock;
+use chappe_synth::Complaint;
+use chappe_sync::tube;
+use chappe_thread::{Builder, JoinHandle, Runtime};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, PoisonError};
+
+/// Stack of a thread: as much as [`crate::link::MAX_CALLS`] stages that call each other take in a build without optimisation.
+const STACK: usize = 512 * 1024;
+
+/// Why a graph did not run, or not to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A stage could not be made, or failed: which, where, and why.
+    #[error(transparent)]
+    Stage(#[from] Complaint),
+    /// There is no room for its threads.
+    #[error("no light thread for `{0}`: {1}")]
+    Thread(String, std::io::Error),
+}
+
+struct Slot {
+    stage: Box<dyn Stage>,
+    seat: Arc<Seat>,
+}
+
+struct LiveLimb {
+    slots: Vec<Slot>,
+    tail: LiveTail,
+}
+
+struct Into {
+    putter: Putter<Block>,
+    /// To drop the oldest.
+    getter: Option<Getter<Block>>,
+    full: WhenFull,
+    seat: Arc<Seat>,
+    gone: bool,
+}
+
+/// A limb that several threads call: whoever has the box from the tube is inside.
+#[derive(Clone)]
+struct Lock {
+    take: tube::Receiver<Box<LiveLimb>>,
+    back: tube::Sender<Box<LiveLimb>>,
+    /// How many threads have not ended.
+    left: Arc<chappe_plat::atomic::AtomicU64>,
+}
+
+enum LiveTail {
+    End,
+    Fork(Vec<LiveLimb>),
+    Share(Vec<LiveLimb>, usize),
+    Queue(Into),
+    Locked(Lock),
+    Collect(VecDeque<Block>),
+}
+
+fn through(slots: &mut [Slot], tail: &mut LiveTail, before: Option<&Seat>, block: Block) -> Result<(), Fault> {
+    match slots.split_first_mut() {
+        None => tail.put(before, block),
+        Some((Slot { stage, seat }, rest)) => {
+            let seat: &Seat = seat;
+            let mut out = Callout { seat, to: |block| through(rest, tail, Some(seat), block) };
+            put(stage, seat, block, &mut out)
+        }
+    }
+}
+
+impl LiveLimb {
+    fn put(&mut self, before: Option<&Seat>, block: Block) -> Result<(), Fault> {
+        through(&mut self.slots, &mut self.tail, before, block)
+    }
+
+    /// Nothing more comes: each stage hands on what it has, the first one first.
+    fn end(&mut self) -> Result<(), Fault> {
+        for at in 0..self.slots.len() {
+            let (before, rest) = self.slots.split_at_mut(at + 1);
+            let Slot { stage, seat } = &mut before[at];
+            let (seat, tail): (&Seat, _) = (seat, &mut self.tail);
+            let mut out = Callout { seat, to: |block| through(rest, tail, Some(seat), block) };
+            end(stage, seat, &mut out)?;
+        }
+        self.tail.end()
+    }
+
+    /// Whether nothing that is put here goes anywhere.
+    fn is_done(&self) -> bool {
+        self.slots.iter().any(|s| s.seat.is_done()) || self.tail.is_done()
+    }
+
+    fn fill(&self) -> f64 {
+        match &self.tail {
+            LiveTail::Queue(into) => into.putter.fill(),
+            LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => limbs.iter().map(LiveLimb::fill).fold(0.0, f64::max),
+            _ => 0.0,
+        }
+    }
+
+    fn tell_fill(&mut self, fill: f64) {
+        self.slots.iter_mut().for_each(|s| s.stage.fill(fill));
+        if let LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) = &mut self.tail {
+            limbs.iter_mut().for_each(|l| l.tell_fill(fill));
+        }
+    }
+}
+
+impl LiveTail {
+    fn put(&mut self, before: Option<&Seat>, block: Block) -> Result<(), Fault> {
+        match self {
+            LiveTail::End => {
+                // The default of a callout that is not connected.
+                if let Some(seat) = before {
+                    seat.drop_elements(block.len());
+                }
+                Ok(())
+            }
+            LiveTail::Queue(into) => into.put(block),
+            LiveTail::Fork(limbs) => {
+                let Some((last, others)) = limbs.split_last_mut() else { return Ok(()) };
+                for limb in others {
+                    if !limb.is_done() {
+                        limb.put(before, block.clone())?;
+                    }
+                }
+                if last.is_done() { Ok(()) } else { last.put(before, block) }
+            }
+            LiveTail::Share(limbs, turn) => {
+                for _ in 0..limbs.len() {
+                    *turn = (*turn + 1) % limbs.len();
+                    if !limbs[*turn].is_done() {
+                        return limbs[*turn].put(before, block);
+                    }
+                }
+                Ok(())
+            }
+            LiveTail::Locked(lock) => {
+                let Ok(mut limb) = lock.take.recv() else { return Ok(()) };
+                let done = limb.put(before, block);
+                let _ = lock.back.send(limb);
+                done
+            }
+            LiveTail::Collect(kept) => {
+                kept.push_back(block);
+                Ok(())
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<(), Fault> {
+        match self {
+            LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => limbs.iter_mut().try_for_each(LiveLimb::end),
+            // Acquire and release: whoever is the last sees what all others put.
+            LiveTail::Locked(lock) if lock.left.fetch_sub(1, Ordering::AcqRel) == 1 => match lock.take.recv() {
+                Ok(mut limb) => limb.end(),
+                Err(_) => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self {
+            LiveTail::Queue(into) => into.gone,
+            LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => !limbs.is_empty() && limbs.iter().all(LiveLimb::is_done),
+            _ => false,
+        }
+    }
+}
+
+impl Into {
+    fn put(&mut self, mut block: Block) -> Result<(), Fault> {
+        loop {
+            let refused = match self.full {
+                WhenFull::Wait => self.putter.put(block),
+                _ => self.putter.try_put(block),
+            };
+            match refused {
+                Ok(()) => return Ok(()),
+                Err((Refused::Gone, back)) => {
+                    // Whoever read here wants no more, or has failed.
+                    self.gone = true;
+                    self.seat.drop_elements(back.len());
+                    return Ok(());
+                }
+                Err((Refused::Now, back)) => {
+                    let oldest = self.getter.as_ref().filter(|_| self.full == WhenFull::DropOld).map(Getter::try_get);
+                    match oldest {
+                        Some(Ok(oldest)) => self.seat.drop_elements(oldest.len()),
+                        Some(Err(_)) => {}
+                        None => {
+                            self.seat.drop_elements(back.len());
+                            return Ok(());
+                        }
+                    }
+                    block = back;
+                }
+            }
+        }
+    }
+}
+
+enum LiveFeed {
+    Source(SourceSlot),
+    Queue(Getter<Block>),
+    Gather(Box<dyn Gather>, Arc<Seat>, Vec<LiveFeed>),
+    Turns(Arc<Seat>, Vec<Option<LiveFeed>>, usize),
+    Through(Box<LiveFeed>, Box<LiveLimb>, bool),
+}
+
+impl LiveFeed {
+    fn fill(&self) -> f64 {
+        match self {
+            LiveFeed::Source(_) => 0.0,
+            LiveFeed::Queue(getter) => getter.fill(),
+            LiveFeed::Gather(_, _, feeds) => feeds.iter().map(LiveFeed::fill).fold(0.0, f64::max),
+            LiveFeed::Turns(_, feeds, _) => feeds.iter().flatten().map(LiveFeed::fill).fold(0.0, f64::max),
+            LiveFeed::Through(feed, _, _) => feed.fill(),
+        }
+    }
+
+    /// Whether a get may have waited, so that a turn begins behind it.
+    fn waits(&self) -> bool {
+        matches!(self, LiveFeed::Queue(_))
+    }
+}
+
+impl Source for LiveFeed {
+    fn get(&mut self) -> Result<Option<Block>, Fault> {
+        match self {
+            LiveFeed::Source(slot) => slot.get(),
+            LiveFeed::Queue(getter) => Ok(getter.get().ok()),
+            LiveFeed::Gather(gather, seat, feeds) => {
+                let mut inputs: Vec<&mut dyn Source> = feeds.iter_mut().map(|f| f as &mut dyn Source).collect();
+                let got = gather.get(&mut inputs).inspect_err(|e| seat.floor.fail(seat.node, &e.0))?;
+                if let Some(block) = &got {
+                    seat.count(block);
+                }
+                Ok(got)
+            }
+            LiveFeed::Turns(seat, feeds, turn) => {
+                let count = feeds.len();
+                for _ in 0..count {
+                    let at = *turn % count;
+                    *turn = at + 1;
+                    let Some(feed) = &mut feeds[at] else { continue };
+                    match feed.get()? {
+                        Some(block) => {
+                            seat.count(&block);
+                            return Ok(Some(block));
+                        }
+                        None => feeds[at] = None,
+                    }
+                }
+                Ok(None)
+            }
+            LiveFeed::Through(feed, limb, ended) => loop {
+                if let LiveTail::Collect(kept) = collector(limb)
+                    && let Some(block) = kept.pop_front()
+                {
+                    return Ok(Some(block));
+                }
+                if *ended {
+                    return Ok(None);
+                }
+                match feed.get()? {
+                    Some(block) if !limb.is_done() => limb.put(None, block)?,
+                    _ => {
+                        *ended = true;
+                        limb.end()?;
+                    }
+                }
+            },
+        }
+    }
+}
+
+/// Where a limb collects: at its end, or at that of one of its branches.
+fn collector(limb: &mut LiveLimb) -> &mut LiveTail {
+    let branch = match &limb.tail {
+        LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => limbs.iter().position(collects),
+        _ => None,
+    };
+    match (branch, &mut limb.tail) {
+        (Some(at), LiveTail::Fork(limbs) | LiveTail::Share(limbs, _)) => collector(&mut limbs[at]),
+        (_, tail) => tail,
+    }
+}
+
+fn collects(limb: &LiveLimb) -> bool {
+    match &limb.tail {
+        LiveTail::Collect(_) => true,
+        LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => limbs.iter().any(collects),
+        _ => false,
+    }
+}
+
+/// What one node has come to.
+#[derive(Clone, Debug)]
+pub struct NodeReport {
+    /// What people call it.
+    pub label: String,
+    /// What was counted.
+    pub counts: Counts,
+    /// What it says itself.
+    pub says: Option<String>,
+}
+
+/// What a queue has come to.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueReport {
+    /// The node that puts.
+    pub from: usize,
+    /// The node that gets.
+    pub to: usize,
+    /// What was counted.
+    pub counts: crate::queue::Counts,
+}
+
+/// What a graph has come to.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Each node.
+    pub nodes: Vec<NodeReport>,
+    /// Each queue.
+    pub queues: Vec<QueueReport>,
+    /// Seconds from its begin.
+    pub seconds: f64,
+}
+
+impl Report {
+    /// Frames that were given up anywhere.
+    pub fn dropped(&self) -> u64 {
+        self.nodes.iter().map(|n| n.counts.dropped).sum()
+    }
+
+    /// How often anything was late.
+    pub fn late(&self) -> u64 {
+        self.nodes.iter().map(|n| n.counts.late).sum()
+    }
+
+    /// The first node of that label.
+    pub fn node(&self, label: &str) -> Option<&NodeReport> {
+        self.nodes.iter().find(|n| n.label == label)
+    }
+}
+
+/// A graph that runs.
+pub struct Running {
+    graph: Graph,
+    links: Links,
+    floor: Arc<Floor>,
+    seats: Vec<Arc<Seat>>,
+    queues: Vec<Getterless>,
+    threads: Vec<JoinHandle<()>>,
+    began: u64,
+}
+
+/// A look at a queue that does not keep it open.
+type Getterless = Box<dyn Fn() -> crate::queue::Counts + Send + Sync>;
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("threads", &self.threads.len()).finish()
+    }
+}
+
+struct Maker<'a> {
+    graph: &'a Graph,
+    bodies: HashMap<usize, Body>,
+    seats: &'a [Arc<Seat>],
+    putters: Vec<Putter<Block>>,
+    getters: Vec<Getter<Block>>,
+    plans: &'a Links,
+    locks: HashMap<usize, Lock>,
+}
+
+impl Maker<'_> {
+    fn limb(&mut self, plan: &Limb) -> LiveLimb {
+        let slots = plan.nodes.iter().filter_map(|at| match self.bodies.remove(at) {
+            Some(Body::Stage(stage)) => Some(Slot { stage, seat: Arc::clone(&self.seats[*at]) }),
+            // Forks and pumps do nothing themselves.
+            _ => None,
+        });
+        let slots = slots.collect();
+        let tail = match &plan.tail {
+            Tail::End => LiveTail::End,
+            Tail::Fork(limbs) => LiveTail::Fork(limbs.iter().map(|l| self.limb(l)).collect()),
+            Tail::Share(limbs) => LiveTail::Share(limbs.iter().map(|l| self.limb(l)).collect(), 0),
+            Tail::Queue(queue) => {
+                let plan = &self.plans.queues[*queue];
+                let seat = Arc::clone(&self.seats[if self.graph.nodes[plan.to].role == Role::Plain { plan.from } else { plan.to }]);
+                let getter = (plan.full == WhenFull::DropOld).then(|| self.getters[*queue].clone());
+                LiveTail::Queue(Into { putter: self.putters[*queue].clone(), getter, full: plan.full, seat, gone: false })
+            }
+            Tail::Locked(at) => {
+                let lock = self.locks[at].clone();
+                // Relaxed: no thread runs yet.
+                lock.left.fetch_add(1, Ordering::Relaxed);
+                LiveTail::Locked(lock)
+            }
+            Tail::Collect => LiveTail::Collect(VecDeque::new()),
+        };
+        LiveLimb { slots, tail }
+    }
+
+    fn feed(&mut self, plan: &Feed) -> LiveFeed {
+        match plan {
+            Feed::Node(at) => {
+                let Some(Body::Source(source)) = self.bodies.remove(at) else {
+                    unreachable!("a node without inputs has a source")
+                };
+                LiveFeed::Source(SourceSlot { source, seat: Arc::clone(&self.seats[*at]) })
+            }
+            Feed::Queue(queue) => LiveFeed::Queue(self.getters[*queue].clone()),
+            Feed::Gather(at, feeds) => {
+                let feeds = feeds.iter().map(|f| self.feed(f)).collect();
+                let Some(Body::Gather(gather)) = self.bodies.remove(at) else {
+                    unreachable!("a node that calls its inputs and is called gathers")
+                };
+                LiveFeed::Gather(gather, Arc::clone(&self.seats[*at]), feeds)
+            }
+            Feed::Turns(at, feeds) => {
+                let feeds = feeds.iter().map(|f| Some(self.feed(f))).collect();
+                LiveFeed::Turns(Arc::clone(&self.seats[*at]), feeds, 0)
+            }
+            Feed::Through(feed, limb) => {
+                let feed = self.feed(feed);
+                LiveFeed::Through(Box::new(feed), Box::new(self.limb(limb)), false)
+            }
+        }
+    }
+}
+
+fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool) {
+    let mut quantum = Quantum::default();
+    let run = |limb: &mut LiveLimb| -> Result<(), Fault> {
+        while !floor.stops() && !limb.is_done() {
+            let Some(block) = feed.get()? else { break };
+            if block.is_empty() && polls {
+                chappe_thread::yield_now();
+                continue;
+            }
+            limb.put(None, block)?;
+            if quantum.block() {
+                let (fill_in, fill_out) = (feed.fill(), limb.fill());
+                limb.tell_fill(fill_in);
+                press(fill_in);
+                quantum.next(fill_in, fill_out);
+                chappe_thread::yield_now();
+                if feed.waits() {
+                    quantum.restart();
+                }
+            }
+        }
+        // A graph that failed hands on nothing more.
+        if floor.stops() && floor.fault.lock().unwrap_or_else(PoisonError::into_inner).is_some() { Ok(()) } else { limb.end() }
+    };
+    // The fault is told at the seat where it was.
+    let _ = { run }(&mut limb);
+}
+
+impl Graph {
+    /// Makes all bodies and begins, on the process' standard light threads.
+    ///
+    /// # Errors
+    /// A stage that cannot be made (a file that cannot be written): which, and where in the text.
+    pub fn run(self) -> Result<Running, RunError> {
+        let runtime = Runtime::standard().map_err(|e| RunError::Thread("graph".into(), e))?;
+        self.run_on(runtime)
+    }
+
+    /// The same on other light threads.
+    ///
+    /// # Errors
+    /// As [`Graph::run`].
+    pub fn run_on(mut self, runtime: &Runtime) -> Result<Running, RunError> {
+        let links = link(&self);
+        let floor = Arc::new(Floor::default());
+        let mut bodies = HashMap::new();
+        for at in 0..self.nodes.len() {
+            let make = self.nodes[at].make.take().expect("a graph that was checked has been planned");
+            let body = make().map_err(|e| self.complain(at, format!("`{}`: {e}", self.nodes[at].label)))?;
+            bodies.insert(at, body);
+        }
+        let seat = |(at, node): (usize, &crate::graph::Node)| {
+            let gives = node.gives.as_ref().or(node.takes.first());
+            let bytes = gives.is_some_and(|t| matches!(t.element, crate::types::Element::Record(_)));
+            let frame = gives.map_or(1, |t| if bytes { t.frame_bytes() } else { t.shape as usize });
+            Arc::new(Seat::new(at, node.label.clone(), frame as u64, Arc::clone(&floor)))
+        };
+        let seats: Vec<Arc<Seat>> = self.nodes.iter().enumerate().map(seat).collect();
+        let calls = Callbacks { full: When::Suspend, empty: When::Suspend, ..Callbacks::default() };
+        let (putters, getters): (Vec<_>, Vec<_>) = links.queues.iter().map(|q| queue::<Block>(q.slots, &calls)).unzip();
+        let queues = putters.iter().map(|p: &Putter<Block>| {
+            let look = p.look();
+            Box::new(look) as Getterless
+        });
+        let queues = queues.collect();
+        let mut ends = HashMap::new();
+        let mut locks = HashMap::new();
+        for (at, _) in &links.joins {
+            let (back, take) = tube::bounded(1);
+            ends.insert(*at, back.clone());
+            locks.insert(*at, Lock { take, back, left: Arc::default() });
+        }
+        let mut maker = Maker { graph: &self, bodies, seats: &seats, putters, getters, plans: &links, locks };
+        for (at, limb) in &links.joins {
+            let limb = maker.limb(limb);
+            let _ = ends[at].send(Box::new(limb));
+        }
+        drop(ends);
+        let live: Vec<_> = links.threads.iter().map(|t| (maker.feed(&t.feed), maker.limb(&t.limb), t)).collect();
+        drop(maker);
+        let mut threads = Vec::new();
+        for (feed, limb, plan) in live {
+            let (floor, polls, owner) = (Arc::clone(&floor), plan.polls, plan.owner);
+            let label = if plan.pump { format!("pump {}", self.nodes[owner].label) } else { self.nodes[owner].label.clone() };
+            let begun = Builder::new().name(label.clone()).stack_size(STACK).level(0).spawn_on(runtime, move || {
+                let run = std::panic::AssertUnwindSafe(|| go(feed, limb, &floor, polls));
+                if let Err(panic) = std::panic::catch_unwind(run) {
+                    let said = panic.downcast_ref::<String>().cloned();
+                    let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+                    floor.fail(owner, &format!("panicked: {}", said.unwrap_or_default()));
+                }
+            });
+            threads.push(begun.map_err(|e| RunError::Thread(label, e))?);
+        }
+        Ok(Running { graph: self, links, floor, seats, queues, threads, began: clock::now() })
+    }
+}
+
+impl Running {
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// How it was linked.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// Puts another stage into the place of the one of that label, between two blocks: it must take and give the same types.
+    ///
+    /// # Errors
+    /// There is no such node, or the stage does not fit.
+    pub fn replace(&self, label: &str, text: &str) -> Result<(), RunError> {
+        let at = self.seats.iter().position(|s| s.label == label);
+        let Some(at) = at else {
+            return Err(Complaint::new(label, chappe_synth::Span::default(), "there is no stage of this name").into());
+        };
+        let plan = self.graph.plan_for(at, text)?;
+        match (plan.make)() {
+            Ok(Body::Stage(stage)) => {
+                self.seats[at].replace(stage);
+                Ok(())
+            }
+            Ok(_) => Err(self.graph.complain(at, "only a stage that blocks go through, or a sink, can be replaced").into()),
+            Err(e) => Err(Complaint::new(text, chappe_synth::Span::default(), e.to_string()).into()),
+        }
+    }
+
+    /// Calls this whenever something is late: with the node's label, and by how many seconds.
+    pub fn on_late(&self, call: impl FnMut(&str, f64) + Send + 'static) {
+        let call: LateCall = Box::new(call);
+        *self.floor.late.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+    }
+
+    /// Measures the time in each stage from now on: some 50 ns a block.
+    pub fn measure(&self) {
+        // Relaxed: a switch for people.
+        self.floor.timed.store(1, Ordering::Relaxed);
+    }
+
+    /// What was counted until now.
+    pub fn report(&self) -> Report {
+        let nodes = self.seats.iter().map(|s| NodeReport { label: s.label.clone(), counts: s.counts(), says: s.says() });
+        let queues = self.links.queues.iter().zip(&self.queues);
+        let queues = queues.map(|(plan, look)| QueueReport { from: plan.from, to: plan.to, counts: look() });
+        let seconds = (clock::now() - self.began) as f64 / 1e9;
+        Report { nodes: nodes.collect(), queues: queues.collect(), seconds }
+    }
+
+    /// Asks all threads to stop behind the block that they have in work.
+    pub fn stop(&self) {
+        // Relaxed: as in `Floor::fail`.
+        self.floor.stop.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether all threads have ended.
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits until all is done: blocks a kernel thread, parks a light one.
+    ///
+    /// # Errors
+    /// A stage has failed: which, where in the text, and why.
+    pub fn wait(mut self) -> Result<Report, RunError> {
+        for thread in std::mem::take(&mut self.threads) {
+            let _ = thread.join();
+        }
+        let fault = self.floor.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match fault {
+            Some((at, why)) => Err(self.graph.complain(at, format!("`{}` failed: {why}", self.seats[at].label)).into()),
+            None => Ok(self.report()),
+        }
+    }
+}
+
+/// Runs a text to its end.
+///
+/// # Errors
+/// What is wrong with the text, or what failed.
+pub fn run(text: &str) -> Result<Report, RunError> {
+    Graph::new(text)?.run()?.wait()
+}

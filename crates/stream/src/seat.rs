@@ -1,0 +1,281 @@
+//! A seat: where a node's body sits, what was counted there, and who is to sit there next.
+//!
+//! Re-linking while data flows is a new body that is left at the seat; the thread that comes through with its next block lets the old one end,
+//! and seats the new one: between two blocks, so that none is lost, come twice, or half processed.
+
+use crate::stage::{Fault, Out, Source, Stage};
+use crate::types::Block;
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::clock;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What was counted at a node.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Counts {
+    /// Blocks that came in; of a source, that came out.
+    pub blocks: u64,
+    /// Their elements; of records and text, bytes.
+    pub elements: u64,
+    /// Frames that were given up.
+    pub dropped: u64,
+    /// How often something was late.
+    pub late: u64,
+    /// By how much at most, in seconds.
+    pub latest: f64,
+    /// Blocks that may have come twice.
+    pub again: u64,
+    /// How often another body was seated.
+    pub replaced: u64,
+    /// Nanoseconds within it and what it calls, where a probe measures.
+    pub ns: u64,
+}
+
+/// What all seats of a graph know.
+#[derive(Default)]
+pub struct Floor {
+    /// Everybody is to stop.
+    pub stop: AtomicU32,
+    /// Threads measure time.
+    pub timed: AtomicU32,
+    /// The first fault, and at which node.
+    pub fault: Mutex<Option<(usize, String)>>,
+    /// The callout `late`.
+    pub late: Mutex<Option<LateCall>>,
+}
+
+/// What is called when something is late: the node's label, and by how many seconds.
+pub type LateCall = Box<dyn FnMut(&str, f64) + Send>;
+
+impl Floor {
+    /// Something has failed: the first one is told, and everybody stops.
+    pub fn fail(&self, node: usize, why: &str) {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.get_or_insert_with(|| (node, why.to_owned()));
+        // Relaxed: whoever stops a block later does no harm; the fault is read under its lock.
+        self.stop.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether to stop.
+    pub fn stops(&self) -> bool {
+        // Relaxed: as in `fail`.
+        self.stop.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// A node's seat.
+pub struct Seat {
+    /// The node.
+    pub node: usize,
+    /// What people call it.
+    pub label: String,
+    /// Elements of a frame that it gives.
+    pub frame: u64,
+    /// What is common to all.
+    pub floor: Arc<Floor>,
+    blocks: AtomicU64,
+    elements: AtomicU64,
+    dropped: AtomicU64,
+    late: AtomicU64,
+    latest: AtomicU64,
+    again: AtomicU64,
+    replaced: AtomicU64,
+    ns: AtomicU64,
+    done: AtomicU32,
+    waits: AtomicU32,
+    next: Mutex<Option<Box<dyn Stage>>>,
+    says: Mutex<Option<String>>,
+}
+
+/// Adds to a count that one thread at a time writes.
+fn add(word: &AtomicU64, n: u64) {
+    // Relaxed: counts, read by people; the sitting thread alone writes.
+    word.store(word.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
+
+impl Seat {
+    /// An empty one.
+    pub fn new(node: usize, label: String, frame: u64, floor: Arc<Floor>) -> Seat {
+        let zero = || AtomicU64::new(0);
+        Seat {
+            node,
+            label,
+            frame: frame.max(1),
+            floor,
+            blocks: zero(),
+            elements: zero(),
+            dropped: zero(),
+            late: zero(),
+            latest: zero(),
+            again: zero(),
+            replaced: zero(),
+            ns: zero(),
+            done: AtomicU32::new(0),
+            waits: AtomicU32::new(0),
+            next: Mutex::new(None),
+            says: Mutex::new(None),
+        }
+    }
+
+    /// Leaves a body that takes over at the next block.
+    pub fn replace(&self, stage: Box<dyn Stage>) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage);
+        // Release: whoever sees it finds the body, whose lock orders it anyway.
+        self.waits.store(1, Ordering::Release);
+    }
+
+    /// Whether nothing more is wanted here.
+    pub fn is_done(&self) -> bool {
+        // Relaxed: the thread that asks is the one that said so.
+        self.done.load(Ordering::Relaxed) != 0
+    }
+
+    /// Counts a block.
+    pub fn count(&self, block: &Block) {
+        add(&self.blocks, 1);
+        add(&self.elements, block.len() as u64);
+        if block.again {
+            add(&self.again, 1);
+        }
+    }
+
+    /// Counts elements as frames that are given up. Any thread.
+    pub fn drop_elements(&self, elements: usize) {
+        self.drop_frames(elements as u64 / self.frame);
+    }
+
+    /// Counts frames that are given up. Any thread.
+    pub fn drop_frames(&self, frames: u64) {
+        // Relaxed: a count.
+        self.dropped.fetch_add(frames, Ordering::Relaxed);
+    }
+
+    fn late(&self, by: f64) {
+        add(&self.late, 1);
+        // Relaxed: a count, as above.
+        let most = f64::from_bits(self.latest.load(Ordering::Relaxed)).max(by);
+        self.latest.store(most.to_bits(), Ordering::Relaxed);
+        if let Some(call) = &mut *self.floor.late.lock().unwrap_or_else(PoisonError::into_inner) {
+            call(&self.label, by);
+        }
+    }
+
+    fn finish(&self) {
+        // Relaxed: as in `is_done`.
+        self.done.store(1, Ordering::Relaxed);
+    }
+
+    /// What its stage says.
+    pub fn says(&self) -> Option<String> {
+        self.says.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        // Relaxed: counts for people.
+        let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        Counts {
+            blocks: read(&self.blocks),
+            elements: read(&self.elements),
+            dropped: read(&self.dropped),
+            late: read(&self.late),
+            latest: f64::from_bits(read(&self.latest)),
+            again: read(&self.again),
+            replaced: read(&self.replaced),
+            ns: read(&self.ns),
+        }
+    }
+}
+
+/// A stage in its seat.
+pub struct Slot {
+    /// The stage.
+    pub stage: Box<dyn Stage>,
+    /// Where it sits.
+    pub seat: Arc<Seat>,
+}
+
+/// Gives the stage in a seat a block.
+#[inline]
+pub fn put(stage: &mut Box<dyn Stage>, seat: &Seat, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+    // Relaxed: a hint; `take_over` takes the lock.
+    if seat.waits.load(Ordering::Relaxed) != 0 {
+        take_over(stage, seat, out)?;
+    }
+    seat.count(&block);
+    // Relaxed: a switch for people.
+    let began = (seat.floor.timed.load(Ordering::Relaxed) != 0).then(clock::now);
+    let done = stage.put(block, out);
+    if let Some(began) = began {
+        add(&seat.ns, clock::now() - began);
+    }
+    done.inspect_err(|e| seat.floor.fail(seat.node, &e.0))
+}
+
+/// Nothing more comes to the stage in a seat.
+pub fn end(stage: &mut Box<dyn Stage>, seat: &Seat, out: &mut dyn Out) -> Result<(), Fault> {
+    // Relaxed: as in `put`.
+    if seat.waits.load(Ordering::Relaxed) != 0 {
+        take_over(stage, seat, out)?;
+    }
+    let done = stage.end(out).inspect_err(|e| seat.floor.fail(seat.node, &e.0));
+    *seat.says.lock().unwrap_or_else(PoisonError::into_inner) = stage.says();
+    done
+}
+
+#[cold]
+fn take_over(stage: &mut Box<dyn Stage>, seat: &Seat, out: &mut dyn Out) -> Result<(), Fault> {
+    // Relaxed: whoever leaves a body after this sets it again.
+    seat.waits.store(0, Ordering::Relaxed);
+    let next = seat.next.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(next) = next {
+        stage.end(out).inspect_err(|e| seat.floor.fail(seat.node, &e.0))?;
+        *stage = next;
+        add(&seat.replaced, 1);
+    }
+    Ok(())
+}
+
+/// The callout of the stage in a seat.
+pub struct Callout<'a, P> {
+    /// The seat.
+    pub seat: &'a Seat,
+    /// What it is linked to.
+    pub to: P,
+}
+
+impl<P: FnMut(Block) -> Result<(), Fault>> Out for Callout<'_, P> {
+    #[inline]
+    fn put(&mut self, block: Block) -> Result<(), Fault> {
+        (self.to)(block)
+    }
+
+    fn drop_frames(&mut self, count: u64) {
+        self.seat.drop_frames(count);
+    }
+
+    fn finish(&mut self) {
+        self.seat.finish();
+    }
+
+    fn late(&mut self, by: f64) {
+        self.seat.late(by);
+    }
+}
+
+/// A source in its seat.
+pub struct SourceSlot {
+    /// The source.
+    pub source: Box<dyn Source>,
+    /// Where it sits.
+    pub seat: Arc<Seat>,
+}
+
+impl Source for SourceSlot {
+    fn get(&mut self) -> Result<Option<Block>, Fault> {
+        let got = self.source.get().inspect_err(|e| self.seat.floor.fail(self.seat.node, &e.0))?;
+        if let Some(block) = &got {
+            self.seat.count(block);
+        }
+        Ok(got)
+    }
+}

@@ -1,0 +1,147 @@
+//! What a quaject does: the callentries of its ends, its callouts, and their defaults (synthesis, 4.1.1 to 4.1.3).
+//!
+//! A *source* has the callentry `get`, a *stage* the callentry `put` and the callout [`Out`], through which it hands on what comes of a block.
+//! A stage without anything behind it has the default callout: what it hands on is counted as dropped there. A *gatherer* has `get`, and a
+//! callout to each of its inputs.
+//!
+//! None of them knows what stands before or behind it: the linker fills the callouts with plain calls, queues or pumps.
+
+use crate::types::Block;
+use std::fmt;
+
+/// Why a stage cannot go on. It ends its graph, which says which stage it was.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Fault(pub String);
+
+impl Fault {
+    /// With what was tried.
+    pub fn new(what: impl fmt::Display) -> Fault {
+        Fault(what.to_string())
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(e: std::io::Error) -> Fault {
+        Fault(e.to_string())
+    }
+}
+
+/// The callout of a stage.
+pub trait Out {
+    /// Hands a block on. Returns when whoever is behind has taken it: a queue that is full makes the caller wait, lightly.
+    ///
+    /// # Errors
+    /// A stage behind has failed; the caller passes that on.
+    fn put(&mut self, block: Block) -> Result<(), Fault>;
+
+    /// Counts frames that this stage gives up.
+    fn drop_frames(&mut self, count: u64);
+
+    /// Says that this stage wants nothing more.
+    fn finish(&mut self);
+
+    /// Says that something that had its time was late by so many seconds: the callout `late`.
+    fn late(&mut self, by: f64);
+}
+
+/// Something that blocks are put into.
+pub trait Stage: Send {
+    /// Takes a block.
+    ///
+    /// # Errors
+    /// The stage cannot go on.
+    fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault>;
+
+    /// No block comes any more: hands on what is left.
+    ///
+    /// # Errors
+    /// The stage cannot do it.
+    fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
+        let _ = out;
+        Ok(())
+    }
+
+    /// How full its input is, from 0 to 1, before each block; for those that steer by it.
+    fn fill(&mut self, fill: f64) {
+        let _ = fill;
+    }
+
+    /// What there is to say at the end, in a line.
+    fn says(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Something that blocks are got from.
+pub trait Source: Send {
+    /// The next block; nothing when there is no more.
+    ///
+    /// # Errors
+    /// It cannot go on.
+    fn get(&mut self) -> Result<Option<Block>, Fault>;
+}
+
+/// Something that gets blocks from several inputs and makes one of them.
+pub trait Gather: Send {
+    /// The next block; nothing when there is no more.
+    ///
+    /// # Errors
+    /// It, or something before it, cannot go on.
+    fn get(&mut self, inputs: &mut [&mut dyn Source]) -> Result<Option<Block>, Fault>;
+}
+
+/// The working part of a node.
+pub enum Body {
+    /// Nothing comes in.
+    Source(Box<dyn Source>),
+    /// Something comes in, and something may go out.
+    Stage(Box<dyn Stage>),
+    /// Several come in, and are got from.
+    Gather(Box<dyn Gather>),
+    /// It is the linker's own: a queue, a pump, a fork, a join.
+    Link,
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Body::Source(_) => "Source",
+            Body::Stage(_) => "Stage",
+            Body::Gather(_) => "Gather",
+            Body::Link => "Link",
+        })
+    }
+}
+
+/// A callout that keeps what is handed to it: for tests, and to drive a stage by hand.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// The blocks.
+    pub blocks: Vec<Block>,
+    /// Frames given up.
+    pub dropped: u64,
+    /// Whether the stage wants no more.
+    pub finished: bool,
+    /// How often it was late.
+    pub late: u64,
+}
+
+impl Out for Kept {
+    fn put(&mut self, block: Block) -> Result<(), Fault> {
+        self.blocks.push(block);
+        Ok(())
+    }
+
+    fn drop_frames(&mut self, count: u64) {
+        self.dropped += count;
+    }
+
+    fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    fn late(&mut self, _: f64) {
+        self.late += 1;
+    }
+}
