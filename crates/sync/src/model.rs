@@ -515,6 +515,16 @@ impl SemaphoreAt {
         units::give_one(o, self.place, n).is_some() || units::give(self.map, self.place, o, n).is_ok()
     }
 
+    /// Says that somebody may wait, as one that has given up leaves it.
+    pub fn mark(self) {
+        units::mark(self.map, self.place.index);
+    }
+
+    /// Brings units and waiters together, as whoever comes by.
+    pub fn drain(self) {
+        drain(self.map, self.place.index);
+    }
+
     /// Its value.
     pub fn value(self) -> u32 {
         units::value(self.map.object(self.place.index))
@@ -676,6 +686,12 @@ pub fn state_in_words(value: u64) -> String {
         None if state.is_idle() => format!("idle after wait {}", state.wait()),
         None => format!("waiting, wait {}", state.wait()),
     }
+}
+
+/// The wait word of a member that was granted an object's permit in wait `number`.
+pub fn granted_word(number: u64, object: u32, permit: u32) -> u64 {
+    let grant = crate::wait::Grant { private: false, dead: false, returned: false, object, permit };
+    crate::wait::State::idle(number).granted(grant).0
 }
 
 /// A semaphore's word in words, for stories.

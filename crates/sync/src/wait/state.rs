@@ -71,7 +71,7 @@ impl State {
     pub fn returned(self) -> State {
         State(self.0 | RETURNED)
     }
-    pub(super) fn granted(self, grant: Grant) -> State {
+    pub(crate) fn granted(self, grant: Grant) -> State {
         let private = if grant.private { PRIVATE } else { 0 };
         let dead = if grant.dead { DEAD } else { 0 };
         let permit = u64::from(grant.permit);
