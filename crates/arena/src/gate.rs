@@ -1,12 +1,12 @@
 //! Gates: locks that keep the threads of several PID namespaces apart while they change a robust word.
 //!
-//! A robust word (a member's life word and twin, the arena's `admin`) names a thread by its number in its own PID namespace.
+//! A robust word (a member's life word and twin, the arena's `admin` and `watch`) names a thread by its number in its own PID namespace.
 //! While the C library claims or releases such a word, the thread's robust list names it as pending. If the thread dies then, the
 //! kernel marks the word if it holds *that number*. In one namespace the number is nobody else's. In another namespace a living thread
 //! may have the same one (each container has a thread 1), and own the word: it would be marked though its owner lives.
 //!
 //! So a thread of a named arena passes a gate before it changes a word, and stays in it until the word is not pending any more. A gate
-//! is a lock on one byte of the arena's file (`chappe_plat::dir::Bytes`). One byte belongs to each member slot, and one to `admin`.
+//! is a lock on one byte of the arena's file (`chappe_plat::dir::Bytes`). One byte belongs to each member slot, one to `admin`, and one to `watch`.
 //!
 //! - G1: only the thread in a slot's gate claims or releases the slot's words, or marks them in the kernel's place.
 //! - G2: it claims only a word that is free or marked. So a word that is pending is free, marked, or names the thread in the gate.
@@ -43,6 +43,8 @@ use chappe_plat::process;
 
 /// The byte of `admin`. All lie behind the end of the largest arena.
 pub(crate) const ADMIN: u64 = 1 << 56;
+/// The byte of the watcher's word.
+pub(crate) const WATCH: u64 = ADMIN + 1;
 /// The bytes of the slots.
 const SLOTS: u64 = ADMIN + (1 << 16);
 /// The bytes of the slots' presence.

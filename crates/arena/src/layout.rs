@@ -52,6 +52,10 @@ pub const MAX_NAME: usize = 47;
 pub const NAME_AT: usize = 76;
 /// Where its word stands that says whether it lasts without its file.
 pub const LASTING_AT: usize = 124;
+/// How many member slots one thread watches: the words of so many, two each, fit into one sleep beside a few others.
+pub const GROUP: u32 = 60;
+/// How many groups of members there can be.
+pub const GROUPS: usize = MAX_MEMBERS.div_ceil(GROUP) as usize;
 /// How many members' wait bits an object holds itself.
 pub const INLINE_MEMBERS: u32 = 256;
 
@@ -94,8 +98,8 @@ pub struct Header {
     pub objects_high: AtomicU32,
     /// One more than the highest table cell ever used. Only grows.
     pub cells_high: AtomicU32,
-    /// Changes when somebody joins or there is something new to watch; reapers sleep on it too.
-    pub roster: AtomicU32,
+    /// Changes when there is something that every reaper has to look at: all sleep on it.
+    pub call: AtomicU32,
     /// No object slot below this one is free. Written under `admin` only.
     pub objects_low: AtomicU32,
     /// How many blocks there are.
@@ -113,7 +117,16 @@ pub struct Header {
     pub namespace: AtomicU64,
     /// One more than the highest block ever used: those below, and their owners, have storage. Only grows, under `admin`.
     pub blocks_high: AtomicU32,
-    pad2: u32,
+    /// Counted up by the watcher each time it looks.
+    pub beat: AtomicU32,
+    /// The watcher's: held by the reaper that watches for all processes. See the reaper's head.
+    pub watch: LifeLock,
+    /// The PID namespace of the last one that held it.
+    pub watcher: AtomicU64,
+    /// Always 0: those who stand by sleep on it, for each other's deaths.
+    pub baton: AtomicU32,
+    /// One a group of members: changes when somebody joins there.
+    pub rosters: [AtomicU32; GROUPS],
 }
 
 /// One member: a thread, or for owned handles a process, attached to the arena.

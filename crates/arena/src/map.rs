@@ -83,6 +83,9 @@ pub struct Map {
     custodian: AtomicU64,
     /// The descriptor by which this process shows its presence: `incarnation:32 | descriptor + 1:32`; 0 for none.
     presence: AtomicU64,
+    /// How many slots the explorer's worlds have in a group.
+    #[cfg(feature = "sim")]
+    group: std::cell::Cell<u32>,
 }
 
 // SAFETY: all that lies behind the pointer is atomics and life locks; the rest is never changed.
@@ -123,7 +126,22 @@ impl Map {
         let folder = dir.facts().map_err(|e| io_at("look at", dir.path(), e))?.inode;
         let (dir, [cover, custodian, presence]) = (Some(dir.path().to_owned()), [const { AtomicU64::new(0) }; 3]);
         let (scope, name) = (Scope::Shared, name.into());
-        Ok(Map { base, geometry, scope, name, dir, inode, folder, owner, hooks, cover, custodian, presence })
+        Ok(Map {
+            base,
+            geometry,
+            scope,
+            name,
+            dir,
+            inode,
+            folder,
+            owner,
+            hooks,
+            cover,
+            custodian,
+            presence,
+            #[cfg(feature = "sim")]
+            group: crate::layout::GROUP.into(),
+        })
     }
 
     /// Makes the named arena; it must not be there. `lasting`: see [`Map::is_lasting`].
@@ -230,7 +248,22 @@ impl Map {
             .map_err(|e| ArenaError::Io { what: "cannot map memory for the private arena".into(), source: e })?;
         let (name, [cover, custodian, presence]) = ("private".into(), [const { AtomicU64::new(0) }; 3]);
         let (owner, dir, inode, folder) = (process::uid(), None, 0, 0);
-        let map = Map { base, geometry, scope, name, dir, inode, folder, owner, hooks, cover, custodian, presence };
+        let map = Map {
+            base,
+            geometry,
+            scope,
+            name,
+            dir,
+            inode,
+            folder,
+            owner,
+            hooks,
+            cover,
+            custodian,
+            presence,
+            #[cfg(feature = "sim")]
+            group: crate::layout::GROUP.into(),
+        };
         map.initialise();
         Ok(Box::leak(Box::new(map)))
     }
@@ -421,6 +454,8 @@ impl Map {
         }
         // SAFETY: the lock lies in the mapping, which nobody else uses yet.
         unsafe { LifeLock::init(std::ptr::from_ref(&h.admin).cast_mut()) };
+        // SAFETY: as above.
+        unsafe { LifeLock::init(std::ptr::from_ref(&h.watch).cast_mut()) };
         // A private arena of thousands of members is touched only where it is used: its slots are made
         // ready by the first who join.
         if self.scope == Scope::Shared || cfg!(feature = "sim") {
@@ -561,6 +596,22 @@ impl Map {
     pub fn members_used(&self) -> u32 {
         // SeqCst: a waiter raises this before it sets its bit; whoever must see the bit must see this.
         self.header().members_high.load(Ordering::SeqCst).min(self.geometry.members)
+    }
+    /// How many member slots a group has.
+    #[cfg(not(feature = "sim"))]
+    #[inline(always)]
+    pub fn group(&self) -> u32 {
+        crate::layout::GROUP
+    }
+    /// The same; a world may have said.
+    #[cfg(feature = "sim")]
+    pub fn group(&self) -> u32 {
+        self.group.get()
+    }
+    /// Makes groups of so many slots, before anybody joins.
+    #[cfg(feature = "sim")]
+    pub fn in_groups_of(&self, slots: u32) {
+        self.group.set(slots);
     }
     /// Has storage behind the objects from `first` on, as many as get it at once.
     ///

@@ -189,7 +189,7 @@ impl Map {
                 self.show_presence(i);
             }
             let joined = self.settle(i, label, twin);
-            self.ring_roster();
+            self.ring_roster(i);
             return Ok(joined);
         }
         Err(ArenaError::MembersFull { name: self.name().into(), capacity })
@@ -470,6 +470,10 @@ impl Map {
 
     /// Gives back what the dead generation held, and does what it left undone.
     fn make_up_for(&'static self, i: u32, generation: u32) {
+        if self.is_reaper(i) {
+            // It may have taken a wake along: see the reaper, I3. Before the slot is swept, so that whoever sweeps has done it.
+            (0..self.members_used().div_ceil(self.group())).for_each(|group| self.ring_group(group));
+        }
         (self.hooks.recover)(self, i, generation);
         (self.hooks.stir)(self);
         // SeqCst: the dead may have been burying the arena.
@@ -542,12 +546,29 @@ impl Map {
         called
     }
 
-    /// Tells every reaper that there is something new to watch.
-    pub fn ring_roster(&self) {
-        let roster = &self.header().roster;
+    /// Tells who watches slot `i` that somebody is there, and who sees to it that somebody watches it.
+    pub fn ring_roster(&self, i: u32) {
+        let group = i / self.group();
+        self.ring_group(group);
+        if group > 0 {
+            self.ring_group(0);
+        }
+    }
+
+    /// Has those who watch a group of slots look at it.
+    pub(crate) fn ring_group(&self, group: u32) {
+        let roster = &self.header().rosters[group as usize];
         // Release: whoever sees the new number sees the new member.
         roster.fetch_add(1, Ordering::Release);
         futex::wake(roster, u32::MAX, futex::Scope::Shared);
+    }
+
+    /// Has every process's reaper look: there is something that perhaps not all of them can see.
+    pub fn call_reapers(&self) {
+        let call = &self.header().call;
+        // Release: whoever sees the new number sees what it is about.
+        call.fetch_add(1, Ordering::Release);
+        futex::wake(call, u32::MAX, futex::Scope::Shared);
     }
 
     /// Who sits in slot `i`.

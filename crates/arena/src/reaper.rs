@@ -1,57 +1,77 @@
-//! The reaper: one thread in each process that has a waiter, which sees deaths and recovers on behalf of all.
+//! The reaper: one thread a process and arena that somebody waits in. It sees deaths, and recovers on behalf of all.
 //!
 //! A waiter sleeps on its own wait word and can see nothing else. What it cannot see (the holder it waits for
-//! dies, the poster that granted it dies before the wake, a recoverer dies) is seen here: the reaper sleeps on
-//! the life words of all members of all arenas of the process, on each arena's roster (it changes when
-//! somebody joins or there is a new thing to watch) and on a word of its own.
+//! dies, the poster that granted it dies before the wake, a recoverer dies) a reaper sees. One reaper of an arena is its
+//! *watcher*: it watches the members for all processes. The others *stand by*: they sleep until the watcher dies. So a waiting
+//! process costs next to nothing, however many there are.
 //!
-//! - I1: before it sleeps it has looked at everything with the values it sleeps on: a death in between makes
+//! ```text
+//!   header.watch, a robust word: owned by the watcher's thread      header.call
+//!        |  marked by the kernel at its death                            |  "look, all of you": orphaned leases,
+//!        v                                                               v   members that the watcher cannot judge
+//!   those who stand by sleep on watch, baton, call
+//!
+//!   the watcher's process: one thread a group of 60 member slots (group.rs), which sleeps on their life words and
+//!   on the group's roster (somebody has joined). The watcher itself is the thread of group 0.
+//! ```
+//!
+//! - I1: before it sleeps a reaper has looked at everything that it watches with the values it sleeps on: a death in between makes
 //!   the kernel refuse the sleep. So it does not matter which word a wake was reported for, or that futex_waitv
 //!   swallows some.
-//! - I2: the kernel wakes one sleeper on a marked word, and never another for that death. A reaper that takes the wake
+//! - I2: the kernel wakes one sleeper on a marked word, and never another for that death. A thread that takes the wake
 //!   and dies before it has recovered must pass it on.
-//! - I3: so a reaper is itself a member of each named arena it watches. Its own word is marked after it has left the
-//!   futex, and wakes another reaper, which looks at everything. (The words of its process's other threads do not
-//!   do: they may have been marked, and looked at, before it took the wake.)
-//! - A reaper that is *stopped* after taking the one wake leaves the others asleep until their backstop, one
-//!   second. Tests count how often that finds anything: `backstops`.
+//! - I3: the threads that watch pass it on by a robust word of their own, which is marked after they have left the futex. The watcher
+//!   owns `watch`, and its successor looks at everything. The threads of the other groups are members of the arena (`Seat::Reaper`), and
+//!   whoever sweeps one has every group looked at once more. They may die after the watcher of their process: they belong to a group
+//!   that its successor watches.
+//! - I4: who stands by passes it on by the kernel's pending entry (`PassOn`): when it dies, the kernel wakes one who sleeps on
+//!   `baton`. That one finds `watch` marked and takes it, or the watcher alive. So a death of one who stands by wakes one other, for
+//!   a few instructions.
+//! - I5: who is awake and stands by does not sleep while nobody alive owns `watch`: it takes it, or tries again soon where somebody
+//!   is in its gate.
+//! - I6: a watcher that is *stopped* finds nothing. It counts `beat` up each second, and those who stand by look for it: one
+//!   after another, so that all of them together cost no more than one does (once a second where there are few members). Who finds
+//!   that somebody has died and stays unfound watches as well from then on. That is the backstop; tests count how often it finds
+//!   anything: `backstops`.
 //!
-//! 126 words fit beside the roster and the kick. Beyond that a second thread watches the other members'
-//! processes by pidfd, level-triggered. Without futex_waitv (before Linux 5.16, or forced off) the reaper itself
-//! does that for all, and looks at the words twenty times a second for deaths of single threads.
+//! A watcher in another PID namespace may be unable to tell that a process has gone. It calls, and the reapers of that
+//! process's namespace look.
+//!
+//! A private arena's members are threads of one process: its reaper watches at once.
+//!
+//! Without futex_waitv (before Linux 5.16, or forced off) who watches polls the processes by pidfd, and looks at the words twenty times a
+//! second for deaths of single threads.
 
-use crate::layout::Member;
+mod group;
+
+use crate::gate;
 use crate::map::{Map, Standing};
-use crate::member::Seat;
-use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
-use chappe_plat::{clock, process};
+use chappe_plat::life::{Claim, PassOn};
+use chappe_plat::{Life, clock, process, step, thread};
+use group::{Group, POLL_NS};
+use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// How long a reaper sleeps at most.
+/// How long who watches sleeps at most.
 pub const BACKSTOP_NS: u64 = 1_000_000_000;
-/// How soon it looks again whether a process is gone.
+/// How soon one looks again whether a process is gone, or whether the watcher has found what one has found oneself.
 const CONFIRM_NS: u64 = 5_000_000;
-/// After so many looks in vain it waits twice as long.
+/// After so many looks in vain one waits twice as long.
 const OFTEN: u32 = 64;
-const POLL_MS: i32 = 50;
+/// How soon one tries again to become the watcher.
+const AGAIN_NS: u64 = 1_000_000;
+/// What each member adds to the time after which one who stands by looks after the watcher.
+const PATIENCE_NS: u64 = 4_000_000;
 
-/// What one reaper watches, and what it has seen.
+/// The reapers of a process, and what they have seen.
 pub struct Watch {
-    maps: Mutex<Vec<&'static Map>>,
-    kick: AtomicU32,
-    overflow: Mutex<Overflow>,
-    /// Counted up when the overflow is another one: its watcher sleeps on this while there is none.
-    overflows: AtomicU32,
+    /// The arenas that have one, and in which incarnation of the process: a forked child has its parent's list, and not its
+    /// parent's threads.
+    maps: Mutex<Vec<(u64, &'static Map)>>,
     sweeps: AtomicU64,
     backstops: AtomicU64,
-}
-
-/// Processes beyond what fits into one sleep.
-struct Overflow {
-    /// The process whose second thread looks after them; 0 for none yet.
-    watcher: u64,
-    pids: Vec<u32>,
 }
 
 impl Default for Watch {
@@ -63,41 +83,30 @@ impl Default for Watch {
 impl Watch {
     /// Watches nothing yet.
     pub const fn new() -> Watch {
-        Watch {
-            maps: Mutex::new(Vec::new()),
-            kick: AtomicU32::new(0),
-            overflow: Mutex::new(Overflow { watcher: 0, pids: Vec::new() }),
-            overflows: AtomicU32::new(0),
-            sweeps: AtomicU64::new(0),
-            backstops: AtomicU64::new(0),
-        }
+        Watch { maps: Mutex::new(Vec::new()), sweeps: AtomicU64::new(0), backstops: AtomicU64::new(0) }
     }
 
-    /// Adds an arena; the reaper looks at once.
-    pub fn add(&self, map: &'static Map) {
+    /// Makes sure that this process has a reaper for the arena.
+    ///
+    /// # Errors
+    /// The system's, when it refuses a thread.
+    pub fn add(&'static self, map: &'static Map) -> io::Result<()> {
         let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
-        if maps.iter().any(|m| std::ptr::eq(*m, map)) {
-            return;
+        let here = process::incarnation();
+        maps.retain(|(of, _)| *of == here);
+        if !maps.iter().any(|(_, m)| std::ptr::eq(*m, map)) {
+            thread::background("chappe-reaper", move || watch(self, map))?;
+            maps.push((here, map));
         }
-        maps.push(map);
-        drop(maps);
-        self.kick();
+        Ok(())
     }
 
-    /// Waits until no thread of this process is within its short sections, and keeps it so while the answer lives.
+    /// Waits until no thread of this process is within its short section, and keeps it so while the answer lives.
     pub fn quiet(&'static self) -> impl Sized + 'static {
-        let maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
-        (maps, self.overflow.lock().unwrap_or_else(PoisonError::into_inner))
+        self.maps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the reaper look again.
-    pub fn kick(&self) {
-        // Release: what was changed before is seen by the reaper's look.
-        self.kick.fetch_add(1, Ordering::Release);
-        futex::wake(&self.kick, u32::MAX, Scope::Shared);
-    }
-
-    /// How many dead members it found.
+    /// How many dead members were found.
     pub fn sweeps(&self) -> u64 {
         // Relaxed: a count.
         self.sweeps.load(Ordering::Relaxed)
@@ -109,232 +118,236 @@ impl Watch {
         self.backstops.load(Ordering::Relaxed)
     }
 
-    fn maps(&self) -> Vec<&'static Map> {
-        self.maps.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn found(&self, count: usize) {
+        // Relaxed: a count.
+        self.sweeps.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    fn missed(&self) {
+        // Relaxed: a count.
+        self.backstops.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// The reaper's life: never returns.
-pub fn watch(w: &'static Watch) -> ! {
-    let (mut slept, mut looked, mut unsure) = (None, clock::now(), 0);
-    let (mut seated, mut known) = (Vec::new(), Vec::new());
+/// The life of an arena's reaper: never returns.
+pub fn watch(w: &'static Watch, map: &'static Map) -> ! {
+    let private = map.scope() == Scope::Private;
+    let mut me = Reaper {
+        w,
+        map,
+        role: if private { Role::Watcher } else { Role::StandingBy },
+        pass_on: PassOn::new(),
+        group: Group::new(map, 0),
+        groups: 1,
+        called: None,
+        // Acquire: as in `look_after_the_watcher`.
+        beat: map.header().beat.load(Ordering::Acquire),
+        looks: 0,
+        looked: clock::now(),
+    };
     loop {
-        take_seats(w, &mut seated);
-        // By the clock, too: who is woken all the time comes to it all the same.
-        let thorough = slept.is_some() || clock::now() - looked >= BACKSTOP_NS;
-        if thorough {
-            looked = clock::now();
+        if !private && me.role != Role::Watcher {
+            me.compete();
         }
-        slept = round(w, slept, thorough, &mut known, &mut unsure);
-    }
-}
-
-/// A sleep that only the backstop ended: the words that were slept on, and whether each said the same still by then. Who dies after
-/// that would have woken the reaper, and is found by the look that follows all the same.
-struct Late(Vec<(*const AtomicU32, bool)>);
-
-impl Late {
-    /// Whether that is all there is to a death that is found now: its life word was slept on, and nothing had happened to it.
-    fn came_first(&self, m: &Member) -> bool {
-        let same = |word: &AtomicU32| self.0.iter().find(|w| std::ptr::eq(w.0, word)).map(|w| w.1);
-        same(m.life.word()) == Some(true) && same(m.twin.word()) != Some(false)
-    }
-}
-
-/// A death: arena, slot, generation.
-type Death = (u64, u32, u32);
-
-/// I3. Where all slots are taken, the reaper does without: then only the backstop passes on a wake that it took along.
-fn take_seats(w: &'static Watch, seated: &mut Vec<&'static Map>) {
-    for map in w.maps() {
-        let there = map.scope() == Scope::Private || seated.iter().any(|m| std::ptr::eq(*m, map));
-        // Of one that is being removed, or was, none: to join it would be to wait for its remover.
-        if !there && map.mark() == Standing::Serving && map.join(Seat::Reaper, "chappe-reaper").is_ok() {
-            seated.push(map);
+        match me.role {
+            Role::StandingBy => me.stand_by(),
+            Role::Watcher | Role::Too => me.serve(),
         }
     }
 }
 
-/// Looks at everything, recovers, sleeps. Answers whether the sleep ended by the backstop.
-///
-/// `known` are the deaths that the last round found: one that is found again, because whoever claimed the slot has
-/// not got on, is nothing new, and no reason not to sleep.
-fn round(
+/// What a reaper does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It sleeps until the watcher dies.
+    StandingBy,
+    /// It watches, and owns `watch` where several processes have the arena.
+    Watcher,
+    /// It watches beside one that is stopped, or where `watch` cannot be had.
+    Too,
+}
+
+struct Reaper {
     w: &'static Watch,
-    late: Option<Late>,
-    thorough: bool,
-    known: &mut Vec<Death>,
-    looks: &mut u32,
-) -> Option<Late> {
-    // Acquire: pairs with `kick`.
-    let mut words = vec![(&w.kick, w.kick.load(Ordering::Acquire))];
-    let mut peers = Vec::new();
-    let (mut unsure, mut again, mut missed) = (false, false, false);
-    let mut found: Vec<Death> = Vec::new();
-    let maps = w.maps();
-    // All rosters before any member: the first words are those that are slept on for certain.
-    for map in &maps {
-        let roster = &map.header().roster;
-        // Acquire: pairs with `ring_roster`; read before the look at the members, I1.
-        words.push((roster, roster.load(Ordering::Acquire)));
-    }
-    // Named arenas first: of a private one's members this process is the only one to die.
-    let (named, private): (Vec<&Map>, Vec<&Map>) = maps.iter().partition(|m| m.scope() == Scope::Shared);
-    for map in named.into_iter().chain(private) {
-        // SeqCst: whoever removed it may have died before it had told everybody.
-        if thorough && map.header().state.load(Ordering::SeqCst) == crate::layout::REMOVED {
-            map.bury_all();
-        } else if thorough && !map.is_lasting() && map.is_unlinked() && map.standing() == Standing::Serving {
-            // Two arenas of one name must not both serve: this one stops.
-            // SeqCst: before the burial looks at who waits.
-            map.header().state.store(crate::layout::REMOVED, Ordering::SeqCst);
-            map.bury_all();
-        } else if thorough && map.mark() == Standing::Undecided {
-            // A remover that died undecided is undone; one that lives is not waited for.
-            map.standing_within(std::time::Duration::ZERO);
-        }
-        #[cfg(not(feature = "sim"))]
-        if thorough {
-            map.mark_all_lost(true);
-        }
-        map.recover_each(|member, generation| {
-            let death = (map.id(), member, generation);
-            missed |= !known.contains(&death) && late.as_ref().is_some_and(|l| !l.came_first(map.member(member)));
-            found.push(death);
-        });
-        (map.hooks.leases)(map);
-        for i in 0..map.members_used() {
-            let m = map.member(i);
-            let mut watched = [false; 2];
-            for (lock, watched) in [&m.life, &m.twin].into_iter().zip(&mut watched) {
-                if let Some(value) = lock.watch() {
-                    *watched = true;
-                    words.push((lock.word(), value));
-                    // Relaxed: a wrong number is corrected by the roster's ring.
-                    peers.push(m.pid.load(Ordering::Relaxed));
-                }
-            }
-            unsure |= map.unconfirmed(i);
-            // Died since we looked: a word that was marked, or free, wakes nobody. Whoever has claimed it since then may die too.
-            // (A slot that has been written over is nobody's for ever.)
-            if !watched[0]
-                && map.is_seat(i)
-                && let Some(generation) = map.dead(i)
-            {
-                // One that two rounds have found cannot be cleaned for now: a thread stands in the slot's gate, or this one may
-                // not claim its words. What it held has been given back.
-                let death = (map.id(), i, generation);
-                let is_stuck = known.contains(&death) && found.contains(&death);
-                unsure |= is_stuck;
-                again |= !is_stuck;
-            }
-            again |= map.notice_exec(i);
-        }
-    }
-    let fresh = found.iter().filter(|death| !known.contains(death)).count();
-    *known = found;
-    // Relaxed: a count.
-    w.sweeps.fetch_add(fresh as u64, Ordering::Relaxed);
-    if missed {
-        w.backstops.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
-    }
-    if fresh > 0 || again {
-        // What was recovered may have been all that kept something from being seen: look once more.
-        return None;
-    }
-    // As soon as the kernel has taken a process down, all is clear; of one that cannot be looked into nothing may be for long.
-    *looks = if unsure { *looks + 1 } else { 0 };
-    let soon = (CONFIRM_NS << (*looks / OFTEN).min(8)).min(BACKSTOP_NS);
-    let slept = sleep(w, &words, peers, if unsure { soon } else { BACKSTOP_NS });
-    slept.filter(|_| !unsure)
+    map: &'static Map,
+    role: Role,
+    pass_on: PassOn,
+    group: Group,
+    /// How many groups are watched by threads of this process.
+    groups: u32,
+    /// The last call that was heeded.
+    called: Option<u32>,
+    /// The watcher's beat as it was at the last look.
+    beat: u32,
+    /// How many looks in vain were had at processes that only this one can judge; 0: there are none.
+    looks: u32,
+    /// When it last looked after the arena as a whole.
+    looked: u64,
 }
 
-fn sleep(w: &'static Watch, words: &[(&AtomicU32, u32)], mut peers: Vec<u32>, at_most: u64) -> Option<Late> {
-    let deadline = Some(clock::now() + at_most);
-    let fixed = words.len() - peers.len();
-    if futex::wait_any_supported() {
-        let fits = futex::WAIT_ANY_MAX.saturating_sub(fixed).min(peers.len());
-        let mut rest = peers.split_off(fits);
-        rest.sort_unstable();
-        rest.dedup();
-        overflow(w, rest);
-    }
-    let first = &words[..words.len().min(futex::WAIT_ANY_MAX)];
-    match futex::wait_any(first, deadline, Scope::Shared) {
-        Wait::TimedOut => {
-            // Acquire: as whoever looks at them.
-            let same =
-                |(word, seen): &(&AtomicU32, u32)| (std::ptr::from_ref(*word), word.load(Ordering::Acquire) == *seen);
-            Some(Late(words.iter().map(same).collect()))
-        }
-        Wait::Unsupported => {
-            poll_exits(&peers);
-            None
-        }
-        _ => None,
-    }
-}
-
-/// Has a second thread look after these processes, and after no others.
-fn overflow(w: &'static Watch, rest: Vec<u32>) {
-    let mut overflow = w.overflow.lock().unwrap_or_else(PoisonError::into_inner);
-    // A forked child has its parent's list, and not its parent's thread. A refusal leaves the backstop.
-    let here = process::incarnation();
-    let wanted = !rest.is_empty() && overflow.watcher != here;
-    if overflow.pids != rest {
-        overflow.pids = rest;
-        // Release: the watcher finds the new list.
-        w.overflows.fetch_add(1, Ordering::Release);
-        futex::wake(&w.overflows, 1, Scope::Shared);
-    }
-    if wanted && chappe_plat::thread::background("chappe-exits", move || watch_exits(w)).is_ok() {
-        overflow.watcher = here;
-    }
-}
-
-/// Sleeps until one of the processes ends, at most [`POLL_MS`]. Answers whether one did.
-fn poll_exits(pids: &[u32]) -> bool {
-    let mut pids = pids.to_vec();
-    pids.sort_unstable();
-    pids.dedup();
-    pids.retain(|p| *p != process::pid());
-    let fds: Vec<_> = pids.iter().filter_map(|p| process::watch_exit(*p).ok()).collect();
-    let gone = fds.len() < pids.len();
-    let list: Vec<_> = fds.iter().collect();
-    process::poll_readable(&list, if gone { 1 } else { POLL_MS }).contains(&true) || gone
-}
-
-fn watch_exits(w: &'static Watch) {
-    loop {
-        // Acquire: before the list is read.
-        let seen = w.overflows.load(Ordering::Acquire);
-        let pids = w.overflow.lock().unwrap_or_else(PoisonError::into_inner).pids.clone();
-        if pids.is_empty() {
-            futex::wait(&w.overflows, seen, None, Scope::Shared);
-        } else if poll_exits(&pids) {
-            w.kick();
-        }
-    }
-}
-
-#[cfg(all(test, not(feature = "sim")))]
-mod tests {
-    use super::*;
-
-    /// A list that stays is polled for good, every millisecond once one of its processes has ended.
-    #[test]
-    fn processes_that_fit_into_one_sleep_again_are_polled_no_more() {
-        if !futex::wait_any_supported() {
+impl Reaper {
+    /// I5: becomes the watcher, if there is none.
+    fn compete(&mut self) {
+        let (lock, map) = (&self.map.header().watch, self.map);
+        if matches!(lock.probe(), Life::Alive(_)) {
             return;
         }
-        let w: &'static Watch = Box::leak(Box::default());
-        let word = AtomicU32::new(0);
-        let watched = || w.overflow.lock().unwrap_or_else(PoisonError::into_inner).pids.clone();
-        // No sleep: none holds what is expected.
-        let sleep_on = |peers: usize| sleep(w, &vec![(&word, 1); peers + 2], vec![process::pid(); peers], 1);
-        sleep_on(200);
-        assert_eq!(watched(), [process::pid()], "the watcher has what is beyond");
-        sleep_on(100);
-        assert_eq!(watched(), [0; 0], "all fit into the sleep");
+        let gates = map.gates();
+        if let Ok(gates) = &gates
+            && let Some(_pass) = gates.try_pass(gate::WATCH)
+            // G2 of the gates.
+            && !matches!(lock.probe(), Life::Alive(_))
+            && lock.try_claim() != Claim::Busy
+        {
+            self.pass_on.to_nobody();
+            // Relaxed: a wrong one is corrected by the next call.
+            map.header().watcher.store(process::namespace(), Ordering::Relaxed);
+            step!("watches from now on, has not yet looked");
+            self.role = Role::Watcher;
+        } else if gates.is_err() || !lock.is_whole() {
+            self.role = Role::Too;
+        }
+    }
+
+    /// Sleeps until there may be no watcher any more, or somebody calls.
+    fn stand_by(&mut self) {
+        let header = self.map.header();
+        // By the clock: who is woken all the time comes to it all the same.
+        if self.looks == 0 && clock::now() - self.looked >= patience(self.map) {
+            self.look_after_the_watcher();
+            if self.role != Role::StandingBy {
+                return;
+            }
+        }
+        // Acquire: pairs with `call_reapers`; before the look at what it may be about, I1.
+        let call = header.call.load(Ordering::Acquire);
+        if self.called != Some(call) || self.looks > 0 {
+            (self.map.hooks.leases)(self.map);
+            self.judge_kin();
+            self.called = Some(call);
+        }
+        // I4: before the sleep, and until `watch` is owned or slept on again.
+        self.pass_on.to(&header.baton);
+        let Some(watcher) = header.watch.watch() else {
+            // Somebody is in the gate, or has given up there.
+            futex::wait(&header.baton, 0, Some(clock::now() + AGAIN_NS), Scope::Shared);
+            return;
+        };
+        let at_most = if self.looks > 0 { soon(self.looks) } else { patience(self.map) };
+        let words = [(&header.call, call), (header.watch.word(), watcher), (&header.baton, 0)];
+        if futex::wait_any(&words, Some(clock::now() + at_most), Scope::Shared) == Wait::Unsupported {
+            futex::wait(words[1].0, watcher, Some(clock::now() + POLL_NS), Scope::Shared);
+        }
+    }
+
+    /// Recovers those processes of this PID namespace of which a watcher in another one cannot tell whether they have gone.
+    fn judge_kin(&mut self) {
+        // Relaxed, both: see `compete`; published by ident.
+        let is_kin = |i: &u32| self.map.member(*i).namespace.load(Ordering::Relaxed) == process::namespace();
+        // Relaxed: as above.
+        if self.map.header().watcher.load(Ordering::Relaxed) == process::namespace() {
+            self.looks = 0;
+            return;
+        }
+        let mut unsure = false;
+        for i in (0..self.map.members_used()).filter(is_kin) {
+            if let Some(generation) = self.map.dead(i) {
+                self.w.found(1);
+                self.map.sweep(i, generation);
+            }
+            unsure |= self.map.unconfirmed(i);
+        }
+        self.looks = if unsure { self.looks + 1 } else { 0 };
+    }
+
+    /// I6: if the watcher does nothing, and somebody stays unfound for it, watches as well from now on.
+    fn look_after_the_watcher(&mut self) {
+        self.looked = clock::now();
+        look_after(self.map);
+        (self.map.hooks.leases)(self.map);
+        // Acquire: what the watcher has seen to before.
+        let beat = self.map.header().beat.load(Ordering::Acquire);
+        if std::mem::replace(&mut self.beat, beat) != beat {
+            return;
+        }
+        let map = self.map;
+        let unfound: Vec<(u32, u32)> = (0..map.members_used()).filter_map(|i| Some((i, map.dead(i)?))).collect();
+        if unfound.is_empty() {
+            return;
+        }
+        // The watcher may be about to.
+        futex::wait(&map.header().baton, 0, Some(clock::now() + CONFIRM_NS), Scope::Shared);
+        if unfound.iter().any(|(i, generation)| map.dead(*i) == Some(*generation)) {
+            self.w.missed();
+            self.role = Role::Too;
+        }
+    }
+
+    /// Watches, and sees to it that each group is watched.
+    fn serve(&mut self) {
+        let header = self.map.header();
+        // Acquire: pairs with `call_reapers`; before the look at what it may be about, I1.
+        let call = header.call.load(Ordering::Acquire);
+        let thorough = clock::now() - self.looked >= BACKSTOP_NS;
+        if thorough {
+            self.looked = clock::now();
+            look_after(self.map);
+        }
+        if thorough || self.called != Some(call) {
+            (self.map.hooks.leases)(self.map);
+            self.called = Some(call);
+        }
+        let roster = self.group.roster();
+        // After the roster: who joins in a group that nobody watches rings it.
+        self.begin_groups();
+        if self.role == Role::Watcher {
+            // Release: after what was seen to.
+            header.beat.fetch_add(1, Ordering::Release);
+            self.group.round(self.w, roster, &[(&header.call, call)], None);
+            return;
+        }
+        self.group.take_seat();
+        let mut words = vec![(&header.call, call), (&header.baton, 0)];
+        words.extend(header.watch.watch().map(|watcher| (header.watch.word(), watcher)));
+        self.group.round(self.w, roster, &words, Some((&self.pass_on, &header.baton)));
+    }
+
+    /// Has a thread watch each group that has members and none yet. A refusal leaves the backstop, and is tried again.
+    fn begin_groups(&mut self) {
+        let (w, map) = (self.w, self.map);
+        while self.groups < map.members_used().div_ceil(map.group()) {
+            let index = self.groups;
+            if thread::background("chappe-watcher", move || group::watch(w, map, index)).is_err() {
+                break;
+            }
+            self.groups += 1;
+        }
+    }
+}
+
+/// How long after so many looks in vain one looks again: as soon as the kernel has taken a process down, all is clear; of one that
+/// cannot be looked into nothing may be for long.
+fn soon(looks: u32) -> u64 {
+    (CONFIRM_NS << (looks / OFTEN).min(8)).min(BACKSTOP_NS)
+}
+
+/// How long who is not the only one to notice sleeps at most: so that all of them together look some hundred times a second.
+fn patience(map: &Map) -> u64 {
+    BACKSTOP_NS.max(PATIENCE_NS * u64::from(map.members_used()))
+}
+
+/// Looks after the arena as a whole: whether it is being removed, or its file is gone.
+fn look_after(map: &'static Map) {
+    // SeqCst: whoever removed it may have died before it had told everybody.
+    if map.header().state.load(Ordering::SeqCst) == crate::layout::REMOVED {
+        map.bury_all();
+    } else if !map.is_lasting() && map.is_unlinked() && map.standing() == Standing::Serving {
+        // Two arenas of one name must not both serve: this one stops.
+        // SeqCst: before the burial looks at who waits.
+        map.header().state.store(crate::layout::REMOVED, Ordering::SeqCst);
+        map.bury_all();
+    } else if map.mark() == Standing::Undecided {
+        // A remover that died undecided is undone; one that lives is not waited for.
+        map.standing_within(std::time::Duration::ZERO);
     }
 }

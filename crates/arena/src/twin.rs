@@ -64,7 +64,7 @@ fn put_in_front(map: &Map, slot: u32) -> bool {
         twin.name_process();
     }
     m.moving.store(0, Ordering::SeqCst); // SeqCst: as above.
-    map.ring_roster();
+    map.ring_roster(slot);
     ours
 }
 

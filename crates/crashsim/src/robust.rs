@@ -33,8 +33,8 @@ fn put(word: &AtomicU32, value: u32) {
     unsafe { word.as_ptr().write_volatile(value) };
 }
 
-/// Sets the pending entry of the calling thread's robust list.
-fn pending(word: Option<&AtomicU32>) {
+/// Sets the pending entry of the calling thread's robust list. No step: no other thread sees it.
+pub fn pending(word: Option<&AtomicU32>) {
     if mode() != Mode::Outside {
         with(|e| e.threads[me()].pending = word.map(|w| w.as_ptr() as usize));
     }

@@ -20,7 +20,7 @@ use crate::descriptor::REGISTRY;
 use crate::family::{self, FAMILY};
 use crate::home::{KNOWN, PRIVATE};
 use crate::lease::WATCHED;
-use crate::seat::{CUSTODIAN, LABEL, REAPER, WATCH};
+use crate::seat::{CUSTODIAN, LABEL, WATCH};
 use crate::tube::named::{ATTACHED, LIST};
 use chappe_plat::forks::{Around, Nest};
 use chappe_plat::{dir, process};
@@ -62,7 +62,6 @@ extern "C" fn before() {
     held.push(of(&REGISTRY));
     held.push(Box::new(dir::quiet()));
     held.push(Box::new(chappe_arena::quiet()));
-    held.push(of(&REAPER));
     held.push(of(&WATCHED));
     held.push(Box::new(WATCH.quiet()));
 }

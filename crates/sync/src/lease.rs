@@ -303,7 +303,7 @@ fn end_as(map: &'static Map, place: Place, position: u32, leased: Word, orphan: 
         return false;
     }
     if orphan {
-        map.ring_roster();
+        map.call_reapers();
     } else if map.anybody_waits(object) {
         drain(map, object);
     }

@@ -63,7 +63,7 @@ pub fn recover(map: &'static Map, member: u32, generation: u32) {
     }
     if lease {
         // Every reaper has a new thing to watch.
-        map.ring_roster();
+        map.call_reapers();
     }
 }
 

@@ -13,7 +13,7 @@ use crate::pool::party;
 use crate::spot::meet;
 use crate::tube::Looks;
 use crate::wait::Party;
-use chappe_arena::{ArenaError, Joined, Map, Seat, Watch, watch};
+use chappe_arena::{ArenaError, Joined, Map, Seat, Watch};
 use chappe_plat::{ROBUST, light, near, process, thread};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -25,7 +25,6 @@ type Custody = (u64, usize, Joined);
 
 pub(crate) static LABEL: Mutex<Option<String>> = Mutex::new(None);
 pub(crate) static WATCH: Watch = Watch::new();
-pub(crate) static REAPER: Mutex<u64> = Mutex::new(0);
 pub(crate) static CUSTODIAN: Mutex<Vec<Custody>> = Mutex::new(Vec::new());
 
 /// What this process calls itself in listings from now on; its first 63 bytes are kept.
@@ -346,14 +345,7 @@ pub fn watched(seat: &ThreadSeat) -> std::io::Result<()> {
     if seat.watched.get() {
         return Ok(());
     }
-    let mut running = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
-    let now = process::incarnation();
-    if *running != now {
-        thread::background("chappe-reaper", || watch(&WATCH))?;
-        *running = now;
-    }
-    drop(running);
-    WATCH.add(seat.map);
+    WATCH.add(seat.map)?;
     seat.watched.set(true);
     Ok(())
 }

@@ -223,8 +223,7 @@ fn waiter(world: &World) {
     let who = w.identity();
     let me = w.before(|| Actor::join(scene.map, "waiter").expect("a slot"));
     let watched: &'static Watch = Box::leak(Box::default());
-    watched.add(scene.map);
-    w.daemon("reaper", move || watch(watched));
+    w.daemon("reaper", move || watch(watched, scene.map));
     w.run(move || {
         let (_, held) = me.acquire(&[scene.pool], None).expect("a permit");
         assert_eq!(scene.inside.replace(who), 0, "two are inside");
@@ -277,8 +276,7 @@ fn owner(world: &World) {
     let who = w.identity();
     let me = w.before(|| Actor::join(scene.map, "waiter").expect("a slot"));
     let watched: &'static Watch = Box::leak(Box::default());
-    watched.add(scene.map);
-    w.daemon("reaper", move || watch(watched));
+    w.daemon("reaper", move || watch(watched, scene.map));
     w.run(move || {
         let (_, held) = me.acquire(&[scene.pool], None).expect("a permit");
         assert_eq!(scene.inside.replace(who), 0, "two are inside");
@@ -330,8 +328,7 @@ fn stopped_comer(world: &World) {
     let w = scene.first(world, "waiter", 1).immortal();
     let me = w.before(|| Actor::join(scene.map, "waiter").expect("a slot"));
     let watched: &'static Watch = Box::leak(Box::default());
-    watched.add(scene.map);
-    w.daemon("reaper", move || watch(watched));
+    w.daemon("reaper", move || watch(watched, scene.map));
     w.run(move || {
         let (_, held) = me.acquire(&[scene.pool], None).expect("a permit");
         assert!(me.release(held), "it was taken from a living member");

@@ -109,6 +109,56 @@ fn kind_of_ours() -> u32 {
     kind
 }
 
+/// How a thread has a wake passed on that it may have taken along into its death.
+///
+/// A thread that dies just after it was woken tells nobody. The kernel helps where the thread's robust list names a word as pending: it
+/// wakes one sleeper on that word when the thread dies, if the word names no thread (since Linux 5.5). That is meant
+/// for who is killed within a robust mutex. Here it serves a sleeper: it names the word before it sleeps.
+///
+/// Every claim or release of a life word by this thread ends that.
+pub struct PassOn(*mut Listed);
+
+/// The head of a thread's robust list, as the kernel defines it.
+#[repr(C)]
+struct Listed {
+    first: usize,
+    /// From an entry to its word.
+    offset: isize,
+    pending: usize,
+}
+
+const _: () = assert!(size_of::<Listed>() == HEAD);
+
+impl PassOn {
+    /// For the calling thread, which alone may use it. Where the kernel does not say where its list is, nothing is passed on.
+    pub fn new() -> PassOn {
+        let (mut head, mut len) = (std::ptr::null_mut::<Listed>(), 0usize);
+        // SAFETY: two places for what the kernel says.
+        let asked = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut len) };
+        PassOn(if asked == 0 && len == HEAD { head } else { std::ptr::null_mut() })
+    }
+
+    /// If this thread dies from now on, one sleeper on `word` is woken. The word stays mapped, and is always 0.
+    pub fn to(&self, word: &AtomicU32) {
+        if !self.0.is_null() {
+            // SAFETY: the C library's head of this thread's list, which stays as long as the thread does; no operation on a
+            // robust mutex is under way in it, since it is here, and no signal handler runs in a thread of ours.
+            unsafe {
+                let offset = (&raw const (*self.0).offset).read();
+                (&raw mut (*self.0).pending).write_volatile((word.as_ptr() as usize).wrapping_sub_signed(offset));
+            }
+        }
+    }
+
+    /// From now on nobody is.
+    pub fn to_nobody(&self) {
+        if !self.0.is_null() {
+            // SAFETY: as in `to`.
+            unsafe { (&raw mut (*self.0).pending).write_volatile(0) };
+        }
+    }
+}
+
 impl LifeLock {
     /// Makes the lock at `place`, free.
     ///
@@ -248,5 +298,31 @@ impl LifeLock {
                 Err(seen) => now = seen,
             }
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use crate::futex::{Scope, Wait, wait};
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_thread_that_ends_wakes_who_sleeps_on_the_word_it_named() {
+        static WORD: AtomicU32 = AtomicU32::new(0);
+        static WOKEN: AtomicBool = AtomicBool::new(false);
+        let sleeper = std::thread::spawn(|| {
+            while wait(&WORD, 0, None, Scope::Shared) != Wait::Woken {}
+            WOKEN.store(true, Ordering::SeqCst); // SeqCst: a test.
+        });
+        // Until the sleeper sleeps: those that end before it does wake nobody.
+        let mut ended = 0;
+        while !WOKEN.load(Ordering::SeqCst) {
+            // SeqCst: a test.
+            assert!(ended < 100_000, "the kernel wakes nobody");
+            ended += 1;
+            std::thread::spawn(|| PassOn::new().to(&WORD)).join().expect("it ends");
+        }
+        sleeper.join().expect("it was woken");
     }
 }

@@ -25,6 +25,26 @@ pub fn fit() -> Result<(), &'static str> {
     Ok(())
 }
 
+/// How a thread has a wake passed on that it may have taken along into its death.
+pub struct PassOn(());
+
+impl PassOn {
+    /// For the calling thread.
+    pub fn new() -> PassOn {
+        PassOn(())
+    }
+
+    /// If this thread dies from now on, one sleeper on `word` is woken.
+    pub fn to(&self, word: &AtomicU32) {
+        robust::pending(Some(word));
+    }
+
+    /// From now on nobody is.
+    pub fn to_nobody(&self) {
+        robust::pending(None);
+    }
+}
+
 impl LifeLock {
     /// Makes the lock at `place`, free. No step: nobody can see it yet.
     ///

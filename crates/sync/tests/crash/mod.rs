@@ -134,9 +134,8 @@ impl Stage {
 
     /// A reaper in this process, with the seat it takes for itself.
     pub fn reaper(&self, process: Process) -> Process {
-        let w: &'static Watch = Box::leak(Box::default());
-        w.add(self.map);
-        process.daemon("reaper", move || watch(w))
+        let (w, map): (&'static Watch, _) = (Box::leak(Box::default()), self.map);
+        process.daemon("reaper", move || watch(w, map))
     }
 
     /// Runs `body` in a process that does not end with it: its death would make up for what it forgot.

@@ -1,0 +1,187 @@
+//! Watching a group of members: as many as one sleep has room for.
+//!
+//! What is said of `I1` to `I3` is said in the reaper's head.
+
+use super::{BACKSTOP_NS, Watch, patience, soon};
+use crate::layout::Member;
+use crate::map::{Map, Standing};
+use crate::member::Seat;
+use chappe_plat::atomic::{AtomicU32, Ordering};
+use chappe_plat::futex::{self, Scope, Wait};
+use chappe_plat::life::PassOn;
+use chappe_plat::{clock, process};
+
+pub(super) const POLL_NS: u64 = 50_000_000;
+
+/// A death: slot, generation.
+type Death = (u32, u32);
+
+/// A sleep that only the backstop ended: the words that were slept on, and whether each said the same still by then. Who dies after
+/// that would have woken the reaper, and is found by the look that follows all the same.
+struct Late(Vec<(*const AtomicU32, bool)>);
+
+impl Late {
+    /// Whether that is all there is to a death that is found now: its life word was slept on, and nothing had happened to it.
+    fn came_first(&self, m: &Member) -> bool {
+        let same = |word: &AtomicU32| self.0.iter().find(|w| std::ptr::eq(w.0, word)).map(|w| w.1);
+        same(m.life.word()) == Some(true) && same(m.twin.word()) != Some(false)
+    }
+}
+
+/// What one thread watches.
+pub(super) struct Group {
+    map: &'static Map,
+    index: u32,
+    /// It is a member of the arena itself.
+    seated: bool,
+    late: Option<Late>,
+    /// The deaths that the last round found: one that is found again, because whoever claimed the slot has
+    /// not got on, is nothing new, and no reason not to sleep.
+    known: Vec<Death>,
+    /// How many looks in vain were had at a process that may be gone.
+    looks: u32,
+    /// Those of another PID namespace that it cannot judge, for which it has called.
+    called_for: Vec<Death>,
+}
+
+/// The life of a thread that watches a group: never returns.
+pub(super) fn watch(w: &'static Watch, map: &'static Map, index: u32) -> ! {
+    let mut group = Group::new(map, index);
+    loop {
+        group.take_seat();
+        let roster = group.roster();
+        group.round(w, roster, &[], None);
+    }
+}
+
+impl Group {
+    pub fn new(map: &'static Map, index: u32) -> Group {
+        Group { map, index, seated: false, late: None, known: Vec::new(), looks: 0, called_for: Vec::new() }
+    }
+
+    /// I3. Where all slots are taken, it does without: then only the backstop passes on a wake that it took along.
+    pub fn take_seat(&mut self) {
+        // In one that is being removed, or was, none: to join it would be to wait for its remover.
+        let may = self.map.scope() == Scope::Shared && self.map.mark() == Standing::Serving;
+        self.seated = self.seated || may && self.map.join(Seat::Reaper, "chappe-reaper").is_ok();
+    }
+
+    /// Who has joined, as a number: read before the look at the members, I1.
+    pub fn roster(&self) -> u32 {
+        // Acquire: pairs with `ring_group`.
+        self.map.header().rosters[self.index as usize].load(Ordering::Acquire)
+    }
+
+    /// Looks at all members of the group, recovers, sleeps: on their words, the roster as it was, and these. Who dies in that sleep has
+    /// one woken that sleeps on `baton`.
+    pub fn round(
+        &mut self,
+        w: &Watch,
+        roster: u32,
+        others: &[(&AtomicU32, u32)],
+        baton: Option<(&PassOn, &AtomicU32)>,
+    ) {
+        let map = self.map;
+        let mut words = vec![(&map.header().rosters[self.index as usize], roster)];
+        words.extend_from_slice(others);
+        let (mut unsure, mut again, mut missed) = (false, false, false);
+        let (late, mut found) = (self.late.take(), Vec::new());
+        let first = self.index * map.group();
+        let members = first..map.members_used().min(first + map.group());
+        for i in members.clone() {
+            map.notice_exec(i);
+            if let Some(generation) = map.dead(i) {
+                let death = (i, generation);
+                missed |= !self.known.contains(&death) && late.as_ref().is_some_and(|l| !l.came_first(map.member(i)));
+                found.push(death);
+                map.sweep(i, generation);
+            }
+        }
+        for i in members.clone() {
+            let m = map.member(i);
+            let mut watched = [false; 2];
+            for (lock, watched) in [&m.life, &m.twin].into_iter().zip(&mut watched) {
+                if let Some(value) = lock.watch() {
+                    *watched = true;
+                    words.push((lock.word(), value));
+                }
+            }
+            if map.unconfirmed(i) {
+                unsure = true;
+                self.call_for(i);
+            }
+            // Died since we looked: a word that was marked, or free, wakes nobody. Whoever has claimed it since then may die too.
+            // (A slot that has been written over is nobody's for ever.)
+            if !watched[0]
+                && map.is_seat(i)
+                && let Some(generation) = map.dead(i)
+            {
+                // One that two rounds have found cannot be cleaned for now: a thread stands in the slot's gate, or this one may
+                // not claim its words. What it held has been given back.
+                let is_stuck = self.known.contains(&(i, generation)) && found.contains(&(i, generation));
+                unsure |= is_stuck;
+                again |= !is_stuck;
+            }
+            again |= map.notice_exec(i);
+        }
+        let fresh = found.iter().filter(|death| !self.known.contains(death)).count();
+        self.known = found;
+        w.found(fresh);
+        if missed {
+            w.missed();
+        }
+        if fresh > 0 || again {
+            // What was recovered may have been all that kept something from being seen: look once more.
+            return;
+        }
+        self.looks = if unsure { self.looks + 1 } else { 0 };
+        let longest = if self.index == 0 { BACKSTOP_NS } else { patience(map) };
+        let at_most = if unsure { soon(self.looks) } else { longest };
+        if let Some((pass_on, word)) = baton {
+            pass_on.to(word);
+        }
+        self.late = self.sleep(&words, at_most, members).filter(|_| !unsure);
+    }
+
+    /// Of a process in another PID namespace, whose word nobody holds any more, those can tell who are there.
+    fn call_for(&mut self, i: u32) {
+        let m = self.map.member(i);
+        // Acquire: as in `dead`.
+        let case = (i, (m.ident.load(Ordering::Acquire) >> 32) as u32);
+        // Relaxed: published by ident.
+        if m.namespace.load(Ordering::Relaxed) != process::namespace() && !self.called_for.contains(&case) {
+            self.called_for.retain(|(of, _)| *of != i);
+            self.called_for.push(case);
+            self.map.call_reapers();
+        }
+    }
+
+    fn sleep(&self, words: &[(&AtomicU32, u32)], at_most: u64, members: std::ops::Range<u32>) -> Option<Late> {
+        match futex::wait_any(words, Some(clock::now() + at_most), Scope::Shared) {
+            Wait::TimedOut => {
+                // Acquire: as whoever looks at them.
+                let same = |(word, seen): &(&AtomicU32, u32)| {
+                    (std::ptr::from_ref(*word), word.load(Ordering::Acquire) == *seen)
+                };
+                Some(Late(words.iter().map(same).collect()))
+            }
+            Wait::Unsupported => {
+                // Relaxed: a wrong number is corrected by the roster's ring.
+                poll_exits(members.map(|i| self.map.member(i).pid.load(Ordering::Relaxed)).collect());
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Sleeps until one of the processes ends, at most [`POLL_NS`].
+fn poll_exits(mut pids: Vec<u32>) {
+    pids.sort_unstable();
+    pids.dedup();
+    pids.retain(|p| *p != 0 && *p != process::pid());
+    let fds: Vec<_> = pids.iter().filter_map(|p| process::watch_exit(*p).ok()).collect();
+    let gone = fds.len() < pids.len();
+    let list: Vec<_> = fds.iter().collect();
+    process::poll_readable(&list, if gone { 1 } else { (POLL_NS / 1_000_000) as i32 });
+}
