@@ -471,8 +471,10 @@ impl Map {
     /// Gives back what the dead generation held, and does what it left undone.
     fn make_up_for(&'static self, i: u32, generation: u32) {
         if self.is_reaper(i) {
-            // It may have taken a wake along: see the reaper, I3. Before the slot is swept, so that whoever sweeps has done it.
-            (0..self.members_used().div_ceil(self.group())).for_each(|group| self.ring_group(group));
+            // It may have taken a wake along: see the reaper, I3. Before the slot is swept, so that whoever sweeps has done it. Who
+            // watches the slot's own group is woken by the mark.
+            let groups = 0..self.members_used().div_ceil(self.group());
+            groups.filter(|group| *group != i / self.group()).for_each(|group| self.ring_group(group));
         }
         (self.hooks.recover)(self, i, generation);
         (self.hooks.stir)(self);

@@ -1,0 +1,187 @@
+//! Who watches for all: one process's reaper does, in threads of a group of members each, and the others stand by. It is killed at
+//! every step, and so is who takes its place: nobody's death stays unfound, and no backstop finds it.
+
+mod crash;
+
+use chappe_arena::{Watch, watch};
+use chappe_crashsim::{Search, World, process, reached};
+use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst};
+use chappe_plat::futex::{self, Scope};
+use chappe_sync::model::{self, Actor};
+use crash::{Stage, doubles};
+
+/// The bytes by which process members show that they are there: as the gates have it.
+const PRESENCE: u64 = (1 << 56) + (1 << 17);
+
+fn explored(name: &str, schedules: u64, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
+    let all = [
+        Search::sweep(&format!("{name}_sweep")).kills(1),
+        doubles(name, schedules),
+        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(schedules),
+        Search::priorities(&format!("{name}_pct"), 4).kills(2).schedules(schedules),
+        Search::priorities(&format!("{name}_three"), 5).kills(3).schedules(schedules),
+        Search::uniform(&format!("{name}_dice")).kills(3).schedules(schedules / 2),
+    ]
+    .map(|search| search.run(&world));
+    for report in &all {
+        report.assert_clean();
+    }
+    let missed: Vec<_> = outcomes.iter().filter(|o| !all.iter().any(|r| r.outcomes().contains_key(**o))).collect();
+    assert!(missed.is_empty() || std::env::var_os("CRASHSIM_REPLAY").is_some(), "{name} never came to {missed:?}");
+}
+
+/// Somebody ends with the permit; so many wait for it, whose reapers watch in groups of so many slots.
+fn handed_over(world: &World, waiting: usize, group: u32) {
+    let (stage, pools) = Stage::new(world, 14, &[1], 0);
+    stage.map.in_groups_of(group);
+    world.name(stage.map.header().watch.word(), "watch");
+    world.name(&stage.map.header().baton, "baton");
+    let (h, ..) = stage.holder(world, "holder", &pools);
+    let (inside, pid) = (stage.inside, h.pid());
+    h.run(move || inside.forget(pid));
+    for name in ["first", "second", "third", "fourth"].into_iter().take(waiting) {
+        stage.customer(world, name, name, &pools);
+    }
+    world.prepare("last").last().run(move || stage.settled(&pools));
+}
+
+#[test]
+fn who_stands_by_takes_the_place_of_a_watcher_that_dies() {
+    explored("watcher", 4_000, |world| handed_over(world, 3, 60), &["first", "second", "third"]);
+}
+
+#[test]
+fn of_those_who_take_its_place_some_die_as_well() {
+    for search in [
+        Search::priorities("watcher_heirs", 5).kills(3).schedules(20_000),
+        Search::depth("watcher_heirs_depth", 2).kills(2).schedules(20_000),
+    ] {
+        search.run(|world| handed_over(world, 4, 60)).assert_clean();
+    }
+}
+
+#[test]
+fn groups_are_handed_over_with_their_watcher() {
+    explored("watcher_groups", 4_000, |world| handed_over(world, 3, 2), &["first", "second", "third"]);
+}
+
+/// Two wait for what somebody has who joins meanwhile, in a group that nobody watches yet, and ends with it.
+fn newcomer(world: &World) {
+    let (stage, pools) = Stage::new(world, 10, &[1], 0);
+    stage.map.in_groups_of(2);
+    let pool = pools[0];
+    for name in ["first", "second"] {
+        stage.customer(world, name, name, &pools);
+    }
+    let p = world.prepare("newcomer");
+    let (inside, pid) = (stage.inside, p.pid());
+    p.on_death(move || inside.forget(pid));
+    p.run(move || {
+        let me = Actor::join(stage.map, "newcomer").expect("a slot");
+        if stage.try_enter(&me, pool).is_ok() {
+            reached("ended with it");
+        }
+        inside.forget(pid);
+    });
+    world.prepare("last").last().run(move || stage.settled(&[pool]));
+}
+
+#[test]
+fn who_joins_while_the_watcher_dies_is_watched() {
+    explored("watcher_newcomer", 4_000, newcomer, &["first", "second", "ended with it"]);
+}
+
+/// A process of one PID namespace ends, and somebody else keeps what shows that it is there. The watcher is in another
+/// namespace; one who stands by can tell.
+fn kin(world: &World) {
+    const HERE: u64 = 0x4000_000a;
+    const THERE: u64 = 0x4000_000b;
+    let (stage, pools) = Stage::new(world, 8, &[1], 0);
+    let (map, pool) = (stage.map, pools[0]);
+    let watch_in = |p: chappe_crashsim::Process| {
+        let w: &'static Watch = Box::leak(Box::default());
+        p.daemon("reaper", move || watch(w, map))
+    };
+    let began = world.share(AtomicU32::new(0));
+    let p = world.prepare("owner").in_namespace(HERE, 1).immortal();
+    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    p.daemon("custodian", move || {
+        let me = Actor::join_for_process(map, "owner").expect("a slot");
+        assert_eq!(me.member(), 1, "the slot whose byte the child has");
+        _ = me.try_acquire(pool).expect("it is free");
+        began.store(1, SeqCst);
+        futex::wake(&began, u32::MAX, Scope::Shared);
+        process::linger();
+    });
+    let begun = move || {
+        while began.load(SeqCst) == 0 {
+            futex::wait(&began, 0, None, Scope::Shared);
+        }
+    };
+    // As a child that was made without the C library, and has the owner's descriptors.
+    let child = world.prepare("child").in_namespace(HERE, 2).immortal();
+    child.before(|| {
+        let bytes = chappe_plat::dir::bytes_of(map.directory().expect("named"), map.name(), map.inode());
+        let bytes = bytes.expect("a file").expect("a world of several namespaces");
+        assert!(bytes.try_lock(PRESENCE + 1).expect("it is free"));
+        std::mem::forget(bytes);
+    });
+    child.run(process::linger);
+    p.run(begun);
+    let stranger = world.prepare("stranger").in_namespace(THERE, 1);
+    watch_in(stranger);
+    stranger.run(process::linger);
+    let w = world.prepare("waiter").in_namespace(HERE, 3).immortal();
+    let me = w.before(|| Actor::join(map, "waiter").expect("a slot"));
+    watch_in(w);
+    w.run(move || {
+        begun();
+        let (_, held) = me.acquire(&[pool], None).expect("a permit");
+        assert!(me.release(held));
+        reached("served");
+        process::linger();
+    });
+}
+
+#[test]
+fn those_who_can_tell_judge_what_the_watcher_cannot() {
+    for search in [
+        Search::sweep("watcher_kin_sweep").kills(1),
+        Search::depth("watcher_kin_depth", 2).kills(1).schedules(4_000),
+        Search::priorities("watcher_kin_pct", 4).kills(1).schedules(8_000),
+    ] {
+        search.run(kin).assert_clean().assert_reached(&["served"]);
+    }
+}
+
+/// The watcher is stopped for ever. Somebody ends with the permit, and somebody else who gets it next.
+fn stopped(world: &World) {
+    // Of each word that it sleeps on the stopped one takes a wake along.
+    world.backstops_at_most(8);
+    let (stage, pools) = Stage::new(world, 10, &[1], 0);
+    let (h, ..) = stage.holder(world, "holder", &pools);
+    let (inside, pid) = (stage.inside, h.pid());
+    h.run(move || inside.forget(pid)).immortal();
+    let watcher = world.prepare("watcher");
+    stage.reaper(watcher.run(process::linger));
+    stage.customer(world, "first", "first", &pools).immortal();
+    let p = world.prepare("second").immortal();
+    let me = stage.member(p, "second");
+    stage.reaper(stage.lasting(p, move || {
+        let hold = stage.enter(&me, &pools, None).expect("a permit");
+        if watcher.fate() == chappe_crashsim::Fate::Stopped {
+            reached("past a stopped one");
+        }
+        assert!(stage.leave(&me, hold));
+    }));
+}
+
+#[test]
+fn a_stopped_watcher_keeps_nobody_waiting_for_long() {
+    for search in [
+        Search::sweep("watcher_stop_sweep").stops(1),
+        Search::priorities("watcher_stop_pct", 4).stops(1).schedules(4_000),
+    ] {
+        search.run(stopped).assert_clean().assert_reached(&["past a stopped one"]);
+    }
+}
