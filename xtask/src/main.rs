@@ -10,6 +10,7 @@
 //! cargo xtask bench tube [--quick]       channels between threads and between processes beside theirs
 //! cargo xtask bench ras [--quick]        restartable sequences, biased locks and per-processor objects beside theirs
 //! cargo xtask bench realtime [--quick]   words at once, helping locks and maps beside theirs; priority inversion
+//! cargo xtask bench waiters [N...]       many processes that wait: idle, at a death, on one semaphore
 //! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
 //! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei and kernel threads
 //! cargo xtask bench python [--quick]     the Python package beside multiprocessing and, where they are installed, its peers
@@ -96,7 +97,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         }
         ["test", "--all"] => stages::test(Level::All, false),
         ["lint"] => lint::command(&root()),
-        ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime"), rest @ ..] => {
+        ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime" | "waiters"), rest @ ..] => {
             Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
         }
         ["bench", "robustness", rest @ ..] => robustness(rest),

@@ -45,6 +45,7 @@
 mod group;
 
 use crate::gate;
+use crate::layout::REMOVED;
 use crate::map::{Map, Standing};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
@@ -62,6 +63,8 @@ const CONFIRM_NS: u64 = 5_000_000;
 const OFTEN: u32 = 64;
 /// How soon one tries again to become the watcher.
 const AGAIN_NS: u64 = 1_000_000;
+/// So many looks at an arena that was removed are enough.
+const ENOUGH: u32 = 3;
 /// What each member adds to the time after which one who stands by looks after the watcher.
 const PATIENCE_NS: u64 = 4_000_000;
 
@@ -95,7 +98,11 @@ impl Watch {
         let here = process::incarnation();
         maps.retain(|(of, _)| *of == here);
         if !maps.iter().any(|(_, m)| std::ptr::eq(*m, map)) {
-            thread::background("chappe-reaper", move || watch(self, map))?;
+            thread::background("chappe-reaper", move || {
+                watch(self, map);
+                let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+                maps.retain(|(_, m)| !std::ptr::eq(*m, map));
+            })?;
             maps.push((here, map));
         }
         Ok(())
@@ -129,8 +136,8 @@ impl Watch {
     }
 }
 
-/// The life of an arena's reaper: never returns.
-pub fn watch(w: &'static Watch, map: &'static Map) -> ! {
+/// The life of an arena's reaper. It ends some time after the arena was removed, when all who waited have been told.
+pub fn watch(w: &'static Watch, map: &'static Map) {
     let private = map.scope() == Scope::Private;
     let mut me = Reaper {
         w,
@@ -144,8 +151,9 @@ pub fn watch(w: &'static Watch, map: &'static Map) -> ! {
         beat: map.header().beat.load(Ordering::Acquire),
         looks: 0,
         looked: clock::now(),
+        removed: 0,
     };
-    loop {
+    while me.removed < ENOUGH {
         if !private && me.role != Role::Watcher {
             me.compete();
         }
@@ -183,6 +191,8 @@ struct Reaper {
     looks: u32,
     /// When it last looked after the arena as a whole.
     looked: u64,
+    /// How many of these looks found that it was removed.
+    removed: u32,
 }
 
 impl Reaper {
@@ -260,10 +270,28 @@ impl Reaper {
         self.looks = if unsure { self.looks + 1 } else { 0 };
     }
 
+    /// Looks after the arena as a whole: whether it is being removed, or its file is gone.
+    fn look_after_the_arena(&mut self) {
+        let map = self.map;
+        self.looked = clock::now();
+        // SeqCst: whoever removed it may have died before it had told everybody.
+        if map.header().state.load(Ordering::SeqCst) == REMOVED {
+            map.bury_all();
+            self.removed += 1;
+        } else if !map.is_lasting() && map.is_unlinked() && map.standing() == Standing::Serving {
+            // Two arenas of one name must not both serve: this one stops.
+            // SeqCst: before the burial looks at who waits.
+            map.header().state.store(REMOVED, Ordering::SeqCst);
+            map.bury_all();
+        } else if map.mark() == Standing::Undecided {
+            // A remover that died undecided is undone; one that lives is not waited for.
+            map.standing_within(std::time::Duration::ZERO);
+        }
+    }
+
     /// I6: if the watcher does nothing, and somebody stays unfound for it, watches as well from now on.
     fn look_after_the_watcher(&mut self) {
-        self.looked = clock::now();
-        look_after(self.map);
+        self.look_after_the_arena();
         (self.map.hooks.leases)(self.map);
         // Acquire: what the watcher has seen to before.
         let beat = self.map.header().beat.load(Ordering::Acquire);
@@ -290,8 +318,7 @@ impl Reaper {
         let call = header.call.load(Ordering::Acquire);
         let thorough = clock::now() - self.looked >= BACKSTOP_NS;
         if thorough {
-            self.looked = clock::now();
-            look_after(self.map);
+            self.look_after_the_arena();
         }
         if thorough || self.called != Some(call) {
             (self.map.hooks.leases)(self.map);
@@ -334,20 +361,4 @@ fn soon(looks: u32) -> u64 {
 /// How long who is not the only one to notice sleeps at most: so that all of them together look some hundred times a second.
 fn patience(map: &Map) -> u64 {
     BACKSTOP_NS.max(PATIENCE_NS * u64::from(map.members_used()))
-}
-
-/// Looks after the arena as a whole: whether it is being removed, or its file is gone.
-fn look_after(map: &'static Map) {
-    // SeqCst: whoever removed it may have died before it had told everybody.
-    if map.header().state.load(Ordering::SeqCst) == crate::layout::REMOVED {
-        map.bury_all();
-    } else if !map.is_lasting() && map.is_unlinked() && map.standing() == Standing::Serving {
-        // Two arenas of one name must not both serve: this one stops.
-        // SeqCst: before the burial looks at who waits.
-        map.header().state.store(crate::layout::REMOVED, Ordering::SeqCst);
-        map.bury_all();
-    } else if map.mark() == Standing::Undecided {
-        // A remover that died undecided is undone; one that lives is not waited for.
-        map.standing_within(std::time::Duration::ZERO);
-    }
 }

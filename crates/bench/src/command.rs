@@ -3,6 +3,8 @@
 //! sequences and what is made with them. `chappe-bench realtime`: nonblocking structures, and locks for threads with deadlines. `chappe-bench robustness`: what ships beside what was built without what deaths need:
 //! `--fragile` names that program. `chappe-bench c`: semaphores in C, with the programs that it is given.
 //!
+//! `chappe-bench waiters [N...]`: so many processes that wait in one arena (63, 200, 1,000 and 4,000 unless told).
+//!
 //! `chappe-bench thread`: light threads beside Go's and others'.
 //!
 //! Each about two minutes on two processors, `ras` longer. `--quick` makes a fifth of the rounds; `--counts` of the last one none
@@ -12,13 +14,14 @@ use crate::house::House;
 use crate::ras::{self, again};
 use crate::robustness::{self as cost, worker};
 use crate::table::Aim;
-use crate::{c, choice, death, footprint, handoff, machine, pair, realtime, sync, tube};
+use crate::{c, choice, death, footprint, handoff, machine, pair, realtime, sync, tube, waiters};
 use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n       \
                      chappe-bench robustness --fragile PROGRAM [--quick | --counts] [--json]\n       \
                      chappe-bench c PAIRS PRELOAD [--quick]\n       \
+                     chappe-bench waiters [N...]\n       \
                      chappe-bench thread [--go PROGRAM] [--quick]    (built with the feature `threads`)";
 
 /// `cargo xtask bench robustness` builds the other program, and names it.
@@ -99,6 +102,18 @@ fn in_c(args: &[&str]) -> ExitCode {
     }
 }
 
+fn many_wait(args: &[&str]) -> ExitCode {
+    let Ok(numbers) = args.iter().map(|n| n.parse()).collect::<Result<Vec<usize>, _>>() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let house = House::new("waiters");
+    println!("{}", machine::facts());
+    waiters::measure(&house, if numbers.is_empty() { &[63, 200, 1000, 4000] } else { &numbers });
+    println!("{}", machine::load());
+    ExitCode::SUCCESS
+}
+
 /// A place for arenas, in a program of more than one thread: programs that need locks have threads; with none, the C library
 /// leaves out half of its work.
 fn busy_house(name: &str) -> House {
@@ -135,6 +150,7 @@ pub fn main() -> ExitCode {
         ["thread", ref rest @ ..] => return threads(rest),
         ["robustness", ref rest @ ..] => return robustness(rest),
         ["c", ref rest @ ..] => return in_c(rest),
+        ["waiters", ref rest @ ..] => return many_wait(rest),
         [what @ ("pool" | "sync" | "tube" | "ras" | "realtime")] => (what, 25),
         [what @ ("pool" | "sync" | "tube" | "ras" | "realtime"), "--quick"] => (what, 5),
         _ => {

@@ -56,3 +56,4 @@ pub mod thread;
 pub mod ticks;
 pub mod tube;
 pub mod turns;
+pub mod waiters;

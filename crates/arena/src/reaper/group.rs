@@ -2,7 +2,7 @@
 //!
 //! What is said of `I1` to `I3` is said in the reaper's head.
 
-use super::{BACKSTOP_NS, Watch, patience, soon};
+use super::{BACKSTOP_NS, ENOUGH, Watch, patience, soon};
 use crate::layout::Member;
 use crate::map::{Map, Standing};
 use crate::member::Seat;
@@ -44,13 +44,15 @@ pub(super) struct Group {
     called_for: Vec<Death>,
 }
 
-/// The life of a thread that watches a group: never returns.
-pub(super) fn watch(w: &'static Watch, map: &'static Map, index: u32) -> ! {
+/// The life of a thread that watches a group. It ends some time after the arena was removed.
+pub(super) fn watch(w: &'static Watch, map: &'static Map, index: u32) {
     let mut group = Group::new(map, index);
-    loop {
+    let mut removed = 0;
+    while removed < ENOUGH {
         group.take_seat();
         let roster = group.roster();
         group.round(w, roster, &[], None);
+        removed += u32::from(group.late.is_some() && map.mark() == Standing::Removed);
     }
 }
 
