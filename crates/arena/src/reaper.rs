@@ -63,6 +63,8 @@ const CONFIRM_NS: u64 = 5_000_000;
 const OFTEN: u32 = 64;
 /// How soon one tries again to become the watcher.
 const AGAIN_NS: u64 = 1_000_000;
+/// At one in so many looks who stands by does what the watcher does at each.
+const SELDOM: u32 = 8;
 /// So many looks at an arena that was removed are enough.
 const ENOUGH: u32 = 3;
 /// What each member adds to the time after which one who stands by looks after the watcher.
@@ -150,6 +152,7 @@ pub fn watch(w: &'static Watch, map: &'static Map) {
         // Acquire: as in `look_after_the_watcher`.
         beat: map.header().beat.load(Ordering::Acquire),
         looks: 0,
+        trusted: 0,
         looked: clock::now(),
         removed: 0,
     };
@@ -189,7 +192,9 @@ struct Reaper {
     beat: u32,
     /// How many looks in vain were had at processes that only this one can judge; 0: there are none.
     looks: u32,
-    /// When it last looked after the arena as a whole.
+    /// At how many looks in a row the watcher had looked, too.
+    trusted: u32,
+    /// When it last looked after the watcher, or after the arena as a whole.
     looked: u64,
     /// How many of these looks found that it was removed.
     removed: u32,
@@ -214,6 +219,10 @@ impl Reaper {
             map.header().watcher.store(process::namespace(), Ordering::Relaxed);
             step!("watches from now on, has not yet looked");
             self.role = Role::Watcher;
+            // At once, however many groups there are: each has a thread, and looks once more, before long.
+            let mut found = 0;
+            map.recover_each(|_, _| found += 1);
+            self.w.found(found);
         } else if gates.is_err() || !lock.is_whole() {
             self.role = Role::Too;
         }
@@ -291,11 +300,17 @@ impl Reaper {
 
     /// I6: if the watcher does nothing, and somebody stays unfound for it, watches as well from now on.
     fn look_after_the_watcher(&mut self) {
-        self.look_after_the_arena();
-        (self.map.hooks.leases)(self.map);
+        self.looked = clock::now();
         // Acquire: what the watcher has seen to before.
         let beat = self.map.header().beat.load(Ordering::Acquire);
-        if std::mem::replace(&mut self.beat, beat) != beat {
+        let is_watched = std::mem::replace(&mut self.beat, beat) != beat;
+        self.trusted = if is_watched { self.trusted + 1 } else { 0 };
+        // Now and then all the same: the watcher may be unable to see the file.
+        if self.trusted % SELDOM == 0 || self.map.mark() == Standing::Removed {
+            self.look_after_the_arena();
+            (self.map.hooks.leases)(self.map);
+        }
+        if is_watched {
             return;
         }
         let map = self.map;

@@ -74,7 +74,14 @@ fn heir(board: &[AtomicU64; 4], prey: &Pool) {
 }
 
 /// Milliseconds from a holder's death to the next, with the watcher's death before it or not.
-fn deaths(arena: &Arena, waiting: &mut Vec<Child>, turns: u64, board: &[AtomicU64; 4], too: bool, prey: &Pool) -> Vec<u64> {
+fn deaths(
+    arena: &Arena,
+    waiting: &mut Vec<Child>,
+    turns: u64,
+    board: &[AtomicU64; 4],
+    too: bool,
+    prey: &Pool,
+) -> Vec<u64> {
     let mut all = Vec::new();
     for _ in 0..turns {
         let turn = board[0].load(SeqCst) + 1;

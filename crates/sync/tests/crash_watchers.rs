@@ -4,8 +4,9 @@
 mod crash;
 
 use chappe_arena::{Watch, watch};
-use chappe_crashsim::{Search, World, process, reached};
-use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst};
+use chappe_crashsim::{Fate, Search, World, process, reached};
+use chappe_plat::Life;
+use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_sync::model::{self, Actor};
 use crash::{Stage, doubles};
@@ -63,6 +64,50 @@ fn of_those_who_take_its_place_some_die_as_well() {
 #[test]
 fn groups_are_handed_over_with_their_watcher() {
     explored("watcher_groups", 4_000, |world| handed_over(world, 3, 2), &["first", "second", "third"]);
+}
+
+/// The watcher is killed. Its threads die one after the other, the one that watches the holder's group last, perhaps: it may take
+/// along the wake for the holder, who ends when the watcher's place is taken.
+fn late_to_die(world: &World) {
+    let (stage, pools) = Stage::new(world, 12, &[1], 0);
+    let map = stage.map;
+    map.in_groups_of(2);
+    world.name(map.header().watch.word(), "watch");
+    let w = world.prepare("waiter").immortal();
+    let me = stage.member(w, "waiter");
+    stage.member(w, "another");
+    let (h, ..) = stage.holder(world, "holder", &pools);
+    let watcher = world.prepare("watcher");
+    stage.reaper(watcher.run(process::linger));
+    let (inside, pid) = (stage.inside, h.pid());
+    // The slot of the new watcher's thread for the holder's group, while the old one's is in its own still.
+    let taken = move || matches!(map.member(4).life.probe(), Life::Alive(_));
+    h.run(move || {
+        // Time passes where all only give way: not for long.
+        for _ in 0..12 {
+            if watcher.fate() != Fate::Killed || taken() {
+                break;
+            }
+            pause();
+        }
+        inside.forget(pid);
+    })
+    .immortal();
+    stage.reaper(stage.lasting(w, move || {
+        let hold = stage.enter(&me, &pools, None).expect("a permit");
+        reached("served");
+        assert!(stage.leave(&me, hold));
+    }));
+}
+
+#[test]
+fn a_thread_that_watched_a_group_takes_no_wake_along() {
+    for search in [
+        Search::depth("watcher_late_depth", 2).kills(1).schedules(20_000),
+        Search::priorities("watcher_late_pct", 4).kills(1).schedules(60_000),
+    ] {
+        search.run(late_to_die).assert_clean().assert_reached(&["served"]);
+    }
 }
 
 /// Two wait for what somebody has who joins meanwhile, in a group that nobody watches yet, and ends with it.
@@ -127,7 +172,11 @@ fn kin(world: &World) {
         std::mem::forget(bytes);
     });
     child.run(process::linger);
-    p.run(begun);
+    p.run(move || {
+        begun();
+        // It may end before the other thread has told everybody.
+        futex::wake(&began, u32::MAX, Scope::Shared);
+    });
     let stranger = world.prepare("stranger").in_namespace(THERE, 1);
     watch_in(stranger);
     stranger.run(process::linger);
@@ -148,7 +197,7 @@ fn those_who_can_tell_judge_what_the_watcher_cannot() {
     for search in [
         Search::sweep("watcher_kin_sweep").kills(1),
         Search::depth("watcher_kin_depth", 2).kills(1).schedules(4_000),
-        Search::priorities("watcher_kin_pct", 4).kills(1).schedules(8_000),
+        Search::uniform("watcher_kin_dice").kills(1).schedules(4_000),
     ] {
         search.run(kin).assert_clean().assert_reached(&["served"]);
     }
@@ -169,7 +218,7 @@ fn stopped(world: &World) {
     let me = stage.member(p, "second");
     stage.reaper(stage.lasting(p, move || {
         let hold = stage.enter(&me, &pools, None).expect("a permit");
-        if watcher.fate() == chappe_crashsim::Fate::Stopped {
+        if watcher.fate() == Fate::Stopped {
             reached("past a stopped one");
         }
         assert!(stage.leave(&me, hold));
