@@ -145,7 +145,7 @@ pub fn watch(w: &'static Watch, map: &'static Map) {
         w,
         map,
         role: if private { Role::Watcher } else { Role::StandingBy },
-        pass_on: PassOn::new(),
+        pass_on: PassOn::of_this_thread(),
         group: Group::new(map, 0),
         groups: 1,
         called: None,
@@ -306,9 +306,11 @@ impl Reaper {
         let is_watched = std::mem::replace(&mut self.beat, beat) != beat;
         self.trusted = if is_watched { self.trusted + 1 } else { 0 };
         // Now and then all the same: the watcher may be unable to see the file.
-        if self.trusted % SELDOM == 0 || self.map.mark() == Standing::Removed {
+        if self.trusted.is_multiple_of(SELDOM) || self.map.mark() == Standing::Removed {
             self.look_after_the_arena();
             (self.map.hooks.leases)(self.map);
+            #[cfg(not(feature = "sim"))]
+            self.map.mark_all_lost(true);
         }
         if is_watched {
             return;

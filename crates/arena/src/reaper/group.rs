@@ -38,6 +38,9 @@ pub(super) struct Group {
     /// The deaths that the last round found: one that is found again, because whoever claimed the slot has
     /// not got on, is nothing new, and no reason not to sleep.
     known: Vec<Death>,
+    /// When it last asked for those who died unmarked.
+    #[cfg(not(feature = "sim"))]
+    looked: u64,
     /// How many looks in vain were had at a process that may be gone.
     looks: u32,
     /// Those of another PID namespace that it cannot judge, for which it has called.
@@ -58,7 +61,17 @@ pub(super) fn watch(w: &'static Watch, map: &'static Map, index: u32) {
 
 impl Group {
     pub fn new(map: &'static Map, index: u32) -> Group {
-        Group { map, index, seated: false, late: None, known: Vec::new(), looks: 0, called_for: Vec::new() }
+        Group {
+            map,
+            index,
+            seated: false,
+            late: None,
+            known: Vec::new(),
+            #[cfg(not(feature = "sim"))]
+            looked: clock::now(),
+            looks: 0,
+            called_for: Vec::new(),
+        }
     }
 
     /// I3. Where all slots are taken, it does without: then only the backstop passes on a wake that it took along.
@@ -90,6 +103,12 @@ impl Group {
         let (late, mut found) = (self.late.take(), Vec::new());
         let first = self.index * map.group();
         let members = first..map.members_used().min(first + map.group());
+        #[cfg(not(feature = "sim"))]
+        if clock::now() - self.looked >= BACKSTOP_NS {
+            self.looked = clock::now();
+            // Who died unmarked wakes nobody (repair.rs).
+            members.clone().for_each(|i| _ = map.mark_lost(i));
+        }
         for i in members.clone() {
             map.notice_exec(i);
             if let Some(generation) = map.dead(i) {

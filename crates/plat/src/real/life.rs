@@ -131,7 +131,7 @@ const _: () = assert!(size_of::<Listed>() == HEAD);
 
 impl PassOn {
     /// For the calling thread, which alone may use it. Where the kernel does not say where its list is, nothing is passed on.
-    pub fn new() -> PassOn {
+    pub fn of_this_thread() -> PassOn {
         let (mut head, mut len) = (std::ptr::null_mut::<Listed>(), 0usize);
         // SAFETY: two places for what the kernel says.
         let asked = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut len) };
@@ -313,15 +313,16 @@ mod tests {
         static WOKEN: AtomicBool = AtomicBool::new(false);
         let sleeper = std::thread::spawn(|| {
             while wait(&WORD, 0, None, Scope::Shared) != Wait::Woken {}
-            WOKEN.store(true, Ordering::SeqCst); // SeqCst: a test.
+            // SeqCst: a test.
+            WOKEN.store(true, Ordering::SeqCst);
         });
         // Until the sleeper sleeps: those that end before it does wake nobody.
         let mut ended = 0;
+        // SeqCst: a test.
         while !WOKEN.load(Ordering::SeqCst) {
-            // SeqCst: a test.
             assert!(ended < 100_000, "the kernel wakes nobody");
             ended += 1;
-            std::thread::spawn(|| PassOn::new().to(&WORD)).join().expect("it ends");
+            std::thread::spawn(|| PassOn::of_this_thread().to(&WORD)).join().expect("it ends");
         }
         sleeper.join().expect("it was woken");
     }

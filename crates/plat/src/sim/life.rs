@@ -30,7 +30,7 @@ pub struct PassOn(());
 
 impl PassOn {
     /// For the calling thread.
-    pub fn new() -> PassOn {
+    pub fn of_this_thread() -> PassOn {
         PassOn(())
     }
 
