@@ -28,6 +28,20 @@ pub enum ArenaError {
         /// The arena.
         name: String,
     },
+    /// It cannot be kept in memory.
+    #[error(
+        "cannot keep {bytes} bytes of arena `{name}` in memory: {source}; this process may lock {limit} bytes: raise that (`ulimit -l`, LimitMEMLOCK= of a systemd unit, CAP_IPC_LOCK), or make a smaller arena"
+    )]
+    Unpinned {
+        /// The arena.
+        name: String,
+        /// How many bytes were to be kept.
+        bytes: u64,
+        /// How many this process may.
+        limit: u64,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The file is not an arena.
     #[error(
         "{path} is not an arena (its first bytes are not chappe's); move it away, or remove it with `chappe arena rm --force {}`", named(.path)

@@ -24,7 +24,7 @@
 //! | pool | 0 to 3 | the owner cell |
 //! | semaphore | 4 | units |
 //! | mutex | 5 to 7 | the mutex |
-//! | condition variable, tube, end of a tube, map | 7, by nobody | never changed |
+//! | condition variable, tube, end of a tube, map, stack, counter, words, server | 7, by nobody | never changed |
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::life::LifeLock;
@@ -353,6 +353,14 @@ pub enum Kind {
     Broadcast = 7,
     /// A dictionary.
     Map = 8,
+    /// What was put in last comes out first.
+    Stack = 9,
+    /// A number that is added to.
+    Counter = 10,
+    /// Words that change together.
+    Words = 11,
+    /// Data that is changed by requests, whoever carries them out.
+    Server = 12,
 }
 
 impl Kind {
@@ -367,6 +375,10 @@ impl Kind {
             Kind::Tube => "tube",
             Kind::Broadcast => "broadcast tube",
             Kind::Map => "map",
+            Kind::Stack => "stack",
+            Kind::Counter => "counter",
+            Kind::Words => "words",
+            Kind::Server => "server",
         }
     }
 }
@@ -415,6 +427,10 @@ impl Head {
             6 => Some(Kind::Tube),
             7 => Some(Kind::Broadcast),
             8 => Some(Kind::Map),
+            9 => Some(Kind::Stack),
+            10 => Some(Kind::Counter),
+            11 => Some(Kind::Words),
+            12 => Some(Kind::Server),
             _ => None,
         }
     }

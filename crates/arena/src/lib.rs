@@ -5,6 +5,7 @@
 
 mod error;
 mod gate;
+mod kept;
 pub mod layout;
 mod map;
 mod member;

@@ -150,7 +150,9 @@ impl Map {
                     continue;
                 }
                 Some(Kind::Mutex) => count.div_ceil(BLOCK),
-                Some(Kind::Tube | Kind::Broadcast | Kind::Map) => count,
+                Some(
+                    Kind::Tube | Kind::Broadcast | Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server,
+                ) => count,
                 _ => continue,
             };
             if let Some(first) = first.checked_sub(1) {

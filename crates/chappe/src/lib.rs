@@ -7,6 +7,9 @@
 //! | [`Semaphore`] | a counter of wake-ups; anybody may `up`, also in a signal handler; a death returns nothing |
 //! | [`Mutex`], [`Condvar`] | data that one at a time may change; who comes after a holder that died is told so |
 //! | [`Map`] | a dictionary of fixed room: look-ups and changes wait for nobody, and a change of somebody who dies happened or did not |
+//! | [`map::List`] | values in order, each once; one may go through it while others change it |
+//! | [`Stack`], [`Counter`] | what was pushed last is popped first; a number that is added to: nobody waits there either |
+//! | [`Server`], [`Service`] | data that requests change: whoever is there carries them out, among threads or processes |
 //! | [`Words`], [`Pair`] | up to eight words that change at once, all or none, and nobody is waited for; two neighbours by one instruction |
 //! | [`HelpLock`], [`Monitor`] | locks for threads with deadlines: who waits pushes the holder out of its section; conditions to wait for inside |
 //! | [`tube`] | channels between threads, as crossbeam-channel's, in one choice with all the others |
@@ -92,14 +95,15 @@ pub use chappe_sync::tries;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use chappe_sync::words::{self, Words, WordsError};
 pub use chappe_sync::{
-    AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, DownError, Holder, Interrupt, LEASE_VARIABLE, Lease,
-    LeaseError, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit, Permit,
-    Permits, Pool, PoolError, PoolInfo, ReceivingEnd, Role, Select, SelectError, SelectedOperation, Semaphore,
-    SendingEnd, Spot, Unseen, UpError, Waiter, acquire_any, acquire_any_deadline, acquire_any_timeout, directory,
-    interruptible, select, select_biased, set_label, set_role, try_acquire_any, tube,
+    AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, Counter, DownError, Holder, Interrupt, LEASE_VARIABLE,
+    Lease, LeaseError, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit,
+    Permit, Permits, Pool, PoolError, PoolInfo, ReceivingEnd, Role, Select, SelectError, SelectedOperation, Semaphore,
+    SendingEnd, Serve, Server, Service, SharedError, SharedInfo, Spot, Unseen, UpError, Waiter, acquire_any,
+    acquire_any_deadline, acquire_any_timeout, directory, interruptible, remove_service, select, select_biased,
+    set_label, set_role, try_acquire_any, tube,
 };
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, lock_all};
+pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, PushError, Stack, lock_all};
 #[doc(hidden)]
 pub use chappe_sync::{keep_environment, prepare_forks};
 /// Streams: stages as a typed graph, joined by calls, queues and pumps. Feature `stream`.

@@ -4,18 +4,18 @@
 mod history;
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
+mod recorder;
 
 use chappe::map::{Datum, Event};
 use chappe::{Arena, Map, MapError, MapOptions, ObjectError, ObjectState};
-use history::{Event as Noted, Model, assert_linearizable};
+use history::Model;
 use house::{Dice, House, LONG, ROLE, eventually, listen, say};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn small(entries: u32) -> MapOptions {
-    MapOptions { entries, key: 8, value: 16 }
+    MapOptions { entries, key: 8, value: 16, ordered: false }
 }
 
 /// What children do; nothing when it is run as a test.
@@ -155,7 +155,7 @@ fn a_removed_map_that_somebody_may_be_changing_keeps_its_blocks() {
     let options =
         chappe::ArenaOptions { members: Some(16), objects: Some(8), data: Some(8 << 10), ..Default::default() };
     let arena = Arena::create("default", &options).unwrap();
-    let large = MapOptions { entries: 16, key: 8, value: 16 };
+    let large = MapOptions { entries: 16, key: 8, value: 16, ordered: false };
     let map = Map::<[u8], [u8]>::create("m", &large).unwrap();
     let mut child = house.actor("put");
     assert_eq!(child.hear(), "done");
@@ -336,58 +336,23 @@ fn act(map: &Map<u8, u8>, op: &Op) -> Option<u8> {
     }
 }
 
-/// Ends the program if its thread panics: the others would wait for it at the barrier for ever.
-struct AllOrNobody;
-
-impl Drop for AllOrNobody {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            std::process::abort();
-        }
-    }
-}
-
-/// Records and checks so many histories of three threads with four operations each, on three keys.
+/// Records and checks so many histories on three keys.
 fn recorded(map: &Map<u8, u8>, histories: usize) {
-    const THREADS: usize = 3;
-    let (clock, barrier) = (AtomicU64::new(0), Barrier::new(THREADS));
-    let noted = Mutex::new(Vec::new());
-    std::thread::scope(|s| {
-        for who in 0..THREADS {
-            let (clock, barrier, noted) = (&clock, &barrier, &noted);
-            s.spawn(move || {
-                let _all = AllOrNobody;
-                let mut dice = Dice(who as u64 + 11);
-                for _ in 0..histories {
-                    let ops: Vec<Op> = (0..4)
-                        .map(|_| {
-                            let (key, value) = (dice.roll(3) as u8, dice.roll(5) as u8);
-                            match dice.roll(5) {
-                                0 => Op::Get(key),
-                                1 => Op::Put(key, value),
-                                2 => Op::New(key, value),
-                                3 => Op::Swap(key, value, value + 1),
-                                _ => Op::Remove(key),
-                            }
-                        })
-                        .collect();
-                    let mut mine = Vec::with_capacity(ops.len());
-                    barrier.wait();
-                    for what in ops {
-                        let begun = clock.fetch_add(1, Ordering::SeqCst);
-                        let answer = Some(act(map, &what));
-                        mine.push(Noted { who, what, answer, begun, ended: clock.fetch_add(1, Ordering::SeqCst) });
-                    }
-                    noted.lock().unwrap().extend(mine);
-                    if barrier.wait().is_leader() {
-                        let history = std::mem::take(&mut *noted.lock().unwrap());
-                        assert_linearizable(Dictionary(BTreeMap::new()), &history);
-                        (0..3).for_each(|k| _ = map.remove(&k).unwrap());
-                    }
-                }
-            });
+    let begin = || {
+        (0..3).for_each(|k| _ = map.remove(&k).unwrap());
+        Dictionary(BTreeMap::new())
+    };
+    let choose = |dice: &mut Dice| {
+        let (key, value) = (dice.roll(3) as u8, dice.roll(5) as u8);
+        match dice.roll(5) {
+            0 => Op::Get(key),
+            1 => Op::Put(key, value),
+            2 => Op::New(key, value),
+            3 => Op::Swap(key, value, value + 1),
+            _ => Op::Remove(key),
         }
-    });
+    };
+    recorder::recorded(histories, begin, choose, |op| act(map, op));
     assert!(map.is_empty());
 }
 
@@ -412,4 +377,35 @@ fn a_datum_is_plain_data_or_bytes() {
     takes::<[u8]>();
     takes::<u8>();
     takes::<[u32; 4]>();
+}
+
+#[test]
+fn ordered_keys_are_compared_by_their_own_bytes() {
+    let _house = House::new("maps-ordered");
+    let options = MapOptions { ordered: true, entries: 8, key: 24, value: 8 };
+    for map in [Map::<[u8], [u8]>::private(&options).unwrap(), Map::create("m", &options).unwrap()] {
+        // The node of a long key is used again for a short one, whose further words are not its own.
+        for long in [&[255_u8; 24], &[1; 24]] {
+            map.insert(&long[..], b"").unwrap();
+            map.remove(&long[..]).unwrap();
+        }
+        let keys: [&[u8]; 7] = [b"b", b"aaaaaaaa", b"aaaaaaaab", b"a", b"aaaaaaaa\0", b"aaaaaaa", b"aaab"];
+        for key in keys {
+            assert_eq!(map.insert(key, key.get(..1).unwrap()).unwrap(), None, "{key:?}");
+        }
+        for key in keys {
+            assert!(map.contains(key).unwrap(), "{key:?}");
+        }
+        let mut sorted = keys.to_vec();
+        sorted.sort_unstable();
+        let all: Vec<_> = map.iter().unwrap().map(|e| e.unwrap().0).collect();
+        assert_eq!(all, sorted);
+        let after: Vec<_> = map.iter_after(b"aaaaaaaa").unwrap().map(|e| e.unwrap().0).collect();
+        assert_eq!(after, sorted[3..]);
+        assert_eq!(map.first().unwrap().unwrap().0, b"a");
+    }
+    let other = Map::<[u8], [u8]>::open_or_create("m", &MapOptions { ordered: false, ..options }).unwrap_err();
+    assert!(other.to_string().contains("in order"), "{other}");
+    let unordered = Map::<[u8], [u8]>::private(&small(1)).unwrap().iter_after(b"a").err().unwrap();
+    assert!(matches!(unordered, MapError::Unordered { .. }), "{unordered}");
 }

@@ -6,7 +6,9 @@ use anyhow::{Result, anyhow, bail};
 use chappe::owned::OwnedSemaphore;
 use chappe::tube::broadcast::Broadcast;
 use chappe::tube::named::Tube;
-use chappe::{Arena, ArenaOptions, Condvar, Map, Mutex, ObjectState, Pool, PoolError, Semaphore};
+use chappe::{
+    Arena, ArenaOptions, Condvar, Counter, Map, Mutex, ObjectState, Pool, PoolError, Semaphore, Words, remove_service,
+};
 use serde_json::{Value, json};
 
 /// Permits as the library counts them.
@@ -45,6 +47,12 @@ pub fn remove(name: &str, force: bool) -> Result<Value> {
         ObjectState::Condvar => Condvar::remove(name, force)?,
         ObjectState::Tube(_) => Tube::remove(name, force)?,
         ObjectState::Map(_) => Map::unmake(name, force)?,
+        ObjectState::Shared(_) => match info.kind {
+            "stack" => chappe::Stack::unmake(name, force)?,
+            "counter" => Counter::unmake(name, force)?,
+            "words" => Words::unmake(name, force)?,
+            _ => remove_service(name, force)?,
+        },
         ObjectState::Broadcast(_) => Broadcast::remove(name, force)?,
         _ => bail!("this chappe does not know how to remove a {}", info.kind),
     }

@@ -156,6 +156,12 @@ pub fn state_text(state: &ObjectState) -> String {
                  {sealed}{again}{dropped}"
             )
         }
+        ObjectState::Shared(s) => match (s.kind, s.capacity) {
+            ("counter", _) => format!("{}", s.value),
+            ("words", _) => format!("{} words", s.value),
+            (_, 0) => format!("{} bytes of data", s.size),
+            (_, capacity) => format!("{} of {capacity} elements of {} bytes", s.value, s.size),
+        },
         ObjectState::Map(m) => {
             format!("{} of {} entries, keys of {} and values of {} bytes", m.used, m.entries, m.key, m.value)
         }
@@ -191,6 +197,7 @@ enum StateView {
     Mutex { holder: Option<WhoView>, torn: bool, condemned: bool, bytes: u32 },
     Tube(TubeView),
     Map { used: u32, entries: u32, key_size: u32, value_size: u32, bytes: u64 },
+    Shared { value: i64, capacity: u32, size: u32, bytes: u64 },
     Broadcast { slots: u32, size: u32, sent: u64, publishers: usize, subscribers: usize, capacity: u32, lost: u64 },
     Damaged { damaged: String },
     Plain {},
@@ -280,6 +287,9 @@ impl Row {
                 drops: t.drops,
                 sealed: t.sealed,
             }),
+            ObjectState::Shared(s) => {
+                StateView::Shared { value: s.value, capacity: s.capacity, size: s.size, bytes: s.bytes }
+            }
             ObjectState::Map(m) => StateView::Map {
                 used: m.used,
                 entries: m.entries,

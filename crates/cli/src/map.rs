@@ -23,9 +23,9 @@ type Bytes = Map<[u8], [u8]>;
 /// With the status that says which kind of failure it is.
 pub fn run(command: &MapCommand, json: bool) -> Result<u8, Failure> {
     match command {
-        MapCommand::Create { names, entries, key_size, value_size } => {
+        MapCommand::Create { names, entries, key_size, value_size, ordered } => {
             names::refuse_numbers(names, "map", "--entries N").map_err(failed)?;
-            all_done(names::each(names, |name| create(name, *entries, *key_size, *value_size)), json)?;
+            all_done(names::each(names, |name| create(name, *entries, *key_size, *value_size, *ordered)), json)?;
             Ok(0)
         }
         MapCommand::Put { name, key, value, new, expected } => {
@@ -54,13 +54,14 @@ pub fn run(command: &MapCommand, json: bool) -> Result<u8, Failure> {
     }
 }
 
-fn create(name: &str, entries: u64, key: u64, value: u64) -> anyhow::Result<Value> {
+fn create(name: &str, entries: u64, key: u64, value: u64, ordered: bool) -> anyhow::Result<Value> {
     let fits = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    let options = MapOptions { entries: fits(entries), key: fits(key), value: fits(value) };
+    let options = MapOptions { entries: fits(entries), key: fits(key), value: fits(value), ordered };
     let map = Bytes::create(name, &options)?;
     let info = map.info()?;
     Ok(json!({
-        "name": map.name(), "entries": entries, "key_size": key, "value_size": value, "bytes": info.bytes,
+        "name": map.name(), "entries": entries, "key_size": key, "value_size": value, "ordered": ordered,
+        "bytes": info.bytes,
     }))
 }
 

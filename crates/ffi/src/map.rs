@@ -85,6 +85,7 @@ fn options(given: *const chappe_map_options) -> Answer<MapOptions> {
         entries: or(given.entries, usual.entries),
         key: or(given.key_size, usual.key),
         value: or(given.value_size, usual.value),
+        ordered: false,
     })
 }
 

@@ -32,7 +32,7 @@ impl Map {
     ) -> PyResult<Map> {
         let entries = entries.map(|n| number("`entries`", "a map", n)).transpose()?;
         let (key, value) = (number("`key`", "a map", key)?, number("`value`", "a map", value)?);
-        let options = MapOptions { entries: entries.unwrap_or(1024), key, value };
+        let options = MapOptions { entries: entries.unwrap_or(1024), key, value, ordered: false };
         // Each has room for a value more for each thread that may change it.
         let (key_bytes, value_bytes) = (u64::from(key) + 64, u64::from(value) + 64);
         let count = u64::from(options.entries);
@@ -132,7 +132,7 @@ impl Map {
     /// The most entries, and the most bytes of a key and of a value.
     #[getter]
     fn room(&self) -> (u32, u32, u32) {
-        let MapOptions { entries, key, value } = self.entries.options();
+        let MapOptions { entries, key, value, .. } = self.entries.options();
         (entries, key, value)
     }
 

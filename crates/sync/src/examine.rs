@@ -9,12 +9,14 @@
 //! - I2: the slots of a tube name members without generations: what is in the name of a slot without an occupant is taken back
 //!   only while nobody can come to sit there.
 
+use crate::body::Body;
 use crate::cell::{Tag, Word};
 use crate::drain::{cells, left_by_the_dead, permits};
 use crate::handle::{called, full_name, what_is};
 use crate::home::Arena;
 use crate::kinds;
 use crate::map::atlas::Atlas;
+use crate::named as shared;
 use crate::owned;
 use crate::record::NOBODY;
 use crate::seat::seat;
@@ -398,7 +400,9 @@ fn left(map: &Map, place: Place) -> Option<Removed> {
             let cast = Cast::of(map, place)?;
             members.extend(cast.publishers().chain(cast.subscriptions().map(|(_, member)| member)));
         }
-        Kind::Map => members.extend(Atlas::of(map, place)?.users()),
+        Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server => {
+            members.extend(Body::of(map, place)?.users());
+        }
         _ => {}
     }
     members.sort_unstable();
@@ -419,6 +423,9 @@ pub(crate) fn unreadable(map: &'static Map, place: Place) -> Option<String> {
         Some(Kind::Tube) => is_not(Pipe::of(map, place).is_none(), "its shape cannot be"),
         Some(Kind::Broadcast) => is_not(Cast::of(map, place).is_none(), "its shape cannot be"),
         Some(Kind::Map) => is_not(Atlas::of(map, place).is_none(), "its shape cannot be"),
+        Some(kind @ (Kind::Stack | Kind::Counter | Kind::Words | Kind::Server)) => {
+            is_not(shared::look(map, place, kind).is_none(), "its shape cannot be")
+        }
         Some(Kind::Pool) if owned::is_part(map, o) => {
             is_not(owned::Pair::of(map, place).is_none(), "its parts do not belong together")
         }

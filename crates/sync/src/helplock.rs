@@ -219,6 +219,21 @@ impl<T: Pod> HelpLock<T> {
         }
         Ok(HelpLock { name: name.into(), form: Form::Steps(words) })
     }
+
+    /// The same between processes, under this name in an arena: attaches it, or makes it, with this data. A process that is killed in the middle of a section has run it, or not; nobody is held up. What the
+    /// data is, is not written down there: all who use the name say the same `T`.
+    ///
+    /// # Errors
+    /// `Words`: there are words of another number under that name, or something else; the arena has no room.
+    pub fn steps_named(name: &str, value: T) -> Result<HelpLock<T>, HelpError> {
+        const { assert!(size_of::<T>() <= MOST_BYTES, "data of more than eight words: use Service") };
+        let mut bytes = [0u8; MOST_BYTES];
+        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+        let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes")));
+        let first: Vec<u64> = words.take(size_of::<T>().div_ceil(8).max(1)).collect();
+        let words = Words::begun_with(name, &first).map_err(HelpError::Words)?;
+        Ok(HelpLock { name: name.into(), form: Form::Steps(words) })
+    }
 }
 
 impl<T> HelpLock<T> {

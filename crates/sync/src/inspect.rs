@@ -10,6 +10,7 @@ use crate::handle::what_is;
 use crate::kinds::arrived;
 use crate::lease::{Jobs, Unseen};
 use crate::map::MapInfo;
+use crate::named::{self as shared, SharedInfo};
 use crate::owned::{self, Pair};
 use crate::tube::broadcast::{self, BroadcastInfo};
 use crate::tube::named::{TubeInfo, info as tube};
@@ -139,6 +140,8 @@ pub enum ObjectState {
     Broadcast(BroadcastInfo),
     /// A map.
     Map(MapInfo),
+    /// A stack, counter, server, or words.
+    Shared(SharedInfo),
     /// Something whose words make no sense: somebody has written over them.
     Damaged {
         /// What of it.
@@ -194,6 +197,9 @@ fn looked(map: &'static Map, place: Place, name: String) -> Option<ObjectInfo> {
         (None, Some(Kind::Tube)) => ObjectState::Tube(tube(map, place)?),
         (None, Some(Kind::Broadcast)) => ObjectState::Broadcast(broadcast::info(map, place)?),
         (None, Some(Kind::Map)) => ObjectState::Map(crate::map::info(map, place)?),
+        (None, Some(kind @ (Kind::Stack | Kind::Counter | Kind::Words | Kind::Server))) => {
+            ObjectState::Shared(shared::look(map, place, kind)?)
+        }
         // A part of a tube.
         (None, Some(Kind::End) | None) => return None,
     };
@@ -213,7 +219,9 @@ pub(crate) fn bytes(map: &Map, place: Place) -> u64 {
     let count = map.object(place.index).permits.load(Ordering::Acquire);
     match place.head.kind() {
         Some(Kind::Mutex) => count.into(),
-        Some(Kind::Tube | Kind::Broadcast | Kind::Map) => u64::from(count) * BLOCK as u64,
+        Some(Kind::Tube | Kind::Broadcast | Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server) => {
+            u64::from(count) * BLOCK as u64
+        }
         _ => 0,
     }
 }

@@ -1,11 +1,12 @@
 //! What is done for each kind of object, where the wait queue and recovery do not care which it is.
 
+use crate::body;
 #[cfg(not(feature = "sim"))]
 use crate::cell::{Tag, Word};
 use crate::map::atlas;
 use crate::tube::{broadcast, end, named};
 use crate::wait::{State, queue};
-use crate::{bias, condvar, drain as pool, lock, units};
+use crate::{bias, condvar, drain as pool, lock, server, stack, units};
 use chappe_arena::Map;
 use chappe_arena::layout::{Head, Kind};
 use chappe_plat::atomic::Ordering;
@@ -34,7 +35,8 @@ pub(crate) fn drain(map: &Map, object: u32) {
         // What there is for who waits at a private tube only its users know: see `stir`.
         Some(Kind::End) => named::drain_end(map, object, head),
         Some(Kind::Map) => atlas::drain(map, object, head),
-        None => {}
+        // Nobody waits for them.
+        Some(Kind::Stack | Kind::Counter | Kind::Words | Kind::Server) | None => {}
     }
 }
 
@@ -140,6 +142,14 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> b
             atlas::recover(map, object, head, member, generation);
             false
         }
+        Some(Kind::Stack) if !head.is_free() => {
+            stack::recover(map, object, head, member, generation);
+            false
+        }
+        Some(Kind::Server) if !head.is_free() => {
+            server::recover(map, object, head, member, generation);
+            false
+        }
         _ => false,
     }
 }
@@ -186,18 +196,20 @@ pub(crate) fn used(map: &Map, object: u32) -> bool {
         Some(Kind::Mutex) => lock::is_had(map, map.object(object)),
         Some(Kind::Tube) => named::is_attached(map, object, head),
         Some(Kind::Broadcast) => broadcast::is_attached(map, object, head),
-        Some(Kind::Map) => atlas::is_used(map, object, head),
+        Some(Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server) => body::is_used(map, object, head),
         _ => false,
     }
 }
 
-/// With a dead member's life word ours: it is at no end of a tube, and changes no map.
+/// With a dead member's life word ours: it is at no end of a tube, and changes nothing.
 pub(crate) fn clear(map: &Map, member: u32) {
     for object in 0..map.objects_used() {
         let head = head(map, object);
         match head.kind().filter(|_| !head.is_free()) {
             Some(Kind::Tube) => named::clear(map, object, head, member),
-            Some(Kind::Map) => atlas::clear(map, object, head, member),
+            Some(Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server) => {
+                body::clear(map, object, head, member);
+            }
             _ => {}
         }
     }

@@ -9,11 +9,14 @@
 
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
 mod bias;
+mod body;
 mod cell;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
 mod claim;
 mod condvar;
 mod contend;
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+mod counter;
 mod drain;
 mod interrupt;
 mod kinds;
@@ -32,10 +35,15 @@ pub mod plan9;
 pub mod record;
 mod recover;
 pub mod ring;
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+pub mod server;
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+pub mod stack;
 pub mod table;
 pub mod tries;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
 pub mod tube;
+mod turns;
 mod units;
 mod wait;
 
@@ -112,6 +120,8 @@ pub mod macros;
 #[cfg(not(feature = "sim"))]
 mod mutex;
 #[cfg(not(feature = "sim"))]
+mod named;
+#[cfg(not(feature = "sim"))]
 mod patience;
 #[cfg(not(feature = "sim"))]
 mod pool;
@@ -140,6 +150,7 @@ pub mod words;
 pub use self::{
     acquire_any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any},
     condition::Condvar,
+    counter::Counter,
     directory::{directory, keep_environment},
     error::{AcquireError, DownError, LeaseError, LockError, ObjectError, PoolError, SelectError, UpError},
     examine::{Belonging, Damage, Had, Removed, Righted},
@@ -149,11 +160,13 @@ pub use self::{
     inspect::{Holder, ObjectInfo, ObjectState, PoolInfo, Waiter},
     lease::{Lease, LeaseFile, Unseen, VARIABLE as LEASE_VARIABLE, leftover_leases},
     mutex::{LockResult, Mutex, MutexGuard},
+    named::{SharedError, SharedInfo},
     patience::{Role, set_role},
     pool::Pool,
     seat::{reaped, set_label},
     select::{ReceivingEnd, Select, SelectedOperation, SendingEnd},
     semaphore::Semaphore,
+    server::{Serve, Server, Service, remove_service},
     spot::Spot,
 };
 
@@ -161,4 +174,5 @@ pub use self::{
 pub use self::{
     helplock::{HelpError, HelpGuard, HelpLock, lock_all},
     monitor::{Inside, Monitor, MonitorError},
+    stack::{PushError, Stack},
 };

@@ -8,6 +8,8 @@ mod error;
 #[cfg(not(feature = "sim"))]
 mod heap;
 #[cfg(not(feature = "sim"))]
+mod list;
+#[cfg(not(feature = "sim"))]
 mod made;
 #[cfg(not(feature = "sim"))]
 mod watch;
@@ -18,6 +20,7 @@ pub(crate) use made::info;
 pub use {
     datum::Datum,
     error::MapError,
+    list::{InOrder, List, Ranked, Values},
     made::{Iter, Map, MapInfo, MapOptions},
     watch::{Event, Watch},
 };

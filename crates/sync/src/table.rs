@@ -8,7 +8,8 @@
 //! operation waits for anybody.
 //!
 //! ```text
-//!  bucket --> node: next ------> node: next, flagged ------> node: next --> 0      sorted by id (hash and length), then key
+//!  bucket --> node: next ------> node: next, flagged ------> node: next --> 0      sorted by id (hash and length), then key;
+//!                                                                                     an ordered table has one list, sorted by key
 //!             value -> cell      value: flagged (removed)    value -> cell
 //! ```
 //!
@@ -72,13 +73,13 @@ mod recovery;
 pub use place::{MOST_BYTES, MOST_ENTRIES, Shape, Table};
 
 use crate::tries::{self, Loop};
+#[cfg(feature = "sim")]
+use crate::turns::is_owned_by;
+use crate::turns::{self, FREE, USED, kind, read, turn, write};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
-#[cfg(feature = "sim")]
-use place::is_owned_by;
-use place::{FREE, USED, flagged, freed, index, is_flagged, kind, leading, owned_by, read, turn, used, write};
+use place::{flagged, index, is_flagged, leading};
 use std::cmp::Ordering as Order;
-use std::ops::Range;
 
 /// How often somebody looks for a free node that others have in hand.
 const MOST_TRIES: u32 = 100;
@@ -144,6 +145,15 @@ fn folded(a: u64, b: u64) -> u64 {
     all as u64 ^ (all >> 64) as u64
 }
 
+/// The first four bytes, for comparison.
+#[inline(always)]
+fn beginning(bytes: &[u8]) -> u64 {
+    let mut first = [0; 4];
+    let len = bytes.len().min(4);
+    first[..len].copy_from_slice(&bytes[..len]);
+    u32::from_be_bytes(first).into()
+}
+
 #[inline(always)]
 fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let parts = bytes.chunks_exact(8);
@@ -159,6 +169,9 @@ fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
 impl<'a> Table<'a> {
     #[inline(always)]
     fn locate<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        if self.shape().ordered {
+            return Key { hash: 0, id: beginning(bytes) << 32 | bytes.len() as u64, bytes };
+        }
         let mut hash = self.seed() ^ FACTOR;
         for word in words_of(bytes) {
             hash = folded(hash ^ word, FACTOR | 1);
@@ -172,6 +185,9 @@ impl<'a> Table<'a> {
     fn compare(&self, node: u32, key: &Key<'_>) -> Order {
         // Acquire: E2, before the second look at the link.
         let id = self.id(node).load(Ordering::Acquire);
+        if self.shape().ordered {
+            return self.compare_in_order(node, id, key);
+        }
         if id != key.id {
             return id.cmp(&key.id);
         }
@@ -183,6 +199,18 @@ impl<'a> Table<'a> {
             }
         }
         Order::Equal
+    }
+
+    /// As [`Table::compare`], by the bytes from the first on, and then by length.
+    fn compare_in_order(&self, node: u32, id: u64, key: &Key<'_>) -> Order {
+        let first = (id >> 32).cmp(&(key.id >> 32));
+        // No more than the node's key has: what is behind may be an older one's.
+        let words = (id as u32 as usize).div_ceil(8);
+        let pairs = self.key(node).iter().take(words).zip(words_of(key.bytes));
+        // Acquire: as in `compare`.
+        let rest = pairs.map(|(word, wanted)| word.load(Ordering::Acquire).swap_bytes().cmp(&wanted.swap_bytes()));
+        let rest = if first.is_eq() { rest.fold(Order::Equal, Order::then) } else { first };
+        rest.then((id as u32).cmp(&(key.id as u32)))
     }
 
     /// The first node whose key is not smaller; with `beyond`, greater. Unlinks what is over on the way.
@@ -250,56 +278,15 @@ impl<'a> Table<'a> {
     }
 
     /// I7: frees a node or cell, if it still is in that turn.
+    #[inline(always)]
     fn free(&self, state: &AtomicU64, its: u64) {
-        // Acquire: as in `unlink`.
-        let mut seen = state.load(Ordering::Acquire);
-        while turn(seen) == its && kind(seen) != FREE {
-            // AcqRel: E2. Acquire: its owner has just said that it is in place.
-            match state.compare_exchange(seen, freed(seen), Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// It is in place: if this is not said, recovery finds out.
-    #[inline(always)]
-    fn settle(&self, state: &AtomicU64, mine: u64) {
-        // AcqRel, and Relaxed for a failure: who took it out again has freed it.
-        let _ = state.compare_exchange(mine, used(mine), Ordering::AcqRel, Ordering::Relaxed);
-    }
-
-    /// Takes something free, of those in a range. Answers which, and its state.
-    #[inline(always)]
-    fn take(
-        &self,
-        me: u16,
-        range: Range<u32>,
-        hint: &AtomicU64,
-        state: impl Fn(u32) -> &'a AtomicU64,
-    ) -> Option<(u32, u64)> {
-        // Relaxed: a hint.
-        let hinted = hint.load(Ordering::Relaxed) as u32;
-        let mut at = if range.contains(&hinted) { hinted } else { range.start };
-        for _ in range.clone() {
-            let there = state(at);
-            // Relaxed: the swap looks again.
-            let seen = there.load(Ordering::Relaxed);
-            let mine = owned_by(seen, me);
-            // AcqRel: E2; whoever had it has done with it. Relaxed, a failure: it is another's.
-            if kind(seen) == FREE && there.compare_exchange(seen, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                hint.store(u64::from(at) + 1, Ordering::Relaxed); // Relaxed: a hint.
-                return Some((at, mine));
-            }
-            at = if at + 1 < range.end { at + 1 } else { range.start };
-        }
-        None
+        turns::free(state, its);
     }
 
     #[inline(always)]
     fn take_node(&self, me: u16) -> Result<(u32, u64), Full> {
         let (entries, hint) = (self.shape().entries, self.node_hint(me));
-        match self.take(me, 0..entries, hint, |i| self.node_state(i)) {
+        match turns::take(me, 0..entries, hint, |i| self.node_state(i)) {
             Some(node) => Ok(node),
             None => self.take_spare_node(me),
         }
@@ -314,7 +301,7 @@ impl<'a> Table<'a> {
             if self.is_full() {
                 return Err(Full::Entries);
             }
-            if let Some(node) = self.take(me, 0..nodes, hint, |i| self.node_state(i)) {
+            if let Some(node) = turns::take(me, 0..nodes, hint, |i| self.node_state(i)) {
                 return Ok(node);
             }
             tries::retried(Loop::Change, tries);
@@ -339,7 +326,7 @@ impl<'a> Table<'a> {
     }
 
     fn take_cell(&self, me: u16) -> Result<(u32, u64), Full> {
-        let take = || self.take(me, 0..self.shape().cells(), self.cell_hint(me), |i| self.cell_state(i));
+        let take = || turns::take(me, 0..self.shape().cells(), self.cell_hint(me), |i| self.cell_state(i));
         take().or_else(|| if self.sweep() { take() } else { None }).ok_or(Full::Values)
     }
 
@@ -437,7 +424,7 @@ impl<'a> Table<'a> {
                     return Ok(None);
                 }
                 step!("value in place, not yet said");
-                self.settle(self.cell_state(cell), mine);
+                turns::settle(self.cell_state(cell), mine);
             }
             Change::Remove => {
                 // SeqCst: I3, E3. Relaxed, a failure: it has another value.
@@ -498,14 +485,19 @@ impl<'a> Table<'a> {
             return Ok(None);
         }
         step!("linked, not yet said");
-        self.settle(self.node_state(node), mine);
-        self.settle(self.cell_state(cell), its);
+        turns::settle(self.node_state(node), mine);
+        turns::settle(self.cell_state(cell), its);
         Ok(Some(Changed { old: None, done: true }))
     }
 
     /// Where a walk begins.
     pub fn start() -> Walk {
         Walk { bucket: 0, key: Vec::new(), begun: false }
+    }
+
+    /// Where a walk of an ordered table goes on after a key, whether it is there or not.
+    pub fn start_after(key: &[u8]) -> Walk {
+        Walk { bucket: 0, key: key.to_vec(), begun: true }
     }
 
     /// The next entry of a walk: its key and value. Every key that was there throughout the walk comes, none twice, and none that

@@ -19,16 +19,22 @@ pub enum Loop {
     Read,
     /// Words: another operation was in the way.
     Swap,
+    /// Stack: another changed the top first.
+    Stack,
+    /// Counter: another changed it first.
+    Counter,
 }
 
 /// Every loop, and what it is called.
-pub const LOOPS: [(Loop, &str); 6] = [
+pub const LOOPS: [(Loop, &str); 8] = [
     (Loop::Find, "map: search"),
     (Loop::Get, "map: get"),
     (Loop::Change, "map: change"),
     (Loop::Walk, "map: walk"),
     (Loop::Read, "words: load"),
     (Loop::Swap, "words: swap"),
+    (Loop::Stack, "stack: push and pop"),
+    (Loop::Counter, "counter: update"),
 ];
 
 #[cfg(feature = "count")]

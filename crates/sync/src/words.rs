@@ -1,8 +1,11 @@
 //! Words that change together, as users know them.
 
+use crate::body::{Body, Form};
 use crate::home::Arena;
 use crate::mcas::{Field, MOST, MOST_WORDS, Shape, Step};
+use crate::named::{Named, Plan, SharedError, fits, unmake};
 use crate::seat::{party_at_hand, seat};
+use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -50,6 +53,9 @@ pub enum WordsError {
     /// The thread cannot become a member of the process's arena.
     #[error(transparent)]
     Arena(#[from] ArenaError),
+    /// Named ones were not made or opened, or were removed.
+    #[error(transparent)]
+    Shared(#[from] SharedError),
 }
 
 /// One word of an operation: what it must have, and what it gets.
@@ -85,7 +91,8 @@ impl Drop for Memory {
     }
 }
 
-/// Words of 64 bits, of which up to eight change at once: all of them, or none.
+/// Words of 64 bits, of which up to eight change at once: all of them, or none. For the threads of this process, or named, for processes: what a process that is
+/// killed was about to change is changed, or is not; whoever comes by sees to that.
 ///
 /// No operation waits for another thread, however long that is stopped: who meets an operation under way finishes it (helping). Lock-free: an
 /// operation begins again only because another one has changed one of its words meanwhile. Looking at a word writes nothing. No operation makes a
@@ -116,8 +123,24 @@ impl Drop for Memory {
 #[derive(Clone)]
 pub struct Words {
     field: Field<'static>,
-    map: &'static Map,
-    _memory: Arc<Memory>,
+    of: Of,
+}
+
+#[derive(Clone)]
+enum Of {
+    Private(&'static Map, #[allow(dead_code, reason = "it goes with the last handle")] Arc<Memory>),
+    Named(Named),
+}
+
+/// The words in a body; none if there cannot be such.
+pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Field<'m>> {
+    let [words, parties, records, _] = body.form.numbers;
+    let shape = Shape { words, parties, records };
+    if !shape.is_possible() || shape.bytes() > body.room {
+        return None;
+    }
+    // SAFETY: within the body, as was just seen; it was zeroed when they were made, and is touched by atomic words only.
+    Some(unsafe { Field::new(body.at, shape) })
 }
 
 impl std::fmt::Debug for Words {
@@ -141,7 +164,98 @@ impl Words {
         let memory = Memory::zeroed(bytes).ok_or(WordsError::Memory { bytes })?;
         // SAFETY: so many zeroed bytes from a multiple of 64, that go with the last handle.
         let field = unsafe { Field::new(memory.at(), shape) };
-        Ok(Words { field, map, _memory: Arc::new(memory) })
+        Ok(Words { field, of: Of::Private(map, Arc::new(memory)) })
+    }
+
+    fn at(named: Named) -> Result<Words, WordsError> {
+        match in_body(&named.body) {
+            Some(field) => Ok(Words { field, of: Of::Named(named) }),
+            None => Err(named.gone().into()),
+        }
+    }
+
+    /// Attaches some by name.
+    ///
+    /// # Errors
+    /// `Shared`: there are none, or it is something else.
+    pub fn open(name: &str) -> Result<Words, WordsError> {
+        Words::at(Named::open(Kind::Words, name)?)
+    }
+
+    fn made(name: &str, words: u32, first: &[u64], or_open: bool) -> Result<Words, WordsError> {
+        let words = fits(Kind::Words, "words", words.into(), 1, MOST_WORDS)?;
+        let of = |members: u32| {
+            let shape = Shape { words, parties: members, records: 4 };
+            (shape.bytes(), Form { numbers: [words, members, 4, 0], types: [0, 0] })
+        };
+        let fill = |at: NonNull<u8>, form: Form| {
+            let [words, parties, records, _] = form.numbers;
+            // SAFETY: so many zeroed bytes from a multiple of 64, of which nobody else knows yet.
+            let field = unsafe { Field::new(at, Shape { words, parties, records }) };
+            first.iter().enumerate().for_each(|(i, value)| field.begin_with(i as u32, *value));
+        };
+        let made = Words::at(Named::make(&Plan { kind: Kind::Words, of: &of, fill: &fill }, name, or_open)?)?;
+        if made.len() == words {
+            return Ok(made);
+        }
+        let said = |n: u32| format!("{n} words");
+        Err(SharedError::OtherShape {
+            kind: Kind::Words.name(),
+            name: made.name(),
+            has: said(made.len()),
+            wanted: said(words),
+        }
+        .into())
+    }
+
+    /// Makes some by name, all 0, and their arena, with room for them, if need be.
+    ///
+    /// # Errors
+    /// `Shared`: there cannot be so many; there are some already, or the arena has no room.
+    pub fn create(name: &str, words: u32) -> Result<Words, WordsError> {
+        Words::made(name, words, &[], false)
+    }
+
+    /// Attaches some by name, or makes them.
+    ///
+    /// # Errors
+    /// `Shared`: there is another number of them; else as [`Words::open`] and [`Words::create`].
+    pub fn open_or_create(name: &str, words: u32) -> Result<Words, WordsError> {
+        Words::made(name, words, &[], true)
+    }
+
+    /// The same; new ones begin with these values, as many as there are to be.
+    pub(crate) fn begun_with(name: &str, first: &[u64]) -> Result<Words, WordsError> {
+        Words::made(name, first.len() as u32, first, true)
+    }
+
+    /// Removes some by name. Those that another process has changed and may again are refused unless `force`: then their users get `Dead`.
+    ///
+    /// # Errors
+    /// `Shared`: there are none, they are in use, or it is something else.
+    pub fn unmake(name: &str, force: bool) -> Result<(), WordsError> {
+        Ok(unmake(Kind::Words, name, force, |_| None)?)
+    }
+
+    /// Their name; empty for private ones.
+    pub fn name(&self) -> String {
+        match &self.of {
+            Of::Private(..) => String::new(),
+            Of::Named(named) => named.handle.name(),
+        }
+    }
+
+    /// Whether they were removed.
+    pub fn is_dead(&self) -> bool {
+        matches!(&self.of, Of::Named(named) if named.handle.is_dead())
+    }
+
+    #[inline(always)]
+    fn seen<T>(&self, what: T) -> Result<T, WordsError> {
+        match &self.of {
+            Of::Private(..) => Ok(what),
+            Of::Named(named) => Ok(named.seen(what)?),
+        }
     }
 
     /// How many there are.
@@ -159,10 +273,10 @@ impl Words {
     /// What a word has. Never waits.
     ///
     /// # Errors
-    /// `Foreign`.
+    /// `Foreign`; of named ones `Shared`, if they were removed.
     #[inline]
     pub fn load(&self, word: u32) -> Result<u64, WordsError> {
-        Ok(self.field.load(self.checked(word)?))
+        self.seen(self.field.load(self.checked(word)?))
     }
 
     /// What several words have at one moment.
@@ -174,7 +288,7 @@ impl Words {
         for word in words {
             self.checked(word)?;
         }
-        Ok(self.field.load_all(&words))
+        self.seen(self.field.load_all(&words))
     }
 
     /// Changes up to eight words at once, each from what it must have to what it gets. Answers whether they were changed: if not, one at least had another
@@ -209,16 +323,19 @@ impl Words {
 
     #[inline(always)]
     fn swap(&self, steps: &[Step]) -> Result<bool, WordsError> {
-        let (me, life) = match party_at_hand(self.map) {
-            Some((me, _)) => (me.member, me.generation),
-            None => seat(self.map, |seat| (seat.joined.index, seat.joined.generation))?,
+        let (me, life) = match &self.of {
+            Of::Private(map, _) => match party_at_hand(map) {
+                Some((me, _)) => (me.member as u16, me.generation),
+                None => seat(map, |seat| (seat.joined.index as u16, seat.joined.generation))?,
+            },
+            Of::Named(named) => named.me()?,
         };
         // Not 0, which is nobody.
-        if !self.field.enter(me as u16, u64::from(life) + 1) {
+        if !self.field.enter(me, u64::from(life) + 1) {
             return Err(WordsError::Interrupting);
         }
-        let done = self.field.swap(me as u16, steps);
-        self.field.leave(me as u16);
+        let done = self.field.swap(me, steps);
+        self.field.leave(me);
         Ok(done)
     }
 

@@ -96,7 +96,10 @@ struct Stage {
 
 impl Stage {
     fn new(world: &World, entries: u32) -> Stage {
-        let shape = Shape { entries, key: 1, value: 12, spare: 4 };
+        Stage::shaped(world, Shape { entries, key: 1, value: 12, spare: 4, ordered: false })
+    }
+
+    fn shaped(world: &World, shape: Shape) -> Stage {
         let place = world.zeroed(shape.bytes());
         // SAFETY: so many bytes, zeroed, until the schedule's end; nobody else knows of them.
         let table: Table<'static> = unsafe { Table::new(NonNull::new(place).expect("memory"), shape) };
@@ -376,4 +379,25 @@ fn one_that_is_late_frees_nothing_of_anothers() {
     let report = Search::depth("table_late", 2).whole().run(world);
     report.assert_clean().assert_reached(&["in the same room"]);
     assert!(report.complete(), "{} schedules, and not all", report.schedules());
+}
+
+#[test]
+fn an_ordered_walk_sees_keys_in_order() {
+    let world = |world: &World| {
+        let stage = Stage::shaped(world, Shape { entries: 4, key: 1, value: 12, spare: 4, ordered: true });
+        let [a, b, c, d] = [10, 20, 30, 40];
+        let stage = Stage { keys: [a, b, c, d], ..stage };
+        stage.prefill(&[b, d]);
+        stage.member(world, "one", 1, move |s| _ = (s.does(1, Op::Put(c, 1)), s.does(1, Op::Remove(b))));
+        stage.member(world, "other", 2, move |s| _ = (s.does(2, Op::Put(a, 2)), s.does(2, Op::Remove(c))));
+        stage.member(world, "walker", 3, move |s| {
+            let keys = s.walk();
+            assert!(keys.is_sorted_by(|x, y| x < y), "not in order: {keys:?}");
+            assert!(keys.contains(&d), "it was there, and was not seen: {keys:?}");
+            reached(format!("{} seen", keys.len()));
+        });
+        stage.recoverers(world, &[1, 2], false);
+        stage.finally(world);
+    };
+    explored("table_ordered", 2, 2_000, world, &["2 seen", "3 seen", "past a dead one"]);
 }

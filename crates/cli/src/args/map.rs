@@ -11,7 +11,8 @@ use std::time::Duration;
 pub enum MapCommand {
     /// Make a map, or several
     ///
-    /// JSON, a line for each: {"name": TEXT, "entries": N, "key_size": N, "value_size": N, "bytes": N}
+    /// JSON, a line for each: {"name": TEXT, "entries": N, "key_size": N, "value_size": N, "ordered": BOOL,
+    /// "bytes": N}
     Create {
         /// Its name; ARENA/NAME in another arena than `default`, which is made if need be. Several names make several
         #[arg(required = true, value_name = "NAME")]
@@ -25,6 +26,9 @@ pub enum MapCommand {
         /// The most bytes that a value can have (256, 64K)
         #[arg(long, short, value_name = "BYTES", default_value = "256", value_parser = size::parse)]
         value_size: u64,
+        /// Keep the keys in order, byte by byte: `ls` tells them so. A look-up then goes past all smaller keys
+        #[arg(long)]
+        ordered: bool,
     },
     /// Give a key a value
     ///

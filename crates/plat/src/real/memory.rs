@@ -50,6 +50,26 @@ pub fn is_shared(address: usize) -> io::Result<bool> {
     }
 }
 
+/// Has so many bytes in memory, and keeps them there: no access to them is a page fault from now on. They stay until the process ends or calls exec.
+///
+/// # Errors
+/// The system's: `EPERM` or `ENOMEM` where the process may not lock so much.
+pub fn pin(address: usize, len: usize) -> io::Result<()> {
+    // SAFETY: it changes nothing of what is there.
+    if len == 0 || unsafe { libc::mlock(address as *const libc::c_void, len) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// How many bytes this process may lock.
+pub fn most_pinned() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: it writes the struct alone.
+    if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0 { limit.rlim_cur } else { 0 }
+}
+
 /// The same by the list: `start-end rights ...`, where the fourth right is `s` or `p`.
 fn listed(address: u64, maps: &[u8]) -> io::Result<bool> {
     let text = String::from_utf8_lossy(maps);

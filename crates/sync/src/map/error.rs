@@ -79,6 +79,12 @@ pub enum MapError {
         /// The most it can be.
         most: u32,
     },
+    /// It has no order.
+    #[error("map `{name}` has no order: make one with `ordered`")]
+    Unordered {
+        /// Which.
+        name: String,
+    },
     /// It was removed.
     #[error("map `{name}` was removed while it was in use; open it again if it was made anew")]
     Dead {

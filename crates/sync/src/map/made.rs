@@ -1,9 +1,10 @@
 //! Making, opening and removing maps; looking things up and changing them.
 
-use super::atlas::{self, Atlas, Types, blocks_wanted};
+use super::atlas::{self, Atlas, Types};
 use super::datum::{self, Datum, called};
 use super::error::MapError;
 use super::heap::Heap;
+use crate::body::blocks_wanted;
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
 use crate::home::ArenaOptions;
@@ -33,11 +34,14 @@ pub struct MapOptions {
     pub key: u32,
     /// The most bytes of a value, where values are bytes: up to 1 MiB (256).
     pub value: u32,
+    /// Iteration in the order of the keys (false): their bytes from the first on, as `memcmp` has it; for numbers take [`InOrder`](super::InOrder). Then
+    /// entries are one list: a look-up goes past all smaller keys.
+    pub ordered: bool,
 }
 
 impl Default for MapOptions {
     fn default() -> MapOptions {
-        MapOptions { entries: 1024, key: 64, value: 256 }
+        MapOptions { entries: 1024, key: 64, value: 256, ordered: false }
     }
 }
 
@@ -64,7 +68,7 @@ pub struct MapInfo {
 pub(crate) fn info(map: &'static Arena, place: Place) -> Option<MapInfo> {
     let atlas = Atlas::of(map, place)?;
     let Shape { entries, key, value, .. } = atlas.table.shape();
-    let users = atlas.users().filter(|m| map.dead(*m).is_none()).map(|m| map.who(m)).collect();
+    let users = atlas.body.users().filter(|m| map.dead(*m).is_none()).map(|m| map.who(m)).collect();
     let waiting = waiters(map, place).len() as u32;
     let bytes = crate::inspect::bytes(map, place);
     Some(MapInfo { used: atlas.table.entries(), entries, key, value, users, waiting, bytes })
@@ -131,7 +135,8 @@ fn types_of<K: Datum + ?Sized, V: Datum + ?Sized>() -> Types {
 }
 
 fn told(shape: Shape) -> String {
-    format!("{} entries, keys of {} and values of {} bytes at most", shape.entries, shape.key, shape.value)
+    let order = if shape.ordered { ", in order" } else { "" };
+    format!("{} entries, keys of {} and values of {} bytes at most{order}", shape.entries, shape.key, shape.value)
 }
 
 fn shape_of<K: Datum + ?Sized, V: Datum + ?Sized>(options: &MapOptions, spare: u32) -> Result<Shape, MapError> {
@@ -143,9 +148,9 @@ fn shape_of<K: Datum + ?Sized, V: Datum + ?Sized>(options: &MapOptions, spare: u
     let entries = fits("entries", options.entries.into(), 1, MOST_ENTRIES)?;
     let key = fits("bytes in a key", size(K::__plain(), options.key), 1, MOST_BYTES)?;
     let value = fits("bytes in a value", size(V::__plain(), options.value), 0, MOST_BYTES)?;
-    let shape = Shape::new(entries, key, value, spare);
+    let shape = Shape { ordered: options.ordered, ..Shape::new(entries, key, value, spare) };
     let most = u64::from(MAX_BLOCKS) * BLOCK as u64;
-    if blocks_wanted(shape, 1024) > MAX_BLOCKS {
+    if blocks_wanted(shape.bytes(), 1024) > MAX_BLOCKS {
         return Err(MapError::Capacity { what: "bytes in all", count: shape.bytes() as u64, least: 1, most });
     }
     Ok(shape)
@@ -153,7 +158,7 @@ fn shape_of<K: Datum + ?Sized, V: Datum + ?Sized>(options: &MapOptions, spare: u
 
 /// What an arena is made with, if a map is the first thing there: room for it, and as much again as usual.
 fn arena_for(shape: Shape) -> ArenaOptions {
-    ArenaOptions::with_room(u64::from(blocks_wanted(shape, 1024)) * BLOCK as u64)
+    ArenaOptions::with_room(u64::from(blocks_wanted(shape.bytes(), 1024)) * BLOCK as u64)
 }
 
 impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
@@ -201,7 +206,8 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     fn made(name: &str, options: &MapOptions, or_open: bool) -> Result<Map<K, V>, MapError> {
         let shape = shape_of::<K, V>(options, 1)?;
         let make = &mut |map: &'static Arena, admin: &Admin, name: &str| {
-            let shape = Shape::new(shape.entries, shape.key, shape.value, map.geometry().members);
+            let all = Shape::new(shape.entries, shape.key, shape.value, map.geometry().members);
+            let shape = Shape { ordered: shape.ordered, ..all };
             atlas::make(map, admin, name, Some((shape, types_of::<K, V>())))
         };
         let handle = Handle::make_with(&arena_for(shape), Kind::Map, name, or_open, make)?;
@@ -230,7 +236,9 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
             let wanted = format!("keys {} and values {}", called::<K>(), called::<V>());
             return Err(MapError::OtherType { name: map.name(), has, wanted });
         }
-        let is_other = |wanted: &Shape| (wanted.entries, wanted.key, wanted.value) != (has.entries, has.key, has.value);
+        let is_other = |wanted: &Shape| {
+            (wanted.entries, wanted.key, wanted.value, wanted.ordered) != (has.entries, has.key, has.value, has.ordered)
+        };
         if let Some(wanted) = wanted.filter(is_other) {
             return Err(MapError::OtherShape { name: map.name(), has: told(has), wanted: told(wanted) });
         }
@@ -248,8 +256,8 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
 
     /// What it was made for.
     pub fn options(&self) -> MapOptions {
-        let Shape { entries, key, value, .. } = self.table.shape();
-        MapOptions { entries, key, value }
+        let Shape { entries, key, value, ordered, .. } = self.table.shape();
+        MapOptions { entries, key, value, ordered }
     }
 
     /// How it stands, put together from single looks while others go on.
@@ -271,7 +279,11 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     /// I2 of the atlas: what was seen was the map's.
     #[inline(always)]
     pub(super) fn seen<T>(&self, what: T) -> Result<T, MapError> {
-        if self.atlas.as_ref().is_none_or(Atlas::is_live) { Ok(what) } else { Err(Self::gone(&self.handle)) }
+        if self.atlas.as_ref().is_none_or(|atlas| atlas.body.is_live()) {
+            Ok(what)
+        } else {
+            Err(Self::gone(&self.handle))
+        }
     }
 
     #[inline(always)]
@@ -328,7 +340,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     fn me(&self) -> Result<u16, MapError> {
         let Some(atlas) = self.atlas.as_ref().filter(|_| ROBUST) else { return Ok(ANYBODY) };
         match party_at_hand(self.handle.map) {
-            Some((me, _)) if atlas.may_change(me.member) => Ok(me.member as u16),
+            Some((me, _)) if atlas.body.may_change(me.member) => Ok(me.member as u16),
             _ => self.enter(atlas),
         }
     }
@@ -337,11 +349,11 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     fn enter(&self, atlas: &Atlas<'static>) -> Result<u16, MapError> {
         let map = self.handle.map;
         let me = seat(map, |seat| seat.joined.index)?;
-        if atlas.may_change(me) {
+        if atlas.body.may_change(me) {
             return Ok(me as u16);
         }
         let admin = map.admin();
-        if atlas.enter(&admin, me) { Ok(me as u16) } else { Err(Self::gone(&self.handle)) }
+        if atlas.body.enter(&admin, me) { Ok(me as u16) } else { Err(Self::gone(&self.handle)) }
     }
 
     /// Changes an entry; answers what it had, and whether anything was done.
@@ -462,12 +474,31 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     }
 
     /// All entries. Every key that is there throughout comes, none comes twice, and each was there with its value at the moment at which it
-    /// came. In no order. Holds nothing: whoever stops in the middle keeps nobody from anything.
+    /// came. In no order, unless the map was made ordered. Holds nothing: whoever stops in the middle keeps nobody from anything.
     ///
     /// # Errors
     /// `Dead` if it was removed; if that happens in the middle, the iteration ends with it.
     pub fn iter(&self) -> Result<Iter<'_, K, V>, MapError> {
         self.seen(Iter { map: self, walk: Table::start(), ended: false })
+    }
+
+    /// As [`Map::iter`], of the keys after this one, whether it is there or not.
+    ///
+    /// # Errors
+    /// `Unordered` if the map was not made ordered; `Dead`.
+    pub fn iter_after(&self, key: &K) -> Result<Iter<'_, K, V>, MapError> {
+        if !self.table.shape().ordered {
+            return Err(MapError::Unordered { name: self.shown() });
+        }
+        self.seen(Iter { map: self, walk: Table::start_after(key.__bytes()), ended: false })
+    }
+
+    /// The first entry: of an ordered map the one with the smallest key.
+    ///
+    /// # Errors
+    /// `Dead`.
+    pub fn first(&self) -> Result<Option<(K::Owned, V::Owned)>, MapError> {
+        self.iter()?.next().transpose()
     }
 
     /// How many entries there are; while others change it, how many there were at about that time. Looks at all slots.

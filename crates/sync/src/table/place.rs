@@ -8,23 +8,17 @@
 //! the word, whoever has the node, so that a swap of the exact word means that nothing has happened to it. A state is
 //! `turn:44 | member + 1:16 | state:4`; the turn rises when the node or cell becomes free.
 
+#[cfg(feature = "sim")]
+use crate::turns::state_in_words;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 use std::mem::size_of;
 use std::ptr::NonNull;
 
-/// Nobody's, and in no list.
-pub(super) const FREE: u64 = 0;
-/// A member prepares it, or has just put it in place.
-pub(super) const OWNED: u64 = 1;
-/// It was put in place.
-pub(super) const USED: u64 = 2;
-
 const INDEX: u64 = (1 << 21) - 1;
 /// In a link: the node that has the link is deleted. In a value: there is none, and never will be.
 pub(super) const FLAG: u64 = 1 << 21;
 const ONE_CHANGE: u64 = 1 << 22;
-const ONE_TURN: u64 = 1 << 20;
 
 /// How many entries a table can have.
 pub const MOST_ENTRIES: u32 = 1 << 20;
@@ -56,49 +50,11 @@ pub(super) fn flagged(word: u64) -> u64 {
     word.wrapping_add(ONE_CHANGE) | FLAG
 }
 
-#[inline(always)]
-pub(super) fn turn(state: u64) -> u64 {
-    state & !(ONE_TURN - 1)
-}
-
-#[inline(always)]
-pub(super) fn kind(state: u64) -> u64 {
-    state & 15
-}
-
-#[inline(always)]
-pub(super) fn owned_by(state: u64, me: u16) -> u64 {
-    turn(state) | (u64::from(me) + 1) << 4 | OWNED
-}
-
-#[inline(always)]
-pub(super) fn is_owned_by(state: u64, me: u16) -> bool {
-    state & (ONE_TURN - 1) == owned_by(0, me)
-}
-
-#[inline(always)]
-pub(super) fn used(state: u64) -> u64 {
-    turn(state) | USED
-}
-
-#[inline(always)]
-pub(super) fn freed(state: u64) -> u64 {
-    turn(state).wrapping_add(ONE_TURN)
-}
-
 /// A word, for stories.
 #[cfg(feature = "sim")]
 fn in_words(word: u64) -> String {
     let to = index(word).map_or("nowhere".into(), |i| format!("to {i}"));
     format!("{to}{} ({})", if is_flagged(word) { ", over" } else { "" }, word / ONE_CHANGE)
-}
-
-/// A state, for stories.
-#[cfg(feature = "sim")]
-fn state_in_words(state: u64) -> String {
-    let name = ["free", "owned", "used"].get(kind(state) as usize).unwrap_or(&"no state");
-    let who = (state >> 4 & 0xffff).checked_sub(1).map_or(String::new(), |m| format!(" by {m}"));
-    format!("{name}{who} ({})", state / ONE_TURN)
 }
 
 /// What a table is made for. All who use it say the same.
@@ -112,12 +68,14 @@ pub struct Shape {
     pub value: u32,
     /// How many nodes there are beyond one an entry, and cells for values beyond one a node: for members in the middle of a change.
     pub spare: u32,
+    /// One list, in the order of the keys' bytes, instead of many in no order.
+    pub ordered: bool,
 }
 
 impl Shape {
     /// One for so many members.
     pub fn new(entries: u32, key: u32, value: u32, members: u32) -> Shape {
-        Shape { entries, key, value, spare: members.clamp(1, MOST_SPARE) }
+        Shape { entries, key, value, spare: members.clamp(1, MOST_SPARE), ordered: false }
     }
 
     /// Whether there can be such a table.
@@ -129,7 +87,7 @@ impl Shape {
     }
 
     pub(super) fn buckets(self) -> u32 {
-        self.entries.next_power_of_two()
+        if self.ordered { 1 } else { self.entries.next_power_of_two() }
     }
 
     pub(super) fn nodes(self) -> u32 {
@@ -335,39 +293,5 @@ impl<'a> Table<'a> {
         for i in 0..self.shape.cells() {
             name(self.cell_state(i), format!("cell {i}"), state_in_words);
         }
-    }
-}
-
-/// Writes bytes to words of which this member is the owner.
-#[inline(always)]
-pub(super) fn write(words: &[AtomicU64], bytes: &[u8]) {
-    let parts = bytes.chunks_exact(8);
-    let rest = parts.remainder();
-    for (word, part) in words.iter().zip(parts) {
-        // Release: E2.
-        word.store(u64::from_le_bytes(part.try_into().expect("eight bytes")), Ordering::Release);
-    }
-    if !rest.is_empty() {
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        // Release: E2.
-        words[bytes.len() / 8].store(u64::from_le_bytes(last), Ordering::Release);
-    }
-}
-
-/// Copies what is in words, or a mixture of what is and was there: which, the caller finds out.
-#[inline(always)]
-pub(super) fn read(words: &[AtomicU64], to: &mut [u8]) {
-    let mut parts = to.chunks_exact_mut(8);
-    let mut at = words.iter();
-    for (part, word) in parts.by_ref().zip(at.by_ref()) {
-        // Acquire: E2, before the second look at what leads here.
-        part.copy_from_slice(&word.load(Ordering::Acquire).to_le_bytes());
-    }
-    let rest = parts.into_remainder();
-    if let Some(word) = at.next().filter(|_| !rest.is_empty()) {
-        // Acquire: as above.
-        let bytes = word.load(Ordering::Acquire).to_le_bytes();
-        rest.copy_from_slice(&bytes[..rest.len()]);
     }
 }

@@ -15,7 +15,8 @@
 //! A node that is OWNED and has never been linked has a stale key: a search for that one does not come to it. Its value is flagged
 //! before it is freed (I9 of the table): nodes come before cells, so that its cell is not taken for one that is in place.
 
-use super::place::{OWNED, Table, USED, flagged, freed, index, is_flagged, is_owned_by, kind, read, used};
+use super::place::{Table, flagged, index, is_flagged};
+use crate::turns::{OWNED, USED, freed, is_owned_by, kind, read, used};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 

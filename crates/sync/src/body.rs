@@ -1,0 +1,249 @@
+//! What an object of an arena has whose whole state lies in the arena's blocks, and which its members change without waiting: maps, stacks,
+//! counters, words, servers.
+//!
+//! ```text
+//!  BodyHead: four numbers (its shape), two hashes (its types) | users' bits | what the kind has
+//! ```
+//!
+//! A member's bit says that it may be in the middle of a change, or have been killed there. It is set, under `admin`, before the
+//! member's first change, and stays until the thread ends, or finds the object removed: a change looks at its bit, and sets nothing.
+//! A member that only looks has no bit.
+//!
+//! - I1: a member sets its bit only under `admin`, with the object in service, and changes the body only after it has seen its bit, and
+//!   then the object in service. Removal is under `admin`, and the blocks are used again only when no bit stands. So the blocks of a removed
+//!   object become another's only when nobody can change them as the first one's.
+//! - I2: a member that looked at the body, and then at the object, found in service, has seen the object's words: the blocks were its own.
+//! - I3: a dead member's bit goes only with its life word in the hands of the one who clears it, after recovery: see `clear`. So a later
+//!   member of that number, which may set the bit anew, is not there yet.
+//!
+//! Explored: left out; `crates/chappe/tests/maps.rs` holds that a bit keeps the blocks.
+
+use chappe_arena::layout::{BLOCK, Head, Kind, Object};
+use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::step;
+use std::mem::size_of;
+use std::ptr::NonNull;
+
+/// The word of the object: as if reserved, of the mutex's tags, for nobody.
+const WORD: u64 = 7 | 0xfff << 28;
+
+#[repr(C, align(64))]
+struct BodyHead {
+    numbers: [AtomicU32; 4],
+    types: [AtomicU64; 2],
+}
+
+/// What an object is made for: the kind says what each number is. All who use it say the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Its shape.
+    pub numbers: [u32; 4],
+    /// Hashes of the types that are in it.
+    pub types: [u64; 2],
+}
+
+/// Such an object, as one process sees it.
+#[derive(Clone, Copy)]
+pub struct Body<'m> {
+    map: &'m Map,
+    place: Place,
+    object: &'m Object,
+    /// What it was made for.
+    pub form: Form,
+    /// Where what the kind has begins: a multiple of 64.
+    pub at: NonNull<u8>,
+    /// How many bytes there are.
+    pub room: usize,
+    users: &'m [AtomicU64],
+}
+
+// SAFETY: it leads to memory that is touched by atomic words only.
+unsafe impl Send for Body<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Body<'_> {}
+
+/// Where what the kind has begins.
+fn begins_at(members: u32) -> usize {
+    size_of::<BodyHead>() + (members.div_ceil(64) as usize * 8).next_multiple_of(64)
+}
+
+/// How many blocks so many bytes take, in an arena of so many members.
+pub(crate) fn blocks_wanted(bytes: usize, members: u32) -> u32 {
+    u32::try_from((begins_at(members).saturating_add(bytes)).div_ceil(BLOCK)).unwrap_or(u32::MAX)
+}
+
+impl<'m> Body<'m> {
+    /// The one at a place, in service or removed; none if it is not there any more.
+    pub fn of(map: &'m Map, place: Place) -> Option<Body<'m>> {
+        let object = map.object(place.index);
+        // Acquire, both: written before the object was in service.
+        let (more, blocks) = (object.more.load(Ordering::Acquire), object.permits.load(Ordering::Acquire));
+        let (first, bytes) = (more.checked_sub(1)?, blocks as usize * BLOCK);
+        let members = map.geometry().members;
+        if first.checked_add(blocks)? > map.geometry().blocks || bytes < begins_at(members) {
+            return None;
+        }
+        let start = NonNull::new(map.blocks(first, blocks))?;
+        // SAFETY: within the mapping, and aligned as every block; any bytes are a `BodyHead`.
+        let head = unsafe { start.cast::<BodyHead>().as_ref() };
+        let words = members.div_ceil(64) as usize;
+        // SAFETY: as above: the bits come after it.
+        let users = unsafe { std::slice::from_raw_parts(start.add(size_of::<BodyHead>()).cast().as_ptr(), words) };
+        let numbers = head.numbers.each_ref().map(|n| n.load(Ordering::Relaxed)); // Relaxed: before the second look.
+        let types = head.types.each_ref().map(|t| t.load(Ordering::Relaxed)); // Relaxed: as above.
+        // SAFETY: as above: what the kind has comes after the bits.
+        let at = unsafe { start.add(begins_at(members)) };
+        let body =
+            Body { map, place, object, form: Form { numbers, types }, at, room: bytes - begins_at(members), users };
+        // The second look, after all the others: what was read is this object's.
+        body.is_its().then_some(body)
+    }
+
+    /// Where it is.
+    pub fn map(&self) -> &'m Map {
+        self.map
+    }
+
+    /// Which object.
+    pub fn object(&self) -> &'m Object {
+        self.object
+    }
+
+    /// Whether it is in service; after a look at the body: whether what was seen was its own (I2).
+    #[inline(always)]
+    pub fn is_live(&self) -> bool {
+        // SeqCst: I1, after the bit. Acquire would do for I2.
+        self.object.head.load(Ordering::SeqCst) == self.place.head.0
+    }
+
+    /// Whether the place is this object's, in service or removed.
+    pub fn is_its(&self) -> bool {
+        // Acquire: after what was read, before what is changed.
+        let now = Head(self.object.head.load(Ordering::Acquire));
+        now == self.place.head.dead() || now.0 == self.place.head.0
+    }
+
+    fn bit(&self, member: u32) -> (&AtomicU64, u64) {
+        (&self.users[member as usize / 64 % self.users.len()], 1 << (member % 64))
+    }
+
+    /// I1: whether a member may begin a change. If not, it has not come yet, or the object was removed.
+    #[inline(always)]
+    pub fn may_change(&self, member: u32) -> bool {
+        self.has_bit(member) && self.is_live()
+    }
+
+    fn has_bit(&self, member: u32) -> bool {
+        let (word, bit) = self.bit(member);
+        // Relaxed: only the member sets its bit, and only the one who has its life word clears it. What was read is the object's word if
+        // the object is then found in service.
+        word.load(Ordering::Relaxed) & bit != 0
+    }
+
+    /// I1: before a member's first change. False: it was removed.
+    #[cold]
+    pub fn enter(&self, _admin: &Admin, member: u32) -> bool {
+        if !self.is_live() {
+            self.leave(member);
+            return false;
+        }
+        let (word, bit) = self.bit(member);
+        step!("in service, and stays so while we have the right to change the set of objects");
+        // SeqCst: I1, before a remover's look.
+        word.fetch_or(bit, Ordering::SeqCst);
+        true
+    }
+
+    /// The member is in the middle of no change. The blocks may be another's: then its bit was not set.
+    pub fn leave(&self, member: u32) {
+        let (word, bit) = self.bit(member);
+        if self.has_bit(member) && self.is_its() {
+            word.fetch_and(!bit, Ordering::SeqCst); // SeqCst: I1.
+        }
+    }
+
+    /// The members that have a bit.
+    pub fn users(&self) -> impl Iterator<Item = u32> + '_ {
+        self.users.iter().enumerate().flat_map(|(i, word)| {
+            // SeqCst: I1.
+            let word = word.load(Ordering::SeqCst);
+            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| i as u32 * 64 + bit)
+        })
+    }
+
+    /// For the recovery of a dead member: whether its death is not yet made up for, and the blocks are still the object's. Nothing: it was
+    /// in the middle of no change.
+    pub fn left_by(&self, member: u32, generation: u32) -> Option<impl Fn() -> bool + '_> {
+        // Without its bit it was in the middle of nothing.
+        self.has_bit(member).then_some(())?;
+        let m = self.map.member(member);
+        // Acquire, both: after the state that is to be changed.
+        let is_dead = move || {
+            (m.ident.load(Ordering::Acquire) >> 32) as u32 == generation // Acquire: as above.
+                && m.swept.load(Ordering::Acquire) != generation
+        };
+        Some(move || is_dead() && self.is_its())
+    }
+}
+
+/// I3: with a dead member's life word ours.
+pub(crate) fn clear(map: &Map, object: u32, head: Head, member: u32) {
+    if let Some(body) = Body::of(map, Place { index: object, head }) {
+        body.leave(member);
+    }
+}
+
+/// I1: whether somebody may be in the middle of a change.
+pub(crate) fn is_used(map: &Map, object: u32, head: Head) -> bool {
+    Body::of(map, Place { index: object, head }).is_some_and(|body| body.users().next().is_some())
+}
+
+/// Makes one of so many bytes. The caller holds `admin` and has seen that the name is free. Without bytes it has no body: a private one's is
+/// elsewhere. `fill` is given zeroed bytes of which nobody else knows.
+pub(crate) fn make(
+    map: &'static Map,
+    admin: &Admin,
+    name: &str,
+    kind: Kind,
+    body: Option<(usize, Form)>,
+    fill: impl Fn(NonNull<u8>),
+) -> Result<Place, ArenaError> {
+    let members = map.geometry().members;
+    let blocks = body.map_or(0, |(bytes, _)| blocks_wanted(bytes, members));
+    let most = map.geometry().blocks;
+    if blocks > most {
+        return Err(ArenaError::BlocksFull { name: map.name().into(), wanted: blocks, capacity: most });
+    }
+    map.make(admin, name, kind, |index, generation| {
+        let o = map.object(index);
+        let first = match body {
+            Some((_, form)) => {
+                let first = map.claim_blocks(index, generation, blocks)?;
+                let at = map.blocks(first, blocks);
+                // SAFETY: the blocks are ours, and nobody else knows of them yet; they may have been another object's before.
+                unsafe { at.write_bytes(0, blocks as usize * BLOCK) };
+                // SAFETY: as above; zeros are a `BodyHead`.
+                let head = unsafe { &*at.cast::<BodyHead>() };
+                for (word, number) in head.numbers.iter().zip(form.numbers) {
+                    word.store(number, Ordering::Relaxed); // Relaxed: published by the head.
+                }
+                for (word, hash) in head.types.iter().zip(form.types) {
+                    word.store(hash, Ordering::Relaxed); // Relaxed: as above.
+                }
+                // SAFETY: within the blocks.
+                fill(unsafe { NonNull::new_unchecked(at.add(begins_at(members))) });
+                first + 1
+            }
+            None => 0,
+        };
+        o.more.store(first, Ordering::Relaxed); // Relaxed: published by the head.
+        o.permits.store(blocks, Ordering::Relaxed); // Relaxed: as above.
+        o.hint.store(0, Ordering::Relaxed); // Relaxed: as above.
+        // No later than any ticket; and not what a pool may have had there: see `CellRef::note`.
+        o.slot.since.store(1, Ordering::Relaxed); // Relaxed: as above.
+        // Release: whatever its last user did with the slot comes before.
+        o.slot.word.store(WORD, Ordering::Release);
+        Ok(())
+    })
+}

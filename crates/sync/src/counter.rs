@@ -1,0 +1,198 @@
+//! Counters: numbers that threads or processes add to.
+//!
+//! nonblocking-real-time, 2.1 and 3.2: a counter is global state that a CAS alone keeps. A named one is a word of an arena's blocks.
+//!
+//! Progress: adding and looking are wait-free: one instruction, after two looks at whether the object is in service. What depends on the value (`add_within`,
+//! `update`) is lock-free: it begins again because another has changed the value. Deaths: an addition happened, or not; nothing has to be recovered.
+//!
+//! Memory order: every change is SeqCst, a look acquires: what was written before an addition is seen by a thread that has seen the sum.
+
+use crate::body::Body;
+use chappe_plat::atomic::AtomicU64;
+use std::mem::{align_of, size_of};
+
+/// The number in a body.
+pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<&'m AtomicU64> {
+    let fits = body.room >= size_of::<AtomicU64>() && body.at.addr().get().is_multiple_of(align_of::<AtomicU64>());
+    // SAFETY: within the body, and aligned; it is touched as an atomic word only.
+    fits.then(|| unsafe { body.at.cast::<AtomicU64>().as_ref() })
+}
+
+#[cfg(not(feature = "sim"))]
+pub use made::Counter;
+
+#[cfg(not(feature = "sim"))]
+mod made {
+    use super::in_body;
+    use crate::body::Form;
+    use crate::named::{Named, Plan, SharedError, unmake};
+    use crate::tries::{self, Loop};
+    use chappe_arena::layout::Kind;
+    use chappe_plat::atomic::{AtomicU64, Ordering};
+    use std::ops::RangeInclusive;
+    use std::sync::Arc;
+
+    #[derive(Clone)]
+    enum Of {
+        Private(Arc<AtomicU64>),
+        Named(Named, &'static AtomicU64),
+    }
+
+    /// A number that threads (private) or processes (named) add to. It outlives all of them: nobody's death takes anything back.
+    ///
+    /// Adding and looking never wait, and are wait-free; [`Counter::update`] and [`Counter::add_within`] are lock-free. No system calls, except a thread's first
+    /// change of a named one, which registers it. 64 bits with a sign; an overflow wraps.
+    ///
+    /// Signals: a handler may call everything but a thread's first change of a named counter. In a forked child, a private one is a copy; a named one is shared on.
+    ///
+    /// Paper: nonblocking-real-time, 3.2. For threads that count often on many processors, [`ras`](https://docs.rs/chappe) has counters per processor.
+    ///
+    /// ```
+    /// use chappe_sync::Counter;
+    /// let jobs = Counter::private(0);
+    /// assert_eq!(jobs.add(2)?, 0);
+    /// assert_eq!(jobs.add_within(1, 0..=2)?, None); // 3 would be too many
+    /// assert_eq!(jobs.get()?, 2);
+    /// # Ok::<(), chappe_sync::SharedError>(())
+    /// ```
+    #[derive(Clone)]
+    pub struct Counter {
+        of: Of,
+    }
+
+    impl std::fmt::Debug for Counter {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "Counter({:?})", self.name())
+        }
+    }
+
+    impl Counter {
+        /// Makes one for the threads of this process.
+        pub fn private(value: i64) -> Counter {
+            Counter { of: Of::Private(Arc::new(AtomicU64::new(value as u64))) }
+        }
+
+        fn at(named: Named) -> Result<Counter, SharedError> {
+            match in_body(&named.body) {
+                Some(word) => Ok(Counter { of: Of::Named(named, word) }),
+                None => Err(named.gone()),
+            }
+        }
+
+        /// Attaches one by name.
+        ///
+        /// # Errors
+        /// `Object`: there is none, or it is something else.
+        pub fn open(name: &str) -> Result<Counter, SharedError> {
+            Counter::at(Named::open(Kind::Counter, name)?)
+        }
+
+        fn made(name: &str, value: i64, or_open: bool) -> Result<Counter, SharedError> {
+            let fill = |at: std::ptr::NonNull<u8>, _| {
+                // SAFETY: eight bytes, of which nobody else knows yet.
+                unsafe { at.cast::<u64>().write(value as u64) };
+            };
+            let plan = Plan { kind: Kind::Counter, of: &|_| (64, Form::default()), fill: &fill };
+            Counter::at(Named::make(&plan, name, or_open)?)
+        }
+
+        /// Makes one by name that begins with this value, and its arena if need be.
+        ///
+        /// # Errors
+        /// `Object`: there is one already, or the arena has no room.
+        pub fn create(name: &str, value: i64) -> Result<Counter, SharedError> {
+            Counter::made(name, value, false)
+        }
+
+        /// Attaches one by name, whatever its value; or makes it.
+        ///
+        /// # Errors
+        /// As [`Counter::open`] and [`Counter::create`].
+        pub fn open_or_create(name: &str, value: i64) -> Result<Counter, SharedError> {
+            Counter::made(name, value, true)
+        }
+
+        /// Removes one by name. One that another process has changed and may again is refused unless `force`: then its users get `Dead`.
+        ///
+        /// # Errors
+        /// `Object`: there is none, it is in use, or something else.
+        pub fn unmake(name: &str, force: bool) -> Result<(), SharedError> {
+            unmake(Kind::Counter, name, force, |_| None)
+        }
+
+        /// Its name; empty for a private one.
+        pub fn name(&self) -> String {
+            match &self.of {
+                Of::Private(_) => String::new(),
+                Of::Named(named, _) => named.handle.name(),
+            }
+        }
+
+        /// The word, which the caller may change.
+        #[inline(always)]
+        fn to_change(&self) -> Result<&AtomicU64, SharedError> {
+            match &self.of {
+                Of::Private(word) => Ok(word),
+                Of::Named(named, word) => named.me().map(|_| *word),
+            }
+        }
+
+        /// Its value.
+        ///
+        /// # Errors
+        /// `Dead`.
+        #[inline]
+        pub fn get(&self) -> Result<i64, SharedError> {
+            match &self.of {
+                // Acquire, both: what was written before an addition is seen with the sum.
+                Of::Private(word) => Ok(word.load(Ordering::Acquire) as i64),
+                Of::Named(named, word) => named.seen(word.load(Ordering::Acquire) as i64),
+            }
+        }
+
+        /// Adds; a negative number takes away. Answers what it was before. Wait-free.
+        ///
+        /// # Errors
+        /// `Dead`, `Object`.
+        #[inline]
+        pub fn add(&self, n: i64) -> Result<i64, SharedError> {
+            // SeqCst: as the head says.
+            Ok(self.to_change()?.fetch_add(n as u64, Ordering::SeqCst) as i64)
+        }
+
+        /// Adds, if the sum is within these limits. Answers what it was before; `None`: nothing was added.
+        ///
+        /// # Errors
+        /// `Dead`, `Object`.
+        pub fn add_within(&self, n: i64, limits: RangeInclusive<i64>) -> Result<Option<i64>, SharedError> {
+            self.update(|now| now.checked_add(n).filter(|sum| limits.contains(sum)))
+        }
+
+        /// Changes it by a function of its value, which is called again each time that another has changed it first; `None`: it stays. Answers what it was
+        /// before, if it was changed. Lock-free.
+        ///
+        /// # Errors
+        /// `Dead`, `Object`.
+        pub fn update(&self, mut function: impl FnMut(i64) -> Option<i64>) -> Result<Option<i64>, SharedError> {
+            let word = self.to_change()?;
+            // Acquire: the function may depend on what was written before.
+            let mut seen = word.load(Ordering::Acquire);
+            let mut tries = 0;
+            loop {
+                let Some(next) = function(seen as i64) else { return Ok(None) };
+                // SeqCst, and Acquire for a failure: as the head says.
+                match word.compare_exchange(seen, next as u64, Ordering::SeqCst, Ordering::Acquire) {
+                    Ok(_) => return Ok(Some(seen as i64)),
+                    Err(now) => seen = now,
+                }
+                tries += 1;
+                tries::retried(Loop::Counter, tries);
+            }
+        }
+
+        /// Whether it was removed.
+        pub fn is_dead(&self) -> bool {
+            matches!(&self.of, Of::Named(named, _) if named.handle.is_dead())
+        }
+    }
+}

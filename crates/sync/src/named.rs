@@ -1,0 +1,274 @@
+//! What users know of the objects that are a body of an arena (see `body`) and nothing else: opening, making and removing them, and what can go wrong.
+
+use crate::body::{self, Body, Form, blocks_wanted};
+use crate::counter;
+use crate::error::ObjectError;
+use crate::handle::{Handle, called, shown};
+use crate::home::ArenaOptions;
+use crate::inspect::bytes;
+use crate::mutex::plain_name;
+use crate::seat::{party_at_hand, seat};
+use crate::{server, stack};
+use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
+use chappe_arena::{Admin, ArenaError, Map, Place, Who};
+use chappe_plat::{ROBUST, process};
+use std::ptr::NonNull;
+
+/// Why a stack, counter, server, or named words were not made, opened, or changed. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SharedError {
+    /// There is none of this name, or one already; or it is something else, or in use; or the arena cannot take another member.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// It is of another type.
+    #[error("{kind} `{name}` is there, and not of {wanted}; open it as what it was made as, or take another name")]
+    OtherType {
+        /// What it is.
+        kind: &'static str,
+        /// Which.
+        name: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// It is there, and was made for other numbers.
+    #[error("{kind} `{name}` is there with {has}, not {wanted}; open it as it is, or remove it first")]
+    OtherShape {
+        /// What it is.
+        kind: &'static str,
+        /// Which.
+        name: String,
+        /// For what it was made.
+        has: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// There cannot be such a one.
+    #[error("a {kind} cannot have {count} {what}: between {least} and {most} are possible")]
+    Capacity {
+        /// What it is.
+        kind: &'static str,
+        /// What of it.
+        what: &'static str,
+        /// What was asked for.
+        count: u64,
+        /// The least that is possible.
+        least: u64,
+        /// The most that is.
+        most: u64,
+    },
+    /// It has no room for another element.
+    #[error("{kind} `{name}` is full: it was made for {capacity}; take some out, or make a larger one")]
+    Full {
+        /// What it is.
+        kind: &'static str,
+        /// Which.
+        name: String,
+        /// The most it can have.
+        capacity: u32,
+    },
+    /// More threads than it has room for are in the middle of a change: try again.
+    #[error("more than {most} threads are changing {kind} `{name}` at this moment; try again")]
+    Busy {
+        /// What it is.
+        kind: &'static str,
+        /// Which.
+        name: String,
+        /// How many can.
+        most: u32,
+    },
+    /// It was removed.
+    #[error("{kind} `{name}` was removed while it was in use; open it again if it was made anew")]
+    Dead {
+        /// What it is.
+        kind: &'static str,
+        /// Which.
+        name: String,
+    },
+}
+
+impl From<ArenaError> for SharedError {
+    fn from(e: ArenaError) -> SharedError {
+        SharedError::Object(e.into())
+    }
+}
+
+/// Such an object, as it stands, put together from single looks while others go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SharedInfo {
+    /// What it is: "stack", "counter", "words", "server".
+    pub kind: &'static str,
+    /// How many elements or words it has; of a counter its value.
+    pub value: i64,
+    /// The most elements it can have; 0: it has no such limit.
+    pub capacity: u32,
+    /// The bytes of an element, or of the data.
+    pub size: u32,
+    /// Threads that have changed it, and may again.
+    pub users: Vec<Who>,
+    /// Bytes of the arena's data that it takes.
+    pub bytes: u64,
+}
+
+/// How one stands; none if its shape cannot be.
+pub(crate) fn look(map: &'static Map, place: Place, kind: Kind) -> Option<SharedInfo> {
+    let body = Body::of(map, place)?;
+    let (value, capacity, size) = match kind {
+        Kind::Stack => {
+            let pile = stack::in_body(&body)?;
+            (pile.len().into(), pile.shape().capacity, pile.shape().size)
+        }
+        Kind::Counter => (counter::in_body(&body)?.load(chappe_plat::atomic::Ordering::Relaxed) as i64, 0, 8), // Relaxed: for show.
+        #[cfg(all(not(feature = "loom"), any(target_arch = "x86_64", target_arch = "aarch64")))]
+        Kind::Words => (crate::words::in_body(&body)?.shape().words.into(), 0, 8),
+        Kind::Server => (0, 0, server::in_body(&body)?.sizes().state),
+        _ => return None,
+    };
+    let users = body.users().filter(|m| map.dead(*m).is_none()).map(|m| map.who(m)).collect();
+    Some(SharedInfo { kind: kind.name(), value, capacity, size, users, bytes: bytes(map, place) })
+}
+
+/// A type, for those that attach it: its name without the modules it is in, and its size.
+pub(crate) fn type_name<T>() -> String {
+    format!("{} ({} bytes)", plain_name::<T>(), size_of::<T>())
+}
+
+pub(crate) fn type_hash<T>() -> u64 {
+    chappe_arena::hash(&type_name::<T>())
+}
+
+/// Whether a count is within limits.
+pub(crate) fn fits(kind: Kind, what: &'static str, count: u64, least: u32, most: u32) -> Result<u32, SharedError> {
+    match u32::try_from(count) {
+        Ok(n) if (least..=most).contains(&n) => Ok(n),
+        _ => Err(SharedError::Capacity { kind: kind.name(), what, count, least: least.into(), most: most.into() }),
+    }
+}
+
+/// What makes one: how many bytes and what form in an arena of so many members, and what is done with the zeroed bytes.
+pub(crate) struct Plan<'a> {
+    pub kind: Kind,
+    pub of: &'a dyn Fn(u32) -> (usize, Form),
+    pub fill: &'a dyn Fn(NonNull<u8>, Form),
+}
+
+/// A named one.
+#[derive(Clone)]
+pub(crate) struct Named {
+    pub handle: Handle,
+    pub body: Body<'static>,
+    pub kind: Kind,
+}
+
+impl Named {
+    fn at(handle: Handle, kind: Kind) -> Result<Named, SharedError> {
+        match Body::of(handle.map, handle.place) {
+            Some(body) => Ok(Named { handle, body, kind }),
+            None => Err(SharedError::Dead { kind: kind.name(), name: handle.name() }),
+        }
+    }
+
+    /// Attaches one by name.
+    pub fn open(kind: Kind, name: &str) -> Result<Named, SharedError> {
+        Named::at(Handle::open(kind, name)?, kind)
+    }
+
+    /// Makes one by name, and its arena, with room for it, if need be; or attaches the one that is there.
+    pub fn make(plan: &Plan<'_>, name: &str, or_open: bool) -> Result<Named, SharedError> {
+        let kind = plan.kind;
+        let (bytes, _) = (plan.of)(1024);
+        let blocks = blocks_wanted(bytes, 1024);
+        if blocks > MAX_BLOCKS {
+            let most = u64::from(MAX_BLOCKS) * BLOCK as u64;
+            return Err(SharedError::Capacity {
+                kind: kind.name(),
+                what: "bytes in all",
+                count: bytes as u64,
+                least: 1,
+                most,
+            });
+        }
+        let room = ArenaOptions::with_room(u64::from(blocks) * BLOCK as u64);
+        let make = &mut |map: &'static Map, admin: &Admin, name: &str| {
+            let (bytes, form) = (plan.of)(map.geometry().members);
+            body::make(map, admin, name, kind, Some((bytes, form)), |at| (plan.fill)(at, form))
+        };
+        Named::at(Handle::make_with(&room, kind, name, or_open, make)?, kind)
+    }
+
+    /// It is of these types; `wanted` says which.
+    pub fn of_types(self, types: [u64; 2], wanted: impl FnOnce() -> String) -> Result<Named, SharedError> {
+        if self.body.form.types == types {
+            return Ok(self);
+        }
+        Err(SharedError::OtherType { kind: self.kind.name(), name: self.handle.name(), wanted: wanted() })
+    }
+
+    /// What it is called in messages.
+    pub fn shown(&self) -> String {
+        shown(self.handle.map, self.handle.place)
+    }
+
+    #[cold]
+    pub fn gone(&self) -> SharedError {
+        SharedError::Dead { kind: self.kind.name(), name: self.handle.name() }
+    }
+
+    /// I2 of the body: what was seen was its own.
+    #[inline(always)]
+    pub fn seen<T>(&self, what: T) -> Result<T, SharedError> {
+        if self.body.is_live() { Ok(what) } else { Err(self.gone()) }
+    }
+
+    /// Which member changes it, of which generation, and that it may.
+    #[inline(always)]
+    pub fn me(&self) -> Result<(u16, u32), SharedError> {
+        if !ROBUST {
+            return Ok((0, 0));
+        }
+        match party_at_hand(self.handle.map) {
+            Some((me, _)) if self.body.may_change(me.member) => Ok((me.member as u16, me.generation)),
+            _ => self.enter(),
+        }
+    }
+
+    #[cold]
+    fn enter(&self) -> Result<(u16, u32), SharedError> {
+        let map = self.handle.map;
+        let me = seat(map, |seat| (seat.joined.index as u16, seat.joined.generation))?;
+        if self.body.may_change(me.0.into()) {
+            return Ok(me);
+        }
+        let admin = map.admin();
+        if self.body.enter(&admin, me.0.into()) { Ok(me) } else { Err(self.gone()) }
+    }
+
+    /// Makes up for those that have died; answers whether there were any.
+    pub fn recovered(&self) -> bool {
+        self.handle.map.recover_dead() > 0
+    }
+}
+
+/// Removes one by name, whatever is in it. One that another process has changed and may again, or in which `what` finds something, is refused unless
+/// `force`: then its users get `Dead`.
+pub(crate) fn unmake(
+    kind: Kind,
+    name: &str,
+    force: bool,
+    what: impl Fn(&SharedInfo) -> Option<String>,
+) -> Result<(), SharedError> {
+    let Some((handle, admin)) = Handle::to_remove(kind, name)? else { return Ok(()) };
+    let (map, place) = (handle.map, handle.place);
+    if !force && let Some(info) = look(map, place, kind) {
+        let mine = process::pid();
+        let other = info.users.iter().find(|who| who.pid != mine);
+        let by = other.map(|who| format!("pid {} `{}` changes it", who.pid, who.label));
+        let all: Vec<String> = what(&info).into_iter().chain(by).collect();
+        if !all.is_empty() {
+            return Err(ObjectError::InUse { kind: kind.name(), name: called(map, place), how: all.join("; ") }.into());
+        }
+    }
+    map.unmake(&admin, place);
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! Servers: data that is changed by requests, which whoever is there carries out.
+//!
+//! Synthesis, 5.1.4: a server thread serializes what is too complex for a CAS; "if there is no interference" the caller does it itself. nonblocking-real-time, 4.4,
+//! shows that this is as a lock with helping. Here no thread serves but the callers.
+
+pub mod combine;
+pub mod desk;
+#[cfg(not(feature = "sim"))]
+mod made;
+
+#[cfg(not(feature = "sim"))]
+pub use made::{Serve, Server, Service, remove_service};
+
+use crate::body::Body;
+use chappe_arena::layout::Head;
+use chappe_arena::{Map, Place};
+use desk::{Desk, Sizes};
+
+/// The desk in a body; none if its sizes cannot be.
+pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Desk<'m>> {
+    let [state, request, answer, spare] = body.form.numbers;
+    let sizes = Sizes { state, request, answer, spare };
+    if !sizes.is_possible() || sizes.bytes() > body.room {
+        return None;
+    }
+    // SAFETY: within the body, as was just seen; it was zeroed when the server was made, and is touched by atomic words only.
+    Some(unsafe { Desk::new(body.at, sizes) })
+}
+
+/// What a dead member's death leaves of a server.
+pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) {
+    let Some(body) = Body::of(map, Place { index: object, head }) else { return };
+    let (Some(desk), Some(is_left)) = (in_body(&body), body.left_by(member, generation)) else { return };
+    desk.recover(member as u16, is_left);
+}
