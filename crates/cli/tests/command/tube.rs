@@ -431,7 +431,8 @@ fn a_stream_whose_sender_is_killed_ends_with_a_status_of_its_own() {
         let (ends, what) = if broadcast { ("subscribers", "a subscriber") } else { ("receivers", "a receiver") };
         until(what, || (here.json(&["show", "t"])[ends] != json!(0)).then_some(()));
         let mut command = here.command(&["send", "t"]);
-        let mut from = command.stdin(std::fs::File::open("/dev/zero").expect("it is there")).spawn().expect("it starts");
+        let mut from =
+            command.stdin(std::fs::File::open("/dev/zero").expect("it is there")).spawn().expect("it starts");
         until("a part has gone", || (here.json(&["show", "t"])["sent"].as_u64() > Some(100)).then_some(()));
         from.kill().expect("it runs");
         from.wait().expect("it ends");
