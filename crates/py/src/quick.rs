@@ -132,7 +132,8 @@ fn slow(
             let original = original.get(py).ok_or_else(|| PyRuntimeError::new_err("the module is not initialised"))?;
             original.bind(py).call(given, Some(&named)).map(Bound::unbind)
         }));
-        let done = called.unwrap_or_else(|_| Err(PyRuntimeError::new_err("a method of chappe panicked: this is a bug")));
+        let done =
+            called.unwrap_or_else(|_| Err(PyRuntimeError::new_err("a method of chappe panicked: this is a bug")));
         match done {
             Ok(made) => made.into_ptr(),
             Err(raised) => {
@@ -221,12 +222,7 @@ entry!(semaphore_enter, Semaphore, acquire, Answer::True);
 entry!(semaphore_exit, Semaphore, release, Answer::None, any);
 
 /// Puts the entry in the place of a generated method.
-fn put(
-    class: &Bound<'_, PyType>,
-    name: &str,
-    original: &'static PyOnceLock<Py<PyAny>>,
-    call: Fast,
-) -> PyResult<()> {
+fn put(class: &Bound<'_, PyType>, name: &str, original: &'static PyOnceLock<Py<PyAny>>, call: Fast) -> PyResult<()> {
     let py = class.py();
     let generated = class.getattr(name)?;
     let text = |of: &str| generated.getattr(of).and_then(|t| t.extract::<String>()).unwrap_or_default();
@@ -239,7 +235,9 @@ fn put(
     let def = Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: CString::new(name)?.into_raw(),
         // SAFETY: a pointer to a function, which the interpreter calls by the convention that the flags say.
-        ml_meth: ffi::PyMethodDefPointer { PyCFunction: unsafe { std::mem::transmute::<Fast, ffi::PyCFunction>(call) } },
+        ml_meth: ffi::PyMethodDefPointer {
+            PyCFunction: unsafe { std::mem::transmute::<Fast, ffi::PyCFunction>(call) },
+        },
         ml_flags: FAST,
         ml_doc: CString::new(doc)?.into_raw(),
     }));

@@ -24,6 +24,7 @@ from .errors import (
     OwnerDied as OwnerDied,
     OwnerDiedWarning as OwnerDiedWarning,
     Removed as Removed,
+    SenderDied as SenderDied,
 )
 from .maps import Map as Map
 from .tubes import Tube as Tube
@@ -49,6 +50,7 @@ __all__ = [
     "Removed",
     "RwLock",
     "Semaphore",
+    "SenderDied",
     "Tube",
     "remove",
     "select",

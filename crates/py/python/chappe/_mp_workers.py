@@ -18,6 +18,7 @@ import queue
 import signal
 import threading
 import traceback
+import warnings
 import weakref
 from multiprocessing import connection
 from multiprocessing.pool import MaybeEncodingError, RemoteTraceback
@@ -365,6 +366,11 @@ class Pool:
         self._processes = processes
         self._finalizer = weakref.finalize(self, _Workers.end, self._workers, True)
 
+    def __del__(self, _warn=warnings.warn):
+        # `_state` is what the standard pool calls it, for whoever has written it there.
+        if "_workers" in self.__dict__ and getattr(self, "_state", self._workers._state).lower() == "run":
+            _warn(f"unclosed running multiprocessing pool {self!r}", ResourceWarning, source=self)
+
     def pids(self):
         """Those of the workers."""
         return self._workers.pids()
@@ -405,13 +411,34 @@ class Pool:
 
         return self._mapped(partial(_star, func), iterable, chunksize, callback, error_callback)
 
+    @property
+    def _pool(self):
+        # As the standard pool calls its processes.
+        return [worker.process for worker in self._workers._workers]
+
+    def _each(self, func, iterable, chunksize):
+        """A future for each item; if the iterable raises, the last one raises that, in the place of the chunk that was not whole."""
+        futures = []
+        try:
+            for item in iterable:
+                futures.append(self._workers.call(func, (item,), {}))
+        except Exception as error:
+            whole = len(futures) - len(futures) % chunksize
+            for future in futures[whole:]:
+                future.cancel()
+            del futures[whole:]
+            failed = concurrent.futures.Future()
+            failed.set_exception(error)
+            futures.append(failed)
+        return futures
+
     def imap(self, func, iterable, chunksize=1):
         """The results in order, as they come."""
-        return _Items([self._workers.call(func, (item,), {}) for item in iterable])
+        return _Items(self._each(func, iterable, chunksize))
 
     def imap_unordered(self, func, iterable, chunksize=1):
         """The results in whatever order they come."""
-        futures, done = [self._workers.call(func, (item,), {}) for item in iterable], queue.SimpleQueue()
+        futures, done = self._each(func, iterable, chunksize), queue.SimpleQueue()
         for future in futures:
             future.add_done_callback(done.put)
         return _Items(done.get() for _ in futures)

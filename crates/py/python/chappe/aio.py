@@ -22,6 +22,7 @@ import time
 
 from ._chappe import Barrier, Condition, RLock, Semaphore
 from .choice import select as _select
+from .errors import Disconnected, SenderDied
 
 __all__ = ["acquire", "down", "get", "put", "read", "records", "recv", "select", "send", "wait", "write"]
 
@@ -253,12 +254,12 @@ async def put(tube, obj, timeout=None):
 
 
 async def records(tube):
-    """`async for record in records(tube):`, until all senders have gone."""
-    from .errors import Disconnected
-
+    """`async for record in records(tube):`, until all senders have gone; SenderDied if one of them has not ended well."""
     while True:
         try:
             record = await recv(tube)
+        except SenderDied:
+            raise
         except Disconnected:
             return
         yield record

@@ -29,7 +29,7 @@ def classes(method):
         setattr(mixin, name, staticmethod(getattr(context, name)))
     mixin.Barrier, mixin.Pool = staticmethod(context.Barrier), staticmethod(context.Pool)
     for base in TESTS:
-        made = type("WithProcesses" + base[5:], (mixin, getattr(standard, base), unittest.TestCase), {})
+        made = type("WithProcesses" + base[5:], (getattr(standard, base), mixin, unittest.TestCase), {})
         made.__module__, made.__qualname__ = __name__, made.__name__
         globals()[made.__name__] = made
 
