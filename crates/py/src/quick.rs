@@ -231,13 +231,12 @@ fn put(class: &Bound<'_, PyType>, name: &str, original: &'static PyOnceLock<Py<P
     if original.set(py, generated.unbind()).is_err() {
         return Ok(());
     }
+    // SAFETY: a pointer to a function, which the interpreter calls by the convention that the flags say.
+    let function = unsafe { std::mem::transmute::<Fast, ffi::PyCFunction>(call) };
     // The interpreter keeps pointers to all of it as long as it lives.
     let def = Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: CString::new(name)?.into_raw(),
-        // SAFETY: a pointer to a function, which the interpreter calls by the convention that the flags say.
-        ml_meth: ffi::PyMethodDefPointer {
-            PyCFunction: unsafe { std::mem::transmute::<Fast, ffi::PyCFunction>(call) },
-        },
+        ml_meth: ffi::PyMethodDefPointer { PyCFunction: function },
         ml_flags: FAST,
         ml_doc: CString::new(doc)?.into_raw(),
     }));
