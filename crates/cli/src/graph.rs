@@ -95,7 +95,8 @@ fn shown(report: &Report) -> String {
     let mut text = format!("{:<16} {:>10} {:>14} {:>10} {:>8}\n", "STAGE", "BLOCKS", "ELEMENTS", "DROPPED", "LATE");
     for node in &report.nodes {
         let c = &node.counts;
-        let _ = writeln!(text, "{:<16} {:>10} {:>14} {:>10} {:>8}", node.label, c.blocks, c.elements, c.dropped, c.late);
+        let _ =
+            writeln!(text, "{:<16} {:>10} {:>14} {:>10} {:>8}", node.label, c.blocks, c.elements, c.dropped, c.late);
         if let Some(says) = &node.says {
             let _ = writeln!(text, "    {says}");
         }

@@ -171,31 +171,60 @@ pub fn svg(graph: &Graph) -> String {
     let width = shown.iter().map(|at| place[*at].0).max().unwrap_or(0) + 170;
     let height = shown.iter().map(|at| place[*at].1).max().unwrap_or(0) + 90;
     let mut out = String::new();
-    let _ = writeln!(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">");
+    let _ = writeln!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">"
+    );
     let _ = writeln!(out, "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>");
-    let queued = |from: usize, to: usize| {
-        by[from] != by[to] || nodes[to].role != crate::kind::Role::Plain && by[to].is_none()
-    };
+    let queued =
+        |from: usize, to: usize| by[from] != by[to] || nodes[to].role != crate::kind::Role::Plain && by[to].is_none();
     for from in &shown {
         for to in nodes[*from].outputs.iter().filter(|to| shown.contains(to)) {
             let ((x1, y1), (x2, y2)) = (place[*from], place[*to]);
             let (x1, y1, x2, y2) = (x1 + 140, y1 + 22, x2, y2 + 22);
             let queue = queued(*from, *to);
-            let style = if queue { "stroke=\"#c0392b\" stroke-width=\"5\" stroke-dasharray=\"6 2\"" } else { "stroke=\"#444\" stroke-width=\"1.5\"" };
-            let _ = writeln!(out, "<path d=\"M{x1} {y1} C{} {y1} {} {y2} {x2} {y2}\" fill=\"none\" {style}/>", x1 + 25, x2 - 25);
+            let style = if queue {
+                "stroke=\"#c0392b\" stroke-width=\"5\" stroke-dasharray=\"6 2\""
+            } else {
+                "stroke=\"#444\" stroke-width=\"1.5\""
+            };
+            let _ = writeln!(
+                out,
+                "<path d=\"M{x1} {y1} C{} {y1} {} {y2} {x2} {y2}\" fill=\"none\" {style}/>",
+                x1 + 25,
+                x2 - 25
+            );
             if let Some(gives) = &nodes[*from].gives {
                 let text = escaped(&gives.to_string(), 24);
-                let _ = writeln!(out, "<text x=\"{}\" y=\"{}\" font-size=\"9\" fill=\"#666\">{text}</text>", x1 - 138, y1 + 34);
+                let _ = writeln!(
+                    out,
+                    "<text x=\"{}\" y=\"{}\" font-size=\"9\" fill=\"#666\">{text}</text>",
+                    x1 - 138,
+                    y1 + 34
+                );
             }
         }
     }
     for at in &shown {
         let (x, y) = place[*at];
         let fill = by[*at].map_or("#ffffff", |t| COLOURS[t % COLOURS.len()]);
-        let _ = writeln!(out, "<rect x=\"{x}\" y=\"{y}\" width=\"140\" height=\"44\" rx=\"6\" fill=\"{fill}\" stroke=\"#333\"/>");
-        let _ = writeln!(out, "<text x=\"{}\" y=\"{}\" font-weight=\"bold\">{}</text>", x + 8, y + 18, escaped(&nodes[*at].label, 20));
+        let _ = writeln!(
+            out,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"140\" height=\"44\" rx=\"6\" fill=\"{fill}\" stroke=\"#333\"/>"
+        );
+        let _ = writeln!(
+            out,
+            "<text x=\"{}\" y=\"{}\" font-weight=\"bold\">{}</text>",
+            x + 8,
+            y + 18,
+            escaped(&nodes[*at].label, 20)
+        );
         let thread = match (by[*at], nodes[*at].role) {
-            (Some(t), _) => format!("thread {}{}", t + 1, if links.threads[t].pump && links.threads[t].owner == *at { " (pump)" } else { "" }),
+            (Some(t), _) => format!(
+                "thread {}{}",
+                t + 1,
+                if links.threads[t].pump && links.threads[t].owner == *at { " (pump)" } else { "" }
+            ),
             (None, crate::kind::Role::Queue { slots, .. }) => format!("{slots} blocks"),
             (None, _) => "whoever calls".into(),
         };
@@ -209,6 +238,7 @@ pub fn svg(graph: &Graph) -> String {
 }
 
 fn escaped(text: &str, most: usize) -> String {
-    let short: String = if text.chars().count() > most { text.chars().take(most - 1).chain(['…']).collect() } else { text.into() };
+    let short: String =
+        if text.chars().count() > most { text.chars().take(most - 1).chain(['…']).collect() } else { text.into() };
     short.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -116,14 +116,19 @@ impl Graph {
             for from in &self.nodes[at].inputs {
                 let node = &self.nodes[*from];
                 let Some(gives) = &node.gives else {
-                    let what = format!("`{}` gives nothing to whatever is behind it, and `{}` is", node.label, self.nodes[at].label);
+                    let what = format!(
+                        "`{}` gives nothing to whatever is behind it, and `{}` is",
+                        node.label, self.nodes[at].label
+                    );
                     return Err(Complaint::new(&self.text, self.nodes[at].written.span, what));
                 };
                 takes.push(gives.clone());
             }
             let node = &self.nodes[at];
             if let Some(process) = &node.process {
-                let what = format!("`@{process}`: a graph runs in one process; leave it out, or join two graphs by named tubes");
+                let what = format!(
+                    "`@{process}`: a graph runs in one process; leave it out, or join two graphs by named tubes"
+                );
                 return Err(Complaint::new(&self.text, node.written.whole, what));
             }
             let call = Call::new(&node.written, &takes, !node.outputs.is_empty());
@@ -132,9 +137,8 @@ impl Graph {
             } else {
                 self.kinds.plan(&call)
             };
-            let plan = plan.map_err(|Wrong { span, what }| {
-                Complaint::new(&self.text, span.unwrap_or(node.written.span), what)
-            })?;
+            let plan = plan
+                .map_err(|Wrong { span, what }| Complaint::new(&self.text, span.unwrap_or(node.written.span), what))?;
             let node = &mut self.nodes[at];
             (node.takes, node.gives, node.role) = (takes, plan.gives, plan.role);
             (node.ends, node.make) = ((plan.input, plan.output), Some(plan.make));
@@ -153,9 +157,10 @@ impl Graph {
         };
         let node = &self.nodes[at];
         let call = Call::new(written, &node.takes, !node.outputs.is_empty());
-        let plan = self.kinds.plan(&call).map_err(|Wrong { span, what }| {
-            Complaint::new(text, span.unwrap_or(written.span), what)
-        })?;
+        let plan = self
+            .kinds
+            .plan(&call)
+            .map_err(|Wrong { span, what }| Complaint::new(text, span.unwrap_or(written.span), what))?;
         let shown = |t: &Option<Type>| t.as_ref().map_or("nothing".to_owned(), Type::to_string);
         if plan.gives != node.gives {
             let what = format!(
@@ -258,7 +263,10 @@ impl Maker<'_> {
                 let gathers = kind.is_some_and(|k| k.gathers);
                 let forks = matches!(self.nodes[at].written.kind.as_str(), "tee" | "share");
                 if !branches.is_empty() && !gathers && !forks && kind.is_some() {
-                    let what = format!("`{}` has no branches: `tee` and `share` lead away, `mix` and `merge` together", self.nodes[at].label);
+                    let what = format!(
+                        "`{}` has no branches: `tee` and `share` lead away, `mix` and `merge` together",
+                        self.nodes[at].label
+                    );
                     return Err(Complaint::new(self.text, self.nodes[at].written.whole, what));
                 }
                 for branch in branches {
@@ -358,11 +366,18 @@ fn order(text: &str, nodes: &[Node]) -> Result<Vec<usize>, Complaint> {
         }
         path.push(before);
     };
-    let mut names: Vec<&str> = round.iter().rev().map(|at| nodes[*at].label.as_str()).collect();
-    names.push(names[0]);
-    let shown = if names.len() > 8 { format!("{} | ... | {}", names[..4].join(" | "), names[names.len() - 3..].join(" | ")) } else { names.join(" | ") };
+    let first = round.iter().enumerate().min_by_key(|(_, at)| **at).map_or(0, |(i, _)| i);
+    let along = (0..=round.len()).map(|i| round[(first + round.len() * 2 - i) % round.len()]);
+    let names: Vec<&str> = along.map(|at| nodes[at].label.as_str()).collect();
+    let shown = if names.len() > 8 {
+        format!("{} | ... | {}", names[..4].join(" | "), names[names.len() - 3..].join(" | "))
+    } else {
+        names.join(" | ")
+    };
     let at = *round.iter().min().expect("a loop has a node");
-    let what = format!("this is a loop, in which nothing would ever come first: {shown}; `echo` and `reverb` feed back within themselves");
+    let what = format!(
+        "this is a loop, in which nothing would ever come first: {shown}; `echo` and `reverb` feed back within themselves"
+    );
     Err(Complaint::new(text, nodes[at].written.span, what))
 }
 

@@ -158,7 +158,8 @@ impl<'a> Call<'a> {
     fn find(&self, position: usize, key: &str) -> Option<&'a Argument> {
         let arguments = &self.written.arguments;
         let keyed = arguments.iter().position(|a| a.key.as_deref() == Some(key));
-        let at = keyed.or_else(|| arguments.iter().enumerate().filter(|(_, a)| a.key.is_none()).nth(position)?.0.into());
+        let at =
+            keyed.or_else(|| arguments.iter().enumerate().filter(|(_, a)| a.key.is_none()).nth(position)?.0.into());
         self.used.borrow_mut().extend(at);
         at.map(|at| &arguments[at])
     }
@@ -240,13 +241,11 @@ impl<'a> Call<'a> {
         match self.inputs {
             [one] => Ok(one),
             [] => Err(Wrong::new(format!("`{}` needs something before it", self.written.kind))),
-            more => {
-                Err(Wrong::new(format!(
-                    "`{}` takes one input and has {}: put `mix` or `merge` before it",
-                    self.written.kind,
-                    more.len()
-                )))
-            }
+            more => Err(Wrong::new(format!(
+                "`{}` takes one input and has {}: put `mix` or `merge` before it",
+                self.written.kind,
+                more.len()
+            ))),
         }
     }
 
@@ -269,7 +268,9 @@ impl<'a> Call<'a> {
     /// It is something else: the message has both types.
     pub fn sound(&self) -> Result<(&'a Type, f64), Wrong> {
         let input = self.floats()?;
-        let rate = input.rate.ok_or_else(|| self.mismatch(input, "f32 at a rate", "`rate 48000` before it says how many a second"))?;
+        let rate = input
+            .rate
+            .ok_or_else(|| self.mismatch(input, "f32 at a rate", "`rate 48000` before it says how many a second"))?;
         Ok((input, rate))
     }
 
@@ -282,7 +283,9 @@ impl<'a> Call<'a> {
         match input.element {
             Element::F32 => Ok(input),
             Element::I16 => Err(self.mismatch(input, "f32", "put `cast f32` before it")),
-            Element::Byte => Err(self.mismatch(input, "f32", "`raw FILE as=f32` reads numbers, `cast f32` takes bytes for them")),
+            Element::Byte => {
+                Err(self.mismatch(input, "f32", "`raw FILE as=f32` reads numbers, `cast f32` takes bytes for them"))
+            }
             Element::Line => Err(self.mismatch(input, "f32", "`csv` and `select` make numbers of lines")),
             Element::Record(_) => Err(self.mismatch(input, "f32", "`field NAME` takes one field of the records")),
         }

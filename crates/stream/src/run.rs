@@ -16,8 +16,8 @@ use crate::stage::{Body, Fault, Gather, Source, Stage};
 use crate::types::Block;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::clock;
-use chappe_synth::Complaint;
 use chappe_sync::tube;
+use chappe_synth::Complaint;
 use chappe_thread::{Builder, JoinHandle, Runtime};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
@@ -180,7 +180,9 @@ impl LiveTail {
     fn is_done(&self) -> bool {
         match self {
             LiveTail::Queue(into) => into.gone,
-            LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => !limbs.is_empty() && limbs.iter().all(LiveLimb::is_done),
+            LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => {
+                !limbs.is_empty() && limbs.iter().all(LiveLimb::is_done)
+            }
             _ => false,
         }
     }
@@ -195,10 +197,9 @@ impl Into {
             };
             match refused {
                 Ok(()) => return Ok(()),
-                Err((Refused::Gone, back)) => {
-                    // Whoever read here wants no more, or has failed.
+                Err((Refused::Gone, _)) => {
+                    // Whoever read here wants no more, or has failed, which the graph tells.
                     self.gone = true;
-                    self.seat.drop_elements(back.len());
                     return Ok(());
                 }
                 Err((Refused::Now, back)) => {
@@ -407,9 +408,17 @@ impl Maker<'_> {
             Tail::Share(limbs) => LiveTail::Share(limbs.iter().map(|l| self.limb(l)).collect(), 0),
             Tail::Queue(queue) => {
                 let plan = &self.plans.queues[*queue];
-                let seat = Arc::clone(&self.seats[if self.graph.nodes[plan.to].role == Role::Plain { plan.from } else { plan.to }]);
+                let seat = Arc::clone(
+                    &self.seats[if self.graph.nodes[plan.to].role == Role::Plain { plan.from } else { plan.to }],
+                );
                 let getter = (plan.full == WhenFull::DropOld).then(|| self.getters[*queue].clone());
-                LiveTail::Queue(Into { putter: self.putters[*queue].clone(), getter, full: plan.full, seat, gone: false })
+                LiveTail::Queue(Into {
+                    putter: self.putters[*queue].clone(),
+                    getter,
+                    full: plan.full,
+                    seat,
+                    gone: false,
+                })
             }
             Tail::Locked(at) => {
                 let lock = self.locks[at].clone();
@@ -472,7 +481,11 @@ fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool) {
             }
         }
         // A graph that failed hands on nothing more.
-        if floor.stops() && floor.fault.lock().unwrap_or_else(PoisonError::into_inner).is_some() { Ok(()) } else { limb.end() }
+        if floor.stops() && floor.fault.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            Ok(())
+        } else {
+            limb.end()
+        }
     };
     // The fault is told at the seat where it was.
     let _ = { run }(&mut limb);
@@ -533,7 +546,8 @@ impl Graph {
         let mut threads = Vec::new();
         for (feed, limb, plan) in live {
             let (floor, polls, owner) = (Arc::clone(&floor), plan.polls, plan.owner);
-            let label = if plan.pump { format!("pump {}", self.nodes[owner].label) } else { self.nodes[owner].label.clone() };
+            let label =
+                if plan.pump { format!("pump {}", self.nodes[owner].label) } else { self.nodes[owner].label.clone() };
             let begun = Builder::new().name(label.clone()).stack_size(STACK).level(0).spawn_on(runtime, move || {
                 let run = std::panic::AssertUnwindSafe(|| go(feed, limb, &floor, polls));
                 if let Err(panic) = std::panic::catch_unwind(run) {
@@ -574,7 +588,9 @@ impl Running {
                 self.seats[at].replace(stage);
                 Ok(())
             }
-            Ok(_) => Err(self.graph.complain(at, "only a stage that blocks go through, or a sink, can be replaced").into()),
+            Ok(_) => {
+                Err(self.graph.complain(at, "only a stage that blocks go through, or a sink, can be replaced").into())
+            }
             Err(e) => Err(Complaint::new(text, chappe_synth::Span::default(), e.to_string()).into()),
         }
     }
@@ -593,7 +609,8 @@ impl Running {
 
     /// What was counted until now.
     pub fn report(&self) -> Report {
-        let nodes = self.seats.iter().map(|s| NodeReport { label: s.label.clone(), counts: s.counts(), says: s.says() });
+        let nodes =
+            self.seats.iter().map(|s| NodeReport { label: s.label.clone(), counts: s.counts(), says: s.says() });
         let queues = self.links.queues.iter().zip(&self.queues);
         let queues = queues.map(|(plan, look)| QueueReport { from: plan.from, to: plan.to, counts: look() });
         let seconds = (clock::now() - self.began) as f64 / 1e9;

@@ -110,8 +110,103 @@ impl Background {
 pub fn background<T: Send + 'static>(
     body: impl FnOnce(&mut Background) -> T + Send + 'static,
 ) -> chappe_thread::JoinHandle<T> {
-    let begun = chappe_thread::Builder::new().name("background").level(LEVEL).spawn(move || {
-        body(&mut Background { began: clock::now(), ns: QUANTUM })
-    });
+    let begun = chappe_thread::Builder::new()
+        .name("background")
+        .level(LEVEL)
+        .spawn(move || body(&mut Background { began: clock::now(), ns: QUANTUM }));
     begun.unwrap_or_else(|e| panic!("background: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    /// One processor in virtual time: a device that brings a block each millisecond and one that takes one, `stages` between them that take 100 us a block, and
+    /// `computing` threads. By the fills, or in turn with equal quanta. Blocks that were lost or missed, of those that were due, in per cent; and the share of
+    /// the computing threads.
+    fn simulated(stages: usize, each: f64, computing: usize, by_fill: bool) -> (f64, f64) {
+        const SLOTS: usize = 8;
+        const DEVICE: f64 = 1e6;
+        let mut queues = vec![0usize; stages + 1];
+        let mut quanta = vec![QUANTUM; stages];
+        let mut pressure = 0.0f64;
+        let mut ring: VecDeque<usize> = (0..stages + computing).collect();
+        let (mut now, mut device, mut bad, mut due, mut computed, mut turn) = (0.0, DEVICE, 0u32, 0u32, 0.0, 0u32);
+        while now < 4e9 {
+            let ready = |i: usize, queues: &[usize]| i >= stages || (queues[i] > 0 && queues[i + 1] < SLOTS);
+            turn += 1;
+            let wanted = |i: &usize| ready(*i, &queues) && (!by_fill || (*i < stages) == (turn % 2 == 0));
+            let at = ring.iter().position(wanted).or_else(|| ring.iter().position(|i| ready(*i, &queues)));
+            let mut run = DEVICE / 10.0;
+            if let Some(at) = at {
+                let who = ring.remove(at).unwrap();
+                ring.push_back(who);
+                if who >= stages {
+                    run = if by_fill { beside(pressure) } else { QUANTUM };
+                    pressure *= 0.75;
+                    computed += run;
+                } else {
+                    let quantum = if by_fill { quanta[who] } else { QUANTUM };
+                    let blocks = ((quantum / each) as usize).max(1).min(queues[who]).min(SLOTS - queues[who + 1]);
+                    queues[who] -= blocks;
+                    queues[who + 1] += blocks;
+                    run = blocks as f64 * each;
+                    let fill = |q: usize| q as f64 / SLOTS as f64;
+                    quanta[who] = adjusted(quanta[who], fill(queues[who]), fill(queues[who + 1]));
+                    pressure = pressure.max(fill(queues[who]));
+                }
+            }
+            now += run;
+            while device <= now {
+                device += DEVICE;
+                if queues[0] < SLOTS {
+                    queues[0] += 1
+                } else {
+                    bad += 1
+                }
+                // The device that takes begins when its queue is half full.
+                if now > 1e9 {
+                    due += 1;
+                    if queues[stages] > 0 { queues[stages] -= 1 } else { bad += 1 }
+                } else if queues[stages] > SLOTS / 2 {
+                    queues[stages] -= 1;
+                } else if queues[0] == SLOTS {
+                    bad = 0;
+                }
+                if now <= 1e9 {
+                    bad = 0;
+                }
+            }
+        }
+        (f64::from(bad) / f64::from(due) * 100.0, computed / now)
+    }
+
+    #[test]
+    fn five_stages_beside_eight_computing_threads_miss_nothing_and_in_turn_a_tenth() {
+        let (by_fill, share) = simulated(5, 100_000.0, 8, true);
+        let (in_turn, _) = simulated(5, 100_000.0, 8, false);
+        assert!(by_fill == 0.0 && in_turn > 10.0, "{by_fill} % {in_turn} %");
+        assert!(share > 0.3, "the computing threads have what is left: {share}");
+    }
+
+    #[test]
+    fn at_saturation_computing_threads_slow_down_first() {
+        // Nine tenths of the processor are the stages': they have them, and the threads the rest.
+        let (missed, share) = simulated(9, 100_000.0, 8, true);
+        assert!(missed < 1.0 && share < 0.15, "{missed} % {share}");
+    }
+
+    #[test]
+    fn who_reads_from_himself_gains_nothing() {
+        for fill in [0.0, 0.3, 1.0] {
+            assert_eq!(adjusted(QUANTUM, fill, fill), QUANTUM);
+        }
+        // Two threads that feed each other: what one gains the other loses.
+        let (a, b) = (adjusted(QUANTUM, 0.75, 0.25), adjusted(QUANTUM, 0.25, 0.75));
+        assert!((a - QUANTUM + (b - QUANTUM)).abs() < 1e-6);
+        assert!(adjusted(QUANTUM, 1.0, 0.0) > QUANTUM && adjusted(QUANTUM, 0.0, 1.0) < QUANTUM);
+        let grown = (0..1000).fold(QUANTUM, |q, _| adjusted(q, 1.0, 0.0));
+        assert_eq!(grown, MOST);
+    }
 }

@@ -186,14 +186,6 @@ impl Seat {
     }
 }
 
-/// A stage in its seat.
-pub struct Slot {
-    /// The stage.
-    pub stage: Box<dyn Stage>,
-    /// Where it sits.
-    pub seat: Arc<Seat>,
-}
-
 /// Gives the stage in a seat a block.
 #[inline]
 pub fn put(stage: &mut Box<dyn Stage>, seat: &Seat, block: Block, out: &mut dyn Out) -> Result<(), Fault> {

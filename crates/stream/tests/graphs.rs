@@ -1,6 +1,8 @@
 //! Graphs that run: what comes out, what is counted, what is said when something is wrong.
 
-use chappe_stream::{Block, Body, Complaint, Element, Fault, Graph, Kind, Kinds, Options, Out, Plan, RunError, Stage, Type, Wrong, run};
+use chappe_stream::{
+    Block, Body, Complaint, Element, Fault, Graph, Kind, Kinds, Options, Out, Plan, RunError, Stage, Type, Wrong, run,
+};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -30,7 +32,12 @@ fn kept() -> (Arc<Mutex<Vec<f32>>>, Options) {
 
 fn result(text: &str) -> Vec<f32> {
     let (all, options) = kept();
-    let report = Graph::with(text, options).unwrap_or_else(|e| panic!("{e}")).run().unwrap().wait().unwrap_or_else(|e| panic!("{e}"));
+    let report = Graph::with(text, options)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .run()
+        .unwrap()
+        .wait()
+        .unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(report.dropped(), 0, "{report:?}");
     let all = std::mem::take(&mut *all.lock().unwrap());
     all
@@ -43,7 +50,12 @@ fn a_mismatch_names_both_types_and_the_place() {
         "`where` takes records, and this is f32 at 48000 Hz: `records FILE SCHEMA` reads them (line 2, column 5)\n    | where \"x > 1\" | null\n      ^^^^^"
     );
     let rates = wrong("mix (sine 1 rate=44100) (sine 1) | null");
-    assert!(rates.contains("input 1 is f32 at 44100 Hz, input 2 is f32 at 48000 Hz: put `resample 44100` before it (line 1, column 1)"), "{rates}");
+    assert!(
+        rates.contains(
+            "input 1 is f32 at 44100 Hz, input 2 is f32 at 48000 Hz: put `resample 44100` before it (line 1, column 1)"
+        ),
+        "{rates}"
+    );
     let shapes = wrong("merge (sine 1 channels=2) (sine 1) | null");
     assert!(shapes.contains("f32 x 2 at 48000 Hz and f32 at 48000 Hz"), "{shapes}");
 }
@@ -52,9 +64,15 @@ fn a_mismatch_names_both_types_and_the_place() {
 fn what_is_wrong_with_a_graph_is_said_with_its_place() {
     let loop_ = wrong("a: sine 1 | b: merge | c: gain 0.5 | tee (null) | b");
     assert!(loop_.contains("this is a loop") && loop_.contains("b | c | tee | b"), "{loop_}");
-    assert!(wrong("sine 1 | lowpas 800 | null").contains("there is no stage `lowpas`: is it `lowpass`? (line 1, column 10)"));
+    assert!(
+        wrong("sine 1 | lowpas 800 | null")
+            .contains("there is no stage `lowpas`: is it `lowpass`? (line 1, column 10)")
+    );
     assert!(wrong("sine 1 | gain | null").contains("`gain` needs a number: factor"));
-    assert!(wrong("sine 1 | gain 1 2 | null").contains("knows nothing of this: its use is `gain FACTOR` (line 1, column 17)"));
+    assert!(
+        wrong("sine 1 | gain 1 2 | null")
+            .contains("knows nothing of this: its use is `gain FACTOR` (line 1, column 17)")
+    );
     assert!(wrong("sine 1 | lowpass 30000 | null").contains("not below half of the rate"));
     assert!(wrong("gain 2 | null").contains("needs something before it"));
     assert!(wrong("sine 1 | sine 2 | null").contains("is a source"));
@@ -103,7 +121,11 @@ fn merges_lose_nothing_whatever_the_ends() {
         let source = |level| format!("impulse every=1 frames=3000 ends={p} | gain {level}");
         let sum: f32 = result(&format!("merge ({}) ({}) | keep ends={c}", source(1), source(2))).iter().sum();
         assert_eq!(sum, 9000.0, "{p} {c}");
-        let shared: f32 = result(&format!("impulse every=1 frames=3000 ends={p} | share (gain 1 | m) (gain 1 | m)\nm: merge | keep ends={c}")).iter().sum();
+        let shared: f32 = result(&format!(
+            "impulse every=1 frames=3000 ends={p} | share (gain 1 | m) (gain 1 | m)\nm: merge | keep ends={c}"
+        ))
+        .iter()
+        .sum();
         assert_eq!(shared, 3000.0, "{p} {c}");
     }
 }
@@ -111,7 +133,9 @@ fn merges_lose_nothing_whatever_the_ends() {
 #[test]
 fn a_queue_that_may_drop_counts_what_it_drops() {
     for how in ["drop", "drop-old"] {
-        let graph = Graph::new(&format!("impulse every=1 frames=25600 | q: queue 4 full={how} | pace 1000000 | count | null")).unwrap();
+        let graph =
+            Graph::new(&format!("impulse every=1 frames=25600 | q: queue 4 full={how} | pace 1000000 | count | null"))
+                .unwrap();
         let report = graph.run().unwrap().wait().unwrap();
         let through = report.node("count").unwrap().counts.elements;
         assert_eq!(through + report.node("q").unwrap().counts.dropped, 25_600, "{how}: {report:?}");
@@ -150,19 +174,30 @@ fn a_stage_that_fails_is_named_with_its_place() {
         }
     }
     let mut kinds = Kinds::standard();
-    kinds.add(Kind::new("fails", "", "", |call| Ok(Plan::filter(call.input()?.clone(), || Ok(Body::Stage(Box::new(Fails(0))))))));
-    kinds.add(Kind::new("panics", "", "", |call| Ok(Plan::filter(call.input()?.clone(), || Ok(Body::Stage(Box::new(Panics)))))));
+    kinds.add(Kind::new("fails", "", "", |call| {
+        Ok(Plan::filter(call.input()?.clone(), || Ok(Body::Stage(Box::new(Fails(0))))))
+    }));
+    kinds.add(Kind::new("panics", "", "", |call| {
+        Ok(Plan::filter(call.input()?.clone(), || Ok(Body::Stage(Box::new(Panics)))))
+    }));
     let said = |text: &str| {
         let options = Options { kinds: kinds.clone(), ..Options::default() };
         Graph::with(text, options).unwrap().run().unwrap().wait().unwrap_err().to_string()
     };
-    for text in ["sine 1 | fails | null", "sine 1 ends=active | fails | null ends=active", "sine 1 | queue 1 | fails | queue 1 | null"] {
+    for text in [
+        "sine 1 | fails | null",
+        "sine 1 ends=active | fails | null ends=active",
+        "sine 1 | queue 1 | fails | queue 1 | null",
+    ] {
         let said = said(text);
         assert!(said.contains("`fails` failed: the third block is bad (line 1, column"), "{said}");
     }
     assert!(said("sine 1 | panics | null").contains("panicked: ouch 1"));
     let error = Graph::new("sine 1 frames=1 | wav \"/nonexistent/a.wav\"").unwrap().run().unwrap_err();
-    assert!(matches!(&error, RunError::Stage(c) if c.to_string().contains("cannot write /nonexistent/a.wav")), "{error}");
+    assert!(
+        matches!(&error, RunError::Stage(c) if c.to_string().contains("cannot write /nonexistent/a.wav")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -193,7 +228,9 @@ fn a_stage_is_replaced_between_two_blocks() {
     assert_eq!(all.len(), 200_000);
     if report.node("s").unwrap().counts.replaced == 1 {
         let change = all.iter().position(|x| *x == 2.0).unwrap();
-        assert!(change % 100 == 0 && all[..change].iter().all(|x| *x == 1.0) && all[change..].iter().all(|x| *x == 2.0));
+        assert!(
+            change % 100 == 0 && all[..change].iter().all(|x| *x == 1.0) && all[change..].iter().all(|x| *x == 2.0)
+        );
     }
 }
 
@@ -221,7 +258,8 @@ fn files_are_read_and_written_as_they_are() {
     let at = |name: &str| path(dir.path(), name);
     let bytes: Vec<u8> = (0..100_003u32).map(|i| (i * 7 % 251) as u8).collect();
     std::fs::write(at("a"), &bytes).unwrap();
-    let report = run(&format!("file {:?} | buffer 999 | unbuffer | buffer 8191 | hash | file {:?}", at("a"), at("b"))).unwrap();
+    let report =
+        run(&format!("file {:?} | buffer 999 | unbuffer | buffer 8191 | hash | file {:?}", at("a"), at("b"))).unwrap();
     assert_eq!(std::fs::read(at("b")).unwrap(), bytes);
     assert!(report.node("hash").unwrap().says.is_some());
     std::fs::write(at("text"), "one\ntwo, \"three\"\nfour").unwrap();
@@ -232,7 +270,8 @@ fn files_are_read_and_written_as_they_are() {
     for bits in ["f32", "i16", "i24"] {
         run(&format!("sine 440 channels=2 frames=4800 level=0.9 | wav {:?} bits={bits}", at("s.wav"))).unwrap();
         let read = result(&format!("wav {:?} | keep", at("s.wav")));
-        let error = read.iter().zip(result("sine 440 channels=2 frames=4800 level=0.9 | keep")).map(|(a, b)| (a - b).abs());
+        let error =
+            read.iter().zip(result("sine 440 channels=2 frames=4800 level=0.9 | keep")).map(|(a, b)| (a - b).abs());
         assert!(read.len() == 9600 && error.fold(0.0, f32::max) <= if bits == "i16" { 5e-5 } else { 1e-6 }, "{bits}");
     }
     run(&format!("sine 1 frames=100 | cast i16 | raw {:?}", at("r"))).unwrap();
@@ -256,9 +295,17 @@ fn records_are_chosen_and_shown() {
     }
     std::fs::write(at("r"), &bytes).unwrap();
     let from = format!("records {:?} \"price: f64, n: u32, sym: str[4]\"", at("r"));
-    run(&format!("{from} | where \"price >= 10.0 && price < 12.0\" | tee (csv | lines {:?}) | json | lines {:?}", at("c"), at("j"))).unwrap();
+    run(&format!(
+        "{from} | where \"price >= 10.0 && price < 12.0\" | tee (csv | lines {:?}) | json | lines {:?}",
+        at("c"),
+        at("j")
+    ))
+    .unwrap();
     assert_eq!(std::fs::read_to_string(at("c")).unwrap(), "price,n,sym\n10,10,\"a\"\"b\"\n11,11,\"a\"\"b\"\n");
-    assert_eq!(std::fs::read_to_string(at("j")).unwrap().lines().next(), Some("{\"price\":10,\"n\":10,\"sym\":\"a\\\"b\"}"));
+    assert_eq!(
+        std::fs::read_to_string(at("j")).unwrap().lines().next(),
+        Some("{\"price\":10,\"n\":10,\"sym\":\"a\\\"b\"}")
+    );
     let twice = result(&format!("{from} | select \"price * 2.0 as twice\" | field twice | keep"));
     assert!(twice.len() == 1000 && twice[7] == 14.0);
     let wrong = Graph::new(&format!("{from} | where \"prize > 1.0\" | null")).unwrap_err().to_string();
@@ -270,7 +317,8 @@ fn records_are_chosen_and_shown() {
 fn lines_are_edited_as_a_terminal_does() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| path(dir.path(), name);
-    std::fs::write(at("keys"), b"helo\x7flo wrld\x17world\rxyz\x15\xc3\xa4\xc3\xb6\x7f\n\x16\x7f!\x04\x04never").unwrap();
+    std::fs::write(at("keys"), b"helo\x7flo wrld\x17world\rxyz\x15\xc3\xa4\xc3\xb6\x7f\n\x16\x7f!\x04\x04never")
+        .unwrap();
     run(&format!("file {:?} block=1 | cook | file {:?}", at("keys"), at("out"))).unwrap();
     assert_eq!(std::fs::read(at("out")).unwrap(), b"hello world\n\xc3\xa4\n\x7f!");
 }
@@ -285,7 +333,9 @@ fn a_kind_of_ones_own_and_ones_types_are_checked_alike() {
             other => Err(Wrong::new(format!("stereo takes two channels, and this is {other}"))),
         }
     }));
-    let with = |text: &str| -> Result<Graph, Complaint> { Graph::with(text, Options { kinds: kinds.clone(), ..Options::default() }) };
+    let with = |text: &str| -> Result<Graph, Complaint> {
+        Graph::with(text, Options { kinds: kinds.clone(), ..Options::default() })
+    };
     assert!(with("sine 1 channels=2 | stereo").is_ok());
     assert!(with("sine 1 | stereo").unwrap_err().to_string().contains("this is f32 at 48000 Hz"));
 }
@@ -294,11 +344,20 @@ fn a_kind_of_ones_own_and_ones_types_are_checked_alike() {
 fn a_plan_is_shown_as_text_and_as_a_picture() {
     let graph = Graph::new("a: sine 440 ends=active | gain 2 | tee (spectrum 1024 | null) | lowpass 800 | pace | q: queue 4 full=drop | null").unwrap();
     let text = chappe_stream::explain::text(&graph);
-    for part in ["thread 1 `a` (its own end calls)", "calls gain 2  -> f32 at 48000 Hz", "each block:", "queue 1: 4 blocks", "drops the new block", "a pump"] {
+    for part in [
+        "thread 1 `a` (its own end calls)",
+        "calls gain 2  -> f32 at 48000 Hz",
+        "each block:",
+        "queue 1: 4 blocks",
+        "drops the new block",
+        "a pump",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let svg = chappe_stream::explain::svg(&graph);
-    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.matches("<rect").count() == graph.nodes().len() + 1);
+    assert!(
+        svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.matches("<rect").count() == graph.nodes().len() + 1
+    );
     let long = Graph::new(&format!("sine 1 | {} null", "gain 1 | ".repeat(2000))).unwrap();
     assert!(chappe_stream::explain::svg(&long).contains("more stages"));
 }

@@ -210,7 +210,12 @@ impl Stage for Probe {
             1u64 << found.unwrap_or(0)
         };
         let mean = self.sum as f64 / self.blocks.max(1) as f64;
-        Some(format!("{} blocks, mean {mean:.0} ns behind here, half below {} ns, 99 % below {} ns", self.blocks, at(0.5), at(0.99)))
+        Some(format!(
+            "{} blocks, mean {mean:.0} ns behind here, half below {} ns, 99 % below {} ns",
+            self.blocks,
+            at(0.5),
+            at(0.99)
+        ))
     }
 }
 
@@ -257,12 +262,21 @@ pub fn kinds() -> Vec<Kind> {
         Kind::new("unbuffer", "", "blocks of one frame", |call| {
             let input = fixed(call)?;
             let frame = frame(input);
-            Ok(Plan::filter(input.clone(), move || stage(Buffer { frames: 1, frame, kept: None, flush: None, since: 0 })))
+            Ok(Plan::filter(input.clone(), move || {
+                stage(Buffer { frames: 1, frame, kept: None, flush: None, since: 0 })
+            }))
         }),
-        Kind::new("cast", "f32|i16|bytes", "other elements: samples to numbers and back, either to bytes and back", cast),
+        Kind::new(
+            "cast",
+            "f32|i16|bytes",
+            "other elements: samples to numbers and back, either to bytes and back",
+            cast,
+        ),
         Kind::new("rate", "HZ", "says how many frames a second there are, and changes nothing else", |call| {
             let rate = call.needs_number(0, "rate", (1e-6, 1e9))?;
-            Ok(Plan::filter(Type { rate: Some(rate), ..call.input()?.clone() }, || stage(Window { frame: 1, skip: 0, take: None })))
+            Ok(Plan::filter(Type { rate: Some(rate), ..call.input()?.clone() }, || {
+                stage(Window { frame: 1, skip: 0, take: None })
+            }))
         }),
         Kind::new("take", "FRAMES", "the first frames alone; then its line ends", |call| {
             let input = fixed(call)?;

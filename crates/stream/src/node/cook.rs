@@ -134,7 +134,9 @@ pub fn kinds() -> Vec<Kind> {
             text(call)?;
             Ok(Plan::filter(Type::of(Element::Byte), || stage(Cook::default())))
         }),
-        Kind::new("onlcr", "", "a carriage return before each newline", |call| Ok(Plan::filter(text(call)?.clone(), || stage(Onlcr)))),
+        Kind::new("onlcr", "", "a carriage return before each newline", |call| {
+            Ok(Plan::filter(text(call)?.clone(), || stage(Onlcr)))
+        }),
         Kind::new("tabs", "[EVERY=8]", "blanks for tabs", |call| {
             let every = call.number_or(0, "every", (1.0, 1000.0), 8.0)? as usize;
             Ok(Plan::filter(text(call)?.clone(), move || stage(Tabs { every, column: 0 })))

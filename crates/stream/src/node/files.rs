@@ -251,7 +251,10 @@ impl Stage for Print {
     }
 }
 
-fn print_frames<'a, T: std::fmt::Display + 'a>(out: &mut impl Write, frames: impl Iterator<Item = &'a [T]>) -> std::io::Result<()> {
+fn print_frames<'a, T: std::fmt::Display + 'a>(
+    out: &mut impl Write,
+    frames: impl Iterator<Item = &'a [T]>,
+) -> std::io::Result<()> {
     for frame in frames {
         let words: Vec<String> = frame.iter().map(T::to_string).collect();
         writeln!(out, "{}", words.join(" "))?;
@@ -278,14 +281,32 @@ impl Stage for Hash {
 /// The kinds.
 pub fn kinds() -> Vec<Kind> {
     vec![
-        Kind::new("wav", "\"FILE\" [block=256] [bits=f32|i16|i24]", "a sound file: read, or written if something leads to it", wav),
-        Kind::new("file", "\"FILE\" [block=8192]", "a file of bytes: read, or written if something leads to it", |call| plain(call, None)),
-        Kind::new("raw", "\"FILE\" [as=f32|i16|bytes] [channels=1] [rate=HZ] [block=256]", "numbers without a head in a file: read, or written", |call| {
-            let element = call.choice(1, "as", &["f32", "i16", "bytes"])?;
-            plain(call, element.or(Some("f32")))
-        }),
-        Kind::new("lines", "[\"FILE\"]", "lines of a text: of a file, or of the bytes before it; written if lines lead to it", |call| {
-            match call.inputs {
+        Kind::new(
+            "wav",
+            "\"FILE\" [block=256] [bits=f32|i16|i24]",
+            "a sound file: read, or written if something leads to it",
+            wav,
+        ),
+        Kind::new(
+            "file",
+            "\"FILE\" [block=8192]",
+            "a file of bytes: read, or written if something leads to it",
+            |call| plain(call, None),
+        ),
+        Kind::new(
+            "raw",
+            "\"FILE\" [as=f32|i16|bytes] [channels=1] [rate=HZ] [block=256]",
+            "numbers without a head in a file: read, or written",
+            |call| {
+                let element = call.choice(1, "as", &["f32", "i16", "bytes"])?;
+                plain(call, element.or(Some("f32")))
+            },
+        ),
+        Kind::new(
+            "lines",
+            "[\"FILE\"]",
+            "lines of a text: of a file, or of the bytes before it; written if lines lead to it",
+            |call| match call.inputs {
                 [] => {
                     let (path, span) = call.needs_text(0, "file")?;
                     let file = opened(path, span)?;
@@ -293,38 +314,51 @@ pub fn kinds() -> Vec<Kind> {
                         Ok(Body::Source(Box::new(Lines { file: Box::new(BufReader::new(file)), blocks: false })))
                     }))
                 }
-                [Type { element: Element::Byte, .. }] => Ok(Plan::filter(Type::of(Element::Line), || stage(Cut(Vec::new())))),
+                [Type { element: Element::Byte, .. }] => {
+                    Ok(Plan::filter(Type::of(Element::Line), || stage(Cut(Vec::new()))))
+                }
                 [Type { element: Element::Line, .. }] => {
                     let path = call.needs_text(0, "file")?.0.to_owned();
                     Ok(Plan::sink(move || stage(ToFile(created(&path)?))))
                 }
                 [other, ..] => Err(call.mismatch(other, "bytes or lines", "`csv` and `json` make lines of records")),
-            }
-        }),
-        Kind::new("records", "\"FILE\" \"SCHEMA\"", "records of fixed size: read, or written if something leads to it", records),
-        Kind::new("stdin", "[as=lines|bytes|f32|i16] [channels=1] [rate=HZ]", "what comes on the standard input, as it comes", |call| {
-            call.no_input()?;
-            let element = match call.choice(0, "as", &["lines", "bytes", "f32", "i16"])? {
-                None | Some("lines") => {
-                    let body = || Lines { file: Box::new(BufReader::new(std::io::stdin())), blocks: true };
-                    let plan = Plan::source(Type::of(Element::Line), move || Ok(Body::Source(Box::new(body()))));
-                    return Ok(plan.ends(End::Passive, End::Active));
-                }
-                Some("f32") => Element::F32,
-                Some("i16") => Element::I16,
-                _ => Element::Byte,
-            };
-            let shape = call.number_or(1, "channels", (1.0, 65_536.0), 1.0)? as u32;
-            let gives = Type { element: element.clone(), shape, rate: call.number(2, "rate", (1e-6, 1e9))? };
-            let frame = gives.frame_bytes();
-            let bytes = frame * (BYTES / frame).max(1);
-            let body = move || Frames { file: Box::new(std::io::stdin()), element, bytes, frame, blocks: true };
-            Ok(Plan::source(gives, move || Ok(Body::Source(Box::new(body())))).ends(End::Passive, End::Active))
-        }),
+            },
+        ),
+        Kind::new(
+            "records",
+            "\"FILE\" \"SCHEMA\"",
+            "records of fixed size: read, or written if something leads to it",
+            records,
+        ),
+        Kind::new(
+            "stdin",
+            "[as=lines|bytes|f32|i16] [channels=1] [rate=HZ]",
+            "what comes on the standard input, as it comes",
+            |call| {
+                call.no_input()?;
+                let element = match call.choice(0, "as", &["lines", "bytes", "f32", "i16"])? {
+                    None | Some("lines") => {
+                        let body = || Lines { file: Box::new(BufReader::new(std::io::stdin())), blocks: true };
+                        let plan = Plan::source(Type::of(Element::Line), move || Ok(Body::Source(Box::new(body()))));
+                        return Ok(plan.ends(End::Passive, End::Active));
+                    }
+                    Some("f32") => Element::F32,
+                    Some("i16") => Element::I16,
+                    _ => Element::Byte,
+                };
+                let shape = call.number_or(1, "channels", (1.0, 65_536.0), 1.0)? as u32;
+                let gives = Type { element: element.clone(), shape, rate: call.number(2, "rate", (1e-6, 1e9))? };
+                let frame = gives.frame_bytes();
+                let bytes = frame * (BYTES / frame).max(1);
+                let body = move || Frames { file: Box::new(std::io::stdin()), element, bytes, frame, blocks: true };
+                Ok(Plan::source(gives, move || Ok(Body::Source(Box::new(body())))).ends(End::Passive, End::Active))
+            },
+        ),
         Kind::new("print", "", "prints lines, and numbers a frame a line", |call| {
             let input = call.input()?;
             let text = matches!(input.element, Element::Line | Element::Byte);
-            let frame = if matches!(input.element, Element::Record(_)) { input.frame_bytes() } else { input.shape as usize };
+            let frame =
+                if matches!(input.element, Element::Record(_)) { input.frame_bytes() } else { input.shape as usize };
             Ok(Plan::sink(move || stage(Print { frame, text })))
         }),
         Kind::new("hash", "", "hashes what goes through (FNV-1a), and says it at the end", |call| {

@@ -117,7 +117,9 @@ pub fn kinds() -> Vec<Kind> {
     vec![
         Kind::new("lowpass", "HZ [q=0.707] [order=2]", "what is below goes through", |call| band(call, Band::Low)),
         Kind::new("highpass", "HZ [q=0.707] [order=2]", "what is above goes through", |call| band(call, Band::High)),
-        Kind::new("bandpass", "HZ [q=0.707]", "what is near goes through, unchanged in the middle", |call| band(call, Band::Band)),
+        Kind::new("bandpass", "HZ [q=0.707]", "what is near goes through, unchanged in the middle", |call| {
+            band(call, Band::Band)
+        }),
         Kind::new("notch", "HZ [q=0.707]", "what is near does not go through", |call| band(call, Band::Notch)),
         Kind::new("fir", "\"H0 H1 ...\"", "a finite impulse response", |call| {
             let input = call.floats()?;

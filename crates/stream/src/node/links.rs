@@ -37,7 +37,9 @@ pub fn kinds() -> Vec<Kind> {
         Kind::new("merge", "(LINE) ...", "blocks of several lines, as they come", |call| {
             let Some(first) = call.inputs.first() else { return Err(Wrong::new("`merge` needs something before it")) };
             match call.inputs.iter().find(|t| *t != first) {
-                Some(other) => Err(Wrong::new(format!("`merge` takes inputs of one type, and has {first} and {other}"))),
+                Some(other) => {
+                    Err(Wrong::new(format!("`merge` takes inputs of one type, and has {first} and {other}")))
+                }
                 None => Ok(Plan::link(first.clone(), End::Passive, End::Follows, Role::Merge)),
             }
         })

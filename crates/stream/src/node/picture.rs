@@ -56,7 +56,8 @@ impl Stage for Picture {
                 rows.push(((largest - least) * scale) as u8);
             }
         }
-        let mut file = std::fs::File::create(&self.path).map_err(|e| Fault::new(format!("cannot write {}: {e}", self.path)))?;
+        let mut file =
+            std::fs::File::create(&self.path).map_err(|e| Fault::new(format!("cannot write {}: {e}", self.path)))?;
         Ok(file.write_all(&png(width as u32, high as u32, &rows))?)
     }
 

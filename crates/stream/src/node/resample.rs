@@ -109,7 +109,8 @@ impl Resampler {
             let (this, next) = (&self.table[row..row + self.taps], &self.table[row + self.taps..row + 2 * self.taps]);
             for kept in &self.kept {
                 let sum = dot(this, &kept[whole..whole + self.taps]);
-                let sum = if part == 0.0 { sum } else { sum + part * (dot(next, &kept[whole..whole + self.taps]) - sum) };
+                let sum =
+                    if part == 0.0 { sum } else { sum + part * (dot(next, &kept[whole..whole + self.taps]) - sum) };
                 out.push(sum);
             }
             self.went += 1;
@@ -216,7 +217,9 @@ impl Stage for Resample {
 fn plan(call: &Call<'_>, to: f64, follow: bool) -> Result<Plan, Wrong> {
     let (input, rate) = call.sound()?;
     if rate / to > 64.0 || to / rate > 1024.0 {
-        return Err(Wrong::new(format!("from {rate} to {to} Hz is too far: at most 64 times lower, 1,024 times higher")));
+        return Err(Wrong::new(format!(
+            "from {rate} to {to} Hz is too far: at most 64 times lower, 1,024 times higher"
+        )));
     }
     let channels = input.shape as usize;
     // A queue of eight blocks of 256, asked a few times a second or more.
@@ -230,11 +233,16 @@ fn plan(call: &Call<'_>, to: f64, follow: bool) -> Result<Plan, Wrong> {
 /// The kinds.
 pub fn kinds() -> Vec<Kind> {
     vec![
-        Kind::new("resample", "HZ [follow]", "the same sound at another rate; `follow`: steered by the fill of the queue before it", |call| {
-            let to = call.needs_number(0, "hz", (1.0, 1e9))?;
-            let follow = call.choice(1, "mode", &["follow"])?.is_some();
-            plan(call, to, follow)
-        }),
+        Kind::new(
+            "resample",
+            "HZ [follow]",
+            "the same sound at another rate; `follow`: steered by the fill of the queue before it",
+            |call| {
+                let to = call.needs_number(0, "hz", (1.0, 1e9))?;
+                let follow = call.choice(1, "mode", &["follow"])?.is_some();
+                plan(call, to, follow)
+            },
+        ),
         Kind::new("oversample", "N [follow]", "N samples for one", |call| {
             let n = call.needs_number(0, "n", (1.0, 64.0))?;
             let rate = call.sound()?.1;

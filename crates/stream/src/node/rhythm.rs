@@ -121,7 +121,8 @@ impl Tracker {
         let lags = (2 * least..=2 * most).map(|half| half as f64 / 2.0);
         let Some(best) = lags.max_by(|a, b| score(*a).total_cmp(&score(*b))) else { return };
         // The fourth multiple tells the interval four times as exactly.
-        let fine = (-6..=6).map(|d| (best * 4.0).round() + f64::from(d)).filter(|l| *l > 0.0 && *l + 1.0 < like.len() as f64);
+        let fine =
+            (-6..=6).map(|d| (best * 4.0).round() + f64::from(d)).filter(|l| *l > 0.0 && *l + 1.0 < like.len() as f64);
         let fine = fine.max_by(|a, b| like[*a as usize].total_cmp(&like[*b as usize])).map_or(best, |l| l / 4.0);
         let interval = if (fine / best - 1.0).abs() < 0.04 { fine } else { best };
         // The phase: a comb from now backwards.
@@ -248,7 +249,8 @@ pub fn kinds() -> Vec<Kind> {
         }),
         Kind::new("drum", "[rate=48000]", "a drum beat for each beat of `beat`", |call| {
             let input = call.input()?;
-            if !matches!(&input.element, Element::Record(s) if s.size() == 16 && s.field("at").is_some() && s.field("interval").is_some()) {
+            if !matches!(&input.element, Element::Record(s) if s.size() == 16 && s.field("at").is_some() && s.field("interval").is_some())
+            {
                 return Err(call.mismatch(input, "records of `beat`", "put `beat` before it"));
             }
             let rate = call.number_or(0, "rate", (1.0, 1e6), 48_000.0)?;

@@ -26,7 +26,11 @@ impl Stage for Run {
         let mut rows = Vec::with_capacity(block.len());
         let bytes = block.octets();
         self.evaluator.project(Records::new(bytes, self.size, self.size), &mut rows);
-        if rows.is_empty() { Ok(()) } else { out.put(Block { data: crate::types::Data::Bytes(rows), again: block.again }) }
+        if rows.is_empty() {
+            Ok(())
+        } else {
+            out.put(Block { data: crate::types::Data::Bytes(rows), again: block.again })
+        }
     }
 }
 
@@ -39,7 +43,8 @@ fn query(call: &Call<'_>, condition: bool) -> Result<Plan, Wrong> {
     if query.keyed().is_some() || !query.program().aggregates.is_empty() {
         return Err(wrong("a stream has no end to sum up to: sums are not for `select`"));
     }
-    let gives = query.rows().map_or(Element::Record(Arc::clone(&schema)), |rows| Element::Record(Arc::new(rows.clone())));
+    let gives =
+        query.rows().map_or(Element::Record(Arc::clone(&schema)), |rows| Element::Record(Arc::new(rows.clone())));
     let live = Live::new(&query, &[], Trust::Own).map_err(|e| wrong(&e.to_string()))?;
     let size = schema.size() as usize;
     let rate = if condition { None } else { call.input()?.rate };
@@ -51,7 +56,8 @@ fn shown(field: &Field, record: &[u8], quoted: bool) -> String {
     let at = field.at as usize;
     macro_rules! number {
         ($t:ty) => {
-            <$t>::from_le_bytes(record[at..at + size_of::<$t>()].try_into().expect("a field lies in its record")).to_string()
+            <$t>::from_le_bytes(record[at..at + size_of::<$t>()].try_into().expect("a field lies in its record"))
+                .to_string()
         };
     }
     match field.kind {
@@ -164,7 +170,9 @@ fn field(call: &Call<'_>) -> Result<Plan, Wrong> {
     let schema = schema(call)?;
     let (name, span) = call.needs_text(0, "name")?;
     let names = || schema.fields().iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join(", ");
-    let field = schema.field(name).ok_or_else(|| Wrong::at(span, format!("there is no field `{name}`: there are {}", names())))?;
+    let field = schema
+        .field(name)
+        .ok_or_else(|| Wrong::at(span, format!("there is no field `{name}`: there are {}", names())))?;
     let FieldType::Scalar(scalar) = field.kind else {
         return Err(Wrong::at(span, format!("`{name}` is a text, and no number")));
     };
@@ -183,7 +191,9 @@ pub fn kinds() -> Vec<Kind> {
     };
     vec![
         Kind::new("where", "\"EXPRESSION\"", "the records for which it is true", |call| query(call, true)),
-        Kind::new("select", "\"LIST\"", "other records, of expressions: \"price * 2 as double, sym\"", |call| query(call, false)),
+        Kind::new("select", "\"LIST\"", "other records, of expressions: \"price * 2 as double, sym\"", |call| {
+            query(call, false)
+        }),
         Kind::new("field", "NAME", "one number of each record", field),
         Kind::new("csv", "", "records as rows of text, with their names first", to_lines(false)),
         Kind::new("json", "", "records as JSON, one a line", to_lines(true)),

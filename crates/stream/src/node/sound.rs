@@ -62,7 +62,10 @@ fn mix(call: &Call<'_>) -> Result<Plan, Wrong> {
             } else {
                 "`mono` or `channel` before it makes one channel".into()
             };
-            return Err(Wrong::new(format!("`mix` takes inputs of one type: input 1 is {first}, input {} is {input}: {help}", at + 1)));
+            return Err(Wrong::new(format!(
+                "`mix` takes inputs of one type: input 1 is {first}, input {} is {input}: {help}",
+                at + 1
+            )));
         }
     }
     let (count, frame) = (call.inputs.len(), first.shape as usize);

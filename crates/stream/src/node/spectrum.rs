@@ -27,7 +27,11 @@ impl Spectrum {
     }
 
     /// Takes samples, and gives each window's magnitudes.
-    pub(crate) fn put(&mut self, samples: &[f32], mut each: impl FnMut(Vec<f32>) -> Result<(), Fault>) -> Result<(), Fault> {
+    pub(crate) fn put(
+        &mut self,
+        samples: &[f32],
+        mut each: impl FnMut(Vec<f32>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         self.kept.extend_from_slice(samples);
         let mut at = 0;
         while at + self.size <= self.kept.len() {
@@ -103,7 +107,12 @@ fn spectrum(call: &Call<'_>) -> Result<Plan, Wrong> {
 /// The kinds.
 pub fn kinds() -> Vec<Kind> {
     vec![
-        Kind::new("spectrum", "[SIZE=1024] [hop=SIZE] [as=level|dB]", "the Fourier transform's magnitudes, a frame for each window", spectrum),
+        Kind::new(
+            "spectrum",
+            "[SIZE=1024] [hop=SIZE] [as=level|dB]",
+            "the Fourier transform's magnitudes, a frame for each window",
+            spectrum,
+        ),
         Kind::new("correlate", "SIZE LAGS [hop=SIZE]", "how much a signal is like itself some frames ago", |call| {
             let (_, rate) = one_channel(call)?;
             let size = call.needs_number(0, "size", (2.0, 1_048_576.0))? as usize;

@@ -115,7 +115,8 @@ impl Stage for Deadline {
 
     fn says(&self) -> Option<String> {
         let estimate = self.job.now().map_or(String::new(), |e| format!(", estimate {e:.2}"));
-        let warned = if self.late { format!(", said to be late after {:.2} s", self.at_warning) } else { String::new() };
+        let warned =
+            if self.late { format!(", said to be late after {:.2} s", self.at_warning) } else { String::new() };
         Some(format!("{} of {} frames, due in {} s{estimate}{warned}", self.done, self.total, self.seconds))
     }
 }
@@ -127,15 +128,23 @@ fn frame(input: &Type) -> usize {
 /// The kinds.
 pub fn kinds() -> Vec<Kind> {
     vec![
-        Kind::new("pace", "[HZ] [slack=10ms]", "hands on at the rate, as a device does; what comes too late is counted", |call| {
-            let input = call.input()?;
-            let hz = call.number(0, "hz", (1e-3, 1e9))?.or(input.rate);
-            let rate = hz.ok_or_else(|| call.mismatch(input, "something with a rate", "say how many frames a second: `pace 48000`"))?;
-            let slack = (call.number_or(1, "slack", (0.0, 3600.0), 0.01)? * 1e9) as u64;
-            let frame = frame(input);
-            let gives = Type { rate: Some(rate), ..input.clone() };
-            Ok(Plan::filter(gives, move || stage(Pace { rate, frame, began: 0, frames: 0, slack })).ends(End::Active, End::Active))
-        }),
+        Kind::new(
+            "pace",
+            "[HZ] [slack=10ms]",
+            "hands on at the rate, as a device does; what comes too late is counted",
+            |call| {
+                let input = call.input()?;
+                let hz = call.number(0, "hz", (1e-3, 1e9))?.or(input.rate);
+                let rate = hz.ok_or_else(|| {
+                    call.mismatch(input, "something with a rate", "say how many frames a second: `pace 48000`")
+                })?;
+                let slack = (call.number_or(1, "slack", (0.0, 3600.0), 0.01)? * 1e9) as u64;
+                let frame = frame(input);
+                let gives = Type { rate: Some(rate), ..input.clone() };
+                Ok(Plan::filter(gives, move || stage(Pace { rate, frame, began: 0, frames: 0, slack }))
+                    .ends(End::Active, End::Active))
+            },
+        ),
         Kind::new("clock", "HZ [count=N]", "ticks: records of their number and their time", |call| {
             call.no_input()?;
             let hz = call.needs_number(0, "hz", (1e-6, 1e6))?;
@@ -145,15 +154,30 @@ pub fn kinds() -> Vec<Kind> {
             let body = move || Ok(Body::Source(Box::new(Ticker { hz, at: 0, count, began: 0 }) as Box<dyn Source>));
             Ok(Plan::source(gives, body).ends(End::Passive, End::Active))
         }),
-        Kind::new("deadline", "SECONDS total=FRAMES", "says early when so many frames will not be through in time", |call| {
-            let input = call.input()?;
-            let seconds = call.needs_number(0, "seconds", (1e-3, 1e9))?;
-            let total = call.needs_number(1, "total", (1.0, 1e15))?;
-            let frame = frame(input);
-            Ok(Plan::filter(input.clone(), move || {
-                let job = Estimate::new(total, seconds);
-                stage(Deadline { job, total, seconds, frame, done: 0, began: 0, told: 0, late: false, at_warning: 0.0 })
-            }))
-        }),
+        Kind::new(
+            "deadline",
+            "SECONDS total=FRAMES",
+            "says early when so many frames will not be through in time",
+            |call| {
+                let input = call.input()?;
+                let seconds = call.needs_number(0, "seconds", (1e-3, 1e9))?;
+                let total = call.needs_number(1, "total", (1.0, 1e15))?;
+                let frame = frame(input);
+                Ok(Plan::filter(input.clone(), move || {
+                    let job = Estimate::new(total, seconds);
+                    stage(Deadline {
+                        job,
+                        total,
+                        seconds,
+                        frame,
+                        done: 0,
+                        began: 0,
+                        told: 0,
+                        late: false,
+                        at_warning: 0.0,
+                    })
+                }))
+            },
+        ),
     ]
 }

@@ -32,7 +32,8 @@ pub fn parse(text: &str) -> Result<Vec<Vec<Written>>, Complaint> {
         }
         lines.push(parser.line(0)?);
         if parser.at < parser.tokens.len() && !parser.sees(&TokenKind::End) {
-            let sign = &parser.text[parser.tokens[parser.at].span.start as usize..parser.tokens[parser.at].span.end as usize];
+            let sign =
+                &parser.text[parser.tokens[parser.at].span.start as usize..parser.tokens[parser.at].span.end as usize];
             return Err(parser.complain(format!("`{sign}` is not expected here: stages are separated by |")));
         }
     }
@@ -103,22 +104,17 @@ impl Parser<'_> {
             name = Some(kind);
             (kind, span) = self.word("a kind of stage")?;
         }
-        let mut stage = Written {
-            name,
-            kind,
-            span,
-            whole: start,
-            arguments: Vec::new(),
-            branches: Vec::new(),
-            process: None,
-        };
+        let mut stage =
+            Written { name, kind, span, whole: start, arguments: Vec::new(), branches: Vec::new(), process: None };
         loop {
             if depth > 0 {
                 self.skip_ends(depth);
             }
             let Some(token) = self.tokens.get(self.at).cloned() else { break };
             match token.kind {
-                TokenKind::Word(key) if self.tokens.get(self.at + 1).is_some_and(|t| t.kind == TokenKind::Sign('=')) => {
+                TokenKind::Word(key)
+                    if self.tokens.get(self.at + 1).is_some_and(|t| t.kind == TokenKind::Sign('=')) =>
+                {
                     self.at += 2;
                     let value = self.value()?;
                     let span = token.span.to(self.tokens[self.at - 1].span);
@@ -191,10 +187,11 @@ mod tests {
     #[test]
     fn the_issues_own_example_is_read() {
         let text = r#"wav "in.wav" | resample 48000 | lowpass 800 | tee (spectrum 1024 | png "s.png") | jack"#;
-        assert_eq!(read(text), [
-            "wav Text(\"in.wav\") | resample Number(48000.0) | lowpass Number(800.0) | \
-             tee (spectrum Number(1024.0) | png Text(\"s.png\")) | jack"
-        ]);
+        assert_eq!(
+            read(text),
+            ["wav Text(\"in.wav\") | resample Number(48000.0) | lowpass Number(800.0) | \
+             tee (spectrum Number(1024.0) | png Text(\"s.png\")) | jack"]
+        );
     }
 
     #[test]

@@ -1,0 +1,38 @@
+//! The graphs of `examples/graphs`, on data that is made here.
+
+use chappe_stream::run;
+
+/// An example's text, with the files that it names in a directory.
+fn example(name: &str, dir: &std::path::Path) -> String {
+    let text =
+        std::fs::read_to_string(format!("{}/../../examples/graphs/{name}.graph", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let text = ["in.wav", "out.wav", "spectrum.png", "trades.bin", "x.csv"].iter().fold(text, |text, file| {
+        text.replace(&format!("\"{file}\""), &format!("{:?}", dir.join(file).display().to_string()))
+    });
+    text
+}
+
+#[test]
+fn the_examples_run_and_do_what_they_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    run(&format!("sine 1000 rate=44100 channels=2 seconds=0.2 | wav {:?} bits=i16", at("in.wav"))).unwrap();
+    run(&example("filter", dir.path())).unwrap();
+    let report = run(&format!("wav {:?} | count | null", at("out.wav"))).unwrap();
+    assert_eq!(report.node("count").unwrap().says.as_deref(), Some("8820 frames"));
+    assert!(std::fs::metadata(at("spectrum.png")).unwrap().len() > 1000);
+    run(&example("oversample", dir.path())).unwrap();
+    let report = run(&format!("wav {:?} | count | null", at("out.wav"))).unwrap();
+    assert_eq!(report.node("count").unwrap().says.as_deref(), Some("35280 frames"));
+    let trades = (0..500u32).flat_map(|i| {
+        let mut record = f64::from(i).to_le_bytes().to_vec();
+        record.extend(i.to_le_bytes());
+        record.extend(if i % 2 == 0 { *b"X\0\0\0\0\0\0\0" } else { *b"Y\0\0\0\0\0\0\0" });
+        record.extend([0; 4]);
+        record
+    });
+    std::fs::write(at("trades.bin"), trades.collect::<Vec<u8>>()).unwrap();
+    let report = run(&example("trades", dir.path())).unwrap();
+    assert_eq!(report.node("count").unwrap().says.as_deref(), Some("199 frames"));
+    assert_eq!(std::fs::read_to_string(at("x.csv")).unwrap().lines().nth(1), Some("102,102,X"));
+}
