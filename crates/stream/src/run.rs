@@ -168,7 +168,7 @@ impl LiveTail {
     fn end(&mut self) -> Result<(), Fault> {
         match self {
             LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => limbs.iter_mut().try_for_each(LiveLimb::end),
-            // Acquire and release: whoever is the last sees what all others put.
+            // AcqRel: whoever is the last sees what all others put.
             LiveTail::Locked(lock) if lock.left.fetch_sub(1, Ordering::AcqRel) == 1 => match lock.take.recv() {
                 Ok(mut limb) => limb.end(),
                 Err(_) => Ok(()),
