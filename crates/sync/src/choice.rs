@@ -123,7 +123,8 @@ fn lightly<A: Operation + ?Sized>(
     }
     let packet = if arms.iter().any(|arm| arm.has_meetings()) { packet() } else { 0 };
     let first = Order::new(arms.len(), how.biased).peek().unwrap_or(0);
-    let wait = || wait_for_lightly(me, arms, Hope { aim: how.aim, first, deadline, packet });
+    let by = crate::interrupt::current();
+    let wait = || wait_for_lightly(me, arms, Hope { aim: how.aim, first, deadline, packet, by });
     let made = if arms.iter().any(|arm| arm.outside().is_some()) { light::from_outside(wait) } else { wait() };
     let is_met = |(at, taken): &(usize, Taken)| arms[*at].has_meetings() && taken.word.0 == packet;
     if !made.as_ref().is_ok_and(is_met) {
@@ -131,6 +132,7 @@ fn lightly<A: Operation + ?Sized>(
     }
     match made {
         Ok(found) => Ok(found),
+        Err(Refused::Interrupted) => Err(SelectError::Interrupted),
         Err(_) => lull()?.ok_or(SelectError::Timeout),
     }
 }

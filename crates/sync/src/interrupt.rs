@@ -153,7 +153,9 @@ mod scope {
     fn replace(by: Option<&'static Interrupt>) -> Option<&'static Interrupt> {
         match light::current() {
             // SAFETY: as in `current`.
-            Some(me) => unsafe { me.ends.replace(by.map_or(null(), |by| from_ref(by).cast())).cast::<Interrupt>().as_ref() },
+            Some(me) => unsafe {
+                me.ends.replace(by.map_or(null(), |by| from_ref(by).cast())).cast::<Interrupt>().as_ref()
+            },
             None => BY.replace(by),
         }
     }

@@ -57,7 +57,8 @@ pub(crate) fn has_own_core() -> bool {
 pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
     if light::current().is_some() {
         // It parks at once: its proc has others, or spins itself.
-        return Patience { budget: &seat.spin, forever: false, none: true, interrupt: None, bell: None };
+        let interrupt = interrupt::current();
+        return Patience { budget: &seat.spin, forever: false, none: true, interrupt, bell: None };
     }
     let (role, interrupt) = (ROLE.get(), interrupt::current());
     Patience {

@@ -17,7 +17,7 @@
 
 use crate::record::{self, Extra, SMALLEST, Thread};
 use crate::runtime::Runtime;
-use crate::{ThreadId, local, proc, suspend};
+use crate::{ThreadId, local, proc, report, suspend};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Waits};
@@ -273,6 +273,12 @@ pub(crate) fn is_over(thread: &'static Thread) -> bool {
     false
 }
 
+/// Whether it goes on yet, so that who waits for its end waits.
+pub(crate) fn goes_on(thread: &Thread) -> bool {
+    // Acquire: what it did.
+    matches!(thread.end.load(Ordering::Acquire) & STATE, RUNS | LOOSE)
+}
+
 /// For the next who uses the record.
 fn clear(thread: &'static Thread) {
     thread.lives.set(false);
@@ -358,9 +364,9 @@ impl<T> JoinHandle<T> {
                     light::park(None);
                     me.core.waits.set(Waits::Nothing);
                 }
-                None => {
+                None => report::joins(self.thread, || {
                     futex::wait(end, now & STATE | waiter, None, Scope::Private);
-                }
+                }),
             }
         }
     }

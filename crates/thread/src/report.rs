@@ -1,16 +1,36 @@
 //! What the threads of this process do, for people: when nothing can ever go on.
 
+use crate::end;
 use crate::record::{self, Thread};
 use crate::runtime::Shared;
 use crate::suspend::STOPPED;
-use chappe_plat::atomic::Ordering;
+use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::light::Waits;
 use chappe_plat::process;
 
-/// Whether the process has no kernel threads but ours and its first, which waits for the runtime.
+/// The light thread for whose end the process's first kernel thread waits; 0: for none.
+static JOINED: AtomicU32 = AtomicU32::new(0);
+
+/// A kernel thread waits for a light thread's end.
+pub(crate) fn joins(thread: &Thread, wait: impl FnOnce()) {
+    let is_first = process::tid() == process::pid();
+    if is_first {
+        JOINED.store(thread.number(), Ordering::SeqCst); // SeqCst: before its sleep.
+    }
+    wait();
+    if is_first {
+        JOINED.store(0, Ordering::SeqCst); // SeqCst: before whatever it does next.
+    }
+}
+
+/// Whether the process has no kernel threads but ours and its first, and that one waits for a light thread that goes on yet: it may have been
+/// stopped on its way out of that wait.
 pub(crate) fn nobody_else() -> bool {
     let all = process::own_threads();
-    !all.is_empty() && all.iter().all(|(tid, name)| name.starts_with("chappe-") || *tid == process::pid())
+    let only_first = || all.iter().all(|(tid, name)| name.starts_with("chappe-") || *tid == process::pid());
+    // SeqCst: as in `joins`.
+    let joined = || record::number(JOINED.load(Ordering::SeqCst));
+    !all.is_empty() && only_first() && joined().is_some_and(end::goes_on)
 }
 
 /// What a thread waits for, in words.

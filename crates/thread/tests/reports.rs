@@ -44,6 +44,12 @@ fn a_stack_that_is_used_up_is_told_by_the_threads_name() {
 }
 
 #[test]
+fn light_threads_that_wait_while_the_first_kernel_thread_is_busy_are_no_deadlock() {
+    let output = Command::new(env!("CARGO_BIN_EXE_deadlock")).arg("elsewhere").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn a_deadlock_of_all_threads_is_reported_with_each_ones_wait() {
     // The harness has a thread that waits for its tests; a program has none.
     let output = Command::new(env!("CARGO_BIN_EXE_deadlock")).output().unwrap();

@@ -1,6 +1,8 @@
 //! Light threads: how they begin, end, wait and are scheduled. Every test has a runtime of its own, mostly with one proc: then the order is known.
 
-use chappe_sync::{Mutex as SharedMutex, Pool, Semaphore, select, tube};
+use chappe_sync::{
+    DownError, Interrupt, Mutex as SharedMutex, Pool, Select, SelectError, Semaphore, interruptible, select, tube,
+};
 use chappe_thread::{Builder, Runtime, block_in_place, park, scope, sleep, spawn, try_current, yield_now};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -600,4 +602,76 @@ fn a_proc_whose_only_thread_is_suspended_sleeps_until_it_is_resumed_from_outside
     }
     turns.store(u32::MAX / 2, SeqCst);
     worker.join().unwrap();
+}
+
+#[test]
+fn an_interruption_ends_the_waits_of_one_light_thread_and_not_of_its_neighbours() {
+    each_way(|| {
+        let (never, choice_ends) = (tube::bounded::<u8>(0), Arc::new(Interrupt::new()));
+        let by = Arc::clone(&choice_ends);
+        let choice = spawn(move || {
+            let mut select = Select::new();
+            let (from, other) = (&never.1, tube::never::<u8>());
+            select.recv(from);
+            select.recv(&other);
+            interruptible(&by, || select.wait().map(drop).map_err(|e| matches!(e, SelectError::Interrupted)))
+        });
+        yield_now();
+        choice_ends.interrupt();
+        assert_eq!(choice.join().unwrap(), Err(true));
+
+        let (stop, gate) = (Arc::new(Interrupt::new()), Arc::new(Semaphore::private(0).unwrap()));
+        let (by, at) = (Arc::clone(&stop), Arc::clone(&gate));
+        let one = spawn(move || interruptible(&by, || (yield_now(), at.down()).1));
+        let at = Arc::clone(&gate);
+        // It begins to wait while the other is within its scope.
+        let neighbour = spawn(move || at.down());
+        (0..5).for_each(|_| yield_now());
+        stop.interrupt();
+        assert!(matches!(one.join().unwrap(), Err(DownError::Interrupted)));
+        assert!(!neighbour.is_finished());
+        gate.up().unwrap();
+        assert!(neighbour.join().unwrap().is_ok());
+    });
+}
+
+#[test]
+fn a_choice_takes_small_and_large_messages_from_who_comes_later() {
+    each_way(|| {
+        let ((to_small, small), (to_large, large)) = (tube::bounded::<String>(0), tube::bounded::<[u64; 9]>(0));
+        let sender = spawn(move || {
+            for n in 0..20u64 {
+                // The chooser waits by now, or will find one of the two.
+                yield_now();
+                if n % 2 == 0 { to_small.send(n.to_string()).unwrap() } else { to_large.send([n; 9]).unwrap() }
+            }
+        });
+        for n in 0..20u64 {
+            select! {
+                recv(small) -> m => assert_eq!(m.unwrap(), n.to_string()),
+                recv(large) -> m => assert_eq!(m.unwrap(), [n; 9]),
+            }
+        }
+        sender.join().unwrap();
+        assert!(small.recv().is_err() && large.recv().is_err());
+    });
+}
+
+#[test]
+fn a_descriptor_tells_of_a_light_thread_that_comes_to_a_tube_without_slots() {
+    let (tx, rx) = tube::bounded::<u8>(0);
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&rx.descriptor().unwrap());
+    let is_readable = || {
+        let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one place.
+        unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
+    };
+    assert!(!is_readable());
+    one(|| {
+        let sender = spawn(move || tx.send(7));
+        yield_now();
+        assert!(is_readable());
+        assert_eq!(rx.try_recv(), Ok(7));
+        assert!(sender.join().unwrap().is_ok());
+    });
 }

@@ -76,7 +76,8 @@ impl TubeAt {
     /// A light thread sends, until the deadline.
     pub fn send_lightly(&self, me: &'static Record, message: u64, deadline: Option<u64>) -> Got {
         light::set_current(me);
-        got(direct::send(self.tube(), me, message, deadline).map_err(|(not, message)| (not.expect("light threads only"), message)))
+        got(direct::send(self.tube(), me, message, deadline)
+            .map_err(|(not, message)| (not.expect("light threads only"), message)))
     }
 
     /// A light thread receives, until the deadline.
@@ -91,7 +92,7 @@ impl TubeAt {
         let (one, two) = (In(self.tube()), In(other.tube()));
         let arms: [&dyn Operation; 2] = [&one, &two];
         let packet = Packet::of(me);
-        let hope = Hope { aim: Aim::Take, first: 0, deadline, packet: packet.address() };
+        let hope = Hope { aim: Aim::Take, first: 0, deadline, packet: packet.address(), by: None };
         match wait_for(me, &arms, hope) {
             Ok((0, taken)) => (0, received(self.tube().recv_taken(taken))),
             Ok((_, taken)) => (1, received(other.tube().recv_taken(taken))),
@@ -105,7 +106,7 @@ impl TubeAt {
         let (one, two) = (Out(self.tube()), In(other.tube()));
         let arms: [&dyn Operation; 2] = [&one, &two];
         let packet = Packet::of(me);
-        let hope = Hope { aim: Aim::Take, first: 0, deadline: None, packet: packet.address() };
+        let hope = Hope { aim: Aim::Take, first: 0, deadline: None, packet: packet.address(), by: None };
         match wait_for(me, &arms, hope) {
             Ok((0, taken)) => (0, got(self.tube().send_taken(taken, message))),
             Ok((_, taken)) => (1, received(other.tube().recv_taken(taken))),
@@ -146,12 +147,11 @@ impl TubeAt {
     }
 
     /// Each word is touched while the scene is set up.
-    pub fn touched(self) -> TubeAt {
+    pub fn touch(&self) {
         assert!(!self.is_awaited());
         self.tube().lights.tell_all(Side::Recv);
         self.enter();
         self.no_sender();
         self.no_receiver();
-        self
     }
 }

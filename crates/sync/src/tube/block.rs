@@ -212,7 +212,11 @@ pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) ->
         return Err(Not::Now);
     }
     if let Some(me) = light::current() {
-        return if tube.has_meetings() { meet_to_recv(into, me, end) } else { recv_seated(into, Waiter::Light(me), end) };
+        return if tube.has_meetings() {
+            meet_to_recv(into, me, end)
+        } else {
+            recv_seated(into, Waiter::Light(me), end)
+        };
     }
     let now = || match tube.try_recv() {
         Err(Not::Now) => None,

@@ -100,12 +100,24 @@ fn hear(at: &Place<'_>, node: &Node, packet: &Packet, deadline: Option<u64>) -> 
 
 /// Not of the message's kind, so that it is compiled once and whole.
 #[inline(never)]
-fn pass_out(lights: &Lights, (own, other): (&End, &End), me: &'static Record, place: *mut (), deadline: Option<u64>) -> Passed {
+fn pass_out(
+    lights: &Lights,
+    (own, other): (&End, &End),
+    me: &'static Record,
+    place: *mut (),
+    deadline: Option<u64>,
+) -> Passed {
     pass(&Place { lights, side: Side::Send, own, other }, me, place, deadline)
 }
 
 #[inline(never)]
-fn pass_in(lights: &Lights, (own, other): (&End, &End), me: &'static Record, place: *mut (), deadline: Option<u64>) -> Passed {
+fn pass_in(
+    lights: &Lights,
+    (own, other): (&End, &End),
+    me: &'static Record,
+    place: *mut (),
+    deadline: Option<u64>,
+) -> Passed {
     pass(&Place { lights, side: Side::Recv, own, other }, me, place, deadline)
 }
 

@@ -85,12 +85,7 @@ impl End {
     #[inline(always)]
     pub fn new(map: &'static Map) -> End {
         fence::prepare();
-        End {
-            state: AtomicU64::new(0),
-            handles: AtomicU64::new(1),
-            map,
-            rare: Made::new(),
-        }
+        End { state: AtomicU64::new(0), handles: AtomicU64::new(1), map, rare: Made::new() }
     }
 
     fn made_place(&self) -> Option<&Place> {

@@ -49,6 +49,7 @@ use super::end::End;
 use super::meet::Packet;
 use crate::bias::Holds;
 use crate::claim::{Aim, Operation, Refused, Taken};
+use crate::interrupt::Interrupt;
 use crate::wait::Party;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence, give_way, pause};
 use chappe_plat::light::{self, Record, Waits};
@@ -622,6 +623,8 @@ pub(crate) struct Hope {
     pub deadline: Option<u64>,
     /// See `meet`.
     pub packet: u64,
+    /// What ends the wait early.
+    pub by: Option<&'static Interrupt>,
 }
 
 /// A few nodes on the stack; more, in a box.
@@ -653,6 +656,7 @@ pub(crate) fn wait_with<A: Operation + ?Sized>(
     let look = || arms.iter().enumerate().find_map(|(at, arm)| Some((at, hope.aim.attempt(*arm, &nobody).ok()?)));
     let is_late = || hope.deadline.is_some_and(|at| clock::now() >= at);
     let mut front = false;
+    let is_interrupted = || hope.by.is_some_and(Interrupt::has_come);
     loop {
         let due = arms.iter().filter_map(|arm| arm.due()).min();
         let until = [hope.deadline, due].into_iter().flatten().min();
@@ -663,10 +667,15 @@ pub(crate) fn wait_with<A: Operation + ?Sized>(
         let (enlisted, stays) = begin(me, arms, hope, nodes, waits, front);
         if stays {
             note(me, arms);
+            hope.by.into_iter().for_each(|by| by.parks(me));
             // SeqCst: who claims.
-            while me.word.load(Ordering::SeqCst) == waits && until.is_none_or(|at| clock::now() < at) {
+            while me.word.load(Ordering::SeqCst) == waits
+                && until.is_none_or(|at| clock::now() < at)
+                && !is_interrupted()
+            {
                 light::park(until);
             }
+            hope.by.into_iter().for_each(Interrupt::left);
             me.waits.set(Waits::Nothing);
         }
         // SeqCst: I2, this or the claim.
@@ -690,6 +699,7 @@ pub(crate) fn wait_with<A: Operation + ?Sized>(
         let Err(claimed) = decided else {
             match look() {
                 Some(found) => return Ok(found),
+                None if is_interrupted() => return Err(Refused::Interrupted),
                 None if is_late() => return Err(Refused::TimedOut),
                 None => continue,
             }

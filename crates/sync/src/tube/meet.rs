@@ -49,6 +49,7 @@ use chappe_plat::light::{self, Record};
 use chappe_plat::step;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
+use std::ptr::null_mut;
 
 const OPEN: u32 = 0;
 /// Somebody sleeps until it is said.
@@ -363,7 +364,8 @@ unsafe fn act_first<T>(packet: &Packet, place: *mut T, way: Way) {
         packet.say(IN_ROOM);
         return;
     }
-    let mine = Packet::new(place.cast());
+    let mine = Packet::new(null_mut());
+    mine.says(place.cast());
     // Release: published by what is said.
     packet.other.store(mine.address(), Ordering::Release);
     packet.say(OFFERED);

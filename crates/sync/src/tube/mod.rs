@@ -14,7 +14,7 @@
 //! allocates nothing, and chooses among semaphores, pools and descriptors as well ([`select!`](crate::select!)).
 //!
 //! Cost: two locked operations a message, and none with one sender and one receiver; no system call while nobody has to
-//! wait, no allocation (an unbounded tube allocates when it holds more messages than in the last second or so; what that second did not need it gives back). A tube takes some 770 bytes (an unbounded one 2 KB) and 16
+//! wait, no allocation (an unbounded tube allocates when it holds more messages than in the last second or so; what that second did not need it gives back). A tube without slots takes 160 bytes, one with some 700 (an unbounded one 2 KB), and 16
 //! a message besides the message, and an entry in the private arena for each end where somebody has waited.
 //!
 //! Who waits first looks for some microseconds, as long as that pays, then sleeps: see [`Role`](crate::Role). In a forked child

@@ -84,7 +84,8 @@ fn wait<A: Operation>(
             wait_for(who, &[arm], wish).map(|(_, taken)| taken)
         }
         Waiter::Light(me) => {
-            let hope = Hope { aim: Aim::Take, first: 0, deadline, packet };
+            // Its errors are crossbeam's: it cannot be interrupted.
+            let hope = Hope { aim: Aim::Take, first: 0, deadline, packet, by: None };
             lights::wait_with(me, &[arm], hope, &mut [MaybeUninit::uninit()]).map(|(_, taken)| taken)
         }
     }

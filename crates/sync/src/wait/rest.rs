@@ -81,7 +81,11 @@ pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
             by.into_iter().for_each(|by| by.parks(me));
             let goes_on = || waiting() && !patience.is_interrupted();
             let sleep = || rest_lightly(me, (what, who.main.member), deadline, goes_on);
-            if at.is_some() { light::from_outside(sleep) } else { sleep() }
+            if at.is_some() {
+                light::from_outside(sleep)
+            } else {
+                sleep()
+            }
             by.into_iter().for_each(Interrupt::left);
         } else {
             light::blocking(|| {
