@@ -84,6 +84,9 @@ pub use chappe_plat::thread as kernel_thread;
 #[doc(hidden)]
 pub use chappe_plat::{dir, forks, memory, process};
 pub use chappe_ras as ras;
+/// Streams: stages as a typed graph, joined by calls, queues and pumps. Feature `stream`.
+#[cfg(all(feature = "stream", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use chappe_stream as stream;
 pub use chappe_sync::map::{self, Map, MapError, MapInfo, MapOptions};
 #[doc(hidden)]
 pub use chappe_sync::owned;
@@ -106,9 +109,6 @@ pub use chappe_sync::{
 pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, PushError, Stack, lock_all};
 #[doc(hidden)]
 pub use chappe_sync::{keep_environment, prepare_forks};
-/// Streams: stages as a typed graph, joined by calls, queues and pumps. Feature `stream`.
-#[cfg(all(feature = "stream", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub use chappe_stream as stream;
 /// Queries over records that become code: filters, projections, aggregates. Features `synth`, and `jit` for machine code.
 #[cfg(feature = "synth")]
 pub use chappe_synth as synth;

@@ -17,6 +17,7 @@ mod owned;
 mod tubes;
 #[cfg(feature = "sim")]
 mod ways;
+mod words;
 
 pub use arms::{AnyAt, PoolAt, SemaphoreAt};
 #[cfg(feature = "sim")]
@@ -29,9 +30,9 @@ pub use owned::{EndAt, OwnedAt, sweep_parts, times_freed};
 pub use tubes::{Arms, End, Got, TubeAt};
 #[cfg(feature = "sim")]
 pub use ways::{Share, Way};
+pub use words::{cell_in_words, lock_in_words, state_in_words, units_in_words};
 
 use crate::bias::Holds;
-use crate::cell::Word;
 use crate::claim::{Operation, Refused, Taken, Wish, wait_for};
 use crate::condvar::{self, Heard};
 use crate::contend::contend;
@@ -41,7 +42,7 @@ use crate::kinds::{arrived, drain};
 use crate::lock::{self, Try};
 use crate::many::{Many, take_many, wait_many};
 use crate::permit;
-use crate::units::{self, Units};
+use crate::units;
 use crate::wait::{Arm, Parties, Party, Patience};
 use chappe_arena::layout::{Geometry, Kind};
 use chappe_arena::{ArenaError, Hooks, Joined, Map, Place, Seat};
@@ -668,40 +669,10 @@ impl PoolAt {
     }
 }
 
-/// A cell's value in words, for stories.
-pub fn cell_in_words(value: u64) -> String {
-    format!("{:?}", Word(value))
-}
-
-/// A wait word's value in words, for stories.
-pub fn state_in_words(value: u64) -> String {
-    let state = crate::wait::State(value);
-    match state.grant() {
-        Some(g) if g.dead => format!("granted an error in wait {}", state.wait()),
-        Some(g) if g.is_nudge() => format!("told to try object {} again in wait {}", g.object, state.wait()),
-        Some(g) if g.returned => {
-            format!("granted {} of object {}, gone back, wait {}", g.permit, g.object, state.wait())
-        }
-        Some(g) => format!("granted permit {} of object {} in wait {}", g.permit, g.object, state.wait()),
-        None if state.is_idle() => format!("idle after wait {}", state.wait()),
-        None => format!("waiting, wait {}", state.wait()),
-    }
-}
-
 /// The wait word of a member that was granted an object's permit in wait `number`.
 pub fn granted_word(number: u64, object: u32, permit: u32) -> u64 {
     let grant = crate::wait::Grant { private: false, dead: false, returned: false, object, permit };
     crate::wait::State::idle(number).granted(grant).0
-}
-
-/// A semaphore's word in words, for stories.
-pub fn units_in_words(value: u64) -> String {
-    format!("{:?}", Units(value))
-}
-
-/// A mutex's word in words, for stories.
-pub fn lock_in_words(value: u64) -> String {
-    lock::in_words(value)
 }
 
 /// Says that somebody may wait for a mutex, as one that has given up leaves it.

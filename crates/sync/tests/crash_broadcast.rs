@@ -216,7 +216,8 @@ impl Scene {
                 assert_eq!(common, theirs, "two orders: {:?}, {:?}", journal.got, other.got);
             }
         }
-        let whole: Vec<_> = listeners.iter().filter(|(fate, j)| *fate != Fate::Killed && j.heard_all && !j.late).collect();
+        let whole: Vec<_> =
+            listeners.iter().filter(|(fate, j)| *fate != Fate::Killed && j.heard_all && !j.late).collect();
         for (_, journal) in &whole {
             let (who, when) = journal.listens.expect("it listens");
             let (lost, dropped) = self.tube.lost(who);

@@ -186,7 +186,9 @@ impl<'m> Pipe<'m> {
         // SAFETY: within the mapping, and aligned as every block; any bytes are a `TubeHead`.
         let head = unsafe { at.cast::<TubeHead>().as_ref() };
         // SAFETY: as above: the bits come after it.
-        let bits = unsafe { std::slice::from_raw_parts(at.add(size_of::<TubeHead>()).cast().as_ptr(), 2 * words(map.geometry().members)) };
+        let bits = unsafe {
+            std::slice::from_raw_parts(at.add(size_of::<TubeHead>()).cast().as_ptr(), 2 * words(map.geometry().members))
+        };
         let shape = head.shape();
         // Acquire: written before the object was in service.
         let end = head.end.load(Ordering::Acquire);
@@ -661,7 +663,9 @@ pub(crate) fn clear(map: &Map, object: u32, head: Head, member: u32) {
 pub(crate) fn is_attached(map: &Map, object: u32, head: Head) -> bool {
     let Some(pipe) = Pipe::of(map, Place { index: object, head }) else { return false };
     // SeqCst: I4.
-    [Side::Senders, Side::Receivers].into_iter().any(|s| pipe.bits(s).iter().any(|w| w.load(Ordering::SeqCst) as u32 != 0))
+    [Side::Senders, Side::Receivers]
+        .into_iter()
+        .any(|s| pipe.bits(s).iter().any(|w| w.load(Ordering::SeqCst) as u32 != 0))
 }
 
 /// Whether a member has a slot, written or looked at.

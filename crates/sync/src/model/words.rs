@@ -1,0 +1,35 @@
+//! The protocols' words in words, for the explorer's stories.
+
+use crate::cell::Word;
+use crate::lock;
+use crate::units::Units;
+
+/// A cell's value in words, for stories.
+pub fn cell_in_words(value: u64) -> String {
+    format!("{:?}", Word(value))
+}
+
+/// A wait word's value in words, for stories.
+pub fn state_in_words(value: u64) -> String {
+    let state = crate::wait::State(value);
+    match state.grant() {
+        Some(g) if g.dead => format!("granted an error in wait {}", state.wait()),
+        Some(g) if g.is_nudge() => format!("told to try object {} again in wait {}", g.object, state.wait()),
+        Some(g) if g.returned => {
+            format!("granted {} of object {}, gone back, wait {}", g.permit, g.object, state.wait())
+        }
+        Some(g) => format!("granted permit {} of object {} in wait {}", g.permit, g.object, state.wait()),
+        None if state.is_idle() => format!("idle after wait {}", state.wait()),
+        None => format!("waiting, wait {}", state.wait()),
+    }
+}
+
+/// A semaphore's word in words, for stories.
+pub fn units_in_words(value: u64) -> String {
+    format!("{:?}", Units(value))
+}
+
+/// A mutex's word in words, for stories.
+pub fn lock_in_words(value: u64) -> String {
+    lock::in_words(value)
+}
