@@ -148,11 +148,11 @@ impl Core {
             return None;
         }
         if cfg!(Py_GIL_DISABLED) {
-            return Some(self.bits.swap(0, Ordering::Relaxed)).filter(|bits| *bits != 0);
+            return Some(self.bits.swap(0, Ordering::Relaxed)).filter(|bits| *bits != 0); // Relaxed: see "Ordering".
         }
         // Nothing is stored where there was none: a thread that waited without the GIL may store its own between the two.
-        let bits = Some(self.bits.load(Ordering::Relaxed)).filter(|bits| *bits != 0)?;
-        self.bits.store(0, Ordering::Relaxed);
+        let bits = Some(self.bits.load(Ordering::Relaxed)).filter(|bits| *bits != 0)?; // Relaxed: see "Ordering".
+        self.bits.store(0, Ordering::Relaxed); // Relaxed: see "Ordering".
         Some(bits)
     }
 
