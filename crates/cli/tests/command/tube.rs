@@ -426,7 +426,7 @@ fn a_sender_that_dies_is_no_end() {
 fn a_stream_whose_sender_is_killed_ends_with_a_status_of_its_own() {
     for broadcast in [false, true] {
         let here = Place::new();
-        here.ok(&[&["tube", "create", "t"], if broadcast { &["--broadcast"][..] } else { &[] }].concat());
+        here.ok(&[&["tube", "create", "t"][..], if broadcast { &["--broadcast"] } else { &[] }].concat());
         let receiver = recv(&here, &["t", "--json"]);
         let (ends, what) = if broadcast { ("subscribers", "a subscriber") } else { ("receivers", "a receiver") };
         until(what, || (here.json(&["show", "t"])[ends] != json!(0)).then_some(()));
