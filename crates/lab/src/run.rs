@@ -10,7 +10,7 @@
 //! What bounds a run is time, not rounds: a row is visited again while its time ([`About::seconds`](crate::row::About)) is likely to last for another visit. So a
 //! slow machine measures less, not longer, and each row is measured at several moments of the run.
 //!
-//! A row that panics, ends without a result or does not end within [`LONGEST`] becomes a row that says so; the run goes on. Ctrl-C ends the row and the
+//! A row that panics, ends without a result or does not end within `LONGEST` becomes a row that says so; the run goes on. Ctrl-C ends the row and the
 //! run: the terminal sends it to both. What a row that was killed has left in /dev/shm the next run removes.
 
 use crate::machine::{Machine, load};
@@ -164,7 +164,7 @@ impl Progress {
     }
 }
 
-/// Waits for it, and shows the time meanwhile; after [`LONGEST`] it is ended.
+/// Waits for it, and shows the time meanwhile; after `LONGEST` it is ended.
 fn wait(command: &mut Command, mut meanwhile: impl FnMut(f64)) -> Result<Option<ExitStatus>> {
     let mut child = command.spawn().context("cannot start a process for the row")?;
     let began = Instant::now();

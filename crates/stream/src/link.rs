@@ -379,7 +379,7 @@ impl Linker<'_> {
             self.drive(at, Feed::Turns(at, feeds));
             return;
         }
-        let tail = self.into_merge(at);
+        let tail = self.tail_of_merge(at);
         for edge in edges {
             if let Some(feed) = self.feeds.remove(&edge) {
                 let limb = Limb { nodes: Vec::new(), tail: tail.clone() };
@@ -393,7 +393,7 @@ impl Linker<'_> {
     }
 
     /// Before a merge is reached: whether those that put into it put into a queue that an active end reads.
-    fn into_merge(&mut self, at: usize) -> Tail {
+    fn tail_of_merge(&mut self, at: usize) -> Tail {
         if let Some(Merged::Queue(queue)) = self.merged.get(&at) {
             return Tail::Queue(*queue);
         }
@@ -434,7 +434,7 @@ impl Linker<'_> {
             return Ok(Tail::Queue(*queue));
         }
         if self.graph.nodes[to].role == Role::Merge {
-            return Ok(if inline == Some(edge) { Tail::Collect } else { self.into_merge(to) });
+            return Ok(if inline == Some(edge) { Tail::Collect } else { self.tail_of_merge(to) });
         }
         if self.calls(to) {
             if inline != Some(edge) {

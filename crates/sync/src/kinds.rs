@@ -6,7 +6,7 @@ use crate::cell::{Tag, Word};
 use crate::map::atlas;
 use crate::tube::{broadcast, end, named};
 use crate::wait::{State, queue};
-use crate::{bias, condvar, drain as pool, lock, server, stack, units};
+use crate::{bias, condvar, drain as pool, lock, server, units};
 use chappe_arena::Map;
 use chappe_arena::layout::{Head, Kind};
 use chappe_plat::atomic::Ordering;
@@ -142,8 +142,12 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> b
             atlas::recover(map, object, head, member, generation);
             false
         }
+        #[cfg(all(
+            not(all(feature = "loom", not(feature = "sim"))),
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ))]
         Some(Kind::Stack) if !head.is_free() => {
-            stack::recover(map, object, head, member, generation);
+            crate::stack::recover(map, object, head, member, generation);
             false
         }
         Some(Kind::Server) if !head.is_free() => {

@@ -8,7 +8,7 @@ use crate::home::ArenaOptions;
 use crate::inspect::bytes;
 use crate::mutex::plain_name;
 use crate::seat::{party_at_hand, seat};
-use crate::{server, stack};
+use crate::server;
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_plat::{ROBUST, process};
@@ -115,8 +115,12 @@ pub struct SharedInfo {
 pub(crate) fn look(map: &'static Map, place: Place, kind: Kind) -> Option<SharedInfo> {
     let body = Body::of(map, place)?;
     let (value, capacity, size) = match kind {
+        #[cfg(all(
+            not(all(feature = "loom", not(feature = "sim"))),
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ))]
         Kind::Stack => {
-            let pile = stack::in_body(&body)?;
+            let pile = crate::stack::in_body(&body)?;
             (pile.len().into(), pile.shape().capacity, pile.shape().size)
         }
         Kind::Counter => (counter::in_body(&body)?.load(chappe_plat::atomic::Ordering::Relaxed) as i64, 0, 8), // Relaxed: for show.

@@ -169,6 +169,7 @@ fn kin(world: &World) {
         let bytes = chappe_plat::dir::bytes_of(map.directory().expect("named"), map.name(), map.inode());
         let bytes = bytes.expect("a file").expect("a world of several namespaces");
         assert!(bytes.try_lock(PRESENCE + 1).expect("it is free"));
+        #[allow(clippy::forget_non_drop, reason = "what ships has a descriptor there")]
         std::mem::forget(bytes);
     });
     child.run(process::linger);

@@ -17,7 +17,7 @@ type Section = [f64; 5];
 enum Band {
     Low,
     High,
-    Band,
+    Pass,
     Notch,
 }
 
@@ -29,7 +29,7 @@ fn section(band: Band, part: f64, q: f64) -> Section {
     let (b0, b1, b2) = match band {
         Band::Low => (k * k, 2.0 * k * k, k * k),
         Band::High => (1.0, -2.0, 1.0),
-        Band::Band => (k / q, 0.0, -k / q),
+        Band::Pass => (k / q, 0.0, -k / q),
         Band::Notch => (1.0 + k * k, 2.0 * (k * k - 1.0), 1.0 + k * k),
     };
     [b0 * norm, b1 * norm, b2 * norm, 2.0 * (k * k - 1.0) * norm, (1.0 - k / q + k * k) * norm]
@@ -118,7 +118,7 @@ pub fn kinds() -> Vec<Kind> {
         Kind::new("lowpass", "HZ [q=0.707] [order=2]", "what is below goes through", |call| band(call, Band::Low)),
         Kind::new("highpass", "HZ [q=0.707] [order=2]", "what is above goes through", |call| band(call, Band::High)),
         Kind::new("bandpass", "HZ [q=0.707]", "what is near goes through, unchanged in the middle", |call| {
-            band(call, Band::Band)
+            band(call, Band::Pass)
         }),
         Kind::new("notch", "HZ [q=0.707]", "what is near does not go through", |call| band(call, Band::Notch)),
         Kind::new("fir", "\"H0 H1 ...\"", "a finite impulse response", |call| {

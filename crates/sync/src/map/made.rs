@@ -497,6 +497,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     ///
     /// # Errors
     /// `Dead`.
+    #[allow(clippy::type_complexity, reason = "as the items of `iter`")]
     pub fn first(&self) -> Result<Option<(K::Owned, V::Owned)>, MapError> {
         self.iter()?.next().transpose()
     }

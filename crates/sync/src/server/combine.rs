@@ -228,6 +228,7 @@ impl<T> Drop for Rest<'_, T> {
 
 /// Waits until a request is done, or its caller is to serve.
 fn wait(state: &AtomicU32) -> u32 {
+    #[allow(clippy::reversed_empty_ranges, reason = "none where it is explored")]
     for _ in 0..PATIENCE {
         // Acquire: E3, E1.
         let now = state.load(Ordering::Acquire);

@@ -25,7 +25,6 @@ use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::step;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
 
 const INDEX: u64 = (1 << 24) - 1;
 const ONE_CHANGE: u64 = 1 << 24;
@@ -280,7 +279,7 @@ impl<T> Drop for Linked<T> {
         for (chunk, at) in self.chunks.iter().enumerate() {
             // Relaxed: nobody else is there.
             let first = at.load(Ordering::Relaxed) as usize as *mut Node<T>;
-            if first != null_mut() {
+            if !first.is_null() {
                 // SAFETY: from `grow`, of so many nodes; no value is in them any more.
                 drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(first, chunk_len(chunk))) });
             }

@@ -47,6 +47,7 @@
 
 mod waits;
 
+#[cfg_attr(feature = "sim", allow(unused_imports, reason = "no light thread is explored"))]
 pub(crate) use waits::{Hope, can_wait, note_one, owner, wait_for, wait_with};
 
 use super::end::End;
