@@ -65,11 +65,13 @@ const BETA: [Sizes; 3] =
     [("CSS/NSS 1/100", |_| 1_000, 100_000), ("CSS/NSS 1/10", |_| 1_000, 10_000), ("CSS/NSS 1", |_| 1_000, 1_000)];
 
 fn contest(figure: &str, sizes: &[Sizes], workers: &[usize], application: bool, rounds: u32) {
-    let (board, rounds) = (Board::make(), (rounds / 3).max(3));
+    let (board, rounds) = (Board::make(), (rounds / 3).max(2));
     let make = |semaphore: Result<chappe::Semaphore, _>| Apart::new(semaphore.expect("a semaphore"));
-    let name = |kind: &str| format!("nix-{kind}-{figure}");
-    let strong = make(chappe::Semaphore::create(&name("strong").replace(' ', "-"), 1));
-    let barging = make(chappe::Semaphore::create_barging(&name("barging").replace(' ', "-"), 1));
+    // Of what the figure is called, what a name may have.
+    let plain: String = figure.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let name = |kind: &str| format!("nix-{kind}-{plain}");
+    let strong = make(chappe::Semaphore::create(&name("strong"), 1));
+    let barging = make(chappe::Semaphore::create_barging(&name("barging"), 1));
     let (posix, system) = (Semaphore::new(1, Scope::Shared), Apart::new(SysV::new(1, false)));
     for (size, inside, outside) in sizes {
         for workers in workers {

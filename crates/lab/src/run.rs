@@ -207,13 +207,16 @@ fn visit(
         (Some(Left { absent: Some(why), .. }), Some(status)) if status.success() => Err(why),
         (Some(Left { tables, .. }), Some(status)) if status.success() && !tables.is_empty() => Ok(tables),
         (Some(_), Some(status)) if status.success() => Err("the benchmark made no table on this machine".into()),
-        (_, Some(status)) => {
-            let said = read(&err);
-            let last = said.trim().lines().next_back().unwrap_or("it said nothing").to_owned();
-            Err(format!("the measurement ended with {status}: {last}"))
-        }
+        (_, Some(status)) => Err(format!("the measurement ended with {status}: {}", reason(&read(&err)))),
     };
     Ok((came, read(&out)))
+}
+
+/// What a process said of its end: of a panic its words, which stand behind the place; of anything else the last line.
+fn reason(said: &str) -> String {
+    let lines: Vec<&str> = said.trim().lines().collect();
+    let panic = lines.iter().position(|l| l.contains("panicked at")).and_then(|at| lines.get(at + 1));
+    panic.or(lines.last()).copied().unwrap_or("it said nothing").to_owned()
 }
 
 /// Removes what rows of runs that were interrupted have left: their arenas.
@@ -329,6 +332,14 @@ pub fn all(rows: &[&dyn Row], quick: bool) -> Result<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reason_of_a_panic_is_what_it_says() {
+        let said = "\nthread 'main' panicked at a.rs:1:2:\nno room\nstack backtrace:\nnote: Some details are omitted\n";
+        assert_eq!(reason(said), "no room");
+        assert_eq!(reason("a\nit cannot start\n"), "it cannot start");
+        assert_eq!(reason(""), "it said nothing");
+    }
 
     #[test]
     fn a_row_is_visited_while_its_time_lasts() {
