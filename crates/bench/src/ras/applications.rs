@@ -36,7 +36,7 @@ pub fn decomposition(locks: &Locks, rounds: u32) {
                 outcome.ns
             })
         });
-        let table = Table::measure("", rounds, cases);
+        let table = Table::measure(format!("LU decomposition, {threads} threads"), rounds, cases);
         if threads == THREADS[0] {
             let heads: String = table.names().map(|n| format!("{n:>21}")).collect();
             println!("  threads{heads}{:>21}", "operations a thread");

@@ -15,7 +15,7 @@ impl Row for AlphaApplication {
             part: "figure 19",
             title: "experiment 1, a mutex: application cores",
             note: "As many processes as processors, each on its own, spinning. The paper has up to 32.",
-            seconds: (6, 30),
+            seconds: (4, 30),
         }
     }
 

@@ -15,7 +15,7 @@ impl Row for BetaApplication {
             part: "figure 21",
             title: "ratios of the critical section to the rest: application cores",
             note: "As figure 19.",
-            seconds: (6, 30),
+            seconds: (4, 30),
         }
     }
 

@@ -14,7 +14,7 @@ impl Row for ThreadOperations {
             part: "tables 5.2 and 5.3",
             title: "thread operations and switches",
             note: "Suspend, resume, signal and step are there (crates/thread), and have no benchmark yet; switches are in table 3.3.",
-            seconds: (8, 50),
+            seconds: (6, 50),
         }
     }
 
