@@ -114,8 +114,8 @@ fn idle_and_deaths(n: usize) {
     let options = ArenaOptions { members: Some(4095), ..ArenaOptions::default() };
     let name = format!("waiters{n}");
     let arena = Arena::create(&name, &options).expect("an arena");
-    let held = Pool::create_in(arena.clone(), "held", 1).expect("a pool");
-    let prey = Pool::create_in(arena.clone(), "prey", 1).expect("a pool");
+    let held = Pool::create_in(arena, "held", 1).expect("a pool");
+    let prey = Pool::create_in(arena, "prey", 1).expect("a pool");
     let (begun, board) = (shared::<AtomicU64>(), shared::<[AtomicU64; 4]>());
     let holder = Child::fork(|| {
         let _permit = held.acquire().expect("it is free");

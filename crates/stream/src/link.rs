@@ -12,7 +12,7 @@
 //!
 //! **Depth.** A chain of calls is at most [`MAX_CALLS`] long; behind that the linker puts a queue and a pump, so that no stack is used up.
 //!
-//! What comes out is a plan, which [`crate::explain`] shows and [`crate::run`] makes: [`Thread`]s, each with a [`Feed`] from which it gets and a
+//! What comes out is a plan, which [`crate::explain`] shows and `run` makes: [`Thread`]s, each with a [`Feed`] from which it gets and a
 //! [`Limb`] into which it puts. I1: each node stands in exactly one limb or feed. I2: each queue has at least one putter and one getter.
 
 use crate::graph::Graph;
