@@ -34,10 +34,7 @@ mod word;
 
 #[cfg(all(feature = "loom", not(feature = "sim")))]
 pub use backend::explore;
-#[cfg(all(
-    not(all(feature = "loom", not(feature = "sim"))),
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use backend::pair;
 pub use backend::{atomic, clock, dir, fence, futex, life, process, rseq, sections, thread};
 #[cfg(not(feature = "sim"))]

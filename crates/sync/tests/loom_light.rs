@@ -122,7 +122,7 @@ fn a_choice_is_met_once() {
             ],
         )
     };
-    three_reach(2, scene, choose, [[SENT, LATE, 11], [LATE, SENT, 112], [LATE, LATE, 202]]);
+    three_reach(1, scene, choose, [[SENT, LATE, 11], [LATE, SENT, 112], [LATE, LATE, 202]]);
 }
 
 #[test]

@@ -30,6 +30,9 @@ pub mod memory;
 pub mod near;
 #[path = "../real/pages.rs"]
 pub mod pages;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[path = "../real/pair.rs"]
+pub mod pair;
 #[path = "../real/pi.rs"]
 pub mod pi;
 #[path = "../real/poll.rs"]
