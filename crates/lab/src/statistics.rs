@@ -65,7 +65,7 @@ fn median(samples: &mut [f64]) -> f64 {
     let (below, upper, _) = samples.select_nth_unstable_by(middle, f64::total_cmp);
     let upper = *upper;
     match below.iter().copied().reduce(f64::max) {
-        Some(lower) if samples.len() % 2 == 0 => (lower + upper) / 2.0,
+        Some(lower) if samples.len().is_multiple_of(2) => (lower + upper) / 2.0,
         _ => upper,
     }
 }

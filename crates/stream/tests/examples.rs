@@ -6,10 +6,9 @@ use chappe_stream::run;
 fn example(name: &str, dir: &std::path::Path) -> String {
     let text =
         std::fs::read_to_string(format!("{}/../../examples/graphs/{name}.graph", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    let text = ["in.wav", "out.wav", "spectrum.png", "trades.bin", "x.csv"].iter().fold(text, |text, file| {
+    ["in.wav", "out.wav", "spectrum.png", "trades.bin", "x.csv"].iter().fold(text, |text, file| {
         text.replace(&format!("\"{file}\""), &format!("{:?}", dir.join(file).display().to_string()))
-    });
-    text
+    })
 }
 
 #[test]

@@ -39,8 +39,7 @@ fn result(text: &str) -> Vec<f32> {
         .wait()
         .unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(report.dropped(), 0, "{report:?}");
-    let all = std::mem::take(&mut *all.lock().unwrap());
-    all
+    std::mem::take(&mut *all.lock().unwrap())
 }
 
 #[test]
