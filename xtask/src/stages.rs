@@ -10,7 +10,7 @@
 //! | mutants | a tenth of those that a deterministic test finds | every one |
 //! | models, release build | no | yes, with the models' mistakes |
 //!
-//! The tenth is another one with each commit, and the same for the same sources: [`turn()`]. Tests that do less of the same in the gate
+//! The tenth is another one each day, and the same for the same commit: [`turn()`]. Tests that do less of the same in the gate
 //! read `CHAPPE_TEST_ALL`, and `CHAPPE_TEST_TURN`.
 //!
 //! The explorer's backend is a feature of `plat`, and so is loom's, and features unify across a build: so whatever is built
@@ -52,7 +52,7 @@ cargo xtask test --all    that, and everything else; for a machine that does not
 
 The first runs: format, lint, clippy three times, documentation, all tests but storms, documentation tests, the explorer,
 loom, the sequences with delays, the kill injector over a tenth of the operations, counts of system calls and allocations,
-and a tenth of the mutants. The tenth is another one with each commit, and the same for the same sources.
+and a tenth of the mutants. The tenth is another one each day, and the same for the same commit.
 
 --all adds storms (tests marked `#[ignore = \"storm: ...\"]`: they race, kill at random, measure, or take long), all schedules of
 the explorer's random searches, every operation of the kill injector, the release build, every mutant, and the models

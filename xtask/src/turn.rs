@@ -1,7 +1,7 @@
-//! Which part of what is too much for the gate is run: a tenth, another one with each commit, and the same one again for the same
-//! sources.
+//! Which part of what is too much for the gate is run: a tenth, another one each day, and the same one again for the same commit.
 //!
-//! The part is chosen by the hash of the commit's tree, so a run can be repeated; `CHAPPE_TEST_TURN=N` chooses it by hand.
+//! The part is chosen by the day of the commit (UTC), so a run can be repeated, and a mend of what a part has found is tested by the same
+//! part; `CHAPPE_TEST_TURN=N` chooses it by hand.
 
 use crate::run::root;
 use anyhow::{Context, Result};
@@ -16,14 +16,14 @@ pub fn turn() -> Result<u64> {
         let number: u64 = asked.parse().with_context(|| format!("CHAPPE_TEST_TURN={asked} is not a number"))?;
         return Ok(number % PARTS);
     }
-    let tree = Command::new("git").args(["rev-parse", "HEAD^{tree}"]).current_dir(root()).output();
+    let seconds = Command::new("git").args(["show", "--no-patch", "--format=%ct", "HEAD"]).current_dir(root()).output();
     // Sources without a history have the first part.
-    Ok(tree.ok().filter(|out| out.status.success()).map_or(0, |out| of(&String::from_utf8_lossy(&out.stdout))))
+    Ok(seconds.ok().filter(|out| out.status.success()).map_or(0, |out| of(&String::from_utf8_lossy(&out.stdout))))
 }
 
-/// The part of a tree.
-fn of(tree: &str) -> u64 {
-    sum(tree.trim()) % PARTS
+/// The part of a commit's time, in seconds since 1970.
+fn of(seconds: &str) -> u64 {
+    seconds.trim().parse::<u64>().map_or(0, |seconds| seconds / 86_400 % PARTS)
 }
 
 /// Whether this one belongs to the part.
@@ -52,7 +52,8 @@ mod tests {
     }
 
     #[test]
-    fn the_same_tree_has_the_same_turn() {
-        assert_eq!(of("4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"), of("4b825dc642cb6eb9a060e54bf8d69288fbee4904"));
+    fn each_commit_of_a_day_has_the_days_turn() {
+        assert_eq!((of("1795651200\n"), of("1795737599"), of("1795737600")), (3, 3, 4));
+        assert_eq!(of("no number"), 0);
     }
 }
