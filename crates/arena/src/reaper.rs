@@ -155,6 +155,7 @@ pub fn watch(w: &'static Watch, map: &'static Map) {
         trusted: 0,
         looked: clock::now(),
         removed: 0,
+        missed: false,
     };
     while me.removed < ENOUGH {
         if !private && me.role != Role::Watcher {
@@ -198,6 +199,8 @@ struct Reaper {
     looked: u64,
     /// How many of these looks found that it was removed.
     removed: u32,
+    /// The last attempt to sleep on the watcher found none that was alive.
+    missed: bool,
 }
 
 impl Reaper {
@@ -248,10 +251,14 @@ impl Reaper {
         // I4: before the sleep, and until `watch` is owned or slept on again.
         self.pass_on.to(&header.baton);
         let Some(watcher) = header.watch.watch() else {
-            // Somebody is in the gate, or has given up there.
+            // The watcher has just died: this one may be the next. If not, somebody is in the gate, or has given up there.
+            if !std::mem::replace(&mut self.missed, true) {
+                return;
+            }
             futex::wait(&header.baton, 0, Some(clock::now() + AGAIN_NS), Scope::Shared);
             return;
         };
+        self.missed = false;
         let at_most = if self.looks > 0 { soon(self.looks) } else { patience(self.map) };
         let words = [(&header.call, call), (header.watch.word(), watcher), (&header.baton, 0)];
         if futex::wait_any(&words, Some(clock::now() + at_most), Scope::Shared) == Wait::Unsupported {

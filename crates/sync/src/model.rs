@@ -675,6 +675,12 @@ pub fn granted_word(number: u64, object: u32, permit: u32) -> u64 {
     crate::wait::State::idle(number).granted(grant).0
 }
 
+/// Has semaphores' numbers as wide as those that ship, in this program, from now on.
+#[cfg(feature = "sim")]
+pub fn wide_numbers() {
+    units::WIDE.get_or_init(|| ());
+}
+
 /// Says that somebody may wait for a mutex, as one that has given up leaves it.
 pub fn mark(mutex: MutexAt) {
     lock::mark(mutex.map, mutex.place.index);

@@ -100,8 +100,20 @@ const ONE: u64 = 1 << 4;
 const BACK: u64 = 1 << 36;
 const MEMBER: u64 = 0xfff << 37;
 const SEQ: u64 = 1 << 49;
-/// Its bits. In the explorer one, so that it comes round all the time.
-const SEQ_BITS: u64 = if cfg!(feature = "sim") { SEQ } else { !(SEQ - 1) };
+/// Its bits.
+#[cfg(not(feature = "sim"))]
+#[inline(always)]
+const fn seq_bits() -> u64 {
+    !(SEQ - 1)
+}
+/// In the explorer one, so that it comes round all the time, unless a suite looks at what the number is for.
+#[cfg(feature = "sim")]
+fn seq_bits() -> u64 {
+    if WIDE.get().is_some() { !(SEQ - 1) } else { SEQ }
+}
+/// The explored numbers are as wide as those that ship.
+#[cfg(feature = "sim")]
+pub(crate) static WIDE: std::sync::OnceLock<()> = std::sync::OnceLock::new();
 // A grant names its number where others say NUDGE.
 const _: () = assert!(u64::MAX / SEQ < NUDGE as u64);
 
@@ -123,7 +135,7 @@ impl std::fmt::Debug for Units {
 
 impl Units {
     fn new(count: u32, seq: u32) -> Units {
-        Units(TAG | u64::from(count) << 4 | MEMBER | u64::from(seq) << 49 & SEQ_BITS)
+        Units(TAG | u64::from(count) << 4 | MEMBER | u64::from(seq) << 49 & seq_bits())
     }
     pub fn count(self) -> u32 {
         (self.0 >> 4) as u32
@@ -141,7 +153,7 @@ impl Units {
         self.0 & 7 == TAG && (!self.under_way() || self.member() < map.geometry().members)
     }
     fn stamped(self) -> Units {
-        Units(self.0 & !SEQ_BITS | self.0.wrapping_add(SEQ) & SEQ_BITS)
+        Units(self.0 & !seq_bits() | self.0.wrapping_add(SEQ) & seq_bits())
     }
     fn marked(self) -> Units {
         Units(self.0 | WAITERS).stamped()

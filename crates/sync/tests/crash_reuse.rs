@@ -48,8 +48,15 @@ fn recovered_late(world: &World) {
     world.may_wait(|| true);
 }
 
+/// A swap without the lock knows the object by its word's number alone: the 15 bits of that must not come round meanwhile. In all of
+/// these tests, since they have one program.
+fn wide() {
+    model::wide_numbers();
+}
+
 #[test]
 fn a_late_recoverer_takes_nothing_of_the_next_occupant() {
+    wide();
     Search::depth("recovered_late", 2)
         .schedules(100_000)
         .run(recovered_late)
@@ -86,6 +93,7 @@ fn notified_late(world: &World, before: u32) {
 
 #[test]
 fn a_late_notification_is_nothing_to_who_waits_for_something_else() {
+    wide();
     // The number of the unit on its way may look as if it was to be woken, or not.
     for before in 0..2 {
         let search = Search::priorities(&format!("notified_late_{before}"), 3).schedules(20_000);
@@ -128,6 +136,7 @@ fn made_anew(world: &World) {
 
 #[test]
 fn a_late_swap_takes_nothing_of_the_next_object() {
+    wide();
     Search::priorities("reuse_object", 4)
         .schedules(20_000)
         .run(made_anew)
@@ -167,6 +176,7 @@ fn tube_begun(world: &World) {
 
 #[test]
 fn who_recovers_while_a_tube_is_made_leaves_it_alone() {
+    wide();
     Search::priorities("tube_begun", 4)
         .schedules(60_000)
         .run(tube_begun)
@@ -202,6 +212,7 @@ fn locked_late(world: &World) {
 
 #[test]
 fn who_comes_late_with_the_place_of_a_mutex_locks_no_other() {
+    wide();
     let reached = ["told that it is dead"];
     Search::depth("locked_late", 2).kills(1).schedules(30_000).run(locked_late).assert_clean().assert_reached(&reached);
 }
@@ -241,6 +252,7 @@ fn hinted_late(world: &World) {
 
 #[test]
 fn a_hint_that_is_late_is_not_written_into_the_next_object() {
+    wide();
     Search::depth("hinted_late", 2)
         .schedules(20_000)
         .run(hinted_late)

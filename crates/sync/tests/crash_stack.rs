@@ -306,11 +306,3 @@ fn a_linked_stack_is_one_for_three_threads() {
         search.run(|world: &World| linked(world, 2, &[50], &threads)).assert_clean();
     }
 }
-
-#[test]
-fn a_node_that_comes_back_deceives_nobody() {
-    searched_whole("linked_again", 2, 0, |world: &World| {
-        // One of the two that were popped is in a third thread's hands, and the other is pushed again.
-        linked(world, 4, &[50, 51, 52], &[&[Op::Pop], &[Op::Pop, Op::Pop], &[Op::Push(1)], &[Op::Push(2)]]);
-    });
-}
