@@ -204,7 +204,7 @@ impl Snapshot {
 
     /// Messages a second into all tubes together.
     pub fn messages_per_second(&self) -> f64 {
-        self.objects.iter().filter_map(|o| o.rates.sent).sum()
+        self.objects.iter().filter_map(|o| o.rates.sent).fold(0.0, |sum, rate| sum + rate)
     }
 
     /// The processes that wait, the longest wait first.

@@ -178,7 +178,8 @@ fn interact(
     mut state: State,
     ends: &signals::Set,
 ) -> Result<Option<i32>> {
-    let (mut asked, mut due) = (false, std::time::Instant::now());
+    // It is drawn when something has changed: with no key and no look it stays as it is.
+    let (mut asked, mut due, mut changed) = (false, std::time::Instant::now(), true);
     loop {
         if !asked && !state.paused && std::time::Instant::now() >= due {
             due = std::time::Instant::now() + state.interval;
@@ -186,13 +187,15 @@ fn interact(
         }
         match seen.recv_timeout(Duration::ZERO) {
             Ok(now) => {
-                asked = false;
+                (asked, changed) = (false, true);
                 state.update(now);
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("the thread that looks has ended")),
         }
-        terminal.draw(|frame| draw::all(frame, &mut state))?;
+        if std::mem::take(&mut changed) {
+            terminal.draw(|frame| draw::all(frame, &mut state))?;
+        }
         if let Some(came) = ends.wait(Some(Duration::ZERO)) {
             return Ok(Some(came.signal));
         }
@@ -202,7 +205,10 @@ fn interact(
         if !event::poll(Duration::ZERO)? {
             continue;
         }
-        let Event::Key(key) = event::read()? else { continue };
+        let came = event::read()?;
+        // A key, or another size.
+        changed = true;
+        let Event::Key(key) = came else { continue };
         if key.kind == KeyEventKind::Release {
             continue;
         }
