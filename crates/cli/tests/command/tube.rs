@@ -423,32 +423,6 @@ fn a_sender_that_dies_is_no_end() {
 }
 
 #[test]
-fn a_stream_whose_sender_is_killed_ends_with_a_status_of_its_own() {
-    for broadcast in [false, true] {
-        let here = Place::new();
-        here.ok(&[&["tube", "create", "t"][..], if broadcast { &["--broadcast"] } else { &[] }].concat());
-        let receiver = recv(&here, &["t", "--json"]);
-        let (ends, what) = if broadcast { ("subscribers", "a subscriber") } else { ("receivers", "a receiver") };
-        until(what, || (here.json(&["show", "t"])[ends] != json!(0)).then_some(()));
-        let mut command = here.command(&["send", "t"]);
-        let mut from =
-            command.stdin(std::fs::File::open("/dev/zero").expect("it is there")).spawn().expect("it starts");
-        until("a part has gone", || (here.json(&["show", "t"])["sent"].as_u64() > Some(100)).then_some(()));
-        from.kill().expect("it runs");
-        from.wait().expect("it ends");
-        let ran = receiver.end();
-        assert_eq!(ran.status, Some(3), "{}", ran.err);
-        assert!(ran.out.len() > 100 && ran.err.contains("\"sender_died\":true"), "{}", ran.err);
-        assert!(ran.err.contains("what came (") && ran.err.contains("may be a part"), "{}", ran.err);
-        // That was told; a sender that ends well ends as ever.
-        let receiver = recv(&here, &["t", "--lines"]);
-        until(what, || (here.json(&["show", "t"])[ends] != json!(0)).then_some(()));
-        assert_eq!(send(&here, &["t", "--lines"], b"two\n").0, Some(0));
-        assert_eq!(ended(receiver).out, "two\n");
-    }
-}
-
-#[test]
 fn who_comes_after_a_senders_death_is_told_if_something_is_left() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "16"]);
