@@ -317,14 +317,15 @@ fn an_arena_that_may_not_be_looked_at_and_one_that_comes_and_goes_are_no_end() {
     screen.expect("brief/p");
     here.ok(&["arena", "rm", "brief"]);
     until("it has gone", || (!here.ok(&["top", "--once", "--interval", "50ms"]).contains("brief")).then_some(()));
-    // It comes again, and is seen with what it has now.
-    here.ok(&["sem", "create", "brief/s", "--value", "7"]);
-    screen.expect("brief/s");
+    // It comes again, and is seen with what it has now. The screen is sent what has changed alone: of a name on the same
+    // line only the letters that differ, whether or not the line was empty in between. So every letter differs.
+    here.ok(&["sem", "create", "brief/zonk", "--value", "7"]);
+    screen.expect("zonk");
     screen.press("q");
     screen.expect("status 0");
     screen.end();
     let seen = here.json(&["top", "--once", "--interval", "50ms"]);
-    assert_eq!(object(&seen, "brief/s")["value"], 7);
+    assert_eq!(object(&seen, "brief/zonk")["value"], 7);
 }
 
 /// Reads a text as the exposition format has it: each sample's metric has a HELP and a TYPE before it, and stands in one piece.
