@@ -41,8 +41,12 @@ pub fn bench(rest: &[&str]) -> Result<()> {
         }
     }
     std::fs::copy(target().join("release/lib_chappe.so"), package.join("_chappe.abi3.so"))?;
+    let (program, rest) = match rest {
+        ["--kills", rest @ ..] => ("kills.py", rest),
+        _ => ("beside.py", rest),
+    };
     let mut bench = Command::new(python());
-    bench.arg(root().join("crates/py/bench/beside.py")).args(rest).env("PYTHONPATH", &to);
+    bench.arg(root().join("crates/py/bench").join(program)).args(rest).env("PYTHONPATH", &to);
     let status = bench.status().context("cannot start Python")?;
     ensure!(status.success(), "the measurement ended with {status}");
     Ok(())
