@@ -87,6 +87,13 @@ impl Interrupt {
         self.left();
     }
 
+    /// What was asked is forgotten: by the waiter, which waits for nothing now. Its next wait is ended by who asks from now on.
+    pub fn clear(&self) {
+        if self.is_asked() {
+            self.asked.store(0, Ordering::SeqCst); // SeqCst: I1.
+        }
+    }
+
     /// Whether somebody has asked.
     pub fn is_asked(&self) -> bool {
         // SeqCst: I1.
@@ -166,8 +173,9 @@ mod scope {
     /// ([`AcquireError`](crate::AcquireError)), of mutexes ([`LockError`](crate::LockError)), of named tubes
     /// ([`NotSent`](crate::tube::named::NotSent), [`NotReceived`](crate::tube::named::NotReceived)) and of choices
     /// ([`SelectError`](crate::SelectError), by [`Select::wait`](crate::Select::wait) and its like). A condition variable comes
-    /// back as if it had been notified. Two kinds of wait go on: those at one end of a private tube, and those of `select!` and [`Select::select`](crate::Select::select) and its like, since their errors
-    /// are crossbeam's and have no such case; a choice of one arm does instead.
+    /// back as if it had been notified. Of waits at one end of a private tube, [`Sender::send_interruptible`](crate::tube::Sender::send_interruptible)
+    /// and [`Receiver::recv_interruptible`](crate::tube::Receiver::recv_interruptible) end so. Their other waits go on, and so do those of `select!` and
+    /// [`Select::select`](crate::Select::select) and its like, since their errors are crossbeam's and have no such case.
     ///
     /// ```
     /// use chappe_sync::{AcquireError, Interrupt, Pool, interruptible};

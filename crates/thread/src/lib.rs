@@ -45,6 +45,7 @@ mod end;
 pub mod image;
 mod io;
 mod local;
+mod naming;
 mod proc;
 mod queue;
 mod record;
@@ -58,6 +59,7 @@ mod timers;
 pub use end::{Builder, JoinHandle, Result};
 pub use io::Io;
 pub use local::LocalKey;
+pub use naming::set_name;
 pub use runtime::Runtime;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 

@@ -341,6 +341,11 @@ impl Runtime {
     pub fn report_deadlocks(&self) {
         self.shared.watches.store(1, Ordering::Relaxed); // Relaxed: set once.
     }
+
+    /// From now on nothing is reported: somebody may wake its threads whom one does not see there, such as another runtime or a signal handler.
+    pub fn overlook_deadlocks(&self) {
+        self.shared.watches.store(0, Ordering::Relaxed); // Relaxed: a report that has begun goes on.
+    }
 }
 
 impl Shared {

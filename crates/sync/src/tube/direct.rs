@@ -25,6 +25,7 @@ use super::body::{Not, Tube};
 use super::end::End;
 use super::lights::{Comes, Lights, Node, Side, note_one};
 use super::meet::{self, Outcome, Packet, Way};
+use crate::interrupt::Interrupt;
 use chappe_plat::clock;
 use chappe_plat::light::{self, Record, Waits};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -48,6 +49,8 @@ struct Place<'t> {
     side: Side,
     own: &'t End,
     other: &'t End,
+    /// What ends the wait early. Whoever interrupts asks first and unparks the waiter then.
+    by: Option<&'static Interrupt>,
 }
 
 /// Meets somebody, or waits until somebody comes, with the message at `place`, or room for one.
@@ -78,22 +81,25 @@ fn pass(at: &Place<'_>, me: &'static Record, place: *mut (), deadline: Option<u6
     }
 }
 
-/// Waits until something is said. `Open`: the time was up, and the node is out.
+/// Waits until something is said. `Open`: the time was up, or it was interrupted, and the node is out.
 #[inline(always)]
 fn hear(at: &Place<'_>, node: &Node, packet: &Packet, deadline: Option<u64>) -> Outcome {
-    let mut until = deadline;
+    let (mut until, mut by) = (deadline, at.by);
     loop {
-        light::park(until);
+        // The token of who asked before we came here may have been taken by another wait.
+        if !by.is_some_and(Interrupt::is_asked) {
+            light::park(until);
+        }
         match packet.outcome() {
             Outcome::Open => {}
             said => return said,
         }
-        if until.is_some_and(|moment| clock::now() >= moment) {
+        if until.is_some_and(|moment| clock::now() >= moment) || by.is_some_and(Interrupt::is_asked) {
             if at.lights.withdraw(at.side, node) {
                 return Outcome::Open;
             }
             // D1.
-            until = None;
+            (until, by) = (None, None);
         }
     }
 }
@@ -107,7 +113,7 @@ fn pass_out(
     place: *mut (),
     deadline: Option<u64>,
 ) -> Passed {
-    pass(&Place { lights, side: Side::Send, own, other }, me, place, deadline)
+    pass(&Place { lights, side: Side::Send, own, other, by: None }, me, place, deadline)
 }
 
 #[inline(never)]
@@ -118,7 +124,13 @@ fn pass_in(
     place: *mut (),
     deadline: Option<u64>,
 ) -> Passed {
-    pass(&Place { lights, side: Side::Recv, own, other }, me, place, deadline)
+    pass(&Place { lights, side: Side::Recv, own, other, by: None }, me, place, deadline)
+}
+
+/// The same, to either side, for a wait that can be ended.
+#[inline(never)]
+fn pass_ended_by(at: &Place<'_>, me: &'static Record, place: *mut ()) -> Passed {
+    pass(at, me, place, None)
 }
 
 /// Sends. The message comes back with what stood in the way; `None`: it is not known yet, since kernel threads may wait there.
@@ -129,11 +141,28 @@ pub(crate) fn send<T>(
     message: T,
     deadline: Option<u64>,
 ) -> Result<(), (Option<Not>, T)> {
+    send_by(tube, message, |place| pass_out(&tube.lights, (&tube.senders, &tube.receivers), me, place, deadline))
+}
+
+/// The same, until somebody asks: `Not::Now`.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn send_ended_by<T>(
+    tube: &Tube<T>,
+    me: &'static Record,
+    message: T,
+    by: Option<&'static Interrupt>,
+) -> Result<(), (Option<Not>, T)> {
+    let at = Place { lights: &tube.lights, side: Side::Send, own: &tube.senders, other: &tube.receivers, by };
+    send_by(tube, message, |place| pass_ended_by(&at, me, place))
+}
+
+#[inline(always)]
+fn send_by<T>(tube: &Tube<T>, message: T, pass: impl FnOnce(*mut ()) -> Passed) -> Result<(), (Option<Not>, T)> {
     let mut message = ManuallyDrop::new(message);
     let place = &raw mut *message;
     let theirs = match tube.lights.meet_first(Side::Recv, &tube.receivers) {
         Some(theirs) => theirs,
-        None => match pass_out(&tube.lights, (&tube.senders, &tube.receivers), me, place.cast(), deadline) {
+        None => match pass(place.cast()) {
             Passed::Done => return Ok(()),
             Passed::Meets(theirs) => theirs,
             Passed::Gone => return Err((Some(Not::Ever), ManuallyDrop::into_inner(message))),
@@ -149,11 +178,27 @@ pub(crate) fn send<T>(
 /// Receives.
 #[inline(always)]
 pub(crate) fn recv<T>(tube: &Tube<T>, me: &'static Record, deadline: Option<u64>) -> Result<T, Option<Not>> {
+    recv_by(tube, |place| pass_in(&tube.lights, (&tube.receivers, &tube.senders), me, place, deadline))
+}
+
+/// The same, until somebody asks: `Not::Now`.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn recv_ended_by<T>(
+    tube: &Tube<T>,
+    me: &'static Record,
+    by: Option<&'static Interrupt>,
+) -> Result<T, Option<Not>> {
+    let at = Place { lights: &tube.lights, side: Side::Recv, own: &tube.receivers, other: &tube.senders, by };
+    recv_by(tube, |place| pass_ended_by(&at, me, place))
+}
+
+#[inline(always)]
+fn recv_by<T>(tube: &Tube<T>, pass: impl FnOnce(*mut ()) -> Passed) -> Result<T, Option<Not>> {
     let mut message = MaybeUninit::<T>::uninit();
     let place = message.as_mut_ptr();
     let theirs = match tube.lights.meet_first(Side::Send, &tube.senders) {
         Some(theirs) => theirs,
-        None => match pass_in(&tube.lights, (&tube.receivers, &tube.senders), me, place.cast(), deadline) {
+        None => match pass(place.cast()) {
             // SAFETY: who met us has put it there.
             Passed::Done => return Ok(unsafe { message.assume_init() }),
             Passed::Meets(theirs) => theirs,

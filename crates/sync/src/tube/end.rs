@@ -207,6 +207,13 @@ impl End {
         true
     }
 
+    /// It is to be as if all handles had gone. True: it was not so before.
+    #[cfg(not(feature = "sim"))]
+    pub fn close(&self) -> bool {
+        // SeqCst: I4.
+        self.state.fetch_or(GONE, Ordering::SeqCst) & GONE == 0
+    }
+
     /// Whether nobody will ever be here again.
     #[inline(always)]
     pub fn is_gone(&self) -> bool {

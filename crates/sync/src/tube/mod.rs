@@ -40,6 +40,8 @@ mod ends;
 #[cfg(not(feature = "sim"))]
 mod error;
 #[cfg(not(feature = "sim"))]
+mod interruptible;
+#[cfg(not(feature = "sim"))]
 mod make;
 #[cfg(not(feature = "sim"))]
 pub(crate) mod schema;
@@ -62,6 +64,7 @@ pub use self::{
         ReadyTimeoutError, RecvError, RecvTimeoutError, SelectTimeoutError, SendError, SendTimeoutError, TryReadyError,
         TryRecvError, TrySelectError, TrySendError,
     },
+    interruptible::Ended,
     make::{after, at, bounded, mpsc, never, spmc, spsc, tick, unbounded},
     single::{SingleReceiver, SingleSender},
 };

@@ -1,0 +1,98 @@
+//! Waits at one end of a private tube that can be ended from outside: see [`interruptible`](crate::interruptible). Their errors are their own, since
+//! crossbeam's have no such case.
+//!
+//! A light thread at a tube without slots goes the short way (`direct`), and looks at its interrupt each time it is woken; every other wait
+//! is a choice of one arm. And how a tube is closed while both its ends are in use.
+
+use super::body::{Body, Not};
+use super::direct;
+use super::ends::{Receiver, Sender};
+use super::error::SendError;
+use crate::error::SelectError;
+use crate::interrupt;
+use crate::raw::{Time, choose};
+use crate::select::{ReceivingEnd, SendingEnd};
+use chappe_plat::light;
+
+/// Why a wait at one end of a private tube came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// It was interrupted: nothing was sent, or received.
+    Interrupted,
+    /// There is nobody at the other end any more.
+    Disconnected,
+}
+
+impl<T> Sender<T> {
+    /// As [`Sender::send`], inside of [`interruptible`](crate::interruptible): an interrupt ends the wait. A message that was taken before is sent.
+    ///
+    /// # Errors
+    /// The message, and why it was not sent.
+    ///
+    /// # Panics
+    /// If there is no room in the private arena for one more kernel thread that waits.
+    pub fn send_interruptible(&self, message: T) -> Result<(), (Ended, T)> {
+        let mut message = message;
+        if matches!(self.out.0.body, Body::Meet)
+            && let Some(me) = light::current()
+        {
+            match direct::send_ended_by(&self.out.0, me, message, interrupt::current()) {
+                Ok(()) => return Ok(()),
+                Err((Some(not), message)) => return Err((ended(not), message)),
+                Err((None, back)) => message = back,
+            }
+        }
+        match choose(&[self.__arm()], false, Time::Forever) {
+            Ok(chosen) => self.__finish(chosen, message).map_err(|SendError(message)| (Ended::Disconnected, message)),
+            Err(SelectError::Interrupted) => Err((Ended::Interrupted, message)),
+            Err(e) => panic!("send: {e}"),
+        }
+    }
+
+    /// From now on it is for both sides as if the other had gone: nothing is sent any more, and receivers get what is there, and then an error.
+    #[doc(hidden)]
+    pub fn close(&self) {
+        let tube = &*self.out.0;
+        if tube.senders.close() {
+            tube.no_sender();
+        }
+        if tube.receivers.close() {
+            tube.no_receiver();
+        }
+    }
+}
+
+impl<T> Receiver<T> {
+    /// As [`Receiver::recv`], inside of [`interruptible`](crate::interruptible): an interrupt ends the wait. A message that has come before is
+    /// received.
+    ///
+    /// # Errors
+    /// Why none was received.
+    ///
+    /// # Panics
+    /// As [`Sender::send_interruptible`].
+    pub fn recv_interruptible(&self) -> Result<T, Ended> {
+        if matches!(self.into.0.body, Body::Meet)
+            && let Some(me) = light::current()
+        {
+            match direct::recv_ended_by(&self.into.0, me, interrupt::current()) {
+                Ok(message) => return Ok(message),
+                Err(Some(not)) => return Err(ended(not)),
+                Err(None) => {}
+            }
+        }
+        match choose(&[self.__arm()], false, Time::Forever) {
+            Ok(chosen) => self.__finish(chosen).map_err(|_| Ended::Disconnected),
+            Err(SelectError::Interrupted) => Err(Ended::Interrupted),
+            Err(e) => panic!("recv: {e}"),
+        }
+    }
+}
+
+fn ended(not: Not) -> Ended {
+    match not {
+        Not::Now => Ended::Interrupted,
+        Not::Ever => Ended::Disconnected,
+    }
+}
