@@ -1,8 +1,8 @@
 //! The C library: what `include/chappe.h` and its parts declare.
 //!
 //! One module a header: `semaphore` is `include/chappe/semaphore.h`, which is generated from it (`cargo xtask header`), and so is the
-//! manual page chappe_semaphore(3). `handle`, `failure`, `input`, `thread` and `few` are what they stand on; `plan9` and
-//! `nix` have headers of their own that are written by hand.
+//! manual page chappe_semaphore(3). `handle`, `failure`, `input`, `thread` and `few` are what they stand on; `plan9`,
+//! `nix`, `libthread` (thread.h) and `libc9` have headers of their own that are written by hand.
 //!
 //! | | here |
 //! |---|---|
@@ -26,6 +26,10 @@ mod handle;
 mod input;
 mod interrupt;
 mod kept;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod libc9;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod libthread;
 mod look;
 mod map;
 mod mutex;
