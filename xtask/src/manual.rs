@@ -86,7 +86,7 @@ impl Page {
         let include = match self.name.as_str() {
             "chappe" => "#include <chappe.h>\n\npkg-config --cflags --libs chappe\n".to_owned(),
             // The papers' own interfaces, which chappe.h does not include.
-            own @ ("plan9" | "nix") => format!("#include <chappe/{own}.h>\n"),
+            own @ ("plan9" | "nix" | "thread" | "libc9") => format!("#include <chappe/{own}.h>\n"),
             _ => "#include <chappe.h>\n".to_owned(),
         };
         let mut out = format!(

@@ -161,9 +161,8 @@ fn float(out: &mut Vec<u8>, verb: u8, spec: Spec, value: f64) {
     let (width, precision) = (spec.width as c_int, spec.precision.map_or(6, |precision| precision as c_int));
     let mut text = vec![0u8; 512 + spec.width + spec.precision.unwrap_or(0)];
     // SAFETY: room for that many; the format has two ints and a double.
-    let len = unsafe {
-        libc::snprintf(text.as_mut_ptr().cast(), text.len(), how.as_ptr().cast(), width, precision, value)
-    };
+    let len =
+        unsafe { libc::snprintf(text.as_mut_ptr().cast(), text.len(), how.as_ptr().cast(), width, precision, value) };
     text.truncate(usize::try_from(len).unwrap_or(0));
     out.extend_from_slice(&text);
 }

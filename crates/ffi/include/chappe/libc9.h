@@ -241,13 +241,17 @@ static inline int errstr(char *buf, unsigned int len)
 }
 
 /** Ends the program. */
-__attribute__((noreturn)) static inline void exits(const char *status)
+static inline void exits(const char *status) __attribute__((noreturn));
+
+static inline void exits(const char *status)
 {
     chappe_threadexitsall(status);
 }
 
 /** Prints the program's name and a text, and ends the program. */
-__attribute__((noreturn)) static inline void sysfatal(const char *format, ...)
+static inline void sysfatal(const char *format, ...) __attribute__((noreturn));
+
+static inline void sysfatal(const char *format, ...)
 {
     char *text;
     CHAPPE_MAKES(text, format);

@@ -124,7 +124,8 @@ typedef struct Waitmsg {
 void threadmain(int argc, char *argv[]);
 
 /** The program's, if it has one: the size of threadmain's stack. */
-extern int mainstacksize __attribute__((weak));
+extern int mainstacksize;
+#pragma weak mainstacksize
 
 /** What main does: runs it in the first proc, and answers the program's exit status when all procs have ended. */
 int chappe_thread_main(int argc, char **argv, void (*threadmain)(int, char **), const int *stacksize);
@@ -136,10 +137,10 @@ int chappe_threadcreate(void (*fn)(void *), void *arg, unsigned int stacksize);
 int chappe_proccreate(void (*fn)(void *), void *arg, unsigned int stacksize);
 
 /** Ends the calling thread; if it is the first proc's last, this is the program's status. Nothing of its stack is unwound. */
-__attribute__((noreturn)) void chappe_threadexits(const char *status);
+void chappe_threadexits(const char *status) __attribute__((noreturn));
 
 /** Ends the program, with all its procs. */
-__attribute__((noreturn)) void chappe_threadexitsall(const char *status);
+void chappe_threadexitsall(const char *status) __attribute__((noreturn));
 
 /** Lets the other threads of the proc that are ready go first. */
 void chappe_yield(void);
@@ -309,6 +310,12 @@ void chappe_incref(Ref *r);
 
 /** One less: what is left. */
 long chappe_decref(Ref *r);
+
+/**
+ * What all threads have done so far: operations on channels, of which each takes the lock of its channel (an alt counts once for each of its channels), and how
+ * many of them had to wait for another thread. Of threads that run in other procs, a count just past.
+ */
+void chappe_threadcounts(unsigned long *calls, unsigned long *waits);
 
 /** Begins a proc that does system calls, so that the others of the caller's proc go on meanwhile. It does one at a time. */
 Ioproc *chappe_ioproc(void);

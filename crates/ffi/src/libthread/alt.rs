@@ -80,7 +80,11 @@ pub extern "C" fn chappe_alt(alts: *mut Alt) -> c_int {
                     // It was said once, and is passed over then.
                     if std::ptr::eq(alt.err, CLOSED.as_ptr()) { closed = true } else { news = Some(end) }
                 } else {
-                    if open < FEW { few[open] = end } else { many.push(end) }
+                    if open < FEW {
+                        few[open] = end
+                    } else {
+                        many.push(end)
+                    }
                     open += 1;
                 }
             }
@@ -102,6 +106,7 @@ pub extern "C" fn chappe_alt(alts: *mut Alt) -> c_int {
             _ => never(me),
         };
     }
+    me.inspect(|me| me.calls(open));
     let which = |arm: usize| if arm < FEW { few[arm] } else { many[arm - FEW] };
     let made = if open <= FEW {
         let mut arms = [const { std::mem::MaybeUninit::<Armed<'_>>::uninit() }; FEW];
@@ -152,6 +157,7 @@ fn one_of(arms: &[Armed<'_>], alts: *mut Alt, which: &dyn Fn(usize) -> usize, wa
         Err(SelectError::WouldBlock) => {}
         Err(e) => fatal(format_args!("alt: {e}")),
     }
+    current().inspect(|me| me.waits());
     // SAFETY: as in `alt`.
     let channels = || (0..arms.len()).map(|arm| unsafe { (*alts.add(which(arm))).c });
     // Relaxed: as in `while_used`.

@@ -272,7 +272,8 @@ pub extern "C" fn chappe_chanclosing(c: *mut Channel) -> c_int {
 
 pub fn is_closed(channel: &Channel) -> bool {
     // SAFETY: as in `chanclose`. Acquire: what was done before it was closed.
-    unsafe { std::sync::atomic::AtomicI32::from_ptr((&raw const channel.closed).cast_mut()) }.load(Ordering::Acquire) != 0
+    unsafe { std::sync::atomic::AtomicI32::from_ptr((&raw const channel.closed).cast_mut()) }.load(Ordering::Acquire)
+        != 0
 }
 
 pub fn left(channel: &Channel) -> usize {
@@ -290,6 +291,7 @@ fn ended(me: Option<&Task>, why: Ended) -> c_int {
 #[inline(always)]
 fn send_on<M: Message>(c: *mut Channel, ends: &Ends<M>, from: *const u8, len: usize, waits: bool) -> c_int {
     let me = enters();
+    me.inspect(|me| me.calls(1));
     // SAFETY: the caller's promise: an element lies there.
     let message = unsafe { M::of(from, len) };
     match ends.tx.try_send(message) {
@@ -300,6 +302,7 @@ fn send_on<M: Message>(c: *mut Channel, ends: &Ends<M>, from: *const u8, len: us
         Err(TrySendError::Disconnected(_)) => -1,
         Err(TrySendError::Full(_)) if !waits => 0,
         Err(TrySendError::Full(message)) => {
+            me.inspect(|me| me.waits());
             match Channel::while_used(c, || ends.tx.send_interruptible(message).map_err(|(why, _)| why)) {
                 Ok(()) => 1,
                 Err(why) => ended(me, why),
@@ -311,14 +314,18 @@ fn send_on<M: Message>(c: *mut Channel, ends: &Ends<M>, from: *const u8, len: us
 #[inline(always)]
 fn recv_on<M: Message>(c: *mut Channel, ends: &Ends<M>, to: *mut u8, len: usize, waits: bool) -> c_int {
     let me = enters();
+    me.inspect(|me| me.calls(1));
     let (received, waited) = match ends.rx.try_recv() {
         Ok(message) => (message, false),
         Err(TryRecvError::Disconnected) => return -1,
         Err(TryRecvError::Empty) if !waits => return 0,
-        Err(TryRecvError::Empty) => match Channel::while_used(c, || ends.rx.recv_interruptible()) {
-            Ok(message) => (message, true),
-            Err(why) => return ended(me, why),
-        },
+        Err(TryRecvError::Empty) => {
+            me.inspect(|me| me.waits());
+            match Channel::while_used(c, || ends.rx.recv_interruptible()) {
+                Ok(message) => (message, true),
+                Err(why) => return ended(me, why),
+            }
+        }
     };
     // SAFETY: the caller's promise: there is room for an element.
     unsafe { received.put(to, len) };
@@ -347,7 +354,9 @@ fn receives(c: *mut Channel, v: *mut c_void, waits: bool, what: &str) -> c_int {
 fn sized(c: *mut Channel, size: usize, what: &str, of: &str) {
     let is = at(c, what).len();
     if is != size {
-        fatal(format_args!("{what}: the channel {c:p} has elements of {is} bytes, and {of} has {size}: make it with that size"));
+        fatal(format_args!(
+            "{what}: the channel {c:p} has elements of {is} bytes, and {of} has {size}: make it with that size"
+        ));
     }
 }
 

@@ -180,7 +180,12 @@ pub extern "C" fn chappe_procexec(cpid: *mut Channel, file: *const c_char, args:
 
 /// `threadexec` of plan9port: -1, if it returns.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_threadexec(cpid: *mut Channel, fd: *mut c_int, file: *const c_char, args: *const *mut c_char) -> c_int {
+pub extern "C" fn chappe_threadexec(
+    cpid: *mut Channel,
+    fd: *mut c_int,
+    file: *const c_char,
+    args: *const *mut c_char,
+) -> c_int {
     exec(cpid, fd, file, args);
     -1
 }

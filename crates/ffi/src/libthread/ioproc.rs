@@ -81,7 +81,9 @@ pub extern "C" fn chappe_closeioproc(io: *mut Ioproc) {
     }
     // Acquire: O1.
     if of(io, "closeioproc").calls.load(Ordering::Acquire) {
-        fatal(format_args!("closeioproc: the ioproc {io:p} is in a call: end it with iointerrupt, and wait for its caller"));
+        fatal(format_args!(
+            "closeioproc: the ioproc {io:p} is in a call: end it with iointerrupt, and wait for its caller"
+        ));
     }
     // SAFETY: made by `ioproc`, and nobody is in it.
     let mut io = unsafe { Box::from_raw(io) };
@@ -114,7 +116,9 @@ pub extern "C" fn chappe_iocall(
     let Some(op) = op else { fatal("iocall: no operation was given") };
     // AcqRel: O1.
     if it.calls.swap(true, Ordering::AcqRel) {
-        fatal(format_args!("iocall: the ioproc {io:p} is in a call: it does one at a time, others take another ioproc"));
+        fatal(format_args!(
+            "iocall: the ioproc {io:p} is in a call: it does one at a time, others take another ioproc"
+        ));
     }
     if it.asks.send(Call { op, arg }).is_err() {
         fatal(format_args!("iocall: the proc of the ioproc {io:p} has ended: its last operation called threadexits"));
@@ -127,7 +131,9 @@ pub extern "C" fn chappe_iocall(
                 me.inspect(|me| me.interrupt.clear());
                 chappe_iointerrupt(io);
             }
-            Err(_) => fatal(format_args!("iocall: the operation of the ioproc {io:p} called threadexits: it is to return")),
+            Err(_) => {
+                fatal(format_args!("iocall: the operation of the ioproc {io:p} called threadexits: it is to return"))
+            }
         }
     };
     me.inspect(|me| me.dies_if_killed());

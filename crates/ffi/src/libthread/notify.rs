@@ -37,7 +37,8 @@ unsafe extern "C" fn comes(signal: c_int, _: *mut libc::siginfo_t, context: *mut
     let handled = HANDLERS.iter().any(|handler| {
         let handler = handler.load(Ordering::Acquire); // Acquire: as it was put there.
         // SAFETY: the program's own handler.
-        handler != 0 && unsafe { std::mem::transmute::<usize, Handler>(handler)(context, note.as_ptr().cast_mut()) } != 0
+        handler != 0
+            && unsafe { std::mem::transmute::<usize, Handler>(handler)(context, note.as_ptr().cast_mut()) } != 0
     });
     me.inspect(|me| me.notes(false));
     if !handled {

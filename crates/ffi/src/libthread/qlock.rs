@@ -153,7 +153,12 @@ macro_rules! under {
             fatal(concat!($what, ": the lock is nil: it is memory of zeros"));
         }
         // SAFETY: the caller's promise: a lock, whose word all take first (Q1).
-        unsafe { (*(&raw const (*at).word)).with(|| { let $it = &mut *at; $then }) }
+        unsafe {
+            (*(&raw const (*at).word)).with(|| {
+                let $it = &mut *at;
+                $then
+            })
+        }
     }};
 }
 

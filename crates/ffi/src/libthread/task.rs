@@ -15,11 +15,11 @@ use chappe::thread::{self, Builder, Runtime, Thread};
 use chappe::{Interrupt, interruptible};
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
-use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CString, c_char, c_int, c_uint, c_ulong, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// What the pooled stacks have room for. Who asks for more has one of its own.
 const POOLED: usize = 112 * 1024;
@@ -40,6 +40,8 @@ pub struct Proc {
     first: bool,
     /// Its threads', one at a time.
     data: UnsafeCell<*mut c_void>,
+    /// Operations on channels, and those that waited: written by its threads, one at a time.
+    counts: [AtomicU64; 2],
 }
 
 // SAFETY: T1: what is in a cell is its threads', which run one at a time.
@@ -89,6 +91,9 @@ static STATUS: AtomicI32 = AtomicI32::new(0);
 static KEEPER: OnceLock<Thread> = OnceLock::new();
 /// The first proc's runtime, for as long as a deadlock of its threads is one of the program.
 static WATCHED: Mutex<Option<Arc<Proc>>> = Mutex::new(None);
+
+/// What procs have counted that have ended, and those that go on.
+static COUNTED: Mutex<([u64; 2], Vec<Weak<Proc>>)> = Mutex::new(([0; 2], Vec::new()));
 
 /// Entries of a part of the table.
 const PART: usize = 1 << 12;
@@ -168,6 +173,18 @@ impl Task {
         if self.killed.load(Ordering::Relaxed) {
             self.exits();
         }
+    }
+
+    /// It has begun so many operations on channels.
+    #[inline(always)]
+    pub fn calls(&self, calls: usize) {
+        self.proc.counts(calls as u64, 0);
+    }
+
+    /// One of them waits.
+    #[inline(always)]
+    pub fn waits(&self) {
+        self.proc.counts(0, 1);
     }
 
     fn exits(&self) -> ! {
@@ -250,7 +267,25 @@ impl Proc {
         }
     }
 
+    /// So many operations, and so many that waited.
+    #[inline(always)]
+    fn counts(&self, calls: u64, waits: u64) {
+        for (count, more) in self.counts.iter().zip([calls, waits]) {
+            // Relaxed, both: T1, and for who looks.
+            count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        }
+    }
+
+    fn counted(&self) -> [u64; 2] {
+        [0, 1].map(|at: usize| self.counts[at].load(Ordering::Relaxed)) // Relaxed: a look.
+    }
+
     fn ends(&self) {
+        {
+            let mut counted = lock(&COUNTED);
+            counted.0 = std::array::from_fn(|at| counted.0[at] + self.counted()[at]);
+            counted.1.retain(|proc| !std::ptr::eq(proc.as_ptr(), self));
+        }
         let runtime = lock(&self.runtime).take();
         lock(&SPARE).extend(runtime);
         // AcqRel: what the procs did comes before the program's end.
@@ -263,11 +298,12 @@ impl Proc {
 fn new_proc(serves: bool, first: bool, mask: libc::sigset_t) -> Arc<Proc> {
     let spare = lock(&SPARE).pop();
     let runtime = spare.map_or_else(|| Runtime::new(1), Ok);
-    let runtime = runtime.unwrap_or_else(|e| fatal(format_args!("proccreate: no kernel thread for one more proc: {e}")));
+    let runtime =
+        runtime.unwrap_or_else(|e| fatal(format_args!("proccreate: no kernel thread for one more proc: {e}")));
     if !serves {
         PROCS.fetch_add(1, Ordering::Relaxed); // Relaxed: before its threads.
     }
-    Arc::new(Proc {
+    let proc = Arc::new(Proc {
         runtime: Mutex::new(Some(runtime)),
         live: AtomicUsize::new(0),
         tid: AtomicI32::new(0),
@@ -275,7 +311,10 @@ fn new_proc(serves: bool, first: bool, mask: libc::sigset_t) -> Arc<Proc> {
         serves,
         first,
         data: UnsafeCell::new(null_mut()),
-    })
+        counts: [const { AtomicU64::new(0) }; 2],
+    });
+    lock(&COUNTED).1.push(Arc::downgrade(&proc));
+    proc
 }
 
 fn own_mask() -> libc::sigset_t {
@@ -295,7 +334,8 @@ unsafe impl Send for Given {}
 fn begin(what: &str, proc: Arc<Proc>, function: Function, arg: *mut c_void, stack: c_uint) -> Arc<Task> {
     let me = current();
     proc.live.fetch_add(1, Ordering::Relaxed); // Relaxed: by a thread of the proc, or before it has any.
-    let own = Own { data: null_mut(), name: None, state: CString::default(), place: 0, error: String::new(), in_note: false };
+    let own =
+        Own { data: null_mut(), name: None, state: CString::default(), place: 0, error: String::new(), in_note: false };
     let task = Arc::new(Task {
         id: NEXT.fetch_add(1, Ordering::Relaxed), // Relaxed: a number.
         interrupt: Interrupt::new(),
@@ -585,5 +625,17 @@ pub fn error_text<R>(then: impl FnOnce(&mut String) -> R) -> R {
         // SAFETY: the thread's own.
         Some(me) => then(unsafe { &mut (*me.own.get()).error }),
         None => ERROR.with_borrow_mut(then),
+    }
+}
+
+/// Operations on channels so far, and those that had to wait.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_threadcounts(calls: *mut c_ulong, waits: *mut c_ulong) {
+    let counted = lock(&COUNTED);
+    let all = counted.1.iter().filter_map(Weak::upgrade).map(|proc| proc.counted());
+    let sum = all.fold(counted.0, |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+    for (to, count) in [(calls, sum[0]), (waits, sum[1])] {
+        // SAFETY: the caller's places, or NULL.
+        unsafe { to.as_mut() }.into_iter().for_each(|to| *to = count as c_ulong);
     }
 }
