@@ -44,13 +44,16 @@ fn arm<'a>(alt: &Alt) -> Armed<'a> {
 fn complete(alt: &Alt, chosen: SelectedOperation<'_>) -> bool {
     let channel = at(alt.c, "alt");
     let len = channel.len();
-    // SAFETY, both: the caller's promise: an element, or room for one.
-    whichever!(channel.tube(), ends => if alt.op == CHANSND {
-        let message = unsafe { Message::of(alt.v.cast(), len) };
-        ends.tx.__finish(chosen, message).is_ok()
-    } else {
-        // SAFETY: as above.
-        ends.rx.__finish(chosen).is_ok_and(|message| { unsafe { message.put(alt.v.cast(), len) }; true })
+    whichever!(channel.tube(), ends => {
+        if alt.op == CHANSND {
+            // SAFETY: the caller's promise: an element, or NULL.
+            let message = unsafe { Message::of(alt.v.cast(), len) };
+            return ends.tx.__finish(chosen, message).is_ok();
+        }
+        let Ok(message) = ends.rx.__finish(chosen) else { return false };
+        // SAFETY: the caller's promise: room for an element, or NULL.
+        unsafe { message.put(alt.v.cast(), len) };
+        true
     })
 }
 
@@ -67,7 +70,7 @@ pub extern "C" fn chappe_alt(alts: *mut Alt) -> c_int {
     let (mut end, mut open, mut news, mut closed) = (0, 0, None, false);
     let mut few = [0; FEW];
     let mut many = Vec::new();
-    // SAFETY, throughout: the caller's promise: an array that ends so.
+    // SAFETY: the caller's promise: an array that ends so, and is nobody else's meanwhile.
     let entry = |at: usize| unsafe { &mut *alts.add(at) };
     loop {
         let alt = entry(end);

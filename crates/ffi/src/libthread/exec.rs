@@ -32,6 +32,7 @@ unsafe impl Send for Waits {}
 
 static WAITS: Mutex<Waits> = Mutex::new(Waits { channel: null_mut(), kept: Vec::new() });
 
+// SAFETY: libc's, as environ(7) has it.
 unsafe extern "C" {
     static environ: *const *mut c_char;
 }

@@ -29,7 +29,7 @@ const NOTES: [(c_int, &CStr); 8] = [
 const MOST: usize = 32;
 static HANDLERS: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
 
-unsafe extern "C" fn comes(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+extern "C" fn comes(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel thread's own.
     let errno = unsafe { *libc::__errno_location() };
     let note = NOTES.iter().find(|(number, _)| *number == signal).map_or(c"sys: trap", |(_, note)| *note);

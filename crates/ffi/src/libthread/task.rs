@@ -253,8 +253,8 @@ impl Proc {
 
     /// Its first thread runs.
     fn begins(&self) {
+        // Relaxed: T1.
         if self.tid.load(Ordering::Relaxed) == 0 {
-            // Relaxed: T1.
             takes_pokes();
             // SAFETY: they only answer, or change this kernel thread's mask.
             let tid = unsafe {
@@ -432,7 +432,7 @@ pub extern "C" fn chappe_thread_main(
     stack: *const c_int,
 ) -> c_int {
     struct Args(c_int, *mut *mut c_char, unsafe extern "C" fn(c_int, *mut *mut c_char));
-    unsafe extern "C" fn first(args: *mut c_void) {
+    extern "C" fn first(args: *mut c_void) {
         // SAFETY: as given below; it stays until all is over.
         let Args(argc, argv, main) = unsafe { &*args.cast::<Args>() };
         // SAFETY: the program's own.
