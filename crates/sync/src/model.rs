@@ -23,7 +23,7 @@ pub use arms::{AnyAt, PoolAt, SemaphoreAt};
 #[cfg(feature = "sim")]
 pub use broadcast::{CastAt, When, cast_in_words};
 #[cfg(all(feature = "loom", not(feature = "sim")))]
-pub use lights::light;
+pub use lights::{ask, interrupt, light};
 #[cfg(feature = "sim")]
 pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
 pub use owned::{EndAt, OwnedAt, sweep_parts, times_freed};

@@ -7,7 +7,8 @@ mod loom;
 use arena::arena;
 use chappe_plat::explore::together;
 use chappe_plat::light::Record;
-use chappe_sync::model::{Got, TubeAt, light};
+use chappe_sync::Interrupt;
+use chappe_sync::model::{Got, TubeAt, ask, interrupt, light};
 use loom::{three_reach, two_reach};
 
 /// Loom's deadlines that pass at once.
@@ -18,6 +19,7 @@ struct Scene {
     one: &'static TubeAt,
     two: &'static TubeAt,
     lights: [&'static Record; 3],
+    stop: &'static Interrupt,
 }
 
 fn scene() -> Scene {
@@ -27,7 +29,7 @@ fn scene() -> Scene {
         tube.touch();
         tube
     });
-    Scene { one, two, lights: [1, 2, 3].map(light) }
+    Scene { one, two, lights: [1, 2, 3].map(light), stop: interrupt() }
 }
 
 /// As a number: what loom's threads can answer.
@@ -71,6 +73,36 @@ fn who_is_late_was_met_or_was_not() {
         )
     };
     two_reach(2, scene, meet, [[SENT, 17], [LATE, LATE]]);
+}
+
+#[test]
+fn who_is_interrupted_was_met_or_was_not() {
+    let receives = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| {
+                    ask(s.stop, s.lights[1]);
+                    code(s.one.send_lightly(s.lights[0], 7, SOON))
+                },
+                |s| code(s.one.recv_lightly_until(s.stop, s.lights[1])),
+            ],
+        )
+    };
+    two_reach(3, scene, receives, [[SENT, 17], [LATE, LATE]]);
+    let sends = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| {
+                    ask(s.stop, s.lights[1]);
+                    code(s.one.recv_lightly(s.lights[0], SOON))
+                },
+                |s| code(s.one.send_lightly_until(s.stop, s.lights[1], 7)),
+            ],
+        )
+    };
+    two_reach(3, scene, sends, [[17, SENT], [LATE, LATE]]);
 }
 
 #[test]

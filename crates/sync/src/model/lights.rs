@@ -4,6 +4,7 @@
 
 use super::tubes::{Got, TubeAt, got, received};
 use crate::claim::{Aim, Operation};
+use crate::interrupt::Interrupt;
 use crate::tube::body::{In, Out};
 use crate::tube::direct;
 use crate::tube::lights::{Comes, Hope, Node, Side, wait_for};
@@ -72,6 +73,20 @@ pub fn light(number: u32) -> &'static Record {
     record
 }
 
+/// What ends a light thread's wait. In the set-up.
+pub fn interrupt() -> &'static Interrupt {
+    let interrupt = Box::leak(Box::new(Interrupt::default()));
+    // Each word is touched there.
+    interrupt.clear();
+    interrupt
+}
+
+/// Somebody asks it to stop, and wakes it.
+pub fn ask(by: &'static Interrupt, who: &'static Record) {
+    by.try_interrupt(0);
+    light::unpark(who);
+}
+
 impl TubeAt {
     /// A light thread sends, until the deadline.
     pub fn send_lightly(&self, me: &'static Record, message: u64, deadline: Option<u64>) -> Got {
@@ -84,6 +99,19 @@ impl TubeAt {
     pub fn recv_lightly(&self, me: &'static Record, deadline: Option<u64>) -> Got {
         light::set_current(me);
         received(direct::recv(self.tube(), me, deadline).map_err(|not| not.expect("light threads only")))
+    }
+
+    /// A light thread sends, until somebody asks it to stop.
+    pub fn send_lightly_until(&self, by: &'static Interrupt, me: &'static Record, message: u64) -> Got {
+        light::set_current(me);
+        got(direct::send_ended_by(self.tube(), me, message, Some(by))
+            .map_err(|(not, message)| (not.expect("light threads only"), message)))
+    }
+
+    /// A light thread receives, until somebody asks it to stop.
+    pub fn recv_lightly_until(&self, by: &'static Interrupt, me: &'static Record) -> Got {
+        light::set_current(me);
+        received(direct::recv_ended_by(self.tube(), me, Some(by)).map_err(|not| not.expect("light threads only")))
     }
 
     /// A light thread receives from one of two, once it has come to wait at both.
