@@ -40,6 +40,8 @@ pub struct Record {
     pub number: u32,
     /// What it waits for, for who looks.
     pub waits: Cell<Waits>,
+    /// What others ask of it ([`asked`]), and which thread this is of all that have had the record.
+    pub control: AtomicU32,
     /// The address of that, or how many there are.
     pub at: Cell<u64>,
     /// What the protocols keep with each thread: see [`keep_until_end`].
@@ -50,6 +52,36 @@ pub struct Record {
 
 // SAFETY: the cells are written by the thread itself alone; who looks from elsewhere copies memory.
 unsafe impl Sync for Record {}
+
+/// The bits of [`Record::control`]. What they mean together is the scheduler's: see `chappe_thread`.
+pub mod asked {
+    /// It is to be taken out at its next dispatch.
+    pub const STOPME: u32 = 1;
+    /// It is in no queue.
+    pub const STOPPED: u32 = 1 << 1;
+    /// It is to run no interrupt either.
+    pub const HELD: u32 = 1 << 2;
+    /// Interrupts are to be run.
+    pub const SIGNAL: u32 = 1 << 3;
+    /// It is to end.
+    pub const KILL: u32 = 1 << 4;
+    /// It is to go on for one instruction.
+    pub const STEP: u32 = 1 << 5;
+    /// It has had its proc for long while others were ready.
+    pub const DUE: u32 = 1 << 6;
+    /// The thread's own: its stack is being unwound.
+    pub const DYING: u32 = 1 << 7;
+    /// The thread's own: it is in the middle of something that is to be finished first.
+    pub const SHIELD: u32 = 1 << 8;
+    /// The thread's own: it runs an interrupt.
+    pub const INSIDE: u32 = 1 << 9;
+    /// What the thread looks for at a safe point.
+    pub const COME_BY: u32 = STOPME | SIGNAL | KILL | STEP | DUE;
+    /// All of these.
+    pub const FLAGS: u32 = (1 << GENERATION) - 1;
+    /// From this bit on: how many threads have had the record before.
+    pub const GENERATION: u32 = 10;
+}
 
 /// What a light thread waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,13 +110,15 @@ pub enum Waits {
     Meeting = 9,
     /// For something named: its seat is said.
     Named = 10,
+    /// For events.
+    Events = 11,
 }
 
 impl Waits {
     /// What a number says that was read from another process; none of ours says nothing.
     pub fn of(number: u32) -> Waits {
-        use Waits::{Choice, Descriptor, Join, Meeting, Named, Nothing, Object, Parked, Recv, Send, Sleep};
-        let all = [Send, Recv, Choice, Sleep, Join, Object, Descriptor, Parked, Meeting, Named];
+        use Waits::{Choice, Descriptor, Events, Join, Meeting, Named, Nothing, Object, Parked, Recv, Send, Sleep};
+        let all = [Send, Recv, Choice, Sleep, Join, Object, Descriptor, Parked, Meeting, Named, Events];
         all.into_iter().find(|waits| *waits as u32 == number).unwrap_or(Nothing)
     }
 }
@@ -208,6 +242,8 @@ pub struct Hooks {
     pub proc: fn() -> Option<usize>,
     /// From now on that proc listens to this one, too.
     pub listen: fn(&'static Chime),
+    /// Does what others have asked of the calling light thread: it may yield, run interrupts, and unwind.
+    pub come_by: fn(),
 }
 
 static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(std::ptr::null_mut());
@@ -270,6 +306,53 @@ pub fn unpark(who: &'static Record) {
 /// Lets the light threads that are ready go first.
 pub fn give_way() {
     (hooks().give_way)();
+}
+
+/// A place where nothing is half done: if others have asked something of the calling light thread, it is done here. It may unwind.
+#[inline(always)]
+pub fn safe_point(me: &Record) {
+    // Relaxed: who asks just now is heard at the next one.
+    if me.control.load(Ordering::Relaxed) & asked::COME_BY != 0 {
+        (hooks().come_by)();
+    }
+}
+
+/// The same, where the caller may be a kernel thread, or may have ended a wait because of [`is_destroyed`].
+#[cold]
+pub fn come_by() {
+    if let Some(me) = current() {
+        safe_point(me);
+    }
+}
+
+/// Whether the calling thread is a light one that is to end here: then its waits end early, and the caller, when all is as if it had not waited,
+/// calls [`come_by`], which unwinds. Not within [`shielded`], and not while it is being unwound.
+#[inline]
+pub fn is_destroyed() -> bool {
+    current().is_some_and(|me| {
+        use asked::{DYING, KILL, SHIELD};
+        // Relaxed: who asks wakes it after that.
+        me.control.load(Ordering::Relaxed) & (KILL | DYING | SHIELD) == KILL && !std::thread::panicking()
+    })
+}
+
+/// Does something that must come to its end, also if the calling light thread is to end: its waits go on.
+pub fn shielded<R>(act: impl FnOnce() -> R) -> R {
+    struct Back(Option<&'static Record>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            if let Some(me) = self.0 {
+                me.control.fetch_and(!asked::SHIELD, Ordering::Relaxed); // Relaxed: the thread's own.
+            }
+        }
+    }
+    // Relaxed, both: the thread's own.
+    let outer = current().filter(|me| me.control.load(Ordering::Relaxed) & asked::SHIELD == 0);
+    if let Some(me) = outer {
+        me.control.fetch_or(asked::SHIELD, Ordering::Relaxed); // Relaxed: as above.
+    }
+    let _back = Back(outer);
+    act()
 }
 
 /// Does something that blocks the kernel thread: if the caller is a light thread, the others go on elsewhere meanwhile.

@@ -150,7 +150,7 @@ impl Condvar {
             Err(e) => return (Err(LockError::Arena(e)), false),
         };
         // It is locked when this returns, whoever interrupts.
-        let again = match uninterrupted(|| mutex.lock()) {
+        let again = match chappe_plat::light::shielded(|| uninterrupted(|| mutex.lock())) {
             Ok(guard) if heard == Heard::Dead => Err(LockError::CondvarDead { condvar: self.name(), guard }),
             other => other,
         };

@@ -98,4 +98,5 @@ pub(crate) fn pass(time: Duration) {
     while clock::now() < until {
         light::park(Some(until));
     }
+    light::come_by();
 }

@@ -485,6 +485,7 @@ impl<'a> Select<'a> {
             // What is dead is ready to say so.
             Err(SelectError::Dead { arm, .. }) => Some(self.numbers[arm]),
             Err(SelectError::WouldBlock | SelectError::Timeout) => None,
+            Err(SelectError::Interrupted) => ended(),
             Err(e) => panic!("select: {e}"),
         }
     }
@@ -512,8 +513,16 @@ fn chosen<'a>(arms: &[Armed<'a>], how: How, order: Order) -> Option<SelectedOper
         Ok((at, taken)) => Some(SelectedOperation::new(at, arms[at], Some(taken))),
         Err(SelectError::Dead { arm, .. }) => Some(SelectedOperation::new(arm, arms[arm], None)),
         Err(SelectError::WouldBlock | SelectError::Timeout) => None,
+        Err(SelectError::Interrupted) => ended(),
         Err(e) => panic!("select: {e}"),
     }
+}
+
+/// Nobody could interrupt it: the calling light thread is to end.
+#[cold]
+fn ended<T>() -> Option<T> {
+    chappe_plat::light::come_by();
+    unreachable!("a choice was interrupted, and not because its thread is to end")
 }
 
 /// What a choice came to: an operation that is yet to be completed.

@@ -451,7 +451,7 @@ pub(crate) struct Patience<'a> {
 impl Patience<'_> {
     /// Whether the wait is to end early.
     pub fn is_interrupted(&self) -> bool {
-        self.interrupt.is_some_and(Interrupt::has_come)
+        self.interrupt.is_some_and(Interrupt::has_come) || light::is_destroyed()
     }
 }
 

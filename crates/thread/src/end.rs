@@ -17,7 +17,9 @@
 
 use crate::record::{self, Extra, SMALLEST, Thread};
 use crate::runtime::Runtime;
-use crate::{ThreadId, local, proc, report, suspend};
+use crate::words::asked::Op;
+use crate::words::token;
+use crate::{ThreadId, asks, local, proc, report};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Waits};
@@ -154,9 +156,8 @@ impl Builder {
         thread.near.iter().for_each(|word| word.set(0));
         // Relaxed, all: published with the thread.
         thread.end.store(RUNS, Ordering::Relaxed);
-        thread.core.token.store(record::EMPTY, Ordering::Relaxed); // Relaxed: as above.
+        thread.core.token.store(token::EMPTY, Ordering::Relaxed); // Relaxed: as above.
         thread.off.store(1, Ordering::Relaxed); // Relaxed: as above.
-        thread.control.store(0, Ordering::Relaxed); // Relaxed: as above.
         thread.proc.store(std::ptr::from_ref(proc) as u64, Ordering::Relaxed); // Relaxed: as above.
         // What is too large for a part of the stack is boxed.
         let fits = size_of::<Slot<F, T>>() <= SMALLEST / 4;
@@ -172,8 +173,9 @@ impl Builder {
             let top = if fits { slot.cast() } else { thread.lay_out(0, 16) };
             thread.begin_with(top, entry::<F, T>, slot.cast());
         }
+        let generation = asks::generation(thread);
         proc::ready(thread);
-        Ok(JoinHandle { thread, slot: slot.cast(), free: free::<F, T>, kind: PhantomData })
+        Ok(JoinHandle { thread, generation, slot: slot.cast(), free: free::<F, T>, kind: PhantomData })
     }
 }
 
@@ -210,7 +212,11 @@ unsafe extern "C" fn entry<F: FnOnce() -> T, T>(slot: *mut ()) -> ! {
     let slot = slot.cast::<Slot<F, T>>();
     // SAFETY: `begin` has put it there; it is moved out once.
     let body = unsafe { ManuallyDrop::take(&mut (*slot).body) };
-    let result = catch_unwind(AssertUnwindSafe(body));
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        // It may have been destroyed before it began.
+        light::come_by();
+        body()
+    }));
     let me = proc::current().expect("a thread is itself");
     tidy(me);
     // SAFETY: the body was moved out.
@@ -235,6 +241,7 @@ fn tidy(me: &'static Thread) {
     if !me.core.kept.get().is_null() {
         light::forget_kept(&me.core);
     }
+    asks::end(me);
 }
 
 /// Says that the result is there. False: nobody wants it.
@@ -295,6 +302,7 @@ fn clear(thread: &'static Thread) {
 /// The thread keeps its stack until it was joined, or this is dropped.
 pub struct JoinHandle<T> {
     thread: &'static Thread,
+    generation: u32,
     slot: *mut (),
     free: unsafe fn(*mut ()),
     kind: PhantomData<T>,
@@ -363,6 +371,7 @@ impl<T> JoinHandle<T> {
                     me.core.at.set(u64::from(self.thread.number()));
                     light::park(None);
                     me.core.waits.set(Waits::Nothing);
+                    light::safe_point(&me.core);
                 }
                 None => report::joins(self.thread, || {
                     futex::wait(end, now & STATE | waiter, None, Scope::Private);
@@ -388,18 +397,17 @@ impl<T> JoinHandle<T> {
     ///
     /// Paper: synthesis, 4.3.2 and 5.3.2 (figure 5.10).
     pub fn suspend(&self) {
-        suspend::suspend(self.thread);
+        let _ = asks::ask(self.thread, self.generation, Op::Suspend);
     }
 
     /// Lets it go on after [`suspend`](Self::suspend), however often that was said. Never waits; from any thread and any signal handler.
     pub fn resume(&self) {
-        suspend::resume(self.thread);
+        let _ = asks::ask(self.thread, self.generation, Op::Resume);
     }
 
     /// Whether it is kept from running, or will be at its next dispatch.
     pub fn is_suspended(&self) -> bool {
-        // Relaxed: a look.
-        self.thread.control.load(Ordering::Relaxed) != 0
+        self.thread().is_suspended()
     }
 
     /// Whether it has ended: then `join` does not wait.
@@ -415,7 +423,7 @@ impl<T> JoinHandle<T> {
 
     /// To wake it: see [`park`](crate::park).
     pub fn thread(&self) -> crate::Thread {
-        crate::Thread::of(self.thread)
+        crate::Thread { record: self.thread, generation: self.generation }
     }
 }
 

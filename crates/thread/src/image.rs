@@ -5,10 +5,11 @@
 //! was so, one thing perhaps some nanoseconds before another. The process does nothing for that.
 
 use crate::proc::Proc;
-use crate::record::{ASLEEP, Extra, FEWEST, MOST, PARKED, STACK, Thread};
+use crate::record::{Extra, FEWEST, MOST, STACK, Thread};
 use crate::report;
-use crate::suspend::STOPPED;
+use crate::words::token::{self, ASLEEP, PARKED};
 use chappe_plat::atomic::AtomicU32;
+use chappe_plat::light::asked::{HELD, STOPPED};
 use chappe_plat::light::{Record, Waits};
 use chappe_plat::{mappings, process, stacks};
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use std::mem::offset_of;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\t");
 /// Of what is read here: of another build's only if this is the same.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// In place of the first record.
 #[repr(C, align(128))]
@@ -51,8 +52,10 @@ pub enum State {
     Waiting,
     /// It is in a call that blocks, on a kernel thread of its own.
     Blocking,
-    /// It is kept from running: `JoinHandle::suspend`.
+    /// It is kept from running: `Thread::suspend`.
     Suspended,
+    /// The same, and it runs no interrupts: `Thread::stop`.
+    Stopped,
 }
 
 impl State {
@@ -64,6 +67,7 @@ impl State {
             State::Waiting => "waiting",
             State::Blocking => "blocking",
             State::Suspended => "suspended",
+            State::Stopped => "stopped",
         }
     }
 }
@@ -188,12 +192,14 @@ impl Image {
             }
             let (index, shared, running) = procs[&proc];
             let core = offset_of!(Thread, core);
-            let token = half(core + offset_of!(Record, token));
+            let token = token::state(half(core + offset_of!(Record, token)));
+            let control = half(core + offset_of!(Record, control));
             let waits = Waits::of(half(core + offset_of!(Record, waits)));
             let at = word(core + offset_of!(Record, at));
             let state = match token {
                 _ if record[offset_of!(Thread, away)] == 1 => State::Blocking,
-                _ if half(offset_of!(Thread, control)) & STOPPED != 0 => State::Suspended,
+                _ if control & (STOPPED | HELD) == STOPPED | HELD => State::Stopped,
+                _ if control & STOPPED != 0 => State::Suspended,
                 PARKED | ASLEEP => State::Waiting,
                 _ if running == table + (number * size) as u64 => State::Running,
                 _ => State::Ready,

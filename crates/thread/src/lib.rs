@@ -41,6 +41,7 @@
 #![deny(missing_docs)]
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
+mod asks;
 mod end;
 pub mod image;
 mod io;
@@ -52,16 +53,20 @@ mod record;
 mod report;
 mod runtime;
 mod scope;
-mod suspend;
+mod step;
 mod switch;
+mod thread;
 mod timers;
+mod words;
 
+pub use asks::{Destroyed, Refusal, offer};
 pub use end::{Builder, JoinHandle, Result};
 pub use io::Io;
 pub use local::LocalKey;
 pub use naming::set_name;
 pub use runtime::Runtime;
 pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use thread::{Thread, set_signal, wait, wait_timeout};
 
 use chappe_plat::clock;
 use chappe_plat::light::{self, Waits};
@@ -78,32 +83,9 @@ impl ThreadId {
     }
 }
 
-/// A light thread, to be woken or named. It may have ended, and its number be another's.
-#[derive(Clone, Copy)]
-pub struct Thread {
-    record: &'static record::Thread,
-}
-
-impl std::fmt::Debug for Thread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Thread").field("id", &self.id()).finish()
-    }
-}
-
-impl Thread {
-    fn of(record: &'static record::Thread) -> Thread {
-        Thread { record }
-    }
-
-    /// Its number.
-    pub fn id(&self) -> ThreadId {
-        ThreadId(self.record.number())
-    }
-
-    /// Lets it go on from [`park`], now or when it comes there. From any thread, light or not, and any signal handler; never waits. (Plan 9's
-    /// `runthread`.)
-    pub fn unpark(&self) {
-        light::unpark(&self.record.core);
+impl From<u32> for ThreadId {
+    fn from(number: u32) -> ThreadId {
+        ThreadId(number)
     }
 }
 
@@ -142,10 +124,12 @@ pub fn yield_now() {
 
 fn wait_until(deadline: Option<u64>, what: Waits) {
     let me = proc::current().expect("the caller has looked");
+    light::safe_point(&me.core);
     me.core.waits.set(what);
     me.core.at.set(deadline.unwrap_or(0));
     light::park(deadline);
     me.core.waits.set(Waits::Nothing);
+    light::safe_point(&me.core);
 }
 
 /// Waits for so long. A light thread gives its processor up meanwhile.

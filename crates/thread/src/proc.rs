@@ -23,9 +23,8 @@
 //! Invariants:
 //! - I1: a thread is in at most one queue or inbox: whoever changes its token from PARKED puts it there, or it itself does when it yields.
 //! - I2: only the proc that has a thread runs it, and another gets it only when `off` says so; so no stack has two on it.
-//! - I3: `busy` before `taken`, on one side, `taken` before `busy` on the other, with a fence for all threads on the thief's: one of the two
-//!   goes away. The owner waits for the thief, who takes some ns; the thief for nobody.
-//! - I4: a proc says that it sleeps, then looks at its inbox; who puts something there looks then whether it sleeps. One sees the other.
+//! - I3: owner and thief are never both at the queue: `words::turns`.
+//! - I4: a proc that has something in its inbox does not sleep: `words::inbox`.
 //! - I5: a signal handler that has interrupted its proc at the queue sees `busy`, and uses the inbox. So `unpark` never waits.
 //!
 //! Policy: a thread stays with its proc, so those that talk to each other stay together. It goes to another that idles when its own
@@ -34,23 +33,22 @@
 
 mod park;
 
-pub(crate) use park::{ready, yield_now};
+pub(crate) use park::{give_way, ready, tell, wait_for_events, yield_now};
 
 use crate::queue::Queue;
-use crate::record::{ASLEEP, EMPTY, NOTIFIED, PARKED, Thread};
+use crate::record::Thread;
 use crate::runtime::{Runtime, Shared};
-use crate::{end, record, suspend, switch};
+use crate::words::token::{self, ASLEEP, Look, PARKED, Wakes};
+use crate::words::{asked, inbox, turns};
+use crate::{asks, end, record, switch};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime, Hooks, Record};
-use chappe_plat::{clock, fence, near, stacks};
+use chappe_plat::{clock, near, stacks};
 use park::{blocked, blocks, listen, number, park, unpark, wakes};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{from_ref, null};
 
-/// A proc that is awake, and one that sleeps.
-const AWAKE: u32 = 0;
-const SLEEPS: u32 = 1;
 /// Looks at the inbox before it sleeps: at most, and where it does not pay.
 const SPIN_MOST: u32 = 2_000;
 const SPIN_LEAST: u32 = 20;
@@ -116,7 +114,8 @@ struct Apart {
 // SAFETY: what is the owner's is only used by the kernel thread that runs the proc, or by a thief, I3.
 unsafe impl Sync for Proc {}
 
-pub(crate) static HOOKS: Hooks = Hooks { park, unpark, give_way: yield_now, blocks, blocked, proc: number, listen };
+pub(crate) static HOOKS: Hooks =
+    Hooks { park, unpark, give_way: yield_now, blocks, blocked, proc: number, listen, come_by: asks::come_by };
 
 /// The light thread that is running here.
 #[inline(always)]
@@ -152,7 +151,7 @@ impl Proc {
             ready: AtomicU32::new(0),
             apart: Apart {
                 inbox: AtomicU64::new(0),
-                sleep: AtomicU32::new(AWAKE),
+                sleep: AtomicU32::new(inbox::AWAKE),
                 taken: AtomicU32::new(0),
                 take_from: AtomicU32::new(0),
             },
@@ -162,43 +161,24 @@ impl Proc {
     /// The owner comes to the queue.
     #[inline(always)]
     fn enter(&self) {
-        loop {
-            // Relaxed, both: I3, with the fence between them.
-            self.busy.store(1, Ordering::Relaxed);
-            fence::light();
-            if self.apart.taken.load(Ordering::Relaxed) == 0 {
-                return;
-            }
-            self.wait_for_thief();
-        }
+        turns::enter(&self.busy, &self.apart.taken);
     }
 
-    #[cold]
-    fn wait_for_thief(&self) {
-        self.leave();
-        // Acquire: what the thief has left.
-        while self.apart.taken.load(Ordering::Acquire) != 0 {
-            pause();
-        }
-    }
-
+    /// It goes.
     #[inline(always)]
     fn leave(&self) {
-        // Release: what was done at the queue.
-        self.busy.store(0, Ordering::Release);
+        turns::leave(&self.busy);
+    }
+
+    /// Whether its owner is at the queue. Of the owner, by a signal handler.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) != 0 // Relaxed: our own kernel thread's.
     }
 
     /// A thread of this proc is ready. By its owner, not at the queue.
     #[inline(always)]
     fn try_push(&self, thread: &'static Thread) -> bool {
-        // Relaxed, all: I5: our own kernel thread's, or the fence of I3.
-        if self.busy.load(Ordering::Relaxed) != 0 {
-            return false;
-        }
-        self.busy.store(1, Ordering::Relaxed); // Relaxed: as above.
-        fence::light();
-        if self.apart.taken.load(Ordering::Relaxed) != 0 {
-            self.leave();
+        if !turns::try_enter(&self.busy, &self.apart.taken) {
             return false;
         }
         self.queue.push(thread);
@@ -208,26 +188,13 @@ impl Proc {
 
     /// A thread of this proc is ready. By anybody.
     pub fn put_in(&self, thread: &'static Thread) {
-        // Relaxed: the swap decides.
-        let mut first = self.apart.inbox.load(Ordering::Relaxed);
-        loop {
-            thread.inbox.store(first, Ordering::Relaxed); // Relaxed: published by the swap.
-            // SeqCst: I4. Relaxed: once more.
-            match self.apart.inbox.compare_exchange(first, from_ref(thread) as u64, Ordering::SeqCst, Ordering::Relaxed)
-            {
-                Ok(_) => break,
-                Err(now) => first = now,
-            }
-        }
+        inbox::put(&self.apart.inbox, from_ref(thread) as u64, &thread.inbox);
         self.wake();
     }
 
     /// Wakes it if it sleeps.
     pub fn wake(&self) {
-        // SeqCst: I4, both.
-        if self.apart.sleep.load(Ordering::SeqCst) == SLEEPS
-            && self.apart.sleep.compare_exchange(SLEEPS, AWAKE, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-        {
+        if inbox::rouses(&self.apart.sleep) {
             futex::wake(&self.apart.sleep, 1, Scope::Private);
         }
     }
@@ -241,22 +208,20 @@ impl Proc {
 
     pub fn is_asleep(&self) -> bool {
         // SeqCst: I4.
-        self.apart.sleep.load(Ordering::SeqCst) == SLEEPS
+        self.apart.sleep.load(Ordering::SeqCst) == inbox::SLEEPS
     }
 
     /// Empties the inbox into the queue: who came first goes first.
     #[inline(always)]
     fn empty_inbox(&self) {
-        // Relaxed: a look; the swap below takes.
-        if self.apart.inbox.load(Ordering::Relaxed) != 0 {
+        if inbox::has_some(&self.apart.inbox) {
             self.empty_inbox_slow();
         }
     }
 
     #[inline(never)]
     fn empty_inbox_slow(&self) {
-        // Acquire: the threads as they were left.
-        let mut at = self.apart.inbox.swap(0, Ordering::Acquire) as *const Thread;
+        let mut at = inbox::take(&self.apart.inbox) as *const Thread;
         let mut first: *const Thread = null();
         // SAFETY: what is in an inbox is a record.
         while let Some(thread) = unsafe { at.as_ref() } {
@@ -287,7 +252,7 @@ impl Proc {
         }
         let next = loop {
             match self.queue.pop() {
-                Some(next) if !suspend::may_run(next) => {}
+                Some(next) if !asked::may_run(&next.core.control) => {}
                 next => break next,
             }
         };
@@ -330,10 +295,10 @@ impl Proc {
     /// Sleeps on its own word, and on the chimes that are waited for.
     fn sleep(&self, until: Option<u64>) {
         if !self.listens.get() {
-            futex::wait(&self.apart.sleep, SLEEPS, until, Scope::Private);
+            futex::wait(&self.apart.sleep, inbox::SLEEPS, until, Scope::Private);
             return;
         }
-        let mut words = vec![(&self.apart.sleep, SLEEPS, Scope::Private)];
+        let mut words = vec![(&self.apart.sleep, inbox::SLEEPS, Scope::Private)];
         let mut rung = false;
         let chimes: Vec<_> = self.chimes().take(futex::WAIT_ANY_MAX - 1).collect();
         for chime in &chimes {
@@ -364,10 +329,17 @@ impl Proc {
         landed();
     }
 
+    /// One more dispatch.
+    #[inline(always)]
+    fn count(&self) {
+        // Relaxed, both: the owner's, for who looks.
+        self.dispatches.store(self.dispatches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
     #[inline(always)]
     fn prepare_for(&self, next: &'static Thread) {
+        self.count();
         // Relaxed, all: the owner's words, for who looks; of the thread: I2, it is ours.
-        self.dispatches.store(self.dispatches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.running.store(from_ref(next) as u64, Ordering::Relaxed); // Relaxed: as above.
         next.off.store(0, Ordering::Relaxed); // Relaxed: as above.
         // Release: a new proc's thread is the new proc's.
@@ -388,11 +360,9 @@ impl Proc {
         // Relaxed: for who looks.
         self.running.store(0, Ordering::Relaxed);
         self.shared.timers.ring();
-        let inbox = &self.apart.inbox;
         let spins = self.spin.get();
         for _ in 0..spins {
-            // Relaxed: a look.
-            if inbox.load(Ordering::Relaxed) != 0 || (self.listens.get() && self.hear()) {
+            if inbox::has_some(&self.apart.inbox) || (self.listens.get() && self.hear()) {
                 self.spin.set((spins * 2).min(SPIN_MOST));
                 return;
             }
@@ -400,18 +370,15 @@ impl Proc {
         }
         self.spin.set((spins / 2).max(SPIN_LEAST));
         self.shared.idles(self.index, true);
-        // SeqCst: I4.
-        self.apart.sleep.swap(SLEEPS, Ordering::SeqCst);
+        let nothing = inbox::lie_down(&self.apart.sleep, &self.apart.inbox);
         let due = self.shared.timers.earliest();
         let limit = self.shared.watch_for_deadlock();
         let until = [Some(due).filter(|due| *due != u64::MAX), limit].into_iter().flatten().min();
-        // SeqCst, both: I4, after we have said that we sleep.
-        if inbox.load(Ordering::SeqCst) == 0 && self.apart.take_from.load(Ordering::SeqCst) == 0 && !self.shared.stops()
-        {
+        // SeqCst: as in `help`, after it has been said that it sleeps.
+        if nothing && self.apart.take_from.load(Ordering::SeqCst) == 0 && !self.shared.stops() {
             self.sleep(until);
         }
-        // SeqCst: who comes now need not wake us.
-        self.apart.sleep.store(AWAKE, Ordering::SeqCst);
+        inbox::get_up(&self.apart.sleep);
         self.shared.idles(self.index, false);
         if limit.is_some_and(|limit| clock::now() >= limit) {
             self.shared.look_for_deadlock();
@@ -425,12 +392,7 @@ impl Proc {
 
     /// Takes half of what is ready there, if its owner is elsewhere.
     fn take_from(&self, other: &Proc) {
-        // Acquire: the last thief's. Relaxed: another is there.
-        if other.apart.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            return;
-        }
-        // I3. Acquire: what the owner has left.
-        if fence::try_heavy() && other.busy.load(Ordering::Acquire) == 0 {
+        turns::steal(&other.busy, &other.apart.taken, || {
             other.empty_inbox();
             // Acquire: I2.
             let may = |t: &Thread| !t.pinned.get() && t.off.load(Ordering::Acquire) != 0;
@@ -438,9 +400,7 @@ impl Proc {
                 thread.proc.store(from_ref(self) as u64, Ordering::Release); // Release: it is ours.
                 self.queue.push(thread);
             });
-        }
-        // Release: what we have left.
-        other.apart.taken.store(0, Ordering::Release);
+        });
     }
 
     /// A thread for the next that is made; at the queue.

@@ -11,9 +11,11 @@
 //!
 //! The tops of stacks are shifted against each other by some lines: else those of all threads would lie in the same sets of the cache.
 
+use crate::asks::{Asks, Handler};
 use crate::image::Header;
 use crate::proc::Proc;
 use crate::switch::{self, Entry};
+use crate::words::token::EMPTY;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::light::{Record, Waits};
 use chappe_plat::{Made, stacks};
@@ -33,15 +35,6 @@ pub(crate) const FEWEST: usize = 1 << 12;
 const COLOURS: usize = 8;
 const COLOUR: usize = 128;
 
-/// The token of a thread that runs, or is ready.
-pub(crate) const EMPTY: u32 = 0;
-/// It waits, and its proc has others.
-pub(crate) const PARKED: u32 = 1;
-/// The token is there.
-pub(crate) const NOTIFIED: u32 = 2;
-/// It waits, and its kernel thread sleeps on this word: it is away from its proc.
-pub(crate) const ASLEEP: u32 = 3;
-
 /// What threads share that have a name, a stack of their own size, thread-locals.
 #[derive(Default)]
 #[repr(C)]
@@ -55,13 +48,15 @@ pub(crate) struct Extra {
     /// A stack of another size: where, and how large.
     pub stack: Option<(usize, usize)>,
     pub locals: Vec<(usize, Box<dyn std::any::Any>)>,
+    /// What it does on signals, by their numbers.
+    pub handlers: Vec<(u32, Handler)>,
 }
 
 impl Extra {
     pub fn new(name: Option<String>, stack: Option<(usize, usize)>) -> Extra {
         let (name_at, name_len) = name.as_ref().map_or((0, 0), |name| (name.as_ptr() as usize, name.len()));
         let (stack_at, stack_len) = stack.unwrap_or_default();
-        Extra { name_at, name_len, stack_at, stack_len, name, stack, locals: Vec::new() }
+        Extra { name_at, name_len, stack_at, stack_len, name, stack, locals: Vec::new(), handlers: Vec::new() }
     }
 }
 
@@ -85,8 +80,8 @@ pub(crate) struct Thread {
     pub end: AtomicU32,
     /// 1: nobody is on its stack.
     pub off: AtomicU32,
-    /// See `suspend`.
-    pub control: AtomicU32,
+    /// The kernel thread that it blocks, or 0: for who looks.
+    pub spare: AtomicU32,
     pub level: Cell<u8>,
     /// It stays with its proc.
     pub pinned: Cell<bool>,
@@ -123,6 +118,13 @@ impl Thread {
         unsafe { &*self.extra.get() }.as_ref()?.name.as_deref()
     }
 
+    /// What it does on a signal.
+    pub fn handler(&self, number: u32) -> Option<Handler> {
+        // SAFETY: the thread's own.
+        let extra = unsafe { &*self.extra.get() }.as_ref()?;
+        extra.handlers.iter().find(|(n, _)| *n == number).map(|(_, handler)| Handler::clone(handler))
+    }
+
     /// Where its stack lies: the lowest byte above the guard, and the top.
     pub fn stack(&self) -> (usize, usize) {
         // SAFETY: set before it runs.
@@ -157,6 +159,7 @@ impl Thread {
 struct Table {
     records: *mut Thread,
     stacks: *mut u8,
+    asks: *mut Asks,
     most: usize,
     /// Those that no proc keeps.
     spare: Mutex<Vec<usize>>,
@@ -180,13 +183,19 @@ impl Table {
 
     fn of(most: usize) -> io::Result<Table> {
         let records = stacks::reserve(most * size_of::<Thread>(), c"chappe-threads")?;
-        let stacks = stacks::reserve(most * STACK, c"chappe-stacks").inspect_err(|_| {
+        let drop_records = || {
             // SAFETY: just reserved.
             unsafe { stacks::give_back(records, most * size_of::<Thread>()) };
+        };
+        let stacks = stacks::reserve(most * STACK, c"chappe-stacks").inspect_err(|_| drop_records())?;
+        let asks = stacks::reserve(most * size_of::<Asks>(), c"chappe-asks").inspect_err(|_| {
+            drop_records();
+            // SAFETY: just reserved.
+            unsafe { stacks::give_back(stacks, most * STACK) };
         })?;
         // SAFETY: the first record, which is no thread's.
         unsafe { records.cast::<Header>().write(Header::new(most, stacks)) };
-        Ok(Table { records: records.cast(), stacks, most, spare: Mutex::new(Vec::new()) })
+        Ok(Table { records: records.cast(), stacks, asks: asks.cast(), most, spare: Mutex::new(Vec::new()) })
     }
 }
 
@@ -197,6 +206,7 @@ impl Drop for Table {
         unsafe {
             stacks::give_back(self.records.cast(), self.most * size_of::<Thread>());
             stacks::give_back(self.stacks, self.most * STACK);
+            stacks::give_back(self.asks.cast(), self.most * size_of::<Asks>());
         }
     }
 }
@@ -211,6 +221,12 @@ pub(crate) fn fresh() -> &'static AtomicU32 {
 
 fn table() -> &'static Table {
     TABLE.get().expect("a thread was made, so the table was")
+}
+
+/// What has been asked of a thread.
+pub(crate) fn asks(thread: &Thread) -> &'static Asks {
+    // SAFETY: within the region, which has zeros where nobody has written.
+    unsafe { &*table().asks.add(thread.number() as usize) }
 }
 
 /// Why there is no more room.
@@ -251,6 +267,7 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
                 token: AtomicU32::new(EMPTY),
                 number,
                 waits: Cell::new(Waits::Nothing),
+                control: AtomicU32::new(0),
                 at: Cell::new(0),
                 kept: Cell::new(null_mut()),
                 ends: Cell::new(std::ptr::null()),
@@ -263,7 +280,7 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
             extra: UnsafeCell::new(None),
             end: AtomicU32::new(0),
             off: AtomicU32::new(1),
-            control: AtomicU32::new(0),
+            spare: AtomicU32::new(0),
             level: Cell::new(0),
             pinned: Cell::new(false),
             away: Cell::new(false),

@@ -3,9 +3,9 @@
 use crate::end;
 use crate::record::{self, Thread};
 use crate::runtime::Shared;
-use crate::suspend::STOPPED;
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::light::Waits;
+use chappe_plat::light::asked::STOPPED;
 use chappe_plat::process;
 
 /// The light thread for whose end the process's first kernel thread waits; 0: for none.
@@ -36,7 +36,7 @@ pub(crate) fn nobody_else() -> bool {
 /// What a thread waits for, in words.
 pub(crate) fn waits(thread: &Thread) -> String {
     // Relaxed: a look.
-    if thread.control.load(Ordering::Relaxed) & STOPPED != 0 {
+    if thread.core.control.load(Ordering::Relaxed) & STOPPED != 0 {
         return "is suspended".into();
     }
     words(thread.core.waits.get(), thread.core.at.get())
@@ -55,6 +55,7 @@ pub(crate) fn words(waits: Waits, at: u64) -> String {
         Waits::Named => format!("waits for something named, as member {at}"),
         Waits::Descriptor => format!("waits for descriptor {at}"),
         Waits::Parked => "is parked".into(),
+        Waits::Events => format!("waits for events {at:#x}"),
         Waits::Meeting => "waits for the other side of a meeting".into(),
     }
 }

@@ -6,6 +6,7 @@
 use crate::proc::{self, HOOKS, Kernel, Proc};
 use crate::record;
 use crate::timers::Timers;
+use crate::words::asked;
 use crate::{JoinHandle, report};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::forks::Once;
@@ -197,8 +198,16 @@ impl Shared {
                 // Relaxed, all: hints, looked at again at the next tick.
                 let now = proc.dispatches.load(Ordering::Relaxed);
                 let stuck = now == std::mem::replace(&mut seen[proc.index], now);
-                let busy = proc.running.load(Ordering::Relaxed) != 0 && proc.ready.load(Ordering::Relaxed) > 0; // Relaxed: as above.
+                let running = proc.running.load(Ordering::Relaxed); // Relaxed: as above.
+                let busy = running != 0 && proc.ready.load(Ordering::Relaxed) > 0; // Relaxed: as above.
                 wanted |= busy;
+                // SAFETY: 0, or a record, which never goes away.
+                if stuck
+                    && busy
+                    && let Some(it) = unsafe { (running as *const record::Thread).as_ref() }
+                {
+                    asked::is_due(&it.core.control);
+                }
                 if stuck
                     && busy
                     && let Some(idle) = self.an_idle_one()

@@ -26,6 +26,7 @@ pub mod sections;
 pub mod stacks;
 pub mod thread;
 pub mod topology;
+pub mod trap;
 pub mod twofold;
 
 #[inline(always)]

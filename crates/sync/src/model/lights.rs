@@ -52,8 +52,16 @@ fn no_proc() -> Option<usize> {
 
 fn no_chime(_: &'static Chime) {}
 
-static HOOKS: Hooks =
-    Hooks { park, unpark, give_way: nothing, blocks: nothing, blocked: nothing, proc: no_proc, listen: no_chime };
+static HOOKS: Hooks = Hooks {
+    park,
+    unpark,
+    give_way: nothing,
+    blocks: nothing,
+    blocked: nothing,
+    proc: no_proc,
+    listen: no_chime,
+    come_by: nothing,
+};
 
 /// A light thread. In the set-up.
 pub fn light(number: u32) -> &'static Record {
@@ -63,6 +71,7 @@ pub fn light(number: u32) -> &'static Record {
         token: AtomicU32::new(EMPTY),
         number,
         waits: Cell::new(Waits::Nothing),
+        control: AtomicU32::new(0),
         at: Cell::new(0),
         kept: Cell::new(null_mut()),
         ends: Cell::new(null()),
@@ -70,6 +79,7 @@ pub fn light(number: u32) -> &'static Record {
     // Each word is touched while the scene is set up. Relaxed, both: nobody else is there.
     record.word.store(0, Ordering::Relaxed);
     record.token.store(EMPTY, Ordering::Relaxed); // Relaxed: as above.
+    record.control.store(0, Ordering::Relaxed); // Relaxed: as above.
     record
 }
 

@@ -74,6 +74,8 @@ fn pass(at: &Place<'_>, me: &'static Record, place: *mut (), deadline: Option<u6
         match heard {
             Outcome::Done => return Passed::Done,
             Outcome::Open => return Passed::Late,
+            // It is to end, and has perhaps taken the token that said so already.
+            Outcome::Told if light::is_destroyed() => return Passed::Late,
             Outcome::Told => {}
         }
         told = true;
@@ -81,10 +83,10 @@ fn pass(at: &Place<'_>, me: &'static Record, place: *mut (), deadline: Option<u6
     }
 }
 
-/// Waits until something is said. `Open`: the time was up, or it was interrupted, and the node is out.
+/// Waits until something is said. `Open`: the time was up, it was interrupted, or the thread is to end, and the node is out.
 #[inline(always)]
 fn hear(at: &Place<'_>, node: &Node, packet: &Packet, deadline: Option<u64>) -> Outcome {
-    let (mut until, mut by) = (deadline, at.by);
+    let (mut until, mut by, mut may_end) = (deadline, at.by, true);
     loop {
         // The token of who asked before we came here may have been taken by another wait.
         if !by.is_some_and(Interrupt::is_asked) {
@@ -94,12 +96,13 @@ fn hear(at: &Place<'_>, node: &Node, packet: &Packet, deadline: Option<u64>) -> 
             Outcome::Open => {}
             said => return said,
         }
-        if until.is_some_and(|moment| clock::now() >= moment) || by.is_some_and(Interrupt::is_asked) {
+        let asked = by.is_some_and(Interrupt::is_asked) || (may_end && light::is_destroyed());
+        if asked || until.is_some_and(|moment| clock::now() >= moment) {
             if at.lights.withdraw(at.side, node) {
                 return Outcome::Open;
             }
             // D1.
-            (until, by) = (None, None);
+            (until, by, may_end) = (None, None, false);
         }
     }
 }
@@ -141,7 +144,7 @@ pub(crate) fn send<T>(
     message: T,
     deadline: Option<u64>,
 ) -> Result<(), (Option<Not>, T)> {
-    send_by(tube, message, |place| pass_out(&tube.lights, (&tube.senders, &tube.receivers), me, place, deadline))
+    send_by(tube, me, message, |place| pass_out(&tube.lights, (&tube.senders, &tube.receivers), me, place, deadline))
 }
 
 /// The same, until somebody asks: `Not::Now`.
@@ -153,11 +156,17 @@ pub(crate) fn send_ended_by<T>(
     by: Option<&'static Interrupt>,
 ) -> Result<(), (Option<Not>, T)> {
     let at = Place { lights: &tube.lights, side: Side::Send, own: &tube.senders, other: &tube.receivers, by };
-    send_by(tube, message, |place| pass_ended_by(&at, me, place))
+    send_by(tube, me, message, |place| pass_ended_by(&at, me, place))
 }
 
 #[inline(always)]
-fn send_by<T>(tube: &Tube<T>, message: T, pass: impl FnOnce(*mut ()) -> Passed) -> Result<(), (Option<Not>, T)> {
+fn send_by<T>(
+    tube: &Tube<T>,
+    me: &'static Record,
+    message: T,
+    pass: impl FnOnce(*mut ()) -> Passed,
+) -> Result<(), (Option<Not>, T)> {
+    light::safe_point(me);
     let mut message = ManuallyDrop::new(message);
     let place = &raw mut *message;
     let theirs = match tube.lights.meet_first(Side::Recv, &tube.receivers) {
@@ -166,7 +175,11 @@ fn send_by<T>(tube: &Tube<T>, message: T, pass: impl FnOnce(*mut ()) -> Passed) 
             Passed::Done => return Ok(()),
             Passed::Meets(theirs) => theirs,
             Passed::Gone => return Err((Some(Not::Ever), ManuallyDrop::into_inner(message))),
-            Passed::Late => return Err((Some(Not::Now), ManuallyDrop::into_inner(message))),
+            Passed::Late => {
+                let message = ManuallyDrop::into_inner(message);
+                light::safe_point(me);
+                return Err((Some(Not::Now), message));
+            }
             Passed::Seated => return Err((None, ManuallyDrop::into_inner(message))),
         },
     };
@@ -178,7 +191,7 @@ fn send_by<T>(tube: &Tube<T>, message: T, pass: impl FnOnce(*mut ()) -> Passed) 
 /// Receives.
 #[inline(always)]
 pub(crate) fn recv<T>(tube: &Tube<T>, me: &'static Record, deadline: Option<u64>) -> Result<T, Option<Not>> {
-    recv_by(tube, |place| pass_in(&tube.lights, (&tube.receivers, &tube.senders), me, place, deadline))
+    recv_by(tube, me, |place| pass_in(&tube.lights, (&tube.receivers, &tube.senders), me, place, deadline))
 }
 
 /// The same, until somebody asks: `Not::Now`.
@@ -189,11 +202,16 @@ pub(crate) fn recv_ended_by<T>(
     by: Option<&'static Interrupt>,
 ) -> Result<T, Option<Not>> {
     let at = Place { lights: &tube.lights, side: Side::Recv, own: &tube.receivers, other: &tube.senders, by };
-    recv_by(tube, |place| pass_ended_by(&at, me, place))
+    recv_by(tube, me, |place| pass_ended_by(&at, me, place))
 }
 
 #[inline(always)]
-fn recv_by<T>(tube: &Tube<T>, pass: impl FnOnce(*mut ()) -> Passed) -> Result<T, Option<Not>> {
+fn recv_by<T>(
+    tube: &Tube<T>,
+    me: &'static Record,
+    pass: impl FnOnce(*mut ()) -> Passed,
+) -> Result<T, Option<Not>> {
+    light::safe_point(me);
     let mut message = MaybeUninit::<T>::uninit();
     let place = message.as_mut_ptr();
     let theirs = match tube.lights.meet_first(Side::Send, &tube.senders) {
@@ -203,7 +221,10 @@ fn recv_by<T>(tube: &Tube<T>, pass: impl FnOnce(*mut ()) -> Passed) -> Result<T,
             Passed::Done => return Ok(unsafe { message.assume_init() }),
             Passed::Meets(theirs) => theirs,
             Passed::Gone => return Err(Some(Not::Ever)),
-            Passed::Late => return Err(Some(Not::Now)),
+            Passed::Late => {
+                light::safe_point(me);
+                return Err(Some(Not::Now));
+            }
             Passed::Seated => return Err(None),
         },
     };

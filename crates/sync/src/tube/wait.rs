@@ -5,7 +5,7 @@ use super::lights::{self, Hope};
 use super::meet::{Packet, await_done};
 use crate::claim::{Aim, Operation, Refused, Taken, Wish, wait_for};
 use crate::wait::{Parties, Patience};
-use chappe_plat::light::Record;
+use chappe_plat::light::{self, Record};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 
@@ -36,7 +36,10 @@ pub(crate) fn send_seated<T, P: Deref<Target = Tube<T>>>(
                 Err((Not::Now, back)) => message = back,
                 other => return other,
             },
-            Err(_) => return Err((Not::Now, back)),
+            Err(_) => {
+                light::come_by();
+                return Err((Not::Now, back));
+            }
         }
     }
 }
@@ -50,7 +53,10 @@ pub(crate) fn recv_seated<T, P: Deref<Target = Tube<T>>>(
     let tube = &*into.0;
     let mut message = MaybeUninit::<T>::uninit();
     let packet = tube.has_meetings().then(|| Packet::new(message.as_mut_ptr().cast()));
-    let Ok(taken) = wait(into, who, deadline, packet.as_ref()) else { return Err(Not::Now) };
+    let Ok(taken) = wait(into, who, deadline, packet.as_ref()) else {
+        light::come_by();
+        return Err(Not::Now);
+    };
     if let Some(packet) = &packet
         && taken.word.0 == packet.address()
     {

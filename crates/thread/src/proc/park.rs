@@ -8,11 +8,22 @@ pub(super) fn park(deadline: Option<u64>) {
     if deadline.is_some() || me.away.get() {
         return park_until(me, deadline);
     }
-    // AcqRel: I1. Acquire: what was done before the token came.
-    if me.core.token.compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        me.core.token.swap(EMPTY, Ordering::AcqRel); // AcqRel: as above.
-        return;
+    may_wait(me);
+    if token::park(&me.core.token, PARKED) {
+        rest(me);
     }
+    asks::after_park(me);
+}
+
+/// What runs as an interrupt is in the middle of somebody else's wait.
+#[inline(always)]
+fn may_wait(me: &Thread) {
+    assert!(!asks::is_inside(me), "an interrupt of a light thread must not wait: it may tell, give and try");
+}
+
+/// It is parked: others run meanwhile. Whoever puts it into the queue again has taken the token for it: see `wakes`.
+#[inline(always)]
+fn rest(me: &'static Thread) {
     let proc = me.proc();
     proc.enter();
     match proc.pick() {
@@ -20,7 +31,6 @@ pub(super) fn park(deadline: Option<u64>) {
         Some(_) => proc.leave(),
         None => idle_until_ready(proc, me),
     }
-    // The token was taken for us by whoever put us into the queue: see `wakes`.
 }
 
 /// Nobody is ready.
@@ -39,16 +49,19 @@ fn idle_until_ready(proc: &'static Proc, me: &'static Thread) {
 /// The same with a deadline, or away.
 #[inline(never)]
 fn park_until(me: &'static Thread, deadline: Option<u64>) {
-    let token = &me.core.token;
+    may_wait(me);
     if me.away.get() {
-        return park_away(me, deadline);
+        if token::park(&me.core.token, ASLEEP) {
+            sleep_away(me, deadline);
+        }
+    } else if token::park(&me.core.token, PARKED) {
+        rest_until(me, deadline);
     }
-    // AcqRel: I1. Acquire: what was done before the token came.
-    if token.compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        // AcqRel: as above.
-        token.swap(EMPTY, Ordering::AcqRel);
-        return;
-    }
+    asks::after_park(me);
+}
+
+/// It is parked, until the deadline.
+fn rest_until(me: &'static Thread, deadline: Option<u64>) {
     let proc = me.proc();
     if let Some(at) = deadline
         && proc.shared.timers.add(at, me)
@@ -56,49 +69,55 @@ fn park_until(me: &'static Thread, deadline: Option<u64>) {
     {
         proc.shared.wake_one(proc.index);
     }
-    proc.enter();
-    match proc.pick() {
-        Some(next) if !std::ptr::eq(next, me) => proc.switch_to(me, next),
-        Some(_) => proc.leave(),
-        None => idle_until_ready(proc, me),
-    }
+    rest(me);
     if let Some(at) = deadline {
         me.proc().shared.timers.remove(at, me);
     }
 }
 
+/// Its kernel thread sleeps.
 #[cold]
-fn park_away(me: &'static Thread, deadline: Option<u64>) {
-    let token = &me.core.token;
-    // AcqRel: as in `park`.
-    if token.compare_exchange(EMPTY, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-        futex::wait(token, ASLEEP, deadline, Scope::Private);
+fn sleep_away(me: &'static Thread, deadline: Option<u64>) {
+    // Acquire: an event may have come already.
+    let now = me.core.token.load(Ordering::Acquire);
+    if token::state(now) == ASLEEP {
+        futex::wait(&me.core.token, now, deadline, Scope::Private);
     }
-    token.swap(EMPTY, Ordering::AcqRel); // AcqRel: as in `park`.
+    token::is_up(&me.core.token);
+}
+
+/// Takes those of the events that have been told, or waits; 0: it may be that none was told.
+pub(crate) fn wait_for_events(me: &'static Thread, events: u32, deadline: Option<u64>) -> u32 {
+    may_wait(me);
+    let away = me.away.get();
+    match token::look(&me.core.token, events, if away { ASLEEP } else { PARKED }) {
+        Look::Told(events) => return events,
+        Look::Token => {}
+        Look::Parks if away => sleep_away(me, deadline),
+        Look::Parks => rest_until(me, deadline),
+    }
+    asks::after_park(me);
+    0
 }
 
 /// Gives a thread its token. True: it is parked, has taken the token by that, and the caller has it to put it into a queue (I1).
 #[inline(always)]
 pub(super) fn wakes(record: &Record) -> bool {
-    // AcqRel: I1; what was done before comes before it goes on. Relaxed: the swap decides.
-    if record.token.compare_exchange(PARKED, EMPTY, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-        return true;
-    }
-    leave_token(record)
+    done(record, token::give(&record.token))
 }
 
-/// It runs, or is just going to park.
-#[cold]
-fn leave_token(record: &Record) -> bool {
-    // AcqRel: as above.
-    match record.token.swap(NOTIFIED, Ordering::AcqRel) {
-        // It has just parked. The token stays, and it comes back from its next wait for no reason: to take it away again could take another's.
-        PARKED => true,
-        ASLEEP => {
-            futex::wake(&record.token, 1, Scope::Private);
-            false
-        }
-        _ => false,
+#[inline(always)]
+fn done(record: &Record, wakes: Wakes) -> bool {
+    if wakes == Wakes::Asleep {
+        futex::wake(&record.token, 1, Scope::Private);
+    }
+    wakes == Wakes::Parked
+}
+
+/// Tells a thread of events.
+pub(crate) fn tell(thread: &'static Thread, events: u32) {
+    if done(&thread.core, token::tell(&thread.core.token, events)) {
+        ready(thread);
     }
 }
 
@@ -143,22 +162,39 @@ fn ready_from_outside(thread: &'static Thread, home: &'static Proc) {
 #[inline(never)]
 pub(crate) fn yield_now() {
     let Some(me) = current() else { return std::thread::yield_now() };
-    if me.away.get() {
+    if me.away.get() || asks::is_inside(me) {
         return std::thread::yield_now();
     }
     let proc = me.proc();
     proc.enter();
     proc.empty_inbox();
-    // Relaxed: who asks just now is seen the next time.
-    let stays = me.control.load(Ordering::Relaxed) == 0;
-    if stays && proc.queue.is_empty() && !proc.listens.get() && proc.shared.timers.earliest() == u64::MAX {
+    if proc.queue.is_empty() && !proc.listens.get() && proc.shared.timers.earliest() == u64::MAX {
         proc.leave();
-        return;
+    } else {
+        go_last(proc, me);
     }
+    light::safe_point(&me.core);
+}
+
+/// The same, also if nobody else is ready: so that one that is to be taken out is. Not where the caller runs an interrupt.
+pub(crate) fn give_way(me: &'static Thread) {
+    let proc = me.proc();
+    proc.enter();
+    proc.empty_inbox();
+    go_last(proc, me);
+}
+
+/// At the queue.
+#[inline(always)]
+fn go_last(proc: &'static Proc, me: &'static Thread) {
     proc.queue.push(me);
     loop {
         match proc.pick() {
-            Some(next) if std::ptr::eq(next, me) => return proc.leave(),
+            Some(next) if std::ptr::eq(next, me) => {
+                // One that yields alone must not keep the timers from being looked at.
+                proc.count();
+                return proc.leave();
+            }
             Some(next) => return proc.switch_to(me, next),
             // The caller is suspended.
             None => proc.idle(),

@@ -61,7 +61,7 @@ pub(crate) fn wait_with<A: Operation + ?Sized>(
     let look = || arms.iter().enumerate().find_map(|(at, arm)| Some((at, hope.aim.attempt(*arm, &nobody).ok()?)));
     let is_late = || hope.deadline.is_some_and(|at| clock::now() >= at);
     let mut front = false;
-    let is_interrupted = || hope.by.is_some_and(Interrupt::has_come);
+    let is_interrupted = || hope.by.is_some_and(Interrupt::has_come) || light::is_destroyed();
     loop {
         let due = arms.iter().filter_map(|arm| arm.due()).min();
         let until = [hope.deadline, due].into_iter().flatten().min();

@@ -9,6 +9,7 @@ use crate::record::{self, Borrowed, Unsent};
 use crate::seat::{seat, watched};
 use crate::tube::block::{alone, deaf_rest};
 use bytemuck::Pod;
+use chappe_plat::light;
 use chappe_plat::process;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -93,7 +94,9 @@ fn sent_later(pipe: &Mapped, why: Unsent, len: u32) -> Result<(), NotSent> {
             let mut slot = Some(slot);
             let sent = seat(pipe.map, |seat| {
                 let _ = watched(seat);
-                slot.take().map(|slot| commit_seated(pipe, slot, len, &alone(seat), &deaf_rest(seat, false)))
+                slot.take().map(|slot| {
+                    light::shielded(|| commit_seated(pipe, slot, len, &alone(seat), &deaf_rest(seat, false)))
+                })
             });
             if let Some(slot) = slot {
                 give_up(pipe, slot);

@@ -1,0 +1,6 @@
+//! The scheduler's protocols, each on words alone: what ships is what loom searches (`tests/loom_thread.rs`).
+
+pub(crate) mod asked;
+pub(crate) mod inbox;
+pub(crate) mod token;
+pub(crate) mod turns;
