@@ -40,7 +40,7 @@ pub use backend::{atomic, clock, dir, fence, futex, life, process, rseq, section
 #[cfg(not(feature = "sim"))]
 pub use backend::{code, forks, lease, mappings, marks, memory, near, pi, poll, stacks, topology};
 #[cfg(not(any(feature = "sim", feature = "loom")))]
-pub use backend::{inherit, trap, twofold};
+pub use backend::{inherit, mailbox, trap, twofold};
 pub use made::{Made, Pages, Row};
 pub use word::{Life, OWNER_DIED, TID_MASK, WATCHED};
 

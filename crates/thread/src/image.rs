@@ -29,6 +29,8 @@ pub(crate) struct Header {
     pub fresh: AtomicU32,
     most: u64,
     stacks: u64,
+    /// The descriptor of the page in which others ask, plus one; 0: none. See `outside`.
+    pub control: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Header>() == size_of::<Thread>());
@@ -36,7 +38,14 @@ const _: () = assert!(size_of::<Header>() == size_of::<Thread>());
 impl Header {
     pub fn new(most: usize, stacks: *mut u8) -> Header {
         let fresh = AtomicU32::new(1);
-        Header { magic: MAGIC, version: VERSION, fresh, most: most as u64, stacks: stacks as u64 }
+        Header {
+            magic: MAGIC,
+            version: VERSION,
+            fresh,
+            most: most as u64,
+            stacks: stacks as u64,
+            control: AtomicU32::new(0),
+        }
     }
 }
 
@@ -98,6 +107,19 @@ pub struct Seen {
     pub stack: Option<u64>,
     /// Bytes of its stack, the guard aside.
     pub stack_size: u64,
+    sp: u64,
+    record: u64,
+}
+
+/// Where a thread that is not running was left: what an unwinder begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// Where it goes on.
+    pub ip: u64,
+    /// Its stack pointer there.
+    pub sp: u64,
+    /// Its frame pointer.
+    pub fp: u64,
 }
 
 /// The light threads of a process.
@@ -232,9 +254,59 @@ impl Image {
                 pinned: record[offset_of!(Thread, pinned)] == 1,
                 stack: left.then(|| low + len - sp),
                 stack_size: len - page,
+                sp: if left { sp } else { 0 },
+                record: table + (number * size) as u64,
             });
         }
         Ok(Some(image))
+    }
+
+    /// The descriptor by which others ask something of the process: `None`, it has no light threads; within, nobody answers.
+    pub(crate) fn control_of(pid: u32) -> io::Result<Option<Option<u32>>> {
+        let memory = Memory(pid);
+        let Some((_, table, _)) = memory.table()? else { return Ok(None) };
+        let control = memory.word(table + offset_of!(Header, control) as u64)? as u32;
+        Ok(Some(control.checked_sub(1)))
+    }
+
+    /// Where a thread was left, if it is not running.
+    ///
+    /// # Errors
+    /// The process has gone.
+    pub fn context(&self, thread: &Seen) -> io::Result<Option<Context>> {
+        if thread.sp == 0 {
+            return Ok(None);
+        }
+        let word = |n: u64| Memory(self.pid).word(thread.sp + 8 * n);
+        // As `switch` leaves it.
+        Ok(Some(if cfg!(target_arch = "x86_64") {
+            Context { ip: word(0)?, sp: thread.sp + 24, fp: word(2)? }
+        } else {
+            Context { ip: word(0)?, sp: thread.sp + 32, fp: word(3)? }
+        }))
+    }
+
+    /// Reads the process's memory.
+    ///
+    /// # Errors
+    /// Not all of it is there; the process has gone.
+    pub fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        process::read_memory(self.pid, at, into)
+    }
+
+    /// What each proc does: how often it has gone from thread to thread, and whom it runs. Of all procs that have threads, in one order.
+    ///
+    /// # Errors
+    /// The process has gone.
+    pub fn turns(&self) -> io::Result<Vec<(u32, Option<u32>)>> {
+        let memory = Memory(self.pid);
+        let turn = |running: &u64| {
+            let proc = running - offset_of!(Proc, running) as u64;
+            let turns = memory.word(proc + offset_of!(Proc, dispatches) as u64)? as u32;
+            let record = memory.word(*running)?;
+            Ok((turns, self.threads.iter().find(|t| t.record == record).map(|t| t.number)))
+        };
+        self.procs.iter().map(turn).collect()
     }
 
     /// The numbers of the threads that procs are running just now: for shares of processors, ask often.

@@ -47,6 +47,7 @@ pub mod image;
 mod io;
 mod local;
 mod naming;
+pub mod outside;
 mod proc;
 mod queue;
 mod record;

@@ -219,6 +219,12 @@ pub(crate) fn fresh() -> &'static AtomicU32 {
     unsafe { &(*table().records.cast::<Header>()).fresh }
 }
 
+/// The descriptor of the page in which others ask, plus one.
+pub(crate) fn control() -> &'static AtomicU32 {
+    // SAFETY: as above.
+    unsafe { &(*table().records.cast::<Header>()).control }
+}
+
 fn table() -> &'static Table {
     TABLE.get().expect("a thread was made, so the table was")
 }

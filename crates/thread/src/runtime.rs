@@ -7,7 +7,7 @@ use crate::proc::{self, HOOKS, Kernel, Proc};
 use crate::record;
 use crate::timers::Timers;
 use crate::words::asked;
-use crate::{JoinHandle, report};
+use crate::{JoinHandle, outside, report};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::forks::Once;
 use chappe_plat::futex::{self, Scope};
@@ -269,6 +269,7 @@ impl Runtime {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         record::prepare()?;
+        outside::prepare();
         fence::prepare();
         light::install(&HOOKS);
         let shared: &'static Shared = Box::leak(Box::new(Shared {

@@ -2,14 +2,18 @@
 //!
 //! The process does nothing for it, and may be stopped. Shares of processors come from looking often at what its procs are running.
 
+mod ask;
+mod backtrace;
+
 use crate::{Failure, failed, look, time, write};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow};
+use backtrace::{Frame, Walker};
 use chappe::Arena;
 use chappe::thread::image::{Image, Seen};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 /// `chappe threads`.
@@ -23,12 +27,26 @@ pub struct Threads {
     /// By proc
     #[arg(long)]
     pub tree: bool,
+    /// Again and again, each time for as long as --sample says, the busiest first; ended by Control-C
+    #[arg(long, conflicts_with_all = ["tree", "warn"])]
+    pub top: bool,
+    /// With --top: so often, and no more
+    #[arg(long, value_name = "N", requires = "top")]
+    pub count: Option<u32>,
+    /// With the stack of each thread that is not running, by symbols
+    #[arg(long, visible_alias = "bt", conflicts_with = "top")]
+    pub backtrace: bool,
+    /// Only what computes without a pause for longer than this, 10ms if nothing is said: look for a second, or what --sample says
+    #[arg(long, value_name = "DURATION", value_parser = time::parse, num_args = 0..=1, require_equals = true, default_missing_value = "10ms")]
+    pub warn: Option<Duration>,
+    #[command(flatten)]
+    pub asks: ask::Asks,
 }
 
 /// The end of its help.
 pub const END: &str = "\
-STATE is running, ready, waiting, suspended, or blocking: in a call that keeps
-a kernel thread. CPU is the share of the samples in which a proc was running it. STACK is
+STATE is running, ready, waiting, suspended, stopped, or blocking: in a call that
+keeps a kernel thread. CPU is the share of the samples in which a proc was running it. STACK is
 what it uses of its stack, where it is not running.
 
 With --json:
@@ -37,14 +55,21 @@ With --json:
     \"since_seconds\": N or null, \"runtime\": N, \"proc\": N, \"level\": N,
     \"pinned\": BOOL, \"cpu\": N or null, \"stack\": N or null,
     \"stack_size\": N}]}
+with --backtrace each also \"frames\": [{\"address\": TEXT, \"function\": TEXT or
+    null, \"place\": TEXT or null}]
+with --warn {\"pid\": N, \"late\": [{\"number\": N, \"name\": TEXT or null,
+    \"seconds\": N}]}
+
+--suspend and its like ask the process itself, which must not be stopped; it does
+so at the thread's next safe point (a wait, a yield, a meeting at a tube).
 
 Reading another process's memory takes the right to debug it: the same user,
 and, where kernel.yama.ptrace_scope is 1, root, or a process that the reader
 has begun.
 
 Exit status:
-  0 done; 1 there is no such process, it has no light threads, or it cannot be
-  read";
+  0 done; 1 there is no such process, no such thread, it has no light threads, it
+  cannot be read, or does not answer; 3 with --warn, some compute too long";
 
 /// How often one looks.
 const OFTEN: Duration = Duration::from_micros(500);
@@ -133,17 +158,28 @@ fn as_text(a: &Threads, image: &Image, named: &HashMap<u32, Waits>, shares: Opti
     text
 }
 
-fn as_json(a: &Threads, image: &Image, named: &HashMap<u32, Waits>, shares: Option<&HashMap<u32, f64>>) -> Value {
+fn as_json(
+    a: &Threads,
+    image: &Image,
+    named: &HashMap<u32, Waits>,
+    shares: Option<&HashMap<u32, f64>>,
+    frames: Option<&HashMap<u32, Vec<Frame>>>,
+) -> Value {
+    let frame = |f: &Frame| json!({ "address": format!("{:#x}", f.at), "function": f.function, "place": f.place });
     let thread = |t: &Seen| {
         let object = t.seat.and_then(|seat| named.get(&seat));
-        json!({
+        let mut shown = json!({
             "number": t.number, "name": t.name, "state": t.state.as_str(),
             "waits_for": Some(&t.waits).filter(|waits| !waits.is_empty()),
             "object": object.map(|(object, _)| object), "since_seconds": object.map(|(_, seconds)| seconds),
             "runtime": t.runtime, "proc": t.proc, "level": t.level, "pinned": t.pinned,
             "cpu": shares.map(|shares| shares.get(&t.number).copied().unwrap_or_default()),
             "stack": t.stack, "stack_size": t.stack_size,
-        })
+        });
+        if let Some(frames) = frames {
+            shown["frames"] = frames.get(&t.number).map(|all| all.iter().map(frame).collect::<Vec<_>>()).into();
+        }
+        shown
     };
     json!({ "pid": a.pid, "threads": image.threads.iter().map(thread).collect::<Vec<_>>() })
 }
@@ -151,24 +187,141 @@ fn as_json(a: &Threads, image: &Image, named: &HashMap<u32, Waits>, shares: Opti
 fn image(pid: u32) -> Result<Image> {
     match Image::of(pid) {
         Ok(Some(image)) => Ok(image),
-        Ok(None) => bail!("process {pid} has no light threads, or a chappe of another version made them"),
-        Err(e) if e.kind() == ErrorKind::NotFound => bail!("there is no process {pid}"),
-        Err(e) if e.kind() == ErrorKind::PermissionDenied => bail!(
-            "process {pid} may not be read: run this as its user, and, where kernel.yama.ptrace_scope is 1, as root"
-        ),
-        Err(e) => Err(e).with_context(|| format!("cannot read process {pid}")),
+        Ok(None) => Err(anyhow!("process {pid} has no light threads, or a chappe of another version made them")),
+        Err(e) => Err(unreadable(pid, e)),
     }
 }
 
-/// Runs it.
-pub fn run(a: &Threads, json: bool) -> Result<u8, Failure> {
-    let image = image(a.pid).map_err(failed)?;
+/// Why a process cannot be looked into.
+fn unreadable(pid: u32, e: std::io::Error) -> anyhow::Error {
+    match e.kind() {
+        ErrorKind::NotFound => anyhow!("there is no process {pid}"),
+        ErrorKind::PermissionDenied => anyhow!(
+            "process {pid} may not be read: run this as its user, and, where kernel.yama.ptrace_scope is 1, as root"
+        ),
+        _ => anyhow::Error::from(e).context(format!("cannot read process {pid}")),
+    }
+}
+
+/// The stacks, by number.
+fn stacks(pid: u32, image: &Image) -> HashMap<u32, Vec<Frame>> {
+    let mut walker = Walker::of(pid);
+    image.threads.iter().map(|t| (t.number, walker.frames(image, t))).collect()
+}
+
+/// Each thread with its stack.
+fn with_stacks(threads: &str, image: &Image, frames: &HashMap<u32, Vec<Frame>>) -> String {
+    let mut text = String::from(threads);
+    for thread in &image.threads {
+        let name = thread.name.as_ref().map_or(String::new(), |name| format!(" ({})", look::plain(name)));
+        let _ = writeln!(text, "\nthread {}{name} is {}", thread.number, thread.state.as_str());
+        match frames.get(&thread.number).filter(|frames| !frames.is_empty()) {
+            Some(frames) => {
+                for (n, frame) in frames.iter().enumerate() {
+                    let _ = writeln!(text, "  {n:>3}  {}", look::plain(&frame.to_string()));
+                }
+            }
+            None => text += "       it runs: what a processor has of its stack, a debugger shows\n",
+        }
+    }
+    text
+}
+
+/// Who computed for longer than that without a pause, and for how long: seen by each proc's count of dispatches.
+fn late(image: &Image, most: Duration, time: Duration) -> Result<Vec<(u32, Duration)>> {
+    let begun = Instant::now();
+    let mut since: Vec<((u32, Option<u32>), Instant)> = image.turns()?.into_iter().map(|turn| (turn, begun)).collect();
+    let mut longest: HashMap<u32, Duration> = HashMap::new();
+    while begun.elapsed() < time {
+        std::thread::sleep(OFTEN);
+        // What was read at the beginning of the look has gone on at least until then.
+        let now = Instant::now();
+        for (turn, (last, from)) in image.turns()?.into_iter().zip(&mut since) {
+            if turn != *last {
+                (*last, *from) = (turn, now);
+            } else if let Some(number) = turn.1 {
+                let so_long = now.duration_since(*from);
+                let longest = longest.entry(number).or_default();
+                *longest = so_long.max(*longest);
+            }
+        }
+    }
+    let mut all: Vec<_> = longest.into_iter().filter(|(_, so_long)| *so_long >= most).collect();
+    all.sort_by_key(|(number, so_long)| (std::cmp::Reverse(*so_long), *number));
+    Ok(all)
+}
+
+/// `--warn`.
+fn warn(a: &Threads, image: &Image, most: Duration, json: bool) -> Result<u8, Failure> {
+    // A tenth of a second is the default of --sample, for shares.
+    let time = if a.sample == Duration::from_millis(100) { Duration::from_secs(1) } else { a.sample };
+    let late = late(image, most, time).map_err(failed)?;
+    let name = |number: u32| image.threads.iter().find(|t| t.number == number).and_then(|t| t.name.clone());
+    if json {
+        let one = |(number, so_long): &(u32, Duration)| json!({ "number": number, "name": name(*number), "seconds": so_long.as_secs_f64() });
+        let all = late.iter().map(one).collect::<Vec<_>>();
+        write(format!("{}\n", json!({ "pid": a.pid, "late": all })).as_bytes())?;
+    } else {
+        for (number, so_long) in &late {
+            let name = name(*number).map_or(String::new(), |name| format!(" ({})", look::plain(&name)));
+            let line = format!("thread {number}{name} has computed for {} ms without a pause\n", so_long.as_millis());
+            write(line.as_bytes())?;
+        }
+    }
+    Ok(if late.is_empty() { 0 } else { 3 })
+}
+
+/// One look, for the shares first.
+fn looked(a: &Threads) -> Result<(Image, HashMap<u32, Waits>, Option<HashMap<u32, f64>>)> {
+    let image = image(a.pid)?;
     let named = if image.threads.iter().any(|t| t.seat.is_some()) { named(a.pid) } else { HashMap::new() };
     let shares = shares(&image, a.sample);
+    Ok((image, named, shares))
+}
+
+/// `--top`.
+fn top(a: &Threads) -> Result<u8, Failure> {
+    let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+    let mut looks = 0;
+    loop {
+        let (image, named, shares) = looked(a).map_err(failed)?;
+        let share = |t: &Seen| shares.as_ref().and_then(|s| s.get(&t.number)).copied().unwrap_or_default();
+        let mut all: Vec<&Seen> = image.threads.iter().collect();
+        all.sort_by(|x, y| share(y).total_cmp(&share(x)).then(x.number.cmp(&y.number)));
+        let text = lines(&all, &named, shares.as_ref(), "");
+        write(format!("{clear}process {}: {} light threads\n{text}", a.pid, all.len()).as_bytes())?;
+        looks += 1;
+        if a.count.is_some_and(|count| looks >= count) {
+            return Ok(0);
+        }
+        if a.sample < SHORTEST {
+            std::thread::sleep(SHORTEST);
+        }
+    }
+}
+
+/// Of a look of `--top`.
+const SHORTEST: Duration = Duration::from_millis(50);
+
+/// Runs it.
+pub fn run(a: &Threads, json: bool) -> Result<u8, Failure> {
+    if let Some(status) = ask::run(a)? {
+        return Ok(status);
+    }
+    if a.top {
+        return top(a);
+    }
+    if let Some(most) = a.warn {
+        let image = image(a.pid).map_err(failed)?;
+        return warn(a, &image, most, json);
+    }
+    let (image, named, shares) = looked(a).map_err(failed)?;
+    let frames = a.backtrace.then(|| stacks(a.pid, &image));
     let text = if json {
-        format!("{}\n", as_json(a, &image, &named, shares.as_ref()))
+        format!("{}\n", as_json(a, &image, &named, shares.as_ref(), frames.as_ref()))
     } else {
-        as_text(a, &image, &named, shares.as_ref())
+        let text = as_text(a, &image, &named, shares.as_ref());
+        frames.map_or(text.clone(), |frames| with_stacks(&text, &image, &frames))
     };
     write(text.as_bytes())?;
     Ok(0)

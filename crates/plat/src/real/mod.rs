@@ -11,6 +11,7 @@ pub mod futex;
 pub mod inherit;
 pub mod lease;
 pub mod life;
+pub mod mailbox;
 pub mod mappings;
 pub mod marks;
 pub mod memory;

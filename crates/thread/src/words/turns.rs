@@ -10,10 +10,10 @@ use chappe_plat::fence;
 #[inline(always)]
 pub(crate) fn enter(busy: &AtomicU32, taken: &AtomicU32) {
     loop {
-        // Relaxed, both: I3, with the fence between them.
+        // Relaxed: I3, with the fence behind it. Acquire: what the last thief has left.
         busy.store(1, Ordering::Relaxed);
         fence::light();
-        if taken.load(Ordering::Relaxed) == 0 {
+        if taken.load(Ordering::Acquire) == 0 {
             return;
         }
         wait_for_thief(busy, taken);
@@ -23,13 +23,14 @@ pub(crate) fn enter(busy: &AtomicU32, taken: &AtomicU32) {
 /// The same, if nobody is there: not its owner either, whom the caller may have interrupted.
 #[inline(always)]
 pub(crate) fn try_enter(busy: &AtomicU32, taken: &AtomicU32) -> bool {
-    // Relaxed, all: I5 of the proc: our own kernel thread's, or the fence of I3.
+    // Relaxed: I5 of the proc, our own kernel thread's.
     if busy.load(Ordering::Relaxed) != 0 {
         return false;
     }
-    busy.store(1, Ordering::Relaxed); // Relaxed: as above.
+    // As in `enter`.
+    busy.store(1, Ordering::Relaxed);
     fence::light();
-    if taken.load(Ordering::Relaxed) != 0 {
+    if taken.load(Ordering::Acquire) != 0 {
         leave(busy);
         return false;
     }

@@ -1,0 +1,80 @@
+//! A page that another process of the same user may map, to leave a message in: it finds the page by a descriptor of this process.
+//!
+//! The page is not a child's after a fork. Who may open it is who may debug the process: the kernel asks that for `/proc/PID/fd`.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::ptr::{NonNull, null_mut};
+
+/// How large it is.
+pub const LEN: usize = 4096;
+const NAME: &std::ffi::CStr = c"chappe-control";
+/// What `/proc` calls the descriptor.
+const LINK: &str = "/memfd:chappe-control (deleted)";
+
+fn map(fd: &OwnedFd) -> io::Result<NonNull<u8>> {
+    // SAFETY: a new mapping.
+    let at =
+        unsafe { libc::mmap(null_mut(), LEN, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(at.cast()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Makes this process's: where it is, all zeros, for as long as the process lives; and its descriptor, which stays open.
+///
+/// # Errors
+/// The system's.
+pub fn make() -> io::Result<(NonNull<u8>, u32)> {
+    // SAFETY: a name that ends.
+    let fd = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: our own descriptor.
+    if unsafe { libc::ftruncate(fd.as_raw_fd(), LEN as i64) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let at = map(&fd)?;
+    // SAFETY: our own mapping.
+    unsafe { libc::madvise(at.as_ptr().cast(), LEN, libc::MADV_DONTFORK) };
+    Ok((at, fd.into_raw_fd() as u32))
+}
+
+/// Another process's, until it is dropped.
+#[derive(Debug)]
+pub struct Theirs(NonNull<u8>);
+
+impl Theirs {
+    /// The one behind that descriptor of that process.
+    ///
+    /// # Errors
+    /// `NotFound`: there is none; `PermissionDenied`.
+    pub fn open(pid: u32, fd: u32) -> io::Result<Theirs> {
+        let path = format!("/proc/{pid}/fd/{fd}");
+        if std::fs::read_link(&path)?.as_os_str() != LINK {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let file = std::fs::File::options().read(true).write(true).open(&path)?;
+        // A shorter one would be a fault.
+        if file.metadata()?.len() < LEN as u64 {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        map(&file.into()).map(Theirs)
+    }
+
+    /// Where it is mapped.
+    pub fn at(&self) -> NonNull<u8> {
+        self.0
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        // SAFETY: mapped so, and nobody else's.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), LEN) };
+    }
+}

@@ -1,0 +1,349 @@
+//! The words of the light threads' scheduler (`chappe-thread`) under loom: token and events, what is asked of a thread, inbox, and whose turn it is at a
+//! queue. They are that crate's own source; what lies between them there, switching stacks, no model can have.
+
+#![allow(dead_code, reason = "what the scheduler uses and no model does")]
+
+#[path = "../../thread/src/words/asked.rs"]
+mod asked;
+#[path = "../../thread/src/words/inbox.rs"]
+mod inbox;
+mod loom;
+#[path = "../../thread/src/words/token.rs"]
+mod token;
+#[path = "../../thread/src/words/turns.rs"]
+mod turns;
+
+use asked::{Op, Then, ask};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::explore::{Data, FOUND, sleeps, together};
+use chappe_plat::futex::{self, Scope};
+use chappe_plat::light::asked::{FLAGS, GENERATION, KILL, SIGNAL, STOPME, STOPPED};
+use loom::{three_reach, two_reach};
+use token::{Look, PARKED, Wakes};
+
+#[derive(Clone, Copy)]
+struct Scene {
+    token: &'static AtomicU32,
+    control: &'static AtomicU32,
+    /// In how many queues the thread is.
+    queued: &'static AtomicU32,
+    /// How often it has run an interrupt.
+    ran: &'static AtomicU32,
+    inbox: &'static AtomicU64,
+    links: [&'static AtomicU64; 2],
+    sleep: &'static AtomicU32,
+    busy: &'static AtomicU32,
+    taken: &'static AtomicU32,
+    data: Data,
+}
+
+fn word() -> &'static AtomicU32 {
+    let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
+    word.store(0, Ordering::Relaxed); // Relaxed: the set-up, which touches it.
+    word
+}
+
+fn long() -> &'static AtomicU64 {
+    let word: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
+    word.store(0, Ordering::Relaxed); // Relaxed: as above.
+    word
+}
+
+fn scene() -> Scene {
+    Scene {
+        token: word(),
+        control: word(),
+        queued: word(),
+        ran: word(),
+        inbox: long(),
+        links: [long(), long()],
+        sleep: word(),
+        busy: word(),
+        taken: word(),
+        data: Data::new(),
+    }
+}
+
+/// A thread that is in its proc's queue.
+fn ready_scene() -> Scene {
+    let s = scene();
+    s.queued.store(1, Ordering::Relaxed); // Relaxed: the set-up.
+    s
+}
+
+/// One that is suspended, and out.
+fn suspended_scene() -> Scene {
+    let s = scene();
+    s.control.store(STOPME | STOPPED, Ordering::Relaxed); // Relaxed: as above.
+    s
+}
+
+impl Scene {
+    /// Puts the thread into the queue: it is in none.
+    fn put_in(self) {
+        assert_eq!(self.queued.fetch_add(1, Ordering::AcqRel), 0, "{FOUND}: it is in two queues");
+        futex::wake(self.queued, 1, Scope::Private);
+    }
+
+    /// Takes it out, if it is there.
+    fn take_out(self) -> bool {
+        // AcqRel, Relaxed: the queue is its proc's.
+        self.queued.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// The thread waits, parked, until somebody has put it into the queue.
+    fn rests(self) {
+        // Acquire: what was done before.
+        while self.queued.load(Ordering::Acquire) == 0 {
+            futex::wait(self.queued, 0, None, Scope::Private);
+        }
+        assert!(self.take_out());
+    }
+
+    fn told(self, wakes: Wakes) {
+        if wakes == Wakes::Parked {
+            self.put_in();
+        }
+    }
+
+    /// The thread waits for events until it has all of these.
+    fn waits_for(self, events: u32) -> u64 {
+        let mut all = 0;
+        while all != events {
+            match token::look(self.token, events, PARKED) {
+                Look::Told(events) => all |= events,
+                Look::Token => {}
+                Look::Parks => self.rests(),
+            }
+        }
+        u64::from(all)
+    }
+
+    fn does(self, op: Op) {
+        match ask(self.control, 0, op) {
+            Ok(Then::Ready) => self.put_in(),
+            Ok(Then::Wake) => self.told(token::give(self.token)),
+            Ok(Then::Nothing) | Err(_) => {}
+        }
+    }
+
+    /// The proc's turn: whoever is ready runs for a moment, does what it is asked to, and is ready again.
+    fn dispatch(self) {
+        if !self.take_out() || !asked::may_run(self.control) {
+            return;
+        }
+        // Relaxed, both: as the thread itself.
+        if self.control.load(Ordering::Relaxed) & SIGNAL != 0 {
+            self.control.fetch_and(!SIGNAL, Ordering::Acquire); // Acquire: what was put in before.
+            self.ran.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
+        }
+        self.put_in();
+    }
+
+    /// When all is over: the flags, in how many queues it is, and how many interrupts it has run, once its proc has had its turns.
+    fn ended(self) -> [u64; 3] {
+        (0..3).for_each(|_| self.dispatch());
+        // Relaxed, all: nobody else is there.
+        let flags = self.control.load(Ordering::Relaxed) & FLAGS;
+        let (queued, ran) = (self.queued.load(Ordering::Relaxed), self.ran.load(Ordering::Relaxed)); // Relaxed: as above.
+        [u64::from(flags), u64::from(queued), u64::from(ran)]
+    }
+}
+
+#[test]
+fn a_token_that_comes_before_the_park_is_not_lost() {
+    let meet = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| {
+                    s.data.set(1);
+                    s.told(token::give(s.token));
+                },
+                |s| {
+                    if token::park(s.token, PARKED) {
+                        s.rests();
+                    }
+                    assert_eq!(s.data.get(), 1);
+                },
+            ],
+        );
+        sleeps()
+    };
+    two_reach(3, scene, meet, [0, 1]);
+}
+
+#[test]
+fn no_event_is_lost_between_look_and_sleep() {
+    let meet = |s: Scene| {
+        let tell = |s: Scene| {
+            s.told(token::tell(s.token, 0b01));
+            0
+        };
+        let other = |s: Scene| {
+            s.told(token::tell(s.token, 0b10));
+            0
+        };
+        together(s, [tell, other, |s: Scene| s.waits_for(0b11)])
+    };
+    three_reach(2, scene, meet, [[0, 0, 0b11]]);
+}
+
+#[test]
+fn an_event_is_not_lost_beside_the_token_of_another_wait() {
+    let meet = |s: Scene| {
+        let give = |s: Scene| {
+            s.told(token::give(s.token));
+            0
+        };
+        let tell = |s: Scene| {
+            s.told(token::tell(s.token, 1));
+            0
+        };
+        together(s, [give, tell, |s: Scene| s.waits_for(1)])
+    };
+    three_reach(2, scene, meet, [[0, 0, 1]]);
+}
+
+#[test]
+fn who_is_suspended_and_resumed_is_in_one_queue() {
+    let meet = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| {
+                    s.does(Op::Suspend);
+                    s.does(Op::Resume);
+                },
+                |s| (0..2).for_each(|_| s.dispatch()),
+            ],
+        );
+        s.ended()
+    };
+    two_reach(3, ready_scene, meet, [[0, 1, 0]]);
+}
+
+#[test]
+fn two_who_resume_put_it_back_once() {
+    let meet = |s: Scene| {
+        let resume = |s: Scene| s.does(Op::Resume);
+        together(s, [resume, resume]);
+        s.ended()
+    };
+    two_reach(3, suspended_scene, meet, [[0, 1, 0]]);
+}
+
+#[test]
+fn an_interrupt_is_run_by_who_is_suspended_meanwhile_and_stays_so() {
+    let meet = |s: Scene| {
+        let interrupt = |s: Scene| s.does(Op::Interrupt);
+        let suspend = |s: Scene| s.does(Op::Suspend);
+        together(s, [interrupt, suspend, |s: Scene| (0..2).for_each(|_| s.dispatch())]);
+        s.ended()
+    };
+    three_reach(2, ready_scene, meet, [[u64::from(STOPME | STOPPED), 0, 1]]);
+    two_reach(
+        3,
+        suspended_scene,
+        |s: Scene| {
+            together(s, [|s: Scene| s.does(Op::Interrupt), |s| s.dispatch()]);
+            s.ended()
+        },
+        [[u64::from(STOPME | STOPPED), 0, 1]],
+    );
+}
+
+#[test]
+fn who_is_destroyed_while_it_is_suspended_is_ready_to_end() {
+    let meet = |s: Scene| {
+        let destroy = |s: Scene| s.does(Op::Destroy);
+        let suspend = |s: Scene| s.does(Op::Suspend);
+        together(s, [destroy, suspend, |s: Scene| s.dispatch()]);
+        s.ended()
+    };
+    three_reach(2, ready_scene, meet, [[u64::from(KILL), 1, 0]]);
+}
+
+#[test]
+fn nothing_is_asked_of_the_next_thread_with_the_record() {
+    let meet = |s: Scene| {
+        together(s, [|s: Scene| s.does(Op::Stop), |s| asked::end(s.control)]);
+        // Relaxed: nobody else is there.
+        u64::from(s.control.load(Ordering::Relaxed))
+    };
+    two_reach(3, scene, meet, [1 << GENERATION]);
+}
+
+#[test]
+fn a_proc_does_not_sleep_over_what_is_in_its_inbox() {
+    let meet = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| {
+                    s.data.set(1);
+                    inbox::put(s.inbox, 7, s.links[0]);
+                    if inbox::rouses(s.sleep) {
+                        futex::wake(s.sleep, 1, Scope::Private);
+                    }
+                },
+                |s| {
+                    let mut got = 0;
+                    while got == 0 {
+                        if inbox::lie_down(s.sleep, s.inbox) {
+                            futex::wait(s.sleep, inbox::SLEEPS, None, Scope::Private);
+                        }
+                        inbox::get_up(s.sleep);
+                        got = inbox::take(s.inbox);
+                    }
+                    assert_eq!((got, s.data.get()), (7, 1));
+                },
+            ],
+        );
+        sleeps()
+    };
+    two_reach(3, scene, meet, [0, 1]);
+}
+
+#[test]
+fn what_two_put_in_is_all_there() {
+    let meet = |s: Scene| {
+        let one = |s: Scene| inbox::put(s.inbox, 1, s.links[0]);
+        let two = |s: Scene| inbox::put(s.inbox, 2, s.links[1]);
+        together(s, [one, two]);
+        let mut all = Vec::new();
+        let mut at = inbox::take(s.inbox);
+        while at != 0 {
+            all.push(at);
+            at = s.links[at as usize - 1].load(Ordering::Relaxed); // Relaxed: published by the swap.
+        }
+        all.sort_unstable();
+        all
+    };
+    two_reach(3, scene, meet, [vec![1, 2]]);
+}
+
+#[test]
+fn owner_and_thief_are_never_both_at_the_queue() {
+    let meet = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| turns::steal(s.busy, s.taken, || s.data.set(1)),
+                |s| {
+                    turns::enter(s.busy, s.taken);
+                    s.data.set(2);
+                    turns::leave(s.busy);
+                    if turns::try_enter(s.busy, s.taken) {
+                        // A handler that interrupts it here stays away.
+                        assert!(!turns::try_enter(s.busy, s.taken));
+                        s.data.set(3);
+                        turns::leave(s.busy);
+                    }
+                },
+            ],
+        );
+        s.data.get()
+    };
+    two_reach(3, scene, meet, [1, 2, 3]);
+}

@@ -1,0 +1,338 @@
+//! Operations on the threads of another process: `chappe threads PID --suspend N`.
+//!
+//! A process with light threads has one page that whoever may debug it can map (`chappe_plat::mailbox`), and a kernel thread, `chappe-control`, that sleeps
+//! on a word of it: it costs nothing while nobody asks. Who asks takes the page, writes what it wants, and sleeps until that is done.
+//!
+//! | `state` | | set by |
+//! |---|---|---|
+//! | IDLE | nothing is asked | who asks, at the end; or when it gives up |
+//! | ASKED | the request is there | who asks |
+//! | TAKEN | it is carried out | the process |
+//! | DONE | the answer is there | the process |
+//!
+//! - O1: `holder` is the process that asks. If that has ended, the next takes the page over: a request that was not taken it takes back, one that was
+//!   taken it lets be done.
+//! - O2: a request is carried out once, or, if it is taken back in time, not at all: one swap of `state` decides.
+
+use crate::asks::{self, Refusal, offered};
+use crate::image::Image;
+use crate::thread::Thread;
+use crate::{Builder, ThreadId, record};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::futex::{self, Scope};
+use chappe_plat::{clock, mailbox, process, thread};
+use std::io;
+use std::sync::Mutex;
+use std::time::Duration;
+
+const IDLE: u32 = 0;
+const ASKED: u32 = 1;
+const TAKEN: u32 = 2;
+const DONE: u32 = 3;
+/// Of the version of what is in the page.
+const MAGIC: u64 = u64::from_le_bytes(*b"chappe\x01C");
+/// Of a name, at most.
+const NAME: usize = 64;
+/// Of the kernel thread that answers.
+const STACK: usize = 256 * 1024;
+
+/// What is in the page.
+#[repr(C)]
+struct Page {
+    magic: AtomicU64,
+    pid: AtomicU32,
+    holder: AtomicU32,
+    state: AtomicU32,
+    operation: AtomicU32,
+    thread: AtomicU32,
+    argument: AtomicU32,
+    answer: AtomicU32,
+    value: AtomicU32,
+    name: [AtomicU64; NAME / 8],
+}
+
+const _: () = assert!(size_of::<Page>() <= mailbox::LEN);
+
+/// What is asked of a thread of another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Request {
+    /// Begins what the process has [`offer`](crate::offer)ed under this name as a light thread: answers its number.
+    Create(String),
+    /// [`Thread::destroy`].
+    Destroy(u32),
+    /// [`Thread::suspend`].
+    Suspend(u32),
+    /// [`Thread::resume`].
+    Resume(u32),
+    /// [`Thread::stop`].
+    Stop(u32),
+    /// [`Thread::unpark`].
+    Unpark(u32),
+    /// [`Thread::interrupt`] with what is offered under this name.
+    Interrupt(u32, String),
+    /// [`Thread::signal`].
+    Signal(u32, u32),
+    /// [`Thread::notify`].
+    Notify(u32, u32),
+}
+
+/// Why it was not done.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Failed {
+    /// There is no light thread with this number.
+    NoSuchThread(u32),
+    /// The process offers nothing under this name.
+    NotOffered(String),
+    /// A signal or an event that cannot be, or a name that is too long.
+    BadArgument,
+    /// The process has no light threads, or they were made by another build.
+    NoThreads,
+    /// It has some, and nobody who answers for them: its descriptor was closed, or it is a forked child.
+    Closed,
+    /// It does not answer in time: it is stopped, or does not get a processor. What was asked is taken back.
+    NoAnswer,
+    /// There is no room for one more thread.
+    NoRoom,
+    /// The system's: `NotFound`, there is no such process; `PermissionDenied`.
+    System(io::Error),
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failed::NoSuchThread(number) => write!(f, "it has no light thread {number}"),
+            Failed::NotOffered(name) => {
+                write!(f, "it offers nothing by the name `{name}`: the program says so with chappe::thread::offer")
+            }
+            Failed::BadArgument => f.write_str("signals are 0 to 31, events bits 0 to 23, names 64 bytes at most"),
+            Failed::NoThreads => f.write_str("it has no light threads, or a chappe of another version made them"),
+            Failed::Closed => f.write_str("nobody answers for its light threads: it has closed the descriptor of that"),
+            Failed::NoAnswer => f.write_str("it does not answer: it may be stopped; nothing was done"),
+            Failed::NoRoom => f.write_str("it has no room for one more light thread"),
+            Failed::System(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failed {}
+
+const OK: u32 = 0;
+const NO_THREAD: u32 = 1;
+const NOT_OFFERED: u32 = 2;
+const BAD: u32 = 3;
+const NO_ROOM: u32 = 4;
+
+impl Request {
+    /// Its number, the thread's, the argument and the name.
+    fn parts(&self) -> (u32, u32, u32, &str) {
+        match self {
+            Request::Create(name) => (1, 0, 0, name),
+            Request::Destroy(n) => (2, *n, 0, ""),
+            Request::Suspend(n) => (3, *n, 0, ""),
+            Request::Resume(n) => (4, *n, 0, ""),
+            Request::Stop(n) => (5, *n, 0, ""),
+            Request::Unpark(n) => (6, *n, 0, ""),
+            Request::Interrupt(n, name) => (7, *n, 0, name),
+            Request::Signal(n, signal) => (8, *n, *signal, ""),
+            Request::Notify(n, events) => (9, *n, *events, ""),
+        }
+    }
+
+    fn of((operation, n, argument): (u32, u32, u32), name: String) -> Option<Request> {
+        Some(match operation {
+            1 => Request::Create(name),
+            2 => Request::Destroy(n),
+            3 => Request::Suspend(n),
+            4 => Request::Resume(n),
+            5 => Request::Stop(n),
+            6 => Request::Unpark(n),
+            7 => Request::Interrupt(n, name),
+            8 => Request::Signal(n, argument),
+            9 => Request::Notify(n, argument),
+            _ => return None,
+        })
+    }
+
+    /// In the process itself: the answer, and the number of a thread that was made.
+    fn carry_out(self) -> (u32, u32) {
+        let find = |number| Thread::find(ThreadId(number));
+        let on = |number, act: &dyn Fn(Thread) -> Result<(), Refusal>| match find(number).map(act) {
+            Some(Ok(())) => (OK, 0),
+            Some(Err(_)) | None => (NO_THREAD, 0),
+        };
+        match self {
+            Request::Create(name) => {
+                let Some(body) = offered(&name) else { return (NOT_OFFERED, 0) };
+                match Builder::new().name(name).spawn(move || body()) {
+                    Ok(handle) => (OK, handle.id().as_u32()),
+                    Err(_) => (NO_ROOM, 0),
+                }
+            }
+            Request::Destroy(n) => on(n, &|t| t.destroy()),
+            Request::Suspend(n) => on(n, &|t| t.suspend()),
+            Request::Resume(n) => on(n, &|t| t.resume()),
+            Request::Stop(n) => on(n, &|t| t.stop()),
+            Request::Unpark(n) => on(n, &|t| {
+                t.unpark();
+                Ok(())
+            }),
+            Request::Interrupt(n, name) => match offered(&name) {
+                Some(body) => on(n, &|t| {
+                    let body = asks::Handler::clone(&body);
+                    t.interrupt(move || body())
+                }),
+                None => (NOT_OFFERED, 0),
+            },
+            Request::Signal(_, signal) if signal > 31 => (BAD, 0),
+            Request::Signal(n, signal) => on(n, &|t| t.signal(signal)),
+            Request::Notify(_, events) if events >> 24 != 0 => (BAD, 0),
+            Request::Notify(n, events) => on(n, &|t| {
+                t.notify(events);
+                Ok(())
+            }),
+        }
+    }
+}
+
+impl Page {
+    fn set_name(&self, name: &str) {
+        let mut bytes = [0; NAME];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        for (word, part) in self.name.iter().zip(bytes.chunks_exact(8)) {
+            // Relaxed: published by `state`.
+            word.store(u64::from_le_bytes(part.try_into().expect("eight bytes")), Ordering::Relaxed);
+        }
+    }
+
+    fn name(&self) -> String {
+        let bytes: Vec<u8> = self.name.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).collect(); // Relaxed: as above.
+        let len = bytes.iter().position(|b| *b == 0).unwrap_or(NAME);
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    }
+
+    /// The process: waits for requests, for ever.
+    fn serve(&self) -> ! {
+        loop {
+            // SeqCst, all in this file: what is in the page was written before.
+            let now = self.state.load(Ordering::SeqCst);
+            if now != ASKED {
+                futex::wait(&self.state, now, None, Scope::Shared);
+                continue;
+            }
+            if self.state.compare_exchange(ASKED, TAKEN, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+                continue;
+            }
+            let word = |word: &AtomicU32| word.load(Ordering::SeqCst);
+            let asked = (word(&self.operation), word(&self.thread), word(&self.argument));
+            let (answer, value) = Request::of(asked, self.name()).map_or((BAD, 0), Request::carry_out);
+            self.answer.store(answer, Ordering::SeqCst);
+            self.value.store(value, Ordering::SeqCst);
+            self.state.store(DONE, Ordering::SeqCst);
+            futex::wake(&self.state, u32::MAX, Scope::Shared);
+        }
+    }
+
+    /// Another process: takes the page, O1.
+    fn hold(&self, until: u64) -> Result<(), Failed> {
+        let me = process::pid();
+        loop {
+            let holder = self.holder.load(Ordering::SeqCst);
+            let free = holder == 0 || process::has_ended(holder, 0);
+            if free && self.holder.compare_exchange(holder, me, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                break;
+            }
+            if clock::now() >= until {
+                return Err(Failed::NoAnswer);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // What the last one has left.
+        let _ = self.state.compare_exchange(ASKED, IDLE, Ordering::SeqCst, Ordering::SeqCst);
+        while self.state.load(Ordering::SeqCst) == TAKEN {
+            if clock::now() >= until {
+                self.holder.store(0, Ordering::SeqCst);
+                return Err(Failed::NoAnswer);
+            }
+            futex::wait(&self.state, TAKEN, Some(until), Scope::Shared);
+        }
+        Ok(())
+    }
+
+    fn ask(&self, request: &Request, until: u64) -> Result<(u32, u32), Failed> {
+        let (operation, thread, argument, name) = request.parts();
+        self.operation.store(operation, Ordering::SeqCst);
+        self.thread.store(thread, Ordering::SeqCst);
+        self.argument.store(argument, Ordering::SeqCst);
+        self.set_name(name);
+        self.state.store(ASKED, Ordering::SeqCst);
+        futex::wake(&self.state, u32::MAX, Scope::Shared);
+        loop {
+            match self.state.load(Ordering::SeqCst) {
+                DONE => return Ok((self.answer.load(Ordering::SeqCst), self.value.load(Ordering::SeqCst))),
+                // O2. One that is taken is done in a moment.
+                ASKED if clock::now() >= until => {
+                    if self.state.compare_exchange(ASKED, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                        return Err(Failed::NoAnswer);
+                    }
+                }
+                TAKEN if clock::now() >= until.saturating_add(1_000_000_000) => return Err(Failed::NoAnswer),
+                now => {
+                    futex::wait(&self.state, now, Some(clock::now().saturating_add(10_000_000)), Scope::Shared);
+                }
+            }
+        }
+    }
+}
+
+/// This process answers from now on. If that cannot be, nobody asks it anything.
+pub(crate) fn prepare() {
+    /// The incarnation that does.
+    static MADE: Mutex<u64> = Mutex::new(0);
+    let Ok(mut made) = MADE.try_lock() else { return };
+    if *made == process::incarnation() {
+        return;
+    }
+    *made = process::incarnation();
+    let Ok((at, fd)) = mailbox::make() else { return };
+    // SAFETY: zeros, for as long as the process lives; all that is in it are atomics.
+    let page: &'static Page = unsafe { at.cast::<Page>().as_ref() };
+    page.pid.store(process::pid(), Ordering::SeqCst);
+    page.magic.store(MAGIC, Ordering::SeqCst);
+    if thread::background_with("chappe-control", STACK, move || page.serve()).is_ok() {
+        record::control().store(fd + 1, Ordering::SeqCst);
+    }
+}
+
+/// Asks it of a process, which does it in at most so long. Answers the number of the thread that was made, if one was.
+///
+/// # Errors
+/// See [`Failed`].
+pub fn ask(pid: u32, request: &Request, patience: Duration) -> Result<Option<u32>, Failed> {
+    let (_, number, _, name) = request.parts();
+    if name.len() > NAME || name.contains('\0') {
+        return Err(Failed::BadArgument);
+    }
+    let fd = Image::control_of(pid).map_err(Failed::System)?.ok_or(Failed::NoThreads)?.ok_or(Failed::Closed)?;
+    let theirs = mailbox::Theirs::open(pid, fd).map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => Failed::System(e),
+        _ => Failed::Closed,
+    })?;
+    // SAFETY: as long as a page; all that is in it are atomics.
+    let page = unsafe { theirs.at().cast::<Page>().as_ref() };
+    if page.magic.load(Ordering::SeqCst) != MAGIC || page.pid.load(Ordering::SeqCst) != pid {
+        return Err(Failed::Closed);
+    }
+    let until = clock::now().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+    page.hold(until)?;
+    let answer = page.ask(request, until);
+    page.holder.store(0, Ordering::SeqCst);
+    match answer? {
+        (OK, value) => Ok(Some(value).filter(|_| matches!(request, Request::Create(_)))),
+        (NO_THREAD, _) => Err(Failed::NoSuchThread(number)),
+        (NOT_OFFERED, _) => Err(Failed::NotOffered(name.to_owned())),
+        (NO_ROOM, _) => Err(Failed::NoRoom),
+        _ => Err(Failed::BadArgument),
+    }
+}
