@@ -35,6 +35,17 @@ pub(crate) struct Header {
 
 const _: () = assert!(size_of::<Header>() == size_of::<Thread>());
 
+/// What `examples/gdb/chappe_threads.py` goes by.
+const _: () = {
+    let core = offset_of!(Thread, core);
+    assert!(core + offset_of!(Record, token) == 8 && core + offset_of!(Record, waits) == 16);
+    assert!(core + offset_of!(Record, control) == 20 && core + offset_of!(Record, at) == 24);
+    assert!(offset_of!(Thread, sp) == 48 && offset_of!(Thread, proc) == 56 && offset_of!(Thread, extra) == 104);
+    assert!(offset_of!(Thread, level) == 124 && offset_of!(Thread, away) == 126 && offset_of!(Thread, lives) == 127);
+    assert!(offset_of!(Header, version) == 8 && offset_of!(Header, fresh) == 12 && offset_of!(Header, stacks) == 24);
+    assert!(offset_of!(Extra, name_at) == 0 && offset_of!(Extra, name_len) == 8);
+};
+
 impl Header {
     pub fn new(most: usize, stacks: *mut u8) -> Header {
         let fresh = AtomicU32::new(1);

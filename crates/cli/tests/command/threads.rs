@@ -82,3 +82,192 @@ fn a_process_without_light_threads_is_told_so() {
     assert!(said.contains("there is no process 999999999"), "{said}");
     here.fails(2, &["threads", "nobody"]);
 }
+
+/// What `chappe threads` asks something of. Does nothing as a test.
+#[test]
+fn threads_to_be_asked() {
+    let Some(place) = std::env::var_os("CHAPPE_TEST_ASKED") else { return };
+    let note = move |name: &str| {
+        let at = std::path::Path::new(&place).join(name);
+        move || std::fs::write(&at, "").unwrap()
+    };
+    let runtime = chappe::thread::Runtime::new(1).unwrap();
+    let begin = |name: &str, body: Box<dyn FnOnce() + Send>| {
+        drop(chappe::thread::Builder::new().name(name).spawn_on(&runtime, body).unwrap());
+    };
+    let signalled = note("signalled");
+    chappe::thread::offer("note", note("noted"));
+    chappe::thread::offer("stay", || {
+        loop {
+            chappe::thread::park();
+        }
+    });
+    begin(
+        "asked",
+        Box::new(move || {
+            chappe::thread::set_signal(5, signalled);
+            stays_here();
+        }),
+    );
+    begin(
+        "waits",
+        Box::new(|| {
+            chappe::thread::wait(0b100);
+        }),
+    );
+    begin(
+        "worker",
+        Box::new(|| {
+            loop {
+                chappe::thread::yield_now();
+            }
+        }),
+    );
+    // On a proc of its own: it leaves that to nobody.
+    let other = chappe::thread::Runtime::new(1).unwrap();
+    let hog = || {
+        loop {
+            std::hint::spin_loop();
+        }
+    };
+    drop(chappe::thread::Builder::new().name("hog").spawn_on(&other, hog).unwrap());
+    loop {
+        std::thread::park();
+    }
+}
+
+#[inline(never)]
+fn stays_here() {
+    loop {
+        chappe::thread::park();
+    }
+}
+
+/// The process, and the numbers of its threads once all are where they stay.
+fn to_be_asked(here: &Place) -> (Running, String, impl Fn(&str) -> String) {
+    let me = std::env::current_exe().unwrap();
+    let args = ["--exact", "threads::threads_to_be_asked", "--nocapture"];
+    let mut command = here.program(me.to_str().unwrap(), &args);
+    let asked = Place::spawn(command.env("CHAPPE_TEST_ASKED", here.path()).stdout(Stdio::null()).stderr(Stdio::null()));
+    let pid = asked.pid().to_string();
+    let seen = until("all have begun", || {
+        let seen = look(here, &pid)?;
+        let waiting = seen["threads"].as_array()?.iter().filter(|t| t["state"] == "waiting").count();
+        (waiting == 2 && seen["threads"].as_array()?.len() == 4).then_some(seen)
+    });
+    let number = move |name: &str| {
+        let all = seen["threads"].as_array().unwrap();
+        all.iter().find(|t| t["name"] == name).unwrap_or_else(|| panic!("{name}: {seen}"))["number"].to_string()
+    };
+    (asked, pid, number)
+}
+
+fn look(here: &Place, pid: &str) -> Option<serde_json::Value> {
+    let ran = here.run(&["--json", "threads", pid, "--sample", "0"]);
+    serde_json::from_str(&ran.out).ok().filter(|_| ran.status == Some(0))
+}
+
+/// Waits until the thread of that number is in that state; `-`: until it is not there.
+fn until_state(here: &Place, pid: &str, number: &str, state: &str) {
+    until(state, || {
+        let seen = look(here, pid)?;
+        let now = seen["threads"].as_array()?.iter().find(|t| t["number"].to_string() == number);
+        let now = now.map_or("-", |t| t["state"].as_str().unwrap_or_default());
+        (now == state || state == "goes on" && ["running", "ready"].contains(&now)).then_some(())
+    });
+}
+
+#[test]
+fn a_thread_of_another_process_does_what_it_is_asked() {
+    let here = Place::new();
+    let (asked, pid, number) = to_be_asked(&here);
+    let ask = |what: &str, thread: &str| here.ok(&["threads", &pid, what, thread]);
+    let worker = number("worker");
+    for (how, state) in [("--suspend", "suspended"), ("--stop", "stopped")] {
+        ask(how, &worker);
+        until_state(&here, &pid, &worker, state);
+        ask("--resume", &worker);
+        until_state(&here, &pid, &worker, "goes on");
+    }
+    let target = number("asked");
+    ask("--signal", &format!("{target}:5"));
+    ask("--interrupt", &format!("{target}:note"));
+    ask("--unpark", &target);
+    until("both were run", || (here.file("signalled").exists() && here.file("noted").exists()).then_some(()));
+    until_state(&here, &pid, &target, "waiting");
+    // An event ends the one that waits for it, and so `--wait`.
+    let waits = number("waits");
+    let end = Place::spawn(here.command(&["threads", &pid, "--wait", &waits]).stdout(Stdio::null()));
+    ask("--notify", &format!("{waits}:2"));
+    until_state(&here, &pid, &waits, "waiting");
+    until("it is waited for", || {
+        // It has read the process's mappings by the time it sleeps.
+        (crate::place::state(end.pid())? == 'S').then_some(())
+    });
+    ask("--notify", &format!("{waits}:0x4"));
+    assert_eq!(end.status().code(), Some(0));
+    let made = ask("--create", "stay");
+    until_state(&here, &pid, made.trim(), "waiting");
+    for thread in [made.trim(), &worker, &target] {
+        ask("--destroy", thread);
+        until_state(&here, &pid, thread, "-");
+    }
+    // What cannot be is told by its name.
+    let fails = |what: &str, thread: &str| here.fails(1, &["threads", &pid, what, thread]);
+    assert!(fails("--suspend", "99999").contains("it has no light thread 99999"));
+    assert!(fails("--wait", "99999").contains("it has no light thread 99999"));
+    assert!(fails("--create", "nothing").contains("it offers nothing by the name `nothing`"));
+    let hog = number("hog");
+    assert!(fails("--interrupt", &format!("{hog}:nothing")).contains("`nothing`"));
+    assert!(fails("--signal", &format!("{hog}:32")).contains("signals are 0 to 31"));
+    assert!(fails("--notify", &format!("{hog}:0x1000000")).contains("bits 0 to 23"));
+    assert!(fails("--signal", "5").contains("as 3:1"));
+    here.fails(2, &["threads", &pid, "--suspend", "1", "--stop", "1"]);
+    drop(asked);
+}
+
+#[test]
+fn stacks_are_shown_by_symbols_and_who_computes_for_long_is_named() {
+    let here = Place::new();
+    let (asked, pid, _) = to_be_asked(&here);
+    let late = here.run(&["threads", &pid, "--warn=5ms", "--sample", "30ms"]);
+    assert!(late.status == Some(3) && late.out.contains("(hog) has computed for "), "{late:?}");
+    assert_eq!(here.run(&["threads", &pid, "--warn=100s", "--sample", "10ms"]).status, Some(0));
+    let text = here.ok(&["threads", &pid, "--top", "--count", "2", "--sample", "20ms"]);
+    assert_eq!(text.matches("4 light threads\n  THREAD NAME").count(), 2, "{text}");
+    // It may be stopped.
+    asked.kill(libc::SIGSTOP);
+    let text = here.ok(&["threads", &pid, "--backtrace", "--sample", "0"]);
+    let stack = text.split("(asked) is ").nth(1).and_then(|text| text.split("\nthread ").next()).unwrap_or_default();
+    assert!(stack.starts_with("waiting\n") && stack.contains("stays_here"), "{text}");
+    assert!(stack.contains("chappe_thread_start"), "it ends where it began: {text}");
+    let seen = here.json(&["threads", &pid, "--backtrace", "--sample", "0"]);
+    let frames =
+        |name: &str| seen["threads"].as_array().unwrap().iter().find(|t| t["name"] == name).unwrap()["frames"].clone();
+    let of = |f: &serde_json::Value| f["function"].as_str().unwrap_or_default().to_owned();
+    assert!(frames("asked").as_array().unwrap().iter().any(|f| of(f).ends_with("stays_here")), "{seen}");
+    assert_eq!(frames("hog").as_array().map(Vec::len), Some(0));
+    drop(asked);
+}
+
+#[test]
+#[ignore = "storm: waits for seconds, and runs gdb where there is one"]
+fn a_stopped_process_does_not_answer_and_gdb_shows_its_threads() {
+    let here = Place::new();
+    let (asked, pid, number) = to_be_asked(&here);
+    asked.kill(libc::SIGSTOP);
+    let said = here.fails(1, &["threads", &pid, "--suspend", &number("worker")]);
+    assert!(said.contains("it does not answer: it may be stopped; nothing was done"), "{said}");
+    asked.kill(libc::SIGCONT);
+    until_state(&here, &pid, &number("worker"), "goes on");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gdb/chappe_threads.py");
+    let thread = format!("chappe thread {}", number("asked"));
+    let args = ["-nx", "-batch", "-p", &pid, "-x", script, "-ex", "chappe threads", "-ex", &thread, "-ex", "bt"];
+    let Ok(gdb) = std::process::Command::new("gdb").args(args).output() else {
+        return crate::place::not_tested("gdb's script: there is no gdb");
+    };
+    let said = String::from_utf8_lossy(&gdb.stdout);
+    assert!(said.contains("asked            waiting") && said.contains("parked"), "{said}");
+    assert!(said.contains("stays_here") && said.contains("chappe_thread_start"), "{said}");
+    drop(asked);
+}
