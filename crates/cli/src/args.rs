@@ -4,6 +4,7 @@ mod arena;
 mod graph;
 pub mod lateness;
 mod map;
+mod pipe;
 mod run;
 mod sem;
 mod tube;
@@ -17,6 +18,7 @@ pub use arena::ArenaCommand;
 use clap::{Parser, Subcommand};
 pub use graph::GraphCommand;
 pub use map::MapCommand;
+pub use pipe::Pipe;
 pub use run::Run;
 pub use sem::SemCommand;
 use std::ffi::OsString;
@@ -91,6 +93,12 @@ pub enum Command {
     /// leave nobody stuck when somebody is killed, and are listed by `chappe ls`. What it starts has them, too.
     #[command(after_long_help = run::END)]
     Run(Run),
+    /// Run a pipeline, and give each stage just the processor that keeps data flowing
+    ///
+    /// For programs that must keep up with a clock: sound, cameras, measurements. They need not be written for it, and nothing has to be tuned. On a machine where others
+    /// compute, too, no stage has too little, and none takes more than it needs.
+    #[command(after_long_help = pipe::END)]
+    Pipe(Pipe),
     /// Take a permit away from whoever has it
     ///
     /// Permits come back by themselves. This is for a holder that lives and is stuck: its permit goes to the next in

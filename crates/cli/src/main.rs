@@ -25,6 +25,7 @@ mod look;
 mod man;
 mod map;
 mod names;
+mod pipe;
 mod preload;
 mod program;
 mod sem;
@@ -114,6 +115,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Acquire(a) => return acquire::run(&a, json, file_size),
         Command::Jobserver(a) => return jobserver::run(&a, json, file_size),
         Command::Run(a) => return Err(preload::run(&a, file_size)),
+        Command::Pipe(a) => return pipe::run(&a, json, file_size),
         Command::Doctor => return print(health::doctor(json)),
         Command::Ls { arena } => return print(list::list(arena.as_deref(), json)),
         Command::Show { name, interval } => return print(list::show(&name, interval, json).map(|text| (text, 0))),

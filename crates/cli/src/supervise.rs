@@ -62,6 +62,11 @@ impl Watch {
         Watch { set, before }
     }
 
+    /// What is blocked, to be taken one by one.
+    pub fn signals(&self) -> &Set {
+        &self.set
+    }
+
     /// Stays until the job's first process has ended, and takes the terminal back.
     pub fn stay(&self, job: &Job, terminal: &Terminal, grace: Option<Duration>) -> Ended {
         let mut end_at: Option<Instant> = None;

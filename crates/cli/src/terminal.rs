@@ -32,6 +32,11 @@ pub fn may_write(fd: RawFd) -> bool {
     foreground_of(fd) == own_group()
 }
 
+/// Whether a descriptor is the terminal and this process or that group is in its foreground.
+pub fn is_of(fd: RawFd, group: i32) -> bool {
+    may_write(fd) || foreground_of(fd) == group
+}
+
 /// How many columns the terminal has.
 pub fn columns(fd: RawFd) -> usize {
     // SAFETY: an all-zero winsize is a valid value, and a valid place for the call to fill in.

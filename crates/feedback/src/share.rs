@@ -125,6 +125,11 @@ impl Share {
         self.told
     }
 
+    /// The most has changed: the stage computes with more threads at once, or with fewer.
+    pub fn set_cap(&mut self, cap: f64) {
+        self.law.cap = cap;
+    }
+
     /// The scheduler has granted something else than was asked for: the next answer is against this.
     pub fn granted(&mut self, share: f64) {
         self.told = share;
@@ -182,6 +187,19 @@ mod tests {
         // A pipe that is emptied twenty times between two looks tells nothing by its fill.
         let quick = steady(|_| Seen { used: 0.2, fill_in: 0.9, fill_out: 0.0, turnover: 20.0 }, 300).0.now();
         assert!(quick < with(0.1, 0.0) + 0.01, "{quick}");
+    }
+
+    #[test]
+    fn a_stage_of_two_threads_may_have_more_than_one_processor() {
+        let mut share = Share::new(Law::default());
+        share.set_cap(1.6);
+        for _ in 0..300 {
+            share.next(Seen { used: 1.3, ..Seen::default() });
+        }
+        assert!(share.told() > 1.3 && share.told() <= 1.6, "{}", share.told());
+        share.set_cap(0.8);
+        share.next(Seen { used: 1.3, ..Seen::default() });
+        assert_eq!(share.now(), 0.8);
     }
 
     #[test]

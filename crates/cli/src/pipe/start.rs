@@ -1,0 +1,141 @@
+//! Starting the stages, as a shell would: pipes between, each stage a process of `sh -c`, all in one group.
+//!
+//! None of the pipes' ends stays with us. Our own stdin and stdout, which the first and the last stage have, are let go, too: whoever writes to us is to
+//! hear that the first stage has gone, and whoever reads from us that the last one has.
+
+use super::split;
+use crate::acquire::FAILED;
+use crate::signals::{self, Set};
+use crate::terminal::{self, Terminal};
+use crate::{Failure, signals::send};
+use anyhow::{Context, anyhow};
+use std::io::{self, PipeReader};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// Wrong usage: the pipeline is not sh's language.
+const USAGE: u8 = 2;
+
+/// What the shell says of a text, if it says anything.
+fn refused(text: &str) -> io::Result<Option<String>> {
+    let said = Command::new("sh").args(["-n", "-c", "--", text]).stdin(Stdio::null()).output()?;
+    Ok((!said.status.success()).then(|| {
+        let text = String::from_utf8_lossy(&said.stderr);
+        text.trim().to_owned()
+    }))
+}
+
+/// Splits a pipeline, if it is one.
+///
+/// # Errors
+/// What is wrong with it, with the status of wrong usage.
+pub fn parse(text: &str) -> Result<split::Pipeline, Failure> {
+    let usage = |why| Failure { status: USAGE, why };
+    if text.contains('\0') {
+        return Err(usage(anyhow!("the pipeline has a zero byte in it")));
+    }
+    // What we can say better than the shell, first.
+    let pipeline = split::split(text).map_err(|wrong| usage(anyhow!("`{text}`: {wrong}")))?;
+    let failed = |e: io::Error| Failure { status: FAILED, why: anyhow!("cannot run `sh`: {e}") };
+    if let Some(why) = refused(text).map_err(failed)? {
+        return Err(usage(anyhow!("the shell does not understand `{text}`: {why}")));
+    }
+    for (at, stage) in pipeline.stages.iter().enumerate() {
+        if let Some(why) = refused(stage).map_err(failed)? {
+            let stage = stage.trim();
+            return Err(usage(anyhow!("the shell does not understand stage {}, `{stage}`: {why}", at + 1)));
+        }
+    }
+    Ok(pipeline)
+}
+
+/// The group that stages are put into: none where they stay in ours.
+fn prepare(command: &mut Command, leader: Option<i32>, tty: Option<i32>, mask: Set, file_size: bool) {
+    // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
+    unsafe {
+        command.pre_exec(move || {
+            if let Some(leader) = leader {
+                libc::setpgid(0, leader);
+                if let Some(tty) = tty {
+                    // A background process that asks for the terminal is stopped, unless it blocks that signal.
+                    Set::of(&[libc::SIGTTOU]).block();
+                    terminal::set_foreground(tty, terminal::own_group());
+                }
+            }
+            if file_size {
+                signals::default(libc::SIGXFSZ);
+            }
+            mask.set();
+            Ok(())
+        });
+    }
+}
+
+/// Starts all stages. Answers their processes, the first of which leads their group if they have one.
+///
+/// # Errors
+/// The system's; then none of them is left.
+pub fn start(
+    stages: &[String],
+    own_group: bool,
+    mask: Set,
+    file_size: bool,
+    terminal: &Terminal,
+) -> Result<Vec<i32>, Failure> {
+    let mut pids: Vec<i32> = Vec::new();
+    let started = start_each(stages, own_group, mask, file_size, terminal, &mut pids);
+    if let Err(why) = started {
+        for pid in &pids {
+            send(*pid, libc::SIGKILL);
+            // SAFETY: our own child; no place for its status.
+            unsafe { libc::waitpid(*pid, std::ptr::null_mut(), 0) };
+        }
+        terminal.take_back(pids.first().copied());
+        return Err(Failure { status: FAILED, why });
+    }
+    let_go();
+    Ok(pids)
+}
+
+fn start_each(
+    stages: &[String],
+    own_group: bool,
+    mask: Set,
+    file_size: bool,
+    terminal: &Terminal,
+    pids: &mut Vec<i32>,
+) -> anyhow::Result<()> {
+    let mut from: Option<PipeReader> = None;
+    for (at, stage) in stages.iter().enumerate() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "--", stage]);
+        if let Some(from) = from.take() {
+            command.stdin(Stdio::from(OwnedFd::from(from)));
+        }
+        if at + 1 < stages.len() {
+            let (reader, writer) = io::pipe().context("cannot make a pipe")?;
+            command.stdout(Stdio::from(OwnedFd::from(writer)));
+            from = Some(reader);
+        }
+        let leader = own_group.then(|| pids.first().copied().unwrap_or(0));
+        let tty = if at == 0 { terminal.ours() } else { None };
+        prepare(&mut command, leader, tty, mask, file_size);
+        let child = command.spawn().with_context(|| format!("cannot start stage {}", at + 1))?;
+        pids.push(child.id() as i32);
+    }
+    Ok(())
+}
+
+/// Our stdin and stdout become /dev/null, unless they are a terminal, which is nobody's end.
+fn let_go() {
+    let Ok(null) = std::fs::File::options().read(true).write(true).open("/dev/null") else { return };
+    for fd in [0, 1] {
+        // SAFETY: plain calls on descriptors that this process has for its whole life.
+        unsafe {
+            if libc::isatty(fd) == 0 {
+                libc::dup2(null.as_fd().as_raw_fd(), fd);
+            }
+        }
+    }
+}
