@@ -13,6 +13,7 @@
 //! cargo xtask bench waiters [N...]       many processes that wait: idle, at a death, on one semaphore
 //! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
 //! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei and kernel threads
+//! cargo xtask bench stream [N | --quick] `chappe pipe` beside the plain shell: what is lost under hogs, behind a step; N runs (10)
 //! cargo xtask bench python [--quick]     the Python package beside multiprocessing and, where they are installed, its peers
 //! cargo xtask bench python --kills [N]   what each stands when its workers are killed N times (1,000)
 //! cargo xtask bench robustness [ARG...]  what ships beside the same code with what deaths need left out
@@ -105,6 +106,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["bench", "python", rest @ ..] => python::bench(rest),
         ["bench", "c", rest @ ..] => bench_c(rest),
         ["bench", "thread", rest @ ..] => bench_thread(rest),
+        ["bench", "stream", rest @ ..] => bench_stream(rest),
         ["crashsim", rest @ ..] => explore::command(rest),
         ["kill-sweep"] => injector("sweep", &["--all", "--jobs", &stages::processors().to_string()]),
         ["kill-sweep", rest @ ..] => injector("sweep", rest),
@@ -234,6 +236,13 @@ fn bench_thread(rest: &[&str]) -> Result<()> {
         all.extend(["--go", &program]);
     }
     Cargo::new(all[0]).args(&all[1..]).args(rest).run()
+}
+
+/// The command itself is measured.
+fn bench_stream(rest: &[&str]) -> Result<()> {
+    Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;
+    let chappe = target().join("release/chappe").display().to_string();
+    Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", "stream", &chappe]).args(rest).run()
 }
 
 /// Only who asks for it, or for all, builds iceoryx2.

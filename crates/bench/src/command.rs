@@ -7,6 +7,8 @@
 //!
 //! `chappe-bench thread`: light threads beside Go's and others'.
 //!
+//! `chappe-bench stream`: `chappe pipe` beside the plain shell.
+//!
 //! Each about two minutes on two processors, `ras` longer. `--quick` makes a fifth of the rounds; `--counts` of the last one none
 //! at all.
 
@@ -14,7 +16,7 @@ use crate::house::House;
 use crate::ras::{self, again};
 use crate::robustness::{self as cost, worker};
 use crate::table::Aim;
-use crate::{c, choice, death, footprint, handoff, machine, pair, realtime, sync, tube, waiters};
+use crate::{c, choice, death, footprint, handoff, machine, pair, realtime, stream, sync, tube, waiters};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -22,6 +24,7 @@ const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n
                      chappe-bench robustness --fragile PROGRAM [--quick | --counts] [--json]\n       \
                      chappe-bench c PAIRS PRELOAD [--quick]\n       \
                      chappe-bench waiters [N...]\n       \
+                     chappe-bench stream CHAPPE [RUNS]\n       \
                      chappe-bench thread [--go PROGRAM] [--quick]    (built with the feature `threads`)";
 
 /// `cargo xtask bench robustness` builds the other program, and names it.
@@ -114,6 +117,31 @@ fn many_wait(args: &[&str]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// `cargo xtask bench stream` builds the command, and says where it is.
+fn streams(args: &[&str]) -> ExitCode {
+    let (chappe, runs) = match args {
+        [chappe] => (chappe, Some(10)),
+        [chappe, "--quick"] => (chappe, Some(2)),
+        [chappe, runs] => (chappe, runs.parse().ok().filter(|n| *n > 0)),
+        _ => (&"", None),
+    };
+    let Some(runs) = runs else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    println!("{}", machine::facts());
+    match stream::measure(Path::new(chappe), runs) {
+        Ok(aims) => {
+            println!("{}\n\n{}", machine::load(), Aim::report(&aims));
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// A place for arenas, in a program of more than one thread: programs that need locks have threads; with none, the C library
 /// leaves out half of its work.
 fn busy_house(name: &str) -> House {
@@ -148,6 +176,10 @@ pub fn main() -> ExitCode {
         }
         #[cfg(feature = "threads")]
         ["thread", ref rest @ ..] => return threads(rest),
+        [stream::part::WORD, ref rest @ ..] => {
+            return if stream::part::serve(rest) { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        }
+        ["stream", ref rest @ ..] => return streams(rest),
         ["robustness", ref rest @ ..] => return robustness(rest),
         ["c", ref rest @ ..] => return in_c(rest),
         ["waiters", ref rest @ ..] => return many_wait(rest),

@@ -18,6 +18,7 @@
 //! | the contests of nix-semaphores-tubes | [`nix`] |
 //! | objects with and without locks, table 5.1 of the Synthesis thesis | [`objects`] |
 //! | loops that measure and adjust, its chapter 6 | [`feedback`] |
+//! | `chappe pipe` beside the plain shell | [`stream`] |
 //! | code made for what stays the same, its chapter 3 | `synth`, a feature |
 //! | what the kernel takes for the operations of the Synthesis thesis | [`kernel`] |
 //! | semaphores in C, and under `chappe run` | [`c`] |
@@ -47,6 +48,7 @@ pub mod robustness;
 pub mod silence;
 pub mod spin;
 pub mod steps;
+pub mod stream;
 pub mod sync;
 #[cfg(feature = "synth")]
 pub mod synth;

@@ -93,7 +93,7 @@ impl Taker {
         self.periods = 0;
         if self.alone {
             self.patience = (self.patience * 2).min(QUARTER * 256);
-        } else if fill_in < self.from - 0.05 {
+        } else if fill_in < self.from - 0.02 {
             // It catches up.
             return None;
         }
@@ -274,12 +274,16 @@ impl Stage {
     ) {
         let turnover = if self.room > 0.0 { self.rate * PERIOD as f64 / 1e9 / self.room } else { 0.0 };
         self.smooth += 0.15 * (uses - self.smooth);
-        let all = self.smooth >= 0.9 * self.reserved && self.reserved >= 0.9 * self.cap;
-        let seen = Seen { used: uses, fill_in: self.fills.0, fill_out: self.fills.1, turnover };
+        let bound = self.smooth >= 0.9 * self.reserved;
+        // What has no pipe before it has more to do whenever it uses all that it has.
+        let fill_in = if self.processes.input.is_some() { self.fills.0 } else { f64::from(u8::from(bound)) };
+        // Who empties its input keeps up, whatever it uses.
+        let all = bound && self.reserved >= 0.9 * self.cap && fill_in > 0.5;
+        let seen = Seen { used: uses, fill_in, fill_out: self.fills.1, turnover };
         let wanted = self.share.next(seen);
         if self.means.kind() == Kind::Deadline {
             let waits = self.processes.waits.input || self.processes.waits.output;
-            match self.taker.next(all, self.fills.0, waits) {
+            match self.taker.next(all, fill_in, waits) {
                 Some(true) => {
                     self.means.give_back(kernel);
                     self.reserved = 0.0;

@@ -12,7 +12,7 @@
 //!   way, or keeps what it had.
 //! - What is begun by a task with a reservation has none (RESET_ON_FORK): it gets its own when it is seen.
 //! - RLIMIT_RTTIME does not bind such tasks: it is of SCHED_FIFO and SCHED_RR alone (tried on Linux 6.18). No task here has these.
-//! - Who has a policy of its own (chrt) is left alone.
+//! - Who has a policy of its own (chrt), or takes one in mid-run, is left alone.
 //! - A refusal in mid-run is no end: what the stage has goes back, and the next means is tried.
 //!
 //! M1: a task that was touched is given back as it was ([`Means::give_back`]); if the system does not permit that without RESET_ON_FORK,
@@ -174,15 +174,15 @@ impl Means {
         if self.alone.contains(&tid) {
             return None;
         }
-        if !self.touched.contains_key(&tid) {
-            let before = kernel.attributes(tid).ok()?;
-            if before.policy != libc::SCHED_OTHER as u32 {
-                self.alone.push(tid);
-                return None;
-            }
-            self.touched.insert(tid, Touched { before, now: before });
+        let now = kernel.attributes(tid).ok()?;
+        // What we have not made it, it has made itself, before or since.
+        let ours = self.touched.get(&tid).map_or(libc::SCHED_OTHER as u32, |t| t.now.policy);
+        if now.policy != ours {
+            self.touched.remove(&tid);
+            self.alone.push(tid);
+            return None;
         }
-        self.touched.get_mut(&tid)
+        Some(self.touched.entry(tid).or_insert(Touched { before: now, now }))
     }
 
     fn reserve(&mut self, share: f64, tasks: &[Task], kernel: &mut dyn Kernel) -> Result<f64, String> {
@@ -410,6 +410,19 @@ mod tests {
             means.give_back(&mut kernel);
             assert_eq!(kernel.tasks[&1], fifo);
         }
+    }
+
+    #[test]
+    fn who_takes_a_policy_of_its_own_in_mid_run_keeps_it() {
+        let mut kernel = Fake::new(&[1]);
+        let mut means = Means::new(1, Kind::Deadline);
+        means.give(0.2, &tasks(&[(1, 1.0)]), &mut kernel);
+        let mut fifo = Attributes::fair(0, 0);
+        fifo.policy = libc::SCHED_FIFO as u32;
+        kernel.tasks.insert(1, fifo);
+        assert_eq!(means.give(0.4, &tasks(&[(1, 1.0)]), &mut kernel).share, 0.0);
+        means.give_back(&mut kernel);
+        assert_eq!(kernel.tasks[&1], fifo);
     }
 
     #[test]
