@@ -130,7 +130,8 @@ fn ran(lost: &Path, ages: &Path, said: &str) -> Ran {
         .collect();
     let old = ages.iter().filter(|(_, age)| *age > LATE).count();
     let oldest = ages.iter().map(|(_, age)| *age).max().unwrap_or(0);
-    let behind = ages.iter().rfind(|(number, age)| *number >= STEP && *age > 10_000).map_or(0, |(number, _)| number - STEP);
+    let behind =
+        ages.iter().rfind(|(number, age)| *number >= STEP && *age > 10_000).map_or(0, |(number, _)| number - STEP);
     let ended = said.lines().find(|l| l.contains("\"event\":\"ended\"")).unwrap_or_default();
     // Keys are sorted: the whole's come before and behind the stages'.
     let reserved = field(ended, "reserved", false).zip(field(ended, "used", true)).map_or(f64::NAN, |(r, u)| r / u);
@@ -209,7 +210,12 @@ pub fn measure(chappe: &Path, runs: usize) -> Result<Vec<Aim>, String> {
         Aim::at_most("reserved by used, median", 1.3, reserved.row("chappe pipe").quantile(0.5), times),
         Aim::at_most("step: lost or late, worst of all runs", 2.0, worst(&step[1].1, |r| r.late), whole),
         Aim::at_most("step: ms until it is over, worst of all runs", 50.0, worst(&step[1].1, |r| r.settled), whole),
-        Aim::at_most("time of a pipeline that needs no help (0.98x throughput)", 1.0 / 0.98, table.ratio("chappe pipe"), |r| format!("{r:.3}x")),
+        Aim::at_most(
+            "time of a pipeline that needs no help (0.98x throughput)",
+            1.0 / 0.98,
+            table.ratio("chappe pipe"),
+            |r| format!("{r:.3}x"),
+        ),
     ])
 }
 

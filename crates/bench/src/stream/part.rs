@@ -73,7 +73,9 @@ fn device(blocks: u64, report: &Path) -> std::io::Result<()> {
         let due = began + k * 1_000_000;
         let time = libc::timespec { tv_sec: (due / 1_000_000_000) as i64, tv_nsec: (due % 1_000_000_000) as i64 };
         // SAFETY: reads the time.
-        unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const time, std::ptr::null_mut()) };
+        unsafe {
+            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const time, std::ptr::null_mut())
+        };
         let mut all = block();
         all[..8].copy_from_slice(&k.to_le_bytes());
         all[8..16].copy_from_slice(&now().to_le_bytes());

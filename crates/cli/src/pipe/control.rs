@@ -117,6 +117,8 @@ struct Stage {
     fills: (f64, f64),
     /// What it uses, over the last periods: the system ends a reservation's turn at its own ticks.
     smooth: f64,
+    /// How full its input is, likewise.
+    smooth_fill: f64,
     /// Sums since the last look that was told: use, fills, their number, the most, slow looks, waits.
     used: f64,
     fill_sum: f64,
@@ -160,6 +162,7 @@ impl Controller {
             cap: law.cap,
             fills: (0.0, 0.0),
             smooth: 0.0,
+            smooth_fill: 0.0,
             used: 0.0,
             fill_sum: 0.0,
             fill_count: 0,
@@ -278,12 +281,13 @@ impl Stage {
         // What has no pipe before it has more to do whenever it uses all that it has.
         let fill_in = if self.processes.input.is_some() { self.fills.0 } else { f64::from(u8::from(bound)) };
         // Who empties its input keeps up, whatever it uses.
-        let all = bound && self.reserved >= 0.9 * self.cap && fill_in > 0.5;
+        self.smooth_fill += 0.15 * (fill_in - self.smooth_fill);
+        let all = bound && self.reserved >= 0.9 * self.cap && self.smooth_fill > 0.5;
         let seen = Seen { used: uses, fill_in, fill_out: self.fills.1, turnover };
         let wanted = self.share.next(seen);
         if self.means.kind() == Kind::Deadline {
             let waits = self.processes.waits.input || self.processes.waits.output;
-            match self.taker.next(all, fill_in, waits) {
+            match self.taker.next(all, self.smooth_fill, waits) {
                 Some(true) => {
                     self.means.give_back(kernel);
                     self.reserved = 0.0;

@@ -55,7 +55,7 @@ pub struct Waits {
     pub input: bool,
     /// One sleeps in a write.
     pub output: bool,
-    /// All are stopped.
+    /// Some are stopped, and the others wait for them.
     pub stopped: bool,
 }
 
@@ -243,7 +243,7 @@ impl Processes {
     pub fn look(&mut self) -> bool {
         let mut changed = false;
         let mut waited = 0;
-        let mut waits = Waits { stopped: true, ..Waits::default() };
+        let (mut waits, mut stopped, mut busy) = (Waits::default(), false, false);
         let (mut found, mut at): (Vec<i32>, [Option<i32>; 2]) = (Vec::new(), [None; 2]);
         let before = self.all.len();
         let (input, output) = (self.input, self.output);
@@ -254,7 +254,6 @@ impl Processes {
             };
             waited += now.waited.saturating_sub(p.waited);
             p.waited = now.waited;
-            waits.stopped &= matches!(now.state, 'T' | 't');
             let tids = tids(p.pid);
             p.tasks.retain(|tid, _| tids.contains(tid));
             for tid in &tids {
@@ -280,6 +279,9 @@ impl Processes {
                 }
             }
             let sleeps = fs::read_to_string(format!("/proc/{}/wchan", p.pid)).unwrap_or_default();
+            let stops = matches!(now.state, 'T' | 't');
+            stopped |= stops;
+            busy |= !stops && !sleeps.contains("do_wait");
             for (side, name) in [(0, "pipe_read"), (1, "pipe_write")] {
                 if ends[side] {
                     at[side] = at[side].or(Some(p.pid));
@@ -300,7 +302,7 @@ impl Processes {
         let known: f64 = self.all.iter().flat_map(|p| p.tasks.values()).map(|t| t.used).sum();
         let unseen_part = unseen as f64 / (unseen as f64 + known).max(1.0);
         self.brief += 0.05 * (unseen_part - self.brief);
-        waits.stopped &= self.is_there();
+        waits.stopped = stopped && !busy;
         self.waits = waits;
         for side in 0..2 {
             self.at[side] = at[side].unwrap_or(self.at[side]);

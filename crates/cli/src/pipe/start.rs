@@ -26,6 +26,33 @@ fn refused(text: &str) -> io::Result<Option<String>> {
     }))
 }
 
+/// The word that a simple command begins with, where nothing has to be expanded to know it.
+fn first_word(stage: &str) -> Option<&str> {
+    let text = stage.trim_start_matches([' ', '\t', '\n']);
+    let end = text.find([' ', '\t', '\n', '<', '>']).unwrap_or(text.len());
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '+' | '-');
+    // What begins so may be a function's definition, an option or an assignment.
+    Some(&text[..end]).filter(|word| !word.is_empty() && !word.starts_with('-') && word.chars().all(plain))
+}
+
+/// Which of these words are programs for the shell, and neither its own commands nor words of its language.
+fn programs(words: &[&str]) -> io::Result<Vec<bool>> {
+    const ASK: &str = "for w do p=$(command -v \"$w\"); case $p in /*) echo 1;; *) echo 0;; esac; done";
+    let said = Command::new("sh").args(["-c", ASK, "sh"]).args(words).stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    Ok(words.iter().zip(said.lines()).map(|(word, line)| word.contains('/') || line == "1").collect())
+}
+
+/// What the shell is told of each stage. A program takes the shell's place, as it does in a shell's own pipeline: it gets the signals, and its end is the
+/// stage's.
+fn told(stages: &[String]) -> io::Result<Vec<String>> {
+    let words: Vec<&str> = stages.iter().map(|s| first_word(s).unwrap_or(":")).collect();
+    let told = |(stage, is): (&String, bool)| {
+        if is { format!("exec {}", stage.trim_start_matches([' ', '\t', '\n'])) } else { stage.clone() }
+    };
+    Ok(stages.iter().zip(programs(&words)?).map(told).collect())
+}
+
 /// Splits a pipeline, if it is one.
 ///
 /// # Errors
@@ -107,7 +134,8 @@ fn start_each(
     pids: &mut Vec<i32>,
 ) -> anyhow::Result<()> {
     let mut from: Option<PipeReader> = None;
-    for (at, stage) in stages.iter().enumerate() {
+    let texts = told(stages).context("cannot run `sh`")?;
+    for (at, stage) in texts.iter().enumerate() {
         let mut command = Command::new("sh");
         command.args(["-c", "--", stage]);
         if let Some(from) = from.take() {
@@ -136,6 +164,33 @@ fn let_go() {
             if libc::isatty(fd) == 0 {
                 libc::dup2(null.as_fd().as_raw_fd(), fd);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_takes_the_shells_place_and_nothing_else_does() {
+        for (stage, expected) in [
+            (" cat x ", "exec cat x "),
+            ("/bin/cat<x", "exec /bin/cat<x"),
+            ("cat <<E\nx\nE\n", "exec cat <<E\nx\nE\n"),
+            // The shell's own, whose words may mean something else in a program of that name.
+            ("echo x", "echo x"),
+            ("read x", "read x"),
+            ("while x; do y; done", "while x; do y; done"),
+            ("(cat)", "(cat)"),
+            ("x=1 cat", "x=1 cat"),
+            ("$program x", "$program x"),
+            ("'cat' x", "'cat' x"),
+            ("cat() { x; }", "cat() { x; }"),
+            ("no-such-program x", "no-such-program x"),
+            ("-x", "-x"),
+        ] {
+            assert_eq!(told(&[stage.to_owned()]).unwrap(), [expected]);
         }
     }
 }

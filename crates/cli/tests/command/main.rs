@@ -18,6 +18,7 @@ mod many;
 mod map;
 mod namespaces;
 mod objects;
+mod pipe;
 mod place;
 mod run;
 mod schema;

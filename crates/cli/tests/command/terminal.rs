@@ -18,7 +18,7 @@ pub struct Screen {
 impl Screen {
     /// Runs a shell script in a new session on a new terminal. The shell stays until `end`: what is on its way to
     /// the screen is lost when a session's leader goes.
-    fn run(here: &Place, script: &str) -> Screen {
+    pub fn run(here: &Place, script: &str) -> Screen {
         Screen::sized(here, script, 24, 200)
     }
 
