@@ -96,12 +96,18 @@ const PENDING: u64 = 1;
 /// How many times one looks whether somebody who is just writing or reading is done, before it is passed over.
 const PATIENCE: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 0 } else { 64 };
 
+/// Laps stand inverted in a word, so that zeroed memory is of a lap later than any: whoever comes there goes on. (loom's words begin as
+/// zeroes, and it has no zeroed memory.)
+const FLIP: u64 = if cfg!(feature = "loom") { 0 } else { u64::MAX };
+
+#[inline(always)]
 fn word(lap: u64, state: u64) -> u64 {
-    lap << 2 | state
+    (lap ^ FLIP) << 2 | state
 }
 
+#[inline(always)]
 fn lap_of(word: u64) -> u64 {
-    word >> 2
+    (word ^ FLIP) >> 2
 }
 
 /// The first step of passing over (I3), from what was seen.

@@ -423,6 +423,37 @@ fn a_sender_that_dies_is_no_end() {
 }
 
 #[test]
+fn a_stream_whose_sender_is_killed_ends_with_a_status_of_its_own() {
+    for (more, ends) in [(&[][..], "receivers"), (&["--broadcast"], "subscribers")] {
+        let here = Place::new();
+        here.ok(&[&["tube", "create", "t", "--size", "100", "--slots", "64"], more].concat());
+        // To a file: nobody need read it meanwhile.
+        let out = here.file("out");
+        let mut command = here.command(&["recv", "t", "--json"]);
+        command.stdout(std::fs::File::create(&out).expect("a file")).stderr(Stdio::piped());
+        let receiver = Running::from(command.spawn().expect("it starts"));
+        until("a receiver", || (here.json(&["show", "t"])[ends] == 1).then_some(()));
+        // A stream that has not ended: its pipe stays open until the sender is dead. All of it has room in the pipe, and in the tube.
+        let mut from = sender(&here, &["t"]);
+        let mut pipe = from.stdin.take().expect("a pipe");
+        pipe.write_all(&[b'x'; 2_000]).expect("it reads");
+        until("all has come", || (std::fs::metadata(&out).expect("a file").len() == 2_000).then_some(()));
+        from.kill().expect("it runs");
+        from.wait().expect("it ends");
+        drop(pipe);
+        let ran = receiver.end();
+        assert_eq!(ran.status, Some(3), "{more:?}: {}", ran.err);
+        assert!(ran.err.contains("\"sender_died\":true"), "{more:?}: {}", ran.err);
+        assert!(ran.err.contains("a sender of `t` died"), "{more:?}: {}", ran.err);
+        // That was told; a sender that ends well ends as ever.
+        let receiver = recv(&here, &["t", "--lines"]);
+        until("another receiver", || (here.json(&["show", "t"])[ends] == 1).then_some(()));
+        assert_eq!(send(&here, &["t", "--lines"], b"two\n").0, Some(0));
+        assert_eq!(ended(receiver).out, "two\n");
+    }
+}
+
+#[test]
 fn who_comes_after_a_senders_death_is_told_if_something_is_left() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "16"]);

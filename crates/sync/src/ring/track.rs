@@ -1,5 +1,6 @@
 //! Where the positions of a ring lie: in so many slots, lap after lap.
 
+use super::{EMPTY, word};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -40,32 +41,9 @@ pub trait Track<T> {
     fn rank(&self, position: u64) -> u64;
 }
 
-/// A slot's word. In memory it stands inverted, so that zeroed memory is of a lap later than any: whoever comes there goes on.
-pub(super) struct Word(AtomicU64);
-
-/// What inverts it. (loom's words begin as zeroes, and it has no zeroed memory.)
-const FLIP: u64 = if cfg!(feature = "loom") { 0 } else { u64::MAX };
-
-impl Word {
-    #[inline(always)]
-    pub(super) fn load(&self, order: Ordering) -> u64 {
-        self.0.load(order) ^ FLIP
-    }
-
-    #[inline(always)]
-    pub(super) fn store(&self, word: u64, order: Ordering) {
-        self.0.store(word ^ FLIP, order);
-    }
-
-    #[inline(always)]
-    pub(super) fn compare_exchange(&self, from: u64, to: u64, then: Ordering, else_: Ordering) -> Result<u64, u64> {
-        self.0.compare_exchange(from ^ FLIP, to ^ FLIP, then, else_).map(|word| word ^ FLIP).map_err(|word| word ^ FLIP)
-    }
-}
-
 /// A message's place, and whose it is.
 pub struct Slot<T> {
-    pub(super) word: Word,
+    pub(super) word: AtomicU64,
     pub(super) passed: AtomicU64,
     pub(super) message: Place<T>,
 }
@@ -78,7 +56,7 @@ impl<T> Slot<T> {
     pub(super) unsafe fn lay(slot: *mut Slot<T>, word: u64) {
         // SAFETY: as the caller says.
         unsafe {
-            (&raw mut (*slot).word).write(Word(AtomicU64::new(word ^ FLIP)));
+            (&raw mut (*slot).word).write(AtomicU64::new(word));
             (&raw mut (*slot).passed).write(AtomicU64::new(0));
         }
     }
@@ -86,7 +64,7 @@ impl<T> Slot<T> {
     /// As zeroed memory.
     #[cfg(feature = "sim")]
     pub(super) fn wipe(&self) {
-        self.word.0.store(0, Ordering::Release); // Release: as what the kernel does is seen.
+        self.word.store(0, Ordering::Release); // Release: as what the kernel does is seen.
         self.passed.store(0, Ordering::Release); // Release: as above.
     }
 
@@ -137,7 +115,7 @@ impl<T> Fixed<T> {
         let mut slots = Box::<[Slot<T>]>::new_uninit_slice(capacity);
         for slot in &mut slots {
             // SAFETY: it is ours.
-            unsafe { Slot::lay(slot.as_mut_ptr(), 0) };
+            unsafe { Slot::lay(slot.as_mut_ptr(), word(0, EMPTY)) };
         }
         // SAFETY: each was made, and places of messages may be anything.
         let slots = unsafe { slots.assume_init() };

@@ -71,6 +71,23 @@ pub(crate) fn recv_meeting<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Resul
     .map_err(|_| RecvError)
 }
 
+/// Sends a message for which there was no room.
+#[inline(never)]
+pub(crate) fn send_later<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), SendError<T>> {
+    send(out, message, Until::Forever).map_err(send_error)
+}
+
+/// Receives one where there was none in a ring, or there is none.
+#[inline(never)]
+pub(crate) fn recv_beside<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, RecvError> {
+    if let Body::Chain(ring) = &into.0.body
+        && let Some(message) = ring.take()
+    {
+        return Ok(message);
+    }
+    recv_any(into).map_err(|_| RecvError)
+}
+
 /// Sends a message through a tube of any kind.
 #[inline(never)]
 pub(crate) fn send_any<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), (Not, T)> {

@@ -134,7 +134,7 @@ impl<T> Tube<T> {
 
     /// Tells one who waits at an end that there is something for it, if anybody does. What there is, is there.
     #[inline(always)]
-    fn announce(&self, side: Side) {
+    pub fn announce(&self, side: Side) {
         let end = if side == Side::Send { &self.senders } else { &self.receivers };
         if end.is_awaited() {
             self.tell_one(side);
@@ -193,6 +193,21 @@ impl<T> Tube<T> {
         Ok(())
     }
 
+    /// Sends a message where there is always room.
+    ///
+    /// # Errors
+    /// The message, if there is no receiver any more.
+    #[inline(never)]
+    pub fn send_chained(&self, ring: &Ring<T, Chain<T>>, message: T) -> Result<(), T> {
+        if self.receivers.is_gone() {
+            return Err(message);
+        }
+        ring.push(message)?;
+        self.announce(Side::Recv);
+        self.forget();
+        Ok(())
+    }
+
     #[cold]
     fn why_not(&self, other: &End) -> Not {
         if other.is_gone() { Not::Ever } else { Not::Now }
@@ -203,14 +218,7 @@ impl<T> Tube<T> {
     fn try_send_other(&self, body: &Body<T>, message: &mut Option<T>) -> Result<(), (Not, T)> {
         let message = message.take().expect("the caller has put it there");
         match body {
-            Body::Chain(ring) => {
-                if let Err(message) = ring.push(message) {
-                    return Err((Not::Now, message));
-                }
-                self.announce(Side::Recv);
-                self.forget();
-                Ok(())
-            }
+            Body::Chain(ring) => self.send_chained(ring, message).map_err(|message| (Not::Ever, message)),
             Body::Line(_) => self.try_send_alone(message),
             _ => match meet::meet(self.opposite(Side::Recv), &nobody(self.receivers.map())) {
                 Some(packet) => {

@@ -3,6 +3,7 @@
 use super::block;
 use super::body::{Body, In, Not, Out, Tube};
 use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::lights::Side;
 use crate::patience::Until;
 use std::fmt;
 use std::io;
@@ -123,15 +124,18 @@ impl<T> Sender<T> {
     /// The message, if there is no receiver any more, or the last one goes meanwhile.
     #[inline]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
-        match &self.out.0.body {
-            Body::Ring(_) => {}
-            Body::Meet => return block::send_meeting(&self.out, message),
-            _ => return block::send_any(&self.out, message).map_err(send_error),
-        }
-        match self.out.0.try_send(message) {
-            Ok(()) => Ok(()),
-            Err((Not::Now, message)) => block::send(&self.out, message, Until::Forever).map_err(send_error),
-            Err(e) => Err(send_error(e)),
+        let tube = &*self.out.0;
+        match &tube.body {
+            Body::Ring(ring) if !tube.receivers.is_gone() => match ring.push(message) {
+                Ok(()) => {
+                    tube.announce(Side::Recv);
+                    Ok(())
+                }
+                Err(message) => block::send_later(&self.out, message),
+            },
+            Body::Chain(ring) => tube.send_chained(ring, message).map_err(SendError),
+            Body::Meet => block::send_meeting(&self.out, message),
+            _ => block::send_any(&self.out, message).map_err(send_error),
         }
     }
 
@@ -227,16 +231,18 @@ impl<T> Receiver<T> {
     /// If there is no message and no sender any more, or the last one goes meanwhile.
     #[inline]
     pub fn recv(&self) -> Result<T, RecvError> {
-        match &self.into.0.body {
-            Body::Ring(_) => {}
+        let tube = &*self.into.0;
+        match &tube.body {
+            Body::Ring(ring) => {
+                if let Some(message) = ring.take() {
+                    tube.announce(Side::Send);
+                    return Ok(message);
+                }
+            }
             Body::Meet => return block::recv_meeting(&self.into),
-            _ => return block::recv_any(&self.into).map_err(|_| RecvError),
+            _ => {}
         }
-        match self.into.0.try_recv() {
-            Ok(message) => Ok(message),
-            Err(Not::Now) => block::recv(&self.into, Until::Forever).map_err(|_| RecvError),
-            Err(Not::Ever) => Err(RecvError),
-        }
+        block::recv_beside(&self.into)
     }
 
     /// Receives the next message if there is one now; in a tube without slots, if somebody waits to send one. Never waits for
