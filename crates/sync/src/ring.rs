@@ -110,6 +110,12 @@ fn lap_of(word: u64) -> u64 {
     (word ^ FLIP) >> 2
 }
 
+/// Whether it is of a later lap than this.
+#[inline(always)]
+fn is_later(seen: u64, lap: u64) -> bool {
+    if FLIP == 0 { lap_of(seen) > lap } else { seen < word(lap, EMPTY) }
+}
+
 /// The first step of passing over (I3), from what was seen.
 fn mark<T>(slot: &Slot<T>, seen: u64, lap: u64) -> Option<u64> {
     let mark = lap << 1 | PENDING;
@@ -324,7 +330,7 @@ impl<T, K: Track<T>> Ring<T, K> {
             };
             // Acquire: E1, what was there has been copied.
             let seen = slot.word.load(Ordering::Acquire);
-            if seen & STATE == EMPTY && lap_of(seen) <= lap && !slot.is_passed(lap) {
+            if seen & STATE == EMPTY && !is_later(seen, lap) && !slot.is_passed(lap) {
                 return Some((slot, lap, seen));
             }
             if is_behind_claims(slot, seen, lap) {
@@ -353,7 +359,7 @@ impl<T, K: Track<T>> Ring<T, K> {
             let Ok((other, its)) = self.track.at(behind, End::Ahead) else { break };
             // Acquire: E1, as in `claim`.
             let there = other.word.load(Ordering::Acquire);
-            if there & STATE == EMPTY && lap_of(there) <= its && !other.is_passed(its) {
+            if there & STATE == EMPTY && !is_later(there, its) && !other.is_passed(its) {
                 self.pass_over(slot, lap + 1);
                 return Some(self.track.next(position));
             }
@@ -436,7 +442,7 @@ impl<T, K: Track<T>> Ring<T, K> {
                 // Acquire: as in `take`.
                 let seen = slot.word.load(Ordering::Acquire);
                 // I5.
-                seen & STATE != EMPTY || lap_of(seen) > lap || slot.is_passed(lap)
+                seen & STATE != EMPTY || is_later(seen, lap) || slot.is_passed(lap)
             }
             Err(Off::Gone(_)) => true,
             Err(Off::Beyond) => false,
@@ -505,7 +511,7 @@ impl<T, K: Track<T>> Ring<T, K> {
             if seen == word(lap, FULL) {
                 return Some((slot, lap));
             }
-            if lap_of(seen) > lap || seen == word(lap, READING) {
+            if is_later(seen, lap) || seen == word(lap, READING) {
                 *position = self.onward(*position, &self.head.0);
             } else {
                 *position = self.past_an_unwritten_one(*position, slot, lap, seen)?;
@@ -548,7 +554,7 @@ impl<T, K: Track<T>> Ring<T, K> {
             if seen == word(lap, FULL) {
                 return true;
             }
-            if seen & STATE == EMPTY && lap_of(seen) <= lap && !slot.is_passed(lap) {
+            if seen & STATE == EMPTY && !is_later(seen, lap) && !slot.is_passed(lap) {
                 // I5.
                 return false;
             }
@@ -560,7 +566,7 @@ impl<T, K: Track<T>> Ring<T, K> {
     pub fn count(&self) -> usize {
         // Acquire, both: E1.
         let (mut head, mut tail) = (self.head.0.load(Ordering::Acquire), self.tail.0.load(Ordering::Acquire));
-        let done = |slot: &Slot<T>, seen, lap| lap_of(seen) > lap || seen == word(lap, READING) || slot.is_passed(lap);
+        let done = |slot: &Slot<T>, seen, lap| is_later(seen, lap) || seen == word(lap, READING) || slot.is_passed(lap);
         while head < tail && self.is(head, done) {
             head = self.track.next(head);
         }
@@ -592,7 +598,7 @@ impl<T, K: Track<T>> Ring<T, K> {
 
 /// Whether a sender's position was claimed or passed over.
 fn is_behind_claims<T>(slot: &Slot<T>, seen: u64, lap: u64) -> bool {
-    lap_of(seen) > lap || (lap_of(seen) == lap && seen & STATE != EMPTY) || slot.is_passed(lap)
+    is_later(seen, lap) || (lap_of(seen) == lap && seen & STATE != EMPTY) || slot.is_passed(lap)
 }
 
 /// Waits a moment for somebody who has just not done yet what is due.

@@ -511,7 +511,7 @@ fn collect(me: &Party, grant: Grant) -> Collected {
 }
 
 /// A kernel thread needs its seat, lest it meet itself; a light thread waits nowhere while it looks.
-#[inline(always)]
+#[inline(never)]
 fn glance_to_meet<T>(tube: &Tube<T>, other: Side) -> Glance {
     if light::current().is_none() {
         return Glance::Ask;
