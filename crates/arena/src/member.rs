@@ -40,7 +40,7 @@
 //!
 //! The kernel marks 2,048 words of a thread at most, those that it claimed last. A thread that locks so many robust locks of its own after it has joined
 //! dies without a mark: nobody is woken. So each reaper, once a second, and who looks for the dead, asks the system whether threads whose
-//! words have no mark are there (repair.rs). Threads of another PID namespace are asked for there, or seen when `doctor` looks.
+//! words have no mark are there (repair.rs): about all of them, or about a few where there are many. Threads of another PID namespace are asked for there, or seen when `doctor` looks.
 //!
 //! A process member (owned permits) is a slot whose life word a thread of ours holds that never ends before
 //! the process. That thread's mark may come while a sibling still runs, so I2 also asks that the process be
@@ -425,10 +425,25 @@ impl Map {
         }
     }
 
-    /// Recovers every dead member. Answers how many it found.
+    /// Recovers every dead member whose words say so. Answers how many it found.
+    ///
+    /// Of those whose words say nothing it asks the system about a few (repair.rs), however many there are: so N that join make some N
+    /// system calls for it, and not N for each.
     pub fn recover_dead(&'static self) -> u32 {
         #[cfg(not(feature = "sim"))]
+        self.mark_all_lost(true);
+        self.recover_marked()
+    }
+
+    /// The same, having asked the system about every member: a system call for each. For those who look at the arena as a whole, or
+    /// find no room in it.
+    pub fn recover_all(&'static self) -> u32 {
+        #[cfg(not(feature = "sim"))]
         self.mark_all_lost(false);
+        self.recover_marked()
+    }
+
+    fn recover_marked(&'static self) -> u32 {
         let mut found = 0;
         self.recover_each(|_, _| found += 1);
         found

@@ -263,7 +263,7 @@ impl Map {
     /// Claims something; if there is none, once more without the dead, whose bits may stand on what was removed.
     fn without_the_dead<T>(&'static self, claim: impl Fn() -> Result<T, ArenaError>) -> Result<T, ArenaError> {
         match claim() {
-            Err(_) if self.recover_dead() > 0 => claim(),
+            Err(_) if self.recover_all() > 0 => claim(),
             other => other,
         }
     }

@@ -48,6 +48,17 @@ impl Drop for Vacant {
     }
 }
 
+/// Of so many members those that a process looks at in a second: the first of them, to be taken modulo, and how many.
+fn some_of(used: u32, second: u32, pid: u32) -> (u32, u32) {
+    if used <= ALL {
+        return (0, used);
+    }
+    let count = if used <= MANY { SOME } else { 1 };
+    // Steps of the golden ratio: the processes that come one after the other begin far apart, and evenly.
+    let begins = (u64::from(pid.wrapping_mul(0x9e37_79b9)) * u64::from(used)) >> 32;
+    (second.wrapping_mul(count).wrapping_add(begins as u32), count)
+}
+
 impl Map {
     /// The thread that has the right to change the set of objects, if one that lives has.
     pub fn admin_holder(&self) -> Option<u32> {
@@ -103,18 +114,12 @@ impl Map {
     /// Looks whether occupants are there whose life word has no mark, and marks those that are not (I2). The kernel gives a thread's list of robust locks up
     /// after 2,048: a thread that locked so many others after it had joined dies unmarked, and no word wakes anybody.
     ///
-    /// `few`: only some of many, other ones in each second and in each process. Every process with a waiter looks once a second: together they
-    /// see each occupant about as often, however many they are.
+    /// `few`: only some of many, other ones in each second and in each process. Every process with a waiter looks once a second, and so does
+    /// whoever joins: together they see each occupant about as often, however many they are.
     pub(crate) fn mark_all_lost(&self, few: bool) {
         let used = self.members_used();
-        let (from, count) = match used {
-            _ if !few || used <= ALL => (0, used),
-            _ => {
-                let count = if used <= MANY { SOME } else { 1 };
-                let second = (clock::now() / 1_000_000_000) as u32;
-                (second.wrapping_mul(count).wrapping_add(process::pid().wrapping_mul(0x9e37_79b9) >> 16), count)
-            }
-        };
+        let second = (clock::now() / 1_000_000_000) as u32;
+        let (from, count) = if few { some_of(used, second, process::pid()) } else { (0, used) };
         for i in 0..count {
             self.mark_lost(from.wrapping_add(i) % used);
         }
@@ -190,5 +195,38 @@ impl Map {
         o.hash.store(hash(&name), Ordering::Relaxed); // Relaxed: under admin.
         self.insert_name(hash(&name), place.index);
         true
+    }
+}
+
+#[cfg(all(test, not(feature = "sim")))]
+mod tests {
+    use super::*;
+
+    /// How many of a crowd's members that each looked, or joined, in one second have asked the system about, and about which.
+    fn asked(used: u32) -> (u32, usize) {
+        let (mut asked, mut seen) = (0, vec![false; used as usize]);
+        for pid in 1_000..1_000 + used {
+            let (from, count) = some_of(used, 77, pid);
+            asked += count;
+            (0..count).for_each(|i| seen[(from.wrapping_add(i) % used) as usize] = true);
+        }
+        (asked, seen.iter().filter(|seen| **seen).count())
+    }
+
+    #[test]
+    fn a_crowd_that_joins_asks_the_system_about_some_members_each_and_together_about_most() {
+        for used in [65, 200, 512] {
+            assert_eq!(asked(used), (used * SOME, used as usize));
+        }
+        for used in [513, 1_000, 4_000, 16_000] {
+            let (asked, seen) = asked(used);
+            assert_eq!(asked, used);
+            assert!(seen * 2 > used as usize, "{seen} of {used}");
+        }
+        // One process alone comes to everybody, in so many seconds.
+        let mut seen = vec![false; 4_000];
+        (0..4_000).for_each(|second| seen[(some_of(4_000, second, 1).0 % 4_000) as usize] = true);
+        assert!(seen.into_iter().all(|seen| seen));
+        assert_eq!(some_of(ALL, 77, 1_000), (0, ALL));
     }
 }

@@ -43,7 +43,7 @@ pub fn list(only: Option<&str>, json: bool) -> Result<(String, u8)> {
 }
 
 fn objects(arena: Arena) -> Vec<ObjectInfo> {
-    arena.map().recover_dead();
+    arena.map().recover_all();
     let held = |info: &ObjectInfo| matches!(&info.state, ObjectState::Pool(p) if p.held > 0);
     let pool = |info: ObjectInfo| Pool::in_arena(arena, &info.name).ok();
     for pool in arena.objects().into_iter().filter(held).filter_map(pool) {

@@ -30,7 +30,7 @@ impl Name {
 /// Gives back what the dead held, so that what is shown is true.
 pub fn recover(pool: &Pool) {
     if let Some(arena) = arena_of(pool) {
-        arena.map().recover_dead();
+        arena.map().recover_all();
     }
     pool.settle();
 }
@@ -70,7 +70,7 @@ pub fn find(name: &str) -> Result<(Arena, ObjectInfo), ObjectError> {
         }
         other => other?,
     };
-    arena.map().recover_dead();
+    arena.map().recover_all();
     Ok((arena, arena.object(object)?))
 }
 

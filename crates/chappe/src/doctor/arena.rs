@@ -50,7 +50,7 @@ fn dead(arena: Arena) -> Vec<Finding> {
     let is_dead = |w: &Who| w.life == LifeState::Dead;
     let dead: Vec<(Who, Vec<Belonging>)> =
         arena.members().into_iter().filter(is_dead).map(|w| (w.clone(), arena.belongings(&w))).collect();
-    arena.map().recover_dead();
+    arena.map().recover_all();
     let found = |(w, had): &(Who, Vec<Belonging>)| {
         let kind = if w.process { "process" } else { "thread" };
         let names: Vec<String> = had.iter().map(Belonging::to_string).collect();

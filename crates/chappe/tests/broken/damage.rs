@@ -111,6 +111,24 @@ impl Whole {
         Damaged { bytes, how }
     }
 
+    /// Some bits flipped: of words that say something, and anywhere.
+    #[allow(dead_code, reason = "the command's tests use it")]
+    pub fn flipped(&self, n: u64) -> Damaged {
+        let mut dice = Dice(self.seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        dice.roll(2);
+        let mut bytes = self.bytes.clone();
+        let mut all = Vec::new();
+        for _ in 0..1 + dice.roll(12) {
+            let anywhere = dice.roll(4) == 0;
+            let at =
+                if anywhere { dice.roll(bytes.len()) } else { self.words[dice.roll(self.words.len())] + dice.roll(8) };
+            let bit = dice.roll(8);
+            bytes[at] ^= 1 << bit;
+            all.push(format!("{at}.{bit}"));
+        }
+        Damaged { bytes, how: format!("bits {} flipped", all.join(", ")) }
+    }
+
     /// Truncated at each word of the header's first lines, and at each kilobyte; or longer.
     fn cut(&self, bytes: &mut Vec<u8>, n: u64) -> String {
         let len = match n {

@@ -142,6 +142,76 @@ fn a_sample_of_damaged_arenas_goes_through_the_commands() {
     });
 }
 
+/// Everything that changes an arena, or what is in it; `A` stands for the arena, `O` for one of its objects.
+const CHANGES: [&[&str]; 14] = [
+    &["pool", "create", "A/new"],
+    &["pool", "resize", "O", "3"],
+    &["sem", "create", "A/fresh"],
+    &["tube", "create", "A/tube", "--size", "4096"],
+    &["map", "create", "A/map"],
+    &["show", "O"],
+    &["acquire", "--nonblock", "O", "--", "true"],
+    &["rm", "O"],
+    &["rm", "--force", "O"],
+    &["pool", "rm", "--force", "A/new"],
+    &["ls", "A"],
+    &["doctor"],
+    &["arena", "rm", "A"],
+    &["arena", "rm", "--force", "A"],
+];
+
+/// What changes a damaged arena ends by itself: so many damages from number `from` on, some of its words or some bits of it.
+fn change_damaged(from: u64, count: u64) {
+    let scene = Place::new();
+    let mut cast = Cast::start("broken::actor", &scene.arenas(), "victim");
+    cast.kill_all();
+    let seed = std::env::var("CHAPPE_TEST_SEED").map_or(1, |s| s.parse().unwrap());
+    let whole = Whole::new(std::fs::read(scene.arenas().join(ARENA)).unwrap(), &cast.parts, seed);
+    let next = AtomicU64::new(from);
+    let work = || {
+        loop {
+            // Relaxed: a number of its own for each is all it is for.
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= from + count {
+                return;
+            }
+            let damaged = if n % 2 == 0 {
+                whole.damaged(n.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed) % whole.count())
+            } else {
+                whole.flipped(n)
+            };
+            let what = format!("CHAPPE_TEST_SEED={seed}, damage {n}: {}", damaged.how);
+            let here = Place::new();
+            std::fs::write(here.arenas().join(ARENA), &damaged.bytes).unwrap();
+            let object = format!("{ARENA}/{}", OBJECTS[n as usize % OBJECTS.len()]);
+            for args in CHANGES {
+                let args: Vec<String> =
+                    args.iter().map(|a| if *a == "O" { object.clone() } else { a.replace('A', ARENA) }).collect();
+                let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                let ran = here.run(&args);
+                // 125: `acquire` itself has failed.
+                let ended = matches!(ran.status, Some(0 | 1 | 124 | 125)) && !ran.err.contains("panicked");
+                assert!(ended, "{what}: {args:?}: {ran:?}");
+            }
+        }
+    };
+    std::thread::scope(|s| {
+        s.spawn(work);
+        s.spawn(work);
+    });
+}
+
+#[test]
+fn what_changes_a_damaged_arena_ends_by_itself() {
+    change_damaged(0, 6);
+}
+
+#[test]
+#[ignore = "storm: 400 damaged arenas and 14 commands to each"]
+fn whatever_changes_whatever_damaged_arena_ends_by_itself() {
+    change_damaged(1_000, 400);
+}
+
 #[test]
 fn what_is_no_arena_is_named_and_the_others_are_shown() {
     let here = Place::new();

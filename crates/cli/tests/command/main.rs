@@ -9,6 +9,7 @@ mod browser;
 mod crowd;
 mod doctor;
 mod eyes;
+mod filters;
 mod jobserver;
 mod jobserver_make;
 mod lateness;

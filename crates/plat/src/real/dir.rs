@@ -572,6 +572,30 @@ pub fn back(at: *mut u8, len: usize) -> io::Result<()> {
             Some(libc::EINTR | libc::EAGAIN) => {}
             // A kernel that cannot do it: the file has no holes.
             Some(libc::EINVAL) => return Ok(()),
+            // A filter that allows no advice. Whoever made the file had none, and it has holes.
+            Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
+                return (0..len).step_by(4096).try_for_each(|page| touch(start + page));
+            }
+            _ => return Err(e),
+        }
+    }
+}
+
+/// Has storage behind a page of a mapped file by a write that changes nothing: the kernel adds 0 to its first word, and says so where it
+/// cannot. At most two that sleep on that word wake up, as from a wake that comes for no reason.
+fn touch(page: usize) -> io::Result<()> {
+    /// Adds 0 to the second word, and compares what was there with 0.
+    const ADD_NOTHING: u32 = (libc::FUTEX_OP_ADD as u32) << 28 | (libc::FUTEX_OP_CMP_EQ as u32) << 24;
+    loop {
+        // SAFETY: the page is the caller's, and keeps what is in it.
+        let done = unsafe { libc::syscall(libc::SYS_futex, page, libc::FUTEX_WAKE_OP, 1, 1usize, page, ADD_NOTHING) };
+        if done >= 0 {
+            return Ok(());
+        }
+        let e = io::Error::last_os_error();
+        match e.raw_os_error() {
+            Some(libc::EFAULT) => return Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+            Some(libc::EINTR | libc::EAGAIN) => {}
             _ => return Err(e),
         }
     }
