@@ -8,10 +8,10 @@
 //! | [`Hold`] | `Permit`, `OwnedPermit`, `Permits`: no pool is borrowed, and nothing is given back by itself |
 //! | [`mutex_of_bytes`] | `Mutex<T>`: how large the data is, and what it is called, is said at run time |
 //! | [`tube_of`] | `Tube<T>`, in the same way |
-//! | [`choose`], [`choose_ready`] | `select!` with arms in a slice, and its errors |
+//! | [`choose`], [`choose_ready`], [`glance`] | `select!` with arms in a slice, and its errors |
 
 use crate::cell::{Tag, Word};
-use crate::choice::{How, choose as chosen};
+use crate::choice::{How, choose as chosen, glance as glanced, rest};
 use crate::claim::{Aim, Taken};
 use crate::descriptor::descriptor;
 use crate::drain::cell_of;
@@ -20,6 +20,7 @@ use crate::guard::{OwnedPermit, Permit, Permits};
 use crate::home::Arena;
 use crate::lease::{self, Lease};
 use crate::mutex::{Mutex, MutexGuard, named_bytes};
+use crate::order::Order;
 use crate::patience::Until;
 use crate::permit::give;
 use crate::pool::Pool;
@@ -328,6 +329,30 @@ fn until(time: Time) -> Until {
 /// As [`Select::wait`](crate::Select::wait).
 pub fn choose<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Result<SelectedOperation<'a>, SelectError> {
     let (at, taken) = chosen(operations(arms), How { until: until(time), biased, aim: Aim::Take })?;
+    Ok(SelectedOperation::new(at, arms[at], Some(taken)))
+}
+
+/// What is left of a choice after a glance.
+pub struct Rest(Order);
+
+/// Takes hold of an arm that is seen to be ready at a glance, which costs less than to find out that none is; else [`choose_rest`] goes on.
+///
+/// # Errors
+/// The rest, if none was seen.
+#[inline]
+pub fn glance<'a>(arms: &[Armed<'a>]) -> Result<SelectedOperation<'a>, Rest> {
+    match glanced(operations(arms), false) {
+        Ok((at, taken)) => Ok(SelectedOperation::new(at, arms[at], Some(taken))),
+        Err(order) => Err(Rest(order)),
+    }
+}
+
+/// The rest of a choice, of the same arms.
+///
+/// # Errors
+/// As [`choose`].
+pub fn choose_rest<'a>(arms: &[Armed<'a>], time: Time, left: Rest) -> Result<SelectedOperation<'a>, SelectError> {
+    let (at, taken) = rest(operations(arms), How { until: until(time), biased: false, aim: Aim::Take }, left.0)?;
     Ok(SelectedOperation::new(at, arms[at], Some(taken)))
 }
 

@@ -7,7 +7,7 @@
 use super::channel::{Channel, Message, Tube, at, free, is_closed, left, whichever};
 use super::fatal;
 use super::task::{Task, current, enters, leaves};
-use chappe::raw::{Armed, Time, choose};
+use chappe::raw::{Armed, Time, choose_rest, glance};
 use chappe::tube::SelectedOperation;
 use chappe::{ReceivingEnd, SelectError, SendingEnd, thread};
 use std::ffi::{c_char, c_int, c_void};
@@ -154,11 +154,16 @@ fn one_of(arms: &[Armed<'_>], alts: *mut Alt, which: &dyn Fn(usize) -> usize, wa
         alt.err = if complete(alt, chosen) { std::ptr::null() } else { CLOSED.as_ptr() };
         Made::Chosen(at, waited)
     };
-    match choose(arms, false, Time::Now) {
+    let left = match glance(arms) {
         Ok(chosen) => return done(chosen, false),
-        Err(SelectError::WouldBlock) if !waits => return Made::Nothing,
-        Err(SelectError::WouldBlock) => {}
-        Err(e) => fatal(format_args!("alt: {e}")),
+        Err(left) => left,
+    };
+    if !waits {
+        return match choose_rest(arms, Time::Now, left) {
+            Ok(chosen) => done(chosen, false),
+            Err(SelectError::WouldBlock) => Made::Nothing,
+            Err(e) => fatal(format_args!("alt: {e}")),
+        };
     }
     current().inspect(|me| me.waits());
     // SAFETY: as in `alt`.
@@ -167,7 +172,7 @@ fn one_of(arms: &[Armed<'_>], alts: *mut Alt, which: &dyn Fn(usize) -> usize, wa
     channels().for_each(|c| {
         at(c, "alt").users.fetch_add(2, Ordering::Relaxed);
     });
-    let made = match choose(arms, false, Time::Forever) {
+    let made = match choose_rest(arms, Time::Forever, left) {
         Ok(chosen) => done(chosen, true),
         Err(SelectError::Interrupted) => Made::Interrupted,
         Err(e) => fatal(format_args!("alt: {e}")),

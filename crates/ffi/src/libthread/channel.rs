@@ -294,20 +294,26 @@ fn send_on<M: Message>(c: *mut Channel, ends: &Ends<M>, from: *const u8, len: us
     me.inspect(|me| me.calls(1));
     // SAFETY: the caller's promise: an element lies there.
     let message = unsafe { M::of(from, len) };
+    let sent = if waits { ends.tx.send_at_once(message) } else { return send_now(me, ends, message) };
+    let Err(message) = sent else {
+        leaves(me);
+        return 1;
+    };
+    me.inspect(|me| me.waits());
+    match Channel::while_used(c, || ends.tx.send_interruptible(message).map_err(|(why, _)| why)) {
+        Ok(()) => 1,
+        Err(why) => ended(me, why),
+    }
+}
+
+fn send_now<M>(me: Option<&'static Task>, ends: &Ends<M>, message: M) -> c_int {
     match ends.tx.try_send(message) {
         Ok(()) => {
             leaves(me);
             1
         }
+        Err(TrySendError::Full(_)) => 0,
         Err(TrySendError::Disconnected(_)) => -1,
-        Err(TrySendError::Full(_)) if !waits => 0,
-        Err(TrySendError::Full(message)) => {
-            me.inspect(|me| me.waits());
-            match Channel::while_used(c, || ends.tx.send_interruptible(message).map_err(|(why, _)| why)) {
-                Ok(()) => 1,
-                Err(why) => ended(me, why),
-            }
-        }
     }
 }
 
@@ -315,7 +321,8 @@ fn send_on<M: Message>(c: *mut Channel, ends: &Ends<M>, from: *const u8, len: us
 fn recv_on<M: Message>(c: *mut Channel, ends: &Ends<M>, to: *mut u8, len: usize, waits: bool) -> c_int {
     let me = enters();
     me.inspect(|me| me.calls(1));
-    let (received, waited) = match ends.rx.try_recv() {
+    let now = if waits { ends.rx.recv_at_once().ok_or(TryRecvError::Empty) } else { ends.rx.try_recv() };
+    let (received, waited) = match now {
         Ok(message) => (message, false),
         Err(TryRecvError::Disconnected) => return -1,
         Err(TryRecvError::Empty) if !waits => return 0,

@@ -147,6 +147,30 @@ pub(crate) fn send<T>(
     send_by(tube, me, message, |place| pass_out(&tube.lights, (&tube.senders, &tube.receivers), me, place, deadline))
 }
 
+/// The same, if a light thread is seen to wait there, and none that is not; else the message comes back.
+#[cfg(not(feature = "sim"))]
+#[inline]
+pub(crate) fn send_at_once<T>(tube: &Tube<T>, message: T) -> Result<(), T> {
+    let Some(theirs) = tube.lights.meet_first(Side::Recv, &tube.receivers) else { return Err(message) };
+    let mut message = ManuallyDrop::new(message);
+    // SAFETY: we met it, and it is this tube's; the message is moved.
+    unsafe { meet::act::<T>(theirs, &raw mut *message, Way::Out) };
+    Ok(())
+}
+
+/// The same of one who receives.
+#[cfg(not(feature = "sim"))]
+#[inline]
+pub(crate) fn recv_at_once<T>(tube: &Tube<T>) -> Option<T> {
+    let theirs = tube.lights.meet_first(Side::Send, &tube.senders)?;
+    let mut message = MaybeUninit::<T>::uninit();
+    // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
+    unsafe {
+        meet::act::<T>(theirs, message.as_mut_ptr(), Way::In);
+        Some(message.assume_init())
+    }
+}
+
 /// The same, until somebody asks: `Not::Now`.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn send_ended_by<T>(

@@ -50,6 +50,16 @@ impl<T> Sender<T> {
         }
     }
 
+    /// Sends if that is seen to be possible at a glance; else the message comes back, which does not say that it is not.
+    #[doc(hidden)]
+    #[inline]
+    pub fn send_at_once(&self, message: T) -> Result<(), T> {
+        match self.out.0.body {
+            Body::Meet if light::current().is_some() => direct::send_at_once(&self.out.0, message),
+            _ => self.out.0.try_send(message).map_err(|(_, message)| message),
+        }
+    }
+
     /// From now on it is for both sides as if the other had gone: nothing is sent any more, and receivers get what is there, and then an error.
     #[doc(hidden)]
     pub fn close(&self) {
@@ -64,6 +74,16 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
+    /// Receives if that is seen to be possible at a glance.
+    #[doc(hidden)]
+    #[inline]
+    pub fn recv_at_once(&self) -> Option<T> {
+        match self.into.0.body {
+            Body::Meet if light::current().is_some() => direct::recv_at_once(&self.into.0),
+            _ => self.into.0.try_recv().ok(),
+        }
+    }
+
     /// As [`Receiver::recv`], inside of [`interruptible`](crate::interruptible): an interrupt ends the wait. A message that has come before is
     /// received.
     ///
