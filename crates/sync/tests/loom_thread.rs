@@ -200,7 +200,14 @@ fn an_event_is_not_lost_beside_the_token_of_another_wait() {
             s.told(token::tell(s.token, 1));
             0
         };
-        together(s, [give, tell, |s: Scene| s.waits_for(1)])
+        let wait = |s: Scene| {
+            // For something else: one of the two ends it.
+            if token::park(s.token, PARKED) {
+                s.rests();
+            }
+            s.waits_for(1)
+        };
+        together(s, [give, tell, wait])
     };
     three_reach(2, scene, meet, [[0, 0, 1]]);
 }
@@ -211,11 +218,11 @@ fn who_is_suspended_and_resumed_is_in_one_queue() {
         together(
             s,
             [
-                |s: Scene| {
+                |s: Scene| (0..2).for_each(|_| s.dispatch()),
+                |s| {
                     s.does(Op::Suspend);
                     s.does(Op::Resume);
                 },
-                |s| (0..2).for_each(|_| s.dispatch()),
             ],
         );
         s.ended()
@@ -238,7 +245,7 @@ fn an_interrupt_is_run_by_who_is_suspended_meanwhile_and_stays_so() {
     let meet = |s: Scene| {
         let interrupt = |s: Scene| s.does(Op::Interrupt);
         let suspend = |s: Scene| s.does(Op::Suspend);
-        together(s, [interrupt, suspend, |s: Scene| (0..2).for_each(|_| s.dispatch())]);
+        together(s, [|s: Scene| (0..2).for_each(|_| s.dispatch()), suspend, interrupt]);
         s.ended()
     };
     three_reach(2, ready_scene, meet, [[u64::from(STOPME | STOPPED), 0, 1]]);
@@ -258,7 +265,7 @@ fn who_is_destroyed_while_it_is_suspended_is_ready_to_end() {
     let meet = |s: Scene| {
         let destroy = |s: Scene| s.does(Op::Destroy);
         let suspend = |s: Scene| s.does(Op::Suspend);
-        together(s, [destroy, suspend, |s: Scene| s.dispatch()]);
+        together(s, [|s: Scene| s.dispatch(), suspend, destroy]);
         s.ended()
     };
     three_reach(2, ready_scene, meet, [[u64::from(KILL), 1, 0]]);
