@@ -133,6 +133,18 @@ pub struct Context {
     pub fp: u64,
 }
 
+/// What a proc is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Turn {
+    /// How often it has gone from thread to thread; wraps.
+    pub dispatches: u32,
+    /// Whom it runs.
+    pub thread: Option<u32>,
+    /// The kernel thread that it is, by its number in the process's namespace.
+    pub kernel_thread: u32,
+}
+
 /// The light threads of a process.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -305,17 +317,19 @@ impl Image {
         process::read_memory(self.pid, at, into)
     }
 
-    /// What each proc does: how often it has gone from thread to thread, and whom it runs. Of all procs that have threads, in one order.
+    /// What each proc does. Of all procs that have threads, in one order.
     ///
     /// # Errors
     /// The process has gone.
-    pub fn turns(&self) -> io::Result<Vec<(u32, Option<u32>)>> {
+    pub fn turns(&self) -> io::Result<Vec<Turn>> {
         let memory = Memory(self.pid);
         let turn = |running: &u64| {
             let proc = running - offset_of!(Proc, running) as u64;
-            let turns = memory.word(proc + offset_of!(Proc, dispatches) as u64)? as u32;
+            let half = |at: usize| Ok::<u32, io::Error>(memory.word(proc + at as u64)? as u32);
+            let (dispatches, kernel_thread) = (half(offset_of!(Proc, dispatches))?, half(offset_of!(Proc, tid))?);
             let record = memory.word(*running)?;
-            Ok((turns, self.threads.iter().find(|t| t.record == record).map(|t| t.number)))
+            let thread = self.threads.iter().find(|t| t.record == record).map(|t| t.number);
+            Ok(Turn { dispatches, thread, kernel_thread })
         };
         self.procs.iter().map(turn).collect()
     }

@@ -44,7 +44,7 @@ use crate::{asks, end, record, switch};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime, Hooks, Record};
-use chappe_plat::{clock, near, stacks};
+use chappe_plat::{clock, near, process, stacks};
 use park::{blocked, blocks, listen, number, park, unpark, wakes};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{from_ref, null};
@@ -96,6 +96,8 @@ pub(crate) struct Proc {
     listens: Cell<bool>,
     // For others.
     pub dispatches: AtomicU32,
+    /// The kernel thread that runs it.
+    pub tid: AtomicU32,
     pub running: AtomicU64,
     pub ready: AtomicU32,
     apart: Apart,
@@ -147,6 +149,7 @@ impl Proc {
             chimes: UnsafeCell::new(Vec::new()),
             listens: Cell::new(false),
             dispatches: AtomicU32::new(0),
+            tid: AtomicU32::new(0),
             running: AtomicU64::new(0),
             ready: AtomicU32::new(0),
             apart: Apart {
@@ -506,6 +509,7 @@ pub(crate) fn run(shared: &'static Shared, first: Option<&'static Proc>) {
     while let Some(proc) = next.take().or_else(|| shared.wait_for_proc(&kernel)) {
         kernel.proc.set(proc);
         proc.kernel.set(&raw const kernel);
+        proc.tid.store(process::tid(), Ordering::Relaxed); // Relaxed: for who looks.
         while !kernel.proc.get().is_null() {
             match proc.pick() {
                 Some(thread) => run_one(&kernel, proc, thread),

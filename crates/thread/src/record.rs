@@ -304,15 +304,21 @@ pub(crate) fn put(threads: impl Iterator<Item = &'static Thread>) {
 
 /// A stack of another size.
 pub(crate) fn own_stack(size: usize) -> io::Result<(usize, usize)> {
+    let refused = |why: &str| {
+        let text = format!(
+            "no memory for a stack of {size} bytes ({why}): ask for less, or raise the limit of the address space (ulimit -v)"
+        );
+        io::Error::new(io::ErrorKind::OutOfMemory, text)
+    };
     let page = stacks::page();
     let len = size.checked_next_multiple_of(page).and_then(|len| len.checked_add(page));
-    let len = len.ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    let at = stacks::reserve(len, c"chappe-stack")?;
+    let len = len.ok_or_else(|| refused("more than there are addresses"))?;
+    let at = stacks::reserve(len, c"chappe-stack").map_err(|e| refused(&e.to_string()))?;
     // SAFETY: just reserved.
     if let Err(e) = unsafe { stacks::guard(at, page) } {
         // SAFETY: as above.
         unsafe { stacks::give_back(at, len) };
-        return Err(e);
+        return Err(refused(&e.to_string()));
     }
     Ok((at as usize, len))
 }

@@ -1,7 +1,7 @@
 //! What ends the process with a report: a stack that is used up, and threads that wait for each other for ever. Each in a process of its own.
 
 use chappe_sync::tube;
-use chappe_thread::{Builder, run_main, spawn};
+use chappe_thread::{Builder, Runtime, run_main, spawn};
 use std::process::{Command, Output};
 
 const WHAT: &str = "CHAPPE_TEST_REPORT";
@@ -29,7 +29,74 @@ fn body() {
             let deep = Builder::new().name("mole").stack_size(32 * 1024).spawn(|| dig(0)).unwrap();
             drop(deep.join());
         }
+        Ok("too many") => {
+            // Room for the smallest table, and no more.
+            let limit = libc::rlimit { rlim_cur: 3 << 30, rlim_max: 3 << 30 };
+            // SAFETY: of this process alone.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+            let runtime = Runtime::new(1).unwrap();
+            let mut all = Vec::new();
+            let why = loop {
+                match Builder::new().spawn_on(&runtime, chappe_thread::park) {
+                    Ok(handle) => all.push(handle),
+                    Err(why) => break why,
+                }
+            };
+            println!("{} began: {why}", all.len());
+            let why = Builder::new().stack_size(4 << 30).spawn_on(&runtime, || ()).unwrap_err();
+            println!("{:?}: {why}", why.kind());
+            // One that ends makes room.
+            let last = all.pop().unwrap();
+            last.thread().destroy().unwrap();
+            assert!(last.join().is_err());
+            all.push(Builder::new().spawn_on(&runtime, chappe_thread::park).unwrap());
+            std::process::exit(0);
+        }
+        Ok("forked") => {
+            spawn(|| ()).join().unwrap();
+            // SAFETY: the child makes no light thread, writes and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let why = Builder::new().spawn(|| ()).unwrap_err();
+                println!("{:?}: {why}", why.kind());
+                std::process::exit(7);
+            }
+            let mut status = 0;
+            // SAFETY: our own child.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(libc::WEXITSTATUS(status), 7);
+        }
         _ => {}
+    }
+}
+
+#[test]
+fn too_many_threads_and_too_large_a_stack_are_refused_in_words() {
+    let output = in_a_process("too many");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
+    let began = said.lines().find_map(|line| {
+        line.rsplit("... ").next()?.strip_suffix(" light threads already, as many as the address space has room for")
+    });
+    let (n, rest) = began.and_then(|line| line.split_once(" began: there are ")).unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(n, rest);
+    assert!(said.contains("OutOfMemory: no memory for a stack of 4294967296 bytes"), "{said}");
+}
+
+#[test]
+fn a_forked_child_is_told_that_it_cannot_begin_light_threads() {
+    let output = in_a_process("forked");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("Unsupported: this is a forked child: the parent's procs are not here"), "{said}");
+}
+
+#[test]
+fn a_stack_that_no_address_space_has_is_refused() {
+    for size in [usize::MAX, usize::MAX / 2] {
+        let why = Builder::new().stack_size(size).spawn(|| ()).unwrap_err();
+        assert_eq!(why.kind(), std::io::ErrorKind::OutOfMemory);
+        assert!(why.to_string().contains(&format!("a stack of {size} bytes")), "{why}");
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Threads {
     /// With the stack of each thread that is not running, by symbols
     #[arg(long, visible_alias = "bt", conflicts_with = "top")]
     pub backtrace: bool,
-    /// Only what computes without a pause for longer than this, 10ms if nothing is said: look for a second, or what --sample says
+    /// Only what computes, or blocks its proc, without a pause for longer than this, 10ms if nothing is said: look for a second, or what --sample says
     #[arg(long, value_name = "DURATION", value_parser = time::parse, num_args = 0..=1, require_equals = true, default_missing_value = "10ms")]
     pub warn: Option<Duration>,
     #[command(flatten)]
@@ -58,7 +58,7 @@ With --json:
 with --backtrace each also \"frames\": [{\"address\": TEXT, \"function\": TEXT or
     null, \"place\": TEXT or null}]
 with --warn {\"pid\": N, \"late\": [{\"number\": N, \"name\": TEXT or null,
-    \"seconds\": N}]}
+    \"seconds\": N, \"call\": TEXT or null}]}; call: it sleeps in that system call
 
 --suspend and its like ask the process itself, which must not be stopped; it does
 so at the thread's next safe point (a wait, a yield, a meeting at a tube).
@@ -227,11 +227,62 @@ fn with_stacks(threads: &str, image: &Image, frames: &HashMap<u32, Vec<Frame>>) 
     text
 }
 
-/// Who computed for longer than that without a pause, and for how long: seen by each proc's count of dispatches.
-fn late(image: &Image, most: Duration, time: Duration) -> Result<Vec<(u32, Duration)>> {
+/// A thread that has kept its proc for long.
+struct Late {
+    number: u32,
+    so_long: Duration,
+    /// The system call in which its kernel thread was found, each time that it was looked at after so long.
+    call: Option<String>,
+}
+
+/// The system call that a kernel thread sleeps in.
+fn sleeps_in(pid: u32, tid: u32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let number: i64 = text.split_whitespace().next()?.parse().ok()?;
+    let known = [
+        (libc::SYS_read, "read"),
+        (libc::SYS_readv, "readv"),
+        (libc::SYS_pread64, "pread64"),
+        (libc::SYS_write, "write"),
+        (libc::SYS_writev, "writev"),
+        (libc::SYS_pwrite64, "pwrite64"),
+        (libc::SYS_futex, "futex"),
+        (libc::SYS_futex_waitv, "futex_waitv"),
+        (libc::SYS_nanosleep, "nanosleep"),
+        (libc::SYS_clock_nanosleep, "clock_nanosleep"),
+        (libc::SYS_ppoll, "ppoll"),
+        (libc::SYS_pselect6, "pselect6"),
+        (libc::SYS_epoll_pwait, "epoll_pwait"),
+        (libc::SYS_recvfrom, "recvfrom"),
+        (libc::SYS_recvmsg, "recvmsg"),
+        (libc::SYS_sendto, "sendto"),
+        (libc::SYS_sendmsg, "sendmsg"),
+        (libc::SYS_accept, "accept"),
+        (libc::SYS_accept4, "accept4"),
+        (libc::SYS_connect, "connect"),
+        (libc::SYS_openat, "openat"),
+        (libc::SYS_fsync, "fsync"),
+        (libc::SYS_fdatasync, "fdatasync"),
+        (libc::SYS_flock, "flock"),
+        (libc::SYS_wait4, "wait4"),
+        (libc::SYS_waitid, "waitid"),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_poll, "poll"),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_select, "select"),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_epoll_wait, "epoll_wait"),
+    ];
+    let name = known.into_iter().find(|(n, _)| *n == number).map(|(_, name)| name.to_owned());
+    // -1: it is in the kernel, and not by a call.
+    (number >= 0).then(|| name.unwrap_or_else(|| format!("system call {number}")))
+}
+
+/// Who kept its proc for longer than that without a pause: seen by each proc's count of dispatches.
+fn late(pid: u32, image: &Image, most: Duration, time: Duration) -> Result<Vec<Late>> {
     let begun = Instant::now();
-    let mut since: Vec<((u32, Option<u32>), Instant)> = image.turns()?.into_iter().map(|turn| (turn, begun)).collect();
-    let mut longest: HashMap<u32, Duration> = HashMap::new();
+    let mut since: Vec<_> = image.turns()?.into_iter().map(|turn| (turn, begun)).collect();
+    let mut longest: HashMap<u32, Late> = HashMap::new();
     while begun.elapsed() < time {
         std::thread::sleep(OFTEN);
         // What was read at the beginning of the look has gone on at least until then.
@@ -239,15 +290,19 @@ fn late(image: &Image, most: Duration, time: Duration) -> Result<Vec<(u32, Durat
         for (turn, (last, from)) in image.turns()?.into_iter().zip(&mut since) {
             if turn != *last {
                 (*last, *from) = (turn, now);
-            } else if let Some(number) = turn.1 {
+            } else if let Some(number) = turn.thread
+                && now.duration_since(*from) >= most
+            {
                 let so_long = now.duration_since(*from);
-                let longest = longest.entry(number).or_default();
-                *longest = so_long.max(*longest);
+                let call = sleeps_in(pid, turn.kernel_thread);
+                let late = longest.entry(number).or_insert_with(|| Late { number, so_long, call: call.clone() });
+                late.so_long = so_long.max(late.so_long);
+                late.call = late.call.take().filter(|last| call.as_ref() == Some(last));
             }
         }
     }
-    let mut all: Vec<_> = longest.into_iter().filter(|(_, so_long)| *so_long >= most).collect();
-    all.sort_by_key(|(number, so_long)| (std::cmp::Reverse(*so_long), *number));
+    let mut all: Vec<_> = longest.into_values().collect();
+    all.sort_by_key(|late| (std::cmp::Reverse(late.so_long), late.number));
     Ok(all)
 }
 
@@ -255,16 +310,22 @@ fn late(image: &Image, most: Duration, time: Duration) -> Result<Vec<(u32, Durat
 fn warn(a: &Threads, image: &Image, most: Duration, json: bool) -> Result<u8, Failure> {
     // A tenth of a second is the default of --sample, for shares.
     let time = if a.sample == Duration::from_millis(100) { Duration::from_secs(1) } else { a.sample };
-    let late = late(image, most, time).map_err(failed)?;
+    let late = late(a.pid, image, most, time).map_err(failed)?;
     let name = |number: u32| image.threads.iter().find(|t| t.number == number).and_then(|t| t.name.clone());
     if json {
-        let one = |(number, so_long): &(u32, Duration)| json!({ "number": number, "name": name(*number), "seconds": so_long.as_secs_f64() });
+        let one = |l: &Late| json!({ "number": l.number, "name": name(l.number), "seconds": l.so_long.as_secs_f64(), "call": l.call });
         let all = late.iter().map(one).collect::<Vec<_>>();
         write(format!("{}\n", json!({ "pid": a.pid, "late": all })).as_bytes())?;
     } else {
-        for (number, so_long) in &late {
+        for Late { number, so_long, call } in &late {
             let name = name(*number).map_or(String::new(), |name| format!(" ({})", look::plain(&name)));
-            let line = format!("thread {number}{name} has computed for {} ms without a pause\n", so_long.as_millis());
+            let ms = so_long.as_millis();
+            let line = match call {
+                Some(call) => format!(
+                    "thread {number}{name} has blocked its proc for {ms} ms, in {call}: thread::block_in_place lets the others go on\n"
+                ),
+                None => format!("thread {number}{name} has computed for {ms} ms without a pause\n"),
+            };
             write(line.as_bytes())?;
         }
     }

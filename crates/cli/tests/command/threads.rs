@@ -131,6 +131,11 @@ fn threads_to_be_asked() {
         }
     };
     drop(chappe::thread::Builder::new().name("hog").spawn_on(&other, hog).unwrap());
+    // And one that blocks its own.
+    let third = chappe::thread::Runtime::new(1).unwrap();
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let blocks = move || drop(std::io::Read::read(&mut &reader, &mut [0]));
+    drop(chappe::thread::Builder::new().name("blocks").spawn_on(&third, blocks).unwrap());
     loop {
         std::thread::park();
     }
@@ -153,7 +158,7 @@ fn to_be_asked(here: &Place) -> (Running, String, impl Fn(&str) -> String) {
     let seen = until("all have begun", || {
         let seen = look(here, &pid)?;
         let waiting = seen["threads"].as_array()?.iter().filter(|t| t["state"] == "waiting").count();
-        (waiting == 2 && seen["threads"].as_array()?.len() == 4).then_some(seen)
+        (waiting == 2 && seen["threads"].as_array()?.len() == 5).then_some(seen)
     });
     let number = move |name: &str| {
         let all = seen["threads"].as_array().unwrap();
@@ -232,9 +237,10 @@ fn stacks_are_shown_by_symbols_and_who_computes_for_long_is_named() {
     let (asked, pid, _) = to_be_asked(&here);
     let late = here.run(&["threads", &pid, "--warn=5ms", "--sample", "30ms"]);
     assert!(late.status == Some(3) && late.out.contains("(hog) has computed for "), "{late:?}");
+    assert!(late.out.contains("(blocks) has blocked its proc for ") && late.out.contains(" ms, in read: "), "{late:?}");
     assert_eq!(here.run(&["threads", &pid, "--warn=100s", "--sample", "10ms"]).status, Some(0));
     let text = here.ok(&["threads", &pid, "--top", "--count", "2", "--sample", "20ms"]);
-    assert_eq!(text.matches("4 light threads\n  THREAD NAME").count(), 2, "{text}");
+    assert_eq!(text.matches("5 light threads\n  THREAD NAME").count(), 2, "{text}");
     // It may be stopped.
     asked.kill(libc::SIGSTOP);
     let text = here.ok(&["threads", &pid, "--backtrace", "--sample", "0"]);
