@@ -219,6 +219,11 @@ fn bench_c(rest: &[&str]) -> Result<()> {
         }
         run(&mut cc)?;
     }
+    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    cc.args(["-O2", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]).arg("-I").arg(ffi.join("include"));
+    cc.arg(root().join("crates/bench/c/stdio.c")).arg("-o").arg(to.join("stdio"));
+    run(cc.arg(&library).arg(format!("-Wl,-rpath,{}", to.display())))?;
+    run(&mut Command::new(to.join("stdio")))?;
     let (pairs, preload) =
         (to.display().to_string(), target().join("release/libchappe_preload.so").display().to_string());
     let call = Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", "c", &pairs, &preload]);

@@ -207,6 +207,11 @@ fn plan9s_words_hold_their_contract() {
     holds("plan9.c", &[], &[]);
 }
 
+#[test]
+fn streams_of_bytes_hold_their_contract() {
+    holds("stdio.c", &[], &[]);
+}
+
 /// Entry by entry: the table in the guide says which check is for which. Without the sanitizers, which see little of it: they are below.
 #[test]
 fn plan9s_threads_hold_their_contract() {

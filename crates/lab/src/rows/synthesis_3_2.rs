@@ -30,6 +30,6 @@ impl Row for Stdio {
     }
 
     fn measure(&self, _lab: &Lab) -> Result<(), Absent> {
-        Err(Absent::new("chappe has no stdio for C yet (`chappe/stdio.h`)"))
+        Err(Absent::new("it is C against the C library: `cargo xtask bench c` compiles and prints it"))
     }
 }

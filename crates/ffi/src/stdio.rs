@@ -1,0 +1,497 @@
+//! Buffered streams, as `include/chappe/stdio.h` has them.
+//!
+//! Paper: synthesis, 3.2.4 and 3.3.1 (figures 3.1 and 3.2, tables 3.1 and 3.2): a buffer's put without a comparison against its end, and
+//! streams whose code is chosen when they are made.
+//!
+//! A buffer ends at a multiple of 64 KiB. `cputc` stores at `next`, steps it, and looks at its low 16 bits: 0 is the end. So it loads one
+//! word where the C library's loads two. What a stream does beyond that is chosen by where `next` starts, not by a test for each byte:
+//!
+//! | kind | `next` | at the end |
+//! |---|---|---|
+//! | written, CBLOCK | the buffer's begin | all is written |
+//! | written, CLINE and CNONE | the last byte, always | the byte goes to `line`, which is written if that was chosen |
+//! | read | the first byte that was read: they lie at the buffer's end | more is read |
+//!
+//! **I1** Between calls, of a stream that is written: what was taken and not yet written is `line`, then the buffer from its begin to
+//! `next` (CBLOCK), and nothing else. **I2** `next` never rests at the end of a buffer that is written: either it was written out, or the
+//! last byte was given back to the caller. **I3** Of a stream that is read: what was read and not yet given is from `next` to the end.
+//!
+//! Open streams that are written are listed, so that exit(3) can write them out; the child of a fork forgets what its parent will write.
+
+use crate::failure::{Answer, Failure, answer};
+use std::alloc::{Layout, alloc, dealloc};
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::Once;
+
+const SIZE: usize = 1 << 16;
+const LAYOUT: Layout = match Layout::from_size_align(SIZE, SIZE) {
+    Ok(layout) => layout,
+    Err(_) => panic!("a power of two"),
+};
+
+/// How a stream is buffered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Block,
+    Line,
+    None,
+    Read,
+}
+
+/// A stream. C sees the first word.
+#[repr(C)]
+pub struct CFILE {
+    next: *mut u8,
+    /// The buffer, which ends `SIZE` further.
+    base: *mut u8,
+    fd: c_int,
+    kind: Kind,
+    /// Of `Read`: one byte a read(2).
+    single: bool,
+    eof: bool,
+    error: c_int,
+    /// What was taken of a stream that is not fully buffered.
+    line: Vec<u8>,
+}
+
+/// Those that exit(3) writes out, by address. The C library's lock: the thread that locked it before a fork unlocks it in the child.
+struct Open {
+    lock: UnsafeCell<libc::pthread_mutex_t>,
+    all: UnsafeCell<Vec<usize>>,
+}
+
+// SAFETY: what is inside is touched under the lock.
+unsafe impl Sync for Open {}
+
+static OPEN: Open = Open { lock: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), all: UnsafeCell::new(Vec::new()) };
+static ONCE: Once = Once::new();
+
+fn with_open<R>(act: impl FnOnce(&mut Vec<usize>) -> R) -> R {
+    before_fork();
+    // SAFETY: the lock is ours.
+    let result = act(unsafe { &mut *OPEN.all.get() });
+    after_fork();
+    result
+}
+
+extern "C" fn before_fork() {
+    // SAFETY: a lock of static storage.
+    unsafe { libc::pthread_mutex_lock(OPEN.lock.get()) };
+}
+
+extern "C" fn after_fork() {
+    // SAFETY: this thread has locked it.
+    unsafe { libc::pthread_mutex_unlock(OPEN.lock.get()) };
+}
+
+extern "C" fn in_child() {
+    after_fork();
+    with_open(|all| {
+        for &one in all.iter() {
+            // SAFETY: what is listed is open, and a child has one thread.
+            unsafe { &mut *(one as *mut CFILE) }.forget();
+        }
+    });
+}
+
+extern "C" fn at_exit() {
+    with_open(|all| {
+        for &one in all.iter() {
+            // SAFETY: what is listed is open. Whether another thread writes to it beside exit(3) is the program's to know, as it is
+            // with the C library's own streams.
+            let _ = unsafe { &mut *(one as *mut CFILE) }.flush();
+        }
+    });
+}
+
+/// Calls until no signal has come between.
+fn again(mut call: impl FnMut() -> isize) -> Result<usize, c_int> {
+    loop {
+        match call() {
+            n @ 0.. => return Ok(n.unsigned_abs()),
+            _ => match std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) {
+                libc::EINTR => {}
+                errno => return Err(errno),
+            },
+        }
+    }
+}
+
+/// Writes all of it, or says how much was written, and what was wrong.
+fn written(fd: c_int, bytes: &[u8]) -> (usize, Result<(), c_int>) {
+    let mut done = 0;
+    while done < bytes.len() {
+        let left = &bytes[done..];
+        // SAFETY: bytes of ours.
+        match again(|| unsafe { libc::write(fd, left.as_ptr().cast(), left.len()) }) {
+            Ok(n) => done += n,
+            Err(errno) => return (done, Err(errno)),
+        }
+    }
+    (done, Ok(()))
+}
+
+impl CFILE {
+    /// Where the buffer ends.
+    fn end(&self) -> *mut u8 {
+        self.base.wrapping_add(SIZE)
+    }
+
+    /// Where `next` rests.
+    fn rest(&self) -> *mut u8 {
+        match self.kind {
+            Kind::Block => self.base,
+            Kind::Line | Kind::None => self.end().wrapping_sub(1),
+            Kind::Read => self.end(),
+        }
+    }
+
+    /// Takes note of an error; its text is the thread's last.
+    fn failed<R>(&mut self, errno: c_int) -> Answer<R> {
+        self.error = errno;
+        let what = if self.kind == Kind::Read { "cannot read from" } else { "cannot write to" };
+        let why = std::io::Error::from_raw_os_error(errno);
+        Err(Failure::told(errno, format_args!("{what} descriptor {}: {why}; nothing is lost: try again", self.fd)))
+    }
+
+    fn is(&mut self, kind_is_read: bool) -> Answer<()> {
+        if (self.kind == Kind::Read) == kind_is_read {
+            return Ok(());
+        }
+        self.error = libc::EBADF;
+        let text = if kind_is_read { c"the stream was made to be written" } else { c"the stream was made to be read" };
+        Err(Failure::new(libc::EBADF, text))
+    }
+
+    /// I1: writes all of it.
+    fn flush(&mut self) -> Result<(), c_int> {
+        let (n, result) = written(self.fd, &self.line);
+        self.line.drain(..n);
+        result?;
+        if self.kind == Kind::Block {
+            let filled = self.next.addr() - self.base.addr();
+            // SAFETY: the buffer's begin, which is written up to `next`.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(self.base, filled) };
+            let (n, result) = written(self.fd, bytes);
+            bytes.copy_within(n.., 0);
+            self.next = self.base.wrapping_add(filled - n);
+            result?;
+        }
+        Ok(())
+    }
+
+    /// What the parent of a fork will write.
+    fn forget(&mut self) {
+        self.line.clear();
+        self.next = self.rest();
+    }
+
+    /// The buffer is full, or the stream is not fully buffered: its last byte is the one that was put.
+    fn full(&mut self) -> Answer<u8> {
+        // SAFETY: the buffer's last byte, which the caller has just written.
+        let byte = unsafe { *self.end().wrapping_sub(1) };
+        if self.kind == Kind::Read {
+            // What was to be read is written over: there was nothing left, or this byte was the last, which is lost by the misuse alone.
+            self.next = self.end();
+            self.is(false)?;
+        }
+        if self.kind == Kind::Block {
+            return match self.flush() {
+                Ok(()) => Ok(byte),
+                // It may have made room all the same: then the byte is taken.
+                Err(_) if self.next != self.end() => Ok(byte),
+                // I2.
+                Err(errno) => {
+                    self.next = self.end().wrapping_sub(1);
+                    self.failed(errno)
+                }
+            };
+        }
+        self.next = self.rest();
+        if self.line.len() >= SIZE {
+            // What could not be written before.
+            if let Err(errno) = self.flush() {
+                return self.failed(errno);
+            }
+        }
+        self.line.push(byte);
+        if self.kind == Kind::None || byte == b'\n' || self.line.len() >= SIZE {
+            // The byte is taken: what cannot be written now stays, and the error is said by the next that has no room, or by cflush.
+            if let Err(errno) = self.flush() {
+                self.error = errno;
+                if self.kind == Kind::None {
+                    self.line.pop();
+                    return self.failed(errno);
+                }
+            }
+        }
+        Ok(byte)
+    }
+
+    /// Reads more: false at the end.
+    fn fill(&mut self) -> Answer<bool> {
+        // Never all of the buffer: its begin is an end, too.
+        let most = if self.single { 1 } else { SIZE - 1 };
+        let into = self.base.wrapping_add(1);
+        // SAFETY: room of the buffer.
+        match again(|| unsafe { libc::read(self.fd, into.cast(), most) }) {
+            Ok(0) => {
+                self.eof = true;
+                Ok(false)
+            }
+            Ok(n) => {
+                self.next = self.end().wrapping_sub(n);
+                // SAFETY: both within the buffer. I3.
+                unsafe { std::ptr::copy(into, self.next, n) };
+                Ok(true)
+            }
+            Err(errno) => self.failed(errno),
+        }
+    }
+
+    fn take(&mut self) -> Answer<Option<u8>> {
+        self.is(true)?;
+        if self.next == self.end() && !self.fill()? {
+            return Ok(None);
+        }
+        // SAFETY: I3.
+        let byte = unsafe { *self.next };
+        self.next = self.next.wrapping_add(1);
+        Ok(Some(byte))
+    }
+
+    fn put(&mut self, byte: u8) -> Answer<u8> {
+        self.is(false)?;
+        // SAFETY: I2.
+        unsafe { *self.next = byte };
+        self.next = self.next.wrapping_add(1);
+        if self.next == self.end() { self.full() } else { Ok(byte) }
+    }
+}
+
+fn stream<'a>(f: *mut CFILE) -> Answer<&'a mut CFILE> {
+    // SAFETY: the caller's promise: NULL, or a stream that is open and that no other thread uses now.
+    unsafe { f.as_mut() }.ok_or_else(|| Failure::new(libc::EINVAL, c"NULL is no stream: see what cfdopen said"))
+}
+
+/// Answers as C's streams do.
+fn answered<R>(failed: R, act: impl FnOnce() -> Answer<R>) -> R {
+    let mut result = None;
+    let errno = -answer(|| {
+        result = Some(act()?);
+        Ok(0)
+    });
+    match result {
+        Some(result) if errno == 0 => result,
+        _ => {
+            // SAFETY: the thread's own.
+            unsafe { *libc::__errno_location() = errno };
+            failed
+        }
+    }
+}
+
+fn made(fd: c_int, mode: *const c_char, buffering: c_int) -> Answer<*mut CFILE> {
+    // SAFETY: the caller's promise: NULL, or a text.
+    let mode = (!mode.is_null()).then(|| unsafe { CStr::from_ptr(mode) }.to_bytes());
+    let kind = match (mode.and_then(|m| m.first()), buffering) {
+        (Some(b'r'), 0..=2) => Kind::Read,
+        (Some(b'w' | b'a'), 0) => Kind::Block,
+        (Some(b'w' | b'a'), 1) => Kind::Line,
+        (Some(b'w' | b'a'), 2) => Kind::None,
+        (_, 0..=2) => return Err(Failure::new(libc::EINVAL, c"the mode of a stream is \"r\" or \"w\"")),
+        _ => return Err(Failure::new(libc::EINVAL, c"the buffering of a stream is CBLOCK, CLINE or CNONE")),
+    };
+    // SAFETY: a plain call.
+    if unsafe { libc::fcntl(fd, libc::F_GETFL) } < 0 {
+        return Err(Failure::told(libc::EBADF, format_args!("{fd} is no open descriptor")));
+    }
+    // SAFETY: not of size 0.
+    let base = unsafe { alloc(LAYOUT) };
+    if base.is_null() {
+        return Err(Failure::new(libc::ENOMEM, c"no memory for the 64 KiB of a stream"));
+    }
+    let mut made =
+        Box::new(CFILE { next: base, base, fd, kind, single: buffering == 2, eof: false, error: 0, line: Vec::new() });
+    made.next = made.rest();
+    ONCE.call_once(|| {
+        // SAFETY: functions of this library, which is never unloaded once it has made a stream.
+        unsafe {
+            libc::atexit(at_exit);
+            libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child));
+        }
+    });
+    let made = Box::into_raw(made);
+    if kind != Kind::Read {
+        with_open(|all| all.push(made.addr()));
+    }
+    Ok(made)
+}
+
+/// `cfdopen`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cfdopen(fd: c_int, mode: *const c_char, buffering: c_int) -> *mut CFILE {
+    answered(std::ptr::null_mut(), || made(fd, mode, buffering))
+}
+
+/// What `cputc` calls at the buffer's end.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cputc_slow(f: *mut CFILE) -> c_int {
+    answered(-1, || Ok(stream(f)?.full()?.into()))
+}
+
+/// What `cgetc` calls when nothing is left.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cgetc_slow(f: *mut CFILE) -> c_int {
+    answered(-1, || Ok(stream(f)?.take()?.map_or(-1, c_int::from)))
+}
+
+/// `cputc`, as a function.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cputc(c: c_int, f: *mut CFILE) -> c_int {
+    answered(-1, || Ok(stream(f)?.put(c.to_le_bytes()[0])?.into()))
+}
+
+/// `cgetc`, as a function.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cgetc(f: *mut CFILE) -> c_int {
+    answered(-1, || Ok(stream(f)?.take()?.map_or(-1, c_int::from)))
+}
+
+/// `cungetc`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cungetc(c: c_int, f: *mut CFILE) -> c_int {
+    answered(-1, || {
+        let f = stream(f)?;
+        f.is(true)?;
+        if c < 0 || f.next.addr() <= f.base.addr() + 1 {
+            return Err(Failure::new(libc::EINVAL, c"there is no room in front, or nothing to put back"));
+        }
+        f.next = f.next.wrapping_sub(1);
+        // SAFETY: within the buffer.
+        unsafe { *f.next = c.to_le_bytes()[0] };
+        f.eof = false;
+        Ok(c)
+    })
+}
+
+/// `cwrite`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cwrite(from: *const c_void, bytes: usize, f: *mut CFILE) -> usize {
+    let mut done = 0;
+    answered((), || {
+        let f = stream(f)?;
+        f.is(false)?;
+        if from.is_null() && bytes > 0 {
+            return Err(Failure::new(libc::EINVAL, c"NULL has no bytes to write"));
+        }
+        while done < bytes {
+            // SAFETY: the caller's promise: so many bytes lie there.
+            let left = unsafe { std::slice::from_raw_parts(from.cast::<u8>().add(done), bytes - done) };
+            if f.kind == Kind::Block {
+                // All but the last byte of the room goes at once; the last one by way of `put`, which writes out.
+                let room = f.end().addr() - f.next.addr() - 1;
+                let now = room.min(left.len());
+                // SAFETY: room of the buffer.
+                unsafe { std::ptr::copy_nonoverlapping(left.as_ptr(), f.next, now) };
+                f.next = f.next.wrapping_add(now);
+                done += now;
+                if now == left.len() {
+                    break;
+                }
+            }
+            // SAFETY: as above.
+            f.put(unsafe { *from.cast::<u8>().add(done) })?;
+            done += 1;
+        }
+        Ok(())
+    });
+    done
+}
+
+/// `cread`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cread(into: *mut c_void, bytes: usize, f: *mut CFILE) -> usize {
+    let mut done = 0;
+    answered((), || {
+        let f = stream(f)?;
+        f.is(true)?;
+        if into.is_null() && bytes > 0 {
+            return Err(Failure::new(libc::EINVAL, c"NULL has no room for what is read"));
+        }
+        while done < bytes {
+            if f.next == f.end() && !f.fill()? {
+                break;
+            }
+            let now = (f.end().addr() - f.next.addr()).min(bytes - done);
+            // SAFETY: the caller's promise: so much room lies there; and I3.
+            unsafe { std::ptr::copy_nonoverlapping(f.next, into.cast::<u8>().add(done), now) };
+            f.next = f.next.wrapping_add(now);
+            done += now;
+        }
+        Ok(())
+    });
+    done
+}
+
+/// `cflush`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cflush(f: *mut CFILE) -> c_int {
+    answered(-1, || {
+        let f = stream(f)?;
+        f.is(false)?;
+        match f.flush() {
+            Ok(()) => Ok(0),
+            Err(errno) => f.failed(errno),
+        }
+    })
+}
+
+/// `cclose`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cclose(f: *mut CFILE) -> c_int {
+    answered(-1, || {
+        stream(f)?;
+        with_open(|all| all.retain(|&one| one != f.addr()));
+        // SAFETY: `made` has boxed it, and the caller gives it back.
+        let mut f = unsafe { Box::from_raw(f) };
+        let flushed = if f.kind == Kind::Read { Ok(()) } else { f.flush() };
+        // SAFETY: the stream's own descriptor and buffer.
+        let closed = unsafe {
+            dealloc(f.base, LAYOUT);
+            libc::close(f.fd)
+        };
+        let failed =
+            flushed.err().or_else(|| (closed < 0).then(|| std::io::Error::last_os_error().raw_os_error()).flatten());
+        match failed {
+            None => Ok(0),
+            Some(errno) => {
+                let why = std::io::Error::from_raw_os_error(errno);
+                Err(Failure::told(errno, format_args!("descriptor {} is closed, but not all was written: {why}", f.fd)))
+            }
+        }
+    })
+}
+
+/// `ceof`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_ceof(f: *const CFILE) -> c_int {
+    answered(0, || Ok(stream(f.cast_mut())?.eof.into()))
+}
+
+/// `cerror`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cerror(f: *const CFILE) -> c_int {
+    answered(libc::EINVAL, || Ok(stream(f.cast_mut())?.error))
+}
+
+/// `cclearerr`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cclearerr(f: *mut CFILE) {
+    answered((), || {
+        let f = stream(f)?;
+        (f.eof, f.error) = (false, 0);
+        Ok(())
+    });
+}
