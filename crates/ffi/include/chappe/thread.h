@@ -159,7 +159,8 @@ int chappe_threadpid(int id);
 
 /**
  * Interrupts a thread that is blocked in a channel operation, in iocall and its kin, in a wait of chappe.h (which answers -EINTR), or in a system call: the
- * operation answers -1. One that is not blocked goes on. Not in qlock and its kin, as in Plan 9. 0; -1: there is no such thread.
+ * operation answers -1. One that is not blocked goes on (a wait of chappe.h may still find it, if no operation of this library comes before). Not in qlock and
+ * its kin, as in Plan 9. 0; -1: there is no such thread.
  */
 int chappe_threadint(int id);
 
@@ -265,7 +266,7 @@ Channel *chappe_threadwaitchan(void);
 
 /**
  * Adds (in is 1), or takes out (0), who handles notes: signals by Plan 9's names ("interrupt", "hangup", "alarm", "sys: usr1", ...). f answers 0 for what
- * it does not handle; what nobody handles ends the program. It may use nbsend, nbsendp and nbsendul. 1; 0: there are 32 already, or none such.
+ * it does not handle; what nobody handles ends the program. It may use nbsend, nbsendp and nbsendul, on channels with a buffer and elements of 32 bytes at most. 1; 0: there are 32 already, or none such.
  */
 int chappe_threadnotify(int (*f)(void *, char *), int in);
 

@@ -145,10 +145,14 @@ fn caller(what: &str) -> &'static Task {
     })
 }
 
-/// The caller begins an operation: T3, T4.
+/// The caller begins an operation: T3, T4. `None`, too, where a note is handled: there nothing dies, waits or yields.
 #[inline(always)]
 pub fn enters() -> Option<&'static Task> {
     let me = current()?;
+    // SAFETY: our own.
+    if unsafe { (*me.own.get()).in_note } {
+        return None;
+    }
     me.dies_if_killed();
     me.interrupt.clear();
     Some(me)
@@ -157,10 +161,7 @@ pub fn enters() -> Option<&'static Task> {
 /// An operation is over that has not waited: the others of the proc go first, as the manual says.
 #[inline(always)]
 pub fn leaves(me: Option<&'static Task>) {
-    if let Some(me) = me
-        // SAFETY: our own.
-        && !unsafe { (*me.own.get()).in_note }
-    {
+    if let Some(me) = me {
         thread::yield_now();
         me.dies_if_killed();
     }
@@ -514,7 +515,9 @@ pub extern "C" fn chappe_threadexitsall(status: *const c_char) {
 pub extern "C" fn chappe_yield() {
     match enters() {
         Some(me) => leaves(Some(me)),
-        None => thread::yield_now(),
+        None if current().is_none() => thread::yield_now(),
+        // A note is handled.
+        None => {}
     }
 }
 
