@@ -230,11 +230,7 @@ pub(crate) fn recv_ended_by<T>(
 }
 
 #[inline(always)]
-fn recv_by<T>(
-    tube: &Tube<T>,
-    me: &'static Record,
-    pass: impl FnOnce(*mut ()) -> Passed,
-) -> Result<T, Option<Not>> {
+fn recv_by<T>(tube: &Tube<T>, me: &'static Record, pass: impl FnOnce(*mut ()) -> Passed) -> Result<T, Option<Not>> {
     light::safe_point(me);
     let mut message = MaybeUninit::<T>::uninit();
     let place = message.as_mut_ptr();
