@@ -81,6 +81,7 @@ fn suspended_scene() -> Scene {
 impl Scene {
     /// Puts the thread into the queue: it is in none.
     fn put_in(self) {
+        // AcqRel: the queue is its proc's.
         assert_eq!(self.queued.fetch_add(1, Ordering::AcqRel), 0, "{FOUND}: it is in two queues");
         futex::wake(self.queued, 1, Scope::Private);
     }

@@ -27,7 +27,7 @@ pub(crate) fn try_enter(busy: &AtomicU32, taken: &AtomicU32) -> bool {
     if busy.load(Ordering::Relaxed) != 0 {
         return false;
     }
-    // As in `enter`.
+    // Relaxed, Acquire: as in `enter`.
     busy.store(1, Ordering::Relaxed);
     fence::light();
     if taken.load(Ordering::Acquire) != 0 {
