@@ -135,4 +135,6 @@ fn an_unbounded_ring_gives_back_what_the_last_second_did_without() {
         ring.track.age();
     }
     assert_eq!(ring.track.backed(), 1023);
+    burst(100);
+    assert_eq!(ring.track.backed(), 1023, "the second that has just gone by has used it");
 }
