@@ -255,7 +255,7 @@ impl CFILE {
         if self.next == self.end() && !self.fill()? {
             return Ok(None);
         }
-        // SAFETY: I3.
+        // SAFETY: by I3 a byte that was read lies there.
         let byte = unsafe { *self.next };
         self.next = self.next.wrapping_add(1);
         Ok(Some(byte))
@@ -263,7 +263,7 @@ impl CFILE {
 
     fn put(&mut self, byte: u8) -> Answer<u8> {
         self.is(false)?;
-        // SAFETY: I2.
+        // SAFETY: by I2 the buffer has room there.
         unsafe { *self.next = byte };
         self.next = self.next.wrapping_add(1);
         if self.next == self.end() { self.full() } else { Ok(byte) }
