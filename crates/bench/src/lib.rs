@@ -21,6 +21,7 @@
 //! | `chappe pipe` beside the plain shell | [`stream`] |
 //! | code made for what stays the same, its chapter 3 | `synth`, a feature |
 //! | what the kernel takes for the operations of the Synthesis thesis | [`kernel`] |
+//! | a null system call by each way, its table 3.5 | [`ring`] |
 //! | semaphores in C, and under `chappe run` | [`c`] |
 //! | what ships beside the same code with what deaths need left out | [`robustness`] |
 
@@ -44,6 +45,7 @@ pub mod process;
 pub mod ras;
 pub mod raw;
 pub mod realtime;
+pub mod ring;
 pub mod robustness;
 pub mod silence;
 pub mod spin;

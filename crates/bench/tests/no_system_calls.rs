@@ -8,6 +8,7 @@ use chappe::{
     select_biased,
 };
 use chappe_bench::house::House;
+use chappe_bench::ring::Polled;
 use chappe_bench::silence::{system_call, system_call_after};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -33,6 +34,17 @@ fn the_filter_bites() {
         assert!(pool.acquire_timeout(Duration::from_millis(1)).is_err());
     };
     assert!(system_call(wait).is_some());
+}
+
+/// The kernel core role of the Nix paper.
+#[test]
+fn a_ring_that_a_kernel_core_polls_needs_none() {
+    let mut polled = match Polled::new() {
+        Ok(polled) => polled,
+        Err(e) => return println!("not tested: no polled rings here (io_uring): {e}"),
+    };
+    let many = || (0..1000).for_each(|_| polled.nothing());
+    assert_eq!(system_call(many), None);
 }
 
 #[test]
