@@ -202,11 +202,9 @@ impl Shared {
                 let busy = running != 0 && proc.ready.load(Ordering::Relaxed) > 0; // Relaxed: as above.
                 wanted |= busy;
                 // SAFETY: 0, or a record, which never goes away.
-                if stuck
-                    && busy
-                    && let Some(it) = unsafe { (running as *const record::Thread).as_ref() }
-                {
-                    asked::is_due(&it.core.control);
+                let runs = unsafe { (running as *const record::Thread).as_ref() };
+                if let Some(runs) = runs.filter(|_| stuck && busy) {
+                    asked::is_due(&runs.core.control);
                 }
                 if stuck
                     && busy

@@ -47,7 +47,10 @@ fn each_operation_does_what_the_diagram_says() {
         };
         let interrupted = || {
             let (tx, rx) = tube::bounded(1);
-            thread.interrupt(move || drop(tx.send(current()))).unwrap();
+            let say = move || {
+                let _ = tx.send(current());
+            };
+            thread.interrupt(say).unwrap();
             settle();
             rx.try_recv().ok() == Some(thread)
         };
@@ -65,7 +68,10 @@ fn each_operation_does_what_the_diagram_says() {
         thread.stop().unwrap();
         let late = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&late);
-        thread.interrupt(move || drop(count.fetch_add(1, SeqCst))).unwrap();
+        let late_one = move || {
+            count.fetch_add(1, SeqCst);
+        };
+        thread.interrupt(late_one).unwrap();
         assert!(!goes_on() && late.load(SeqCst) == 0);
         thread.resume().unwrap();
         assert!(goes_on() && late.load(SeqCst) == 1 && !thread.is_suspended());
@@ -114,15 +120,15 @@ fn a_thread_is_destroyed_whatever_it_waits_for_and_gives_back_what_it_holds() {
         let (r, t, down) = (rx.clone(), tx.clone(), Arc::clone(&ready));
         let threads = vec![
             spawn(move || drop(rx.recv())),
-            spawn(move || drop(other.1.recv_timeout(Duration::from_secs(100)))),
+            spawn(move || assert!(other.1.recv_timeout(Duration::from_secs(100)).is_ok())),
             spawn(move || drop(buffer.send("no room".into()))),
             spawn(move || select! { recv(never) -> _ => (), recv(r) -> _ => () }),
             spawn(move || select! { recv(tube::never::<u8>()) -> _ => (), down(down) -> _ => () }),
             spawn(|| sleep(Duration::from_secs(100))),
             spawn(park),
-            spawn(|| drop(wait(1))),
+            spawn(|| assert_eq!(wait(1), 0)),
             spawn(move || drop(joined.join())),
-            spawn(|| drop(block_in_place(|| ()))),
+            spawn(|| block_in_place(|| ())),
         ];
         settle();
         let held = Arc::clone(&lock);
@@ -191,7 +197,9 @@ fn one_that_has_not_begun_or_is_suspended_is_destroyed_too() {
     one(|| {
         let begun = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&begun);
-        let fresh = spawn(move || drop(count.fetch_add(1, SeqCst)));
+        let fresh = spawn(move || {
+            count.fetch_add(1, SeqCst);
+        });
         fresh.thread().destroy().unwrap();
         assert!(is_destroyed(fresh));
         assert_eq!((begun.load(SeqCst), Arc::strong_count(&begun)), (0, 1));
@@ -217,7 +225,7 @@ fn an_interrupt_comes_in_a_wait_which_goes_on_after_it_and_must_not_wait_itself(
         let first = log.clone();
         receiver.thread().interrupt(move || first.send(1).unwrap()).unwrap();
         // Its panic is its own; it says so on the error output.
-        receiver.thread().interrupt(|| park()).unwrap();
+        receiver.thread().interrupt(park).unwrap();
         receiver.thread().interrupt(move || log.send(2).unwrap()).unwrap();
         settle();
         assert_eq!(said.try_iter().collect::<Vec<_>>(), [1, 2]);

@@ -42,7 +42,9 @@ impl LightSeen {
         use chappe::thread::image::{Image, Seen, State};
         const STATES: [State; 5] = [State::Running, State::Ready, State::Waiting, State::Blocking, State::Suspended];
         let image = Image::of(pid).ok()??;
-        let states = STATES.map(|s| image.threads.iter().filter(|t| t.state == s).count() as u32);
+        // What is stopped is suspended, and more.
+        let state = |t: &Seen| if t.state == State::Stopped { State::Suspended } else { t.state };
+        let states = STATES.map(|s| image.threads.iter().filter(|t| state(t) == s).count() as u32);
         let line = |t: &Seen| {
             let name = t.name.as_deref().unwrap_or("-");
             format!("{}  {name}  {}  {}", t.number, t.state.as_str(), t.waits).trim_end().to_owned()

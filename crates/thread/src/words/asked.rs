@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(after(Op::Resume, STOPME | STOPPED | HELD | SIGNAL), Ok((SIGNAL, Then::Ready)));
         // One step at a time.
         assert_eq!(after(Op::Step, STOPME | HELD | STEP), Err(Refused::NotStopped));
-        let control = AtomicU32::new(u32::MAX - FLAGS | KILL);
+        let control = AtomicU32::new((u32::MAX - FLAGS) | KILL);
         end(&control);
         // SeqCst: as above.
         assert_eq!(control.load(Ordering::SeqCst), 0, "the last generation is followed by the first");
