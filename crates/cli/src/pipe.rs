@@ -12,7 +12,7 @@
 //! | [`tell`], [`view`], [`history`], [`report`] | text, JSON, the terminal, the page |
 //!
 //! When this process is killed, nothing of the data is lost: all of it is in the kernel's pipes, no end of which is ours. Stages keep what they had. What they
-//! start then has nothing (RESET_ON_FORK), and a control group stays until the next `chappe pipe`.
+//! start then has nothing (RESET_ON_FORK), and a control group stays until the next `chappe pipe` that uses weights.
 
 mod attach;
 mod control;

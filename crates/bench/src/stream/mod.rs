@@ -74,7 +74,7 @@ impl Bench<'_> {
     /// One run of the device: the first stage takes `us`, and `then` from the step on.
     fn device(&self, how: How, us: u64, then: u64) -> Ran {
         let (lost, ages) = (self.room.join("lost"), self.room.join("ages"));
-        for file in [&lost, &ages] {
+        for file in [&lost, &ages, &self.room.join("lost.ready")] {
             let _ = std::fs::remove_file(file);
         }
         let stage = self.part(&format!("stage {us} {then} {STEP}"));

@@ -66,7 +66,12 @@ fn device(blocks: u64, report: &Path) -> std::io::Result<()> {
         libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param);
     }
     let (mut out, mut lost) = (own(1), 0u64);
-    // The stages are to have begun.
+    // As a device that is opened: the last stage says that all have begun.
+    let ready = report.with_extension("ready");
+    let patience = now() + 20_000_000_000;
+    while !ready.exists() && now() < patience {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     std::thread::sleep(std::time::Duration::from_millis(300));
     let began = now();
     for k in 0..blocks {
@@ -100,6 +105,7 @@ fn stage(us: u64, then: u64, at: u64) -> std::io::Result<()> {
 /// Writes the number of each block and its age in microseconds when it is done with it into the file.
 fn sink(us: u64, report: &Path) -> std::io::Result<()> {
     small(0);
+    std::fs::write(report.with_file_name("lost.ready"), "")?;
     let (mut from, mut all, mut text) = (own(0), block(), String::new());
     while from.read_exact(&mut all).is_ok() {
         compute(us);

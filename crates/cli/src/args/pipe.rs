@@ -127,7 +127,7 @@ When something ends:
   chappe   by kill -9: the stages go on, with the share that they had;
            what they start has none. No byte is lost: all data is in the
            kernel's pipes. A control group is removed by the next
-           `chappe pipe`.
+           `chappe pipe` that uses weights.
 
 On a terminal:
   If the pipeline's output goes elsewhere, a line for each stage: rate,

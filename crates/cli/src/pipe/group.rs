@@ -4,7 +4,7 @@
 //! nearest one that passes `cpu` on to its children, or can be made to, and that we may change. v2 refuses to pass anything on from a group
 //! that has processes itself (but the root); so it is seldom our own, and often its parent.
 //!
-//! What is left when `chappe pipe` is killed with -9 is the group with its stages in it. They go on with their weight; the next `chappe pipe` removes groups
+//! What is left when `chappe pipe` is killed with -9 is the group with its stages in it. They go on with their weight; the next `chappe pipe` that uses weights removes groups
 //! of dead ones that have become empty.
 
 use super::kernel::Kernel;

@@ -1,4 +1,9 @@
 //! What the scheduler is told, and by whom: system calls in one place, so that a test can refuse them.
+//!
+//! Two traps of Linux (6.18, tried), each of which takes bandwidth away from the whole machine until it starts anew:
+//! - A task that *sleeps* when it leaves SCHED_DEADLINE keeps its bandwidth reserved for ever. So a reservation is made next to nothing first
+//!   ([`Attributes::least`]), which the system counts at once, and then given up.
+//! - A change of a task that has ended and was not waited for is counted, too, and never taken back. So it is looked whether the task lives.
 
 use std::ffi::CString;
 use std::io::{self, Error};
@@ -36,6 +41,11 @@ impl Attributes {
         let size = size_of::<Attributes>() as u32;
         let flags = RESET_ON_FORK | RECLAIM;
         Attributes { size, policy: DEADLINE, flags, runtime, deadline: period, period, ..Attributes::default() }
+    }
+
+    /// A reservation that the system counts as nothing: the least time in the longest period.
+    pub fn least() -> Attributes {
+        Attributes::reservation(1_024, 4_000_000_000)
     }
 
     /// As everybody, with a niceness and a slice.
@@ -80,6 +90,12 @@ pub trait Kernel {
 /// The real one.
 pub struct Real;
 
+/// Whether a task has ended; 0 is the one that asks.
+fn has_ended(tid: i32) -> bool {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{tid}/stat")) else { return tid != 0 };
+    text.rfind(')').is_none_or(|at| text[at..].starts_with(") Z") || text[at..].starts_with(") X"))
+}
+
 impl Kernel for Real {
     fn attributes(&mut self, tid: i32) -> io::Result<Attributes> {
         let mut now = Attributes::default();
@@ -95,6 +111,9 @@ impl Kernel for Real {
     }
 
     fn set_attributes(&mut self, tid: i32, to: &Attributes) -> io::Result<()> {
+        if to.policy == DEADLINE && has_ended(tid) {
+            return Err(Error::from_raw_os_error(libc::ESRCH));
+        }
         // SAFETY: the kernel reads as many bytes as the size says.
         let r = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, std::ptr::from_ref(to), 0) };
         if r < 0 { Err(Error::last_os_error()) } else { Ok(()) }
@@ -105,8 +124,8 @@ impl Kernel for Real {
     }
 
     fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
-        // No new file in one write: these files are there, or the group is none.
         use std::io::Write;
+        // Never a new file: in a group all files are there.
         std::fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
     }
 
@@ -140,6 +159,8 @@ pub mod fake {
         pub refuses_groups: bool,
         /// All reservations together, in thousandths.
         pub most: u64,
+        /// What tasks have kept reserved that slept when they left their policy.
+        pub leaked: u64,
     }
 
     impl Fake {
@@ -178,7 +199,8 @@ pub mod fake {
             if to.policy == DEADLINE && self.reserved(tid) + to.runtime * 1000 / to.period > self.most {
                 return Err(error(libc::EBUSY));
             }
-            self.tasks.insert(tid, *to);
+            let before = self.tasks.insert(tid, *to).filter(|a| a.policy == DEADLINE && to.policy != DEADLINE);
+            self.leaked += before.map_or(0, |a| a.runtime * 1000 / a.period);
             Ok(())
         }
 

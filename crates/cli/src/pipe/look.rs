@@ -267,15 +267,15 @@ impl Processes {
             }
             found.extend(children(p.pid, &tids));
             let ends = [input.is_some() && pipe_of(p.pid, 0) == input, output.is_some() && pipe_of(p.pid, 1) == output];
-            if let Some(now) = io(p.pid) {
-                if let Some(then) = p.moved.replace(now) {
-                    // Without a pipe there, the first stage's input and the last one's output are files or the like.
-                    if ends[0] || input.is_none() {
-                        moved.0 += now.0.saturating_sub(then.0);
-                    }
-                    if ends[1] || output.is_none() {
-                        moved.1 += now.1.saturating_sub(then.1);
-                    }
+            if let Some(now) = io(p.pid)
+                && let Some(then) = p.moved.replace(now)
+            {
+                // Without a pipe there, the first stage's input and the last one's output are files or the like.
+                if ends[0] || input.is_none() {
+                    moved.0 += now.0.saturating_sub(then.0);
+                }
+                if ends[1] || output.is_none() {
+                    moved.1 += now.1.saturating_sub(then.1);
                 }
             }
             let sleeps = fs::read_to_string(format!("/proc/{}/wchan", p.pid)).unwrap_or_default();
@@ -304,8 +304,8 @@ impl Processes {
         self.brief += 0.05 * (unseen_part - self.brief);
         waits.stopped = stopped && !busy;
         self.waits = waits;
-        for side in 0..2 {
-            self.at[side] = at[side].unwrap_or(self.at[side]);
+        for (known, found) in self.at.iter_mut().zip(at) {
+            *known = found.unwrap_or(*known);
         }
         changed
     }

@@ -299,6 +299,10 @@ impl Means {
             if touched.now == touched.before {
                 continue;
             }
+            if touched.now.policy == DEADLINE {
+                // Refused, the bandwidth of one that sleeps is lost; the task is not.
+                let _ = kernel.set_attributes(tid, &Attributes::least());
+            }
             let back = kernel.set_attributes(tid, &touched.before);
             if back.is_err_and(|e| is(&e, libc::EPERM)) {
                 let mut kept = touched.before;
@@ -340,6 +344,8 @@ mod tests {
         means.give_back(&mut kernel);
         assert_eq!(kernel.tasks[&1], Attributes::fair(0, 0));
         assert_eq!(kernel.tasks[&2], Attributes::fair(5, 0));
+        // All of them slept.
+        assert_eq!((kernel.leaked, kernel.reserved(0)), (0, 0));
     }
 
     #[test]

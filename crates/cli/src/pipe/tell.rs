@@ -67,11 +67,9 @@ impl Progress {
             // Without a size only this can be told.
             standing.late = Some(at > deadline);
         }
-        if let Some(rate) = self.job.rate {
-            if done > 0.0 {
-                let (from, had) = *self.first.get_or_insert((at, done));
-                standing.behind = Some(((at - from) - (done - had) / rate).max(0.0));
-            }
+        if let Some(rate) = self.job.rate.filter(|_| done > 0.0) {
+            let (from, had) = *self.first.get_or_insert((at, done));
+            standing.behind = Some(((at - from) - (done - had) / rate).max(0.0));
         }
         standing
     }

@@ -185,10 +185,14 @@ mod tests {
         let mut strip = Strip::default();
         strip.add(0.5);
         let standing = Standing { estimate: Some(1.2), left: Some(30.0), late: Some(true), behind: Some(0.012) };
-        let all = lines(&[told.clone()], &[strip.clone()], &standing, 100);
+        let all = lines(std::slice::from_ref(&told), std::slice::from_ref(&strip), &standing, 100);
         assert_eq!(all[1], " 1 ./filter --with a   192.0 kB/s    12    15    17    80     0      2  ▅");
         assert_eq!(all[2], "   estimate 120 % of the time that is left  done in 30 s  12 ms behind  LATE");
-        assert!(lines(&[told.clone()], &[strip.clone()], &standing, 20).iter().all(|l| l.chars().count() < 20));
+        assert!(
+            lines(std::slice::from_ref(&told), std::slice::from_ref(&strip), &standing, 20)
+                .iter()
+                .all(|l| l.chars().count() < 20)
+        );
         let stopped = Told { stopped: true, alone: true, fill: None, ..told };
         let all = lines(&[stopped], &[strip], &Standing::default(), 100);
         assert!(all[1].ends_with("stopped") && all[1].contains("  all ") && all.len() == 2, "{all:?}");

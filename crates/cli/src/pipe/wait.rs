@@ -38,6 +38,9 @@ pub fn status(ended: Ended) -> u8 {
     }
 }
 
+/// Those that have ended since, by their place.
+pub type News = [(usize, Ended)];
+
 impl<'a> Stages<'a> {
     /// Those that were started, the leader of their group first.
     pub fn new(pids: Vec<i32>, own_group: bool, terminal: &'a Terminal) -> Stages<'a> {
@@ -51,7 +54,7 @@ impl<'a> Stages<'a> {
     }
 
     /// Stays until all have ended; calls `meanwhile` some times a second, with those that have ended since.
-    pub fn stay(&mut self, watch: &Watch, meanwhile: &mut dyn FnMut(&[(usize, Ended)])) -> Vec<Ended> {
+    pub fn stay(&mut self, watch: &Watch, meanwhile: &mut dyn FnMut(&News)) -> Vec<Ended> {
         loop {
             let news = self.reap();
             meanwhile(&news);

@@ -293,7 +293,8 @@ fn without_the_right_the_next_means_is_taken_and_told() {
 #[test]
 fn ctrl_c_ends_all_stages_and_chappe_as_a_shell_expects() {
     let here = Place::new();
-    let line = "sh -c 'echo $$ >one; sleep 1000' | sh -c 'echo $$ >two; cat'";
+    // By exec: a shell that is just starting a program may take Ctrl-C for itself.
+    let line = "sh -c 'echo $$ >one; exec sleep 1000' | sh -c 'echo $$ >two; exec cat'";
     std::fs::write(here.file("script"), format!("$CHAPPE pipe --quiet --means none \"{}\"", line.replace('$', "\\$")))
         .unwrap();
     let mut screen = Screen::run(&here, "set -m; trap : INT; . ./script; echo ended $?");
