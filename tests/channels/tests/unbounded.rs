@@ -315,3 +315,17 @@ fn emptying_and_refilling_goes_on_forever() {
     assert!(tally.made() > 1000);
     tally.assert_each_dropped_once();
 }
+
+/// The least stack that threads of the standard library begin with; unoptimised, each function that a message passes through has several
+/// copies of it there.
+#[test]
+fn a_message_of_32_kib_goes_through_within_the_usual_stack() {
+    let through = || {
+        let (tx, rx) = unbounded();
+        tx.send([7u8; 32_768]).unwrap();
+        assert!(rx.try_iter().all(|message| message[32_767] == 7));
+        tx.send([8u8; 32_768]).unwrap();
+        assert_eq!(rx.recv().unwrap()[0], 8);
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(through).unwrap().join().unwrap();
+}

@@ -175,7 +175,7 @@ fn change_damaged(from: u64, count: u64) {
             if n >= from + count {
                 return;
             }
-            let damaged = if n % 2 == 0 {
+            let damaged = if n.is_multiple_of(2) {
                 whole.damaged(n.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed) % whole.count())
             } else {
                 whole.flipped(n)
