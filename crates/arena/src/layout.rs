@@ -24,7 +24,7 @@
 //! | pool | 0 to 3 | the owner cell |
 //! | semaphore | 4 | units |
 //! | mutex | 5 to 7 | the mutex |
-//! | condition variable, tube, end of a tube, map, stack, counter, words, server | 7, by nobody | never changed |
+//! | condition variable, tube, end of a tube, map, stack, counter, words, server, helping lock, monitor | 7, by nobody | never changed |
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::life::LifeLock;
@@ -34,7 +34,7 @@ use chappe_plat::pair::Pair;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The layout described here. Any change of any offset, or of what a word says, is another number.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -361,6 +361,10 @@ pub enum Kind {
     Words = 11,
     /// Data that is changed by requests, whoever carries them out.
     Server = 12,
+    /// A lock whose holder inherits the priority of those who wait.
+    HelpLock = 13,
+    /// Data with conditions to wait for.
+    Monitor = 14,
 }
 
 impl Kind {
@@ -379,6 +383,8 @@ impl Kind {
             Kind::Counter => "counter",
             Kind::Words => "words",
             Kind::Server => "server",
+            Kind::HelpLock => "helping lock",
+            Kind::Monitor => "monitor",
         }
     }
 }
@@ -431,6 +437,8 @@ impl Head {
             10 => Some(Kind::Counter),
             11 => Some(Kind::Words),
             12 => Some(Kind::Server),
+            13 => Some(Kind::HelpLock),
+            14 => Some(Kind::Monitor),
             _ => None,
         }
     }

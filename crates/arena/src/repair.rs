@@ -156,7 +156,15 @@ impl Map {
                 }
                 Some(Kind::Mutex) => count.div_ceil(BLOCK),
                 Some(
-                    Kind::Tube | Kind::Broadcast | Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server,
+                    Kind::Tube
+                    | Kind::Broadcast
+                    | Kind::Map
+                    | Kind::Stack
+                    | Kind::Counter
+                    | Kind::Words
+                    | Kind::Server
+                    | Kind::HelpLock
+                    | Kind::Monitor,
                 ) => count,
                 _ => continue,
             };

@@ -384,10 +384,11 @@ fn ordered_keys_are_compared_by_their_own_bytes() {
     let _house = House::new("maps-ordered");
     let options = MapOptions { ordered: true, entries: 8, key: 24, value: 8 };
     for map in [Map::<[u8], [u8]>::private(&options).unwrap(), Map::create("m", &options).unwrap()] {
-        // The node of a long key is used again for a short one, whose further words are not its own.
-        for long in [&[255_u8; 24], &[1; 24]] {
-            map.insert(&long[..], b"").unwrap();
-            map.remove(&long[..]).unwrap();
+        // All nodes are used for long keys first: a shorter one's further words are not its own.
+        for filling in [255_u8, 1] {
+            let long = |last: u8| [&[filling; 23][..], &[last]].concat();
+            (0..8).for_each(|last| _ = map.insert(&long(last)[..], b"").unwrap());
+            (0..8).for_each(|last| _ = map.remove(&long(last)[..]).unwrap());
         }
         let keys: [&[u8]; 7] = [b"b", b"aaaaaaaa", b"aaaaaaaab", b"a", b"aaaaaaaa\0", b"aaaaaaa", b"aaab"];
         for key in keys {

@@ -132,7 +132,7 @@ pub enum Command {
     ///     "waiting": N}
     ///   {"name": TEXT, "arena": TEXT, "kind": "map", "used": N, "entries": N, "key_size": N,
     ///     "value_size": N, "bytes": N, "waiting": N}
-    ///   {"name": TEXT, "arena": TEXT, "kind": "stack", "counter", "words" or "server", "value": N,
+    ///   {"name": TEXT, "arena": TEXT, "kind": "stack", "counter", "words", "server", "helping lock" or "monitor", "value": N,
     ///     "capacity": N, "size": N, "bytes": N, "waiting": N}
     ///   {"name": TEXT, "arena": TEXT, "kind": TEXT, "damaged": TEXT, "waiting": N}
     /// and WHO is {"pid": N, "tid": N, "label": TEXT}, and "pid_namespace": N (its inode) where the numbers are those of another PID namespace

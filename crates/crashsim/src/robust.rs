@@ -86,8 +86,16 @@ pub fn try_claim(word: &AtomicU32) -> Claim {
 /// Takes the lock, waiting while somebody alive has it. Never answers `Busy`.
 #[track_caller]
 pub fn claim(word: &AtomicU32) -> Claim {
-    let at = Location::caller();
-    let mut watched = 0;
+    claim_waiting(word, 0, Location::caller())
+}
+
+/// The same of a lock with priority inheritance: the kernel knows who waits, so that a claim by who comes between a release and a woken waiter that dies hides none.
+#[track_caller]
+pub fn claim_inherited(word: &AtomicU32) -> Claim {
+    claim_waiting(word, WATCHED, Location::caller())
+}
+
+fn claim_waiting(word: &AtomicU32, mut watched: u32, at: &'static Location<'static>) -> Claim {
     loop {
         pending(Some(word));
         match claim_with(word, watched, at) {

@@ -112,13 +112,17 @@ pub enum Waits {
     Named = 10,
     /// For events.
     Events = 11,
+    /// For a lock among light threads: its address is said.
+    Lock = 12,
 }
 
 impl Waits {
     /// What a number says that was read from another process; none of ours says nothing.
     pub fn of(number: u32) -> Waits {
-        use Waits::{Choice, Descriptor, Events, Join, Meeting, Named, Nothing, Object, Parked, Recv, Send, Sleep};
-        let all = [Send, Recv, Choice, Sleep, Join, Object, Descriptor, Parked, Meeting, Named, Events];
+        use Waits::{
+            Choice, Descriptor, Events, Join, Lock, Meeting, Named, Nothing, Object, Parked, Recv, Send, Sleep,
+        };
+        let all = [Send, Recv, Choice, Sleep, Join, Object, Descriptor, Parked, Meeting, Named, Events, Lock];
         all.into_iter().find(|waits| *waits as u32 == number).unwrap_or(Nothing)
     }
 }
@@ -244,6 +248,21 @@ pub struct Hooks {
     pub listen: fn(&'static Chime),
     /// Does what others have asked of the calling light thread: it may yield, run interrupts, and unwind.
     pub come_by: fn(),
+    /// Has another thread of the same proc run in the caller's place: see [`lend`].
+    pub lend: fn(&'static Record, Turn) -> bool,
+    /// Whether a thread is with the proc that runs the calling light thread.
+    pub is_here: fn(&Record) -> bool,
+    /// The level of the calling light thread: 0 comes first.
+    pub level: fn() -> u8,
+}
+
+/// When the caller of [`lend`] goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// As the first of its level: it was cut off.
+    First,
+    /// As the last of its level: it gives its turn away.
+    Last,
 }
 
 static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(std::ptr::null_mut());
@@ -379,6 +398,22 @@ pub fn proc() -> Option<usize> {
 /// From now on the proc that runs the calling light thread listens to this one. Once for each.
 pub fn listen(chime: &'static Chime) {
     (hooks().listen)(chime);
+}
+
+/// Has another light thread run at once, in the place of the calling one, which stays ready. False, and nothing happens: that thread is not ready, or another
+/// proc's; or the caller is none, or away from its proc.
+pub fn lend(to: &'static Record, turn: Turn) -> bool {
+    (hooks().lend)(to, turn)
+}
+
+/// Whether a light thread is with the proc that runs the calling one: then it does not run meanwhile.
+pub fn is_here(who: &Record) -> bool {
+    (hooks().is_here)(who)
+}
+
+/// The level of the calling light thread: 0 comes first.
+pub fn level() -> u8 {
+    (hooks().level)()
 }
 
 static FORGET: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());

@@ -400,7 +400,7 @@ fn left(map: &Map, place: Place) -> Option<Removed> {
             let cast = Cast::of(map, place)?;
             members.extend(cast.publishers().chain(cast.subscriptions().map(|(_, member)| member)));
         }
-        Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server => {
+        Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor => {
             members.extend(Body::of(map, place)?.users());
         }
         _ => {}
@@ -423,7 +423,7 @@ pub(crate) fn unreadable(map: &'static Map, place: Place) -> Option<String> {
         Some(Kind::Tube) => is_not(Pipe::of(map, place).is_none(), "its shape cannot be"),
         Some(Kind::Broadcast) => is_not(Cast::of(map, place).is_none(), "its shape cannot be"),
         Some(Kind::Map) => is_not(Atlas::of(map, place).is_none(), "its shape cannot be"),
-        Some(kind @ (Kind::Stack | Kind::Counter | Kind::Words | Kind::Server)) => {
+        Some(kind @ (Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor)) => {
             is_not(shared::look(map, place, kind).is_none(), "its shape cannot be")
         }
         Some(Kind::Pool) if owned::is_part(map, o) => {

@@ -1,182 +1,76 @@
 //! Locks with helping: whoever waits pushes the holder out of its section, instead of waiting for as long as others let the holder wait.
 //!
 //! nonblocking-real-time, 3.3 and 4.3: locking with helping is priority inheritance. A kernel of one processor helps by passing its processor to the
-//! holder; a program has two ways, and this is both behind one interface:
+//! holder; a program has three ways, and this is all behind one interface:
 //!
 //! | form | the section | who helps | a holder that is stopped |
 //! |---|---|---|---|
-//! | steps | a function of at most eight words, without effects beside | anybody finishes it (`mcas`) | holds nobody up |
-//! | inherited | anything that does not wait | the kernel, by priority inheritance | holds up, until it goes on; one that dies is told |
+//! | steps (a) | a function of at most eight words, without effects beside | anybody finishes it (`mcas`) | holds nobody up |
+//! | inherited (b) | anything that does not wait | the kernel, by priority inheritance | holds up, until it goes on; one that dies is told |
+//! | light (c) | anything that does not wait, of a light thread | who waits passes its turn to the holder | is stopped with its process |
 //!
-//! Steps: the function is applied to a copy of one moment; the record of what is to change is then finished by whoever meets it. It is called again if another was
-//! first. Lock-free; in a system of hard priorities it is called again at most as often as somebody of higher priority comes in
-//! between (2.3).
+//! Steps: the function is applied to a copy of one moment; the record of what is to change is then finished by whoever meets it. Private data of one word or two changes by one
+//! instruction, without a record: nobody is ever in the middle. The function is called again if another was first. Lock-free; in a system of hard priorities it is called again at most as often as somebody of higher priority comes in
+//! between (2.3). Inherited: `entry`. Light: `light`.
 //!
-//! Deviations: the paper's waiters form a stack, on top of which the highest priority stands because it does not sleep; the kernel keeps them in
-//! order of priority, and by arrival among equals. Between light threads there is no form of its own: see the guide.
+//! Deviation: the paper's waiters form a stack, on top of which the highest priority stands because it does not sleep; here they are in
+//! order of priority, and by arrival among equals.
 //!
-//! Progress: steps lock-free; inherited blocking, bounded by the sections before it, if no section waits. Deaths: steps: it happened or
+//! Progress: steps lock-free; inherited and light blocking, bounded by the sections before it, if no section waits. Deaths: steps: it happened or
 //! not; inherited: the next holder is told, with the data as it was, until somebody says that it is whole, or condemns it.
 //!
-//! Explored: steps as `mcas`. The other form is the C library's mutex and the kernel's, which the explorer does not model: `crates/chappe/tests/helplock.rs`.
+//! Explored: steps as `mcas`. The inherited form is the C library's mutex and the kernel's, which the explorer does not model, and the light one runs on one
+//! proc, in an order that its test decides: `crates/chappe/tests/helplock.rs`.
+
+mod entry;
+mod error;
+mod light;
+
+pub(crate) use entry::{Entry, Inherited, this_process};
+pub use error::HelpError;
 
 use crate::inside;
-use crate::words::{Words, WordsError};
+use crate::named::unmake;
+use crate::tries::{self, Loop};
+use crate::words::Words;
 use bytemuck::Pod;
-use chappe_plat::atomic::{AtomicU32, Ordering};
-use chappe_plat::inherit::{Held, InheritLock, Unheld};
-use std::cell::UnsafeCell;
-use std::io;
+use chappe_arena::layout::Kind;
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::pair::Pair;
+use chappe_plat::process;
+use entry::Shared;
+use light::{Light, LightLock};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Why a section was not run, or not as usual.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum HelpError<G = ()> {
-    /// Locked; a holder died or panicked, and the data is as it left it. See [`HelpGuard::make_consistent`] and [`HelpGuard::condemn`]. Of
-    /// [`HelpLock::with`]: not locked, and nothing was run; lock it, and look.
-    #[error(
-        "an earlier holder of `{name}` died in the middle of its section: lock it, look at the data, and say that it is consistent, or condemn it"
-    )]
-    OwnerDied {
-        /// Which.
-        name: Arc<str>,
-        /// The lock.
-        guard: G,
-    },
-    /// Somebody has it.
-    #[error("`{name}` is locked")]
-    WouldBlock {
-        /// Which.
-        name: Arc<str>,
-    },
-    /// This thread has it, or its holder waits for one that this thread has.
-    #[error("`{name}` would be waited for by its own holder: sections of one lock do not nest")]
-    Deadlock {
-        /// Which.
-        name: Arc<str>,
-    },
-    /// Its data was given up.
-    #[error("`{name}` was condemned: a holder died, and its data could not be made whole; make it anew")]
-    Condemned {
-        /// Which.
-        name: Arc<str>,
-    },
-    /// A lock whose sections are steps has no guard.
-    #[error("sections of `{name}` are steps, which anybody finishes, so nobody holds it: use `with`")]
-    Steps {
-        /// Which.
-        name: Arc<str>,
-    },
-    /// The words refused.
-    #[error(transparent)]
-    Words(WordsError),
-    /// The system did.
-    #[error("the system refuses: {0}")]
-    System(io::Error),
-}
-
-impl<G> std::fmt::Debug for HelpError<G> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "HelpError({self})")
-    }
-}
-
-const WHOLE: u32 = 0;
-const TORN: u32 = 1;
-const CONDEMNED: u32 = 2;
-
-/// A lock of the inherited form, and its data.
-pub(crate) struct Inherited<T> {
-    lock: InheritLock,
-    /// Whether the data is whole. Changed by the holder.
-    state: AtomicU32,
-    data: UnsafeCell<T>,
-}
-
-// SAFETY: the data is reached by the holder alone.
-unsafe impl<T: Send> Sync for Inherited<T> {}
-
-impl<T> Inherited<T> {
-    pub fn new(value: T) -> io::Result<Box<Inherited<T>>> {
-        let mut place = Box::<Inherited<T>>::new_uninit();
-        let at = place.as_mut_ptr();
-        // SAFETY: each field is written once before all are said to be there; the lock stays in its box.
-        unsafe {
-            InheritLock::init(&raw mut (*at).lock)?;
-            (&raw mut (*at).state).write(AtomicU32::new(WHOLE));
-            (&raw mut (*at).data).write(UnsafeCell::new(value));
-            Ok(place.assume_init())
-        }
-    }
-
-    /// Locks it. Answers whether the data is whole.
-    #[inline]
-    pub fn lock(&self, name: &Arc<str>, wait: bool) -> Result<bool, HelpError> {
-        let name = || name.clone();
-        match if wait { self.lock.lock() } else { self.lock.try_lock() } {
-            Ok(Held::Whole) => {}
-            // Relaxed: under the lock.
-            Ok(Held::AfterDeath) if self.state.load(Ordering::Relaxed) == CONDEMNED => {}
-            Ok(Held::AfterDeath) => self.state.store(TORN, Ordering::Relaxed), // Relaxed: under the lock.
-            Err(Unheld::Busy) => return Err(HelpError::WouldBlock { name: name() }),
-            Err(Unheld::Deadlock) => return Err(HelpError::Deadlock { name: name() }),
-            Err(Unheld::System(e)) => return Err(HelpError::System(io::Error::from_raw_os_error(e))),
-        }
-        // Relaxed: under the lock.
-        match self.state.load(Ordering::Relaxed) {
-            WHOLE => Ok(true),
-            CONDEMNED => {
-                self.lock.unlock();
-                Err(HelpError::Condemned { name: name() })
-            }
-            _ => Ok(false),
-        }
-    }
-
-    #[inline]
-    pub fn unlock(&self) {
-        if std::thread::panicking() {
-            self.say(TORN);
-        }
-        self.lock.unlock();
-    }
-
-    pub fn make_whole(&self) {
-        self.say(WHOLE);
-    }
-
-    pub fn is_whole(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == WHOLE // Relaxed: under the lock.
-    }
-
-    pub fn data(&self) -> *mut T {
-        self.data.get()
-    }
-
-    fn say(&self, state: u32) {
-        self.state.store(state, Ordering::Relaxed); // Relaxed: under the lock.
-    }
-}
-
 enum Form<T> {
+    /// Of one word, and of two: what one instruction changes needs no record.
+    One(AtomicU64),
+    Two(Pair),
     Steps(Words),
     Inherited(Box<Inherited<T>>),
+    Shared(Shared<T>),
+    Light(Box<Light<T>>),
 }
 
-/// A lock with helping around data, between the threads of a process.
+/// A lock with helping around data: between threads, processes, or light threads.
 ///
 /// Blocking: a lock of [`HelpLock::steps`] never blocks, and a holder that is stopped or preempted holds up nobody. One of
-/// [`HelpLock::inherited`] blocks while another is inside; the holder runs at the highest priority of those who wait. The highest priority is
-/// next, first come first served among equals. No section may wait for an event: builds with debug assertions panic where a wait of this library is begun
+/// [`HelpLock::inherited`] blocks while another is inside; the holder runs at the highest priority of those who wait. One of [`HelpLock::light`] blocks while another is
+/// inside that gave way there; who waits passes its turns to the holder, and has the lock and its turn back at once. The highest priority
+/// (level) is next, first come first served among equals. No section may wait for an event: builds with debug assertions panic where a wait of this library is begun
 /// inside of one, and say where the section was.
 ///
-/// Signals: a handler must not lock what its thread may hold. In a forked child the lock is a copy; what another thread held is
-/// held for ever there. Light threads: a section must end before the thread gives way.
+/// Priorities are the system's: who may not have the one it asks for (`RLIMIT_RTPRIO`, rtkit) has its own, and the lock works as before.
+///
+/// Signals: a handler must not lock what its thread may hold. In a forked child a private lock is a copy; what another thread held is
+/// held for ever there. A named one is the same; the parent's guards are void: using one panics. Light threads: a section of
+/// [`HelpLock::inherited`] must end before the thread gives way.
+///
+/// A named one takes 64 bytes and its data, and is of glibc's or musl's own shape: all processes use the same C library.
 ///
 /// Paper: nonblocking-real-time, 3.3 and 4.3.
 ///
@@ -210,12 +104,15 @@ impl<T: Pod> HelpLock<T> {
     /// `Words`: there is no memory for it.
     pub fn steps(name: &str, value: T) -> Result<HelpLock<T>, HelpError> {
         const { assert!(size_of::<T>() <= MOST_BYTES, "data of more than eight words: use HelpLock::inherited") };
-        let words = Words::private(size_of::<T>().div_ceil(8).max(1) as u32).map_err(HelpError::Words)?;
-        let mut bytes = [0u8; MOST_BYTES];
-        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
-        for (i, word) in bytes.chunks_exact(8).enumerate().take(words.len() as usize) {
-            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-            words.store(i as u32, word).map_err(HelpError::Words)?;
+        if size_of::<T>() <= 16 {
+            let [low, high] = to_words(&value);
+            let form =
+                if size_of::<T>() <= 8 { Form::One(AtomicU64::new(low)) } else { Form::Two(Pair::new(low, high)) };
+            return Ok(HelpLock { name: name.into(), form });
+        }
+        let words = Words::private(size_of::<T>().div_ceil(8) as u32).map_err(HelpError::Words)?;
+        for (i, word) in (0..words.len()).zip(to_words::<T, 8>(&value)) {
+            words.store(i, word).map_err(HelpError::Words)?;
         }
         Ok(HelpLock { name: name.into(), form: Form::Steps(words) })
     }
@@ -227,12 +124,50 @@ impl<T: Pod> HelpLock<T> {
     /// `Words`: there are words of another number under that name, or something else; the arena has no room.
     pub fn steps_named(name: &str, value: T) -> Result<HelpLock<T>, HelpError> {
         const { assert!(size_of::<T>() <= MOST_BYTES, "data of more than eight words: use Service") };
-        let mut bytes = [0u8; MOST_BYTES];
-        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
-        let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes")));
-        let first: Vec<u64> = words.take(size_of::<T>().div_ceil(8).max(1)).collect();
-        let words = Words::begun_with(name, &first).map_err(HelpError::Words)?;
+        let first = &to_words::<T, 8>(&value)[..size_of::<T>().div_ceil(8).max(1)];
+        let words = Words::begun_with(name, first).map_err(HelpError::Words)?;
         Ok(HelpLock { name: name.into(), form: Form::Steps(words) })
+    }
+}
+
+impl<T: Pod> HelpLock<T> {
+    /// As [`HelpLock::inherited`], between processes, under a name in an arena: makes it, with this data, and its arena, with room for it, if need be.
+    ///
+    /// # Errors
+    /// `Shared`: there is one already, or something else; the arena has no room.
+    pub fn inherited_create(name: &str, value: T) -> Result<HelpLock<T>, HelpError> {
+        Ok(HelpLock::shared(Shared::made(name, &value, false)?))
+    }
+
+    /// Attaches one by name, whatever its data; or makes it.
+    ///
+    /// # Errors
+    /// `Shared`: its data is no `T` (name without modules, size); else as [`HelpLock::inherited_create`].
+    pub fn inherited_named(name: &str, value: T) -> Result<HelpLock<T>, HelpError> {
+        Ok(HelpLock::shared(Shared::made(name, &value, true)?))
+    }
+
+    /// Attaches one by name.
+    ///
+    /// # Errors
+    /// `Shared`: there is none, its data is no `T`, or it is something else.
+    pub fn inherited_open(name: &str) -> Result<HelpLock<T>, HelpError> {
+        Ok(HelpLock::shared(Shared::open(name)?))
+    }
+
+    fn shared(shared: Shared<T>) -> HelpLock<T> {
+        HelpLock { name: shared.name().into(), form: Form::Shared(shared) }
+    }
+}
+
+impl HelpLock<()> {
+    /// Removes a named one of the inherited form, whatever its data. One that another process has locked and may again is refused unless `force`: then its
+    /// users get [`SharedError::Dead`](crate::SharedError::Dead). (Locks of steps are [`Words`].)
+    ///
+    /// # Errors
+    /// `Shared`: there is none, it is in use, or something else.
+    pub fn unmake(name: &str, force: bool) -> Result<(), HelpError> {
+        Ok(unmake(Kind::HelpLock, name, force, |_| None)?)
     }
 }
 
@@ -246,9 +181,17 @@ impl<T> HelpLock<T> {
         Ok(HelpLock { name: name.into(), form: Form::Inherited(inherited) })
     }
 
+    /// Makes one for the light threads of this process. Who waits passes its turns to the holder, where both are with one proc: of a runtime with one, or pinned. Elsewhere it
+    /// waits as for anything. A section may give way; the name is for messages.
+    ///
+    /// A guard that is leaked leaves it locked.
+    pub fn light(name: &str, value: T) -> HelpLock<T> {
+        HelpLock { name: name.into(), form: Form::Light(Light::new(value)) }
+    }
+
     /// Whether anybody finishes its sections.
     pub fn is_steps(&self) -> bool {
-        matches!(self.form, Form::Steps(_))
+        matches!(self.form, Form::One(_) | Form::Two(_) | Form::Steps(_))
     }
 
     /// Its name.
@@ -264,6 +207,8 @@ impl<T> HelpLock<T> {
     #[track_caller]
     pub fn with<R>(&self, mut section: impl FnMut(&mut T) -> R) -> Result<R, HelpError> {
         match &self.form {
+            Form::One(word) => Ok(run_one(word, &mut section)),
+            Form::Two(pair) => Ok(run_two(pair, &mut section)),
             Form::Steps(words) => match words.len() {
                 1 => run::<T, R, 1>(words, &mut section),
                 2 => run::<T, R, 2>(words, &mut section),
@@ -274,7 +219,7 @@ impl<T> HelpLock<T> {
                 7 => run::<T, R, 7>(words, &mut section),
                 _ => run::<T, R, 8>(words, &mut section),
             },
-            Form::Inherited(_) => match self.lock() {
+            _ => match self.lock() {
                 Ok(mut guard) => Ok(section(&mut guard)),
                 Err(HelpError::OwnerDied { name, .. }) => Err(HelpError::OwnerDied { name, guard: () }),
                 Err(e) => Err(e.without()),
@@ -304,24 +249,48 @@ impl<T> HelpLock<T> {
     #[inline]
     #[track_caller]
     fn locked(&self, wait: bool) -> Result<HelpGuard<'_, T>, HelpError<HelpGuard<'_, T>>> {
-        let Form::Inherited(of) = &self.form else { return Err(HelpError::Steps { name: self.name.clone() }) };
-        let whole = of.lock(&self.name, wait).map_err(HelpError::without)?;
+        let (holds, data, whole, process) = match &self.form {
+            Form::One(_) | Form::Two(_) | Form::Steps(_) => {
+                return Err(HelpError::Steps { name: self.name.clone() });
+            }
+            Form::Inherited(of) => {
+                let whole = of.entry.lock(&self.name, wait).map_err(HelpError::without)?;
+                (Holds::Entry(&of.entry), of.data(), whole, 0)
+            }
+            Form::Shared(of) => {
+                let (entry, whole) = of.lock(&self.name, wait).map_err(HelpError::without)?;
+                (Holds::Entry(entry), of.data(), whole, this_process())
+            }
+            Form::Light(of) => {
+                let whole = of.lock.lock(&self.name, wait).map_err(HelpError::without)?;
+                (Holds::Light(&of.lock), of.data(), whole, 0)
+            }
+        };
         if cfg!(debug_assertions) {
-            inside::begin(std::ptr::from_ref(&**of).addr(), &self.name, Location::caller());
+            inside::begin(holds.address(), &self.name, Location::caller());
         }
-        let guard = HelpGuard { of, thread: PhantomData };
+        let guard = HelpGuard { holds, data, process, thread: PhantomData };
         if whole { Ok(guard) } else { Err(HelpError::OwnerDied { name: self.name.clone(), guard }) }
+    }
+
+    /// What `lock_all` goes by: those of this process by address, then named ones by name, which all processes have in common.
+    fn order(&self) -> (Option<&str>, usize) {
+        match &self.form {
+            Form::Shared(_) => (Some(&self.name), 0),
+            _ => (None, std::ptr::from_ref(self).addr()),
+        }
     }
 }
 
-/// Locks several, in an order that all callers have in common, so that no two callers wait for each other. The guards come in the order of `locks`.
+/// Locks several, in an order that all callers have in common, those in other processes too, so that no two callers wait for each other. The guards come in the order of
+/// `locks`.
 ///
 /// # Errors
 /// As [`HelpLock::lock`], of the first that is refused; those before it are unlocked. `Deadlock` if one is named twice.
 #[track_caller]
 pub fn lock_all<'a, T>(locks: &[&'a HelpLock<T>]) -> Result<Vec<HelpGuard<'a, T>>, HelpError<HelpGuard<'a, T>>> {
     let mut order: Vec<usize> = (0..locks.len()).collect();
-    order.sort_by_key(|i| std::ptr::from_ref(locks[*i]).addr());
+    order.sort_by_key(|i| locks[*i].order());
     let mut guards: Vec<Option<HelpGuard<'a, T>>> = locks.iter().map(|_| None).collect();
     for i in order {
         guards[i] = Some(locks[i].lock()?);
@@ -329,17 +298,62 @@ pub fn lock_all<'a, T>(locks: &[&'a HelpLock<T>]) -> Result<Vec<HelpGuard<'a, T>
     Ok(guards.into_iter().flatten().collect())
 }
 
-impl<G> HelpError<G> {
-    /// The same for another kind of guard: that of a dead owner is given up.
-    fn without<H>(self) -> HelpError<H> {
-        match self {
-            HelpError::OwnerDied { name, .. } | HelpError::Condemned { name } => HelpError::Condemned { name },
-            HelpError::WouldBlock { name } => HelpError::WouldBlock { name },
-            HelpError::Deadlock { name } => HelpError::Deadlock { name },
-            HelpError::Steps { name } => HelpError::Steps { name },
-            HelpError::Words(e) => HelpError::Words(e),
-            HelpError::System(e) => HelpError::System(e),
+/// The bytes of plain data as words, the last of them filled up with zeros.
+#[inline(always)]
+fn to_words<T, const K: usize>(value: &T) -> [u64; K] {
+    const { assert!(size_of::<T>() <= 64) };
+    let mut words = [0u64; K];
+    let len = size_of::<T>().min(size_of_val(&words));
+    // SAFETY: so many bytes of both; what `steps` makes locks of is plain data.
+    unsafe { std::ptr::copy_nonoverlapping(std::ptr::from_ref(value).cast::<u8>(), words.as_mut_ptr().cast(), len) };
+    words
+}
+
+/// Runs a section on a copy, and answers what the words are to be.
+#[inline(always)]
+fn run_on<T, R, const K: usize>(words: [u64; K], section: &mut impl FnMut(&mut T) -> R) -> ([u64; K], R) {
+    let mut copy = MaybeUninit::<T>::zeroed();
+    let len = size_of::<T>().min(size_of_val(&words));
+    // SAFETY: so many bytes of both; any bytes are a value of plain data.
+    let copy = unsafe {
+        std::ptr::copy_nonoverlapping(words.as_ptr().cast::<u8>(), copy.as_mut_ptr().cast(), len);
+        copy.assume_init_mut()
+    };
+    let answer = section(copy);
+    (to_words(copy), answer)
+}
+
+/// A section whose data is one word: a swap. That it came again harms nobody: the section is a function of it.
+#[inline(always)]
+fn run_one<T, R>(word: &AtomicU64, section: &mut impl FnMut(&mut T) -> R) -> R {
+    // Acquire: what led to it.
+    let mut seen = word.load(Ordering::Acquire);
+    let mut tries = 0;
+    loop {
+        let ([new], answer) = run_on([seen], section);
+        // AcqRel: as of a lock. Acquire: as above.
+        match word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return answer,
+            Err(now) => seen = now,
         }
+        tries += 1;
+        tries::retried(Loop::Swap, tries);
+    }
+}
+
+/// The same of two. What the section is given was there at one moment: that is a swap as well.
+#[inline(always)]
+fn run_two<T, R>(pair: &Pair, section: &mut impl FnMut(&mut T) -> R) -> R {
+    let mut seen = pair.load();
+    let mut tries = 0;
+    loop {
+        let (new, answer) = run_on(seen, section);
+        match pair.compare_exchange(seen, new) {
+            Ok(()) => return answer,
+            Err(now) => seen = now,
+        }
+        tries += 1;
+        tries::retried(Loop::Swap, tries);
     }
 }
 
@@ -363,11 +377,30 @@ fn run<T, R, const K: usize>(words: &Words, section: &mut impl FnMut(&mut T) -> 
     Ok(answer.expect("it was run"))
 }
 
-/// The right to the data of a [`HelpLock`] of the inherited form, until it is dropped.
+/// What a guard holds.
+#[derive(Clone, Copy)]
+enum Holds<'a> {
+    Entry(&'a Entry),
+    Light(&'a LightLock),
+}
+
+impl Holds<'_> {
+    fn address(self) -> usize {
+        match self {
+            Holds::Entry(of) => std::ptr::from_ref(of).addr(),
+            Holds::Light(of) => std::ptr::from_ref(of).addr(),
+        }
+    }
+}
+
+/// The right to the data of a [`HelpLock`] of the inherited or the light form, until it is dropped.
 pub struct HelpGuard<'a, T> {
-    of: &'a Inherited<T>,
+    holds: Holds<'a>,
+    data: *mut T,
+    /// Of a named one, whose guard it is; else 0.
+    process: u32,
     /// It belongs to its thread.
-    thread: PhantomData<*mut T>,
+    thread: PhantomData<&'a mut T>,
 }
 
 impl<T> std::fmt::Debug for HelpGuard<'_, T> {
@@ -379,12 +412,33 @@ impl<T> std::fmt::Debug for HelpGuard<'_, T> {
 impl<T> HelpGuard<'_, T> {
     /// The data is whole again, after a holder died.
     pub fn make_consistent(&self) {
-        self.of.say(WHOLE);
+        match self.holds {
+            _ if self.is_void() => {}
+            Holds::Entry(of) => of.make_whole(),
+            Holds::Light(of) => of.make_whole(),
+        }
     }
 
     /// Gives the data up: nobody locks it any more.
     pub fn condemn(self) {
-        self.of.say(CONDEMNED);
+        match self.holds {
+            _ if self.is_void() => {}
+            Holds::Entry(of) => of.condemn(),
+            Holds::Light(of) => of.condemn(),
+        }
+    }
+
+    /// Whether it is the parent's, of this forked child.
+    fn is_void(&self) -> bool {
+        self.process != 0 && !process::is_incarnation_in(self.process, u32::MAX >> 1)
+    }
+
+    fn checked(&self) -> *mut T {
+        assert!(
+            !self.is_void(),
+            "a guard of a HelpLock is used after fork: the parent has the lock; lock it again in the child"
+        );
+        self.data
     }
 }
 
@@ -392,22 +446,26 @@ impl<T> Deref for HelpGuard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: this thread holds the lock.
-        unsafe { &*self.of.data.get() }
+        unsafe { &*self.checked() }
     }
 }
 
 impl<T> DerefMut for HelpGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this thread holds the lock, and there is one guard.
-        unsafe { &mut *self.of.data.get() }
+        unsafe { &mut *self.checked() }
     }
 }
 
 impl<T> Drop for HelpGuard<'_, T> {
     fn drop(&mut self) {
         if cfg!(debug_assertions) {
-            inside::end(std::ptr::from_ref(self.of).addr());
+            inside::end(self.holds.address());
         }
-        self.of.unlock();
+        match self.holds {
+            _ if self.is_void() => {}
+            Holds::Entry(of) => of.unlock(),
+            Holds::Light(of) => of.unlock(),
+        }
     }
 }

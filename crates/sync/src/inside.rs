@@ -2,10 +2,13 @@
 //!
 //! A section that waits for an event keeps everybody from the lock for as long (nonblocking-real-time, 3.2, rule 4), whatever priority it inherits. Monitors
 //! ask in every build; waits of all other kinds ask in builds with debug assertions.
+//!
+//! A light thread may give way inside of a section, and go on on another kernel thread: theirs are kept apart.
 
+use chappe_plat::light;
 use std::cell::RefCell;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A section: of what, and where it was begun.
 #[derive(Clone)]
@@ -20,13 +23,27 @@ thread_local! {
     static INSIDE: RefCell<Vec<Section>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Those of light threads, by number.
+static LIGHTLY: Mutex<Vec<(u32, Section)>> = Mutex::new(Vec::new());
+
 /// The thread has begun one.
 pub(crate) fn begin(of: usize, name: &Arc<str>, at: &'static Location<'static>) {
-    INSIDE.with_borrow_mut(|all| all.push(Section { of, name: name.clone(), at }));
+    let section = Section { of, name: name.clone(), at };
+    match light::current() {
+        Some(me) => LIGHTLY.lock().unwrap_or_else(PoisonError::into_inner).push((me.number, section)),
+        None => INSIDE.with_borrow_mut(|all| all.push(section)),
+    }
 }
 
 /// It has ended it.
 pub(crate) fn end(of: usize) {
+    if let Some(me) = light::current() {
+        let mut all = LIGHTLY.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = all.iter().rposition(|(who, s)| *who == me.number && s.of == of) {
+            all.remove(at);
+        }
+        return;
+    }
     // No thread-locals any more: then nobody asks.
     let _ = INSIDE.try_with(|all| {
         let mut all = all.borrow_mut();
@@ -36,9 +53,18 @@ pub(crate) fn end(of: usize) {
     });
 }
 
+/// The last that the thread has begun, of those that are so.
+fn last(is: impl Fn(&Section) -> bool) -> Option<Section> {
+    if let Some(me) = light::current() {
+        let all = LIGHTLY.lock().unwrap_or_else(PoisonError::into_inner);
+        return all.iter().rev().find(|(who, s)| *who == me.number && is(s)).map(|(_, s)| s.clone());
+    }
+    INSIDE.try_with(|all| all.borrow().iter().rev().find(|s| is(s)).cloned()).ok().flatten()
+}
+
 /// The name of another one that the thread is inside of.
 pub(crate) fn beside(of: usize) -> Option<Arc<str>> {
-    INSIDE.with_borrow(|all| all.iter().find(|s| s.of != of).map(|s| s.name.clone()))
+    last(|s| s.of != of).map(|s| s.name)
 }
 
 /// Before the thread sleeps.
@@ -46,9 +72,9 @@ pub(crate) fn beside(of: usize) -> Option<Arc<str>> {
 /// # Panics
 /// In builds with debug assertions, inside of a section.
 #[track_caller]
-pub(crate) fn may_sleep() {
+pub fn may_sleep() {
     #[cfg(debug_assertions)]
-    if let Ok(Some(section)) = INSIDE.try_with(|all| all.borrow().last().cloned()) {
+    if let Some(section) = last(|_| true) {
         panic!(
             "a section of `{}`, begun at {}, waits: unlock before you wait, or use a Monitor",
             section.name, section.at

@@ -197,9 +197,10 @@ fn looked(map: &'static Map, place: Place, name: String) -> Option<ObjectInfo> {
         (None, Some(Kind::Tube)) => ObjectState::Tube(tube(map, place)?),
         (None, Some(Kind::Broadcast)) => ObjectState::Broadcast(broadcast::info(map, place)?),
         (None, Some(Kind::Map)) => ObjectState::Map(crate::map::info(map, place)?),
-        (None, Some(kind @ (Kind::Stack | Kind::Counter | Kind::Words | Kind::Server))) => {
-            ObjectState::Shared(shared::look(map, place, kind)?)
-        }
+        (
+            None,
+            Some(kind @ (Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor)),
+        ) => ObjectState::Shared(shared::look(map, place, kind)?),
         // A part of a tube.
         (None, Some(Kind::End) | None) => return None,
     };
@@ -219,9 +220,17 @@ pub(crate) fn bytes(map: &Map, place: Place) -> u64 {
     let count = map.object(place.index).permits.load(Ordering::Acquire);
     match place.head.kind() {
         Some(Kind::Mutex) => count.into(),
-        Some(Kind::Tube | Kind::Broadcast | Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server) => {
-            u64::from(count) * BLOCK as u64
-        }
+        Some(
+            Kind::Tube
+            | Kind::Broadcast
+            | Kind::Map
+            | Kind::Stack
+            | Kind::Counter
+            | Kind::Words
+            | Kind::Server
+            | Kind::HelpLock
+            | Kind::Monitor,
+        ) => u64::from(count) * BLOCK as u64,
         _ => 0,
     }
 }

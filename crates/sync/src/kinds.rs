@@ -6,7 +6,7 @@ use crate::cell::{Tag, Word};
 use crate::map::atlas;
 use crate::tube::{broadcast, end, named};
 use crate::wait::{State, queue};
-use crate::{bias, condvar, drain as pool, lock, server, units};
+use crate::{bias, condvar, drain as pool, lock, monitor, server, units};
 use chappe_arena::Map;
 use chappe_arena::layout::{Head, Kind};
 use chappe_plat::atomic::Ordering;
@@ -36,7 +36,7 @@ pub(crate) fn drain(map: &Map, object: u32) {
         Some(Kind::End) => named::drain_end(map, object, head),
         Some(Kind::Map) => atlas::drain(map, object, head),
         // Nobody waits for them.
-        Some(Kind::Stack | Kind::Counter | Kind::Words | Kind::Server) | None => {}
+        Some(Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor) | None => {}
     }
 }
 
@@ -154,6 +154,10 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> b
             server::recover(map, object, head, member, generation);
             false
         }
+        Some(Kind::Monitor) if !head.is_free() => {
+            monitor::recover(map, object, head, member, generation);
+            false
+        }
         _ => false,
     }
 }
@@ -178,6 +182,7 @@ pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> b
             lock::holder(map, map.object(object)) == Some((member, generation))
         }
         Some(Kind::Tube) if head.in_service() => named::is_used_by(map, object, head, member),
+        Some(Kind::Monitor) if head.in_service() => monitor::is_held(map, object, head, member, generation),
         Some(Kind::Broadcast) if head.in_service() => broadcast::is_used_by(map, object, head, member),
         _ => false,
     }
@@ -200,7 +205,9 @@ pub(crate) fn used(map: &Map, object: u32) -> bool {
         Some(Kind::Mutex) => lock::is_had(map, map.object(object)),
         Some(Kind::Tube) => named::is_attached(map, object, head),
         Some(Kind::Broadcast) => broadcast::is_attached(map, object, head),
-        Some(Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server) => body::is_used(map, object, head),
+        Some(Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor) => {
+            body::is_used(map, object, head)
+        }
         _ => false,
     }
 }
@@ -211,7 +218,9 @@ pub(crate) fn clear(map: &Map, member: u32) {
         let head = head(map, object);
         match head.kind().filter(|_| !head.is_free()) {
             Some(Kind::Tube) => named::clear(map, object, head, member),
-            Some(Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server) => {
+            Some(
+                Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor,
+            ) => {
                 body::clear(map, object, head, member);
             }
             _ => {}

@@ -27,6 +27,8 @@ mod many;
 pub mod map;
 #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod mcas;
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+pub mod monitor;
 mod order;
 #[doc(hidden)]
 pub mod owned;
@@ -141,9 +143,8 @@ mod spot;
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod helplock;
 #[cfg(not(any(feature = "loom", feature = "sim")))]
-mod inside;
-#[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod monitor;
+#[doc(hidden)]
+pub mod inside;
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod words;
 

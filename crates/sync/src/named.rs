@@ -14,7 +14,7 @@ use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_plat::{ROBUST, process};
 use std::ptr::NonNull;
 
-/// Why a stack, counter, server, or named words were not made, opened, or changed. Nothing was changed.
+/// Why a stack, counter, server, helping lock, monitor, or named words were not made, opened, or changed. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SharedError {
@@ -97,7 +97,7 @@ impl From<ArenaError> for SharedError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SharedInfo {
-    /// What it is: "stack", "counter", "words", "server".
+    /// What it is: "stack", "counter", "words", "server", "helping lock", "monitor".
     pub kind: &'static str,
     /// How many elements or words it has; of a counter its value.
     pub value: i64,
@@ -127,6 +127,8 @@ pub(crate) fn look(map: &'static Map, place: Place, kind: Kind) -> Option<Shared
         #[cfg(all(not(feature = "loom"), any(target_arch = "x86_64", target_arch = "aarch64")))]
         Kind::Words => (crate::words::in_body(&body)?.shape().words.into(), 0, 8),
         Kind::Server => (0, 0, server::in_body(&body)?.sizes().state),
+        Kind::HelpLock => (0, 0, body.form.numbers[0]),
+        Kind::Monitor => (0, 0, crate::monitor::in_body(&body)?.shape().bytes),
         _ => return None,
     };
     let users = body.users().filter(|m| map.dead(*m).is_none()).map(|m| map.who(m)).collect();

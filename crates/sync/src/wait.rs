@@ -336,6 +336,9 @@ pub(crate) fn bury(map: &Map, object: u32, head: Head) {
     if head.kind() == Some(Kind::Semaphore) && is_still(map, object, head) {
         units::settle(map, object);
     }
+    if head.kind() == Some(Kind::Monitor) && is_still(map, object, head) {
+        crate::monitor::bury(map, object, head);
+    }
     each(map, object, |c| {
         if !c.state.is_waiting() || !is_still(map, object, head) || !grant(map, c.member, c.state, object, 0, true) {
             // I9. Who was granted something of this very object has nobody else to wake it.

@@ -180,24 +180,25 @@ fn a_request_that_another_carried_out_is_not_carried_out_again() {
     assert!(report.complete());
 }
 
-/// The dead's request is carried out by whoever comes to the seat, before that is written over.
+/// The dead's request is carried out before an heir of its seat writes another there. A third caller, which comes between the heir's writing and its announcement,
+/// would take what is written for the dead's.
 #[test]
 fn an_heir_of_a_seat_writes_over_nothing_that_is_announced() {
-    let report = Search::depth("server_heir", 0).kills(1).whole().run(|world: &World| {
+    let report = Search::depth("server_heir", 1).kills(1).whole().run(|world: &World| {
         let stage = Stage::new(world);
         stage.member(world, "one", 1, &[1]);
         let s = stage;
-        // Takes the same seat first.
-        world
-            .process("heir", move || {
-                if s.who.borrow()[0].1.fate() == Fate::Killed {
-                    s.desk.recover(1, || true);
-                    s.does(1, 10);
-                    reached("an heir");
-                }
-                s.does(2, 100);
-            })
-            .immortal();
+        let was_killed = move || s.who.borrow()[0].1.fate() == Fate::Killed;
+        // Takes the same seat.
+        let heir = move || {
+            if was_killed() {
+                s.desk.recover(1, || true);
+                s.does(1, 10);
+                reached("an heir");
+            }
+        };
+        world.process("heir", heir).immortal();
+        world.process("third", move || was_killed().then(|| s.does(2, 100)).map_or((), |_| ())).immortal();
         stage.finally(world);
     });
     report.assert_clean().assert_reached(&["an heir"]);

@@ -367,6 +367,7 @@ impl<T> JoinHandle<T> {
             }
             match me {
                 Some(me) => {
+                    chappe_sync::inside::may_sleep();
                     me.core.waits.set(Waits::Join);
                     me.core.at.set(u64::from(self.thread.number()));
                     light::park(None);

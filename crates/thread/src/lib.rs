@@ -123,7 +123,15 @@ pub fn yield_now() {
     proc::yield_now();
 }
 
+/// How often the proc of the calling light thread has switched from one to another, for tests that count.
+#[doc(hidden)]
+pub fn switches() -> u32 {
+    proc::current().map_or(0, |me| me.proc().switches())
+}
+
+#[track_caller]
 fn wait_until(deadline: Option<u64>, what: Waits) {
+    chappe_sync::inside::may_sleep();
     let me = proc::current().expect("the caller has looked");
     light::safe_point(&me.core);
     me.core.waits.set(what);
@@ -134,6 +142,7 @@ fn wait_until(deadline: Option<u64>, what: Waits) {
 }
 
 /// Waits for so long. A light thread gives its processor up meanwhile.
+#[track_caller]
 pub fn sleep(duration: Duration) {
     if proc::current().is_none() {
         return std::thread::sleep(duration);

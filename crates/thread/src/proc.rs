@@ -31,6 +31,7 @@
 //! has been with one thread for a whole tick of ten milliseconds (half of those that are ready go), or when somebody outside wakes it while
 //! its own is busy. (Passing on whatever is ready made a fine-grained program take twice as long.)
 
+mod lend;
 mod park;
 
 pub(crate) use park::{give_way, ready, tell, wait_for_events, yield_now};
@@ -116,8 +117,19 @@ struct Apart {
 // SAFETY: what is the owner's is only used by the kernel thread that runs the proc, or by a thief, I3.
 unsafe impl Sync for Proc {}
 
-pub(crate) static HOOKS: Hooks =
-    Hooks { park, unpark, give_way: yield_now, blocks, blocked, proc: number, listen, come_by: asks::come_by };
+pub(crate) static HOOKS: Hooks = Hooks {
+    park,
+    unpark,
+    give_way: yield_now,
+    blocks,
+    blocked,
+    proc: number,
+    listen,
+    come_by: asks::come_by,
+    lend: lend::lend,
+    is_here: lend::is_here,
+    level: lend::level,
+};
 
 /// The light thread that is running here.
 #[inline(always)]
@@ -424,6 +436,11 @@ impl Proc {
         thread.next.set(self.free.get());
         self.free.set(thread);
         self.free_len.set(self.free_len.get() + 1);
+    }
+
+    /// How often it has run another thread than before.
+    pub fn switches(&self) -> u32 {
+        self.dispatches.load(Ordering::Relaxed) // Relaxed: the owner's count.
     }
 
     /// How many threads have begun and not ended, of those that began or ended here.

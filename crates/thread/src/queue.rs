@@ -58,6 +58,46 @@ impl Queue {
         self.len.set(self.len.get() + 1);
     }
 
+    /// As the first of its level.
+    pub fn push_first(&self, thread: &'static Thread) {
+        let level = usize::from(thread.level.get()) % LEVELS;
+        let at = std::ptr::from_ref(thread);
+        let next = self.heads[level].replace(at);
+        thread.next.set(next);
+        if next.is_null() {
+            self.tails[level].set(at);
+            self.some.set(self.some.get() | 1 << level);
+        }
+        self.len.set(self.len.get() + 1);
+    }
+
+    /// Takes this one out, if it is there. Looks at those of its level that come before it.
+    pub fn remove(&self, thread: &Thread) -> bool {
+        let level = usize::from(thread.level.get()) % LEVELS;
+        let mut before: Option<&Thread> = None;
+        let mut at = self.heads[level].get();
+        // SAFETY: what is in the queue is a record.
+        while let Some(this) = unsafe { at.as_ref() } {
+            let next = this.next.get();
+            if std::ptr::eq(this, thread) {
+                match before {
+                    Some(before) => before.next.set(next),
+                    None => self.heads[level].set(next),
+                }
+                if next.is_null() {
+                    self.tails[level].set(before.map_or(null(), std::ptr::from_ref));
+                }
+                if self.heads[level].get().is_null() {
+                    self.some.set(self.some.get() & !(1 << level));
+                }
+                self.len.set(self.len.get() - 1);
+                return true;
+            }
+            (before, at) = (Some(this), next);
+        }
+        false
+    }
+
     /// Whose turn it is.
     #[inline(always)]
     pub fn pop(&self) -> Option<&'static Thread> {
@@ -143,6 +183,28 @@ mod tests {
         assert_eq!(shares(&[5], 100), [0, 0, 0, 0, 0, 100, 0, 0]);
         let counts = shares(&[1, 6], 1 << 10);
         assert!(counts[1] > counts[6] && counts[6] > 0, "{counts:?}");
+        record::put(threads.into_iter());
+    }
+
+    #[test]
+    fn one_is_taken_out_of_the_middle_and_the_others_keep_their_order() {
+        record::prepare().unwrap();
+        let threads: Vec<_> = (0..4).map(|_| record::take().unwrap()).collect();
+        let queue = Queue::new();
+        for gone in 0..4 {
+            threads[1..].iter().for_each(|t| queue.push(t));
+            queue.push_first(threads[0]);
+            assert!(queue.remove(threads[gone]));
+            assert!(!queue.remove(threads[gone]), "it is not there any more");
+            assert_eq!(queue.len(), 3);
+            // What comes now comes last.
+            queue.push(threads[gone]);
+            let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|t| t.number()).collect();
+            let kept = (0..4).filter(|i| *i != gone).chain([gone]).map(|i| threads[i].number());
+            assert_eq!(order, kept.collect::<Vec<_>>());
+        }
+        queue.push_first(threads[0]);
+        assert!(queue.remove(threads[0]) && queue.is_empty() && queue.pop().is_none());
         record::put(threads.into_iter());
     }
 

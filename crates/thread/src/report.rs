@@ -56,6 +56,7 @@ pub(crate) fn words(waits: Waits, at: u64) -> String {
         Waits::Descriptor => format!("waits for descriptor {at}"),
         Waits::Parked => "is parked".into(),
         Waits::Events => format!("waits for events {at:#x}"),
+        Waits::Lock => format!("waits for the lock at {at:#x}, and lends its turns to the holder"),
         Waits::Meeting => "waits for the other side of a meeting".into(),
     }
 }

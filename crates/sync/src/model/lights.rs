@@ -61,6 +61,9 @@ static HOOKS: Hooks = Hooks {
     proc: no_proc,
     listen: no_chime,
     come_by: nothing,
+    lend: |_, _| false,
+    is_here: |_| false,
+    level: || 0,
 };
 
 /// A light thread. In the set-up.

@@ -1,0 +1,555 @@
+//! Monitors as users know them.
+//!
+//! nonblocking-real-time, figure 2: a helping lock, and a semaphore that begins at 0 for each condition; to wait is to unlock, to go down, and to lock again. Signals are
+//! Mesa's: who was woken looks at its condition again. Who enters next is the one of the highest priority, by the lock.
+//!
+//! Deviation: the paper's semaphore keeps a signal that nobody waits for. Here waiters are counted under the lock, and such a signal does nothing, as a
+//! condition variable's.
+//!
+//! Private, a condition has a semaphore:
+//! - I1: `waiting` is how many have announced a wait and were not yet signalled. It changes under the lock only: so a signal between a waiter's announcement and its sleep
+//!   is kept by the semaphore.
+//! - I2: who gives up takes itself off the count, or, if a signal was meant for it by then, takes the signal: none is left over.
+//!
+//! Named, who waits has a slot, which says for what: see `room`.
+//!
+//! Blocking. Deaths: as the lock's; of a named one also as `room` says. The semaphores are explored in `tests/crash_semaphore.rs`, the room in `tests/crash_monitor.rs`; the
+//! lock is the C library's and the kernel's.
+
+use super::in_body;
+use super::room::{MOST_BYTES, MOST_CONDITIONS, Member, NAME, Room, Shape};
+use crate::body::Form;
+use crate::error::{DownError, ObjectError};
+use crate::helplock::{Entry, HelpError, Inherited, this_process};
+use crate::inside;
+use crate::named::{Named, Plan, SharedError, fits, type_hash, type_name, unmake};
+use crate::seat::{seat, watched};
+use crate::semaphore::Semaphore;
+use bytemuck::Pod;
+use chappe_arena::layout::Kind;
+use chappe_plat::{clock, light, process};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a monitor was not made, entered or waited in.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MonitorError {
+    /// The lock: [`HelpError::OwnerDied`] if a thread died or panicked inside: see [`Monitor::enter_torn`].
+    #[error(transparent)]
+    Lock(#[from] HelpError),
+    /// No such condition.
+    #[error("monitor `{monitor}` has no condition `{condition}`; it has {there}")]
+    Condition {
+        /// Which monitor.
+        monitor: Arc<str>,
+        /// What was asked for.
+        condition: String,
+        /// Those that it has.
+        there: String,
+    },
+    /// A condition cannot be called so.
+    #[error("a condition of monitor `{monitor}` cannot be called {condition:?}: 1 to 32 bytes, each name once")]
+    Name {
+        /// Which monitor.
+        monitor: Arc<str>,
+        /// What it was to be called.
+        condition: String,
+    },
+    /// The thread is inside of another section, which would stay locked.
+    #[error("a wait in monitor `{inner}` would keep `{outer}` locked, in which this thread is: leave that first")]
+    Nested {
+        /// Where it waits.
+        inner: Arc<str>,
+        /// What stays locked.
+        outer: Arc<str>,
+    },
+    /// The private arena has no room for its conditions.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// A named one was not made or opened, or was removed.
+    #[error(transparent)]
+    Shared(#[from] SharedError),
+    /// The wait failed. The thread is out of the monitor.
+    #[error(transparent)]
+    Wait(#[from] DownError),
+}
+
+/// Of a private one.
+struct Condition {
+    name: Box<str>,
+    /// I1. Only under the lock.
+    waiting: Cell<u32>,
+    semaphore: Semaphore,
+}
+
+/// Of a named one.
+struct Shared<T> {
+    named: Named,
+    room: Room<'static>,
+    entry: NonNull<Entry>,
+    data: NonNull<T>,
+    conditions: Vec<Box<str>>,
+}
+
+enum How<T> {
+    Private(Box<Inherited<T>>, Box<[Condition]>),
+    Named(Shared<T>),
+}
+
+/// Data that one thread at a time may use, of this process (private) or of all that know the name, with named conditions to wait for there.
+///
+/// Entering blocks while another is inside; that one runs at the highest priority of those who wait, and the highest is next. Waiters for a
+/// condition are signalled in the order of arrival. A signalled waiter looks at its condition again (Mesa). A wait inside of another
+/// monitor is refused, with both names; one inside of a section of a [`HelpLock`](crate::HelpLock) is by builds with debug assertions.
+///
+/// A thread that panics, ends or is killed inside: who comes next gets `OwnerDied`, until [`Monitor::enter_torn`] and [`Inside::make_consistent`]. All who wait in a named
+/// one are woken then, and get it too. One that is killed when it was signalled, before it is inside again, passes the signal on to the next.
+/// Signals: a handler must not enter. In a forked child a private one is a copy; of a named one what the parent's thread has there is void in the child.
+///
+/// Sizes: a named one has up to 16 conditions and 1 MiB of plain data, and takes 16 bytes for each member of its arena.
+///
+/// Paper: nonblocking-real-time, 3.3, figures 1 and 2.
+///
+/// ```
+/// use chappe_sync::Monitor;
+/// let jobs = Monitor::private("jobs", Vec::new(), &["not empty"])?;
+/// std::thread::scope(|s| {
+///     s.spawn(|| {
+///         let mut inside = jobs.enter().unwrap();
+///         inside.push(7);
+///         inside.signal("not empty").unwrap();
+///     });
+///     let mut inside = jobs.enter().unwrap();
+///     while inside.is_empty() {
+///         inside = inside.wait("not empty").unwrap();
+///     }
+///     assert_eq!(inside.pop(), Some(7));
+/// });
+/// # Ok::<(), chappe_sync::MonitorError>(())
+/// ```
+pub struct Monitor<T> {
+    name: Arc<str>,
+    of: How<T>,
+}
+
+// SAFETY: the data and the counts are reached by who is inside alone.
+unsafe impl<T: Send> Sync for Monitor<T> {}
+// SAFETY: as above; what is in an arena is never unmapped.
+unsafe impl<T: Send> Send for Monitor<T> {}
+
+impl<T> std::fmt::Debug for Monitor<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Monitor({:?})", self.name)
+    }
+}
+
+impl<T> Monitor<T> {
+    /// Makes one for the threads of this process, with these conditions.
+    ///
+    /// # Errors
+    /// `Lock`: this kernel has no such locks; `Object`.
+    pub fn private(name: &str, value: T, conditions: &[&str]) -> Result<Monitor<T>, MonitorError> {
+        let of = Inherited::new(value).map_err(HelpError::System)?;
+        let condition = |name: &&str| {
+            Ok(Condition { name: (*name).into(), waiting: Cell::new(0), semaphore: Semaphore::private(0)? })
+        };
+        let conditions = conditions.iter().map(condition).collect::<Result<_, ObjectError>>()?;
+        Ok(Monitor { name: name.into(), of: How::Private(of, conditions) })
+    }
+
+    fn entry(&self) -> &Entry {
+        match &self.of {
+            How::Private(of, _) => &of.entry,
+            // SAFETY: in the body, which stays for as long as this member's bit stands: see `entered`.
+            How::Named(of) => unsafe { of.entry.as_ref() },
+        }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self.entry()).addr()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its conditions are called.
+    pub fn conditions(&self) -> impl Iterator<Item = &str> {
+        let (private, named): (&[Condition], &[Box<str>]) = match &self.of {
+            How::Private(_, all) => (all, &[]),
+            How::Named(of) => (&[], &of.conditions),
+        };
+        private.iter().map(|c| &*c.name).chain(named.iter().map(|c| &**c))
+    }
+
+    #[track_caller]
+    fn entered(&self, torn: bool) -> Result<Inside<'_, T>, MonitorError> {
+        let (me, data, process) = match &self.of {
+            How::Private(of, _) => (None, of.data(), 0),
+            How::Named(of) => {
+                let (index, generation) = of.named.me()?;
+                (Some(Member { index, generation }), of.data.as_ptr(), this_process())
+            }
+        };
+        let whole = self.entry().lock(&self.name, true)?;
+        if let (How::Named(of), Some(me)) = (&self.of, me) {
+            of.room.enter(me);
+            if let Err(e) = of.named.seen(()) {
+                self.give_back();
+                return Err(e.into());
+            }
+        }
+        if !whole && !torn {
+            self.give_back();
+            return Err(HelpError::OwnerDied { name: self.name.clone(), guard: () }.into());
+        }
+        inside::begin(self.address(), &self.name, Location::caller());
+        Ok(Inside { monitor: self, data, me, process, thread: PhantomData })
+    }
+
+    /// Nothing was done inside.
+    fn give_back(&self) {
+        if let How::Named(of) = &self.of {
+            of.room.leave();
+        }
+        self.entry().give_back();
+    }
+
+    /// Goes inside; waits until nobody else is.
+    ///
+    /// # Errors
+    /// `Lock`.
+    #[track_caller]
+    pub fn enter(&self) -> Result<Inside<'_, T>, MonitorError> {
+        self.entered(false)
+    }
+
+    /// The same, also after somebody died inside: the data is as it was left.
+    ///
+    /// # Errors
+    /// `Lock`, but for `OwnerDied`.
+    #[track_caller]
+    pub fn enter_torn(&self) -> Result<Inside<'_, T>, MonitorError> {
+        self.entered(true)
+    }
+
+    fn condition(&self, name: &str) -> Result<usize, MonitorError> {
+        self.conditions().position(|c| c == name).ok_or_else(|| {
+            let there: Vec<String> = self.conditions().map(|c| format!("`{c}`")).collect();
+            MonitorError::Condition { monitor: self.name.clone(), condition: name.into(), there: there.join(", ") }
+        })
+    }
+
+    fn leave(&self) {
+        inside::end(self.address());
+        if let How::Named(of) = &self.of {
+            if std::thread::panicking() {
+                // It tears the data: who waits is to learn of it.
+                of.room.call_all();
+            }
+            of.room.leave();
+        }
+        self.entry().unlock();
+    }
+}
+
+impl<T: Pod> Monitor<T> {
+    fn checked(named: Named) -> Result<Monitor<T>, MonitorError> {
+        let named = named.of_types([type_hash::<T>(), 0], || format!("data {}", type_name::<T>()))?;
+        let Some(room) = in_body(&named.body) else { return Err(named.gone().into()) };
+        let shape = room.shape();
+        if named.body.room < bytes::<T>(shape) {
+            return Err(named.gone().into());
+        }
+        // SAFETY: within the body, as was just seen.
+        let (names, entry) = unsafe { (named.body.at.add(shape.room()), named.body.at.add(shape.lock_at())) };
+        // SAFETY: as above.
+        let data = unsafe { entry.add(size_of::<Entry>()) }.cast();
+        let name_of = |i: u32| {
+            // SAFETY: as above; written before the monitor was in service, and never again.
+            let bytes = unsafe { std::slice::from_raw_parts(names.add(i as usize * NAME).as_ptr(), NAME) };
+            let len = bytes.iter().position(|b| *b == 0).unwrap_or(NAME);
+            String::from_utf8_lossy(&bytes[..len]).into()
+        };
+        let conditions = (0..shape.conditions).map(name_of).collect();
+        let name = named.handle.name().into();
+        named.seen(())?;
+        Ok(Monitor { name, of: How::Named(Shared { named, room, entry: entry.cast(), data, conditions }) })
+    }
+
+    fn made(name: &str, value: &T, conditions: &[&str], or_open: bool) -> Result<Monitor<T>, MonitorError> {
+        let count = fits(Kind::Monitor, "conditions", conditions.len() as u64, 0, MOST_CONDITIONS)?;
+        let size = fits(Kind::Monitor, "bytes of data", size_of::<T>() as u64, 0, MOST_BYTES)?;
+        let cannot =
+            |(i, c): (usize, &&str)| !(1..=NAME).contains(&c.len()) || c.contains('\0') || conditions[..i].contains(c);
+        if let Some(at) = conditions.iter().enumerate().position(cannot) {
+            return Err(MonitorError::Name { monitor: name.into(), condition: conditions[at].into() });
+        }
+        let of = |members: u32| {
+            let shape = Shape { members, conditions: count, bytes: size };
+            (bytes::<T>(shape), Form { numbers: [size, count, members, 0], types: [type_hash::<T>(), 0] })
+        };
+        let fill = |at: NonNull<u8>, form: Form| {
+            let [bytes, conditions_, members, _] = form.numbers;
+            let shape = Shape { members, conditions: conditions_, bytes };
+            // SAFETY: so many zeroed bytes from a multiple of 64, of which nobody else knows yet.
+            unsafe {
+                for (i, name) in conditions.iter().enumerate() {
+                    let to = at.add(shape.room() + i * NAME).as_ptr();
+                    std::ptr::copy_nonoverlapping(name.as_ptr(), to, name.len());
+                }
+                let entry = at.add(shape.lock_at());
+                let made = Entry::init(entry.cast().as_ptr());
+                debug_assert!(made.is_ok(), "the system refuses what it has given to others");
+                entry.add(size_of::<Entry>()).cast::<T>().write(*value);
+            }
+        };
+        let made = Monitor::checked(Named::make(&Plan { kind: Kind::Monitor, of: &of, fill: &fill }, name, or_open)?)?;
+        if made.conditions().eq(conditions.iter().copied()) {
+            return Ok(made);
+        }
+        let said = |all: &[&str]| format!("conditions {all:?}");
+        let has = said(&made.conditions().collect::<Vec<_>>());
+        let (kind, name) = (Kind::Monitor.name(), made.name().to_owned());
+        Err(SharedError::OtherShape { kind, name, has, wanted: said(conditions) }.into())
+    }
+
+    /// Attaches one by name; its conditions are those that it was made with.
+    ///
+    /// # Errors
+    /// `Shared`: there is none, its data is no `T` (name without modules, size), or it is something else.
+    pub fn open(name: &str) -> Result<Monitor<T>, MonitorError> {
+        Monitor::checked(Named::open(Kind::Monitor, name)?)
+    }
+
+    /// Makes one by name, with this data and these conditions, and its arena, with room for it, if need be.
+    ///
+    /// # Errors
+    /// `Name`; `Shared`: too many conditions, or too much data; there is one already, or the arena has no room.
+    pub fn create(name: &str, value: T, conditions: &[&str]) -> Result<Monitor<T>, MonitorError> {
+        Monitor::made(name, &value, conditions, false)
+    }
+
+    /// Attaches one by name, whatever its data, or makes it.
+    ///
+    /// # Errors
+    /// `Shared`: it is there with other conditions; else as [`Monitor::open`] and [`Monitor::create`].
+    pub fn open_or_create(name: &str, value: T, conditions: &[&str]) -> Result<Monitor<T>, MonitorError> {
+        Monitor::made(name, &value, conditions, true)
+    }
+}
+
+impl Monitor<()> {
+    /// Removes a named one, whatever its data. One that another process has entered and may again is refused unless `force`: then its users get
+    /// [`SharedError::Dead`], also those that wait.
+    ///
+    /// # Errors
+    /// `Shared`: there is none, it is in use, or something else.
+    pub fn unmake(name: &str, force: bool) -> Result<(), MonitorError> {
+        Ok(unmake(Kind::Monitor, name, force, |_| None)?)
+    }
+}
+
+/// What a named one takes.
+fn bytes<T>(shape: Shape) -> usize {
+    const { assert!(align_of::<T>() <= 64, "data that must lie at a multiple of more than 64 bytes") };
+    shape.lock_at() + size_of::<Entry>() + size_of::<T>()
+}
+
+/// The right to be inside of a [`Monitor`], until it is dropped.
+pub struct Inside<'a, T> {
+    monitor: &'a Monitor<T>,
+    data: *mut T,
+    /// Of a named one: who.
+    me: Option<Member>,
+    /// Of a named one, of which process it is; else 0.
+    process: u32,
+    /// It belongs to its thread.
+    thread: PhantomData<*mut T>,
+}
+
+impl<T> std::fmt::Debug for Inside<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Inside({:?})", self.monitor.name)
+    }
+}
+
+impl<'a, T> Inside<'a, T> {
+    /// Leaves, waits for a signal of the condition, and enters again. Look at what you wait for afterwards: another may have been first.
+    ///
+    /// # Errors
+    /// `Condition`, `Nested`: nothing happened but that the thread has left; `Lock`, `Wait`.
+    #[track_caller]
+    pub fn wait(self, condition: &str) -> Result<Inside<'a, T>, MonitorError> {
+        self.wait_for(condition, None).map(|(inside, _)| inside)
+    }
+
+    /// The same, at most for so long. Answers also whether a signal came.
+    ///
+    /// # Errors
+    /// As [`Inside::wait`].
+    #[track_caller]
+    pub fn wait_timeout(self, condition: &str, limit: Duration) -> Result<(Inside<'a, T>, bool), MonitorError> {
+        self.wait_for(condition, Some(limit))
+    }
+
+    #[track_caller]
+    fn wait_for(self, name: &str, limit: Option<Duration>) -> Result<(Inside<'a, T>, bool), MonitorError> {
+        let monitor = self.monitor;
+        let condition = monitor.condition(name)?;
+        if let Some(outer) = inside::beside(monitor.address()) {
+            return Err(MonitorError::Nested { inner: monitor.name.clone(), outer });
+        }
+        match &monitor.of {
+            How::Private(_, all) => self.wait_privately(&all[condition], limit),
+            How::Named(of) => self.wait_in(of, condition as u32, limit),
+        }
+    }
+
+    #[track_caller]
+    fn wait_privately(
+        self,
+        condition: &'a Condition,
+        limit: Option<Duration>,
+    ) -> Result<(Inside<'a, T>, bool), MonitorError> {
+        let monitor = self.monitor;
+        condition.waiting.set(condition.waiting.get() + 1);
+        drop(self);
+        let went = match limit {
+            None => condition.semaphore.down(),
+            Some(limit) => condition.semaphore.down_timeout(limit),
+        };
+        // Torn or not: the count is to be kept.
+        let inside = monitor.entered(true)?;
+        if let Err(e) = went {
+            // I2.
+            if condition.semaphore.try_down().is_ok() {
+                return Ok((inside.if_whole()?, true));
+            }
+            condition.waiting.set(condition.waiting.get().saturating_sub(1));
+            return match e {
+                DownError::Timeout => Ok((inside.if_whole()?, false)),
+                e => Err(e.into()),
+            };
+        }
+        Ok((inside.if_whole()?, true))
+    }
+
+    #[track_caller]
+    fn wait_in(
+        self,
+        of: &'a Shared<T>,
+        condition: u32,
+        limit: Option<Duration>,
+    ) -> Result<(Inside<'a, T>, bool), MonitorError> {
+        let (monitor, Some(me)) = (self.monitor, self.me.filter(|_| !self.is_void())) else {
+            panic!("a monitor is used after fork as the parent: enter it in the child");
+        };
+        // What may fail: while nobody knows of the wait.
+        inside::end(monitor.address());
+        let seen = seat(of.named.handle.map, watched);
+        inside::begin(monitor.address(), &monitor.name, Location::caller());
+        seen.map_err(SharedError::from)?.map_err(|e| MonitorError::Lock(HelpError::System(e)))?;
+        let deadline =
+            limit.map(|limit| clock::now().saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)));
+        let wait = of.room.announce(me, condition);
+        drop(self);
+        // The room has said so before: see there.
+        let is_there = of.named.seen(()).is_ok();
+        let rest = || !is_there || of.room.rest(me, wait, deadline);
+        let called = if light::current().is_some() { light::from_outside(|| light::blocking(rest)) } else { rest() };
+        let inside = monitor.entered(true)?;
+        of.room.heard(me);
+        Ok((inside.if_whole()?, called))
+    }
+
+    fn if_whole(self) -> Result<Inside<'a, T>, MonitorError> {
+        if self.monitor.entry().is_whole() {
+            return Ok(self);
+        }
+        Err(HelpError::OwnerDied { name: self.monitor.name.clone(), guard: () }.into())
+    }
+
+    /// Wakes who has waited for the condition longest, if anybody does. It enters when this thread has left.
+    ///
+    /// # Errors
+    /// `Condition`.
+    pub fn signal(&self, condition: &str) -> Result<(), MonitorError> {
+        let at = self.monitor.condition(condition)?;
+        match &self.monitor.of {
+            How::Private(_, all) => signal(&all[at]),
+            How::Named(of) if !self.is_void() => _ = of.room.signal(at as u32),
+            How::Named(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Wakes all who wait for the condition.
+    ///
+    /// # Errors
+    /// `Condition`.
+    pub fn broadcast(&self, condition: &str) -> Result<(), MonitorError> {
+        let at = self.monitor.condition(condition)?;
+        match &self.monitor.of {
+            How::Private(_, all) => (0..all[at].waiting.get()).for_each(|_| signal(&all[at])),
+            How::Named(of) if !self.is_void() => of.room.broadcast(at as u32),
+            How::Named(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether it is the parent's, of this forked child.
+    fn is_void(&self) -> bool {
+        self.process != 0 && !process::is_incarnation_in(self.process, u32::MAX >> 1)
+    }
+
+    fn checked(&self) -> *mut T {
+        assert!(!self.is_void(), "a monitor is used after fork as the parent: enter it in the child");
+        self.data
+    }
+
+    /// The data is whole again, after somebody died inside.
+    pub fn make_consistent(&self) {
+        if !self.is_void() {
+            self.monitor.entry().make_whole();
+        }
+    }
+}
+
+/// I1, inside.
+fn signal(condition: &Condition) {
+    if let Some(left) = condition.waiting.get().checked_sub(1) {
+        condition.waiting.set(left);
+        // It is below its greatest value: no more than wait.
+        let _ = condition.semaphore.up();
+    }
+}
+
+impl<T> std::ops::Deref for Inside<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: this thread is inside.
+        unsafe { &*self.checked() }
+    }
+}
+
+impl<T> std::ops::DerefMut for Inside<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this thread is inside, and there is one such guard.
+        unsafe { &mut *self.checked() }
+    }
+}
+
+impl<T> Drop for Inside<'_, T> {
+    fn drop(&mut self) {
+        if !self.is_void() {
+            self.monitor.leave();
+        }
+    }
+}
