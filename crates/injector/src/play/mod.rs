@@ -33,6 +33,7 @@ mod reasons;
 mod remedies;
 mod semaphores;
 mod several;
+mod structures;
 mod tubes;
 mod words;
 mod world;
@@ -211,7 +212,7 @@ pub fn all(home: &Path) -> Vec<Case> {
         let semaphores = semaphores::all().into_iter().chain(handlers::all()).chain(words::all());
         let semaphores = semaphores.chain(owned::all()).chain(interrupts::all()).chain(nix::all());
         let mutexes = mutexes::all().into_iter().chain(conditions::all());
-        pools.chain(lives::all()).chain(semaphores).chain(mutexes).chain(tubes::all())
+        pools.chain(lives::all()).chain(semaphores).chain(mutexes).chain(tubes::all()).chain(structures::all())
     };
     let scenes: Vec<&'static [Scene]> = operations().map(|o| o.scenes()).collect();
     let mut cases = Vec::new();

@@ -148,6 +148,11 @@ impl<'a> World<'a> {
         self.stage.word(LET_GO).load(SeqCst) != 0
     }
 
+    /// Whether the caller is the victim.
+    pub fn is_victim(&self) -> bool {
+        self.stage.word(VICTIM).load(SeqCst) == u64::from(std::process::id())
+    }
+
     /// Whether the victim is dead, or on its way out.
     pub fn is_leaving(&self) -> bool {
         let victim = self.stage.word(VICTIM).load(SeqCst) as u32;
