@@ -91,6 +91,8 @@
 #include "chappe/mutex.h"
 #include "chappe/condvar.h"
 #include "chappe/map.h"
+#include "chappe/counter.h"
+#include "chappe/words.h"
 #include "chappe/sender.h"
 #include "chappe/receiver.h"
 #include "chappe/choice.h"

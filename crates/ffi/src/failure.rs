@@ -7,7 +7,8 @@
 use chappe::plan9::Plan9Error;
 use chappe::tube::{self, named};
 use chappe::{
-    AcquireError, ArenaError, DownError, LeaseError, LockError, MapError, ObjectError, PoolError, SelectError, UpError,
+    AcquireError, ArenaError, DownError, LeaseError, LockError, MapError, ObjectError, PoolError, SelectError,
+    SharedError, UpError, WordsError,
 };
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, c_char, c_int};
@@ -219,6 +220,36 @@ impl Coded for MapError {
             MapError::Dead { .. } => libc::EIDRM,
             MapError::Interrupted => libc::EINTR,
             MapError::System(e) => system(e),
+            _ => libc::EIO,
+        }
+    }
+}
+
+impl Coded for SharedError {
+    fn code(&self) -> c_int {
+        match self {
+            SharedError::Object(e) => e.code(),
+            SharedError::OtherType { .. } | SharedError::OtherShape { .. } => libc::EPROTOTYPE,
+            SharedError::Capacity { .. } => libc::EINVAL,
+            SharedError::Full { .. } => libc::ENOSPC,
+            SharedError::Busy { .. } => libc::EAGAIN,
+            SharedError::Dead { .. } => libc::EIDRM,
+            _ => libc::EIO,
+        }
+    }
+}
+
+impl Coded for WordsError {
+    fn code(&self) -> c_int {
+        match self {
+            WordsError::Shared(e) => e.code(),
+            WordsError::Arena(e) => e.code(),
+            WordsError::Interrupting => libc::EBUSY,
+            WordsError::Memory { .. } => libc::ENOMEM,
+            WordsError::Count { .. }
+            | WordsError::Foreign { .. }
+            | WordsError::Twice { .. }
+            | WordsError::Capacity { .. } => libc::EINVAL,
             _ => libc::EIO,
         }
     }

@@ -20,6 +20,7 @@
 mod arena;
 mod choice;
 mod condvar;
+mod counter;
 mod failure;
 mod few;
 mod handle;
@@ -45,3 +46,4 @@ mod sender;
 mod stdio;
 mod thread;
 mod tube;
+mod words;

@@ -183,6 +183,11 @@ fn maps_hold_their_contract() {
 }
 
 #[test]
+fn counters_and_words_hold_their_contract() {
+    holds("nonblocking.c", &[], &[]);
+}
+
+#[test]
 fn tubes_hold_their_contract() {
     holds("tube.c", &[], &[]);
 }

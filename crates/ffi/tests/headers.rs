@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The parts, in the order in which they are to be read, and which others each needs.
-const PARTS: [(&str, &[&str]); 13] = [
+const PARTS: [(&str, &[&str]); 15] = [
     ("process", &[]),
     ("look", &[]),
     ("arena", &["look"]),
@@ -17,6 +17,8 @@ const PARTS: [(&str, &[&str]); 13] = [
     ("mutex", &["process"]),
     ("condvar", &["mutex"]),
     ("map", &[]),
+    ("counter", &[]),
+    ("words", &[]),
     ("sender", &[]),
     ("receiver", &[]),
     ("choice", &["permit", "pool", "receiver", "semaphore", "sender"]),
