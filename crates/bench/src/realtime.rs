@@ -6,6 +6,7 @@
 //! | priority inversion: three priorities on one processor | [`inversion`] |
 //! | several words at once | [`several`] |
 //! | look-ups in maps | [`maps`] |
+//! | table 5.1 of synthesis: stacks, tables of keys, and operations that have to begin again | [`structures`] |
 //!
 //! What one's own periodic handler suffers is `chappe lateness`'s business.
 
@@ -13,6 +14,7 @@ pub mod counters;
 pub mod inversion;
 pub mod maps;
 pub mod several;
+pub mod structures;
 
 use crate::house::House;
 use crate::table::Aim;
@@ -24,6 +26,7 @@ use crate::table::Aim;
 pub fn measure(house: &House, rounds: u32) -> Vec<Aim> {
     let mut aims = counters::measure(rounds);
     aims.extend(several::measure(rounds));
+    aims.extend(structures::measure(house, rounds));
     aims.extend(maps::measure(house, rounds));
     aims.extend(inversion::measure(rounds * 8));
     aims

@@ -131,6 +131,15 @@ fn between_light_threads(counter: &'static AtomicU64) -> f64 {
     })
 }
 
+/// How long one takes when it is repeated by a light thread.
+fn lightly(one: &chappe::thread::Runtime, operation: impl Fn() + Sync) -> f64 {
+    one.run(|| {
+        let start = std::time::Instant::now();
+        (0..COUNT).for_each(|_| operation());
+        start.elapsed().as_nanos() as f64 / f64::from(COUNT)
+    })
+}
+
 /// The table, and what was wanted.
 pub fn measure(rounds: u32) -> Vec<Aim> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -140,6 +149,8 @@ pub fn measure(rounds: u32) -> Vec<Aim> {
     let words = Words::private(1).expect("memory");
     let steps = HelpLock::steps("counter", 0u64).expect("memory");
     let inherited = HelpLock::inherited("counter", 0u64).expect("a lock");
+    let (light, proc) = (HelpLock::light("counter", 0u64), chappe::thread::Runtime::new(1).expect("a proc"));
+    let more = HelpLock::steps("counters", [0u64; 4]).expect("memory");
     let pthread = Plain::new();
     let (ours, theirs) = (Mutex::private(0u64).expect("room"), parking_lot::Mutex::new(0u64));
     let mut counted = 0u64;
@@ -165,8 +176,10 @@ pub fn measure(rounds: u32) -> Vec<Aim> {
             }),
             Case::repeat("Words::update of one", COUNT, || words.update([0], |w| w[0] += 1).expect("a word")),
             Case::repeat("HelpLock (a), steps", COUNT, || steps.with(|c| *c += 1).expect("whole")),
+            Case::repeat("HelpLock (a), four words", COUNT, || more.with(|c| c[0] += 1).expect("whole")),
             Case::repeat("pthread, inheriting and robust", COUNT, || pthread.with(|| counted = black_box(counted) + 1)),
             Case::repeat("HelpLock (b), inherited", COUNT, || inherited.with(|c| *c += 1).expect("whole")),
+            Case::new("HelpLock (c), light", || lightly(&proc, || light.with(|c| *c += 1).expect("whole"))),
             Case::repeat("chappe::Mutex", COUNT, || *ours.lock().expect("whole") += 1),
             Case::repeat("parking_lot::Mutex", COUNT, || *theirs.lock() += 1),
             Case::new("server thread over semaphores", || over_semaphores(counter)),
