@@ -170,19 +170,38 @@ impl<'a> Field<'a> {
     /// there is one at least, and [`MOST`] at most.
     #[inline]
     pub fn swap(&self, me: u16, steps: &[Step]) -> bool {
-        if let [one] = steps {
-            return self.swap_one(me, one);
+        // A copy, and a number that is known: so each of the few is a run of instructions without loops, with all in registers.
+        let field = *self;
+        match steps {
+            [one] => field.swap_one(me, one),
+            [a, b] => field.swap_several(me, &[*a, *b]),
+            [a, b, c, d] => field.swap_several(me, &[*a, *b, *c, *d]),
+            _ => field.swap_several(me, steps),
         }
+    }
+
+    #[inline(always)]
+    fn swap_several(&self, me: u16, steps: &[Step]) -> bool {
         let stamp = self.fill(me, steps);
         step!("filled, no word leads there yet");
-        let mut tries = 0;
+        if let Some(other) = self.push(stamp, steps) {
+            self.help(other);
+            self.come_through(stamp, steps);
+        }
+        // Acquire: E3. Nobody else begins another turn.
+        state_of(self.slot(stamp).status.load(Ordering::Acquire)) == DONE
+    }
+
+    /// After another was in the way, and perhaps is again.
+    #[cold]
+    fn come_through(&self, stamp: Stamp, steps: &[Step]) {
+        let mut tries = 1;
+        tries::retried(Loop::Swap, tries);
         while let Some(other) = self.push(stamp, steps) {
             self.help(other);
             tries += 1;
             tries::retried(Loop::Swap, tries);
         }
-        // Acquire: E3. Nobody else begins another turn.
-        state_of(self.slot(stamp).status.load(Ordering::Acquire)) == DONE
     }
 
     /// Helps whoever is in the way, and who is in theirs, until one of them is through.
@@ -271,8 +290,8 @@ impl<'a> Field<'a> {
 
     #[inline(always)]
     fn decide(&self, status: &AtomicU64, stamp: Stamp, state: u64) {
-        // Relaxed: the swap looks again.
-        let mut seen = status.load(Ordering::Relaxed);
+        // Most often nobody helps: the swap looks.
+        let mut seen = status_of(stamp.turn());
         while is_undecided(seen, stamp) {
             let decided = seen & !UNDECIDED | state;
             // AcqRel: E3. Relaxed, a failure: another has decided, or said that it helps.

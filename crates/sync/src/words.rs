@@ -330,12 +330,13 @@ impl Words {
             },
             Of::Named(named) => named.me()?,
         };
+        let field = self.field;
         // Not 0, which is nobody.
-        if !self.field.enter(me, u64::from(life) + 1) {
+        if !field.enter(me, u64::from(life) + 1) {
             return Err(WordsError::Interrupting);
         }
-        let done = self.field.swap(me, steps);
-        self.field.leave(me);
+        let done = field.swap(me, steps);
+        field.leave(me);
         Ok(done)
     }
 

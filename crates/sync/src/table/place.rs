@@ -144,14 +144,42 @@ pub struct Head {
     hints: [Hints; HINTS],
 }
 
+/// What follows from the shape, and each look-up needs.
+#[derive(Clone, Copy)]
+struct Places {
+    /// The buckets' number, less one.
+    mask: u32,
+    nodes: u32,
+    cells: u32,
+    node_words: u32,
+    cell_words: u32,
+    nodes_at: usize,
+    cells_at: usize,
+}
+
+impl Places {
+    fn of(shape: Shape) -> Places {
+        let (nodes, cells) = (shape.nodes(), shape.cells());
+        let nodes_at = (shape.buckets() + nodes + cells) as usize;
+        Places {
+            mask: shape.buckets() - 1,
+            nodes,
+            cells,
+            node_words: shape.node_words() as u32,
+            cell_words: shape.cell_words() as u32,
+            nodes_at,
+            cells_at: nodes_at + nodes as usize * shape.node_words(),
+        }
+    }
+}
+
 /// A table in memory that the caller provides.
 #[derive(Clone, Copy)]
 pub struct Table<'a> {
     head: &'a Head,
     words: NonNull<AtomicU64>,
     shape: Shape,
-    nodes_at: usize,
-    cells_at: usize,
+    places: Places,
     memory: PhantomData<&'a [AtomicU64]>,
 }
 
@@ -175,9 +203,7 @@ impl<'a> Table<'a> {
         let head = unsafe { place.cast::<Head>().as_ref() };
         // SAFETY: the words come after it.
         let words = unsafe { place.add(size_of::<Head>()) }.cast();
-        let nodes_at = (shape.buckets() + shape.nodes() + shape.cells()) as usize;
-        let cells_at = nodes_at + shape.nodes() as usize * shape.node_words();
-        Table { head, words, shape, nodes_at, cells_at, memory: PhantomData }
+        Table { head, words, shape, places: Places::of(shape), memory: PhantomData }
     }
 
     /// What hashes begin with. Before anybody uses it.
@@ -209,7 +235,7 @@ impl<'a> Table<'a> {
 
     #[inline(always)]
     pub(super) fn bucket(&self, hash: u64) -> &'a AtomicU64 {
-        self.at((hash as u32 & (self.shape.buckets() - 1)) as usize)
+        self.at((hash as u32 & self.places.mask) as usize)
     }
 
     #[inline(always)]
@@ -224,12 +250,12 @@ impl<'a> Table<'a> {
 
     #[inline(always)]
     fn node(&self, node: u32) -> usize {
-        self.nodes_at + self.led(node, self.shape.nodes()) * self.shape.node_words()
+        self.places.nodes_at + self.led(node, self.places.nodes) * self.places.node_words as usize
     }
 
     #[inline(always)]
     fn cell(&self, cell: u32) -> usize {
-        self.cells_at + self.led(cell, self.shape.cells()) * self.shape.cell_words()
+        self.places.cells_at + self.led(cell, self.places.cells) * self.places.cell_words as usize
     }
 
     #[inline(always)]
