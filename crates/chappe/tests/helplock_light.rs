@@ -254,6 +254,32 @@ fn a_holder_that_panics_leaves_it_torn_and_one_away_from_its_proc_is_waited_for(
 }
 
 #[test]
+fn one_that_is_destroyed_while_it_waits_leaves_the_line_and_the_others_get_on() {
+    on_one_proc(|| {
+        let (lock, story) = (Arc::new(HelpLock::light("left", ())), Story::default());
+        let guard = lock.lock().unwrap();
+        let come = |name: &'static str| {
+            let (lock, story) = (lock.clone(), story.clone());
+            let t = at_level(2, move || lock.with(|()| story.tell(name)).unwrap());
+            (0..16).for_each(|_| yield_now());
+            t
+        };
+        let all = [come("first"), come("second"), come("third"), come("fourth")];
+        // The first lends its turns, the others sleep in the line: one goes from the middle of it, one from its end.
+        for gone in [1, 3] {
+            all[gone].thread().destroy().unwrap();
+        }
+        (0..16).for_each(|_| yield_now());
+        drop(guard);
+        let ended = all.map(|t| t.join().is_ok());
+        assert_eq!(ended, [true, false, true, false]);
+        assert_eq!(story.all(), ["first", "third"]);
+        // Nobody is in the line, and the data is as it was.
+        lock.with(|()| ()).unwrap();
+    });
+}
+
+#[test]
 fn a_kernel_thread_is_refused() {
     let lock = HelpLock::light("theirs", ());
     let refused = lock.lock().unwrap_err();

@@ -193,6 +193,8 @@ impl LightLock {
                 leads && self.holder_at_hand(me).is_ok_and(|to| to.is_some_and(|to| light::lend(to, Turn::Last)));
             if !lent && self.may_sleep(&waiter) {
                 light::park(None);
+                // One that is destroyed is unwound here: see `Enlisted`.
+                light::safe_point(me);
             }
         }
         std::mem::forget(enlisted);
