@@ -190,6 +190,7 @@ mod tests {
     fn one_is_taken_out_of_the_middle_and_the_others_keep_their_order() {
         record::prepare().unwrap();
         let threads: Vec<_> = (0..4).map(|_| record::take().unwrap()).collect();
+        threads.iter().for_each(|t| t.level.set(0));
         let queue = Queue::new();
         for gone in 0..4 {
             threads[1..].iter().for_each(|t| queue.push(t));

@@ -28,6 +28,8 @@ const FIRST: u64 = 3;
 
 type Two = [u64; 2];
 type Numbered = Map<u64, Two>;
+/// An operation, ready to be done; given who does it.
+type Act = Box<dyn Fn(u64) -> Verdict>;
 
 /// Adds to two numbers, which are the same.
 struct Add;
@@ -108,7 +110,7 @@ impl What {
     }
 
     /// Opens it, for good, and comes to be one that changes it. Answers the operation.
-    fn open(self) -> Result<Box<dyn Fn(u64) -> Verdict>, (Fault, String)> {
+    fn open(self) -> Result<Act, (Fault, String)> {
         Ok(match self {
             What::Push | What::Pop => {
                 let stack = told("opening", Stack::<Two>::open(NAME))?;
