@@ -41,7 +41,7 @@ enum Kind {
 
 /// A stream. C sees the first word.
 #[repr(C)]
-pub struct CFILE {
+pub struct Stream {
     next: *mut u8,
     /// The buffer, which ends `SIZE` further.
     base: *mut u8,
@@ -90,7 +90,7 @@ extern "C" fn in_child() {
     with_open(|all| {
         for &one in all.iter() {
             // SAFETY: what is listed is open, and a child has one thread.
-            unsafe { &mut *(one as *mut CFILE) }.forget();
+            unsafe { &mut *(one as *mut Stream) }.forget();
         }
     });
 }
@@ -100,7 +100,7 @@ extern "C" fn at_exit() {
         for &one in all.iter() {
             // SAFETY: what is listed is open. Whether another thread writes to it beside exit(3) is the program's to know, as it is
             // with the C library's own streams.
-            let _ = unsafe { &mut *(one as *mut CFILE) }.flush();
+            let _ = unsafe { &mut *(one as *mut Stream) }.flush();
         }
     });
 }
@@ -132,7 +132,7 @@ fn written(fd: c_int, bytes: &[u8]) -> (usize, Result<(), c_int>) {
     (done, Ok(()))
 }
 
-impl CFILE {
+impl Stream {
     /// Where the buffer ends.
     fn end(&self) -> *mut u8 {
         self.base.wrapping_add(SIZE)
@@ -270,7 +270,7 @@ impl CFILE {
     }
 }
 
-fn stream<'a>(f: *mut CFILE) -> Answer<&'a mut CFILE> {
+fn stream<'a>(f: *mut Stream) -> Answer<&'a mut Stream> {
     // SAFETY: the caller's promise: NULL, or a stream that is open and that no other thread uses now.
     unsafe { f.as_mut() }.ok_or_else(|| Failure::new(libc::EINVAL, c"NULL is no stream: see what cfdopen said"))
 }
@@ -292,7 +292,7 @@ fn answered<R>(failed: R, act: impl FnOnce() -> Answer<R>) -> R {
     }
 }
 
-fn made(fd: c_int, mode: *const c_char, buffering: c_int) -> Answer<*mut CFILE> {
+fn made(fd: c_int, mode: *const c_char, buffering: c_int) -> Answer<*mut Stream> {
     // SAFETY: the caller's promise: NULL, or a text.
     let mode = (!mode.is_null()).then(|| unsafe { CStr::from_ptr(mode) }.to_bytes());
     let kind = match (mode.and_then(|m| m.first()), buffering) {
@@ -313,7 +313,7 @@ fn made(fd: c_int, mode: *const c_char, buffering: c_int) -> Answer<*mut CFILE> 
         return Err(Failure::new(libc::ENOMEM, c"no memory for the 64 KiB of a stream"));
     }
     let mut made =
-        Box::new(CFILE { next: base, base, fd, kind, single: buffering == 2, eof: false, error: 0, line: Vec::new() });
+        Box::new(Stream { next: base, base, fd, kind, single: buffering == 2, eof: false, error: 0, line: Vec::new() });
     made.next = made.rest();
     ONCE.call_once(|| {
         // SAFETY: functions of this library, which is never unloaded once it has made a stream.
@@ -331,37 +331,37 @@ fn made(fd: c_int, mode: *const c_char, buffering: c_int) -> Answer<*mut CFILE> 
 
 /// `cfdopen`.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cfdopen(fd: c_int, mode: *const c_char, buffering: c_int) -> *mut CFILE {
+pub extern "C" fn chappe_cfdopen(fd: c_int, mode: *const c_char, buffering: c_int) -> *mut Stream {
     answered(std::ptr::null_mut(), || made(fd, mode, buffering))
 }
 
 /// What `cputc` calls at the buffer's end.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cputc_slow(f: *mut CFILE) -> c_int {
+pub extern "C" fn chappe_cputc_slow(f: *mut Stream) -> c_int {
     answered(-1, || Ok(stream(f)?.full()?.into()))
 }
 
 /// What `cgetc` calls when nothing is left.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cgetc_slow(f: *mut CFILE) -> c_int {
+pub extern "C" fn chappe_cgetc_slow(f: *mut Stream) -> c_int {
     answered(-1, || Ok(stream(f)?.take()?.map_or(-1, c_int::from)))
 }
 
 /// `cputc`, as a function.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cputc(c: c_int, f: *mut CFILE) -> c_int {
+pub extern "C" fn chappe_cputc(c: c_int, f: *mut Stream) -> c_int {
     answered(-1, || Ok(stream(f)?.put(c.to_le_bytes()[0])?.into()))
 }
 
 /// `cgetc`, as a function.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cgetc(f: *mut CFILE) -> c_int {
+pub extern "C" fn chappe_cgetc(f: *mut Stream) -> c_int {
     answered(-1, || Ok(stream(f)?.take()?.map_or(-1, c_int::from)))
 }
 
 /// `cungetc`.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cungetc(c: c_int, f: *mut CFILE) -> c_int {
+pub extern "C" fn chappe_cungetc(c: c_int, f: *mut Stream) -> c_int {
     answered(-1, || {
         let f = stream(f)?;
         f.is(true)?;
@@ -378,7 +378,7 @@ pub extern "C" fn chappe_cungetc(c: c_int, f: *mut CFILE) -> c_int {
 
 /// `cwrite`.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cwrite(from: *const c_void, bytes: usize, f: *mut CFILE) -> usize {
+pub extern "C" fn chappe_cwrite(from: *const c_void, bytes: usize, f: *mut Stream) -> usize {
     let mut done = 0;
     answered((), || {
         let f = stream(f)?;
@@ -412,7 +412,7 @@ pub extern "C" fn chappe_cwrite(from: *const c_void, bytes: usize, f: *mut CFILE
 
 /// `cread`.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cread(into: *mut c_void, bytes: usize, f: *mut CFILE) -> usize {
+pub extern "C" fn chappe_cread(into: *mut c_void, bytes: usize, f: *mut Stream) -> usize {
     let mut done = 0;
     answered((), || {
         let f = stream(f)?;
@@ -437,7 +437,7 @@ pub extern "C" fn chappe_cread(into: *mut c_void, bytes: usize, f: *mut CFILE) -
 
 /// `cflush`.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cflush(f: *mut CFILE) -> c_int {
+pub extern "C" fn chappe_cflush(f: *mut Stream) -> c_int {
     answered(-1, || {
         let f = stream(f)?;
         f.is(false)?;
@@ -450,7 +450,7 @@ pub extern "C" fn chappe_cflush(f: *mut CFILE) -> c_int {
 
 /// `cclose`.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cclose(f: *mut CFILE) -> c_int {
+pub extern "C" fn chappe_cclose(f: *mut Stream) -> c_int {
     answered(-1, || {
         stream(f)?;
         with_open(|all| all.retain(|&one| one != f.addr()));
@@ -476,19 +476,19 @@ pub extern "C" fn chappe_cclose(f: *mut CFILE) -> c_int {
 
 /// `ceof`.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_ceof(f: *const CFILE) -> c_int {
+pub extern "C" fn chappe_ceof(f: *const Stream) -> c_int {
     answered(0, || Ok(stream(f.cast_mut())?.eof.into()))
 }
 
 /// `cerror`.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cerror(f: *const CFILE) -> c_int {
+pub extern "C" fn chappe_cerror(f: *const Stream) -> c_int {
     answered(libc::EINVAL, || Ok(stream(f.cast_mut())?.error))
 }
 
 /// `cclearerr`.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_cclearerr(f: *mut CFILE) {
+pub extern "C" fn chappe_cclearerr(f: *mut Stream) {
     answered((), || {
         let f = stream(f)?;
         (f.eof, f.error) = (false, 0);
