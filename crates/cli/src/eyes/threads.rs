@@ -96,7 +96,7 @@ fn named(pid: u32) -> HashMap<u32, Waits> {
 }
 
 /// The share of each thread, by number.
-fn shares(image: &Image, time: Duration) -> Option<HashMap<u32, f64>> {
+fn shares(image: &Image, time: Duration) -> Option<Shares> {
     let (begun, mut seen, mut looks) = (Instant::now(), Vec::new(), 0u32);
     while begun.elapsed() < time {
         image.running(&mut seen).ok()?;
@@ -332,8 +332,11 @@ fn warn(a: &Threads, image: &Image, most: Duration, json: bool) -> Result<u8, Fa
     Ok(if late.is_empty() { 0 } else { 3 })
 }
 
+/// What share of a processor each thread uses, by its number.
+type Shares = HashMap<u32, f64>;
+
 /// One look, for the shares first.
-fn looked(a: &Threads) -> Result<(Image, HashMap<u32, Waits>, Option<HashMap<u32, f64>>)> {
+fn looked(a: &Threads) -> Result<(Image, HashMap<u32, Waits>, Option<Shares>)> {
     let image = image(a.pid)?;
     let named = if image.threads.iter().any(|t| t.seat.is_some()) { named(a.pid) } else { HashMap::new() };
     let shares = shares(&image, a.sample);

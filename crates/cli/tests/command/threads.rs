@@ -174,9 +174,10 @@ fn look(here: &Place, pid: &str) -> Option<serde_json::Value> {
 
 /// Waits until the thread of that number is in that state; `-`: until it is not there.
 fn until_state(here: &Place, pid: &str, number: &str, state: &str) {
+    let number: u64 = number.parse().unwrap();
     until(state, || {
         let seen = look(here, pid)?;
-        let now = seen["threads"].as_array()?.iter().find(|t| t["number"].to_string() == number);
+        let now = seen["threads"].as_array()?.iter().find(|t| t["number"] == number);
         let now = now.map_or("-", |t| t["state"].as_str().unwrap_or_default());
         (now == state || state == "goes on" && ["running", "ready"].contains(&now)).then_some(())
     });
