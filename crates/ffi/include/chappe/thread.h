@@ -324,7 +324,10 @@ Ioproc *chappe_ioproc(void);
 /** Ends it. */
 void chappe_closeioproc(Ioproc *io);
 
-/** Ends the call that it is in, if it is in one: that answers -1, and errno is EINTR. */
+/**
+ * Ends the call that it is in, if it is in one: that answers -1, and errno is EINTR. An operation of iocall that goes on after EINTR is left alone after
+ * two seconds.
+ */
 void chappe_iointerrupt(Ioproc *io);
 
 /** Has it call op(arg): what that answers; errno as it left it. iocall hands over arguments. An interrupt of the caller ends the call. */

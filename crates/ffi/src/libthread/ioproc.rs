@@ -1,8 +1,8 @@
 //! Procs that do system calls for others: ioproc(2). The caller waits as at a channel, and its proc goes on.
 //!
-//! - O1: the caller says that a call is under way (`calls`) before it asks, and the proc takes that back when the call is over. So who interrupts it
-//!   pokes the proc's kernel thread until that is so: a signal that came before the system call began is followed by another. It gives up after
-//!   a while: a call that goes on after EINTR cannot be ended.
+//! - O1: the caller says that a call is asked for (`state`) before it asks, and the proc says that it has begun, and that it is over. Who interrupts it
+//!   pokes the proc's kernel thread until it is over: a signal that came before the system call began is followed by another. The calls that are
+//!   defined here end then; of a program's own operation, which may go on after EINTR, one gives up two seconds after it has begun.
 //! - O2: a caller that is interrupted interrupts the call and waits for its end: what the call writes to is the caller's.
 
 use super::fatal;
@@ -10,19 +10,30 @@ use super::task::{Task, enters, serve};
 use chappe::tube::{Ended, Receiver, Sender, bounded};
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 const MAGIC: u32 = 0x696f_7072;
-/// Between two pokes, and how many.
+/// Between two pokes.
 const PAUSE: Duration = Duration::from_micros(50);
-const POKES: u32 = 4_000;
+/// How long one pokes an operation of the program's.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What an ioproc is at.
+const IDLE: u32 = 0;
+const ASKED: u32 = 1;
+/// In an operation of the program's.
+const CALLS: u32 = 2;
+/// In one of the calls here.
+const CALLS_OWN: u32 = 3;
 
 /// What is called, and with what.
 #[derive(Clone, Copy)]
 struct Call {
     op: unsafe extern "C" fn(*mut c_void) -> c_long,
     arg: *mut c_void,
+    /// CALLS or CALLS_OWN.
+    kind: u32,
 }
 // SAFETY: the caller waits until it is over.
 unsafe impl Send for Call {}
@@ -33,7 +44,7 @@ type Answer = (c_long, c_int);
 /// A proc that does calls.
 pub struct Ioproc {
     magic: u32,
-    calls: Arc<AtomicBool>,
+    state: Arc<AtomicU32>,
     asks: Sender<Call>,
     told: Receiver<Answer>,
     task: Arc<Task>,
@@ -57,20 +68,21 @@ fn of<'a>(io: *mut Ioproc, what: &str) -> &'a Ioproc {
 pub extern "C" fn chappe_ioproc() -> *mut Ioproc {
     let (asks, asked) = bounded::<Call>(1);
     let (tells, told) = bounded(1);
-    let calls = Arc::new(AtomicBool::new(false));
-    let under_way = Arc::clone(&calls);
+    let state = Arc::new(AtomicU32::new(IDLE));
+    let its = Arc::clone(&state);
     let task = serve(Box::new(move || {
         while let Ok(call) = asked.recv() {
             *errno() = 0;
+            its.store(call.kind, Ordering::Release); // Release: O1.
             // SAFETY: the caller's promise.
             let answer = (unsafe { (call.op)(call.arg) }, *errno());
-            under_way.store(false, Ordering::Release); // Release: O1.
+            its.store(IDLE, Ordering::Release); // Release: O1.
             if tells.send(answer).is_err() {
                 break;
             }
         }
     }));
-    Box::into_raw(Box::new(Ioproc { magic: MAGIC, calls, asks, told, task }))
+    Box::into_raw(Box::new(Ioproc { magic: MAGIC, state, asks, told, task }))
 }
 
 /// `closeioproc`.
@@ -80,7 +92,7 @@ pub extern "C" fn chappe_closeioproc(io: *mut Ioproc) {
         return;
     }
     // Acquire: O1.
-    if of(io, "closeioproc").calls.load(Ordering::Acquire) {
+    if of(io, "closeioproc").state.load(Ordering::Acquire) != IDLE {
         fatal(format_args!(
             "closeioproc: the ioproc {io:p} is in a call: end it with iointerrupt, and wait for its caller"
         ));
@@ -94,10 +106,13 @@ pub extern "C" fn chappe_closeioproc(io: *mut Ioproc) {
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_iointerrupt(io: *mut Ioproc) {
     let io = of(io, "iointerrupt");
-    for _ in 0..POKES {
+    let mut begun: Option<Instant> = None;
+    loop {
         // Acquire: O1.
-        if !io.calls.load(Ordering::Acquire) {
-            return;
+        match io.state.load(Ordering::Acquire) {
+            IDLE => return,
+            CALLS if begun.get_or_insert_with(Instant::now).elapsed() > PATIENCE => return,
+            _ => {}
         }
         io.task.proc.pokes();
         std::thread::sleep(PAUSE);
@@ -111,16 +126,20 @@ pub extern "C" fn chappe_iocall(
     op: Option<unsafe extern "C" fn(*mut c_void) -> c_long>,
     arg: *mut c_void,
 ) -> c_long {
+    let Some(op) = op else { fatal("iocall: no operation was given") };
+    asks(io, Call { op, arg, kind: CALLS })
+}
+
+fn asks(io: *mut Ioproc, call: Call) -> c_long {
     let me = enters();
     let it = of(io, "iocall");
-    let Some(op) = op else { fatal("iocall: no operation was given") };
     // AcqRel: O1.
-    if it.calls.swap(true, Ordering::AcqRel) {
+    if it.state.swap(ASKED, Ordering::AcqRel) != IDLE {
         fatal(format_args!(
             "iocall: the ioproc {io:p} is in a call: it does one at a time, others take another ioproc"
         ));
     }
-    if it.asks.send(Call { op, arg }).is_err() {
+    if it.asks.send(call).is_err() {
         fatal(format_args!("iocall: the proc of the ioproc {io:p} has ended: its last operation called threadexits"));
     }
     let (answer, error) = loop {
@@ -149,7 +168,7 @@ struct With {
 }
 
 fn calls(io: *mut Ioproc, op: unsafe extern "C" fn(*mut c_void) -> c_long, mut with: With) -> c_long {
-    chappe_iocall(io, Some(op), (&raw mut with).cast())
+    asks(io, Call { op, arg: (&raw mut with).cast(), kind: CALLS_OWN })
 }
 
 fn with<'a>(arg: *mut c_void) -> &'a With {

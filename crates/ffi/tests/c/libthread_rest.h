@@ -464,6 +464,7 @@ static void as_another(char *what)
         sysfatal("%r");
     }
     if (strcmp(what, "interrupted") == 0) {
+        signal(SIGINT, SIG_DFL);
         kill(getpid(), SIGINT);
         for (;;)
             yield();
