@@ -112,6 +112,9 @@ struct Stage {
     /// It asked for more than it got.
     short: bool,
     several: bool,
+    /// It has waited for a pipe.
+    up: bool,
+    law: Law,
     reserved: f64,
     cap: f64,
     fills: (f64, f64),
@@ -158,6 +161,8 @@ impl Controller {
             told: None,
             short: true,
             several: false,
+            up: false,
+            law,
             reserved: 0.0,
             cap: law.cap,
             fills: (0.0, 0.0),
@@ -242,6 +247,10 @@ impl Stage {
         self.looks.0 += 1;
         self.looks.1 += u32::from(input);
         self.looks.2 += u32::from(output);
+        // It has begun and waits for data: what it took to begin (loading, linking) says nothing of what it will need.
+        if !self.up && (input || output) {
+            (self.up, self.share) = (true, Share::new(self.law));
+        }
         self.cap = Law::default().cap * processors.min(self.processes.busy() as f64);
         self.share.set_cap(self.cap);
         changed
