@@ -20,7 +20,7 @@ const SIGNALS: u32 = 32;
 /// that has ended is refused. (Of four million threads with one number two are the same.)
 ///
 /// Each operation may come from any thread, light or not, and never waits for the other, which does what it is asked at its next *safe point*: where it
-/// waits, has waited, yields, begins another, or meets somebody at a tube. So one that only computes goes on.
+/// waits, has waited, yields, or meets somebody at a tube without slots. So one that only computes goes on.
 ///
 /// | state, after | `suspend` | `resume` | `stop` | `step` | `interrupt` | `destroy` |
 /// |---|---|---|---|---|---|---|

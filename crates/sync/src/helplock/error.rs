@@ -9,8 +9,8 @@ use std::sync::Arc;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum HelpError<G = ()> {
-    /// Locked; a holder died or panicked, and the data is as it left it. See [`HelpGuard::make_consistent`] and [`HelpGuard::condemn`]. Of
-    /// [`HelpLock::with`]: not locked, and nothing was run; lock it, and look.
+    /// Locked; a holder died or panicked, and the data is as it left it. See [`HelpGuard::make_consistent`](super::HelpGuard::make_consistent) and [`HelpGuard::condemn`](super::HelpGuard::condemn). Of
+    /// [`HelpLock::with`](super::HelpLock::with): not locked, and nothing was run; lock it, and look.
     #[error(
         "an earlier holder of `{name}` died in the middle of its section: lock it, look at the data, and say that it is consistent, or condemn it"
     )]
