@@ -14,7 +14,7 @@ impl Row for Calls {
             part: "table 3.5",
             title: "a null system call by each way",
             note: "A ring that a kernel thread polls is the kernel core of the Nix paper: the caller's processor makes no system call.",
-            seconds: (3, 15),
+            seconds: (1, 15),
         }
     }
 
