@@ -222,6 +222,8 @@ fn extend(permit: &mut Permit<'_>, first: &SharedFirst) -> Result<i64, Error> {
     let own = permit.lease()?;
     let mark = own.cookie().rsplit([',', ':']).next().unwrap_or_default();
     let byte = i64::from_str_radix(mark, 16).map_err(|_| anyhow!("a lease without a byte: {}", own.cookie()))?;
+    // By name, not by the close alone: a child that another thread has just forked has the descriptor until it becomes a program.
+    lock::unlock(own.as_fd(), byte);
     drop(own);
     let mut first = open(first);
     let lease = first.lease.as_ref().filter(|_| !first.closed).ok_or_else(|| anyhow!("the job has ended"))?;
