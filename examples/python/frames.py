@@ -32,15 +32,18 @@ def main():
         print("this example needs numpy")
         return
     seen = chappe.Map(entries=FRAMES)
-    workers = [multiprocessing.Process(target=consume, args=(frames, seen, dies)) for dies in (True, False)]
-    for worker in workers:
-        worker.start()
+    # The camera is a receiver, too: so there is one while a consumer has died and the next has not come yet.
+    frames.try_recv()
+    workers = [multiprocessing.Process(target=consume, args=(frames, seen, dies), daemon=True) for dies in (True, False)]
     for number in range(FRAMES):
         with frames.reserve() as frame:
             frame[:] = number
+        if number == 0:
+            workers[0].start()
+            workers[0].join()
+            workers[1].start()
     frames.close()
-    for worker in workers:
-        worker.join()
+    workers[1].join()
     print(f"{len(seen)} of {FRAMES} frames seen; the consumers ended with {[w.exitcode for w in workers]}")
     assert len(seen) == FRAMES
 
