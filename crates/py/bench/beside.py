@@ -1,6 +1,6 @@
 """The package beside `multiprocessing`, in one run: `cargo xtask bench python`.
 
-Each figure is the median of several rounds, of which the rivals take turns. faster-fifo and iceoryx2 have rows if they are installed.
+Each figure is the median of several rounds, of which the rivals take turns. faster-fifo has a row if it is installed.
 """
 
 import asyncio
