@@ -368,6 +368,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether its size is a number of blocks of the arena's data. (A mutex has bytes there, by its own count; the others have none.)
+    pub fn is_in_blocks(self) -> bool {
+        match self {
+            Kind::Tube | Kind::Broadcast | Kind::Map | Kind::Stack | Kind::Counter => true,
+            Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor => true,
+            Kind::Pool | Kind::Semaphore | Kind::Mutex | Kind::Condvar | Kind::End => false,
+        }
+    }
+
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self {

@@ -155,17 +155,7 @@ impl Map {
                     continue;
                 }
                 Some(Kind::Mutex) => count.div_ceil(BLOCK),
-                Some(
-                    Kind::Tube
-                    | Kind::Broadcast
-                    | Kind::Map
-                    | Kind::Stack
-                    | Kind::Counter
-                    | Kind::Words
-                    | Kind::Server
-                    | Kind::HelpLock
-                    | Kind::Monitor,
-                ) => count,
+                Some(kind) if kind.is_in_blocks() => count,
                 _ => continue,
             };
             if let Some(first) = first.checked_sub(1) {

@@ -220,17 +220,7 @@ pub(crate) fn bytes(map: &Map, place: Place) -> u64 {
     let count = map.object(place.index).permits.load(Ordering::Acquire);
     match place.head.kind() {
         Some(Kind::Mutex) => count.into(),
-        Some(
-            Kind::Tube
-            | Kind::Broadcast
-            | Kind::Map
-            | Kind::Stack
-            | Kind::Counter
-            | Kind::Words
-            | Kind::Server
-            | Kind::HelpLock
-            | Kind::Monitor,
-        ) => u64::from(count) * BLOCK as u64,
+        Some(kind) if kind.is_in_blocks() => u64::from(count) * BLOCK as u64,
         _ => 0,
     }
 }
