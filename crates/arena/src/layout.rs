@@ -361,7 +361,7 @@ pub enum Kind {
     Words = 11,
     /// Data that is changed by requests, whoever carries them out.
     Server = 12,
-    /// A lock whose holder inherits the priority of those who wait.
+    /// A lock whose holder inherits its waiters' priority.
     HelpLock = 13,
     /// Data with conditions to wait for.
     Monitor = 14,

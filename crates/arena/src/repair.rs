@@ -115,7 +115,7 @@ impl Map {
     /// after 2,048: a thread that locked so many others after it had joined dies unmarked, and no word wakes anybody.
     ///
     /// `few`: only some of many, other ones in each second and in each process. Every process with a waiter looks once a second, and so does
-    /// whoever joins: together they see each occupant about as often, however many they are.
+    /// each process that joins: together they see each occupant about as often, however many they are.
     pub(crate) fn mark_all_lost(&self, few: bool) {
         let used = self.members_used();
         let second = (clock::now() / 1_000_000_000) as u32;

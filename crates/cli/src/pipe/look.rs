@@ -3,7 +3,7 @@
 //! Two looks. The *quick* one, every 4 ms, asks each process's clock (one system call) and each pipe's fill. The *slow* one, some times a second and one stage
 //! at a time, reads /proc: who has been started, which task uses which part, bytes moved, what is waited for.
 //!
-//! **No end of a pipe is kept.** Whoever holds a read end hides from the writer that the last reader has gone (no SIGPIPE), and whoever holds a write end hides
+//! **No end of a pipe is kept.** The holder of a read end hides from the writer that the last reader has gone (no SIGPIPE), and the holder of a write end hides
 //! from the reader that the last writer has. So a pipe's end is opened by /proc/PID/fd, asked and closed, 2 us in all; if the last reader ends in
 //! just that time, the writer hears of it when ours closes. Reading is what we open behind a stage's input, and writing behind its output: so neither looks alive without
 //! a stage that has it.

@@ -1,8 +1,8 @@
 /*
  * Counters: numbers that threads and processes add to, without waiting for each other.
  *
- * An addition is one step: whoever is killed has made it, or not; a death takes nothing back. Only a thread's first addition to a named
- * counter waits for who just makes or removes an object.
+ * An addition is one step: a killed thread has made it, or not; a death takes nothing back. Only a thread's first addition to a named
+ * counter waits for a thread that makes or removes an object at that moment.
  *
  * A handle may be used by any number of threads at once, until it is closed.
  *

@@ -1,8 +1,8 @@
 /*
  * Words of 64 bits, of which up to eight change at once: all of them, or none.
  *
- * A thread that is stopped or killed in the middle of a change holds up nobody: whoever meets it finishes it. Looking at a word writes
- * nothing. Only a thread's first change of named words waits for who just makes or removes an object. A signal handler may look; one that
+ * A thread that is stopped or killed in the middle of a change holds up nobody: the next thread that meets the change finishes it. Looking at a word writes
+ * nothing. Only a thread's first change of named words waits for a thread that makes or removes an object at that moment. A signal handler may look; one that
  * interrupts its thread in the middle of a change can change nothing (-EBUSY).
  *
  * A handle may be used by any number of threads at once, until it is closed.

@@ -3,8 +3,8 @@
 //! A message of up to eight bytes, or of up to 32, goes through a tube of that; a larger one is a box. So the usual channels (of numbers, of
 //! pointers, of small structs) ask for no memory when something is sent.
 //!
-//! A channel is the caller's memory (`chaninit`) or ours (`chancreate`), and knows its tube. It is freed by the last who waits there, if it
-//! was said so meanwhile: who waits is counted in `users`, two for each, and bit 0 says that it was freed.
+//! A channel is the caller's memory (`chaninit`) or ours (`chancreate`), and knows its tube. It is freed by its last waiter, if that
+//! was asked for meanwhile: waiters are counted in `users`, two for each, and bit 0 says that it was freed.
 //!
 //! Each operation begins with [`enters`] and, when it did not wait, ends with [`leaves`]: see `task`, T3 and T4, and the manual's list of calls that
 //! relinquish the processor.

@@ -1,7 +1,7 @@
 //! Queueing locks, locks for readers and writers, rendezvous points and reference counts: lock(2), in the caller's memory.
 //!
-//! All zeros is a lock that nobody has, so nothing is made before it is used. A lock is a word for a moment's exclusion and a list of those who
-//! wait, on their stacks, first come first served; who unlocks hands the lock to the first. A light thread that waits lets its proc go on; a
+//! All zeros is a lock that nobody has, so nothing is made before it is used. A lock is a word for a moment's exclusion and a list of the waiters,
+//! on their stacks, first come first served; the unlocker hands the lock to the first. A light thread that waits lets its proc go on; a
 //! kernel thread sleeps.
 //!
 //! - Q1: lists and states are touched under the word alone. Who wakes somebody copies what wakes him before it says that the lock is his: then the
@@ -62,7 +62,7 @@ fn wake(node: *mut Node) {
     }
 }
 
-/// Those who wait.
+/// The waiters.
 #[repr(C)]
 struct List {
     head: *mut Node,
@@ -173,7 +173,7 @@ fn take(l: *mut QLock, node: *mut Node) -> bool {
 fn give(l: *mut QLock, what: &str) {
     let next = under!(l, "qunlock", it => {
         if it.locked == 0 {
-            fatal(format_args!("{what}: nobody has the lock {l:p}: who unlocks has locked it"));
+            fatal(format_args!("{what}: nobody has the lock {l:p}: only its holder unlocks it"));
         }
         let next = it.list.pop();
         if next.is_none() {
@@ -250,7 +250,7 @@ fn leave(l: *mut RWLock, writes: bool) {
         let count = if writes { &mut it.writer } else { &mut it.readers };
         if *count == 0 {
             let (who, what) = if writes { ("writer", "wunlock") } else { ("reader", "runlock") };
-            fatal(format_args!("{what}: no {who} has the lock {l:p}: who unlocks has locked it"));
+            fatal(format_args!("{what}: no {who} has the lock {l:p}: only its holder unlocks it"));
         }
         *count -= 1;
         // The first, if it can; of readers all that stand together.
