@@ -10,8 +10,8 @@
 //! | TAKEN | it is carried out | the process |
 //! | DONE | the answer is there | the process |
 //!
-//! - O1: `holder` is the process that asks. If that has ended, the next takes the page over: a request that was not taken it takes back, one that was
-//!   taken it lets be done.
+//! - O1: one process asks at a time: it has a lock on its descriptor of the page, which the kernel gives up when it dies, whatever its PID namespace. The
+//!   next asker takes back a request that was not taken, and lets one that was taken be done.
 //! - O2: a request is carried out once, or, if it is taken back in time, not at all: one swap of `state` decides.
 
 use crate::asks::{self, Refusal, offered};
@@ -20,6 +20,7 @@ use crate::thread::Thread;
 use crate::{Builder, ThreadId, record};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
+use chappe_plat::mailbox::Theirs;
 use chappe_plat::{clock, mailbox, process, thread};
 use std::io;
 use std::sync::Mutex;
@@ -30,7 +31,7 @@ const ASKED: u32 = 1;
 const TAKEN: u32 = 2;
 const DONE: u32 = 3;
 /// Of the version of what is in the page.
-const MAGIC: u64 = u64::from_le_bytes(*b"chappe\x01C");
+const MAGIC: u64 = u64::from_le_bytes(*b"chappe\x02C");
 /// Of a name, at most.
 const NAME: usize = 64;
 /// Of the kernel thread that answers.
@@ -41,7 +42,6 @@ const STACK: usize = 256 * 1024;
 struct Page {
     magic: AtomicU64,
     pid: AtomicU32,
-    holder: AtomicU32,
     state: AtomicU32,
     operation: AtomicU32,
     thread: AtomicU32,
@@ -234,15 +234,9 @@ impl Page {
         }
     }
 
-    /// Another process: takes the page, O1.
-    fn hold(&self, until: u64) -> Result<(), Failed> {
-        let me = process::pid();
-        loop {
-            let holder = self.holder.load(Ordering::SeqCst);
-            let free = holder == 0 || process::has_ended(holder, 0);
-            if free && self.holder.compare_exchange(holder, me, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                break;
-            }
+    /// Another process: takes the page, O1. It is free again when `theirs` is dropped.
+    fn hold(&self, theirs: &Theirs, until: u64) -> Result<(), Failed> {
+        while !theirs.try_lock().map_err(Failed::System)? {
             if clock::now() >= until {
                 return Err(Failed::NoAnswer);
             }
@@ -252,7 +246,6 @@ impl Page {
         let _ = self.state.compare_exchange(ASKED, IDLE, Ordering::SeqCst, Ordering::SeqCst);
         while self.state.load(Ordering::SeqCst) == TAKEN {
             if clock::now() >= until {
-                self.holder.store(0, Ordering::SeqCst);
                 return Err(Failed::NoAnswer);
             }
             futex::wait(&self.state, TAKEN, Some(until), Scope::Shared);
@@ -315,7 +308,7 @@ pub fn ask(pid: u32, request: &Request, patience: Duration) -> Result<Option<u32
         return Err(Failed::BadArgument);
     }
     let fd = Image::control_of(pid).map_err(Failed::System)?.ok_or(Failed::NoThreads)?.ok_or(Failed::Closed)?;
-    let theirs = mailbox::Theirs::open(pid, fd).map_err(|e| match e.kind() {
+    let theirs = Theirs::open(pid, fd).map_err(|e| match e.kind() {
         io::ErrorKind::PermissionDenied => Failed::System(e),
         _ => Failed::Closed,
     })?;
@@ -325,14 +318,37 @@ pub fn ask(pid: u32, request: &Request, patience: Duration) -> Result<Option<u32
         return Err(Failed::Closed);
     }
     let until = clock::now().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
-    page.hold(until)?;
-    let answer = page.ask(request, until);
-    page.holder.store(0, Ordering::SeqCst);
-    match answer? {
+    page.hold(&theirs, until)?;
+    match page.ask(request, until)? {
         (OK, value) => Ok(Some(value).filter(|_| matches!(request, Request::Create(_)))),
         (NO_THREAD, _) => Err(Failed::NoSuchThread(number)),
         (NOT_OFFERED, _) => Err(Failed::NotOffered(name.to_owned())),
         (NO_ROOM, _) => Err(Failed::NoRoom),
         _ => Err(Failed::BadArgument),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Runtime, park};
+
+    #[test]
+    fn one_asks_at_a_time_and_the_page_is_free_when_its_descriptor_goes() {
+        let runtime = Runtime::new(1).unwrap();
+        let waits = runtime.spawn(park);
+        let (me, number) = (process::pid(), waits.thread().id().as_u32());
+        let suspend = || ask(me, &Request::Suspend(number), Duration::from_millis(20));
+        let fd = Image::control_of(me).unwrap().unwrap().unwrap();
+        let other = Theirs::open(me, fd).unwrap();
+        assert!(other.try_lock().unwrap());
+        // As one of another PID namespace, which nobody here can look up.
+        assert!(matches!(suspend(), Err(Failed::NoAnswer)));
+        drop(other);
+        let patient = |request| ask(me, &request, Duration::from_secs(60));
+        patient(Request::Suspend(number)).unwrap();
+        patient(Request::Resume(number)).unwrap();
+        waits.thread().unpark();
+        waits.join().unwrap();
     }
 }

@@ -32,6 +32,13 @@ pub fn try_lock(file: &OwnedFd, at: u64) -> io::Result<bool> {
     if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) { Ok(false) } else { Err(e) }
 }
 
+/// Gives the byte up, for forked children that have this open file as well.
+pub fn unlock(file: &OwnedFd, at: u64) {
+    let r = range(libc::F_UNLCK, at);
+    // SAFETY: the descriptor is open and the struct valid. There is nothing to be done about an error.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &r) };
+}
+
 /// Whether another open file has the byte.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 //!
 //! The page is not a child's after a fork. Who may open it is who may debug the process: the kernel asks that for `/proc/PID/fd`.
 
+use super::lease;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
@@ -46,7 +47,10 @@ pub fn make() -> io::Result<(NonNull<u8>, u32)> {
 
 /// Another process's, until it is dropped.
 #[derive(Debug)]
-pub struct Theirs(NonNull<u8>);
+pub struct Theirs {
+    at: NonNull<u8>,
+    file: OwnedFd,
+}
 
 impl Theirs {
     /// The one behind that descriptor of that process.
@@ -63,18 +67,30 @@ impl Theirs {
         if file.metadata()?.len() < LEN as u64 {
             return Err(io::ErrorKind::NotFound.into());
         }
-        map(&file.into()).map(Theirs)
+        let file = file.into();
+        Ok(Theirs { at: map(&file)?, file })
+    }
+
+    /// Takes the page for this one alone, if no other has it. The kernel gives the lock up when the last process that has this open file ends, whatever
+    /// PID namespace it is of.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_lock(&self) -> io::Result<bool> {
+        lease::try_lock(&self.file, 0)
     }
 
     /// Where it is mapped.
     pub fn at(&self) -> NonNull<u8> {
-        self.0
+        self.at
     }
 }
 
 impl Drop for Theirs {
     fn drop(&mut self) {
+        // By name: a child that another thread has just forked has the open file, too.
+        lease::unlock(&self.file, 0);
         // SAFETY: mapped so, and nobody else's.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), LEN) };
+        unsafe { libc::munmap(self.at.as_ptr().cast(), LEN) };
     }
 }
