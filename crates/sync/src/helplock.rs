@@ -209,21 +209,30 @@ impl<T> HelpLock<T> {
         match &self.form {
             Form::One(word) => Ok(run_one(word, &mut section)),
             Form::Two(pair) => Ok(run_two(pair, &mut section)),
-            Form::Steps(words) => match words.len() {
-                1 => run::<T, R, 1>(words, &mut section),
-                2 => run::<T, R, 2>(words, &mut section),
-                3 => run::<T, R, 3>(words, &mut section),
-                4 => run::<T, R, 4>(words, &mut section),
-                5 => run::<T, R, 5>(words, &mut section),
-                6 => run::<T, R, 6>(words, &mut section),
-                7 => run::<T, R, 7>(words, &mut section),
-                _ => run::<T, R, 8>(words, &mut section),
-            },
-            _ => match self.lock() {
-                Ok(mut guard) => Ok(section(&mut guard)),
-                Err(HelpError::OwnerDied { name, .. }) => Err(HelpError::OwnerDied { name, guard: () }),
-                Err(e) => Err(e.without()),
-            },
+            Form::Steps(words) => run_steps(words, &mut section),
+            Form::Inherited(of) => {
+                let whole = of.entry.lock(&self.name, true)?;
+                let inside = Section::begin(&of.entry, &self.name, Location::caller());
+                if !whole {
+                    return Err(HelpError::OwnerDied { name: self.name.clone(), guard: () });
+                }
+                // SAFETY: this thread holds the lock, and nobody else has a reference while it does.
+                let answer = section(unsafe { &mut *of.data() });
+                inside.end();
+                Ok(answer)
+            }
+            Form::Shared(_) | Form::Light(_) => self.with_guard(&mut section),
+        }
+    }
+
+    /// Not inlined: its frame would be that of all forms.
+    #[inline(never)]
+    #[track_caller]
+    fn with_guard<R>(&self, section: &mut impl FnMut(&mut T) -> R) -> Result<R, HelpError> {
+        match self.lock() {
+            Ok(mut guard) => Ok(section(&mut guard)),
+            Err(HelpError::OwnerDied { name, .. }) => Err(HelpError::OwnerDied { name, guard: () }),
+            Err(e) => Err(e.without()),
         }
     }
 
@@ -357,6 +366,21 @@ fn run_two<T, R>(pair: &Pair, section: &mut impl FnMut(&mut T) -> R) -> R {
     }
 }
 
+/// As `with_guard`, of steps.
+#[inline(never)]
+fn run_steps<T, R>(words: &Words, section: &mut impl FnMut(&mut T) -> R) -> Result<R, HelpError> {
+    match words.len() {
+        1 => run::<T, R, 1>(words, section),
+        2 => run::<T, R, 2>(words, section),
+        3 => run::<T, R, 3>(words, section),
+        4 => run::<T, R, 4>(words, section),
+        5 => run::<T, R, 5>(words, section),
+        6 => run::<T, R, 6>(words, section),
+        7 => run::<T, R, 7>(words, section),
+        _ => run::<T, R, 8>(words, section),
+    }
+}
+
 /// A section of steps: a function of a copy, of one moment; then all words at once.
 #[inline(always)]
 fn run<T, R, const K: usize>(words: &Words, section: &mut impl FnMut(&mut T) -> R) -> Result<R, HelpError> {
@@ -375,6 +399,39 @@ fn run<T, R, const K: usize>(words: &Words, section: &mut impl FnMut(&mut T) -> 
         })
         .map_err(HelpError::Words)?;
     Ok(answer.expect("it was run"))
+}
+
+/// A section of the inherited form: gives the lock up when it has ended, by a panic too. A [`HelpGuard`] does the same; moving one in its `Result` takes
+/// twice the time of the lock.
+struct Section<'a>(&'a Entry);
+
+impl<'a> Section<'a> {
+    #[inline(always)]
+    fn begin(entry: &'a Entry, name: &Arc<str>, place: &'static Location<'static>) -> Section<'a> {
+        if cfg!(debug_assertions) {
+            inside::begin(std::ptr::from_ref(entry).addr(), name, place);
+        }
+        Section(entry)
+    }
+
+    /// It has returned: the data is whole, whatever else is under way in this thread.
+    #[inline(always)]
+    fn end(self) {
+        if cfg!(debug_assertions) {
+            inside::end(std::ptr::from_ref(self.0).addr());
+        }
+        self.0.give_back();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Section<'_> {
+    fn drop(&mut self) {
+        if cfg!(debug_assertions) {
+            inside::end(std::ptr::from_ref(self.0).addr());
+        }
+        self.0.unlock();
+    }
 }
 
 /// What a guard holds.

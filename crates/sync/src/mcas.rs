@@ -170,13 +170,17 @@ impl<'a> Field<'a> {
     /// there is one at least, and [`MOST`] at most.
     #[inline]
     pub fn swap(&self, me: u16, steps: &[Step]) -> bool {
-        // A copy, and a number that is known: so each of the few is a run of instructions without loops, with all in registers.
+        // A number that is known: so each of the few is a run of instructions without loops. The steps are read where the caller has just written
+        // them, word by word: a copy of them in wider pieces would wait for the caller's stores.
         let field = *self;
-        match steps {
-            [one] => field.swap_one(me, one),
-            [a, b] => field.swap_several(me, &[*a, *b]),
-            [a, b, c, d] => field.swap_several(me, &[*a, *b, *c, *d]),
-            _ => field.swap_several(me, steps),
+        if let [one] = steps {
+            field.swap_one(me, one)
+        } else if let Ok(two) = <&[Step; 2]>::try_from(steps) {
+            field.swap_several(me, two)
+        } else if let Ok(four) = <&[Step; 4]>::try_from(steps) {
+            field.swap_several(me, four)
+        } else {
+            field.swap_several(me, steps)
         }
     }
 

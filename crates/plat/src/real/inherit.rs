@@ -68,9 +68,14 @@ impl InheritLock {
         if why == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(why)) }
     }
 
+    #[inline(always)]
     fn outcome(&self, why: i32) -> Result<Held, Unheld> {
+        if why == 0 { Ok(Held::Whole) } else { self.not_as_usual(why) }
+    }
+
+    #[cold]
+    fn not_as_usual(&self, why: i32) -> Result<Held, Unheld> {
         match why {
-            0 => Ok(Held::Whole),
             libc::EOWNERDEAD => {
                 // SAFETY: made by `init`; this thread holds it.
                 unsafe { libc::pthread_mutex_consistent(self.mutex.get()) };

@@ -54,8 +54,19 @@ impl Entry {
     /// Locks it. Answers whether the data is whole.
     #[inline]
     pub fn lock(&self, name: &Arc<str>, wait: bool) -> Result<bool, HelpError> {
+        let held = if wait { self.lock.lock() } else { self.lock.try_lock() };
+        // Relaxed: under the lock.
+        if held == Ok(Held::Whole) && self.state.load(Ordering::Relaxed) == WHOLE {
+            return Ok(true);
+        }
+        self.not_whole(held, name)
+    }
+
+    /// Locked after a death, in a state of its own, or not at all.
+    #[cold]
+    fn not_whole(&self, held: Result<Held, Unheld>, name: &Arc<str>) -> Result<bool, HelpError> {
         let name = || name.clone();
-        match if wait { self.lock.lock() } else { self.lock.try_lock() } {
+        match held {
             Ok(Held::Whole) => {}
             // Relaxed: under the lock.
             Ok(Held::AfterDeath) if self.state.load(Ordering::Relaxed) == CONDEMNED => {}
