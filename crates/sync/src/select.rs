@@ -62,7 +62,7 @@ pub trait ReceivingEnd: sealed::Sealed {
     #[doc(hidden)]
     fn __arm(&self) -> Armed<'_>;
     #[doc(hidden)]
-    fn __finish(&self, chosen: SelectedOperation<'_>) -> Result<Self::Message, RecvError>;
+    fn __finish(&self, took: Took) -> Result<Self::Message, RecvError>;
     /// Whether only the thread that has it may choose it.
     #[doc(hidden)]
     fn __is_single(&self) -> bool;
@@ -75,7 +75,7 @@ pub trait SendingEnd: sealed::Sealed {
     #[doc(hidden)]
     fn __arm(&self) -> Armed<'_>;
     #[doc(hidden)]
-    fn __finish(&self, chosen: SelectedOperation<'_>, message: Self::Message) -> Result<(), SendError<Self::Message>>;
+    fn __finish(&self, took: Took, message: Self::Message) -> Result<(), SendError<Self::Message>>;
     /// Whether only the thread that has it may choose it.
     #[doc(hidden)]
     fn __is_single(&self) -> bool;
@@ -91,10 +91,8 @@ macro_rules! ends {
                 Armed(&self.into)
             }
             #[inline]
-            #[track_caller]
-            fn __finish(&self, chosen: SelectedOperation<'_>) -> Result<T, RecvError> {
-                let taken = chosen.complete(self.__arm(), "receiver").ok_or(RecvError)?;
-                crate::tube::recv_taken(&self.into, taken)
+            fn __finish(&self, Took(taken): Took) -> Result<T, RecvError> {
+                crate::tube::recv_taken(&self.into, taken.ok_or(RecvError)?)
             }
             fn __is_single(&self) -> bool {
                 $single
@@ -108,9 +106,8 @@ macro_rules! ends {
                 Armed(&self.out)
             }
             #[inline]
-            #[track_caller]
-            fn __finish(&self, chosen: SelectedOperation<'_>, message: T) -> Result<(), SendError<T>> {
-                match chosen.complete(self.__arm(), "sender") {
+            fn __finish(&self, Took(taken): Took, message: T) -> Result<(), SendError<T>> {
+                match taken {
                     Some(taken) => crate::tube::send_taken(&self.out, taken, message),
                     None => Err(SendError(message)),
                 }
@@ -130,10 +127,8 @@ impl<T: Record + ?Sized> ReceivingEnd for named::Receiver<T> {
     fn __arm(&self) -> Armed<'_> {
         Armed(&self.into)
     }
-    #[track_caller]
-    fn __finish(&self, chosen: SelectedOperation<'_>) -> Result<T::Owned, RecvError> {
-        let taken = chosen.complete(Armed(&self.into), "receiver").ok_or(RecvError)?;
-        self.finish(taken).map(|(message, _)| message).ok_or(RecvError)
+    fn __finish(&self, Took(taken): Took) -> Result<T::Owned, RecvError> {
+        self.finish(taken.ok_or(RecvError)?).map(|(message, _)| message).ok_or(RecvError)
     }
     fn __is_single(&self) -> bool {
         true
@@ -145,9 +140,8 @@ impl<T: Record + ?Sized> SendingEnd for named::Sender<T> {
     fn __arm(&self) -> Armed<'_> {
         Armed(&self.out)
     }
-    #[track_caller]
-    fn __finish(&self, chosen: SelectedOperation<'_>, message: T::Owned) -> Result<(), SendError<T::Owned>> {
-        match chosen.complete(Armed(&self.out), "sender") {
+    fn __finish(&self, Took(taken): Took, message: T::Owned) -> Result<(), SendError<T::Owned>> {
+        match taken {
             Some(taken) => self.finish(taken, message).map_err(SendError),
             None => Err(SendError(message)),
         }
@@ -471,9 +465,8 @@ impl<'a> Select<'a> {
     #[track_caller]
     #[inline(never)]
     fn chosen(&self, until: Until, order: Order) -> Option<SelectedOperation<'a>> {
-        let mut chosen = chosen(&self.arms, How { until, biased: self.biased, aim: Aim::Take }, order)?;
-        chosen.index = self.numbers[chosen.index];
-        Some(chosen)
+        let (at, taken) = chosen(&self.arms, How { until, biased: self.biased, aim: Aim::Take }, order)?;
+        Some(SelectedOperation::new(self.numbers[at], self.arms[at], taken))
     }
 
     #[track_caller]
@@ -491,16 +484,16 @@ impl<'a> Select<'a> {
     }
 }
 
-/// Makes a choice that is made once.
+/// What a choice took of the arm that completes it; of a dead arm nothing.
+#[derive(Clone, Copy)]
+pub struct Took(pub(crate) Option<Taken>);
+
+/// Makes a choice that is made once: which arm, and what was taken; of a dead arm `None`.
 #[track_caller]
 #[inline(always)]
-pub(crate) fn made<'a>(
-    arms: &[Armed<'a>],
-    biased: bool,
-    until: impl FnOnce() -> Until,
-) -> Option<SelectedOperation<'a>> {
+pub(crate) fn made(arms: &[Armed<'_>], biased: bool, until: impl FnOnce() -> Until) -> Option<(usize, Option<Taken>)> {
     match glance(operations(arms), biased) {
-        Ok((at, taken)) => Some(SelectedOperation::new(at, arms[at], Some(taken))),
+        Ok((at, taken)) => Some((at, Some(taken))),
         Err(order) => chosen(arms, How { until: until(), biased, aim: Aim::Take }, order),
     }
 }
@@ -508,10 +501,10 @@ pub(crate) fn made<'a>(
 /// The same after a glance.
 #[track_caller]
 #[inline(never)]
-fn chosen<'a>(arms: &[Armed<'a>], how: How, order: Order) -> Option<SelectedOperation<'a>> {
+fn chosen(arms: &[Armed<'_>], how: How, order: Order) -> Option<(usize, Option<Taken>)> {
     match uninterrupted(|| rest(operations(arms), how, order)) {
-        Ok((at, taken)) => Some(SelectedOperation::new(at, arms[at], Some(taken))),
-        Err(SelectError::Dead { arm, .. }) => Some(SelectedOperation::new(arm, arms[arm], None)),
+        Ok((at, taken)) => Some((at, Some(taken))),
+        Err(SelectError::Dead { arm, .. }) => Some((arm, None)),
         Err(SelectError::WouldBlock | SelectError::Timeout) => None,
         Err(SelectError::Interrupted) => ended(),
         Err(e) => panic!("select: {e}"),
@@ -577,7 +570,7 @@ impl<'a> SelectedOperation<'a> {
     #[track_caller]
     #[inline]
     pub fn send<T>(self, sender: &Sender<T>, message: T) -> Result<(), SendError<T>> {
-        sender.__finish(self, message)
+        sender.__finish(Took(self.complete(sender.__arm(), "sender")), message)
     }
 
     /// Receives the message.
@@ -590,7 +583,7 @@ impl<'a> SelectedOperation<'a> {
     #[track_caller]
     #[inline]
     pub fn recv<T>(self, receiver: &Receiver<T>) -> Result<T, RecvError> {
-        receiver.__finish(self)
+        receiver.__finish(Took(self.complete(receiver.__arm(), "receiver")))
     }
 
     /// As [`SelectedOperation::send`], by an end of any kind.
@@ -603,7 +596,7 @@ impl<'a> SelectedOperation<'a> {
     #[track_caller]
     #[inline]
     pub fn send_on<S: SendingEnd>(self, sender: &S, message: S::Message) -> Result<(), SendError<S::Message>> {
-        sender.__finish(self, message)
+        sender.__finish(Took(self.complete(sender.__arm(), "sender")), message)
     }
 
     /// As [`SelectedOperation::recv`], by an end of any kind.
@@ -616,7 +609,7 @@ impl<'a> SelectedOperation<'a> {
     #[track_caller]
     #[inline]
     pub fn recv_on<R: ReceivingEnd>(self, receiver: &R) -> Result<R::Message, RecvError> {
-        receiver.__finish(self)
+        receiver.__finish(Took(self.complete(receiver.__arm(), "receiver")))
     }
 
     /// As [`SelectedOperation::recv_on`], from a named tube; and whether a receiver has died that had it before.
@@ -652,8 +645,8 @@ impl<'a> SelectedOperation<'a> {
     /// If it is another pool than the arm's.
     #[track_caller]
     pub fn permit(self, pool: &'a Pool) -> Result<Permit<'a>, AcquireError> {
-        let taken = self.complete(Armed(pool), "pool").ok_or_else(|| pool.dead())?;
-        Ok(pool.permit(taken, here()))
+        let took = Took(self.complete(Armed(pool), "pool"));
+        permit_of(pool, took)
     }
 
     /// That the descriptor is ready: it can be read, or written, or has an end or an error to tell, which the next call on it will.
@@ -662,7 +655,7 @@ impl<'a> SelectedOperation<'a> {
     /// The system's, where it could not say.
     pub fn descriptor(self) -> io::Result<()> {
         let arm = self.arm;
-        self.complete(arm, "descriptor").map_or(Ok(()), outcome)
+        descriptor_of(Took(self.complete(arm, "descriptor")))
     }
 
     /// The wake-up that was consumed.
@@ -674,8 +667,26 @@ impl<'a> SelectedOperation<'a> {
     /// If it is another semaphore than the arm's.
     #[track_caller]
     pub fn down(self, semaphore: &Semaphore) -> Result<(), DownError> {
-        self.complete(Armed(semaphore), "semaphore").map(|_| ()).ok_or_else(|| semaphore.dead())
+        let took = Took(self.complete(Armed(semaphore), "semaphore"));
+        down_of(semaphore, took)
     }
+}
+
+/// The permit that was taken.
+#[track_caller]
+pub(crate) fn permit_of(pool: &Pool, Took(taken): Took) -> Result<Permit<'_>, AcquireError> {
+    let taken = taken.ok_or_else(|| pool.dead())?;
+    Ok(pool.permit(taken, here()))
+}
+
+/// What a descriptor's arm came to.
+pub(crate) fn descriptor_of(Took(taken): Took) -> io::Result<()> {
+    taken.map_or(Ok(()), outcome)
+}
+
+/// The wake-up that was consumed.
+pub(crate) fn down_of(semaphore: &Semaphore, Took(taken): Took) -> Result<(), DownError> {
+    taken.map(|_| ()).ok_or_else(|| semaphore.dead())
 }
 
 impl Drop for SelectedOperation<'_> {

@@ -44,7 +44,7 @@ impl<T> Sender<T> {
             }
         }
         match choose(&[self.__arm()], false, Time::Forever) {
-            Ok(chosen) => self.__finish(chosen, message).map_err(|SendError(message)| (Ended::Disconnected, message)),
+            Ok(chosen) => chosen.send_on(self, message).map_err(|SendError(message)| (Ended::Disconnected, message)),
             Err(SelectError::Interrupted) => Err((Ended::Interrupted, message)),
             Err(e) => panic!("send: {e}"),
         }
@@ -103,7 +103,7 @@ impl<T> Receiver<T> {
             }
         }
         match choose(&[self.__arm()], false, Time::Forever) {
-            Ok(chosen) => self.__finish(chosen).map_err(|_| Ended::Disconnected),
+            Ok(chosen) => chosen.recv_on(self).map_err(|_| Ended::Disconnected),
             Err(SelectError::Interrupted) => Err(Ended::Interrupted),
             Err(e) => panic!("recv: {e}"),
         }
