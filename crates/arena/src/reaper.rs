@@ -67,8 +67,8 @@ const AGAIN_NS: u64 = 1_000_000;
 const SELDOM: u32 = 8;
 /// So many looks at an arena that was removed are enough.
 const ENOUGH: u32 = 3;
-/// What each member adds to the time after which one who stands by looks after the watcher.
-const PATIENCE_NS: u64 = 4_000_000;
+/// What each member adds to the time after which one who stands by looks after the watcher: all of them together look 125 times a second.
+const PATIENCE_NS: u64 = 8_000_000;
 
 /// The reapers of a process, and what they have seen.
 pub struct Watch {
@@ -382,7 +382,7 @@ fn soon(looks: u32) -> u64 {
     (CONFIRM_NS << (looks / OFTEN).min(8)).min(BACKSTOP_NS)
 }
 
-/// How long who is not the only one to notice sleeps at most: so that all of them together look some hundred times a second.
+/// How long a reaper that stands by sleeps at most.
 fn patience(map: &Map) -> u64 {
     BACKSTOP_NS.max(PATIENCE_NS * u64::from(map.members_used()))
 }

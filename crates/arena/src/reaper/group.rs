@@ -156,7 +156,8 @@ impl Group {
             return;
         }
         self.looks = if unsure { self.looks + 1 } else { 0 };
-        let longest = if self.index == 0 { BACKSTOP_NS } else { patience(map) };
+        // A sixtieth as many as stand by: they may look twice as often.
+        let longest = if self.index == 0 { BACKSTOP_NS } else { (patience(map) / 2).max(BACKSTOP_NS) };
         let at_most = if unsure { soon(self.looks) } else { longest };
         if let Some((pass_on, word)) = baton {
             pass_on.to(word);
