@@ -31,6 +31,7 @@
 //! cargo xtask soak [ARG...]              random SIGKILLs while jobs share pools
 //! cargo xtask soak --minutes N           random SIGKILLs and SIGSTOPs of processes that use everything: the zoo
 //! cargo xtask soak tube [ARG...]         random SIGKILLs of senders and receivers while they share tubes
+//! cargo xtask soak structures [ARG...]   the same of workers that share a map, a stack, a monitor and helping locks
 //! cargo xtask soak ras [--seconds N]     storms over the per-CPU operations, with delays between the steps of their sections
 //! cargo xtask soak jobserver [KILLS]     the same of what builds under the job server start; needs GNU make 4.4
 //! cargo xtask churn [WHOM] [ARG...]      the same storm over chappe, iceoryx2, python, or all of them
@@ -114,7 +115,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["soak", "jobserver", kills] => soak_jobserver(kills),
         ["soak", "ras"] => soak_ras("60"),
         ["soak", "ras", "--seconds", seconds] => soak_ras(seconds),
-        ["soak", "tube" | "zoo", ..] => injector("soak", &args[1..]),
+        ["soak", "tube" | "zoo" | "structures", ..] => injector("soak", &args[1..]),
         ["soak", rest @ ..] if rest.contains(&"--minutes") => injector("soak", &[&["zoo"][..], rest].concat()),
         ["soak", rest @ ..] => {
             Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;

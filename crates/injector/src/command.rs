@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chappe_injector::rivals::{self, Churn};
 use chappe_injector::soak::spaces::{self, Crowd};
+use chappe_injector::soak::structures::{self, Mix};
 use chappe_injector::soak::tubes::{self, Storm};
 use chappe_injector::soak::zoo::limb::Mistake;
 use chappe_injector::soak::zoo::{self, Visit};
@@ -44,6 +45,10 @@ usage: chappe-injector control                    are known mistakes caught?
        chappe-injector soak spaces [--kills N] [--spaces N] [--seed N]
                                                   the same while workers in PID namespaces of their own, each the first of
                                                   its namespace, share a pool (1000 kills, 3 namespaces); needs root
+       chappe-injector soak structures [--kills N] [--seed N]
+                                                  the same while workers share a map, a stack, a monitor and helping
+                                                  locks (1000 kills)
+                                 [--careless]     workers that write a value in two steps: it must be seen
        chappe-injector churn [chappe|iceoryx2|python|all] [--kills N] [--rounds N] [--seed N] [--limit SECONDS]
                                                   the same storm over chappe and over others (all, 10 rounds of 1000, 10 s)
        chappe-injector churn control              a lock that no death gives back: it must be found wedged
@@ -78,6 +83,7 @@ pub fn run() -> ExitCode {
         ["soak", "tube", rest @ ..] => soak_tubes(rest),
         ["soak", "zoo", rest @ ..] => visit_the_zoo(rest),
         ["soak", "spaces", rest @ ..] => soak_spaces(rest),
+        ["soak", "structures", rest @ ..] => soak_structures(rest),
         ["churn", rest @ ..] => churn(rest),
         ["soak", rest @ ..] => run_soak(rest),
         _ => Err(String::new()),
@@ -181,6 +187,24 @@ fn soak_spaces(args: &[&str]) -> Result<usize, String> {
     let crowd = Crowd { kills, spaces, seed, limit: Duration::from_secs(30) };
     let sum = spaces::soak(crowd)?;
     say(&sum.summary(crowd));
+    Ok(usize::from(!sum.clean()))
+}
+
+fn soak_structures(args: &[&str]) -> Result<usize, String> {
+    let (mut kills, mut seed, mut careless) = (1000, None, false);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--kills" => kills = number(args.next())?,
+            "--seed" => seed = Some(number(args.next())?),
+            "--careless" => careless = true,
+            other => return Err(format!("`{other}` is not known here")),
+        }
+    }
+    let _home = Home::enter()?;
+    let seed = seed.unwrap_or_else(now);
+    let sum = structures::soak(Mix { kills, seed, limit: Duration::from_secs(30), careless })?;
+    say(&sum.summary(seed));
     Ok(usize::from(!sum.clean()))
 }
 

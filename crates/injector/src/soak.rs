@@ -19,6 +19,7 @@
 pub mod dice;
 pub mod letters;
 pub mod spaces;
+pub mod structures;
 pub mod tubes;
 pub mod zoo;
 

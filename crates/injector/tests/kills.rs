@@ -103,6 +103,24 @@ fn a_soak_of_forgetful_receivers_sees_letters_lost() {
     assert!(!said.contains(" 0 lost"), "{said}");
 }
 
+#[test]
+#[ignore = "storm: kills at random"]
+fn random_kills_tear_lose_and_double_nothing_of_maps_stacks_monitors_and_helping_locks() {
+    let said = nothing_found(&["soak", "structures", "--kills", "2000"]);
+    assert!(said.contains("2000 kills") && said.contains("0 torn, 0 lost, 0 doubled"), "{said}");
+}
+
+/// A value that is written in two steps is read in between.
+#[test]
+#[ignore = "storm: kills at random"]
+fn a_soak_of_careless_workers_sees_torn_values() {
+    let output = Command::new(INJECTOR).args(["soak", "structures", "--kills", "500", "--careless"]).output();
+    let output = output.expect("the injector starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(!said.contains(" 0 torn"), "{said}");
+}
+
 /// Both ways to count, and the page that is made of it.
 #[test]
 fn a_sweep_by_two_directors_tells_what_one_tells() {

@@ -1,11 +1,12 @@
 //! [`select!`](crate::select!) and [`select_biased!`](crate::select_biased!): a choice that is made once, arm by arm as in a
 //! `match`. The arms lie in an array, so a choice allocates nothing.
 
+use crate::descriptor::outcome;
 use crate::error::{AcquireError, DownError};
 use crate::guard::Permit;
 use crate::patience::Until;
-use crate::pool::Pool;
-use crate::select::{self, Armed, Took, made};
+use crate::pool::{Pool, here};
+use crate::select::{Armed, Took, made};
 use crate::semaphore::Semaphore;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -109,7 +110,7 @@ impl Drop for Place {
 /// `Dead` if the semaphore was removed.
 #[inline]
 pub fn down_of(semaphore: &Semaphore, took: Took) -> Result<(), DownError> {
-    select::down_of(semaphore, took)
+    took.0.map(|_| ()).ok_or_else(|| semaphore.dead())
 }
 
 /// The permit of an `acquire` arm.
@@ -119,7 +120,8 @@ pub fn down_of(semaphore: &Semaphore, took: Took) -> Result<(), DownError> {
 #[inline]
 #[track_caller]
 pub fn permit_of(pool: &Pool, took: Took) -> Result<Permit<'_>, AcquireError> {
-    select::permit_of(pool, took)
+    let taken = took.0.ok_or_else(|| pool.dead())?;
+    Ok(pool.permit(taken, here()))
 }
 
 /// That a descriptor is ready.
@@ -127,7 +129,7 @@ pub fn permit_of(pool: &Pool, took: Took) -> Result<Permit<'_>, AcquireError> {
 /// # Errors
 /// The system's, where it could not say.
 pub fn descriptor_of(took: Took) -> io::Result<()> {
-    select::descriptor_of(took)
+    took.0.map_or(Ok(()), outcome)
 }
 
 /// Whether the next arm is the chosen one.

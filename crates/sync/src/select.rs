@@ -2,13 +2,14 @@
 
 use crate::choice::{How, choose, glance, rest};
 use crate::claim::{Aim, Operation, Taken};
-use crate::descriptor::{descriptor, outcome};
+use crate::descriptor::descriptor;
 use crate::error::{AcquireError, DownError, SelectError};
 use crate::guard::Permit;
 use crate::interrupt::uninterrupted;
+use crate::macros::{descriptor_of, down_of, permit_of};
 use crate::order::Order;
 use crate::patience::Until;
-use crate::pool::{Pool, here};
+use crate::pool::Pool;
 use crate::semaphore::Semaphore;
 use crate::tube::named::{self, Record};
 use crate::tube::{
@@ -670,23 +671,6 @@ impl<'a> SelectedOperation<'a> {
         let took = Took(self.complete(Armed(semaphore), "semaphore"));
         down_of(semaphore, took)
     }
-}
-
-/// The permit that was taken.
-#[track_caller]
-pub(crate) fn permit_of(pool: &Pool, Took(taken): Took) -> Result<Permit<'_>, AcquireError> {
-    let taken = taken.ok_or_else(|| pool.dead())?;
-    Ok(pool.permit(taken, here()))
-}
-
-/// What a descriptor's arm came to.
-pub(crate) fn descriptor_of(Took(taken): Took) -> io::Result<()> {
-    taken.map_or(Ok(()), outcome)
-}
-
-/// The wake-up that was consumed.
-pub(crate) fn down_of(semaphore: &Semaphore, Took(taken): Took) -> Result<(), DownError> {
-    taken.map(|_| ()).ok_or_else(|| semaphore.dead())
 }
 
 impl Drop for SelectedOperation<'_> {

@@ -48,9 +48,9 @@ fn complete(alt: &Alt, chosen: SelectedOperation<'_>) -> bool {
         if alt.op == CHANSND {
             // SAFETY: the caller's promise: an element, or NULL.
             let message = unsafe { Message::of(alt.v.cast(), len) };
-            return ends.tx.__finish(chosen, message).is_ok();
+            return chosen.send_on(&ends.tx, message).is_ok();
         }
-        let Ok(message) = ends.rx.__finish(chosen) else { return false };
+        let Ok(message) = chosen.recv_on(&ends.rx) else { return false };
         // SAFETY: the caller's promise: room for an element, or NULL.
         unsafe { message.put(alt.v.cast(), len) };
         true
