@@ -7,8 +7,10 @@
 //! | `place.rs` | names, and objects that nobody has named: they go with the last process that has them |
 //! | `words.rs` | a mutex, a condition variable and a few words beside them: what the compound objects are made of |
 //! | `quick.rs` | the methods of locks and semaphores that are called most, without what a call costs otherwise |
+//! | `clock.rs` | clocks: ticks, and what comes after a while |
 //! | `pool.rs` `semaphore.rs` `lock.rs` `condition.rs` `tube.rs` `map.rs` `select.rs` | the objects |
 
+mod clock;
 mod condition;
 mod failure;
 mod lock;
@@ -27,6 +29,8 @@ use pyo3::prelude::*;
 /// The compiled part of the package `chappe`.
 #[pymodule]
 mod _chappe {
+    #[pymodule_export]
+    use super::clock::{Clock, after, tick};
     #[pymodule_export]
     use super::condition::{Barrier, Condition, Event};
     #[pymodule_export]

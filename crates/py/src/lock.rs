@@ -110,34 +110,35 @@ impl Core {
     /// Takes it if that needs neither a wait nor a system call, and there is no death to tell of.
     #[inline(always)]
     pub(crate) fn take_clean(&self) -> bool {
-        // A hint, which saves taking it in vain: what counts is what is there once it is taken.
-        if self.state.read(OWNER) != 0 {
-            return false;
-        }
-        let Some(hold) = chappe::raw::acquire_owned_now(&self.pool) else { return false };
+        let Some(bits) = chappe::raw::take_owned_now(&self.pool) else { return false };
         if self.state.read(OWNER) != 0 {
             // As it was left by the dead: it is the next one's to tell.
-            // SAFETY: a permit of the process, just taken, given back once.
-            unsafe { hold.release_here() };
+            // SAFETY: the pool has a name; the permit was just taken, and is given back once.
+            unsafe { chappe::raw::give_owned_now(&self.pool, bits) };
             return false;
         }
-        self.entered(hold);
+        self.has(bits, incarnation());
         true
     }
 
     /// I1: the permit was taken. Answers whether who had it before died in its section.
     #[inline(always)]
     pub(crate) fn entered(&self, hold: Hold) -> bool {
-        let here = incarnation();
         let died = self.state.read(OWNER) != 0;
         if died {
             self.state.write(DEATHS, self.state.read(DEATHS) + 1);
         }
+        self.has(hold.bits(), incarnation());
+        died
+    }
+
+    /// This process has the permit of these bits, and is in the section.
+    #[inline(always)]
+    fn has(&self, bits: u64, here: u64) {
         // Relaxed, both: see "Ordering".
         self.incarnation.store(here, Ordering::Relaxed);
-        self.bits.store(hold.bits(), Ordering::Relaxed);
+        self.bits.store(bits, Ordering::Relaxed);
         self.state.write(OWNER, here);
-        died
     }
 
     /// I2: the bits of the permit that this process has; it has it no more.
@@ -163,8 +164,9 @@ impl Core {
         if finished {
             self.state.write(OWNER, 0);
         }
-        // SAFETY: a permit of the process, which was seen to be this one; given back once: its bits were taken out of their place.
-        unsafe { Hold::of_bits(&self.pool, bits, incarnation()).release_here() };
+        // SAFETY: the pool has a name, and nothing here makes leases; the permit is of this process, as was seen, and is given back once:
+        // its bits were taken out of their place.
+        unsafe { chappe::raw::give_owned_now(&self.pool, bits) };
         Some(())
     }
 

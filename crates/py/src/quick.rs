@@ -21,6 +21,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What an entry does at once. False: the generated method is needed, and nothing was done.
 trait Quick: pyo3::PyClass<Frozen = pyo3::pyclass::boolean_struct::True> + Sync {
@@ -93,17 +94,24 @@ unsafe fn of<'a, T: Quick>(slf: *mut ffi::PyObject) -> &'a T {
     unsafe { &*it }
 }
 
+/// Whether `True` and `None` count no references: from 3.12 on.
+static IMMORTAL: AtomicBool = AtomicBool::new(false);
+
 #[inline(always)]
 fn answer(how: Answer) -> *mut ffi::PyObject {
     // SAFETY: called with the interpreter's lock; both live as long as it does.
-    unsafe {
-        let it = match how {
+    let it = unsafe {
+        match how {
             Answer::True => ffi::Py_True(),
             Answer::None => ffi::Py_None(),
-        };
-        ffi::Py_INCREF(it);
-        it
+        }
+    };
+    // Relaxed: written once, when the module is made.
+    if !IMMORTAL.load(Ordering::Relaxed) {
+        // SAFETY: the count is the first word of an object of 3.9 to 3.11, where the stable interface's own macro counts just so.
+        unsafe { *it.cast::<ffi::Py_ssize_t>() += 1 };
     }
+    it
 }
 
 /// Calls the generated method. No panic crosses the border.
@@ -144,66 +152,54 @@ fn slow(
     })
 }
 
-/// An entry: what it does at once, and what it answers then.
-macro_rules! entry {
-    ($name:ident, $class:ty, $act:ident, $answer:expr, any) => {
-        mod $name {
-            use super::*;
-            pub static ORIGINAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-            // SAFETY: called by the interpreter alone, as METH_FASTCALL | METH_KEYWORDS says.
-            pub unsafe extern "C" fn call(
-                slf: *mut ffi::PyObject,
-                args: *const *mut ffi::PyObject,
-                count: ffi::Py_ssize_t,
-                names: *mut ffi::PyObject,
-            ) -> *mut ffi::PyObject {
-                // SAFETY: a method of this class. What `__exit__` is given says nothing here.
-                if unsafe { of::<$class>(slf) }.$act() {
-                    return answer($answer);
-                }
-                // SAFETY: as the calling convention has it; by name there is nothing.
-                let args = unsafe { given(args, count, names) };
-                slow(&ORIGINAL, slf, args, names)
-            }
-        }
-    };
-    ($name:ident, $class:ty, $act:ident, $answer:expr) => {
-        mod $name {
-            use super::*;
-            pub static ORIGINAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-            // SAFETY: called by the interpreter alone, as METH_FASTCALL | METH_KEYWORDS says.
-            pub unsafe extern "C" fn call(
-                slf: *mut ffi::PyObject,
-                args: *const *mut ffi::PyObject,
-                count: ffi::Py_ssize_t,
-                names: *mut ffi::PyObject,
-            ) -> *mut ffi::PyObject {
-                // SAFETY: a method of this class.
-                if count == 0 && names.is_null() && unsafe { of::<$class>(slf) }.$act() {
-                    return answer($answer);
-                }
-                // SAFETY: as the calling convention has it.
-                let args = unsafe { given(args, count, names) };
-                slow(&ORIGINAL, slf, args, names)
-            }
-        }
-    };
-}
-
-/// The arguments of a fast call: `count` by place, and then those by name.
-///
-/// # Safety
-/// What the interpreter has called with.
-unsafe fn given<'a>(
+/// The same in all its forms: called last, with what the entry was called with, so that the entry keeps none of it meanwhile.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn whole(
+    slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
-) -> &'a [*mut ffi::PyObject] {
+    original: &'static PyOnceLock<Py<PyAny>>,
+) -> *mut ffi::PyObject {
     // SAFETY: a tuple, if it is there.
     let named = if names.is_null() { 0 } else { unsafe { ffi::PyTuple_Size(names) } };
     let all = (count + named) as usize;
-    // SAFETY: so many; none may be a null pointer.
-    if all == 0 { &[] } else { unsafe { std::slice::from_raw_parts(args, all) } }
+    // SAFETY: by place and then by name, so many, as the calling convention has it; none may be a null pointer.
+    let args = if all == 0 { &[] } else { unsafe { std::slice::from_raw_parts(args, all) } };
+    slow(original, slf, args, names)
+}
+
+/// An entry: what it does at once, and what it answers then. `any`: whatever it is given, as `__exit__`, which takes nothing by name.
+macro_rules! entry {
+    ($name:ident, $class:ty, $act:ident, $answer:expr, any) => {
+        entry!($name, $class, $act, $answer, |_, _| true);
+    };
+    ($name:ident, $class:ty, $act:ident, $answer:expr) => {
+        entry!($name, $class, $act, $answer, |count: ffi::Py_ssize_t, names: *mut ffi::PyObject| count == 0
+            && names.is_null());
+    };
+    ($name:ident, $class:ty, $act:ident, $answer:expr, $plain:expr) => {
+        mod $name {
+            use super::*;
+            pub static ORIGINAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+            // SAFETY: called by the interpreter alone, as METH_FASTCALL | METH_KEYWORDS says.
+            pub unsafe extern "C" fn call(
+                slf: *mut ffi::PyObject,
+                args: *const *mut ffi::PyObject,
+                count: ffi::Py_ssize_t,
+                names: *mut ffi::PyObject,
+            ) -> *mut ffi::PyObject {
+                let plain: fn(ffi::Py_ssize_t, *mut ffi::PyObject) -> bool = $plain;
+                // SAFETY: a method of this class.
+                if plain(count, names) && unsafe { of::<$class>(slf) }.$act() {
+                    return answer($answer);
+                }
+                // SAFETY: as this was called.
+                unsafe { whole(slf, args, count, names, &ORIGINAL) }
+            }
+        }
+    };
 }
 
 entry!(lock_acquire, Lock, acquire, Answer::True);
@@ -247,6 +243,7 @@ fn put(class: &Bound<'_, PyType>, name: &str, original: &'static PyOnceLock<Py<P
 
 /// Puts all of them in their places. Once, when the module is made.
 pub fn install(py: Python<'_>) -> PyResult<()> {
+    IMMORTAL.store(py.version_info() >= (3, 12), Ordering::Relaxed); // Relaxed: as in `answer`.
     let lock = py.get_type::<Lock>();
     put(&lock, "acquire", &lock_acquire::ORIGINAL, lock_acquire::call)?;
     put(&lock, "release", &lock_release::ORIGINAL, lock_release::call)?;

@@ -1,5 +1,6 @@
 //! One call that waits for several things, and does exactly one.
 
+use crate::clock::{Clock, monotonic};
 use crate::failure::failure;
 use crate::lock::{Core, Lock};
 use crate::pool::Pool;
@@ -14,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// One of the things to choose among.
 enum Arm<'py> {
@@ -22,6 +24,7 @@ enum Arm<'py> {
     Down(Units),
     Recv(Bound<'py, Tube>, Box<Receiver<[u8]>>),
     Send(Bound<'py, Tube>, Box<Sender<[u8]>>, Vec<u8>),
+    Strike(Bound<'py, Clock>),
     Ready(BorrowedFd<'py>, bool),
 }
 
@@ -44,6 +47,7 @@ enum Done {
     Permit(Hold),
     Locked(bool),
     Record(Vec<u8>, bool),
+    Moment(Instant),
     Plain,
     Ended,
 }
@@ -62,7 +66,7 @@ fn descriptor<'py>(arm: &Bound<'py, PyAny>, writes: bool) -> PyResult<Arm<'py>> 
 
 fn unknown(arm: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
-        "an arm is pool.acquire, lock.acquire, semaphore.down, tube.recv, tube.get, (tube.send, data), a file, or (file, \"w\"), not {arm}"
+        "an arm is pool.acquire, lock.acquire, semaphore.down, tube.recv, tube.get, (tube.send, data), clock.recv, a file, or (file, \"w\"), not {arm}"
     ))
 }
 
@@ -93,6 +97,11 @@ fn arm<'py>(given: &Bound<'py, PyAny>) -> PyResult<Arm<'py>> {
     {
         return Ok(Arm::Down(semaphore.get().units.clone()));
     }
+    if let Ok(clock) = of.cast::<Clock>()
+        && name == "recv"
+    {
+        return Ok(Arm::Strike(clock.clone()));
+    }
     if let Ok(tube) = of.cast::<Tube>() {
         match (name.as_str(), more) {
             ("recv" | "get", None) => {
@@ -119,6 +128,7 @@ fn choose(arms: &[Arm<'_>], time: Time) -> Result<(usize, Done), SelectError> {
             Arm::Down(units) => select.down(units),
             Arm::Recv(_, end) => select.recv_on(&**end),
             Arm::Send(_, end, _) => select.send_on(&**end),
+            Arm::Strike(clock) => select.recv(&clock.get().moments),
             Arm::Ready(fd, false) => select.readable(fd),
             Arm::Ready(fd, true) => select.writable(fd),
         };
@@ -141,6 +151,7 @@ fn choose(arms: &[Arm<'_>], time: Time) -> Result<(usize, Done), SelectError> {
         Arm::Down(units) => chosen.down(units).map_or(Done::Ended, |()| Done::Plain),
         Arm::Recv(_, end) => chosen.recv_marked(end).map_or(Done::Ended, |(record, again)| Done::Record(record, again)),
         Arm::Send(_, end, data) => chosen.send_on(&**end, data.clone()).map_or(Done::Ended, |()| Done::Plain),
+        Arm::Strike(clock) => chosen.recv(&clock.get().moments).map_or(Done::Ended, Done::Moment),
         Arm::Ready(..) => chosen.descriptor().map_or(Done::Ended, |()| Done::Plain),
     };
     Ok((at, done))
@@ -168,6 +179,7 @@ pub fn select<'py>(
         (Done::Record(record, again), _) => {
             (if again { "again" } else { "record" }, PyBytes::new(py, &record).into_any())
         }
+        (Done::Moment(moment), _) => ("done", monotonic(py, moment)?.into_pyobject(py)?.into_any()),
         (Done::Ended, _) => ("ended", none),
         _ => ("done", none),
     };

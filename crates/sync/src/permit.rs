@@ -196,6 +196,13 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, taken: Taken) -> bool {
     if taken.position == 0 && bias::leave(map, o, object, bias::cell(taken.word, taken.word.member())) {
         return true;
     }
+    give_unbiased(map, place, o, taken)
+}
+
+/// The same of a permit that no bias has.
+#[inline(always)]
+pub(crate) fn give_unbiased(map: &Map, place: Place, o: &Object, taken: Taken) -> bool {
+    let object = place.index;
     let cell = if taken.position == 0 { Some(CellRef::first(map, o)) } else { cell_of(map, place, taken.position) };
     if !cell.is_some_and(|c| c.free(taken.word)) {
         return false;

@@ -1,7 +1,7 @@
 //! Pools as users know them.
 
 use crate::bias::{self, Bias};
-use crate::cell::Tag;
+use crate::cell::{Tag, Word};
 use crate::claim::{Collected, Operation, Refused, Taken, Wish, wait_for};
 use crate::drain::{cell_of, cells, permits};
 use crate::error::{AcquireError, PoolError};
@@ -405,8 +405,20 @@ impl Pool {
         if self.biased {
             return None;
         }
+        Some(Hold::new(self, Taken { position: 0, word: Word(self.take_owned_now()?) }, here()))
+    }
+
+    /// The same, of a pool that is no private one: the bits of the permit.
+    #[inline(always)]
+    pub(crate) fn take_owned_now(&self) -> Option<u64> {
         let me = custodian(self.map)?;
-        Some(Hold::new(self, self.take_one(&me)?, here()))
+        Some(self.take_one(&me)?.word.0)
+    }
+
+    /// Gives the first permit back, of a pool that is no private one.
+    #[inline(always)]
+    pub(crate) fn give_first(&self, bits: u64) {
+        permit::give_unbiased(self.map, self.place, self.object, Taken { position: 0, word: Word(bits) });
     }
 
     #[inline(always)]

@@ -246,6 +246,21 @@ pub fn acquire_owned_now(pool: &Pool) -> Option<Hold> {
     pool.get_owned_now()
 }
 
+/// The bits ([`Hold::bits`]) of the permit of a named pool of one, taken for the process as [`acquire_owned_now`] does.
+#[inline(always)]
+pub fn take_owned_now(pool: &Pool) -> Option<u64> {
+    pool.take_owned_now()
+}
+
+/// Gives that permit back.
+///
+/// # Safety
+/// The permit is this process's, of this pool, which has a name; it has become no lease; and it is given back once.
+#[inline(always)]
+pub unsafe fn give_owned_now(pool: &Pool, bits: u64) {
+    pool.give_first(bits);
+}
+
 /// The same of [`Mutex::lock`].
 #[inline(always)]
 pub fn lock_now<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {

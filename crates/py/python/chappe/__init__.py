@@ -8,7 +8,8 @@ cuda:0
 
 `Pool`, `Semaphore`, `Lock`, `RLock`, `RwLock`, `Condition`, `Event`, `Barrier`, `Tube` and `Map` have a name, and then any process that
 may use their arena has them, too; or they have none, and belong to this process, those that it forks, and those that they are
-pickled to. `select` waits for several at once. `chappe.aio` has all of it for asyncio; `chappe.mp` stands in for `multiprocessing`.
+pickled to. `select` waits for several at once, `tick` and `after` make clocks to wait for. `chappe.aio` has all of it for asyncio;
+`chappe.mp` stands in for `multiprocessing`.
 
 A wait gives up the GIL, and Ctrl-C ends it. What goes wrong is an exception of `chappe.errors`, each a child of the standard one.
 """
@@ -17,6 +18,7 @@ import os as _os
 
 from ._chappe import (
     Barrier,
+    Clock,
     Condition,
     Event,
     Lock,
@@ -27,8 +29,10 @@ from ._chappe import (
     Semaphore,
     _before_fork,
     _show,
+    after,
     remove,
     set_label,
+    tick,
 )
 from .choice import Choice, select
 from .errors import (
@@ -50,6 +54,7 @@ __all__ = [
     "Barrier",
     "BrokenBarrierError",
     "Choice",
+    "Clock",
     "Condition",
     "Disconnected",
     "Event",
@@ -69,10 +74,12 @@ __all__ = [
     "Semaphore",
     "SenderDied",
     "Tube",
+    "after",
     "remove",
     "select",
     "set_label",
     "show",
+    "tick",
 ]
 
 _os.register_at_fork(before=_before_fork)

@@ -2,6 +2,7 @@ from typing import IO, Optional
 
 from ._chappe import (
     Barrier as Barrier,
+    Clock as Clock,
     Condition as Condition,
     Event as Event,
     Lock as Lock,
@@ -10,8 +11,10 @@ from ._chappe import (
     RLock as RLock,
     RwLock as RwLock,
     Semaphore as Semaphore,
+    after as after,
     remove as remove,
     set_label as set_label,
+    tick as tick,
 )
 from .choice import Choice as Choice, select as select
 from .errors import (
@@ -33,6 +36,7 @@ __all__ = [
     "Barrier",
     "BrokenBarrierError",
     "Choice",
+    "Clock",
     "Condition",
     "Disconnected",
     "Event",
@@ -52,10 +56,12 @@ __all__ = [
     "Semaphore",
     "SenderDied",
     "Tube",
+    "after",
     "remove",
     "select",
     "set_label",
     "show",
+    "tick",
 ]
 
 def show(arena: str = "default", file: Optional[IO[str]] = None) -> None: ...

@@ -2,7 +2,8 @@
 
 An object is pickled by who puts it, and goes into the tube as one record: whoever is killed in the middle has put it or not, and one who
 is killed while it gets has taken it or not. What is longer than a record goes by way of a file, whose name is the record. What an unbounded
-queue has no room for stays with the process that put it, whose thread sends it on.
+queue has no room for stays with the process that put it, whose thread sends it on; it is in a store as well (`_mp_stores.py`), which whoever
+finds the queue empty takes over when that process has died.
 """
 
 import collections
@@ -12,17 +13,23 @@ import pickle
 import queue
 import tempfile
 import threading
+import time
+import weakref
 from copyreg import dispatch_table
 from multiprocessing import util
 from multiprocessing.reduction import ForkingPickler
 
 from . import _chappe
 from ._chappe import Words
-from .tubes import Tube
+from ._mp_stores import Store, adopted, directory, key, path_of
+from .errors import Disconnected, _log
+from .tubes import Tube, _memory
 
 __all__ = ["JoinableQueue", "Queue"]
 
 _SLOTS, _SIZE = 1024, 2048
+# How often a getter looks for stores whose owners have died: while there are stores, and while there are none.
+_TURN, _TURN_WITHOUT = 0.1, 1.0
 # A record is a pickle, whose first byte says so; or this byte and the path of a file that has it.
 _PICKLED, _FILE = 0x80, b"\1"
 # Types whose pickles nobody can have told `multiprocessing` to make otherwise.
@@ -43,13 +50,6 @@ def _dumps(obj, dumps=pickle.dumps):
     return into.getvalue()
 
 
-def _directory():
-    base = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
-    made = os.path.join(base, f"chappe-py-{os.getuid()}")
-    os.makedirs(made, mode=0o700, exist_ok=True)
-    return made
-
-
 _loads = pickle.loads
 
 
@@ -57,7 +57,7 @@ def _written(data):
     """The record for an object's pickle."""
     if len(data) <= _SIZE:
         return data
-    handle, path = tempfile.mkstemp(dir=_directory())
+    handle, path = tempfile.mkstemp(dir=directory())
     with os.fdopen(handle, "wb") as file:
         file.write(data)
     return _FILE + path.encode()
@@ -72,11 +72,26 @@ def _read(record):
     return pickle.loads(data)
 
 
+# The queues of this process. A child that is forked, however, has none of what waits: that is its parent's.
+_queues = weakref.WeakSet()
+
+
+def _forget():
+    for made in list(_queues):
+        made._forget()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
 class Queue:
     """As `multiprocessing.Queue`; it goes on, whoever is killed while it puts or gets."""
 
-    def __init__(self, maxsize=0, *, ctx=None, _tube=None):
+    def __init__(self, maxsize=0, *, ctx=None, _tube=None, _key=None):
         self._maxsize = max(maxsize, 0)
+        # What tells it from all other queues, and where its stores are, if it has any.
+        self._key = _key or key()
+        self._folder = path_of(self._key)
         self._tube = _tube or Tube(slots=self._maxsize or _SLOTS, size=_SIZE)
         # Past what a tube does for other kinds of records.
         self._try_send = _chappe.Tube.try_send.__get__(self._tube)
@@ -88,9 +103,15 @@ class Queue:
         # Each of them counts at both ends, so that nobody is told that the others have gone.
         self._tube.attach(send=True, recv=True)
         self._closed = False
-        self._waiting = collections.deque()
+        self._forget()
+        _queues.add(self)
+
+    def _forget(self):
+        # Records, each with the store that it is in as well: this process's, and those of processes that have died.
+        self._waiting, self._found = collections.deque(), collections.deque()
         self._changed = threading.Condition(threading.Lock())
-        self._thread = None
+        self._store = self._thread = None
+        self._waited_for = False
 
     def put(self, obj, block=True, timeout=None):
         """Puts an object; queue.Full if there was no room in time. What does not pickle is told at once."""
@@ -113,36 +134,89 @@ class Queue:
                 self._tube.send(record, timeout)
                 return
             with self._changed:
-                if self._waiting or not self._tube.try_send(record):
-                    self._waiting.append(record)
-                    self._changed.notify()
-                    if self._thread is None:
-                        self._start()
+                if self._waiting or not self._try_send(record):
+                    if self._store is None or self._store.is_long():
+                        self._store = Store(self._folder)
+                    self._store.add(record)
+                    self._waiting.append((record, self._store))
+                    self._start()
         except (TimeoutError, queue.Full):
             if record[:1] == _FILE:
                 os.unlink(record[1:])
             raise queue.Full from None
 
     def _start(self):
-        self._thread = threading.Thread(target=self._feed, daemon=True, name="QueueFeederThread")
-        self._thread.start()
-        util.Finalize(self, Queue._drained, (self._thread,), exitpriority=-5)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._feed, daemon=True, name="QueueFeederThread")
+            self._thread.start()
+        if not self._waited_for:
+            self._waited_for = True
+            util.Finalize(self, Queue._drained, (self._changed, self._waiting), exitpriority=-5)
 
     @staticmethod
-    def _drained(thread):
-        thread.join()
+    def _drained(changed, waiting):
+        # What was found may stay in its store, for whoever finds it next.
+        with changed:
+            changed.wait_for(lambda: not waiting)
 
     def _feed(self):
         while True:
             with self._changed:
-                if not self._waiting:
+                if not self._waiting and not self._found:
                     self._thread = None
                     return
-                record = self._waiting[0]
-            self._tube.send(record)
+            # Room first: then no wait comes between what is sent and what its store says of it.
+            try:
+                slot = self._tube._reserve()
+            except Disconnected:
+                # This process is one that receives: so it ends, and has given up its tubes. What is left is in its store.
+                return
             with self._changed:
-                if self._waiting:
-                    self._waiting.popleft()
+                line = self._waiting or self._found
+                if not line:
+                    # `cancel_join_thread` has come between.
+                    slot.give_up()
+                    continue
+                record, store = line.popleft()
+                _memory(slot._at()[0], len(record), True)[:] = record
+                slot.commit(len(record))
+                store.take(record)
+                if store.is_empty():
+                    store.close()
+                    if store is self._store:
+                        self._store = None
+                self._changed.notify_all()
+
+    def _adopt(self):
+        """Sends on what processes that have died had put, and the queue had no room for. Answers whether there are any stores."""
+        stores, any_left = adopted(self._folder)
+        for store in stores:
+            records = store.records()
+            if not records:
+                store.close()
+                continue
+            _log(
+                f"process {store.pid} died with {len(records)} objects that a queue had no room for: they are put for it; "
+                "the first of them may have been put already"
+            )
+            with self._changed:
+                self._found.extend((record, store) for record in records)
+                self._start()
+        return any_left
+
+    def _wait(self, timeout):
+        """A record, of whomever; TimeoutError."""
+        if self._maxsize:
+            return self._tube.recv(timeout)
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            turn = _TURN if self._adopt() else _TURN_WITHOUT
+            left = None if end is None else max(end - time.monotonic(), 0)
+            try:
+                return self._tube.recv(turn if left is None else min(turn, left))
+            except TimeoutError:
+                if left is not None and left <= turn:
+                    raise
 
     def get(self, block=True, timeout=None):
         """Gets an object; queue.Empty if there was none in time."""
@@ -150,10 +224,8 @@ class Queue:
             raise ValueError(f"Queue {self!r} is closed")
         record = self._try_recv()
         if record is None:
-            if not block:
-                raise queue.Empty
             try:
-                record = self._tube.recv(timeout)
+                record = self._wait(timeout if block else 0)
             except TimeoutError:
                 raise queue.Empty from None
         return _loads(record) if record[0] == _PICKLED else _read(record)
@@ -185,34 +257,36 @@ class Queue:
     def join_thread(self):
         """Waits until all that this process has put is in the queue."""
         assert self._closed, f"Queue {self!r} not closed"
-        thread = self._thread
-        if thread is not None:
-            thread.join()
+        self._drained(self._changed, self._waiting)
 
     def cancel_join_thread(self):
-        """What is not in the queue yet may be lost when this process ends."""
+        """What is not in the queue yet is lost."""
         with self._changed:
+            for store in {id(store): store for _, store in self._waiting}.values():
+                store.close()
             self._waiting.clear()
+            self._store = None
+            self._changed.notify_all()
 
     def __repr__(self):
         return f"<chappe.mp.{type(self).__name__} of {self._tube!r}>"
 
     def __reduce__(self):
-        return _queue, (type(self), self._maxsize, self._tube)
+        return _queue, (type(self), self._maxsize, self._tube, self._key)
 
 
-def _queue(cls, maxsize, tube):
-    return cls(maxsize, _tube=tube)
+def _queue(cls, maxsize, tube, called):
+    return cls(maxsize, _tube=tube, _key=called)
 
 
 class JoinableQueue(Queue):
     """As `multiprocessing.JoinableQueue`."""
 
-    def __init__(self, maxsize=0, *, ctx=None, _tube=None, _rest=None):
+    def __init__(self, maxsize=0, *, ctx=None, _tube=None, _key=None, _rest=None):
         from ._mp_objects import Condition
 
         self._count, self._done = _rest or (Words(), Condition())
-        super().__init__(maxsize, _tube=_tube)
+        super().__init__(maxsize, _tube=_tube, _key=_key)
 
     def put(self, obj, block=True, timeout=None):
         """As of a queue; and it is one more that is to be done."""
@@ -238,10 +312,10 @@ class JoinableQueue(Queue):
             self._done.wait_for(lambda: self._count[0] == 0)
 
     def __reduce__(self):
-        return _joinable, (type(self), self._maxsize, self._tube, (self._count, self._done))
+        return _joinable, (type(self), self._maxsize, self._tube, self._key, (self._count, self._done))
 
 
-def _joinable(cls, maxsize, tube, rest):
-    return cls(maxsize, _tube=tube, _rest=rest)
+def _joinable(cls, maxsize, tube, called, rest):
+    return cls(maxsize, _tube=tube, _key=called, _rest=rest)
 
 

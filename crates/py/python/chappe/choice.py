@@ -9,7 +9,7 @@ __all__ = ["Choice", "select"]
 
 
 class Choice(NamedTuple):
-    """What a choice came to: the number of the arm, and what it gave: a permit, a lock, a record, or None."""
+    """What a choice came to: the number of the arm, and what it gave: a permit, a lock, a record, a moment, or None."""
 
     index: int
     value: Any
@@ -18,7 +18,7 @@ class Choice(NamedTuple):
 def select(*arms, timeout=None):
     """Waits until one of several things can be done, does that one alone, and answers which, with what it gave.
 
-    An arm is `pool.acquire`, `lock.acquire`, `semaphore.down`, `tube.recv`, `tube.get`, `(tube.send, data)`, `(tube.put, object)`,
+    An arm is `pool.acquire`, `lock.acquire`, `semaphore.down`, `tube.recv`, `tube.get`, `(tube.send, data)`, `(tube.put, object)`, `clock.recv`,
     a file that is to be read, or `(file, "w")`. Of several that can be done each is as likely. Named arms are in one arena.
 
     Raises TimeoutError if none could be done in time, Disconnected if the arm chosen is a tube whose other end has gone.

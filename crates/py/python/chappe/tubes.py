@@ -1,6 +1,7 @@
 """Tubes: bounded channels of records between processes, with and without copies."""
 
 import atexit
+import functools
 import os
 import pickle
 import struct
@@ -21,12 +22,15 @@ _PLAIN, _BUFFERS = b"\0", b"\1"
 _open = weakref.WeakSet()
 # `multiprocessing` tells us of the ends of its children.
 _handed_on = False
+# Whether this is a child of `multiprocessing` whose status says that it has failed.
+_has_failed = False
 
 
 def _leave():
-    # What ends a child of `multiprocessing`, and what the interpreter has printed the traceback of; at a prompt it has gone on since.
+    # What ends a child of `multiprocessing`: before 3.13 that is still being raised; and what the interpreter has printed the traceback of,
+    # where no prompt has gone on since.
     raised = sys.exc_info()[1]
-    failed = raised is not None
+    failed = _has_failed or raised is not None
     if isinstance(raised, SystemExit):
         failed = raised.code not in (None, 0)
     if getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1"):
@@ -46,8 +50,23 @@ def _see_to_children():
     if util is not None and not _handed_on:
         _handed_on = True
         _leave_with_child()
-        # A child forgets all finalizers before it begins.
+        # A child that is forked forgets all finalizers before it begins.
         util.register_after_fork(_leave_with_child, _leave_with_child)
+        _see_status(sys.modules["multiprocessing.process"].BaseProcess)
+
+
+def _see_status(cls):
+    # From 3.13 on a child's finalizers run when its exception has been dealt with: then its status says whether there was one.
+    bootstrap = cls._bootstrap
+
+    @functools.wraps(bootstrap)
+    def seen(*arguments, **named):
+        global _has_failed
+        status = bootstrap(*arguments, **named)
+        _has_failed = status != 0
+        return status
+
+    cls._bootstrap = seen
 
 
 atexit.register(_leave)

@@ -275,6 +275,73 @@ class Hosts(Case):
                 connection.close()
 
 
+    @needs("fastapi", "uvicorn")
+    def test_the_workers_of_fastapi_share_a_limit_and_the_one_with_the_clock_may_be_killed(self):
+        from test_documentation import book
+
+        # The example says by itself whether it is right.
+        made = self.script(f"import runpy; runpy.run_path({str(book() / 'examples/python/rate_limit.py')!r}, run_name='__main__')")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertIn("workers of FastAPI", made.stdout)
+
+    @needs("torch", "numpy")
+    def test_the_workers_of_a_data_loader_share_a_pool_and_one_may_be_killed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "load.py")
+            program.write_text(LOADER)
+            made = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
+        self.assertEqual(made.stdout.split(), ["fork", "spawn", "forkserver", "killed", "2", "2"])
+
+
+# Workers of torch that share a pool, a map and a tube of frames with who loads; and one that is killed with its permit.
+LOADER = """
+import os, signal
+import chappe, numpy as np, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Frames(Dataset):
+    def __init__(self, dies=None):
+        self.pool, self.seen, self.dies = chappe.Pool(None, ["a", "b"]), chappe.Map(entries=200), dies
+        self.frames = chappe.Tube(slots=64, dtype=np.float32, shape=(4,))
+    def __len__(self):
+        return 32
+    def __getitem__(self, at):
+        with self.pool.acquire(timeout=60) as which:
+            if at == self.dies:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.seen[str(at)] = which
+            with self.frames.reserve() as frame:
+                frame[:] = at
+            return torch.full((4,), float(at))
+
+def main():
+    for method in ("fork", "spawn", "forkserver"):
+        data = Frames()
+        data.frames.attach(recv=True)
+        loader = DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context=method, timeout=60)
+        got = sorted(int(row[0]) for batch in loader for row in batch)
+        assert got == list(range(32)), got
+        assert len(data.seen) == 32 and set(data.seen.values()) <= {"a", "b"} and data.pool.available == 2
+        assert sorted(int(data.frames.recv(60)[0]) for _ in range(32)) == list(range(32))
+        print(method, flush=True)
+    data = Frames(dies=9)
+    data.frames.attach(recv=True)
+    try:
+        for batch in DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context="fork"):
+            pass
+    except RuntimeError as told:
+        assert "killed" in str(told), told
+        print("killed", flush=True)
+    with data.pool.acquire(timeout=60), data.pool.acquire(timeout=60):
+        print(len(data.pool.values), flush=True)
+    print(data.pool.available)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
 class Ends(Case):
     def test_waits_under_way_do_not_hold_up_the_end_of_the_interpreter(self):
         made = self.script("""

@@ -85,6 +85,80 @@ class Standing(Case):
             line.put(n)
         self.assertEqual([line.get(timeout=60) for _ in range(3000)], list(range(3000)))
 
+    def overflow(self, line, count, how):
+        """A child puts more than there is room for, and ends."""
+
+        def child():
+            for n in range(count):
+                line.put((os.getpid(), n))
+            how()
+
+        return self.forked(child)
+
+    def test_what_a_killed_process_had_put_beyond_the_room_comes_too(self):
+        line = mp.Queue()
+        with self.assertLogs("chappe", "WARNING") as told:
+            child = self.overflow(line, 3000, die)
+            self.assertEqual(self.ended(child), -signal.SIGKILL)
+            got = [line.get(timeout=60) for _ in range(3000)]
+        # The one that was being sent may come again, and the log says so.
+        self.assertEqual(sorted(got), [(child, n) for n in range(3000)])
+        self.assertIn("put for it", told.output[0])
+        self.assertEqual(os.listdir(os.path.dirname(line._folder)).count(line._key), 0)
+
+    def test_a_getter_that_waits_already_has_what_a_killed_process_left(self):
+        line, seen = mp.Queue(), chappe.Semaphore(value=0)
+
+        def getter():
+            for _ in range(1500):
+                line.get(timeout=60)
+                seen.up()
+
+        getters = [self.forked(getter) for _ in range(2)]
+        self.ended(self.overflow(line, 3000, die))
+        self.assertEqual([self.ended(pid) for pid in getters], [0, 0])
+        self.assertEqual(seen.value, 3000)
+
+    def test_who_took_over_and_is_killed_is_followed_by_another(self):
+        line = mp.Queue()
+        self.ended(self.overflow(line, 3000, die))
+
+        def takes_over():
+            for _ in range(1500):
+                line.get(timeout=60)
+            die()
+
+        self.assertEqual(self.ended(self.forked(takes_over)), -signal.SIGKILL)
+        got = []
+        try:
+            while True:
+                got.append(line.get(timeout=2))
+        except queue.Empty:
+            pass
+        # Each process that was killed may have put one twice.
+        self.assertIn(len(got), (1500, 1501))
+        self.assertEqual(sorted(set(n for _, n in got))[-1500:], list(range(1500, 3000)))
+
+    def test_who_is_done_with_a_queue_leaves_no_store(self):
+        line = mp.Queue()
+        for n in range(3000):
+            line.put(n)
+        self.assertTrue(os.listdir(line._folder))
+        self.assertEqual([line.get(timeout=60) for _ in range(3000)], list(range(3000)))
+        self.until(lambda: not os.path.exists(line._folder))
+        for n in range(3000):
+            line.put(n)
+        line.cancel_join_thread()
+        self.until(lambda: not os.path.exists(line._folder))
+        # A child that is forked meanwhile has nothing of it to send.
+        for n in range(3000):
+            line.put("again")
+        process = mp.get_context("fork").Process(target=line.put, args=("from a child",))
+        process.start()
+        self.assertIn("from a child", iter(lambda: line.get(timeout=60), None))
+        process.join()
+        line.cancel_join_thread()
+
     def test_a_joinable_queue_is_joined(self):
         line = mp.JoinableQueue()
         process = mp.Process(target=work, args=(line,))

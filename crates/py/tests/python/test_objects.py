@@ -119,6 +119,18 @@ except KeyboardInterrupt:
             ("t = chappe.Tube(slots=1); t.send(b'')", "t.send(b'')"),
             ("m = chappe.Map()", "m.wait_changed()"),
             ("s = chappe.Semaphore(value=0)", "chappe.select(s.down)"),
+            ("l = chappe.RLock(); threading.Thread(target=l.acquire).start()", "l.acquire()"),
+            ("l = chappe.Lock(); l.acquire()", "l.recover()"),
+            ("w = chappe.RwLock(); r = w.write()", "w.read(timeout=100)"),
+            ("t = chappe.Tube(slots=1); t.send(b'')", "t.reserve().__enter__()"),
+            ("t = chappe.Tube()", "t.borrow().__enter__()"),
+            ("t = chappe.Tube()", "next(iter(t))"),
+            ("c = chappe.after(100)", "c.recv()"),
+            ("c = chappe.tick(100)", "next(c)"),
+            ("from chappe import mp; q = mp.Queue()", "q.get()"),
+            ("from chappe import mp; q = mp.Queue(1); q.put(1)", "q.put(2)"),
+            ("from chappe import mp; q = mp.JoinableQueue(); q.put(1)", "q.join()"),
+            ("from chappe import mp; p = mp.Pool(1)", "p.apply(time.sleep, (100,))"),
         ]:
             with self.subTest(what[1]):
                 self.waits(what)
@@ -469,6 +481,40 @@ class Choices(Case):
                 chappe.select(bad)
         with self.assertRaises(ValueError):
             chappe.select()
+
+
+class Clocks(Case):
+    def test_a_clock_strikes_in_time(self):
+        begun = time.monotonic()
+        clock, moments = chappe.tick(0.01), []
+        for moment in clock:
+            moments.append(moment)
+            if len(moments) == 3:
+                break
+        self.assertEqual(moments, sorted(moments))
+        # Some digits are lost between the two scales.
+        self.assertGreaterEqual(moments[0], begun + 0.01 - 1e-4)
+        self.assertGreaterEqual(moments[2], begun + 0.03 - 1e-4)
+        once = chappe.after(0)
+        self.assertGreaterEqual(once.recv(60), begun)
+        self.assertIsNone(once.try_recv())
+        with self.assertRaisesRegex(TimeoutError, "after 0 s"):
+            once.recv(timeout=0.01)
+        choice = chappe.select(chappe.Semaphore(value=0).down, chappe.after(0.01).recv)
+        self.assertEqual((choice.index, choice.value >= begun + 0.01 - 1e-4), (1, True))
+
+    def test_what_is_no_time_is_refused(self):
+        for make in (
+            lambda: chappe.tick(0),
+            lambda: chappe.tick(-1),
+            lambda: chappe.after(-1),
+            lambda: chappe.after(float("nan")),
+            lambda: chappe.tick(float("inf")),
+        ):
+            with self.assertRaisesRegex(ValueError, "seconds"):
+                make()
+        with self.assertRaises(TypeError):
+            pickle.dumps(chappe.tick(1))
 
 
 class Pickles(Case):

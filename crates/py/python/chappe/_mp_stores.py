@@ -1,0 +1,211 @@
+"""Stores: what an unbounded queue has no room for, in shared memory, until it has.
+
+Each process that puts more than there is room for has a file for each such queue, in a directory of that queue's:
+
+    | where the first record is | where the last one ends | size, record | size, record | ...
+
+The owner adds a record, and then moves the end; it moves the beginning once the record is in the queue. Each is one store of a word, so
+whoever is killed has done it or not; a record that was sent by one who was killed before it moved the beginning comes twice, and the log
+has said that it was put for the dead. The owner holds a lock of the file, which the kernel takes away when the process ends: who can
+take that lock has found an orphan, and owns it from then on. A file that has grown long is followed by another.
+
+A file gets its name once it is locked, so that none is taken for an orphan before. In a full file system records stay in the process alone.
+"""
+
+import fcntl
+import mmap
+import os
+import secrets
+import tempfile
+import threading
+
+__all__ = ["Store", "adopted", "directory", "key", "path_of"]
+
+_FIRST, _END, _HEAD = 0, 1, 16
+_SIZE, _LONG = 1 << 16, 1 << 24
+
+
+def directory():
+    """That of this user: files of queues."""
+    base = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
+    made = os.path.join(base, f"chappe-py-{os.getuid()}")
+    os.makedirs(made, mode=0o700, exist_ok=True)
+    return made
+
+
+def key():
+    """What a queue's directory is called: that of no other queue, ever."""
+    return f"queue-{secrets.token_hex(12)}"
+
+
+def path_of(called):
+    """The directory of a queue's stores, which is there as long as there are some."""
+    return os.path.join(directory(), called)
+
+
+def _listed(folder):
+    """The stores of a queue."""
+    try:
+        return [name for name in os.listdir(folder) if not name.startswith(".")]
+    except FileNotFoundError:
+        return []
+
+
+def _begin():
+    # A pid alone may be that of one who has died.
+    global _ours, _adopting
+    _ours, _adopting = f"{os.getpid()}-{secrets.token_hex(4)}-", threading.Lock()
+
+
+_begin()
+os.register_at_fork(after_in_child=_begin)
+
+
+def _called():
+    return f"{_ours}{secrets.token_hex(4)}"
+
+
+def adopted(folder):
+    """Those of a queue's stores whose owners have died, which are this process's from now on; and whether there are any stores."""
+    if not _listed(folder):
+        return [], False
+    # A lock of a file is the process's, and goes when any of its threads closes that file.
+    with _adopting:
+        names = _listed(folder)
+        return list(_orphans(folder, names)), bool(names)
+
+
+def _orphans(folder, names):
+    for name in names:
+        # A process can always take its own locks.
+        if name.startswith(_ours):
+            continue
+        path = os.path.join(folder, name)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # One that another process was quicker to take has another name by now, or none.
+            mine = os.path.join(folder, _called())
+            os.rename(path, mine)
+        except OSError:
+            os.close(handle)
+            continue
+        yield Store(folder, handle, mine, name.split("-")[0])
+
+
+class Store:
+    """One of them. Used by its owner alone, one thread at a time."""
+
+    def __init__(self, folder, handle=None, path=None, pid=None):
+        self.pid, self._folder = pid, folder
+        self._handle, self._path, self._memory = handle, path, None
+        if handle is None:
+            self._make()
+        else:
+            self._map(os.fstat(handle).st_size)
+
+    def _open(self, hidden):
+        for last in (False, False, True):
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            try:
+                return os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                # Who was done with the last of the others took the directory away.
+                if last:
+                    raise
+
+    def _make(self):
+        name = _called()
+        hidden = os.path.join(self._folder, f".{name}")
+        try:
+            self._handle = self._open(hidden)
+            self._path = hidden
+            self._grow(_SIZE)
+            self._words[_FIRST] = self._words[_END] = _HEAD
+            fcntl.lockf(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._path = os.path.join(self._folder, name)
+            os.rename(hidden, self._path)
+        except OSError:
+            self.close()
+
+    def _grow(self, size):
+        # The memory is there before it is written to: a write without it would be the process's end.
+        os.posix_fallocate(self._handle, 0, size)
+        self._map(size)
+
+    def _map(self, size):
+        self._unmap()
+        self._memory, self._size = mmap.mmap(self._handle, size), size
+        self._view = memoryview(self._memory)
+        self._words = self._view[:_HEAD].cast("Q")
+
+    def _unmap(self):
+        if self._memory is not None:
+            self._words.release()
+            self._view.release()
+            self._memory.close()
+            self._memory = None
+
+    def add(self, record):
+        """One more record. Without room for it there is no store any more."""
+        if self._handle is None:
+            return
+        at = self._words[_END]
+        end = at + 8 + len(record)
+        try:
+            if end > self._size:
+                self._grow(max(2 * self._size, end))
+        except OSError:
+            self.close()
+            return
+        self._memory[at : at + 8] = len(record).to_bytes(8, "little")
+        self._memory[at + 8 : end] = record
+        self._words[_END] = end
+
+    def take(self, record):
+        """The first record is in the queue."""
+        if self._handle is not None:
+            self._words[_FIRST] += 8 + len(record)
+
+    def is_empty(self):
+        """Whether all records are in the queue."""
+        return self._handle is None or self._words[_FIRST] == self._words[_END]
+
+    def is_long(self):
+        """Whether another one should be begun."""
+        return self._handle is not None and self._words[_END] > _LONG
+
+    def records(self):
+        """Those that are in it."""
+        made, at, end = [], self._words[_FIRST], self._words[_END]
+        while at < end:
+            size = int.from_bytes(self._memory[at : at + 8], "little")
+            made.append(self._memory[at + 8 : at + 8 + size])
+            at += 8 + size
+        return made
+
+    def close(self):
+        """It is no longer needed."""
+        self._unmap()
+        if self._handle is not None:
+            if self._path is not None:
+                try:
+                    os.unlink(self._path)
+                except FileNotFoundError:
+                    pass
+            os.close(self._handle)
+            self._handle = None
+        try:
+            os.rmdir(self._folder)
+        except OSError:
+            # Others' are there, or nothing was ever made.
+            pass
+
+    def __del__(self):
+        # In a child that was forked, and does without: the file is its parent's.
+        if self._handle is not None:
+            self._unmap()
+            os.close(self._handle)
