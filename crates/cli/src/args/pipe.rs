@@ -103,9 +103,10 @@ By which means, the best that is permitted:
             terminal alone where the kernel groups them (autogroup)
   none      nothing
   stderr says which it got, and when one is refused in mid-run which
-  comes next. A stage that takes all it is given, and whose input does
-  not get emptier for it, needs no help: it is left to the scheduler as
-  everybody, unless --rate says that data comes at a pace.
+  comes next. While a stage takes all it is given, and its input does
+  not get emptier for it, the pipeline needs no help: it is left to the
+  scheduler as everybody, and looked at ten times a second, unless
+  --rate says that data comes at a pace.
 
 Exit status, as `set -o pipefail` has it:
   that of the last stage that failed (128+n: by signal n), 0 if none did;

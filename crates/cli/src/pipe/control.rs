@@ -7,7 +7,7 @@ use super::kernel::{Attributes, Kernel, Real};
 use super::look::{Processes, Waits};
 use super::means::{Kind, Means, PERIOD, Task};
 use chappe::feedback::{Law, Seen, Share};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 /// What the loop reserves for itself of each period, in nanoseconds.
@@ -16,6 +16,8 @@ const OWN: u64 = 200_000;
 const TOLD: u64 = 25;
 /// In so many periods each stage has its slow look.
 const SLOW: u64 = 6;
+/// So many periods lie between two looks at a pipeline that is left alone.
+const SELDOM: u64 = TOLD;
 /// A stage that has taken nothing for so long hangs.
 const HANGS: Duration = Duration::from_secs(5);
 
@@ -47,17 +49,19 @@ pub struct Row {
     pub waits: (f64, f64),
     pub stopped: bool,
     pub processes: usize,
-    /// It takes all it is given: the scheduler has it as everybody.
+    /// The scheduler has it as everybody, since a stage takes all it is given.
     pub alone: bool,
     /// Processor and reservation since the begin, in seconds.
     pub sums: (f64, f64),
 }
 
-/// Whether a stage is to be left to the scheduler as everybody.
+/// Whether a stage computes as fast as it may, and so its pipeline is to be left to the scheduler as everybody.
 ///
 /// A stage that uses all that it may have for a quarter of a second, and whose input does not get emptier for it, cannot be helped: it is no
-/// stage that keeps up with something, but one that computes. It comes back when it has waited for its pipes all through a quarter of a second; each time that
-/// was wrong it takes twice as long.
+/// stage that keeps up with something, but one that computes. The stages before and behind it wait for it, and need no help either. Reservations for these
+/// would even harm it: the scheduler does not count tasks with a reservation when it spreads the others over processors, and leaves a stranger beside the
+/// one that computes (tried on Linux 6.18 with two processors and two strangers: 0.2 of a processor instead of 0.5 to 1). A stage stops to count as one that
+/// computes when it has waited for its pipes all through a quarter of a second; each time that was wrong it takes twice as long.
 #[derive(Clone, Copy, Debug)]
 pub struct Taker {
     paced: bool,
@@ -76,8 +80,8 @@ impl Taker {
         Taker { paced, alone: false, periods: 0, from: 0.0, patience: QUARTER }
     }
 
-    /// Takes a period's look. Answers whether it is left alone from now on, if that has changed.
-    pub fn next(&mut self, uses_all: bool, fill_in: f64, waits: bool) -> Option<bool> {
+    /// Takes a look, so many periods after the last one. Answers whether it computes from now on, if that has changed.
+    pub fn next(&mut self, uses_all: bool, fill_in: f64, waits: bool, passed: u32) -> Option<bool> {
         let counts = if self.alone { waits } else { uses_all && !self.paced };
         if !counts {
             self.periods = 0;
@@ -86,7 +90,7 @@ impl Taker {
         if self.periods == 0 {
             self.from = fill_in;
         }
-        self.periods += 1;
+        self.periods += passed;
         if self.periods < if self.alone { self.patience } else { QUARTER } {
             return None;
         }
@@ -111,6 +115,8 @@ struct Stage {
     told: Option<Kind>,
     /// It asked for more than it got.
     short: bool,
+    /// Periods for which the system has refused it more, it used all it had, and its input stayed full.
+    refused: u32,
     several: bool,
     /// It has waited for a pipe.
     up: bool,
@@ -146,6 +152,8 @@ pub struct Controller {
     tell: Sender<Event>,
     paced: bool,
     processors: f64,
+    /// A stage takes all it is given: nobody is steered.
+    alone: bool,
     began: Instant,
     told: Instant,
 }
@@ -160,6 +168,7 @@ impl Controller {
             taker: Taker::new(paced),
             told: None,
             short: true,
+            refused: 0,
             several: false,
             up: false,
             law,
@@ -184,23 +193,34 @@ impl Controller {
         };
         let processors = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
         let stages = roots.iter().enumerate().map(stage).collect();
-        Controller { stages, tell, paced, processors, began: Instant::now(), told: Instant::now() }
+        Controller { stages, tell, paced, processors, alone: false, began: Instant::now(), told: Instant::now() }
     }
 
     /// Steers until all stages have ended, or the other side of `stop` has gone; then gives everything back.
     pub fn run(mut self, stop: &Receiver<()>) {
         let mut kernel = Real;
+        // Whose own scheduling cannot be read is left with its reservation.
+        let before = kernel.attributes(0).ok();
         // Refused, it looks when it is let.
         let _ = kernel.set_attributes(0, &Attributes::reservation(OWN, PERIOD));
         let mut last = Instant::now();
         let mut tick = 0u64;
-        while stop.try_recv() == Err(TryRecvError::Empty) && self.stages.iter().any(|s| s.processes.is_there()) {
+        while self.stages.iter().any(|s| s.processes.is_there()) {
             let now = Instant::now();
+            let alone = self.alone;
             self.period(tick, now.duration_since(last), &mut kernel);
+            if alone != self.alone {
+                let own = Attributes::reservation(OWN, PERIOD);
+                // Refused, it looks when it is let, or keeps what it has.
+                let _ = kernel.set_attributes(0, before.as_ref().filter(|_| self.alone).unwrap_or(&own));
+            }
             last = now;
-            tick += 1;
-            let spent = now.elapsed();
-            std::thread::sleep(Duration::from_nanos(PERIOD).saturating_sub(spent));
+            let periods = if self.alone { SELDOM } else { 1 };
+            tick += periods;
+            let pause = Duration::from_nanos(periods * PERIOD).saturating_sub(now.elapsed());
+            if stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
         }
         self.tell_look();
         for stage in &mut self.stages {
@@ -212,7 +232,12 @@ impl Controller {
     fn period(&mut self, tick: u64, passed: Duration, kernel: &mut dyn Kernel) {
         // The first look comes at once.
         let seconds = passed.as_secs_f64().max(PERIOD as f64 / 2e9);
-        let slow = if tick < 50 { 2 } else { SLOW };
+        let slow = match (self.alone, tick) {
+            (true, _) => 1,
+            (false, ..50) => 2,
+            _ => SLOW,
+        };
+        let periods = if self.alone { SELDOM as u32 } else { 1 };
         let somebody_runs = self.stages.iter().any(|s| s.processes.is_there() && !s.processes.waits.stopped);
         for at in 0..self.stages.len() {
             let stage = &mut self.stages[at];
@@ -222,10 +247,23 @@ impl Controller {
             // What each of several tasks needs changes, too.
             let changed = (tick + at as u64).is_multiple_of(slow) && (stage.look(self.processors) || stage.several);
             let uses = stage.quick(seconds);
-            stage.steer(uses, changed, tick, at + 1, &self.tell, kernel);
+            let all = stage.takes_all(uses);
+            let waits = stage.processes.waits.input || stage.processes.waits.output;
+            if stage.taker.next(all, stage.smooth_fill, waits, periods) == Some(true) && !self.alone {
+                let what = "takes all that it is given: the pipeline is left to the scheduler as everybody".to_owned();
+                let _ = self.tell.send(Event::Warning { stage: at + 1, kind: "takes-all", what });
+            }
+            if !self.alone {
+                stage.steer(uses, changed, tick, at + 1, &self.tell, kernel);
+            }
             stage.judge(at + 1, self.paced, somebody_runs, &self.tell);
         }
-        if tick % TOLD == TOLD - 1 {
+        let alone = self.stages.iter().any(|s| s.taker.alone && s.processes.is_there());
+        if alone != self.alone {
+            self.alone = alone;
+            self.stages.iter_mut().for_each(|s| s.leave(alone, kernel));
+        }
+        if self.alone || tick % TOLD == TOLD - 1 {
             self.tell_look();
         }
     }
@@ -233,7 +271,8 @@ impl Controller {
     fn tell_look(&mut self) {
         let window = self.told.elapsed();
         self.told = Instant::now();
-        let rows = self.stages.iter_mut().map(|s| s.row(window.as_secs_f64())).collect();
+        let alone = self.alone;
+        let rows = self.stages.iter_mut().map(|s| s.row(window.as_secs_f64(), alone)).collect();
         // The other side has gone when nobody wants to know.
         let _ = self.tell.send(Event::Look { at: self.began.elapsed(), stages: rows });
     }
@@ -275,6 +314,46 @@ impl Stage {
         used / seconds
     }
 
+    /// What it may use, as far as the system was told.
+    fn has(&self) -> f64 {
+        if self.means.kind() == Kind::Deadline { self.reserved } else { self.share.told() }
+    }
+
+    /// Takes note of what it uses. Answers whether that is all it can get, and data waits.
+    fn takes_all(&mut self, uses: f64) -> bool {
+        self.smooth += 0.15 * (uses - self.smooth);
+        let fill_in = self.fill_in();
+        // Who empties its input keeps up, whatever it uses.
+        self.smooth_fill += 0.15 * (fill_in - self.smooth_fill);
+        let all = self.is_bound() && self.smooth_fill > 0.5;
+        let refused = all && self.short && self.means.kind() == Kind::Deadline && self.reserved > 0.0;
+        self.refused = if refused { self.refused + 1 } else { 0 };
+        all && self.has() >= 0.9 * self.cap
+    }
+
+    fn is_bound(&self) -> bool {
+        self.smooth >= 0.9 * self.has()
+    }
+
+    /// What has no pipe before it has more to do whenever it uses all that it has.
+    fn fill_in(&self) -> f64 {
+        if self.processes.input.is_some() { self.fills.0 } else { f64::from(u8::from(self.is_bound())) }
+    }
+
+    /// The pipeline is left alone, or steered again.
+    fn leave(&mut self, alone: bool, kernel: &mut dyn Kernel) {
+        if alone {
+            self.means.give_back(kernel);
+            self.reserved = 0.0;
+        } else {
+            // What was seen before is old.
+            self.share = Share::new(self.law);
+            self.share.set_cap(self.cap);
+        }
+        self.short = true;
+        self.refused = 0;
+    }
+
     fn steer(
         &mut self,
         uses: f64,
@@ -285,35 +364,23 @@ impl Stage {
         kernel: &mut dyn Kernel,
     ) {
         let turnover = if self.room > 0.0 { self.rate * PERIOD as f64 / 1e9 / self.room } else { 0.0 };
-        self.smooth += 0.15 * (uses - self.smooth);
-        let bound = self.smooth >= 0.9 * self.reserved;
-        // What has no pipe before it has more to do whenever it uses all that it has.
-        let fill_in = if self.processes.input.is_some() { self.fills.0 } else { f64::from(u8::from(bound)) };
-        // Who empties its input keeps up, whatever it uses.
-        self.smooth_fill += 0.15 * (fill_in - self.smooth_fill);
-        let all = bound && self.reserved >= 0.9 * self.cap && self.smooth_fill > 0.5;
-        let seen = Seen { used: uses, fill_in, fill_out: self.fills.1, turnover };
+        let seen = Seen { used: uses, fill_in: self.fill_in(), fill_out: self.fills.1, turnover };
         let wanted = self.share.next(seen);
         if self.means.kind() == Kind::Deadline {
-            let waits = self.processes.waits.input || self.processes.waits.output;
-            match self.taker.next(all, self.smooth_fill, waits) {
-                Some(true) => {
-                    self.means.give_back(kernel);
-                    self.reserved = 0.0;
-                    let what = "takes all that it is given: it is left to the scheduler as everybody".to_owned();
-                    let _ = tell.send(Event::Warning { stage: number, kind: "takes-all", what });
-                }
-                Some(false) => self.short = true,
-                None => {}
-            }
-            if self.taker.alone {
-                return;
-            }
-            if self.processes.brief > 0.5 {
+            let brief = self.processes.brief > 0.5;
+            // With less than it needs it would be worse off than everybody. Who takes all is told before.
+            if brief || self.refused > 2 * QUARTER {
                 self.means.fall(kernel);
-                let why = "it starts processes faster than they can be given reservations".to_owned();
+                let why = if brief {
+                    "it starts processes faster than they can be given reservations".to_owned()
+                } else {
+                    format!(
+                        "the system has no more than {:.0} % of a processor left to reserve for it",
+                        self.reserved * 100.0
+                    )
+                };
                 self.tell_means(number, tell, Some((Kind::Deadline, why)));
-                self.short = true;
+                (self.short, self.refused) = (true, 0);
             }
         }
         if wanted.is_none() && !changed && !(self.short && tick.is_multiple_of(5)) {
@@ -395,7 +462,7 @@ impl Stage {
         }
     }
 
-    fn row(&mut self, seconds: f64) -> Row {
+    fn row(&mut self, seconds: f64, alone: bool) -> Row {
         let seconds = seconds.max(1e-3);
         let moved = self.processes.moved;
         // Reads are seen some time after they were made: the rate is smoothed.
@@ -415,7 +482,7 @@ impl Stage {
             waits: (part(self.looks.1), part(self.looks.2)),
             stopped: self.processes.waits.stopped,
             processes: self.processes.count(),
-            alone: self.taker.alone,
+            alone,
             sums: self.sums,
         };
         (self.used, self.fill_sum, self.fill_count, self.fill_most) = (0.0, 0.0, 0, 0.0);
@@ -431,14 +498,14 @@ mod tests {
     #[test]
     fn who_takes_all_is_left_alone_and_who_catches_up_is_not() {
         let mut taker = Taker::new(false);
-        let told: Vec<bool> = (0..1_000).filter_map(|_| taker.next(true, 1.0, false)).collect();
+        let told: Vec<bool> = (0..1_000).filter_map(|_| taker.next(true, 1.0, false, 1)).collect();
         assert_eq!(told, [true]);
         let mut taker = Taker::new(false);
         // Its input gets emptier by a hundredth a period, and then it needs less.
-        assert!((0..70).all(|k| taker.next(true, 0.9 - 0.01 * f64::from(k), false).is_none()));
-        assert!((0..1_000).all(|_| taker.next(false, 0.1, true).is_none()));
+        assert!((0..70).all(|k| taker.next(true, 0.9 - 0.01 * f64::from(k), false, 1).is_none()));
+        assert!((0..1_000).all(|_| taker.next(false, 0.1, true, 1).is_none()));
         let mut taker = Taker::new(true);
-        assert!((0..1_000).all(|_| taker.next(true, 1.0, false).is_none()));
+        assert!((0..1_000).all(|_| taker.next(true, 1.0, false, 1).is_none()));
     }
 
     #[test]
@@ -447,11 +514,78 @@ mod tests {
         let mut changes = Vec::new();
         for k in 0..2_000 {
             // It waits while it is alone, and takes all when it is not.
-            if taker.next(true, 1.0, true).is_some() {
+            if taker.next(true, 1.0, true, 1).is_some() {
                 changes.push(k);
             }
         }
         let waits: Vec<i32> = changes.chunks_exact(2).map(|c| c[1] - c[0]).collect();
         assert_eq!(waits[..4], [64, 128, 256, 512]);
+    }
+
+    #[test]
+    fn a_stage_that_takes_all_leaves_the_whole_pipeline_to_the_scheduler_until_it_waits() {
+        use super::super::kernel::fake::Fake;
+        use std::process::{Command, Stdio};
+        let sleeper = || Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
+        let mut children = [sleeper(), sleeper()];
+        let roots: Vec<Vec<i32>> = children.iter().map(|c| vec![c.id() as i32]).collect();
+        let mut kernel = Fake::new(&[roots[0][0], roots[1][0]]);
+        let (tell, told) = std::sync::mpsc::channel();
+        let mut controller = Controller::new(&roots, Law::default(), false, Kind::Deadline, tell);
+        let policies = |kernel: &Fake| [0, 1].map(|at: usize| kernel.tasks[&roots[at][0]].policy);
+        let period = Duration::from_nanos(PERIOD);
+        (0..4).for_each(|tick| controller.period(tick, period, &mut kernel));
+        assert_eq!(policies(&kernel), [super::super::kernel::DEADLINE; 2]);
+        controller.stages[1].taker.alone = true;
+        controller.period(4, period, &mut kernel);
+        assert!(controller.alone);
+        assert_eq!(policies(&kernel), [0; 2]);
+        controller.period(5, period, &mut kernel);
+        assert_eq!(policies(&kernel), [0; 2]);
+        let looks: Vec<bool> = told
+            .try_iter()
+            .filter_map(
+                |e| if let Event::Look { stages, .. } = e { Some(stages.iter().all(|s| s.alone)) } else { None },
+            )
+            .collect();
+        assert_eq!(looks, [true; 2]);
+        controller.stages[1].taker.alone = false;
+        (6..9).for_each(|tick| controller.period(tick, period, &mut kernel));
+        assert_eq!(policies(&kernel), [super::super::kernel::DEADLINE; 2]);
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn who_is_refused_what_it_needs_goes_on_with_the_next_means() {
+        use super::super::kernel::fake::Fake;
+        let mut child =
+            std::process::Command::new("sleep").arg("1000").stdin(std::process::Stdio::null()).spawn().unwrap();
+        let pid = child.id() as i32;
+        let mut kernel = Fake::new(&[pid]);
+        kernel.refuses_groups = true;
+        let (tell, told) = std::sync::mpsc::channel();
+        let mut controller = Controller::new(&[vec![pid]], Law::default(), true, Kind::Deadline, tell);
+        let period = Duration::from_nanos(PERIOD);
+        (0..4).for_each(|tick| controller.period(tick, period, &mut kernel));
+        let stage = &mut controller.stages[0];
+        assert_eq!((stage.means.kind(), stage.refused), (Kind::Deadline, 0));
+        // It uses a tenth of a processor, all it has, and the system has no more.
+        (stage.reserved, stage.short, stage.smooth_fill, stage.smooth) = (0.1, true, 1.0, 0.1);
+        for _ in 0..=2 * QUARTER {
+            (stage.smooth, stage.smooth_fill) = (0.1, 1.0);
+            stage.takes_all(0.1);
+        }
+        controller.stages[0].smooth = 0.2;
+        controller.period(5, period, &mut kernel);
+        assert_eq!(controller.stages[0].means.kind(), Kind::Nice);
+        let why = told.try_iter().find_map(|e| {
+            if let Event::Means { refused: Some((Kind::Deadline, why)), .. } = e { Some(why) } else { None }
+        });
+        assert_eq!(why.as_deref(), Some("the system has no more than 10 % of a processor left to reserve for it"));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }
