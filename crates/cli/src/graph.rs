@@ -1,9 +1,12 @@
 //! `chappe graph`: graphs of stages for shell users.
 
+mod edit;
+mod repl;
+
 use crate::args::GraphCommand;
 use crate::{Failure, failed, tell, write};
 use anyhow::{Context, anyhow};
-use chappe::stream::{Graph, Kinds, Options, Report, explain, link};
+use chappe::stream::{Graph, Kinds, Options, Report, explain, link, process};
 use serde_json::json;
 use std::fmt::Write;
 use std::io::Read;
@@ -26,21 +29,27 @@ pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
             }
             let labels: Vec<String> = running.graph().nodes().iter().map(|n| n.label.clone()).collect();
             let report = running.wait().map_err(|e| failed(anyhow!("{}: {e}", file.display())))?;
-            if json {
-                tell(told(&report, &labels));
-            } else if !quiet || report.dropped() > 0 {
-                tell(shown(&report).trim_end());
-            }
+            after(&report, &labels, json, *quiet);
             Ok(if *late && report.late() > 0 { LATE } else { 0 })
         }
         GraphCommand::Check { file } => {
             let graph = read(file, false)?;
-            let links = link::link(&graph);
-            let (nodes, threads, queues) = (graph.nodes().len(), links.threads.len(), links.queues.len());
+            let pieces = process::pieces(&graph);
+            let links: Vec<link::Links> = pieces.iter().map(link::link).collect();
+            let nodes = graph.nodes().len();
+            let threads: usize = links.iter().map(|l| l.threads.len()).sum();
+            let queues: usize = links.iter().map(|l| l.queues.len()).sum();
+            let (processes, tubes) = (pieces.len(), process::tubes(&graph));
             let text = if json {
-                json!({ "nodes": nodes, "threads": threads, "queues": queues }).to_string()
+                json!({ "nodes": nodes, "threads": threads, "queues": queues, "processes": processes, "tubes": tubes })
+                    .to_string()
             } else {
-                format!("{}: {nodes} stages, {threads} threads, {queues} queues; all types agree", file.display())
+                let apart =
+                    if processes > 1 { format!(", {processes} processes, {tubes} tubes") } else { String::new() };
+                format!(
+                    "{}: {nodes} stages, {threads} threads, {queues} queues{apart}; all types agree",
+                    file.display()
+                )
             };
             write(format!("{text}\n").as_bytes())?;
             Ok(0)
@@ -51,6 +60,8 @@ pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
             write(text.as_bytes())?;
             Ok(0)
         }
+        GraphCommand::Edit { file } => edit::edit(file, json),
+        GraphCommand::Repl { file } => repl::repl(file.as_deref()),
         GraphCommand::Kinds => {
             let mut text = String::new();
             for kind in Kinds::standard().iter() {
@@ -67,14 +78,27 @@ pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
     }
 }
 
-fn read(file: &Path, lazy: bool) -> Result<Graph, Failure> {
+/// What is said at the end: to those who want it quiet only what was lost.
+fn after(report: &Report, labels: &[String], json: bool, quiet: bool) {
+    if json {
+        tell(told(report, labels));
+    } else if !quiet || report.dropped() > 0 || report.parts.iter().any(|p| p.restarts > 0) {
+        tell(shown(report).trim_end());
+    }
+}
+
+fn text_of(file: &Path) -> Result<String, Failure> {
     let text = if file == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map(|_| text)
     } else {
         std::fs::read_to_string(file)
     };
-    let text = text.with_context(|| format!("cannot read {}", file.display())).map_err(failed)?;
+    text.with_context(|| format!("cannot read {}", file.display())).map_err(failed)
+}
+
+fn read(file: &Path, lazy: bool) -> Result<Graph, Failure> {
+    let text = text_of(file)?;
     let options = Options { lazy, ..Options::default() };
     Graph::with(&text, options).map_err(|e| failed(anyhow!("{}: {e}", file.display())))
 }
@@ -83,23 +107,35 @@ fn told(report: &Report, labels: &[String]) -> serde_json::Value {
     let nodes = report.nodes.iter().map(|n| {
         let c = &n.counts;
         json!({ "label": n.label, "blocks": c.blocks, "elements": c.elements, "dropped": c.dropped, "late": c.late,
-            "latest": c.latest, "says": n.says })
+            "latest": c.latest, "again": c.again, "says": n.says, "process": n.process })
     });
     let queues = report.queues.iter().map(|q| {
         json!({ "from": labels[q.from], "to": labels[q.to], "puts": q.counts.puts, "full": q.counts.full, "empty": q.counts.empty })
     });
-    json!({ "seconds": report.seconds, "nodes": nodes.collect::<Vec<_>>(), "queues": queues.collect::<Vec<_>>() })
+    let parts = report
+        .parts
+        .iter()
+        .map(|p| json!({ "name": p.name, "restarts": p.restarts, "again": p.again, "dropped_blocks": p.dropped }));
+    json!({ "seconds": report.seconds, "nodes": nodes.collect::<Vec<_>>(), "queues": queues.collect::<Vec<_>>(),
+        "parts": parts.collect::<Vec<_>>() })
 }
 
 fn shown(report: &Report) -> String {
     let mut text = format!("{:<16} {:>10} {:>14} {:>10} {:>8}\n", "STAGE", "BLOCKS", "ELEMENTS", "DROPPED", "LATE");
     for node in &report.nodes {
         let c = &node.counts;
-        let _ =
-            writeln!(text, "{:<16} {:>10} {:>14} {:>10} {:>8}", node.label, c.blocks, c.elements, c.dropped, c.late);
+        let label = node.process.as_ref().map_or_else(|| node.label.clone(), |p| format!("{} @{p}", node.label));
+        let _ = writeln!(text, "{label:<16} {:>10} {:>14} {:>10} {:>8}", c.blocks, c.elements, c.dropped, c.late);
         if let Some(says) = &node.says {
             let _ = writeln!(text, "    {says}");
         }
+    }
+    for part in report.parts.iter().filter(|p| p.restarts > 0) {
+        let _ = writeln!(
+            text,
+            "@{} was killed and begun anew {} times: {} blocks came once more, {} were dropped as they killed it twice",
+            part.name, part.restarts, part.again, part.dropped
+        );
     }
     let _ = writeln!(text, "{:.3} s", report.seconds);
     text

@@ -56,6 +56,9 @@ pub struct Failure {
 }
 
 fn main() -> ExitCode {
+    // If it was begun for a part of a graph, it does that alone.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    chappe::stream::process::serve(&chappe::stream::Options::default());
     // A file size limit is to be an error like any other.
     let file_size = signals::ignore(libc::SIGXFSZ);
     let cli = match Cli::try_parse() {

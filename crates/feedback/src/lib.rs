@@ -33,9 +33,11 @@ mod estimate;
 pub mod filter;
 pub mod locked;
 pub mod model;
+mod room;
 mod share;
 pub mod stability;
 
 pub use dll::Dll;
 pub use estimate::Estimate;
+pub use room::Room;
 pub use share::{Law, Seen, Share};

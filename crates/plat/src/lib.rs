@@ -37,10 +37,10 @@ pub use backend::explore;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use backend::pair;
 pub use backend::{atomic, clock, dir, fence, futex, life, process, rseq, sections, thread};
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub use backend::{child, inherit, mailbox, trap, twofold};
 #[cfg(not(feature = "sim"))]
 pub use backend::{code, forks, lease, mappings, marks, memory, near, pi, poll, stacks, topology};
-#[cfg(not(any(feature = "sim", feature = "loom")))]
-pub use backend::{inherit, mailbox, trap, twofold};
 pub use made::{Made, Pages, Row};
 pub use word::{Life, OWNER_DIED, TID_MASK, WATCHED};
 

@@ -6,10 +6,47 @@
 use crate::graph::Graph;
 use crate::kind::WhenFull;
 use crate::link::{Feed, Limb, Links, Tail, Thread, link};
+use crate::process::{Is, cuts, names, stays_dead, view};
 use std::fmt::Write;
 
 /// The plan as text.
 pub fn text(graph: &Graph) -> String {
+    let names = names(graph.nodes());
+    if names.is_empty() {
+        return one(graph);
+    }
+    let cuts = cuts(graph.nodes());
+    let (stages, tubes) = (count(graph.nodes().len(), "stage"), count(cuts.len(), "tube"));
+    let mut out = format!("{stages}, {} processes, {tubes}\n", names.len() + 1);
+    for which in std::iter::once(None).chain(names.iter().map(Some)) {
+        let piece = view(graph, which.map(String::as_str));
+        let nodes = piece.graph.nodes();
+        let once = nodes.iter().find(|n| stays_dead(n.anew));
+        let title = match (which, once) {
+            (None, _) => "this process".to_owned(),
+            (Some(name), None) => format!("@{name}, begun anew when it is killed"),
+            (Some(name), Some(once)) => format!("@{name}, not begun anew when it is killed: `{}` writes", once.label),
+        };
+        let _ = write!(out, "\n=== {title}: {}", one(&piece.graph));
+        let queues = link(&piece.graph).queues.len();
+        if which.is_some() && once.is_none() && queues > 0 {
+            let _ = writeln!(out, "a kill loses what is in {}, and that is counted", count(queues, "queue"));
+        }
+    }
+    out.push('\n');
+    for (at, cut) in cuts.iter().enumerate() {
+        let node = |at: usize| {
+            let node = &graph.nodes()[at];
+            node.process.as_ref().map_or_else(|| node.label.clone(), |p| format!("{} @{p}", node.label))
+        };
+        let gives = graph.nodes()[cut.from].gives.as_ref().map_or_else(String::new, ToString::to_string);
+        let _ = writeln!(out, "tube {}: `{}` -> `{}`, {gives}", at + 1, node(cut.from), node(cut.to));
+    }
+    out
+}
+
+/// That of one process.
+fn one(graph: &Graph) -> String {
     let links = link(graph);
     let mut out = String::new();
     let (nodes, threads, queues) = (graph.nodes().len(), links.threads.len(), links.queues.len());
@@ -59,6 +96,8 @@ fn shown(graph: &Graph, at: usize) -> String {
     let node = &graph.nodes()[at];
     let written = &node.written.whole;
     let text = graph.text().get(written.start as usize..written.end as usize).unwrap_or(&node.label);
+    // The end of a tube stands nowhere in the text.
+    let text = if text.is_empty() { &node.label } else { text };
     let text = text.split('(').next().unwrap_or(text).trim().replace('\n', " ");
     let text = if node.label == "tee" && !text.starts_with("tee") { "tee".to_owned() } else { text };
     match &node.gives {
@@ -146,9 +185,21 @@ const COLOURS: [&str; 8] = ["#dbe9f6", "#e3f2da", "#fdebd0", "#f6dcea", "#e6e0f3
 
 /// The plan as a picture: a box for each stage, in the colour of the thread that runs it; a line for a call, a pipe for a queue.
 pub fn svg(graph: &Graph) -> String {
-    let links = link(graph);
-    let by = runners(graph, &links);
     let nodes = graph.nodes();
+    // By process: threads are numbered through.
+    let mut by: Vec<Option<usize>> = vec![None; nodes.len()];
+    let mut pumps: Vec<Option<usize>> = Vec::new();
+    for which in std::iter::once(None).chain(names(nodes).iter().map(|n| Some(n.as_str()))) {
+        let piece = view(graph, which);
+        let links = link(&piece.graph);
+        let whole = |at: usize| if let Is::Node(whole) = piece.is[at] { Some(whole) } else { None };
+        for (at, thread) in runners(&piece.graph, &links).into_iter().enumerate() {
+            if let Some(whole) = whole(at) {
+                by[whole] = thread.map(|t| t + pumps.len());
+            }
+        }
+        pumps.extend(links.threads.iter().map(|t| whole(t.owner).filter(|_| t.pump)));
+    }
     let drawn = nodes.len().min(DRAWN);
     // The column is the longest way from a source; the row is the next that is free there.
     let mut column = vec![0usize; nodes.len()];
@@ -178,12 +229,15 @@ pub fn svg(graph: &Graph) -> String {
     let _ = writeln!(out, "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>");
     let queued =
         |from: usize, to: usize| by[from] != by[to] || nodes[to].role != crate::kind::Role::Plain && by[to].is_none();
+    let tube = |from: usize, to: usize| nodes[from].process != nodes[to].process;
     for from in &shown {
         for to in nodes[*from].outputs.iter().filter(|to| shown.contains(to)) {
             let ((x1, y1), (x2, y2)) = (place[*from], place[*to]);
             let (x1, y1, x2, y2) = (x1 + 140, y1 + 22, x2, y2 + 22);
             let queue = queued(*from, *to);
-            let style = if queue {
+            let style = if tube(*from, *to) {
+                "stroke=\"#1e8449\" stroke-width=\"6\" stroke-dasharray=\"12 3\""
+            } else if queue {
                 "stroke=\"#c0392b\" stroke-width=\"5\" stroke-dasharray=\"6 2\""
             } else {
                 "stroke=\"#444\" stroke-width=\"1.5\""
@@ -220,14 +274,11 @@ pub fn svg(graph: &Graph) -> String {
             escaped(&nodes[*at].label, 20)
         );
         let thread = match (by[*at], nodes[*at].role) {
-            (Some(t), _) => format!(
-                "thread {}{}",
-                t + 1,
-                if links.threads[t].pump && links.threads[t].owner == *at { " (pump)" } else { "" }
-            ),
+            (Some(t), _) => format!("thread {}{}", t + 1, if pumps[t] == Some(*at) { " (pump)" } else { "" }),
             (None, crate::kind::Role::Queue { slots, .. }) => format!("{slots} blocks"),
             (None, _) => "whoever calls".into(),
         };
+        let thread = nodes[*at].process.as_ref().map_or(thread.clone(), |p| format!("@{p} {thread}"));
         let _ = writeln!(out, "<text x=\"{}\" y=\"{}\" fill=\"#555\">{thread}</text>", x + 8, y + 35);
     }
     if drawn < nodes.len() {

@@ -3,7 +3,8 @@
 //! Made from a text in three steps, each of which ends at the first thing that is wrong with the place of it: names are resolved, loops are
 //! refused, and types are worked out from the sources on. A node that several stages read gets a `tee` behind it.
 
-use crate::kind::{Call, End, Kinds, Make, Plan, Role, Wrong};
+use crate::kind::{Anew, Call, End, Kinds, Make, Plan, Role, Wrong};
+use crate::process::Command;
 use crate::stage::{Body, Fault, Out, Stage};
 use crate::text::{Written, parse};
 use crate::types::{Block, Type};
@@ -29,6 +30,8 @@ pub struct Node {
     pub ends: (End, End),
     /// What the linker makes of it.
     pub role: Role,
+    /// What becomes of it when its process was killed.
+    pub anew: Anew,
     /// The process that it runs in; nothing for the one that runs the graph.
     pub process: Option<String>,
     pub(crate) make: Option<Make>,
@@ -48,6 +51,9 @@ pub struct Graph {
     /// From the sources on.
     pub(crate) order: Vec<usize>,
     pub(crate) kinds: Kinds,
+    pub(crate) lazy: bool,
+    /// How its parts are begun.
+    pub(crate) command: Command,
 }
 
 /// How a text is read.
@@ -94,7 +100,14 @@ impl Graph {
         }
         fork(&mut nodes);
         let order = order(text, &nodes)?;
-        let mut graph = Graph { text: text.to_owned(), nodes, order, kinds: options.kinds };
+        let mut graph = Graph {
+            text: text.to_owned(),
+            nodes,
+            order,
+            kinds: options.kinds,
+            lazy: options.lazy,
+            command: Command::default(),
+        };
         graph.check(options.lazy)?;
         Ok(graph)
     }
@@ -102,6 +115,12 @@ impl Graph {
     /// Its text.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// With another program for its parts (`@process`) than the one that runs the graph: see [`crate::process`].
+    #[must_use]
+    pub fn parts_by(self, command: Command) -> Graph {
+        Graph { command, ..self }
     }
 
     /// Its nodes, as they stand in the text.
@@ -125,12 +144,6 @@ impl Graph {
                 takes.push(gives.clone());
             }
             let node = &self.nodes[at];
-            if let Some(process) = &node.process {
-                let what = format!(
-                    "`@{process}`: a graph runs in one process; leave it out, or join two graphs by named tubes"
-                );
-                return Err(Complaint::new(&self.text, node.written.whole, what));
-            }
             let call = Call::new(&node.written, &takes, !node.outputs.is_empty());
             let plan = if lazy && self.kinds.get(&node.written.kind).is_none() {
                 Ok(undefined(node, &takes))
@@ -140,7 +153,14 @@ impl Graph {
             let plan = plan
                 .map_err(|Wrong { span, what }| Complaint::new(&self.text, span.unwrap_or(node.written.span), what))?;
             let node = &mut self.nodes[at];
-            (node.takes, node.gives, node.role) = (takes, plan.gives, plan.role);
+            if let (Some(process), Anew::Here) = (&node.process, plan.anew) {
+                let what = format!(
+                    "`{}` belongs to the process that runs the graph, and not to `@{process}`: leave that out",
+                    node.label
+                );
+                return Err(Complaint::new(&self.text, node.written.whole, what));
+            }
+            (node.takes, node.gives, node.role, node.anew) = (takes, plan.gives, plan.role, plan.anew);
             (node.ends, node.make) = ((plan.input, plan.output), Some(plan.make));
         }
         Ok(())
@@ -230,6 +250,7 @@ impl Maker<'_> {
                 gives: None,
                 ends: (End::Follows, End::Follows),
                 role: Role::Plain,
+                anew: Anew::Fresh,
                 make: None,
             });
             let branches = branches.into_iter().map(|b| self.enter(b)).collect::<Result<Vec<_>, _>>()?;
@@ -303,6 +324,7 @@ impl Maker<'_> {
             gives: None,
             ends: (End::Follows, End::Follows),
             role: Role::Plain,
+            anew: Anew::Fresh,
             make: None,
         });
         self.nodes.len() - 1
@@ -333,13 +355,14 @@ fn fork(nodes: &mut Vec<Node>) {
             gives: None,
             ends: (End::Follows, End::Follows),
             role: Role::Plain,
+            anew: Anew::Fresh,
             make: None,
         });
     }
 }
 
 /// The nodes from the sources on.
-fn order(text: &str, nodes: &[Node]) -> Result<Vec<usize>, Complaint> {
+pub(crate) fn order(text: &str, nodes: &[Node]) -> Result<Vec<usize>, Complaint> {
     let mut missing: Vec<usize> = nodes.iter().map(|n| n.inputs.len()).collect();
     let mut ready: VecDeque<usize> = (0..nodes.len()).filter(|at| missing[*at] == 0).collect();
     let mut order = Vec::with_capacity(nodes.len());

@@ -80,6 +80,19 @@ impl Wrong {
     }
 }
 
+/// What becomes of a stage in another process (`@name`) when that process was killed, and is begun anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Anew {
+    /// It begins with nothing: what it remembered is lost. Filters, and sinks that keep nothing.
+    Fresh,
+    /// It gives the same blocks again from its begin, of which those that were done are skipped. Files and generators.
+    Replay,
+    /// It cannot go on in the middle of what it wrote: its process is not begun anew.
+    Never,
+    /// It stands for something that only the process that runs the graph has: its standard input.
+    Here,
+}
+
 /// What makes a body.
 pub type Make = Box<dyn FnOnce() -> Result<Body, Fault> + Send>;
 
@@ -93,6 +106,8 @@ pub struct Plan {
     pub output: End,
     /// What the linker makes of it.
     pub role: Role,
+    /// What becomes of it when its process was killed.
+    pub anew: Anew,
     /// Makes its body.
     pub make: Make,
 }
@@ -107,29 +122,56 @@ impl fmt::Debug for Plan {
 impl Plan {
     /// Something that answers `get`.
     pub fn source(gives: Type, make: impl FnOnce() -> Result<Body, Fault> + Send + 'static) -> Plan {
-        Plan { gives: Some(gives), input: End::Passive, output: End::Passive, role: Role::Plain, make: Box::new(make) }
+        Plan {
+            gives: Some(gives),
+            input: End::Passive,
+            output: End::Passive,
+            role: Role::Plain,
+            anew: Anew::Replay,
+            make: Box::new(make),
+        }
     }
 
     /// Something that blocks go through.
     pub fn filter(gives: Type, make: impl FnOnce() -> Result<Body, Fault> + Send + 'static) -> Plan {
         let gives = Some(gives);
-        Plan { gives, input: End::Follows, output: End::Follows, role: Role::Plain, make: Box::new(make) }
+        Plan {
+            gives,
+            input: End::Follows,
+            output: End::Follows,
+            role: Role::Plain,
+            anew: Anew::Fresh,
+            make: Box::new(make),
+        }
     }
 
     /// Something that blocks go into.
     pub fn sink(make: impl FnOnce() -> Result<Body, Fault> + Send + 'static) -> Plan {
-        Plan { gives: None, input: End::Passive, output: End::Passive, role: Role::Plain, make: Box::new(make) }
+        Plan {
+            gives: None,
+            input: End::Passive,
+            output: End::Passive,
+            role: Role::Plain,
+            anew: Anew::Never,
+            make: Box::new(make),
+        }
     }
 
     /// Something of the linker's own.
     pub fn link(gives: Type, input: End, output: End, role: Role) -> Plan {
-        Plan { gives: Some(gives), input, output, role, make: Box::new(|| Ok(Body::Link)) }
+        Plan { gives: Some(gives), input, output, role, anew: Anew::Fresh, make: Box::new(|| Ok(Body::Link)) }
     }
 
     /// With other ends.
     #[must_use]
     pub fn ends(self, input: End, output: End) -> Plan {
         Plan { input, output, ..self }
+    }
+
+    /// With something else that becomes of it when its process was killed.
+    #[must_use]
+    pub fn anew(self, anew: Anew) -> Plan {
+        Plan { anew, ..self }
     }
 }
 

@@ -16,11 +16,13 @@
 //!
 //! - [`text`] has the grammar, [`node`] all kinds of stages, [`link`] the table of who is joined how.
 //! - [`Graph::new`] checks a text, [`Graph::run`] runs it, [`explain`] shows it.
-//! - [`Running::replace`] puts another stage into one's place while data flows; [`Running::on_late`] hears what is late.
+//! - [`Running::replace`] puts another stage into one's place while data flows, [`Running::relink`] all that changed in a text; [`Running::on_late`] hears what is late.
 //! - [`Kind::new`] adds a kind of one's own, [`Options::kinds`] hands it to a graph; [`Builder`] writes a graph's text.
 //! - [`queue`] is the queue quaject by itself, [`sched::background`] begins threads that compute beside graphs.
 //!
-//! Blocking: `run` does not wait, `wait` does. A process that is killed takes its graph with it, and what was in its queues.
+//! - [`process`] has `@name`: parts of a graph in other processes, begun anew when they are killed.
+//!
+//! Blocking: `run` does not wait, `wait` does. A process that is killed takes its part of the graph with it, and what was in its queues.
 
 pub mod build;
 pub mod explain;
@@ -28,7 +30,9 @@ mod graph;
 mod kind;
 pub mod link;
 pub mod node;
+pub mod process;
 pub mod queue;
+mod relink;
 pub mod run;
 pub mod sched;
 mod seat;
@@ -39,7 +43,8 @@ mod types;
 pub use build::Builder;
 pub use chappe_synth::Complaint;
 pub use graph::{Graph, Node, Options};
-pub use kind::{Call, End, Kind, Kinds, Make, Plan, Planner, Role, WhenFull, Wrong};
+pub use kind::{Anew, Call, End, Kind, Kinds, Make, Plan, Planner, Role, WhenFull, Wrong};
+pub use relink::Replaced;
 pub use run::{NodeReport, QueueReport, Report, RunError, Running, run};
 pub use seat::{Counts, LateCall};
 pub use stage::{Body, Fault, Gather, Kept, Out, Source, Stage};

@@ -7,8 +7,9 @@
 //! node, and stands in the [`Report`].
 
 use crate::graph::Graph;
-use crate::kind::{Role, WhenFull};
+use crate::kind::{Anew, Role, WhenFull};
 use crate::link::{Feed, Limb, Links, Tail, link};
+use crate::process::{self, InQueue, PartReport, Parts, Shared};
 use crate::queue::{Callbacks, Getter, Putter, Refused, When, queue};
 use crate::sched::{Quantum, press};
 use crate::seat::{Callout, Counts, Floor, LateCall, Seat, SourceSlot, end, put};
@@ -20,7 +21,7 @@ use chappe_sync::tube;
 use chappe_synth::Complaint;
 use chappe_thread::{Builder, JoinHandle, Runtime};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Stack of a thread: as much as [`crate::link::MAX_CALLS`] stages that call each other take in a build without optimisation.
 const STACK: usize = 512 * 1024;
@@ -35,6 +36,12 @@ pub enum RunError {
     /// There is no room for its threads.
     #[error("no light thread for `{0}`: {1}")]
     Thread(String, std::io::Error),
+    /// This process was begun as a part of a graph, and its program does not know.
+    #[error(
+        "this process was begun for a part (`@process`) of a graph, and would run it all: its program must call \
+         `chappe::stream::process::serve` first in `main`"
+    )]
+    Unserved,
 }
 
 struct Slot {
@@ -54,6 +61,8 @@ struct Into {
     full: WhenFull,
     seat: Arc<Seat>,
     gone: bool,
+    /// What is put is written down, in a part of a graph.
+    written: Option<InQueue>,
 }
 
 /// A limb that several threads call: whoever has the box from the tube is inside.
@@ -79,7 +88,15 @@ fn through(slots: &mut [Slot], tail: &mut LiveTail, before: Option<&Seat>, block
         None => tail.put(before, block),
         Some((Slot { stage, seat }, rest)) => {
             let seat: &Seat = seat;
-            let mut out = Callout { seat, to: |block| through(rest, tail, Some(seat), block) };
+            // What comes of a block that comes again does so, too.
+            let again = block.again;
+            let mut out = Callout {
+                seat,
+                to: |mut block: Block| {
+                    block.again |= again;
+                    through(rest, tail, Some(seat), block)
+                },
+            };
             put(stage, seat, block, &mut out)
         }
     }
@@ -189,7 +206,14 @@ impl LiveTail {
 }
 
 impl Into {
+    fn write(&self, elements: i64) {
+        if let Some(written) = &self.written {
+            written.put(elements);
+        }
+    }
+
     fn put(&mut self, mut block: Block) -> Result<(), Fault> {
+        self.write(block.len() as i64);
         loop {
             let refused = match self.full {
                 WhenFull::Wait => self.putter.put(block),
@@ -197,7 +221,8 @@ impl Into {
             };
             match refused {
                 Ok(()) => return Ok(()),
-                Err((Refused::Gone, _)) => {
+                Err((Refused::Gone, block)) => {
+                    self.write(-(block.len() as i64));
                     // Whoever read here wants no more, or has failed, which the graph tells.
                     self.gone = true;
                     return Ok(());
@@ -205,9 +230,13 @@ impl Into {
                 Err((Refused::Now, back)) => {
                     let oldest = self.getter.as_ref().filter(|_| self.full == WhenFull::DropOld).map(Getter::try_get);
                     match oldest {
-                        Some(Ok(oldest)) => self.seat.drop_elements(oldest.len()),
+                        Some(Ok(oldest)) => {
+                            self.write(-(oldest.len() as i64));
+                            self.seat.drop_elements(oldest.len());
+                        }
                         Some(Err(_)) => {}
                         None => {
+                            self.write(-(back.len() as i64));
                             self.seat.drop_elements(back.len());
                             return Ok(());
                         }
@@ -221,7 +250,7 @@ impl Into {
 
 enum LiveFeed {
     Source(SourceSlot),
-    Queue(Getter<Block>),
+    Queue(Getter<Block>, Option<(InQueue, u64)>),
     Gather(Box<dyn Gather>, Arc<Seat>, Vec<LiveFeed>),
     Turns(Arc<Seat>, Vec<Option<LiveFeed>>, usize),
     Through(Box<LiveFeed>, Box<LiveLimb>, bool),
@@ -231,7 +260,7 @@ impl LiveFeed {
     fn fill(&self) -> f64 {
         match self {
             LiveFeed::Source(_) => 0.0,
-            LiveFeed::Queue(getter) => getter.fill(),
+            LiveFeed::Queue(getter, _) => getter.fill(),
             LiveFeed::Gather(_, _, feeds) => feeds.iter().map(LiveFeed::fill).fold(0.0, f64::max),
             LiveFeed::Turns(_, feeds, _) => feeds.iter().flatten().map(LiveFeed::fill).fold(0.0, f64::max),
             LiveFeed::Through(feed, _, _) => feed.fill(),
@@ -240,7 +269,7 @@ impl LiveFeed {
 
     /// Whether a get may have waited, so that a turn begins behind it.
     fn waits(&self) -> bool {
-        matches!(self, LiveFeed::Queue(_))
+        matches!(self, LiveFeed::Queue(..))
     }
 }
 
@@ -248,7 +277,16 @@ impl Source for LiveFeed {
     fn get(&mut self) -> Result<Option<Block>, Fault> {
         match self {
             LiveFeed::Source(slot) => slot.get(),
-            LiveFeed::Queue(getter) => Ok(getter.get().ok()),
+            LiveFeed::Queue(getter, written) => {
+                if let Some((written, busy)) = written {
+                    written.finish(std::mem::take(busy));
+                }
+                let got = getter.get().ok();
+                if let (Some((_, busy)), Some(block)) = (written, &got) {
+                    *busy = block.len() as u64;
+                }
+                Ok(got)
+            }
             LiveFeed::Gather(gather, seat, feeds) => {
                 let mut inputs: Vec<&mut dyn Source> = feeds.iter_mut().map(|f| f as &mut dyn Source).collect();
                 let got = gather.get(&mut inputs).inspect_err(|e| seat.floor.fail(seat.node, &e.0))?;
@@ -319,6 +357,8 @@ fn collects(limb: &LiveLimb) -> bool {
 pub struct NodeReport {
     /// What people call it.
     pub label: String,
+    /// The part that it is in, if it is in one.
+    pub process: Option<String>,
     /// What was counted.
     pub counts: Counts,
     /// What it says itself.
@@ -339,18 +379,21 @@ pub struct QueueReport {
 /// What a graph has come to.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Each node.
+    /// Each node: those of this process, with the ends of tubes to others, and then those of each part.
     pub nodes: Vec<NodeReport>,
     /// Each queue.
     pub queues: Vec<QueueReport>,
+    /// Each part in another process.
+    pub parts: Vec<PartReport>,
     /// Seconds from its begin.
     pub seconds: f64,
 }
 
 impl Report {
-    /// Frames that were given up anywhere.
+    /// Frames that were given up anywhere, and blocks that killed two receivers.
     pub fn dropped(&self) -> u64 {
-        self.nodes.iter().map(|n| n.counts.dropped).sum()
+        let blocks: u64 = self.parts.iter().map(|p| p.dropped).sum();
+        self.nodes.iter().map(|n| n.counts.dropped).sum::<u64>() + blocks
     }
 
     /// How often anything was late.
@@ -372,6 +415,9 @@ pub struct Running {
     seats: Vec<Arc<Seat>>,
     queues: Vec<Getterless>,
     threads: Vec<JoinHandle<()>>,
+    parts: Option<Arc<Parts>>,
+    /// What was written for stages that have been replaced since.
+    texts: Mutex<HashMap<usize, String>>,
     began: u64,
 }
 
@@ -392,6 +438,7 @@ struct Maker<'a> {
     getters: Vec<Getter<Block>>,
     plans: &'a Links,
     locks: HashMap<usize, Lock>,
+    shared: Option<&'a Shared>,
 }
 
 impl Maker<'_> {
@@ -418,6 +465,7 @@ impl Maker<'_> {
                     full: plan.full,
                     seat,
                     gone: false,
+                    written: self.shared.map(|s| s.queue(*queue)),
                 })
             }
             Tail::Locked(at) => {
@@ -437,9 +485,12 @@ impl Maker<'_> {
                 let Some(Body::Source(source)) = self.bodies.remove(at) else {
                     unreachable!("a node without inputs has a source")
                 };
-                LiveFeed::Source(SourceSlot { source, seat: Arc::clone(&self.seats[*at]) })
+                let replays = self.graph.nodes[*at].anew == Anew::Replay;
+                LiveFeed::Source(SourceSlot::new(source, Arc::clone(&self.seats[*at]), replays))
             }
-            Feed::Queue(queue) => LiveFeed::Queue(self.getters[*queue].clone()),
+            Feed::Queue(queue) => {
+                LiveFeed::Queue(self.getters[*queue].clone(), self.shared.map(|s| (s.queue(*queue), 0)))
+            }
             Feed::Gather(at, feeds) => {
                 let feeds = feeds.iter().map(|f| self.feed(f)).collect();
                 let Some(Body::Gather(gather)) = self.bodies.remove(at) else {
@@ -481,11 +532,7 @@ fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool) {
             }
         }
         // A graph that failed hands on nothing more.
-        if floor.stops() && floor.fault.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
-            Ok(())
-        } else {
-            limb.end()
-        }
+        if floor.stops() && floor.failed() { Ok(()) } else { limb.end() }
     };
     // The fault is told at the seat where it was.
     let _ = { run }(&mut limb);
@@ -505,9 +552,31 @@ impl Graph {
     ///
     /// # Errors
     /// As [`Graph::run`].
-    pub fn run_on(mut self, runtime: &Runtime) -> Result<Running, RunError> {
-        let links = link(&self);
+    pub fn run_on(self, runtime: &Runtime) -> Result<Running, RunError> {
+        if process::is_unserved_part() {
+            return Err(RunError::Unserved);
+        }
         let floor = Arc::new(Floor::default());
+        if self.nodes.iter().all(|n| n.process.is_none()) {
+            return self.begin(runtime, &floor, None);
+        }
+        let (piece, parts) = process::begin(self, &floor)?;
+        let begun = piece.graph.begin(runtime, &floor, None);
+        if begun.is_err() {
+            // The parts end with it.
+            floor.fail(0, "");
+        }
+        Ok(Running { parts: Some(parts), ..begun? })
+    }
+
+    /// The same for a piece, whose counts may be written down.
+    pub(crate) fn begin(
+        mut self,
+        runtime: &Runtime,
+        floor: &Arc<Floor>,
+        shared: Option<&Shared>,
+    ) -> Result<Running, RunError> {
+        let (links, floor) = (link(&self), Arc::clone(floor));
         let mut bodies = HashMap::new();
         for at in 0..self.nodes.len() {
             let make = self.nodes[at].make.take().expect("a graph that was checked has been planned");
@@ -518,9 +587,14 @@ impl Graph {
             let gives = node.gives.as_ref().or(node.takes.first());
             let bytes = gives.is_some_and(|t| matches!(t.element, crate::types::Element::Record(_)));
             let frame = gives.map_or(1, |t| if bytes { t.frame_bytes() } else { t.shape as usize });
-            Arc::new(Seat::new(at, node.label.clone(), frame as u64, Arc::clone(&floor)))
+            Arc::new(Seat::new(at, node.label.clone(), frame as u64, Arc::clone(&floor), shared.cloned()))
         };
         let seats: Vec<Arc<Seat>> = self.nodes.iter().enumerate().map(seat).collect();
+        for (at, plan) in links.queues.iter().enumerate() {
+            // What lay there when the part was killed.
+            let lost = shared.map_or(0, |s| s.queue(at).lost());
+            seats[plan.to].drop_elements(lost as usize);
+        }
         let calls = Callbacks { full: When::Suspend, empty: When::Suspend, ..Callbacks::default() };
         let (putters, getters): (Vec<_>, Vec<_>) = links.queues.iter().map(|q| queue::<Block>(q.slots, &calls)).unzip();
         let queues = putters.iter().map(|p: &Putter<Block>| {
@@ -535,7 +609,7 @@ impl Graph {
             ends.insert(*at, back.clone());
             locks.insert(*at, Lock { take, back, left: Arc::default() });
         }
-        let mut maker = Maker { graph: &self, bodies, seats: &seats, putters, getters, plans: &links, locks };
+        let mut maker = Maker { graph: &self, bodies, seats: &seats, putters, getters, plans: &links, locks, shared };
         for (at, limb) in &links.joins {
             let limb = maker.limb(limb);
             let _ = ends[at].send(Box::new(limb));
@@ -558,7 +632,17 @@ impl Graph {
             });
             threads.push(begun.map_err(|e| RunError::Thread(label, e))?);
         }
-        Ok(Running { graph: self, links, floor, seats, queues, threads, began: clock::now() })
+        Ok(Running {
+            graph: self,
+            links,
+            floor,
+            seats,
+            queues,
+            threads,
+            parts: None,
+            texts: Mutex::default(),
+            began: clock::now(),
+        })
     }
 }
 
@@ -579,13 +663,18 @@ impl Running {
     /// There is no such node, or the stage does not fit.
     pub fn replace(&self, label: &str, text: &str) -> Result<(), RunError> {
         let at = self.seats.iter().position(|s| s.label == label);
+        let elsewhere = self.parts.as_ref().and_then(|p| p.find(label));
+        if let (None, Some(part)) = (at, elsewhere) {
+            let why = format!("`{label}` runs in @{part}: a stage is replaced in the process that runs the graph");
+            return Err(Complaint::new(label, chappe_synth::Span::default(), why).into());
+        }
         let Some(at) = at else {
             return Err(Complaint::new(label, chappe_synth::Span::default(), "there is no stage of this name").into());
         };
         let plan = self.graph.plan_for(at, text)?;
         match (plan.make)() {
             Ok(Body::Stage(stage)) => {
-                self.seats[at].replace(stage);
+                self.seat_at(at, stage, text.trim());
                 Ok(())
             }
             Ok(_) => {
@@ -593,6 +682,17 @@ impl Running {
             }
             Err(e) => Err(Complaint::new(text, chappe_synth::Span::default(), e.to_string()).into()),
         }
+    }
+
+    /// Leaves a stage at a node's seat, and remembers its text.
+    pub(crate) fn seat_at(&self, at: usize, stage: Box<dyn Stage>, text: &str) {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner).insert(at, text.to_owned());
+        self.seats[at].replace(stage);
+    }
+
+    /// The text of a stage that was replaced.
+    pub(crate) fn now_at(&self, at: usize) -> Option<String> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner).get(&at).cloned()
     }
 
     /// Calls this whenever something is late: with the node's label, and by how many seconds.
@@ -609,12 +709,19 @@ impl Running {
 
     /// What was counted until now.
     pub fn report(&self) -> Report {
-        let nodes =
-            self.seats.iter().map(|s| NodeReport { label: s.label.clone(), counts: s.counts(), says: s.says() });
+        let of =
+            |s: &Arc<Seat>| NodeReport { label: s.label.clone(), process: None, counts: s.counts(), says: s.says() };
+        let parts = self.parts.iter().flat_map(|p| p.nodes());
+        let nodes = self.seats.iter().map(of).chain(parts);
         let queues = self.links.queues.iter().zip(&self.queues);
         let queues = queues.map(|(plan, look)| QueueReport { from: plan.from, to: plan.to, counts: look() });
         let seconds = (clock::now() - self.began) as f64 / 1e9;
-        Report { nodes: nodes.collect(), queues: queues.collect(), seconds }
+        Report {
+            nodes: nodes.collect(),
+            queues: queues.collect(),
+            parts: self.parts.as_ref().map_or_else(Vec::new, |p| p.report()),
+            seconds,
+        }
     }
 
     /// Asks all threads to stop behind the block that they have in work.
@@ -625,7 +732,7 @@ impl Running {
 
     /// Whether all threads have ended.
     pub fn is_finished(&self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
+        self.threads.iter().all(JoinHandle::is_finished) && self.parts.as_ref().is_none_or(|p| p.are_over())
     }
 
     /// Waits until all is done: blocks a kernel thread, parks a light one.
@@ -633,14 +740,35 @@ impl Running {
     /// # Errors
     /// A stage has failed: which, where in the text, and why.
     pub fn wait(mut self) -> Result<Report, RunError> {
+        self.join();
+        let fault = self.fault();
+        match (fault, self.parts.as_ref().and_then(|p| p.fault())) {
+            // What failed here may have failed because a part had.
+            (_, Some(complaint)) => Err(complaint.into()),
+            (Some((at, why)), None) => {
+                Err(self.graph.complain(at, format!("`{}` failed: {why}", self.seats[at].label)).into())
+            }
+            (None, None) => Ok(self.report()),
+        }
+    }
+
+    fn join(&mut self) {
         for thread in std::mem::take(&mut self.threads) {
             let _ = thread.join();
         }
-        let fault = self.floor.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match fault {
-            Some((at, why)) => Err(self.graph.complain(at, format!("`{}` failed: {why}", self.seats[at].label)).into()),
-            None => Ok(self.report()),
+        while self.parts.as_ref().is_some_and(|p| !p.are_over()) {
+            chappe_thread::sleep(std::time::Duration::from_millis(1));
         }
+    }
+
+    fn fault(&self) -> Option<(usize, String)> {
+        self.floor.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The same for a part, with the first fault and its node.
+    pub(crate) fn end(mut self) -> (Report, Option<(usize, String)>) {
+        self.join();
+        (self.report(), self.fault())
     }
 }
 

@@ -3,6 +3,7 @@
 //! Re-linking while data flows is a new body that is left at the seat; the thread that comes through with its next block lets the old one end,
 //! and seats the new one: between two blocks, so that none is lost, come twice, or half processed.
 
+use crate::process::Shared;
 use crate::stage::{Fault, Out, Source, Stage};
 use crate::types::Block;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -55,6 +56,11 @@ impl Floor {
         self.stop.store(1, Ordering::Relaxed);
     }
 
+    /// Whether something has failed.
+    pub fn failed(&self) -> bool {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Whether to stop.
     pub fn stops(&self) -> bool {
         // Relaxed: as in `fail`.
@@ -82,6 +88,8 @@ pub struct Seat {
     ns: AtomicU64,
     done: AtomicU32,
     waits: AtomicU32,
+    /// Where its counts are written down, if this is a part of a graph.
+    shared: Option<Shared>,
     next: Mutex<Option<Box<dyn Stage>>>,
     says: Mutex<Option<String>>,
 }
@@ -93,24 +101,26 @@ fn add(word: &AtomicU64, n: u64) {
 }
 
 impl Seat {
-    /// An empty one.
-    pub fn new(node: usize, label: String, frame: u64, floor: Arc<Floor>) -> Seat {
+    /// An empty one. Of a part that was begun anew it goes on with what was counted before.
+    pub fn new(node: usize, label: String, frame: u64, floor: Arc<Floor>, shared: Option<Shared>) -> Seat {
         let zero = || AtomicU64::new(0);
+        let before = shared.as_ref().map_or_else(Counts::default, |s| s.counts(node));
         Seat {
             node,
             label,
             frame: frame.max(1),
             floor,
-            blocks: zero(),
-            elements: zero(),
-            dropped: zero(),
-            late: zero(),
-            latest: zero(),
-            again: zero(),
+            blocks: AtomicU64::new(before.blocks),
+            elements: AtomicU64::new(before.elements),
+            dropped: AtomicU64::new(before.dropped),
+            late: AtomicU64::new(before.late),
+            latest: AtomicU64::new(before.latest.to_bits()),
+            again: AtomicU64::new(before.again),
             replaced: zero(),
             ns: zero(),
             done: AtomicU32::new(0),
             waits: AtomicU32::new(0),
+            shared,
             next: Mutex::new(None),
             says: Mutex::new(None),
         }
@@ -136,6 +146,11 @@ impl Seat {
         if block.again {
             add(&self.again, 1);
         }
+        if let Some(shared) = &self.shared {
+            // Relaxed: this thread alone writes them.
+            let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
+            shared.count(self.node, read(&self.blocks), read(&self.elements), read(&self.again));
+        }
     }
 
     /// Counts elements as frames that are given up. Any thread.
@@ -146,7 +161,10 @@ impl Seat {
     /// Counts frames that are given up. Any thread.
     pub fn drop_frames(&self, frames: u64) {
         // Relaxed: a count.
-        self.dropped.fetch_add(frames, Ordering::Relaxed);
+        let before = self.dropped.fetch_add(frames, Ordering::Relaxed);
+        if let Some(shared) = &self.shared {
+            shared.dropped(self.node, before + frames);
+        }
     }
 
     fn late(&self, by: f64) {
@@ -154,6 +172,10 @@ impl Seat {
         // Relaxed: a count, as above.
         let most = f64::from_bits(self.latest.load(Ordering::Relaxed)).max(by);
         self.latest.store(most.to_bits(), Ordering::Relaxed);
+        if let Some(shared) = &self.shared {
+            // Relaxed: as above.
+            shared.late(self.node, self.late.load(Ordering::Relaxed), most.to_bits());
+        }
         if let Some(call) = &mut *self.floor.late.lock().unwrap_or_else(PoisonError::into_inner) {
             call(&self.label, by);
         }
@@ -260,13 +282,47 @@ pub struct SourceSlot {
     pub source: Box<dyn Source>,
     /// Where it sits.
     pub seat: Arc<Seat>,
+    /// Whether a block of it is in work.
+    busy: bool,
+    /// Blocks to skip that were finished before the process was killed.
+    skip: u64,
+    /// The one behind them had been begun.
+    begun: bool,
+}
+
+impl SourceSlot {
+    /// A source, at its seat; `replays`: begun anew, it gives the same blocks from its begin.
+    pub fn new(source: Box<dyn Source>, seat: Arc<Seat>, replays: bool) -> SourceSlot {
+        let finished = seat.shared.as_ref().filter(|_| replays).map_or(0, |s| s.finished(seat.node));
+        // Each block that was given again was counted again.
+        let different = seat.counts().blocks - seat.counts().again;
+        let begun = replays && seat.shared.is_some() && different > finished;
+        SourceSlot { source, seat, busy: false, skip: finished, begun }
+    }
+
+    fn next(&mut self) -> Result<Option<Block>, Fault> {
+        self.source.get().inspect_err(|e| self.seat.floor.fail(self.seat.node, &e.0))
+    }
 }
 
 impl Source for SourceSlot {
     fn get(&mut self) -> Result<Option<Block>, Fault> {
-        let got = self.source.get().inspect_err(|e| self.seat.floor.fail(self.seat.node, &e.0))?;
-        if let Some(block) = &got {
+        if std::mem::take(&mut self.busy)
+            && let Some(shared) = &self.seat.shared
+        {
+            shared.finish(self.seat.node);
+        }
+        while self.skip > 0 {
+            self.skip -= 1;
+            if self.next()?.is_none() {
+                return Ok(None);
+            }
+        }
+        let mut got = self.next()?;
+        if let Some(block) = &mut got {
+            block.again |= std::mem::take(&mut self.begun);
             self.seat.count(block);
+            self.busy = true;
         }
         Ok(got)
     }

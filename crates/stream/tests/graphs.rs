@@ -79,7 +79,9 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
     assert!(wrong("a: sine 1 | null\na: sine 2 | null").contains("two stages of the name `a`"));
     assert!(wrong("gain: sine 1 | null").contains("is a kind of stage"));
     assert!(wrong("wav \"/nonexistent/x.wav\" | null").contains("cannot read /nonexistent/x.wav"));
-    assert!(wrong("sine 1 | gain 2 @dsp | null").contains("`@dsp`: a graph runs in one process"));
+    assert!(
+        wrong("stdin @dsp | null").contains("`stdin` belongs to the process that runs the graph, and not to `@dsp`")
+    );
     assert!(wrong("").contains("no stage"));
     assert!(wrong("sine 1 | gain 2 (null) | null").contains("has no branches"));
 }

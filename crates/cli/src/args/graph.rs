@@ -10,8 +10,10 @@ pub enum GraphCommand {
     ///
     /// The report goes to stderr: blocks, elements, what was dropped, what was late. Exits with 3 if anything was late, and --late was given.
     ///
-    /// JSON: {"seconds": N, "nodes": [{"label": TEXT, "blocks": N, "elements": N, "dropped": N, "late": N, "latest": N, "says": TEXT or null}],
-    /// "queues": [{"from": TEXT, "to": TEXT, "puts": N, "full": N, "empty": N}]}
+    /// JSON: {"seconds": N, "nodes": [{"label": TEXT, "blocks": N, "elements": N, "dropped": N, "late": N, "latest": N, "again": N, "says": TEXT or null,
+    /// "process": TEXT or null}],
+    /// "queues": [{"from": TEXT, "to": TEXT, "puts": N, "full": N, "empty": N}], "parts": [{"name": TEXT, "restarts": N, "again": N,
+    /// "dropped_blocks": N}]}
     Run {
         /// The file; - is stdin
         file: PathBuf,
@@ -27,7 +29,7 @@ pub enum GraphCommand {
     },
     /// Check a graph's text and types; write nothing
     ///
-    /// JSON: {"nodes": N, "threads": N, "queues": N}
+    /// JSON: {"nodes": N, "threads": N, "queues": N, "processes": N, "tubes": N}
     Check {
         /// The file; - is stdin
         file: PathBuf,
@@ -39,6 +41,21 @@ pub enum GraphCommand {
         /// As a picture (SVG)
         #[arg(long)]
         svg: bool,
+    },
+    /// Run a graph, and change it whenever its file is saved
+    ///
+    /// Stages whose values or kinds have changed are replaced between two blocks, while data flows: all of them, or none if something is wrong with the
+    /// text, which is told on stderr. Stages that come or go need a new run.
+    Edit {
+        /// The file
+        file: PathBuf,
+    },
+    /// Write, run, look at and change a graph by commands on stdin
+    ///
+    /// `help` lists the commands. Single stages can be made, and called by hand. Exits with 1 if a command failed, and stdin is no terminal.
+    Repl {
+        /// The text to begin with
+        file: Option<PathBuf>,
     },
     /// List the kinds of stages
     ///

@@ -10,6 +10,7 @@ mod crowd;
 mod doctor;
 mod eyes;
 mod filters;
+mod graph;
 mod jobserver;
 mod jobserver_make;
 mod lateness;

@@ -2,6 +2,7 @@
 
 mod admit;
 pub mod atomic;
+pub mod child;
 pub mod clock;
 pub mod code;
 pub mod dir;

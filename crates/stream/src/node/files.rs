@@ -4,7 +4,7 @@
 //! frames, lines and records; a rest that is none is counted as dropped, or, of a text, is its last line.
 
 use super::stage;
-use crate::kind::{Call, End, Kind, Plan, Wrong};
+use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_synth::Schema;
@@ -340,7 +340,7 @@ pub fn kinds() -> Vec<Kind> {
                     None | Some("lines") => {
                         let body = || Lines { file: Box::new(BufReader::new(std::io::stdin())), blocks: true };
                         let plan = Plan::source(Type::of(Element::Line), move || Ok(Body::Source(Box::new(body()))));
-                        return Ok(plan.ends(End::Passive, End::Active));
+                        return Ok(plan.ends(End::Passive, End::Active).anew(Anew::Here));
                     }
                     Some("f32") => Element::F32,
                     Some("i16") => Element::I16,
@@ -351,7 +351,8 @@ pub fn kinds() -> Vec<Kind> {
                 let frame = gives.frame_bytes();
                 let bytes = frame * (BYTES / frame).max(1);
                 let body = move || Frames { file: Box::new(std::io::stdin()), element, bytes, frame, blocks: true };
-                Ok(Plan::source(gives, move || Ok(Body::Source(Box::new(body())))).ends(End::Passive, End::Active))
+                let plan = Plan::source(gives, move || Ok(Body::Source(Box::new(body()))));
+                Ok(plan.ends(End::Passive, End::Active).anew(Anew::Here))
             },
         ),
         Kind::new("print", "", "prints lines, and numbers a frame a line", |call| {
@@ -359,7 +360,7 @@ pub fn kinds() -> Vec<Kind> {
             let text = matches!(input.element, Element::Line | Element::Byte);
             let frame =
                 if matches!(input.element, Element::Record(_)) { input.frame_bytes() } else { input.shape as usize };
-            Ok(Plan::sink(move || stage(Print { frame, text })))
+            Ok(Plan::sink(move || stage(Print { frame, text })).anew(Anew::Fresh))
         }),
         Kind::new("hash", "", "hashes what goes through (FNV-1a), and says it at the end", |call| {
             Ok(Plan::filter(call.input()?.clone(), || stage(Hash(0xcbf2_9ce4_8422_2325))))

@@ -1,7 +1,7 @@
 //! What the linker makes itself: queues, pumps, forks and joins; and the sink that counts.
 
 use super::stage;
-use crate::kind::{End, Kind, Plan, Role, WhenFull, Wrong};
+use crate::kind::{Anew, End, Kind, Plan, Role, WhenFull, Wrong};
 use crate::stage::{Fault, Out, Stage};
 use crate::types::Block;
 
@@ -46,7 +46,7 @@ pub fn kinds() -> Vec<Kind> {
         .gathering(),
         Kind::new("null", "", "takes everything, and counts it", |call| {
             call.input()?;
-            Ok(Plan::sink(|| stage(Null)))
+            Ok(Plan::sink(|| stage(Null)).anew(Anew::Fresh))
         }),
     ]
 }

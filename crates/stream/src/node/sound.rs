@@ -1,7 +1,7 @@
 //! Sound, sample by sample: level, mixing, delay, echo, reverberation (synthesis, 6.3.1).
 
 use super::stage;
-use crate::kind::{Call, End, Kind, Plan, Role, Wrong};
+use crate::kind::{Anew, Call, End, Kind, Plan, Role, Wrong};
 use crate::stage::{Body, Fault, Gather, Out, Source, Stage};
 use crate::types::{Block, Element, Type};
 
@@ -74,6 +74,7 @@ fn mix(call: &Call<'_>) -> Result<Plan, Wrong> {
         input: End::Active,
         output: End::Passive,
         role: Role::Plain,
+        anew: Anew::Fresh,
         make: Box::new(move || {
             Ok(Body::Gather(Box::new(Mix { kept: vec![Vec::new(); count], ended: vec![false; count], frame })))
         }),

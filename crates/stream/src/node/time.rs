@@ -1,7 +1,7 @@
 //! Clocks: devices that go by time, ticks, and deadlines (synthesis, 6.4).
 
 use super::stage;
-use crate::kind::{End, Kind, Plan, Wrong};
+use crate::kind::{Anew, End, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage};
 use crate::types::{Block, Element, Type};
 use chappe_feedback::Estimate;
@@ -152,7 +152,7 @@ pub fn kinds() -> Vec<Kind> {
             let schema = Schema::parse("tick: u64, at: u64").map_err(|e| Wrong::new(e.to_string()))?;
             let gives = Type { rate: Some(hz), ..Type::of(Element::Record(Arc::new(schema))) };
             let body = move || Ok(Body::Source(Box::new(Ticker { hz, at: 0, count, began: 0 }) as Box<dyn Source>));
-            Ok(Plan::source(gives, body).ends(End::Passive, End::Active))
+            Ok(Plan::source(gives, body).ends(End::Passive, End::Active).anew(Anew::Fresh))
         }),
         Kind::new(
             "deadline",

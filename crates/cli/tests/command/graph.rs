@@ -1,0 +1,81 @@
+//! `chappe graph`, as shell users have it.
+
+use crate::place::Place;
+
+/// A graph's file with this text.
+fn file(here: &Place, text: &str) -> String {
+    let path = here.path().join("x.graph");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_graph_in_two_processes_does_the_same_and_leaves_nothing() {
+    let here = Place::new();
+    let (from, to) = (here.path().join("in.txt"), here.path().join("out.txt"));
+    std::fs::write(&from, (0..5_000).map(|i| format!("line {i}\n")).collect::<String>()).unwrap();
+    let graph = file(&here, &format!("lines {from:?} | count @a | hash @a | lines {to:?}"));
+    let checked = here.ok(&["graph", "check", &graph]);
+    assert!(checked.ends_with("4 stages, 3 threads, 0 queues, 2 processes, 2 tubes; all types agree\n"), "{checked}");
+    assert_eq!(here.json(&["graph", "check", &graph])["processes"], 2);
+    let explained = here.ok(&["graph", "explain", &graph]);
+    assert!(explained.contains("=== @a, begun anew when it is killed: "), "{explained}");
+    here.ok(&["graph", "run", "--quiet", &graph]);
+    assert_eq!(std::fs::read(&from).unwrap(), std::fs::read(&to).unwrap());
+    assert_eq!(here.ok(&["arena", "ls"]), "");
+}
+
+#[test]
+fn what_is_wrong_with_a_graph_is_said_with_its_place() {
+    let here = Place::new();
+    let said = |text: &str| here.fails(1, &["graph", "check", &file(&here, text)]);
+    for (text, expected) in [
+        ("sine 440 | lowpas 800 | null", "there is no stage `lowpas`: is it `lowpass`? (line 1, column 12)"),
+        ("a: gain 1 | b: gain 2 | a", "this is a loop, in which nothing would ever come first: "),
+        ("sine 440 | cast i16 | lowpass 800 | null", "`lowpass` takes f32, and this is i16 at 48000 Hz"),
+        ("stdin @a | null", "`stdin` belongs to the process that runs the graph, and not to `@a`"),
+    ] {
+        let wrong = said(text);
+        assert!(wrong.contains(expected) && wrong.contains("x.graph: "), "{wrong}");
+    }
+}
+
+#[test]
+fn a_graph_is_changed_when_its_file_is_saved_and_not_by_a_mistake() {
+    let here = Place::new();
+    let text = |gain: &str| format!("clock 1000 count=100000 | take {gain} | null");
+    let graph = file(&here, &text("90000"));
+    let mut command = here.command(&["graph", "edit", &graph]);
+    let mut running = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut said = std::io::BufReader::new(running.stderr.take().unwrap());
+    let mut line = || {
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        line
+    };
+    assert!(line().ends_with("x.graph runs; what is saved there is changed in it\n"));
+    file(&here, &text("tow"));
+    let wrong = line();
+    assert!(wrong.starts_with("chappe: ") && wrong.contains("x.graph: ") && wrong.contains("column"), "{wrong}");
+    while !line().contains("the graph goes on as it was") {}
+    file(&here, &text("1"));
+    assert_eq!(line(), "chappe: `take`: `take 90000` is now `take 1`\n");
+    // One more than it has had, and it wants no more.
+    assert!(running.wait().unwrap().success());
+}
+
+#[test]
+fn commands_write_a_graph_and_call_a_stage() {
+    let here = Place::new();
+    let mut command = here.command(&["graph", "repl"]);
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    command.stderr(std::process::Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    let commands = "make gain 2\nput 1 2\nfly\nadd sine 440 seconds=0.01 | count | null\nrun\nwait\nquit\n";
+    std::io::Write::write_all(&mut running.stdin.take().unwrap(), commands.as_bytes()).unwrap();
+    let ran = running.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(out.starts_with("2 4\nSTAGE") && out.contains("480 frames"), "{out}");
+    assert_eq!(err, "chappe: there is no command `fly`: `help` lists them\n");
+    assert_eq!(ran.status.code(), Some(1));
+}

@@ -1,0 +1,94 @@
+//! Another process that belongs to this one: begun with a text to read, killed when whoever began it has gone.
+
+use std::ffi::OsString;
+use std::io::{self, Seek, Write};
+use std::os::fd::FromRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A child.
+#[derive(Debug)]
+pub struct Child(std::process::Child);
+
+/// How a child has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// With this status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+}
+
+/// A nameless file with this text, to be read from its begin.
+fn held(text: &str) -> io::Result<std::fs::File> {
+    // SAFETY: a C string; the descriptor that comes back is nobody else's.
+    let mut file = unsafe {
+        let fd = libc::memfd_create(c"chappe".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        std::fs::File::from_raw_fd(fd)
+    };
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
+}
+
+impl Child {
+    /// Begins a program that reads `text` on its standard input. It is killed when the calling *thread* ends.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn begin(program: &Path, args: &[OsString], variable: (&str, &str), text: &str) -> io::Result<Child> {
+        let mut command = Command::new(program);
+        command.args(args).env(variable.0, variable.1).stdin(Stdio::from(held(text)?));
+        let parent = std::process::id();
+        // SAFETY: between fork and exec only system calls are made.
+        unsafe {
+            command.pre_exec(move || {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                // It may have gone before that was asked for.
+                if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+            });
+        }
+        Ok(Child(command.spawn()?))
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How it has ended, if it has. Never waits.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn ended(&mut self) -> io::Result<Option<Ended>> {
+        let status = self.0.try_wait()?;
+        Ok(status.map(|s| match (s.code(), s.signal()) {
+            (Some(code), _) => Ended::Exited(code),
+            (None, signal) => Ended::Killed(signal.unwrap_or(0)),
+        }))
+    }
+
+    /// Kills it, and waits until it has gone.
+    pub fn kill(&mut self) {
+        // It has ended by itself otherwise.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A variable of this process's environment.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// This process's program.
+///
+/// # Errors
+/// The system's.
+pub fn own_program() -> io::Result<std::path::PathBuf> {
+    std::env::current_exe()
+}

@@ -1,0 +1,161 @@
+//! A part's counts, where no kill takes them away: words of the graph's arena.
+//!
+//! ```text
+//!  0: stop | of each node: blocks elements dropped late latest again finished - | of each queue: put finished
+//! ```
+//!
+//! Each word has one writer at a time, the part's thread at that node; whoever is begun anew goes on from what is there.
+
+use crate::seat::Counts;
+use chappe_sync::words::Words;
+use std::sync::Arc;
+
+const NODE: u32 = 8;
+const QUEUE: u32 = 2;
+
+/// The words of a part.
+#[derive(Clone)]
+pub struct Shared {
+    words: Arc<Words>,
+    nodes: u32,
+}
+
+/// A queue within a part: elements that were put, and that whoever got them is done with.
+#[derive(Clone)]
+pub struct InQueue {
+    words: Arc<Words>,
+    at: u32,
+}
+
+/// How many words a part has.
+pub fn words(nodes: usize, queues: usize) -> u32 {
+    1 + NODE * nodes as u32 + QUEUE * queues as u32
+}
+
+impl Shared {
+    /// Those of a part of so many nodes.
+    pub fn new(words: Words, nodes: usize) -> Shared {
+        Shared { words: Arc::new(words), nodes: nodes as u32 }
+    }
+
+    fn read(&self, word: u32) -> u64 {
+        // The arena goes with the graph: nobody reads then.
+        self.words.load(word).unwrap_or(0)
+    }
+
+    fn write(&self, word: u32, value: u64) {
+        let _ = self.words.store(word, value);
+    }
+
+    /// Everybody in the part is to stop.
+    pub fn stop(&self) {
+        self.write(0, 1);
+    }
+
+    /// Whether to stop, or nobody is there who could say so.
+    pub fn stops(&self) -> bool {
+        !matches!(self.words.load(0), Ok(0))
+    }
+
+    /// What was counted at a node.
+    pub fn counts(&self, node: usize) -> Counts {
+        let at = 1 + NODE * node as u32;
+        Counts {
+            blocks: self.read(at),
+            elements: self.read(at + 1),
+            dropped: self.read(at + 2),
+            late: self.read(at + 3),
+            latest: f64::from_bits(self.read(at + 4)),
+            again: self.read(at + 5),
+            ..Counts::default()
+        }
+    }
+
+    /// Writes down a block, or what comes of one.
+    pub fn count(&self, node: usize, blocks: u64, elements: u64, again: u64) {
+        let at = 1 + NODE * node as u32;
+        let _ = self.words.update([at, at + 1, at + 5], |now| *now = [blocks, elements, again]);
+    }
+
+    /// Writes down what was dropped.
+    pub fn dropped(&self, node: usize, frames: u64) {
+        self.write(3 + NODE * node as u32, frames);
+    }
+
+    /// Writes down how often it was late, and by how much at most.
+    pub fn late(&self, node: usize, count: u64, latest: u64) {
+        let at = 4 + NODE * node as u32;
+        let _ = self.words.update([at, at + 1], |now| *now = [count, latest]);
+    }
+
+    /// How many blocks of a source are finished (P1).
+    pub fn finished(&self, node: usize) -> u64 {
+        self.read(7 + NODE * node as u32)
+    }
+
+    /// One more is.
+    pub fn finish(&self, node: usize) {
+        let at = 7 + NODE * node as u32;
+        let _ = self.words.update([at], |[now]| *now += 1);
+    }
+
+    /// How many blocks the part's sources have finished together: whether it gets on.
+    pub fn progress(&self) -> u64 {
+        (0..self.nodes as usize).map(|node| self.finished(node)).sum()
+    }
+
+    /// A queue of the part.
+    pub fn queue(&self, queue: usize) -> InQueue {
+        InQueue { words: Arc::clone(&self.words), at: 1 + NODE * self.nodes + QUEUE * queue as u32 }
+    }
+}
+
+impl InQueue {
+    /// Elements are put, or given up by whoever put them (negative).
+    pub fn put(&self, elements: i64) {
+        let _ = self.words.update([self.at], |[now]| *now = now.wrapping_add_signed(elements));
+    }
+
+    /// Whoever got them is done with them.
+    pub fn finish(&self, elements: u64) {
+        let _ = self.words.update([self.at + 1], |[now]| *now += elements);
+    }
+
+    /// Elements that a kill has taken: they count as finished from now on.
+    pub fn lost(&self) -> u64 {
+        let mut lost = 0;
+        let _ = self.words.update([self.at, self.at + 1], |now| {
+            lost = now[0].saturating_sub(now[1]);
+            now[1] = now[0];
+        });
+        lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_wrote_the_next_one_reads_and_what_lay_in_a_queue_is_lost_once() {
+        let words = Words::private(words(3, 2)).unwrap();
+        let shared = Shared::new(words, 3);
+        shared.count(1, 5, 500, 1);
+        shared.dropped(1, 7);
+        shared.late(1, 2, 0.5f64.to_bits());
+        let expected =
+            Counts { blocks: 5, elements: 500, dropped: 7, late: 2, latest: 0.5, again: 1, ..Counts::default() };
+        assert_eq!(
+            (shared.counts(1), shared.counts(0), shared.counts(2)),
+            (expected, Counts::default(), Counts::default())
+        );
+        (shared.finish(0), shared.finish(2), shared.finish(2));
+        assert_eq!((shared.progress(), shared.finished(2)), (3, 2));
+        let queue = shared.queue(1);
+        (queue.put(100), queue.put(50), queue.put(-50), queue.finish(60));
+        assert_eq!((queue.lost(), queue.lost(), shared.queue(0).lost()), (40, 0, 0));
+        assert!(!shared.stops());
+        shared.stop();
+        assert!(shared.stops());
+    }
+}

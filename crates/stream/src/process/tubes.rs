@@ -1,0 +1,249 @@
+//! The two ends of a cut: a sink that sends blocks to a named tube, and a source that receives them.
+//!
+//! A record is `kind of elements, again, 0 x 6 | elements, little-endian`. A block that is longer than a record goes as several, none of which cuts a
+//! frame or a line.
+//!
+//! The receiving end has a kernel thread of its own, since a loan of a named tube belongs to the thread that took it, and a light thread moves. It hands
+//! one block over, and releases its loan when the light thread comes for the next (P1): by then all calls that the block led to have returned.
+
+use super::keep::Parts;
+use crate::stage::{Fault, Out, Source, Stage};
+use crate::types::{Block, Data, Element, Type};
+use chappe_plat::atomic::{AtomicU32, Ordering};
+use chappe_plat::thread;
+use chappe_sync::tube;
+use chappe_sync::tube::named::{NotReceived, NotSent, Receiver, Sender, Tube, TubeOptions};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes before the elements.
+const HEAD: usize = 8;
+/// Bytes of a record's elements, unless a frame has more.
+const BYTES: usize = 16_384;
+/// How often whoever waits at a tube looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Records that a tube has room for.
+pub const SLOTS: u32 = 16;
+
+/// Bytes of a record for such a link.
+fn room(of: &Type) -> usize {
+    let frame = of.frame_bytes();
+    frame * (BYTES / frame).max(1)
+}
+
+/// What the tube of a cut is made as.
+pub fn options(of: &Type) -> TubeOptions {
+    TubeOptions { slots: SLOTS, size: (HEAD + room(of)) as u32, ..TubeOptions::default() }
+}
+
+fn record(kind: u8, again: bool, bytes: &[u8]) -> Vec<u8> {
+    let mut record = vec![kind, u8::from(again), 0, 0, 0, 0, 0, 0];
+    record.extend_from_slice(bytes);
+    record
+}
+
+/// A block as records of at most `most` bytes of elements.
+pub fn records(block: &Block, of: &Type, most: usize) -> Result<Vec<Vec<u8>>, Fault> {
+    let bytes = block.to_bytes();
+    let kind = match block.data {
+        Data::F32(_) => 0,
+        Data::I16(_) => 1,
+        Data::Bytes(_) => 2,
+    };
+    let mut records = Vec::new();
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let mut take = rest.len().min(most);
+        if take < rest.len() && of.element == Element::Line {
+            let end = rest[..take].iter().rposition(|b| *b == b'\n');
+            take = 1 + end.ok_or_else(|| {
+                Fault(format!("a line is longer than the {most} bytes that go from one process to another at a time"))
+            })?;
+        }
+        records.push(record(kind, block.again, &rest[..take]));
+        rest = &rest[take..];
+    }
+    Ok(records)
+}
+
+/// The block of a record.
+pub fn block(record: &[u8], again: bool) -> Result<Block, Fault> {
+    let (head, bytes) = record.split_at_checked(HEAD).ok_or_else(|| Fault("a record without a head".into()))?;
+    let element = match head[0] {
+        0 => Element::F32,
+        1 => Element::I16,
+        2 => Element::Byte,
+        other => return Err(Fault(format!("a record of elements of no kind ({other})"))),
+    };
+    let mut block = Block::from_bytes(&element, bytes);
+    block.again = again || head[1] != 0;
+    Ok(block)
+}
+
+/// The sending end.
+pub struct ToTube {
+    sender: Option<Sender<[u8]>>,
+    of: Type,
+    /// Keeps the arena.
+    _parts: Option<Arc<Parts>>,
+}
+
+impl ToTube {
+    /// That of a tube.
+    pub fn new(name: &str, of: Type, parts: Option<Arc<Parts>>) -> Result<ToTube, Fault> {
+        let sender = Tube::<[u8]>::open(name).and_then(|t| t.sender()).map_err(Fault::new)?;
+        Ok(ToTube { sender: Some(sender), of, _parts: parts })
+    }
+}
+
+impl Stage for ToTube {
+    fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        let Some(sender) = &self.sender else { return Ok(()) };
+        for record in records(&block, &self.of, room(&self.of))? {
+            let mut sent = sender.try_send(&record);
+            while matches!(sent, Err(NotSent::Full(()) | NotSent::Timeout(()) | NotSent::Interrupted(()))) {
+                // The light threads of this proc go on meanwhile.
+                sent = chappe_thread::block_in_place(|| sender.send_timeout(&record, LOOK));
+            }
+            match sent {
+                Ok(()) => {}
+                // Whoever read there wants no more, or has failed, which the graph tells.
+                Err(NotSent::Disconnected { .. } | NotSent::Dead { .. }) => {
+                    self.sender = None;
+                    out.finish();
+                    return Ok(());
+                }
+                Err(e) => return Err(Fault::new(e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut dyn Out) -> Result<(), Fault> {
+        self.sender = None;
+        Ok(())
+    }
+}
+
+/// The receiving end.
+pub struct FromTube {
+    blocks: tube::Receiver<Result<Block, Fault>>,
+    done: tube::Sender<()>,
+    /// The light thread has one in work.
+    busy: bool,
+    gone: Arc<AtomicU32>,
+}
+
+fn hand_over(
+    receiver: &Receiver<[u8]>,
+    blocks: &tube::Sender<Result<Block, Fault>>,
+    done: &tube::Receiver<()>,
+    gone: &AtomicU32,
+) {
+    // Relaxed: a wish to end, which has no other data.
+    while gone.load(Ordering::Relaxed) == 0 {
+        match receiver.borrow_timeout(LOOK) {
+            Ok(loan) => {
+                let sent = blocks.send(block(&loan, loan.again()));
+                // An error is: nobody comes for the next one. The graph has ended.
+                if sent.is_err() || done.recv().is_err() {
+                    return;
+                }
+                // One that comes again although it is done does so marked.
+                let _ = loan.release();
+            }
+            Err(NotReceived::Timeout | NotReceived::Empty | NotReceived::Interrupted) => {}
+            // A sender that was killed has been made up for, or its death ends the graph: whoever keeps the parts knows.
+            Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. } | NotReceived::Dead { .. }) => return,
+            Err(e) => {
+                let _ = blocks.send(Err(Fault::new(e)));
+                return;
+            }
+        }
+    }
+}
+
+impl FromTube {
+    /// That of a tube.
+    pub fn new(name: &str, parts: Option<Arc<Parts>>) -> Result<FromTube, Fault> {
+        let receiver = Tube::<[u8]>::open(name).and_then(|t| t.receiver()).map_err(Fault::new)?;
+        let (hand, blocks) = tube::bounded(1);
+        let (done, over) = tube::bounded(1);
+        let gone = Arc::new(AtomicU32::new(0));
+        let ours = Arc::clone(&gone);
+        thread::background("graph-tube", move || {
+            hand_over(&receiver, &hand, &over, &ours);
+            drop((receiver, parts));
+        })?;
+        Ok(FromTube { blocks, done, busy: false, gone })
+    }
+}
+
+impl Source for FromTube {
+    fn get(&mut self) -> Result<Option<Block>, Fault> {
+        if std::mem::take(&mut self.busy) {
+            // An error is: the thread has gone.
+            let _ = self.done.send(());
+        }
+        match self.blocks.recv() {
+            Ok(block) => {
+                self.busy = true;
+                block.map(Some)
+            }
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+impl Drop for FromTube {
+    fn drop(&mut self) {
+        // Relaxed: as above.
+        self.gone.store(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there_and_back(all: &Block, of: &Type, most: usize) -> Block {
+        let mut back = Block { data: Data::Bytes(Vec::new()), again: false };
+        for (at, record) in records(all, of, most).unwrap().iter().enumerate() {
+            assert!(record.len() <= HEAD + most);
+            let one = block(record, false).unwrap();
+            match (&mut back.data, one.data) {
+                (Data::F32(a), Data::F32(b)) => a.extend(b),
+                (Data::I16(a), Data::I16(b)) => a.extend(b),
+                (Data::Bytes(a), Data::Bytes(b)) if at > 0 => a.extend(b),
+                (data, one) => *data = one,
+            }
+            back.again = one.again;
+        }
+        back
+    }
+
+    #[test]
+    fn blocks_go_through_records_whole_and_marked() {
+        let stereo = Type::sound(2, 48_000.0);
+        let numbers = Block { data: Data::F32((0..1000).map(|i| i as f32).collect()), again: true };
+        assert_eq!(there_and_back(&numbers, &stereo, 64), numbers);
+        let samples = Block::i16((0..77).collect());
+        assert_eq!(there_and_back(&samples, &Type::of(Element::I16), 10), samples);
+        let lines = Block::bytes(b"one\ntwo\nthree\n".to_vec());
+        assert_eq!(there_and_back(&lines, &Type::of(Element::Line), 8), lines);
+        let parts = records(&lines, &Type::of(Element::Line), 8).unwrap();
+        assert!(parts.iter().all(|p| p.last() == Some(&b'\n')) && parts.len() == 2);
+        assert!(records(&lines, &Type::of(Element::Line), 5).unwrap_err().0.contains("longer than the 5 bytes"));
+        assert!(block(&[0; 3], false).is_err() && block(&[9, 0, 0, 0, 0, 0, 0, 0], false).is_err());
+        assert!(block(&records(&lines, &Type::of(Element::Line), 99).unwrap()[0], true).unwrap().again);
+    }
+
+    #[test]
+    fn a_frame_that_is_larger_than_a_record_has_a_larger_record() {
+        let wide = Type { shape: 10_000, ..Type::sound(1, 1.0) };
+        assert_eq!(options(&wide).size as usize, HEAD + 40_000);
+        assert_eq!(options(&Type::of(Element::Byte)).size as usize, HEAD + BYTES);
+        assert_eq!(room(&Type { shape: 3, ..Type::sound(1, 1.0) }) % 12, 0);
+    }
+}

@@ -1,0 +1,125 @@
+//! Re-linking while data flows, by the text: what has changed in it is changed in the graph that runs (synthesis, 4.2.3).
+//!
+//! The new text must have the same stages, linked alike; stages may be other ones, with other values, if they take and give what the old ones did. All that
+//! changed is planned and made first; only when nothing is wrong with any of it, the new stages take their seats, each between two blocks. So a
+//! text with a mistake changes nothing.
+
+use crate::graph::{Graph, Options};
+use crate::run::{RunError, Running};
+use crate::stage::Body;
+use chappe_synth::{Complaint, Span};
+
+/// A stage that took another one's place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replaced {
+    /// What people call it.
+    pub label: String,
+    /// As it was written.
+    pub old: String,
+    /// As it is written now.
+    pub new: String,
+}
+
+/// A stage as it stands in a text, without what leads away from it.
+fn written(graph: &Graph, at: usize) -> &str {
+    let whole = graph.nodes()[at].written.whole;
+    let text = graph.text().get(whole.start as usize..whole.end as usize).unwrap_or_default();
+    let text = text.split('(').next().unwrap_or_default();
+    let text = text.split('@').next().unwrap_or_default();
+    text.split_once(':').filter(|(name, _)| !name.contains(['"', ' '])).map_or(text, |(_, rest)| rest).trim()
+}
+
+impl Running {
+    /// Changes a graph that runs into what a new text says, between two blocks. Answers what was replaced; nothing if the text says the same.
+    ///
+    /// ```
+    /// use chappe_stream::Graph;
+    /// let running = Graph::new("sine 440 seconds=0.5 | pace 48k | loud: gain 1 | null")?.run()?;
+    /// let replaced = running.relink("sine 440 seconds=0.5 | pace 48k | loud: gain 0.5 | null")?;
+    /// assert_eq!((replaced.len(), replaced[0].new.as_str()), (1, "gain 0.5"));
+    /// assert!(running.relink("sine 440 | null").unwrap_err().to_string().contains("has 2 stages, and the graph that runs has 4"));
+    /// running.stop();
+    /// running.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What is wrong with the text; stages that came, went or are linked otherwise; a stage that does not fit, or runs in another process. Nothing was
+    /// changed then.
+    pub fn relink(&self, text: &str) -> Result<Vec<Replaced>, RunError> {
+        let now = self.graph();
+        let options = Options { lazy: now.lazy, kinds: now.kinds.clone() };
+        let mut new = Graph::with(text, options)?;
+        let wrong = |at: usize, what: String| Complaint::new(text, new_span(&new, at), what);
+        if now.nodes().iter().any(|n| n.written.kind == "tube") || new.nodes().iter().any(|n| n.process.is_some()) {
+            let what = "a graph with parts in other processes is not changed while it runs".to_owned();
+            return Err(wrong(0, what).into());
+        }
+        if new.nodes().len() != now.nodes().len() {
+            let (has, had) = (new.nodes().len(), now.nodes().len());
+            let what = format!(
+                "this text has {has} stages, and the graph that runs has {had}: stages are replaced while it runs, none come or go"
+            );
+            return Err(wrong(0, what).into());
+        }
+        let mut changed = Vec::new();
+        for (at, (a, b)) in now.nodes().iter().zip(new.nodes()).enumerate() {
+            if (&a.inputs, &a.outputs) != (&b.inputs, &b.outputs) {
+                let what = format!("`{}` is linked otherwise than in the graph that runs", b.label);
+                return Err(wrong(at, what).into());
+            }
+            let before = |x: &crate::text::Written, y: &crate::text::Written| {
+                (&x.kind, x.arguments.len()) == (&y.kind, y.arguments.len())
+                    && x.arguments.iter().zip(&y.arguments).all(|(x, y)| (&x.key, &x.value) == (&y.key, &y.value))
+            };
+            let same = match self.now_at(at) {
+                Some(text) => text == written(&new, at),
+                None => before(&a.written, &b.written),
+            };
+            if same {
+                continue;
+            }
+            if (&a.takes, &a.gives) != (&b.takes, &b.gives) {
+                let shown = |t: &Option<crate::Type>| t.as_ref().map_or("nothing".to_owned(), ToString::to_string);
+                let what = format!(
+                    "`{}` gives {}, and what is behind `{}` was linked for {}",
+                    b.label,
+                    shown(&b.gives),
+                    a.label,
+                    shown(&a.gives)
+                );
+                return Err(wrong(at, what).into());
+            }
+            if (a.ends, a.role) != (b.ends, b.role) {
+                let what = format!("`{}` has other ends than `{}`", b.label, a.label);
+                return Err(wrong(at, what).into());
+            }
+            changed.push(at);
+        }
+        let mut made = Vec::new();
+        for at in changed {
+            let make = new.nodes[at].make.take();
+            let label = new.nodes()[at].label.clone();
+            match make.map(|make| make()) {
+                Some(Ok(Body::Stage(stage))) => made.push((at, stage)),
+                Some(Err(e)) => return Err(Complaint::new(text, new_span(&new, at), format!("`{label}`: {e}")).into()),
+                _ => {
+                    let what = format!("`{label}`: only a stage that blocks go through, or a sink, can be replaced");
+                    return Err(Complaint::new(text, new_span(&new, at), what).into());
+                }
+            }
+        }
+        let mut replaced = Vec::new();
+        for (at, stage) in made {
+            let old = self.now_at(at).unwrap_or_else(|| written(now, at).to_owned());
+            let one = Replaced { label: now.nodes()[at].label.clone(), old, new: written(&new, at).to_owned() };
+            self.seat_at(at, stage, &one.new);
+            replaced.push(one);
+        }
+        Ok(replaced)
+    }
+}
+
+fn new_span(graph: &Graph, at: usize) -> Span {
+    graph.nodes()[at].written.span
+}

@@ -1,0 +1,280 @@
+//! Graphs in several processes: the same output wherever they are cut, and what a kill of a part loses.
+//!
+//! A part's program is this test program, run with the one test [`a_part_of_a_graph_serves`].
+
+use chappe_stream::process::{Command, serve};
+use chappe_stream::{Anew, Block, Body, Data, Graph, Kind, Options, Plan, Report, RunError};
+use std::time::Duration;
+
+/// Kinds of the tests: `dies AT FILE`, which kills its process at that block, as often as the file has letters; `slowly MS`.
+fn options() -> Options {
+    let mut options = Options::default();
+    options.kinds.add(Kind::new("dies", "AT \"FILE\" [signal=N]", "kills its process", |call| {
+        let at = call.needs_number(0, "at", (0.0, 1e9))? as u64;
+        let file = call.needs_text(1, "file")?.0.to_owned();
+        let gives = call.input()?.clone();
+        Ok(Plan::filter(gives, move || Ok(Body::Stage(Box::new(Dies { at, file, first: None })))))
+    }));
+    options.kinds.add(Kind::new("fails", "", "fails", |call| {
+        Ok(Plan::filter(call.input()?.clone(), || Ok(Body::Stage(Box::new(Fails)))))
+    }));
+    options.kinds.add(Kind::new("writes", "", "cannot go on in the middle", |call| {
+        Ok(Plan::filter(call.input()?.clone(), || Ok(Body::Stage(Box::new(Passes)))).anew(Anew::Never))
+    }));
+    options
+}
+
+struct Dies {
+    at: u64,
+    file: String,
+    first: Option<f32>,
+}
+
+impl chappe_stream::Stage for Dies {
+    fn put(&mut self, block: Block, out: &mut dyn chappe_stream::Out) -> Result<(), chappe_stream::Fault> {
+        let Data::F32(numbers) = &block.data else { panic!("not numbers") };
+        self.first = numbers.first().copied();
+        if self.first == Some(self.at as f32) {
+            let lives = std::fs::read_to_string(&self.file).unwrap();
+            if !lives.is_empty() {
+                std::fs::write(&self.file, &lives[1..]).unwrap();
+                // SAFETY: a plain call.
+                unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+                std::thread::sleep(Duration::from_secs(100));
+            }
+        }
+        out.put(block)
+    }
+}
+
+struct Fails;
+impl chappe_stream::Stage for Fails {
+    fn put(&mut self, _: Block, _: &mut dyn chappe_stream::Out) -> Result<(), chappe_stream::Fault> {
+        Err(chappe_stream::Fault("it did not like it".into()))
+    }
+}
+
+struct Passes;
+impl chappe_stream::Stage for Passes {
+    fn put(&mut self, block: Block, out: &mut dyn chappe_stream::Out) -> Result<(), chappe_stream::Fault> {
+        out.put(block)
+    }
+}
+
+#[test]
+fn a_part_of_a_graph_serves() {
+    // In the test program itself it does nothing.
+    serve(&options());
+}
+
+fn run(text: &str) -> Result<Report, RunError> {
+    let args = ["--exact", "a_part_of_a_graph_serves", "--nocapture", "--test-threads=1"];
+    let command = Command { program: None, args: args.map(Into::into).to_vec() };
+    Graph::with(text, options())?.parts_by(command).run()?.wait()
+}
+
+/// 64 blocks of 100 numbers, 0 to 6,399, in a file.
+fn ramp(dir: &std::path::Path) -> String {
+    let path = dir.join("in.raw");
+    std::fs::write(&path, (0..6400).flat_map(|i| (i as f32).to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+    format!("raw {:?} rate=1000 block=100", path.display().to_string())
+}
+
+fn read(dir: &std::path::Path) -> Vec<f32> {
+    let bytes = std::fs::read(dir.join("out.raw")).unwrap();
+    bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+}
+
+fn out(dir: &std::path::Path) -> String {
+    format!("file {:?}", dir.join("out.raw").display().to_string())
+}
+
+#[test]
+fn a_graph_that_is_cut_anywhere_gives_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (ramp(dir.path()), out(dir.path()));
+    let whole: Vec<f32> = (0..6400).map(|i| i as f32 * 2.0 + 1.0).collect();
+    for text in [
+        format!("{from} @a | gain 2 | offset 1 | {to}"),
+        format!("{from} | gain 2 @a | offset 1 @b | {to}"),
+        format!("{from} | gain 2 | offset 1 @a | {to} @b"),
+    ] {
+        let report = run(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(read(dir.path()), whole, "{text}");
+        assert_eq!((report.dropped(), report.parts.iter().map(|p| p.restarts).sum::<u64>()), (0, 0));
+        let gain = report.node("gain").unwrap();
+        assert_eq!((gain.counts.blocks, gain.counts.elements), (64, 6400), "{text}");
+    }
+}
+
+#[test]
+fn a_part_that_is_killed_in_a_block_goes_on_with_it_marked_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let lives = dir.path().join("lives");
+    std::fs::write(&lives, "x").unwrap();
+    let (from, to) = (ramp(dir.path()), out(dir.path()));
+    // The stage before it has done the block by then, and does it again.
+    let report = run(&format!("{from} | gain 1 @a | dies 3000 {:?} @a | {to}", lives.display().to_string())).unwrap();
+    assert_eq!(read(dir.path()), (0..6400).map(|i| i as f32).collect::<Vec<_>>());
+    assert_eq!(report.dropped(), 0);
+    let part = &report.parts[0];
+    assert_eq!((part.name.as_str(), part.restarts, part.again, part.dropped), ("a", 1, 1, 0));
+    let counts = |label: &str| report.node(label).unwrap().counts;
+    assert_eq!((counts("gain").blocks, counts("gain").again), (65, 1));
+    // What comes of it says so in the next process, too.
+    assert_eq!((counts("file").blocks, counts("file").again), (64, 1));
+}
+
+#[test]
+fn a_source_that_is_killed_goes_on_behind_what_it_had_finished() {
+    let dir = tempfile::tempdir().unwrap();
+    let lives = dir.path().join("lives");
+    std::fs::write(&lives, "xx").unwrap();
+    let (from, to) = (ramp(dir.path()), out(dir.path()));
+    let report = run(&format!("{from} @a | dies 5000 {:?} @a | {to}", lives.display().to_string())).unwrap();
+    assert_eq!(read(dir.path()), (0..6400).map(|i| i as f32).collect::<Vec<_>>());
+    assert_eq!((report.parts[0].restarts, report.node("file").unwrap().counts.again), (2, 1));
+}
+
+#[test]
+fn a_block_that_kills_two_receivers_is_dropped_and_counted_and_one_that_kills_on_ends_the_graph() {
+    let dir = tempfile::tempdir().unwrap();
+    let lives = dir.path().join("lives");
+    let (from, to) = (ramp(dir.path()), out(dir.path()));
+    let text = format!("{from} | dies 3000 {:?} @a | {to}", lives.display().to_string());
+    std::fs::write(&lives, "xx").unwrap();
+    let report = run(&text).unwrap();
+    assert_eq!(read(dir.path()), (0..3000).chain(3100..6400).map(|i| i as f32).collect::<Vec<_>>());
+    assert_eq!((report.dropped(), report.parts[0].dropped, report.parts[0].restarts), (1, 1, 2));
+    // A generator has no tube that drops for it.
+    std::fs::write(&lives, "xxxxxxxx").unwrap();
+    let wrong =
+        run(&format!("{from} @a | dies 3000 {:?} @a | {to}", lives.display().to_string())).unwrap_err().to_string();
+    assert!(
+        wrong.contains("@a was killed 4 times in a row without having finished a block, at last by signal 9"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn what_lay_in_a_queue_of_a_killed_part_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let lives = dir.path().join("lives");
+    std::fs::write(&lives, "x").unwrap();
+    let (from, to) = (ramp(dir.path()), out(dir.path()));
+    let text = format!("{from} | queue 3 @a | dies 3000 {:?} @a | pump @a | {to}", lives.display().to_string());
+    let report = run(&text).unwrap();
+    let got = read(dir.path()).len() as u64;
+    assert_eq!(got + report.dropped(), 6400 + 100 * report.node("file").unwrap().counts.again, "{report:#?}");
+    assert!(report.dropped() >= 100);
+}
+
+#[test]
+fn what_cannot_go_on_is_said_with_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let lives = dir.path().join("lives");
+    std::fs::write(&lives, "x").unwrap();
+    let from = ramp(dir.path());
+    let said = |text: &str| run(text).unwrap_err().to_string();
+    let wrong = said(&format!("{from} | dies 100 {:?} @a | writes @a | null", lives.display().to_string()));
+    assert!(wrong.contains("@a was killed by signal 9, and `writes` in it cannot go on in the middle"), "{wrong}");
+    let wrong = said(&format!("{from} | gain 1 @a | fails @a | null"));
+    assert!(wrong.contains("`fails` failed in @a: it did not like it (line 1, column"), "{wrong}");
+    let wrong = said("stdin @a | null");
+    assert!(wrong.contains("`stdin` belongs to the process that runs the graph, and not to `@a`"), "{wrong}");
+    let command = Command { program: Some("/no/such/program".into()), args: Vec::new() };
+    let graph = Graph::new(&format!("{from} | gain 1 @a | null")).unwrap().parts_by(command);
+    let wrong = graph.run().unwrap().wait().unwrap_err().to_string();
+    assert!(wrong.contains("@a cannot be begun: No such file"), "{wrong}");
+    let command = Command { program: Some("/bin/true".into()), args: Vec::new() };
+    let graph = Graph::new(&format!("{from} | gain 1 @a | null")).unwrap().parts_by(command);
+    let wrong = graph.run().unwrap().wait().unwrap_err().to_string();
+    assert!(wrong.contains("@a ended without having run: its program must call"), "{wrong}");
+}
+
+#[test]
+fn who_wants_no_more_ends_those_before_it_in_other_processes() {
+    let report = run("sine 100 @a | gain 1 @b | take 1000 | null").unwrap();
+    assert_eq!(report.node("take").unwrap().counts.blocks, 4);
+    assert_eq!(report.parts.len(), 2);
+}
+
+#[test]
+fn explain_shows_processes_and_what_a_kill_loses() {
+    let graph = Graph::new(
+        "sine 1 seconds=1 | gain 2 @a | queue 3 @a | pump @a | null\nsine 2 seconds=1 | wav \"/tmp/x.wav\" @b",
+    )
+    .unwrap();
+    let text = chappe_stream::explain::text(&graph);
+    for line in [
+        "7 stages, 3 processes, 3 tubes",
+        "=== this process: ",
+        "=== @a, begun anew when it is killed: ",
+        "a kill loses what is in 1 queue, and that is counted",
+        "=== @b, not begun anew when it is killed: `wav` writes: ",
+        "tube 1: `sine` -> `gain @a`, f32 at 48000 Hz",
+        "  calls get of from sine  -> f32 at 48000 Hz",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let svg = chappe_stream::explain::svg(&graph);
+    assert!(svg.contains("@a thread") && svg.contains("#1e8449"), "{svg}");
+}
+
+/// Kills some child of this process that serves a part.
+fn kill_a_part() {
+    let own = std::process::id();
+    for entry in std::fs::read_dir(format!("/proc/{own}/task")).unwrap().flatten() {
+        let children = std::fs::read_to_string(entry.path().join("children")).unwrap_or_default();
+        for pid in children.split_ascii_whitespace() {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            if environment.windows(17).any(|w| w == b"CHAPPE_GRAPH_PART") {
+                // SAFETY: a plain call on a child of ours.
+                unsafe { libc::kill(pid.parse().unwrap(), libc::SIGKILL) };
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "storm: kills parts at random"]
+fn parts_that_are_killed_at_any_instruction_lose_what_is_counted_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in.raw");
+    let blocks = 20_000u64;
+    std::fs::write(&path, (0..blocks * 100).flat_map(|i| (i as f32).to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+    let text = format!(
+        "raw {:?} rate=1000 block=100 | gain 1 @a | offset 0 @a | gain 1 @b | {}",
+        path.display().to_string(),
+        out(dir.path())
+    );
+    let over = std::sync::Arc::new(std::sync::Mutex::new(false));
+    let killer = std::thread::spawn({
+        let over = std::sync::Arc::clone(&over);
+        move || {
+            let mut seed = 7u64;
+            while !*over.lock().unwrap() {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                std::thread::sleep(Duration::from_millis(60 + (seed >> 58)));
+                kill_a_part();
+            }
+        }
+    });
+    let report = run(&text).unwrap();
+    *over.lock().unwrap() = true;
+    killer.join().unwrap();
+    let mut came = vec![0u32; blocks as usize];
+    for block in read(dir.path()).chunks(100) {
+        assert_eq!(block.len(), 100);
+        assert!(block.iter().enumerate().all(|(i, x)| *x == block[0] + i as f32), "half a block");
+        came[block[0] as usize / 100] += 1;
+    }
+    let missing = came.iter().filter(|n| **n == 0).count() as u64;
+    let twice: u64 = came.iter().map(|n| u64::from(n.saturating_sub(1))).sum();
+    let restarts: u64 = report.parts.iter().map(|p| p.restarts).sum();
+    println!("{restarts} kills: {missing} missing, {twice} came again, {:?}", report.parts);
+    assert!(restarts >= 10, "{report:?}");
+    assert!(missing <= report.parts.iter().map(|p| p.dropped).sum(), "{report:?}");
+    assert!(twice <= report.node("file").unwrap().counts.again, "{report:?}");
+}
