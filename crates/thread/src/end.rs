@@ -207,8 +207,8 @@ unsafe fn free<F, T>(slot: *mut ()) {
 ///
 /// # Safety
 /// The slot is the thread's, with its body in it.
-unsafe extern "C" fn entry<F: FnOnce() -> T, T>(slot: *mut ()) -> ! {
-    proc::begin();
+unsafe extern "C" fn entry<F: FnOnce() -> T, T>(slot: *mut (), _entry: *mut (), left: usize) -> ! {
+    proc::begin(left);
     let slot = slot.cast::<Slot<F, T>>();
     // SAFETY: `begin` has put it there; it is moved out once.
     let body = unsafe { ManuallyDrop::take(&mut (*slot).body) };

@@ -81,10 +81,6 @@ pub(crate) struct Proc {
     busy: AtomicU32,
     queue: Queue,
     kernel: Cell<*const Kernel>,
-    /// Whose stack was left last, until somebody has taken note.
-    last: Cell<*const Thread>,
-    /// It has ended.
-    ended: Cell<bool>,
     /// Threads that have ended.
     free: Cell<*const Thread>,
     free_len: Cell<u32>,
@@ -151,8 +147,6 @@ impl Proc {
             busy: AtomicU32::new(1),
             queue: Queue::new(),
             kernel: Cell::new(null()),
-            last: Cell::new(null()),
-            ended: Cell::new(false),
             free: Cell::new(null()),
             free_len: Cell::new(0),
             spin: Cell::new(SPIN_MOST),
@@ -256,14 +250,9 @@ impl Proc {
     #[inline(always)]
     fn pick(&self) -> Option<&'static Thread> {
         self.empty_inbox();
-        // Relaxed, both: the owner's count; a moment that is looked at again.
-        let turn = self.dispatches.load(Ordering::Relaxed);
-        if turn.is_multiple_of(DISPATCHES) && self.shared.timers.earliest() != u64::MAX {
-            self.shared.timers.ring();
-            self.empty_inbox();
-        }
-        if self.listens.get() {
-            self.hear();
+        // Relaxed: the owner's count.
+        if self.dispatches.load(Ordering::Relaxed).is_multiple_of(DISPATCHES) {
+            self.look_round();
         }
         let next = loop {
             match self.queue.pop() {
@@ -272,13 +261,31 @@ impl Proc {
             }
         };
         if self.shared.procs > 1 {
-            let left = self.queue.len();
-            self.ready.store(left, Ordering::Relaxed); // Relaxed: for who looks.
-            if left > 0 {
+            let left = !self.queue.is_empty();
+            self.ready.store(left.into(), Ordering::Relaxed); // Relaxed: for who looks.
+            if left {
                 self.shared.may_want_help();
             }
         }
         next
+    }
+
+    /// Now and then: timers, and what other processes have rung for. At the queue.
+    #[inline(never)]
+    fn look_round(&self) {
+        if self.shared.timers.earliest() != u64::MAX {
+            self.shared.timers.ring();
+            self.empty_inbox();
+        }
+        if self.listens.get() {
+            self.hear();
+        }
+    }
+
+    /// Whether nothing but the queue can have a thread for it just now.
+    #[cold]
+    fn is_alone(&self) -> bool {
+        !inbox::has_some(&self.apart.inbox) && !self.listens.get() && self.shared.timers.earliest() == u64::MAX
     }
 
     /// The chimes that are waited for. The owner's.
@@ -337,11 +344,10 @@ impl Proc {
         for (kept, now) in me.near.iter().zip([near::get::<0>(), near::get::<1>(), near::get::<2>()]) {
             kept.set(now);
         }
-        self.last.set(me);
         self.load(next);
         // SAFETY: I2: the stack was left, and the thread was in our queue.
-        unsafe { switch::switch(me.sp.as_ptr(), next.sp.get()) };
-        landed();
+        let left = unsafe { switch::switch(me.sp.as_ptr(), next.sp.get(), from_ref(me) as usize) };
+        landed(me, left);
     }
 
     /// One more dispatch.
@@ -354,11 +360,10 @@ impl Proc {
     #[inline(always)]
     fn prepare_for(&self, next: &'static Thread) {
         self.count();
-        // Relaxed, all: the owner's words, for who looks; of the thread: I2, it is ours.
+        debug_assert!(std::ptr::eq(next.proc(), self), "whoever puts a thread into a queue has said whose it is");
+        // Relaxed, both: the owner's words, for who looks; of the thread: I2, it is ours.
         self.running.store(from_ref(next) as u64, Ordering::Relaxed); // Relaxed: as above.
         next.off.store(0, Ordering::Relaxed); // Relaxed: as above.
-        // Release: a new proc's thread is the new proc's.
-        next.proc.store(from_ref(self) as u64, Ordering::Release);
     }
 
     #[inline(always)]
@@ -449,66 +454,74 @@ impl Proc {
     }
 }
 
-/// On a new stack: whose was left is off it.
+/// What a note says besides whose stack was left: the thread has ended.
+const ENDED: usize = 1;
+
+/// On another stack than before: nobody is on the one that was left.
 #[inline(always)]
-fn landed() {
-    let Some(me) = current() else { return };
+fn landed(me: &'static Thread, left: usize) {
     let proc = me.proc();
-    take_note(proc);
+    take_note(proc, left);
     proc.leave();
 }
 
+/// By whoever comes after a thread: null, after none.
 #[inline(always)]
-fn take_note(proc: &Proc) {
+fn take_note(proc: &Proc, left: usize) {
+    if left & ENDED != 0 {
+        return bury(proc, left & !ENDED);
+    }
+    // SAFETY: a record, or null.
+    if let Some(left) = unsafe { (left as *const Thread).as_ref() } {
+        // Release: I2.
+        left.off.store(1, Ordering::Release);
+    }
+}
+
+/// It has ended.
+#[inline(never)]
+fn bury(proc: &Proc, thread: usize) {
     // SAFETY: a record.
-    if let Some(last) = unsafe { proc.last.replace(null()).as_ref() } {
-        if proc.ended.replace(false) {
-            proc.over.set(proc.over.get() + 1);
-            if end::is_over(last) {
-                proc.put_free(last);
-            }
-        } else {
-            // Release: I2.
-            last.off.store(1, Ordering::Release);
-        }
+    let thread = unsafe { &*(thread as *const Thread) };
+    proc.over.set(proc.over.get() + 1);
+    if end::is_over(thread) {
+        proc.put_free(thread);
     }
 }
 
 /// The first thing that a thread does.
-pub(crate) fn begin() {
-    landed();
+pub(crate) fn begin(left: usize) {
+    landed(current().expect("a thread is itself"), left);
 }
 
 /// The last.
 pub(crate) fn finish(me: &'static Thread) -> ! {
     let proc = me.proc();
     proc.enter();
-    proc.ended.set(true);
-    proc.last.set(me);
-    let mut nowhere = 0;
+    let (mut nowhere, ended) = (0, from_ref(me) as usize | ENDED);
     if let Some(next) = proc.pick() {
         proc.prepare_for(next);
         proc.load(next);
         // SAFETY: I2; we never come back.
-        unsafe { switch::switch(&raw mut nowhere, next.sp.get()) };
+        unsafe { switch::switch(&raw mut nowhere, next.sp.get(), ended) };
     } else {
         // SAFETY: the kernel thread lives as long as it has a proc.
         let kernel = unsafe { &*proc.kernel.get() };
         // SAFETY: its own stack was left when it ran the first thread.
-        unsafe { to_root(kernel, &raw mut nowhere) };
+        unsafe { to_root(kernel, &raw mut nowhere, ended) };
     }
     unreachable!("a thread that has ended goes on")
 }
 
 /// # Safety
 /// The calling thread runs on this kernel thread, whose own stack was left.
-unsafe fn to_root(kernel: &Kernel, from: *mut usize) {
+unsafe fn to_root(kernel: &Kernel, from: *mut usize, note: usize) -> usize {
     near::set::<0>(kernel.near[0].get());
     near::set::<1>(kernel.near[1].get());
     near::set::<2>(kernel.near[2].get());
     light::set_current(null());
     // SAFETY: the caller's promise.
-    unsafe { switch::switch(from, kernel.root.get()) };
+    unsafe { switch::switch(from, kernel.root.get(), note) }
 }
 
 /// A kernel thread: runs procs, one at a time, until there is none for it any more.
@@ -546,15 +559,16 @@ fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
     proc.prepare_for(thread);
     proc.load(thread);
     // SAFETY: I2, the thread was in the proc's queue.
-    unsafe { switch::switch(kernel.root.as_ptr(), thread.sp.get()) };
+    let left = unsafe { switch::switch(kernel.root.as_ptr(), thread.sp.get(), 0) };
     // SAFETY: a record.
     if let Some(back) = unsafe { kernel.back.replace(null()).as_ref() } {
         back.away.set(false);
         back.off.store(1, Ordering::Release); // Release: I2.
         ready(back);
     }
-    if !kernel.proc.get().is_null() {
-        take_note(proc);
+    // One that was away has left no note: it leaves its proc's queue alone.
+    if left != 0 {
+        take_note(proc, left);
     }
 }
 

@@ -17,7 +17,6 @@ pub(crate) struct Queue {
     /// A bit for each level that has somebody.
     some: Cell<u32>,
     turn: Cell<u32>,
-    len: Cell<u32>,
 }
 
 impl Queue {
@@ -27,12 +26,20 @@ impl Queue {
             tails: [const { Cell::new(null()) }; LEVELS],
             some: Cell::new(0),
             turn: Cell::new(0),
-            len: Cell::new(0),
         }
     }
 
+    /// How many there are: counted, since only who shares them asks.
     pub fn len(&self) -> u32 {
-        self.len.get()
+        let count = |head: &Cell<*const Thread>| {
+            let (mut many, mut at) = (0, head.get());
+            // SAFETY: what is in the queue is a record.
+            while let Some(this) = unsafe { at.as_ref() } {
+                (many, at) = (many + 1, this.next.get());
+            }
+            many
+        };
+        self.heads.iter().map(count).sum()
     }
 
     #[inline(always)]
@@ -55,7 +62,6 @@ impl Queue {
                 self.some.set(self.some.get() | 1 << level);
             }
         }
-        self.len.set(self.len.get() + 1);
     }
 
     /// As the first of its level.
@@ -68,7 +74,6 @@ impl Queue {
             self.tails[level].set(at);
             self.some.set(self.some.get() | 1 << level);
         }
-        self.len.set(self.len.get() + 1);
     }
 
     /// Takes this one out, if it is there. Looks at those of its level that come before it.
@@ -90,7 +95,6 @@ impl Queue {
                 if self.heads[level].get().is_null() {
                     self.some.set(self.some.get() & !(1 << level));
                 }
-                self.len.set(self.len.get() - 1);
                 return true;
             }
             (before, at) = (Some(this), next);
@@ -125,18 +129,22 @@ impl Queue {
         let first = unsafe { self.heads[level].get().as_ref() }?;
         let next = first.next.get();
         self.heads[level].set(next);
-        if next.is_null() {
-            self.tails[level].set(null());
-            self.some.set(self.some.get() & !(1 << level));
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.is_near(),
+            None => {
+                self.tails[level].set(null());
+                self.some.set(self.some.get() & !(1 << level));
+            }
         }
-        self.len.set(self.len.get() - 1);
         Some(first)
     }
 
     /// Takes up to half of them out, those that `may` go: for another proc.
     pub fn share(&self, may: impl Fn(&Thread) -> bool, mut give: impl FnMut(&'static Thread)) {
-        let mut left = self.len.get().div_ceil(2);
-        for _ in 0..self.len.get() {
+        let all = self.len();
+        let mut left = all.div_ceil(2);
+        for _ in 0..all {
             let Some(thread) = self.pop() else { return };
             if left > 0 && may(thread) {
                 left -= 1;

@@ -107,6 +107,13 @@ impl Thread {
         self.core.number
     }
 
+    /// It is the next but one: its stack is fetched meanwhile, and the record of the one after it.
+    #[inline(always)]
+    pub fn is_near(&self) {
+        switch::expect(self.sp.get(), 3);
+        switch::expect(self.next.get() as usize, 2);
+    }
+
     #[allow(clippy::mut_from_ref, reason = "the thread's own")]
     pub fn extra(&self) -> &mut Extra {
         // SAFETY: called by the thread itself, or by who makes it.

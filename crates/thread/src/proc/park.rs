@@ -167,8 +167,7 @@ pub(crate) fn yield_now() {
     }
     let proc = me.proc();
     proc.enter();
-    proc.empty_inbox();
-    if proc.queue.is_empty() && !proc.listens.get() && proc.shared.timers.earliest() == u64::MAX {
+    if proc.queue.is_empty() && proc.is_alone() {
         proc.leave();
     } else {
         go_last(proc, me);
@@ -253,6 +252,6 @@ pub(super) fn blocked() {
     }
     kernel.back.set(me);
     // SAFETY: we run on it, and it was left when it ran its first thread.
-    unsafe { to_root(kernel, me.sp.as_ptr()) };
-    landed();
+    let left = unsafe { to_root(kernel, me.sp.as_ptr(), 0) };
+    landed(me, left);
 }
