@@ -15,7 +15,7 @@ use crate::claim::{Aim, Glance, Operation, Refused, Taken, Wish, wait_for};
 use crate::error::SelectError;
 use crate::handle::shown;
 use crate::lull::{self, lull};
-use crate::order::Order;
+use crate::order::{Order, one_of};
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{ThreadSeat, seat, watched};
@@ -122,7 +122,7 @@ fn lightly<A: Operation + ?Sized>(
         return lull()?.ok_or(SelectError::WouldBlock);
     }
     let packet = if arms.iter().any(|arm| arm.has_meetings()) { packet() } else { 0 };
-    let first = Order::new(arms.len(), how.biased).peek().unwrap_or(0);
+    let first = if how.biased { 0 } else { one_of(arms.len() as u32) as usize };
     let by = crate::interrupt::current();
     let wait = || wait_for_lightly(me, arms, Hope { aim: how.aim, first, deadline, packet, by });
     let made = if arms.iter().any(|arm| arm.outside().is_some()) { light::from_outside(wait) } else { wait() };

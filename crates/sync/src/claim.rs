@@ -151,6 +151,10 @@ pub(crate) trait Operation: Arm {
     fn standing(&self) -> Option<Standing<'_>> {
         None
     }
+    /// Whether a light thread can wait for it so, or need not wait in any line.
+    fn is_for_light(&self) -> bool {
+        !self.is_queued() || self.standing().is_some()
+    }
     /// Whether who waits must make a packet known.
     fn has_meetings(&self) -> bool {
         false

@@ -3,7 +3,7 @@
 use super::{Actor, SemaphoreAt};
 use crate::claim::{Aim, Operation, Refused, Taken, Wish, wait_for};
 use crate::ring::{Line, Ring};
-use crate::tube::body::{Body, In, MET_BY, Not, Out, Tube};
+use crate::tube::body::{Body, Ends, In, MET_BY, Not, Out, Tube};
 use crate::tube::meet::Packet;
 use crate::tube::wait::{Waiter, recv_seated, send_seated};
 #[cfg(feature = "loom")]
@@ -158,7 +158,7 @@ impl TubeAt {
     /// Whether anybody has come to wait at one of its ends.
     #[cfg(feature = "loom")]
     pub fn is_awaited(&self) -> bool {
-        let Tube { senders, receivers, .. } = &self.0;
+        let Ends { senders, receivers, .. } = &*self.0;
         [senders, receivers].iter().any(|end| end.has_waiters() || end.has_lights())
     }
 

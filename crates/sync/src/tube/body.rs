@@ -80,12 +80,25 @@ impl<T> Deref for Strokes<T> {
 /// A tube.
 pub(crate) struct Tube<T> {
     pub body: Body<T>,
+    ends: Ends,
+}
+
+/// What of a tube is the same whatever it carries.
+pub(crate) struct Ends {
     /// Where senders wait.
     pub senders: End,
     /// Where receivers wait.
     pub receivers: End,
     /// Where light threads wait.
     pub lights: Lights,
+}
+
+impl<T> Deref for Tube<T> {
+    type Target = Ends;
+    #[inline(always)]
+    fn deref(&self) -> &Ends {
+        &self.ends
+    }
 }
 
 /// Why nothing was sent, or received, now.
@@ -108,7 +121,7 @@ impl<T> Tube<T> {
     /// A tube with a handle at each end.
     pub fn new(map: &'static Map, body: Body<T>) -> Tube<T> {
         let lights = Lights::new(matches!(body, Body::Meet));
-        Tube { body, senders: End::new(map), receivers: End::new(map), lights }
+        Tube { body, ends: Ends { senders: End::new(map), receivers: End::new(map), lights } }
     }
 
     #[inline(always)]

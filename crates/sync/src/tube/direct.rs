@@ -21,20 +21,19 @@
 //!
 //! Searched: `tests/loom_light.rs`.
 
-use super::body::{Not, Tube};
-use super::end::End;
+use super::body::{Ends, Not, Tube};
 use super::lights::{Comes, Lights, Node, Side, note_one};
 use super::meet::{self, Outcome, Packet, Way};
 use crate::interrupt::Interrupt;
-use chappe_plat::clock;
 use chappe_plat::light::{self, Record, Waits};
+use chappe_plat::{clock, step};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// What it came to.
 enum Passed {
     /// Somebody has taken the message, or has brought one.
     Done,
-    /// Somebody waited, whose packet this is: the caller moves the message.
+    /// A choice waited, whose packet this is, and which says only now where its message is, or is to go: the caller moves the message.
     Meets(u64),
     /// There is nobody at the other end any more.
     Gone,
@@ -43,50 +42,107 @@ enum Passed {
     Seated,
 }
 
-/// What of a tube this is about.
-struct Place<'t> {
-    lights: &'t Lights,
-    side: Side,
-    own: &'t End,
-    other: &'t End,
-    /// What ends the wait early. Whoever interrupts asks first and unparks the waiter then.
-    by: Option<&'static Interrupt>,
+/// Where a message is, or room for one, and how many bytes it has.
+#[derive(Clone, Copy)]
+struct Message {
+    place: *mut u8,
+    size: usize,
 }
 
-/// Meets somebody, or waits until somebody comes, with the message at `place`, or room for one.
+impl Message {
+    #[inline(always)]
+    fn at<T>(place: *mut T) -> Message {
+        Message { place: place.cast(), size: size_of::<T>() }
+    }
+
+    /// Hands it over, or takes it. False: somebody met a choice, which has not said where.
+    ///
+    /// # Safety
+    /// As for [`meet::act`].
+    #[inline(always)]
+    unsafe fn moves(self, theirs: u64, way: Way) -> bool {
+        // SAFETY: the caller's promise: its owner waits until the last word is said in it.
+        let packet = unsafe { &*(theirs as *const Packet) };
+        let Some(there) = packet.place() else { return false };
+        let (from, to) = if way == Way::In { (there, self.place) } else { (self.place, there) };
+        /// Of the commonest sizes: a move or two.
+        unsafe fn whole<const SIZE: usize>(from: *const u8, to: *mut u8) {
+            // SAFETY: the caller's promise.
+            unsafe { to.cast::<MaybeUninit<[u8; SIZE]>>().write(from.cast::<MaybeUninit<[u8; SIZE]>>().read()) };
+        }
+        // SAFETY: one is the message, the other a place for it, and nobody else has either.
+        unsafe {
+            match self.size {
+                0 => {}
+                4 => whole::<4>(from, to),
+                8 => whole::<8>(from, to),
+                16 => whole::<16>(from, to),
+                size => to.copy_from_nonoverlapping(from, size),
+            }
+        }
+        step!("handed over, not yet said");
+        packet.is_done();
+        true
+    }
+}
+
+/// Meets somebody, or waits until somebody comes, with the message, or room for one. `by`: what ends the wait early; whoever interrupts asks first and unparks
+/// the waiter then.
 #[inline(always)]
-fn pass(at: &Place<'_>, me: &'static Record, place: *mut (), deadline: Option<u64>) -> Passed {
-    at.own.admit_lights(false);
-    let packet = Packet::of(me);
-    packet.says(place);
+fn pass(
+    ends: &Ends,
+    side: Side,
+    me: &'static Record,
+    message: Message,
+    deadline: Option<u64>,
+    by: Option<&'static Interrupt>,
+) -> Passed {
+    let (own, other, way) = match side {
+        Side::Send => (&ends.senders, &ends.receivers, Way::Out),
+        Side::Recv => (&ends.receivers, &ends.senders, Way::In),
+    };
+    own.admit_lights(false);
+    let (mut packet, mut node) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let mut told = false;
     loop {
-        let node = Node::direct(me, &packet);
-        match at.lights.come(at.side, at.other, &node, told) {
+        let came = ends.lights.come(side, other, told, || {
+            let packet: &Packet = packet.write(Packet::of(me));
+            packet.says(message.place.cast());
+            node.write(Node::direct(me, packet))
+        });
+        match came {
+            // SAFETY: we met it, and it is this tube's; the message is moved.
+            Comes::Meets(theirs) if unsafe { message.moves(theirs, way) } => return Passed::Done,
             Comes::Meets(theirs) => return Passed::Meets(theirs),
             Comes::Gone => return Passed::Gone,
             Comes::Seated => return Passed::Seated,
             Comes::Waits => {}
         }
-        note_one(me, at.side, at.lights);
-        let heard = hear(at, &node, &packet, deadline);
+        note_one(me, side, &ends.lights);
+        // SAFETY: who waits has made both.
+        let heard =
+            unsafe { hear((&ends.lights, side), node.assume_init_ref(), packet.assume_init_ref(), deadline, by) };
         me.waits.set(Waits::Nothing);
         match heard {
             Outcome::Done => return Passed::Done,
             Outcome::Open => return Passed::Late,
             // It is to end, and has perhaps taken the token that said so already.
             Outcome::Told if light::is_destroyed() => return Passed::Late,
-            Outcome::Told => {}
+            Outcome::Told => told = true,
         }
-        told = true;
-        packet.open_again();
     }
 }
 
 /// Waits until something is said. `Open`: the time was up, it was interrupted, or the thread is to end, and the node is out.
 #[inline(always)]
-fn hear(at: &Place<'_>, node: &Node, packet: &Packet, deadline: Option<u64>) -> Outcome {
-    let (mut until, mut by, mut may_end) = (deadline, at.by, true);
+fn hear(
+    (lights, side): (&Lights, Side),
+    node: &Node,
+    packet: &Packet,
+    deadline: Option<u64>,
+    by: Option<&'static Interrupt>,
+) -> Outcome {
+    let (mut until, mut by, mut may_end) = (deadline, by, true);
     loop {
         // The token of who asked before we came here may have been taken by another wait.
         if !by.is_some_and(Interrupt::is_asked) {
@@ -98,7 +154,7 @@ fn hear(at: &Place<'_>, node: &Node, packet: &Packet, deadline: Option<u64>) -> 
         }
         let asked = by.is_some_and(Interrupt::is_asked) || (may_end && light::is_destroyed());
         if asked || until.is_some_and(|moment| clock::now() >= moment) {
-            if at.lights.withdraw(at.side, node) {
+            if lights.withdraw(side, node) {
                 return Outcome::Open;
             }
             // D1.
@@ -109,31 +165,25 @@ fn hear(at: &Place<'_>, node: &Node, packet: &Packet, deadline: Option<u64>) -> 
 
 /// Not of the message's kind, so that it is compiled once and whole.
 #[inline(never)]
-fn pass_out(
-    lights: &Lights,
-    (own, other): (&End, &End),
-    me: &'static Record,
-    place: *mut (),
-    deadline: Option<u64>,
-) -> Passed {
-    pass(&Place { lights, side: Side::Send, own, other, by: None }, me, place, deadline)
+fn pass_out(ends: &Ends, me: &'static Record, message: Message, deadline: Option<u64>) -> Passed {
+    pass(ends, Side::Send, me, message, deadline, None)
 }
 
 #[inline(never)]
-fn pass_in(
-    lights: &Lights,
-    (own, other): (&End, &End),
-    me: &'static Record,
-    place: *mut (),
-    deadline: Option<u64>,
-) -> Passed {
-    pass(&Place { lights, side: Side::Recv, own, other, by: None }, me, place, deadline)
+fn pass_in(ends: &Ends, me: &'static Record, message: Message, deadline: Option<u64>) -> Passed {
+    pass(ends, Side::Recv, me, message, deadline, None)
 }
 
 /// The same, to either side, for a wait that can be ended.
 #[inline(never)]
-fn pass_ended_by(at: &Place<'_>, me: &'static Record, place: *mut ()) -> Passed {
-    pass(at, me, place, None)
+fn pass_ended_by(
+    ends: &Ends,
+    side: Side,
+    me: &'static Record,
+    message: Message,
+    by: Option<&'static Interrupt>,
+) -> Passed {
+    pass(ends, side, me, message, None, by)
 }
 
 /// Sends. The message comes back with what stood in the way; `None`: it is not known yet, since kernel threads may wait there.
@@ -144,7 +194,7 @@ pub(crate) fn send<T>(
     message: T,
     deadline: Option<u64>,
 ) -> Result<(), (Option<Not>, T)> {
-    send_by(tube, me, message, |place| pass_out(&tube.lights, (&tube.senders, &tube.receivers), me, place, deadline))
+    send_by(me, message, |message| pass_out(tube, me, message, deadline))
 }
 
 /// The same, if a light thread is seen to wait there, and none that is not; else the message comes back.
@@ -179,43 +229,43 @@ pub(crate) fn send_ended_by<T>(
     message: T,
     by: Option<&'static Interrupt>,
 ) -> Result<(), (Option<Not>, T)> {
-    let at = Place { lights: &tube.lights, side: Side::Send, own: &tube.senders, other: &tube.receivers, by };
-    send_by(tube, me, message, |place| pass_ended_by(&at, me, place))
+    send_by(me, message, |message| pass_ended_by(tube, Side::Send, me, message, by))
 }
 
 #[inline(always)]
-fn send_by<T>(
-    tube: &Tube<T>,
-    me: &'static Record,
-    message: T,
-    pass: impl FnOnce(*mut ()) -> Passed,
-) -> Result<(), (Option<Not>, T)> {
+fn send_by<T>(me: &'static Record, message: T, pass: impl FnOnce(Message) -> Passed) -> Result<(), (Option<Not>, T)> {
     light::safe_point(me);
     let mut message = ManuallyDrop::new(message);
-    let place = &raw mut *message;
-    let theirs = match tube.lights.meet_first(Side::Recv, &tube.receivers) {
-        Some(theirs) => theirs,
-        None => match pass(place.cast()) {
-            Passed::Done => return Ok(()),
-            Passed::Meets(theirs) => theirs,
-            Passed::Gone => return Err((Some(Not::Ever), ManuallyDrop::into_inner(message))),
-            Passed::Late => {
-                let message = ManuallyDrop::into_inner(message);
-                light::safe_point(me);
-                return Err((Some(Not::Now), message));
-            }
-            Passed::Seated => return Err((None, ManuallyDrop::into_inner(message))),
-        },
-    };
-    // SAFETY: we met it, and it is this tube's; the message is moved.
-    unsafe { meet::act::<T>(theirs, place, Way::Out) };
-    Ok(())
+    match pass(Message::at(&raw mut *message)) {
+        Passed::Done => Ok(()),
+        other => sent_otherwise(me, ManuallyDrop::into_inner(message), other),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn sent_otherwise<T>(me: &'static Record, message: T, how: Passed) -> Result<(), (Option<Not>, T)> {
+    match how {
+        Passed::Done => unreachable!("the message has gone"),
+        Passed::Meets(theirs) => {
+            let mut message = ManuallyDrop::new(message);
+            // SAFETY: we met it, and it is this tube's; the message is moved.
+            unsafe { meet::act::<T>(theirs, &raw mut *message, Way::Out) };
+            Ok(())
+        }
+        Passed::Gone => Err((Some(Not::Ever), message)),
+        Passed::Late => {
+            light::safe_point(me);
+            Err((Some(Not::Now), message))
+        }
+        Passed::Seated => Err((None, message)),
+    }
 }
 
 /// Receives.
 #[inline(always)]
 pub(crate) fn recv<T>(tube: &Tube<T>, me: &'static Record, deadline: Option<u64>) -> Result<T, Option<Not>> {
-    recv_by(tube, me, |place| pass_in(&tube.lights, (&tube.receivers, &tube.senders), me, place, deadline))
+    recv_by(me, |room| pass_in(tube, me, room, deadline))
 }
 
 /// The same, until somebody asks: `Not::Now`.
@@ -225,32 +275,38 @@ pub(crate) fn recv_ended_by<T>(
     me: &'static Record,
     by: Option<&'static Interrupt>,
 ) -> Result<T, Option<Not>> {
-    let at = Place { lights: &tube.lights, side: Side::Recv, own: &tube.receivers, other: &tube.senders, by };
-    recv_by(tube, me, |place| pass_ended_by(&at, me, place))
+    recv_by(me, |room| pass_ended_by(tube, Side::Recv, me, room, by))
 }
 
 #[inline(always)]
-fn recv_by<T>(tube: &Tube<T>, me: &'static Record, pass: impl FnOnce(*mut ()) -> Passed) -> Result<T, Option<Not>> {
+fn recv_by<T>(me: &'static Record, pass: impl FnOnce(Message) -> Passed) -> Result<T, Option<Not>> {
     light::safe_point(me);
     let mut message = MaybeUninit::<T>::uninit();
-    let place = message.as_mut_ptr();
-    let theirs = match tube.lights.meet_first(Side::Send, &tube.senders) {
-        Some(theirs) => theirs,
-        None => match pass(place.cast()) {
-            // SAFETY: who met us has put it there.
-            Passed::Done => return Ok(unsafe { message.assume_init() }),
-            Passed::Meets(theirs) => theirs,
-            Passed::Gone => return Err(Some(Not::Ever)),
-            Passed::Late => {
-                light::safe_point(me);
-                return Err(Some(Not::Now));
+    match pass(Message::at(message.as_mut_ptr())) {
+        // SAFETY: who met us has put it there, or we have taken it from there.
+        Passed::Done => Ok(unsafe { message.assume_init() }),
+        other => received_otherwise(me, other),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn received_otherwise<T>(me: &'static Record, how: Passed) -> Result<T, Option<Not>> {
+    match how {
+        Passed::Meets(theirs) => {
+            let mut message = MaybeUninit::<T>::uninit();
+            // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
+            unsafe {
+                meet::act::<T>(theirs, message.as_mut_ptr(), Way::In);
+                Ok(message.assume_init())
             }
-            Passed::Seated => return Err(None),
-        },
-    };
-    // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
-    unsafe {
-        meet::act::<T>(theirs, place, Way::In);
-        Ok(message.assume_init())
+        }
+        Passed::Gone => Err(Some(Not::Ever)),
+        Passed::Late => {
+            light::safe_point(me);
+            Err(Some(Not::Now))
+        }
+        Passed::Done => unreachable!("the message is there"),
+        Passed::Seated => Err(None),
     }
 }

@@ -118,7 +118,7 @@ struct List {
 /// The light threads at both ends of a tube.
 pub(crate) struct Lights {
     lock: AtomicU32,
-    /// The process that made it, see the head.
+    /// The process that made it, or first locked it as a forked child: see the head.
     #[cfg(not(any(feature = "sim", feature = "loom")))]
     incarnation: AtomicU32,
     lists: UnsafeCell<[List; 2]>,
@@ -149,14 +149,12 @@ struct Locked<'l>(&'l Lights);
 
 impl Lights {
     #[inline(always)]
-    pub const fn new(meets: bool) -> Lights {
-        const fn list() -> List {
-            List { head: AtomicU64::new(0), tail: Cell::new(null()) }
-        }
+    pub fn new(meets: bool) -> Lights {
+        let list = || List { head: AtomicU64::new(0), tail: Cell::new(null()) };
         Lights {
             lock: AtomicU32::new(0),
             #[cfg(not(any(feature = "sim", feature = "loom")))]
-            incarnation: AtomicU32::new(0),
+            incarnation: AtomicU32::new(chappe_plat::process::incarnation() as u32),
             lists: UnsafeCell::new([list(), list()]),
             came: AtomicU32::new(0),
             turn: Cell::new(false),
@@ -256,9 +254,7 @@ impl Lights {
             let made = self.incarnation.load(Ordering::Relaxed);
             let now = chappe_plat::process::incarnation() as u32;
             // Relaxed: one of the child's threads does it.
-            if made != 0
-                && made != now
-                && self.incarnation.compare_exchange(made, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            if made != now && self.incarnation.compare_exchange(made, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             {
                 self.clear();
                 // Release: the lists are empty.
@@ -274,9 +270,9 @@ impl Lights {
         {
             // Relaxed: a number, under the lock.
             let made = self.incarnation.load(Ordering::Relaxed);
-            if made != 0 && !chappe_plat::process::is_incarnation(made) {
+            if !chappe_plat::process::is_incarnation(made) {
                 self.clear();
-                self.incarnation.store(0, Ordering::Relaxed); // Relaxed: as above.
+                self.incarnation.store(chappe_plat::process::incarnation() as u32, Ordering::Relaxed); // Relaxed: as above.
             }
         }
     }
@@ -325,9 +321,9 @@ impl Lights {
         if end.is_awaited_by_others() { None } else { locked.meet(side) }
     }
 
-    /// A light thread comes to a tube without slots, to one end and nowhere else: one look at both ends, I7.
+    /// A light thread comes to a tube without slots, to one end and nowhere else: one look at both ends, I7. Its node is made if it waits.
     #[inline(always)]
-    pub fn come(&self, side: Side, other: &End, node: &Node, front: bool) -> Comes {
+    pub fn come<'n>(&self, side: Side, other: &End, front: bool, node: impl FnOnce() -> &'n Node) -> Comes {
         let locked = self.lock();
         if other.is_awaited_by_others() {
             return Comes::Seated;
@@ -342,7 +338,7 @@ impl Lights {
         if other.is_gone() {
             return Comes::Gone;
         }
-        locked.push(side, node, front);
+        locked.push(side, node(), front);
         Comes::Waits
     }
 
@@ -447,12 +443,6 @@ impl Locked<'_> {
 
     #[inline(always)]
     fn push(&self, side: Side, node: &Node, front: bool) {
-        #[cfg(not(any(feature = "sim", feature = "loom")))]
-        // Relaxed: under the lock.
-        if self.0.incarnation.load(Ordering::Relaxed) == 0 {
-            // Relaxed: as above.
-            self.0.incarnation.store(chappe_plat::process::incarnation() as u32, Ordering::Relaxed);
-        }
         let list = self.list(side);
         let at = std::ptr::from_ref(node);
         // Release: with the lock. Relaxed: under the lock.

@@ -113,6 +113,7 @@ impl Packet {
     }
 
     /// Makes it ready for another wait for the same.
+    #[cfg(all(feature = "loom", not(feature = "sim")))]
     #[inline(always)]
     pub fn open_again(&self) {
         self.state.store(OPEN, Ordering::Relaxed); // Relaxed: published with the wait.
@@ -134,6 +135,20 @@ impl Packet {
     #[inline(always)]
     pub fn says(&self, place: *mut ()) {
         self.place.store(place as u64, Ordering::Relaxed); // Relaxed: published with the wait.
+    }
+
+    /// By who acts: where the message is, or is to go; `None`: its owner will say that later.
+    #[inline(always)]
+    pub fn place(&self) -> Option<*mut u8> {
+        // Acquire: I1.
+        let there = self.place.load(Ordering::Acquire) as *mut u8;
+        (!there.is_null()).then_some(there)
+    }
+
+    /// By who acts: the message is moved, and its owner goes on.
+    #[inline(always)]
+    pub fn is_done(&self) {
+        self.say(DONE);
     }
 
     /// Its address, for those who will act.

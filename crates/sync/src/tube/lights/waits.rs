@@ -1,7 +1,7 @@
 //! How a light thread waits at one or several tubes: its nodes go into their lists, it looks, it parks. The invariants are in the parent's
 //! head.
 
-use super::{ARM, ARMS, IDLE, Lights, MET, Node, PHASE, Side, WAIT, WAITING};
+use super::{ARM, ARMS, IDLE, Lights, MET, Node, PHASE, Side, Standing, WAIT, WAITING};
 use crate::bias::Holds;
 use crate::claim::{Aim, Operation, Refused, Taken};
 use crate::interrupt::Interrupt;
@@ -16,7 +16,7 @@ use std::ptr::{null, null_mut};
 
 /// Whether a light thread can wait for all of these so.
 pub(crate) fn can_wait<A: Operation + ?Sized>(arms: &[&A]) -> bool {
-    arms.iter().all(|arm| !arm.is_queued() || arm.standing().is_some())
+    arms.iter().all(|arm| arm.is_for_light())
 }
 
 /// What a light thread waits for.
@@ -32,30 +32,49 @@ pub(crate) struct Hope {
     pub by: Option<&'static Interrupt>,
 }
 
-/// A few nodes on the stack; more, in a box.
+/// A few places on the stack; more, in a box.
 const FEW: usize = 4;
 
+/// Where an arm waits: nowhere, if nobody need tell it.
+pub(crate) type Spot<'t> = Option<(Node, Standing<'t>)>;
+
+/// What became of a wait's beginning.
+struct Begun {
+    /// So many arms have their spot, from the first one on.
+    many: usize,
+    /// There is nothing, and nobody.
+    stays: bool,
+    /// Some wait for a moment.
+    clocks: bool,
+}
+
 /// Waits for one of the arms, for each of which [`can_wait`] holds. The caller has found none ready.
-pub(crate) fn wait_for<A: Operation + ?Sized>(
+pub(crate) fn wait_for<'a, A: Operation + ?Sized>(
     me: &'static Record,
-    arms: &[&A],
+    arms: &[&'a A],
     hope: Hope,
 ) -> Result<(usize, Taken), Refused> {
     if arms.len() <= FEW {
-        let mut nodes = [const { MaybeUninit::uninit() }; FEW];
-        return wait_with(me, arms, hope, &mut nodes[..arms.len()]);
+        let mut spots = [const { MaybeUninit::uninit() }; FEW];
+        return wait_with(me, arms, hope, &mut spots[..arms.len()]);
     }
-    let mut nodes: Vec<_> = arms.iter().map(|_| MaybeUninit::uninit()).collect();
-    wait_with(me, arms, hope, &mut nodes)
+    let mut spots: Vec<MaybeUninit<Spot<'a>>> = arms.iter().map(|_| MaybeUninit::uninit()).collect();
+    wait_with(me, arms, hope, &mut spots)
 }
 
-/// The same with a node for each arm.
+/// The next arm in turn.
+#[inline(always)]
+fn after(at: usize, all: usize) -> usize {
+    if at + 1 == all { 0 } else { at + 1 }
+}
+
+/// The same with a spot for each arm.
 #[inline]
-pub(crate) fn wait_with<A: Operation + ?Sized>(
+pub(crate) fn wait_with<'a, A: Operation + ?Sized>(
     me: &'static Record,
-    arms: &[&A],
+    arms: &[&'a A],
     hope: Hope,
-    nodes: &mut [MaybeUninit<Node>],
+    spots: &mut [MaybeUninit<Spot<'a>>],
 ) -> Result<(usize, Taken), Refused> {
     let nobody = Party { map: arms[0].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
     let look = || arms.iter().enumerate().find_map(|(at, arm)| Some((at, hope.aim.attempt(*arm, &nobody).ok()?)));
@@ -63,14 +82,14 @@ pub(crate) fn wait_with<A: Operation + ?Sized>(
     let mut front = false;
     let is_interrupted = || hope.by.is_some_and(Interrupt::has_come) || light::is_destroyed();
     loop {
-        let due = arms.iter().filter_map(|arm| arm.due()).min();
-        let until = [hope.deadline, due].into_iter().flatten().min();
         // Relaxed: only we leave IDLE.
         let waits = (me.word.load(Ordering::Relaxed) >> WAIT).wrapping_add(1) << WAIT | WAITING;
         // Relaxed: published by the lock of the first list.
         me.word.store(waits, Ordering::Relaxed);
-        let (enlisted, stays) = begin(me, arms, hope, nodes, waits, front);
-        if stays {
+        let begun = begin(me, arms, hope, spots, waits, front);
+        if begun.stays {
+            let due = if begun.clocks { arms.iter().filter_map(|arm| arm.due()).min() } else { None };
+            let until = [hope.deadline, due].into_iter().flatten().min();
             note(me, arms);
             hope.by.into_iter().for_each(|by| by.parks(me));
             // SeqCst: who claims.
@@ -86,20 +105,20 @@ pub(crate) fn wait_with<A: Operation + ?Sized>(
         // SeqCst: I2, this or the claim.
         let decided = me.word.compare_exchange(waits, waits & !PHASE | IDLE, Ordering::SeqCst, Ordering::SeqCst);
         step!("decided, nodes still in the lists");
-        for k in 0..enlisted {
-            let at = (hope.first + k) % arms.len();
-            if let Some(standing) = arms[at].standing() {
-                // SAFETY: `begin` has made it.
-                let node = unsafe { nodes[at].assume_init_ref() };
+        let mut at = hope.first;
+        for _ in 0..begun.many {
+            // SAFETY: `begin` has made it.
+            if let Some((node, place)) = unsafe { spots[at].assume_init_ref() }
                 // Acquire: I1.
-                if node.linked.load(Ordering::Acquire) != 0 {
-                    let locked = standing.lights.lock();
-                    // Relaxed: under the lock.
-                    if node.linked.load(Ordering::Relaxed) != 0 {
-                        locked.unlink(standing.side, node);
-                    }
+                && node.linked.load(Ordering::Acquire) != 0
+            {
+                let locked = place.lights.lock();
+                // Relaxed: under the lock.
+                if node.linked.load(Ordering::Relaxed) != 0 {
+                    locked.unlink(place.side, node);
                 }
             }
+            at = after(at, arms.len());
         }
         let Err(claimed) = decided else {
             match look() {
@@ -127,57 +146,60 @@ pub(crate) fn wait_with<A: Operation + ?Sized>(
     }
 }
 
-/// Puts the nodes into the lists, and looks. How many arms have theirs there; false: there may be something, or somebody.
+/// Puts the nodes into the lists, and looks.
 #[inline]
-fn begin<A: Operation + ?Sized>(
+fn begin<'a, A: Operation + ?Sized>(
     me: &'static Record,
-    arms: &[&A],
+    arms: &[&'a A],
     hope: Hope,
-    nodes: &mut [MaybeUninit<Node>],
+    spots: &mut [MaybeUninit<Spot<'a>>],
     waits: u64,
     front: bool,
-) -> (usize, bool) {
+) -> Begun {
     let need = u32::from(hope.aim == Aim::Take);
-    let mut waits_elsewhere = false;
-    for k in 0..arms.len() {
-        let at = (hope.first + k) % arms.len();
-        let Some(standing) = arms[at].standing() else { continue };
-        let node = nodes[at].write(Node {
-            record: me,
-            waits,
-            arm: at as u32,
-            need,
-            packet: hope.packet,
-            linked: AtomicU32::new(0),
-            next: Cell::new(null_mut()),
-            last: Cell::new(null_mut()),
-        });
-        standing.own.admit_lights(!standing.meets);
-        let locked = standing.lights.lock();
-        if standing.meets && !locked.clear_way(standing.side.other(), node, waits_elsewhere) {
-            return (k, false);
+    let mut begun = Begun { many: 0, stays: false, clocks: false };
+    let (mut waits_elsewhere, mut slots, mut at) = (false, false, hope.first);
+    for _ in arms {
+        let spot = spots[at].write(arms[at].standing().map(|place| {
+            let node = Node {
+                record: me,
+                waits,
+                arm: at as u32,
+                need,
+                packet: hope.packet,
+                linked: AtomicU32::new(0),
+                next: Cell::new(null_mut()),
+                last: Cell::new(null_mut()),
+            };
+            (node, place)
+        }));
+        begun.many += 1;
+        if let Some((node, place)) = spot {
+            place.own.admit_lights(!place.meets);
+            let locked = place.lights.lock();
+            if place.meets && !locked.clear_way(place.side.other(), node, waits_elsewhere) {
+                return begun;
+            }
+            locked.push(place.side, node, front);
+            drop(locked);
+            waits_elsewhere = true;
+            slots |= !place.meets;
+        } else {
+            begun.clocks = true;
         }
-        locked.push(standing.side, node, front);
-        drop(locked);
-        waits_elsewhere = true;
+        at = after(at, arms.len());
     }
-    if arms.iter().any(|arm| arm.standing().is_some_and(|standing| !standing.meets)) {
+    if slots {
         // SeqCst: I3.
         fence(Ordering::SeqCst);
     }
     let nobody = Party { map: arms[0].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
-    for arm in arms {
-        let Some(standing) = arm.standing() else { continue };
-        let there = if standing.meets {
-            standing.other.is_gone() || meet::is_awaited_by_light(standing.other)
-        } else {
-            arm.look(&nobody)
-        };
-        if there {
-            return (arms.len(), false);
-        }
-    }
-    (arms.len(), true)
+    begun.stays = arms.iter().zip(&*spots).all(|(arm, spot)| {
+        // SAFETY: made above.
+        let Some((_, place)) = (unsafe { spot.assume_init_ref() }) else { return true };
+        if place.meets { !place.other.is_gone() && !meet::is_awaited_by_light(place.other) } else { !arm.look(&nobody) }
+    });
+    begun
 }
 
 /// The same of one end.
