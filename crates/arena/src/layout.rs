@@ -334,68 +334,83 @@ impl Geometry {
     }
 }
 
-/// What an object slot holds.
+/// What an object has besides its slot, counted by [`Object::permits`] from [`Object::more`] on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// N owned permits.
-    Pool = 1,
-    /// A counter of saved wake-ups.
-    Semaphore = 2,
-    /// A robust lock around data.
-    Mutex = 3,
-    /// What one waits on with a mutex.
-    Condvar = 4,
-    /// Who waits at an end of a tube.
-    End = 5,
-    /// A channel between processes.
-    Tube = 6,
-    /// A tube each of whose subscribers gets each message.
-    Broadcast = 7,
-    /// A dictionary.
-    Map = 8,
-    /// What was put in last comes out first.
-    Stack = 9,
-    /// A number that is added to.
-    Counter = 10,
-    /// Words that change together.
-    Words = 11,
-    /// Data that is changed by requests, whoever carries them out.
-    Server = 12,
-    /// A lock whose holder inherits its waiters' priority.
-    HelpLock = 13,
-    /// Data with conditions to wait for.
-    Monitor = 14,
+pub enum Extent {
+    /// Nothing.
+    Nothing,
+    /// Cells of the table.
+    Cells,
+    /// So many bytes of the arena's data.
+    Bytes,
+    /// So many blocks of the arena's data, which its users walk through.
+    Blocks,
 }
 
-impl Kind {
-    /// Whether its size is a number of blocks of the arena's data. (A mutex has bytes there, by its own count; the others have none.)
-    pub fn is_in_blocks(self) -> bool {
-        match self {
-            Kind::Tube | Kind::Broadcast | Kind::Map | Kind::Stack | Kind::Counter => true,
-            Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor => true,
-            Kind::Pool | Kind::Semaphore | Kind::Mutex | Kind::Condvar | Kind::End => false,
+/// The table of kinds: what each is called, and what it has besides its slot. What is done for each is in the other half of the
+/// table, `chappe_sync`'s `kinds`.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal, $extent:ident;)*) => {
+        /// What an object slot holds.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $($(#[$doc])* $kind = $number,)*
         }
-    }
 
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Pool => "pool",
-            Kind::Semaphore => "semaphore",
-            Kind::Mutex => "mutex",
-            Kind::Condvar => "condition variable",
-            Kind::End => "end of a tube",
-            Kind::Tube => "tube",
-            Kind::Broadcast => "broadcast tube",
-            Kind::Map => "map",
-            Kind::Stack => "stack",
-            Kind::Counter => "counter",
-            Kind::Words => "words",
-            Kind::Server => "server",
-            Kind::HelpLock => "helping lock",
-            Kind::Monitor => "monitor",
+        impl Kind {
+            /// What it has besides its slot.
+            pub fn extent(self) -> Extent {
+                match self {
+                    $(Kind::$kind => Extent::$extent,)*
+                }
+            }
+
+            /// What it is called.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Kind::$kind => $name,)*
+                }
+            }
+
+            fn of_number(number: u64) -> Option<Kind> {
+                match number {
+                    $($number => Some(Kind::$kind),)*
+                    _ => None,
+                }
+            }
         }
-    }
+    };
+}
+
+kinds! {
+    /// N owned permits.
+    Pool = 1, "pool", Cells;
+    /// A counter of saved wake-ups.
+    Semaphore = 2, "semaphore", Nothing;
+    /// A robust lock around data.
+    Mutex = 3, "mutex", Bytes;
+    /// What one waits on with a mutex.
+    Condvar = 4, "condition variable", Nothing;
+    /// Who waits at an end of a tube.
+    End = 5, "end of a tube", Nothing;
+    /// A channel between processes.
+    Tube = 6, "tube", Blocks;
+    /// A tube each of whose subscribers gets each message.
+    Broadcast = 7, "broadcast tube", Blocks;
+    /// A dictionary.
+    Map = 8, "map", Blocks;
+    /// What was put in last comes out first.
+    Stack = 9, "stack", Blocks;
+    /// A number that is added to.
+    Counter = 10, "counter", Blocks;
+    /// Words that change together.
+    Words = 11, "words", Blocks;
+    /// Data that is changed by requests, whoever carries them out.
+    Server = 12, "server", Blocks;
+    /// A lock whose holder inherits its waiters' priority.
+    HelpLock = 13, "helping lock", Blocks;
+    /// Data with conditions to wait for.
+    Monitor = 14, "monitor", Blocks;
 }
 
 /// The word [`Object::head`], taken apart.
@@ -433,23 +448,7 @@ impl Head {
     /// What it is, or was when it was last in service.
     #[inline]
     pub fn kind(self) -> Option<Kind> {
-        match self.0 >> 24 & 0xff {
-            1 => Some(Kind::Pool),
-            2 => Some(Kind::Semaphore),
-            3 => Some(Kind::Mutex),
-            4 => Some(Kind::Condvar),
-            5 => Some(Kind::End),
-            6 => Some(Kind::Tube),
-            7 => Some(Kind::Broadcast),
-            8 => Some(Kind::Map),
-            9 => Some(Kind::Stack),
-            10 => Some(Kind::Counter),
-            11 => Some(Kind::Words),
-            12 => Some(Kind::Server),
-            13 => Some(Kind::HelpLock),
-            14 => Some(Kind::Monitor),
-            _ => None,
-        }
+        Kind::of_number(self.0 >> 24 & 0xff)
     }
     /// Whether it is in service at all.
     pub fn in_service(self) -> bool {

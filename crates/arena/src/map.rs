@@ -22,7 +22,7 @@ mod places;
 
 use crate::error::ArenaError;
 use crate::layout::{
-    ABI, Cell, Geometry, Head, INLINE_MEMBERS, Kind, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION,
+    ABI, Cell, Extent, Geometry, Head, INLINE_MEMBERS, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION,
 };
 use crate::member::Seat;
 use chappe_plat::atomic::{AtomicU64, Ordering, fence};
@@ -409,7 +409,7 @@ impl Map {
         let is_walked = |i: u32| {
             // Acquire: as in `bury_all`.
             let kind = Head(self.object(i).head.load(Ordering::Acquire)).kind();
-            !matches!(kind, None | Some(Kind::Pool | Kind::Semaphore | Kind::Mutex | Kind::Condvar))
+            kind.is_some_and(|kind| kind.extent() == Extent::Blocks)
         };
         // Acquire: as in `members_used`.
         let cells = h.cells_high.load(Ordering::Acquire).min(g.cells);

@@ -12,7 +12,7 @@
 //! - I3: a slot whose life word we have claimed has no occupant.
 
 use crate::gate::{self, Gates};
-use crate::layout::{BLOCK, Head, Kind};
+use crate::layout::{BLOCK, Extent, Head, Kind};
 use crate::map::Map;
 use crate::member::Who;
 use crate::object::{Admin, Place, check_name, hash};
@@ -147,16 +147,16 @@ impl Map {
             let head = Head(o.head.load(Ordering::Relaxed));
             // Relaxed, both: as above.
             let (first, count) = (o.more.load(Ordering::Relaxed), o.permits.load(Ordering::Relaxed) as usize);
-            let bytes = match head.kind().filter(|_| !head.is_free()) {
-                Some(Kind::Pool) => {
+            let bytes = match head.kind().filter(|_| !head.is_free()).map_or(Extent::Nothing, Kind::extent) {
+                Extent::Cells => {
                     for (first, len) in self.extents(index) {
                         cells[first as usize..(first + len) as usize].fill(true);
                     }
                     continue;
                 }
-                Some(Kind::Mutex) => count.div_ceil(BLOCK),
-                Some(kind) if kind.is_in_blocks() => count,
-                _ => continue,
+                Extent::Bytes => count.div_ceil(BLOCK),
+                Extent::Blocks => count,
+                Extent::Nothing => continue,
             };
             if let Some(first) = first.checked_sub(1) {
                 let its = blocks.iter_mut().skip(first as usize).take(bytes);

@@ -3,12 +3,7 @@
 use crate::look::{self, Name, holder_text, who_text};
 use crate::share::{self, Share};
 use anyhow::{Result, anyhow, bail};
-use chappe::owned::OwnedSemaphore;
-use chappe::tube::broadcast::Broadcast;
-use chappe::tube::named::Tube;
-use chappe::{
-    Arena, ArenaOptions, Condvar, Counter, Map, Mutex, ObjectState, Pool, PoolError, Semaphore, Words, remove_service,
-};
+use chappe::{Arena, ArenaOptions, Pool, PoolError};
 use serde_json::{Value, json};
 
 /// Permits as the library counts them.
@@ -39,23 +34,7 @@ pub fn remove_pool(name: &str, force: bool) -> Result<Value> {
 /// `chappe rm`.
 pub fn remove(name: &str, force: bool) -> Result<Value> {
     let (arena, info) = look::find(name)?;
-    match info.state {
-        ObjectState::Pool(_) => Pool::remove(name, force)?,
-        ObjectState::Semaphore { .. } => Semaphore::remove(name, force)?,
-        ObjectState::Owned { .. } => OwnedSemaphore::in_arena(&arena, &info.name)?.remove(force)?,
-        ObjectState::Mutex { .. } => Mutex::<()>::remove(name, force)?,
-        ObjectState::Condvar => Condvar::remove(name, force)?,
-        ObjectState::Tube(_) => Tube::remove(name, force)?,
-        ObjectState::Map(_) => Map::unmake(name, force)?,
-        ObjectState::Shared(_) => match info.kind {
-            "stack" => chappe::Stack::unmake(name, force)?,
-            "counter" => Counter::unmake(name, force)?,
-            "words" => Words::unmake(name, force)?,
-            _ => remove_service(name, force)?,
-        },
-        ObjectState::Broadcast(_) => Broadcast::remove(name, force)?,
-        _ => bail!("this chappe does not know how to remove a {}", info.kind),
-    }
+    arena.remove_object(&info.name, force).map_err(anyhow::Error::from_boxed)?;
     Ok(json!({ "removed": name, "kind": info.kind }))
 }
 

@@ -6,25 +6,16 @@
 //!
 //! - I1: a generation of a member slot is over once the slot has another, or was swept of it. What is then found in its name,
 //!   in a word that was read before, is nobody's.
-//! - I2: the slots of a tube name members without generations: what is in the name of a slot without an occupant is taken back
-//!   only while nobody can come to sit there.
 
-use crate::body::Body;
-use crate::cell::{Tag, Word};
-use crate::drain::{cells, left_by_the_dead, permits};
 use crate::handle::{called, full_name, what_is};
 use crate::home::Arena;
 use crate::kinds;
-use crate::map::atlas::Atlas;
-use crate::named as shared;
 use crate::owned;
 use crate::record::NOBODY;
 use crate::seat::seat;
-use crate::tube::broadcast::cast::Cast;
-use crate::tube::named::pipe::{Pipe, Side};
+use crate::tube::named::pipe::Pipe;
 use crate::tube::named::senders::sweep;
 use crate::wait::{State, waits_on};
-use crate::{lock, units};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, LifeState, Map, Place, Reclaimed, Who, check_name};
 use chappe_plat::atomic::Ordering;
@@ -138,20 +129,8 @@ impl Arena {
         for index in 0..map.objects_used() {
             let place = place(map, index);
             let mut has = |what| all.push(Belonging { object: name(map, place), what });
-            match place.head.kind().filter(|_| !place.head.is_free()) {
-                Some(Kind::Pool) => of_pool(map, index, who.member, generation).into_iter().for_each(&mut has),
-                Some(Kind::Mutex) if lock::holder(map, map.object(index)) == Some((who.member, generation)) => {
-                    has(Had::Lock);
-                }
-                Some(Kind::Tube) => {
-                    let pipe = Pipe::of(map, place);
-                    pipe.into_iter().flat_map(|pipe| of_tube(&pipe, who.member)).for_each(&mut has);
-                }
-                Some(Kind::Broadcast) => {
-                    let cast = Cast::of(map, place);
-                    cast.into_iter().flat_map(|cast| of_broadcast(&cast, who.member)).for_each(&mut has);
-                }
-                _ => {}
+            if let Some(kind) = place.head.kind().filter(|_| !place.head.is_free()) {
+                kinds::of(kind).had(map, place, who.member, generation).into_iter().for_each(&mut has);
             }
             if place.head.in_service() && waits_here(map, index, who.member) {
                 all.push(Belonging { object: waited_for(map, place), what: Had::Waits });
@@ -262,115 +241,17 @@ fn waits_here(map: &Map, object: u32, member: u32) -> bool {
     !state.is_idle() && waits_on(map, object, member)
 }
 
-fn of_pool(map: &Map, object: u32, member: u32, generation: u32) -> Vec<Had> {
-    let with = |tag| {
-        let its = move |word: Word| word.tag() == tag && word.member() == member && word.aux() == generation;
-        cells(map, object).filter(|(_, cell)| its(cell.load())).map(|(position, _)| position).collect::<Vec<_>>()
-    };
-    let (held, leased) = (with(Tag::Held), with(Tag::Leased));
-    let o = map.object(object);
-    if owned::is_part(map, o) && !held.is_empty() {
-        let kept = cells(map, object).any(|(_, cell)| cell.load().is_kept());
-        return vec![Had::Owned { demoted: kept || owned::is_plain(map, o) }];
-    }
-    let some = |list: Vec<u32>, had: fn(Vec<u32>) -> Had| (!list.is_empty()).then(|| had(list));
-    [some(held, Had::Permits), some(leased, Had::Leased)].into_iter().flatten().collect()
-}
-
-fn of_tube(pipe: &Pipe<'_>, member: u32) -> Vec<Had> {
-    let count = |read| pipe.ring.held().filter(|(owner, r)| u32::from(*owner) == member && *r == read).count() as u32;
-    let at = |side| pipe.all(side).any(|m| m == member);
-    let some = |is: bool, had| is.then_some(had);
-    let (writing, looking) = (count(false), count(true));
-    [
-        some(writing > 0, Had::Writing(writing)),
-        some(looking > 0, Had::Looking(looking)),
-        some(at(Side::Senders), Had::Sends),
-        some(at(Side::Receivers), Had::Receives),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn of_broadcast(cast: &Cast<'_>, member: u32) -> Vec<Had> {
-    let publishes = cast.publishers().any(|m| m == member).then_some(Had::Sends);
-    let subscribes = cast.subscriptions().any(|(_, m)| m == member).then_some(Had::Receives);
-    let writes = cast.ring.is_used_by(member as u16).then_some(Had::Writing(1));
-    [writes, publishes, subscribes].into_iter().flatten().collect()
-}
-
 /// I1.
-fn is_over(map: &Map, member: u32, generation: u32) -> bool {
+pub(crate) fn is_over(map: &Map, member: u32, generation: u32) -> bool {
     map.occupant(member) != Some(generation)
 }
 
 /// Gives back what is in the name of nobody.
 fn free(map: &'static Map, place: Place, freed: &mut Vec<Belonging>) {
-    let index = place.index;
-    let mut did = |what| freed.push(Belonging { object: name(map, place), what });
-    match place.head.kind().filter(|_| !place.head.is_free()) {
-        Some(Kind::Pool) => {
-            let mut positions = Vec::new();
-            for (position, cell) in cells(map, index) {
-                let seen = cell.load();
-                let owned = matches!(seen.tag(), Tag::Held | Tag::Leased) && !seen.is_orphan() && !seen.is_retired();
-                // A lease that lost its holder is its job's.
-                let next = || match seen.tag() {
-                    Tag::Leased => seen.orphaned(),
-                    _ => left_by_the_dead(map, place, position, seen),
-                };
-                if owned && is_over(map, seen.member(), seen.aux()) && cell.swap(seen, next()) {
-                    positions.push(position);
-                }
-            }
-            if !positions.is_empty() {
-                did(Had::Permits(positions));
-                kinds::drain(map, index);
-            }
-        }
-        Some(Kind::Mutex) => {
-            let held = lock::named(map.object(index));
-            if let Some((member, generation)) = held.filter(|(m, g)| is_over(map, *m, *g)) {
-                lock::recover(map, index, member, generation);
-                did(Had::Lock);
-                kinds::drain(map, index);
-            }
-        }
-        Some(Kind::Tube) => {
-            if let Some(pipe) = Pipe::of(map, place) {
-                of_nobody(map, &pipe).into_iter().for_each(&mut did);
-                kinds::drain(map, index);
-                kinds::drain(map, pipe.end.index);
-            }
-        }
-        _ => {}
+    if let Some(kind) = place.head.kind().filter(|_| !place.head.is_free()) {
+        let all = kinds::of(kind).free(map, place).into_iter();
+        freed.extend(all.map(|what| Belonging { object: name(map, place), what }));
     }
-}
-
-/// I2.
-fn of_nobody(map: &'static Map, pipe: &Pipe<'static>) -> Vec<Had> {
-    let mut had = Vec::new();
-    let ends = [Side::Senders, Side::Receivers];
-    let slots = pipe.ring.held().map(|(owner, _)| owner).filter(|owner| *owner != NOBODY).map(u32::from);
-    let mut members: Vec<u32> = slots.chain(ends.into_iter().flat_map(|side| pipe.all(side))).collect();
-    members.sort_unstable();
-    members.dedup();
-    for member in members.into_iter().filter(|member| *member < map.geometry().members) {
-        if map.occupant(member).is_none()
-            && let Some(_vacant) = map.vacant(member)
-        {
-            had.extend(of_tube(pipe, member));
-            pipe.ring.recover(member as u16, || true, || pipe.has_blocks(), |_| ());
-            kinds::clear(map, member);
-        }
-    }
-    for side in ends {
-        if pipe.free_over(side, |member, generation| is_over(map, member, generation)) {
-            had.push(if side == Side::Senders { Had::Sends } else { Had::Receives });
-        }
-    }
-    had
 }
 
 fn under_admin(map: &'static Map, admin: &Admin, righted: &mut Righted) {
@@ -388,23 +269,7 @@ fn under_admin(map: &'static Map, admin: &Admin, righted: &mut Righted) {
 fn left(map: &Map, place: Place) -> Option<Removed> {
     let index = place.index;
     let mut members: Vec<u32> = (0..map.members_used()).filter(|m| waits_on(map, index, *m)).collect();
-    match place.head.kind()? {
-        Kind::Mutex if lock::is_had(map, map.object(index)) => {
-            members.extend(lock::holder(map, map.object(index)).map(|(member, _)| member));
-        }
-        Kind::Tube => {
-            let pipe = Pipe::of(map, place)?;
-            members.extend(pipe.attached(Side::Senders).chain(pipe.attached(Side::Receivers)));
-        }
-        Kind::Broadcast => {
-            let cast = Cast::of(map, place)?;
-            members.extend(cast.publishers().chain(cast.subscriptions().map(|(_, member)| member)));
-        }
-        Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor => {
-            members.extend(Body::of(map, place)?.users());
-        }
-        _ => {}
-    }
+    members.extend(kinds::of(place.head.kind()?).users(map, place)?);
     members.sort_unstable();
     members.dedup();
     let by: Vec<Who> = members.into_iter().map(|m| map.who(m)).filter(|who| who.life == LifeState::Alive).collect();
@@ -413,40 +278,18 @@ fn left(map: &Map, place: Place) -> Option<Removed> {
 }
 
 /// Why it cannot be said how an object in service stands.
-pub(crate) fn unreadable(map: &'static Map, place: Place) -> Option<String> {
-    let o = map.object(place.index);
-    let is_not = |not: bool, what: &str| not.then(|| what.to_owned());
-    match place.head.kind() {
-        None => Some("it is of a kind that there is not".into()),
-        Some(Kind::Semaphore) => is_not(units::is_broken(map, o), "its word is none of a semaphore"),
-        Some(Kind::Mutex) => is_not(!lock::is_word(o), "its word is none of a mutex"),
-        Some(Kind::Tube) => is_not(Pipe::of(map, place).is_none(), "its shape cannot be"),
-        Some(Kind::Broadcast) => is_not(Cast::of(map, place).is_none(), "its shape cannot be"),
-        Some(Kind::Map) => is_not(Atlas::of(map, place).is_none(), "its shape cannot be"),
-        Some(kind @ (Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor)) => {
-            is_not(shared::look(map, place, kind).is_none(), "its shape cannot be")
-        }
-        Some(Kind::Pool) if owned::is_part(map, o) => {
-            is_not(owned::Pair::of(map, place).is_none(), "its parts do not belong together")
-        }
-        Some(Kind::Pool | Kind::Condvar | Kind::End) => None,
-    }
+pub(crate) fn unreadable(map: &'static Map, place: Place) -> Option<&'static str> {
+    let Some(kind) = place.head.kind() else { return Some("it is of a kind that there is not") };
+    kinds::of(kind).unreadable(map, place)
 }
 
 /// What of an object in service makes no sense.
 fn nonsense(map: &'static Map, place: Place) -> Option<String> {
     if let Some(what) = unreadable(map, place) {
-        return Some(what);
+        return Some(what.to_owned());
     }
-    if place.head.kind() == Some(Kind::Pool) {
-        let (there, count) = (cells(map, place.index).count(), permits(map, place.index) as usize);
-        let alien = cells(map, place.index).filter(|(_, cell)| !cell.load().is_ours()).count();
-        if alien > 0 {
-            return Some(format!("{alien} of its permits have words that are none"));
-        }
-        if count > there {
-            return Some(format!("it has {count} permits, and words for {there}"));
-        }
+    if let Some(what) = place.head.kind().and_then(|kind| kinds::of(kind).nonsense(map, place)) {
+        return Some(what);
     }
     let is_named = check_name(&map.name_of(map.object(place.index)), "object").is_ok();
     let is_part = || place.head.kind() == Some(Kind::Semaphore) && owned::is_part(map, map.object(place.index));

@@ -378,6 +378,21 @@ impl Arena {
         self.0.find(name).is_some()
     }
 
+    /// Removes one of the things in it, whatever it is, as its own kind's removal does.
+    ///
+    /// # Errors
+    /// As [`Arena::object`]; or those of its kind's removal: it is in use, unless `force`.
+    #[cfg(not(feature = "loom"))]
+    pub fn remove_object(&self, name: &str, force: bool) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let place = self.find(name)?;
+        let Some(kind) = place.head.kind() else {
+            return Err(
+                format!("`{name}` is of a kind that this chappe does not know: it cannot be removed alone").into()
+            );
+        };
+        crate::kinds::of(kind).remove(self.0, place, &full_name(self.0.name(), name), force)
+    }
+
     /// Who waits on one of them, in the order in which they will be served.
     ///
     /// # Errors

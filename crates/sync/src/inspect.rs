@@ -7,16 +7,15 @@ use crate::cell::{Tag, Word};
 use crate::drain::{cells, permits};
 use crate::examine::unreadable;
 use crate::handle::what_is;
-use crate::kinds::arrived;
+use crate::kinds::{self, arrived};
 use crate::lease::{Jobs, Unseen};
 use crate::map::MapInfo;
-use crate::named::{self as shared, SharedInfo};
+use crate::named::SharedInfo;
 use crate::owned::{self, Pair};
-use crate::tube::broadcast::{self, BroadcastInfo};
-use crate::tube::named::{TubeInfo, info as tube};
+use crate::tube::broadcast::BroadcastInfo;
+use crate::tube::named::TubeInfo;
 use crate::wait::waits_on;
-use crate::{lock, units};
-use chappe_arena::layout::{BLOCK, Head, Kind};
+use chappe_arena::layout::{BLOCK, Extent, Head, Kind};
 use chappe_arena::{LifeState, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::clock;
@@ -159,9 +158,7 @@ pub(crate) fn objects(map: &'static Map) -> Vec<ObjectInfo> {
         first[..len].copy_from_slice(&name.as_bytes()[..len]);
         (u64::from_be_bytes(first), name, place)
     };
-    // What is part of another.
-    let shown = |place: &Place| !matches!(place.head.kind(), Some(Kind::End));
-    let mut all: Vec<(u64, String, Place)> = map.objects().into_iter().filter(shown).map(named).collect();
+    let mut all: Vec<(u64, String, Place)> = map.objects().into_iter().map(named).collect();
     all.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
     all.into_iter().filter_map(|(_, name, place)| looked(map, place, name)).collect()
 }
@@ -175,34 +172,8 @@ fn looked(map: &'static Map, place: Place, name: String) -> Option<ObjectInfo> {
     let o = map.object(place.index);
     let kind = place.head.kind();
     let state = match (unreadable(map, place), kind) {
-        (Some(what), _) => ObjectState::Damaged { what },
-        (None, Some(Kind::Pool)) if owned::name_of(map, place).is_some() => {
-            let pair = Pair::of(map, place)?;
-            let (value, holder, demoted) = (pair.value(), holder(map, pair.word()), pair.is_plain());
-            ObjectState::Owned { value, holder, demoted }
-        }
-        (None, Some(Kind::Pool)) => ObjectState::Pool(info(map, place, name.clone())?),
-        // A part of an owned one.
-        (None, Some(Kind::Semaphore)) if owned::name_of(map, place).is_some() => return None,
-        (None, Some(Kind::Semaphore)) => {
-            ObjectState::Semaphore { value: units::value(o), barging: units::is_barging(o) }
-        }
-        (None, Some(Kind::Mutex)) => ObjectState::Mutex {
-            holder: lock::holder(map, o).map(|(member, _)| map.who(member)),
-            torn: lock::is_torn(o),
-            condemned: lock::condemned(o),
-            bytes: bytes(map, place) as u32,
-        },
-        (None, Some(Kind::Condvar)) => ObjectState::Condvar,
-        (None, Some(Kind::Tube)) => ObjectState::Tube(tube(map, place)?),
-        (None, Some(Kind::Broadcast)) => ObjectState::Broadcast(broadcast::info(map, place)?),
-        (None, Some(Kind::Map)) => ObjectState::Map(crate::map::info(map, place)?),
-        (
-            None,
-            Some(kind @ (Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor)),
-        ) => ObjectState::Shared(shared::look(map, place, kind)?),
-        // A part of a tube.
-        (None, Some(Kind::End) | None) => return None,
+        (Some(what), _) => ObjectState::Damaged { what: what.to_owned() },
+        (None, kind) => kinds::of(kind?).look(map, place, &name)?,
     };
     let waiting = match &state {
         ObjectState::Tube(tube) => (tube.senders_waiting.len() + tube.receivers_waiting.len()) as u32,
@@ -218,10 +189,10 @@ fn looked(map: &'static Map, place: Place, name: String) -> Option<ObjectInfo> {
 pub(crate) fn bytes(map: &Map, place: Place) -> u64 {
     // Acquire: written before the object was in service.
     let count = map.object(place.index).permits.load(Ordering::Acquire);
-    match place.head.kind() {
-        Some(Kind::Mutex) => count.into(),
-        Some(kind) if kind.is_in_blocks() => u64::from(count) * BLOCK as u64,
-        _ => 0,
+    match place.head.kind().map_or(Extent::Nothing, Kind::extent) {
+        Extent::Bytes => count.into(),
+        Extent::Blocks => u64::from(count) * BLOCK as u64,
+        Extent::Cells | Extent::Nothing => 0,
     }
 }
 
@@ -297,7 +268,7 @@ pub(crate) fn list(map: &'static Map) -> Vec<PoolInfo> {
     all
 }
 
-fn info(map: &'static Map, place: Place, name: String) -> Option<PoolInfo> {
+pub(crate) fn info(map: &'static Map, place: Place, name: String) -> Option<PoolInfo> {
     if !place.head.is_live(Kind::Pool) || owned::name_of(map, place).is_some() {
         return None;
     }

@@ -1,49 +1,188 @@
-//! What is done for each kind of object, where the wait queue and recovery do not care which it is.
+//! The table of kinds: what is done for each, where the wait queue, recovery and those who look do not care which it is.
+//!
+//! A kind of object is one [`Protocol`] and one row of [`of`]. Its number, its name and what it has besides its slot are in the other half of
+//! the table, `layout::Kind`. Whatever goes through objects of all kinds goes through here.
+//!
+//! | a protocol says | for whom |
+//! |---|---|
+//! | `drain`, `before`, `announce`, `left`, `untold` | the wait queue: its word against those who wait |
+//! | `take_back`, `recover`, `clear`, `bury` | recovery: a grant, a hold, a trace of the dead; a removed object |
+//! | `is_used`, `is_held`, `abandon` | the arena and the thread that ends: whether a slot, or a seat, may go |
+//! | `look`, `figures`, `unreadable`, `nonsense`, `had`, `free`, `users` | listings and `chappe doctor` |
+//! | `remove` | `chappe rm` |
 
-use crate::body;
+mod bodies;
+mod locks;
+mod pools;
+mod semaphores;
+mod tubes;
+
+use crate::bias;
 #[cfg(not(feature = "sim"))]
-use crate::cell::{Tag, Word};
-use crate::map::atlas;
-use crate::tube::{broadcast, end, named};
+use crate::body::Body;
+#[cfg(not(feature = "sim"))]
+use crate::examine::Had;
+#[cfg(not(feature = "sim"))]
+use crate::inspect::ObjectState;
+use crate::tube::{end, named};
 use crate::wait::{State, queue};
-use crate::{bias, condvar, drain as pool, lock, monitor, server, units};
+use bodies::{Bodied, Counters, HelpLocks, Maps, Monitors, Servers, Stacks, WordSets};
 use chappe_arena::Map;
+#[cfg(not(feature = "sim"))]
+use chappe_arena::Place;
 use chappe_arena::layout::{Head, Kind};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
+
+/// What a removal says that failed.
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What is done for one kind of object. The object has this kind's head; where not said otherwise, it is in service.
+pub(crate) trait Protocol: Sync {
+    /// Brings what an object has and those who wait for it together.
+    fn drain(&self, _map: &Map, _object: u32, _head: Head) {}
+
+    /// Before a member publishes a wait on it.
+    fn before(&self, _map: &Map, _object: u32) {}
+
+    /// Whoever takes what it has without a look at the bits finds out from here on that there are some.
+    fn announce(&self, _map: &Map, _object: u32) {}
+
+    /// A member's wait is over; its bit still stands, and its word says how it ended.
+    fn left(&self, _map: &Map, _object: u32, _member: u32) {}
+
+    /// A waiter that was told to try again will not.
+    fn untold(&self, _map: &Map, _object: u32) {}
+
+    /// A dead member's word says that it was granted something of this object, which would be lost with the word: it goes back, or on.
+    fn take_back(&self, _map: &Map, _object: u32, _member: u32, _state: State, _whose: Option<u32>) {}
+
+    /// What the death of a member leaves of an object, in service or removed. True: a job has a lease on it.
+    fn recover(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) -> bool {
+        false
+    }
+
+    /// With a dead member's life word ours: no trace of it is left in an object, in service or removed.
+    fn clear(&self, _map: &Map, _object: u32, _head: Head, _member: u32) {}
+
+    /// Before those who wait on a removed object are told.
+    fn bury(&self, _map: &Map, _object: u32, _head: Head) {}
+
+    /// Whether a bit that stands is that of a waiter.
+    fn is_queue(&self) -> bool {
+        true
+    }
+
+    /// Whether somebody still has what is in the slot of a removed object.
+    fn is_used(&self, _map: &Map, _object: u32, _head: Head) -> bool {
+        false
+    }
+
+    /// Whether a member's generation holds it, or a part of it; also if it was removed.
+    #[cfg(not(feature = "sim"))]
+    fn is_held(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) -> bool {
+        false
+    }
+
+    /// A thread ends, or leaves, in good order, and has leaked guards, and so perhaps references to the data: nobody else may have it.
+    #[cfg(not(feature = "sim"))]
+    fn abandon(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) {}
+
+    /// How it stands. None: it is shown with another, or has gone meanwhile.
+    #[cfg(not(feature = "sim"))]
+    fn look(&self, map: &'static Map, place: Place, name: &str) -> Option<ObjectState>;
+
+    /// Of one that is a body of the arena and nothing else: its value or count, the most it can have, and the bytes of each. None: its shape
+    /// cannot be.
+    #[cfg(not(feature = "sim"))]
+    fn figures(&self, _body: &Body<'static>) -> Option<(i64, u32, u32)> {
+        None
+    }
+
+    /// Why it cannot be said how it stands.
+    #[cfg(not(feature = "sim"))]
+    fn unreadable(&self, _map: &'static Map, _place: Place) -> Option<&'static str> {
+        None
+    }
+
+    /// What of it makes no sense, though it can be said how it stands.
+    #[cfg(not(feature = "sim"))]
+    fn nonsense(&self, _map: &'static Map, _place: Place) -> Option<String> {
+        None
+    }
+
+    /// What a member has of an object, in service or removed.
+    #[cfg(not(feature = "sim"))]
+    fn had(&self, _map: &Map, _place: Place, _member: u32, _generation: u32) -> Vec<Had> {
+        Vec::new()
+    }
+
+    /// Gives back what is in the name of nobody, of an object in service or removed; says what that was.
+    #[cfg(not(feature = "sim"))]
+    fn free(&self, _map: &'static Map, _place: Place) -> Vec<Had> {
+        Vec::new()
+    }
+
+    /// The members that still have a removed object. None: nobody can tell.
+    #[cfg(not(feature = "sim"))]
+    fn users(&self, _map: &Map, _place: Place) -> Option<Vec<u32>> {
+        Some(Vec::new())
+    }
+
+    /// Removes it, by its full name.
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    fn remove(&self, map: &'static Map, place: Place, name: &str, force: bool) -> Result<(), Failure>;
+}
+
+/// The table.
+pub(crate) fn of(kind: Kind) -> &'static dyn Protocol {
+    match kind {
+        Kind::Pool => &pools::Pools,
+        Kind::Semaphore => &semaphores::Semaphores,
+        Kind::Mutex => &locks::Mutexes,
+        Kind::Condvar => &locks::Condvars,
+        Kind::End => &tubes::Ends,
+        Kind::Tube => &tubes::Tubes,
+        Kind::Broadcast => &tubes::Broadcasts,
+        Kind::Map => &Maps,
+        Kind::Stack => &Bodied(Stacks),
+        Kind::Counter => &Bodied(Counters),
+        Kind::Words => &Bodied(WordSets),
+        Kind::Server => &Bodied(Servers),
+        Kind::HelpLock => &Bodied(HelpLocks),
+        Kind::Monitor => &Bodied(Monitors),
+    }
+}
 
 fn head(map: &Map, object: u32) -> Head {
     // Acquire: the object as its maker left it.
     Head(map.object(object).head.load(Ordering::Acquire))
 }
 
-/// What an object in service is.
-fn kind(map: &Map, object: u32) -> Option<Kind> {
-    Some(head(map, object)).filter(|h| h.in_service())?.kind()
+/// The protocol of an object in service.
+fn live(map: &Map, object: u32) -> Option<&'static dyn Protocol> {
+    Some(head(map, object)).filter(|h| h.in_service())?.kind().map(of)
 }
 
-/// Brings what an object has and who waits for it together.
+/// The head and protocol of an object in service, or removed and not yet cleared.
+fn there(map: &Map, object: u32) -> Option<(Head, &'static dyn Protocol)> {
+    let head = head(map, object);
+    Some((head, of(head.kind().filter(|_| !head.is_free())?)))
+}
+
+/// Brings what an object has and those who wait for it together.
 pub(crate) fn drain(map: &Map, object: u32) {
     let head = head(map, object);
-    match head.kind().filter(|_| head.in_service()) {
-        Some(Kind::Pool) => pool::drain(map, object, head),
-        Some(Kind::Semaphore) => units::drain(map, object, head),
-        Some(Kind::Mutex) => lock::drain(map, object, head),
-        Some(Kind::Condvar) => condvar::drain(map, object, head),
-        Some(Kind::Tube) => named::drain(map, object, head),
-        Some(Kind::Broadcast) => broadcast::drain(map, object, head),
-        // What there is for who waits at a private tube only its users know: see `stir`.
-        Some(Kind::End) => named::drain_end(map, object, head),
-        Some(Kind::Map) => atlas::drain(map, object, head),
-        // Nobody waits for them.
-        Some(Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor) | None => {}
+    if let Some(kind) = head.kind().filter(|_| head.in_service()) {
+        of(kind).drain(map, object, head);
     }
 }
 
 /// Before a member publishes a wait on the object.
 pub(crate) fn before(map: &Map, object: u32) {
-    if kind(map, object) == Some(Kind::Semaphore) {
-        units::before(map, object);
+    if let Some(its) = live(map, object) {
+        its.before(map, object);
     }
 }
 
@@ -53,18 +192,14 @@ pub(crate) fn enlisted(map: &Map, object: u32) {
     drain(map, object);
 }
 
-/// Whoever takes what the object has without a look at the bits finds out from here on that there are some.
 fn announce(map: &Map, object: u32) {
-    match kind(map, object) {
-        Some(Kind::Mutex) => lock::mark(map, object),
-        Some(Kind::Pool) => _ = bias::settled(map, map.object(object)),
-        Some(Kind::Semaphore) => units::mark(map, object),
-        _ => {}
+    if let Some(its) = live(map, object) {
+        its.announce(map, object);
     }
 }
 
-/// Everybody who waits on the object, by arrival. One whose bit stands and who has not announced it yet has not arrived, and might
-/// be overtaken by somebody who knows of it from here: so whoever looks announces it.
+/// Everybody who waits on the object, by arrival. One whose bit stands and that has not announced it yet has not arrived, and might
+/// be overtaken by somebody who knows of it from here: so this announces it.
 pub(crate) fn arrived(map: &Map, object: u32) -> Vec<u32> {
     let all = queue(map, object);
     if !all.is_empty() {
@@ -76,15 +211,15 @@ pub(crate) fn arrived(map: &Map, object: u32) -> Vec<u32> {
 
 /// A member's wait is over; its bit still stands, and its word says how it ended.
 pub(crate) fn left(map: &Map, object: u32, member: u32) {
-    if kind(map, object) == Some(Kind::Semaphore) {
-        units::left(map, object, member);
+    if let Some(its) = live(map, object) {
+        its.left(map, object, member);
     }
 }
 
-/// Who was told to try again will not.
+/// A waiter that was told to try again will not.
 pub(crate) fn untold(map: &Map, object: u32) {
-    if kind(map, object) == Some(Kind::Mutex) {
-        lock::untell(map.object(object));
+    if let Some(its) = live(map, object) {
+        its.untold(map, object);
     }
 }
 
@@ -95,97 +230,35 @@ pub(crate) fn take_back(map: &Map, member: u32, state: State, whose: Option<u32>
     if !grant.of(map, grant.object) || grant.object >= map.geometry().objects {
         return;
     }
-    match kind(map, grant.object) {
-        Some(Kind::Semaphore) => units::take_back(map, grant.object, member, state, whose),
-        Some(Kind::Condvar) => condvar::pass_on(map, grant.object),
-        // A pool's cell, and a mutex, say themselves for whom they are reserved.
-        _ => {}
+    if let Some(its) = live(map, grant.object) {
+        its.take_back(map, grant.object, member, state, whose);
     }
 }
 
-/// Whether it is biased to another than this member: then that one has it, or nobody. (Of a pool of several that is its first
-/// permit: of the others nothing is known.)
-fn biased_to_another(map: &Map, object: u32, head: Head, member: u32) -> bool {
+/// Whether an object with one holder is biased to another than this member: then that one has it, or nobody.
+fn biased_to_another(map: &Map, object: u32, member: u32) -> bool {
     let o = map.object(object);
-    let one = match head.kind() {
-        Some(Kind::Mutex) => true,
-        Some(Kind::Pool) => pool::permits(map, object) == 1 && map.extents(object).next().is_none(),
-        _ => false,
-    };
-    one && bias::owner_of(map, o).is_some_and(|owner| owner != member)
+    bias::owner_of(map, o).is_some_and(|owner| owner != member)
 }
 
 /// What a dead member's death leaves of an object itself.
 pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> bool {
-    let head = head(map, object);
-    if biased_to_another(map, object, head, member) {
-        return false;
+    there(map, object).is_some_and(|(head, its)| its.recover(map, object, head, member, generation))
+}
+
+/// Before those who wait on a removed object are told. False: nobody waits on such a one.
+pub(crate) fn bury(map: &Map, object: u32, head: Head) -> bool {
+    let Some(its) = head.kind().map(of) else { return true };
+    if crate::wait::is_still(map, object, head) {
+        its.bury(map, object, head);
     }
-    match head.kind() {
-        Some(Kind::Pool) if !head.is_free() => {
-            bias::settled_of(map, map.object(object), member, generation);
-            pool::recover(map, object, head, member, generation)
-        }
-        Some(Kind::Mutex) if !head.is_free() => {
-            lock::recover(map, object, member, generation);
-            false
-        }
-        Some(Kind::Tube) if !head.is_free() => {
-            named::recover(map, object, head, member, generation);
-            false
-        }
-        Some(Kind::Broadcast) if !head.is_free() => {
-            broadcast::recover(map, object, head, member, generation);
-            false
-        }
-        Some(Kind::Map) if !head.is_free() => {
-            atlas::recover(map, object, head, member, generation);
-            false
-        }
-        #[cfg(all(
-            not(all(feature = "loom", not(feature = "sim"))),
-            any(target_arch = "x86_64", target_arch = "aarch64")
-        ))]
-        Some(Kind::Stack) if !head.is_free() => {
-            crate::stack::recover(map, object, head, member, generation);
-            false
-        }
-        Some(Kind::Server) if !head.is_free() => {
-            server::recover(map, object, head, member, generation);
-            false
-        }
-        Some(Kind::Monitor) if !head.is_free() => {
-            monitor::recover(map, object, head, member, generation);
-            false
-        }
-        _ => false,
-    }
+    its.is_queue()
 }
 
 /// Whether a member's generation holds the object, or a part of it.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> bool {
-    let head = head(map, object);
-    if biased_to_another(map, object, head, member) {
-        return false;
-    }
-    match head.kind() {
-        Some(Kind::Pool) if head.in_service() => {
-            bias::settled_of(map, map.object(object), member, generation);
-            let its =
-                |w: Word| matches!(w.tag(), Tag::Held | Tag::Leased) && w.member() == member && w.aux() == generation;
-            pool::cells(map, object).any(|(_, cell)| its(cell.load()))
-        }
-        // One that was removed under him, too.
-        Some(Kind::Mutex) if !head.is_free() => {
-            bias::settled_of(map, map.object(object), member, generation);
-            lock::holder(map, map.object(object)) == Some((member, generation))
-        }
-        Some(Kind::Tube) if head.in_service() => named::is_used_by(map, object, head, member),
-        Some(Kind::Monitor) if head.in_service() => monitor::is_held(map, object, head, member, generation),
-        Some(Kind::Broadcast) if head.in_service() => broadcast::is_used_by(map, object, head, member),
-        _ => false,
-    }
+    there(map, object).is_some_and(|(head, its)| its.is_held(map, object, head, member, generation))
 }
 
 /// Somebody died, and may have been about to tell those who wait at the ends of tubes.
@@ -201,29 +274,14 @@ pub(crate) fn stir(map: &Map) {
 /// Whether somebody still has what is in the slot of a removed object.
 pub(crate) fn used(map: &Map, object: u32) -> bool {
     let head = head(map, object);
-    match head.kind() {
-        Some(Kind::Mutex) => lock::is_had(map, map.object(object)),
-        Some(Kind::Tube) => named::is_attached(map, object, head),
-        Some(Kind::Broadcast) => broadcast::is_attached(map, object, head),
-        Some(Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor) => {
-            body::is_used(map, object, head)
-        }
-        _ => false,
-    }
+    head.kind().is_some_and(|kind| of(kind).is_used(map, object, head))
 }
 
 /// With a dead member's life word ours: it is at no end of a tube, and changes nothing.
 pub(crate) fn clear(map: &Map, member: u32) {
     for object in 0..map.objects_used() {
-        let head = head(map, object);
-        match head.kind().filter(|_| !head.is_free()) {
-            Some(Kind::Tube) => named::clear(map, object, head, member),
-            Some(
-                Kind::Map | Kind::Stack | Kind::Counter | Kind::Words | Kind::Server | Kind::HelpLock | Kind::Monitor,
-            ) => {
-                body::clear(map, object, head, member);
-            }
-            _ => {}
+        if let Some((head, its)) = there(map, object) {
+            its.clear(map, object, head, member);
         }
     }
 }
@@ -233,12 +291,8 @@ pub(crate) fn clear(map: &Map, member: u32) {
 #[cfg(not(feature = "sim"))]
 pub(crate) fn abandon(map: &Map, member: u32, generation: u32) {
     for object in 0..map.objects_used() {
-        let head = head(map, object);
-        match head.kind() {
-            _ if biased_to_another(map, object, head, member) => {}
-            Some(Kind::Mutex) if !head.is_free() => lock::abandon(map, object, lock::held_by(member, generation)),
-            Some(Kind::Tube) if !head.is_free() => named::keep_from_all(map, object, head, member),
-            _ => {}
+        if let Some((head, its)) = there(map, object) {
+            its.abandon(map, object, head, member, generation);
         }
     }
 }

@@ -1,14 +1,13 @@
 //! What users know of the objects that are a body of an arena (see `body`) and nothing else: opening, making and removing them, and what can go wrong.
 
 use crate::body::{self, Body, Form, blocks_wanted};
-use crate::counter;
 use crate::error::ObjectError;
 use crate::handle::{Handle, called, shown};
 use crate::home::ArenaOptions;
 use crate::inspect::bytes;
+use crate::kinds;
 use crate::mutex::plain_name;
 use crate::seat::{party_at_hand, seat};
-use crate::server;
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_plat::{ROBUST, process};
@@ -112,25 +111,9 @@ pub struct SharedInfo {
 }
 
 /// How one stands; none if its shape cannot be.
-pub(crate) fn look(map: &'static Map, place: Place, kind: Kind) -> Option<SharedInfo> {
-    let body = Body::of(map, place)?;
-    let (value, capacity, size) = match kind {
-        #[cfg(all(
-            not(all(feature = "loom", not(feature = "sim"))),
-            any(target_arch = "x86_64", target_arch = "aarch64")
-        ))]
-        Kind::Stack => {
-            let pile = crate::stack::in_body(&body)?;
-            (pile.len().into(), pile.shape().capacity, pile.shape().size)
-        }
-        Kind::Counter => (counter::in_body(&body)?.load(chappe_plat::atomic::Ordering::Relaxed) as i64, 0, 8), // Relaxed: for show.
-        #[cfg(all(not(feature = "loom"), any(target_arch = "x86_64", target_arch = "aarch64")))]
-        Kind::Words => (crate::words::in_body(&body)?.shape().words.into(), 0, 8),
-        Kind::Server => (0, 0, server::in_body(&body)?.sizes().state),
-        Kind::HelpLock => (0, 0, body.form.numbers[0]),
-        Kind::Monitor => (0, 0, crate::monitor::in_body(&body)?.shape().bytes),
-        _ => return None,
-    };
+pub(crate) fn look(map: &'static Map, place: Place) -> Option<SharedInfo> {
+    let (body, kind) = (Body::of(map, place)?, place.head.kind()?);
+    let (value, capacity, size) = kinds::of(kind).figures(&body)?;
     let users = body.users().filter(|m| map.dead(*m).is_none()).map(|m| map.who(m)).collect();
     Some(SharedInfo { kind: kind.name(), value, capacity, size, users, bytes: bytes(map, place) })
 }
@@ -266,7 +249,7 @@ pub(crate) fn unmake(
 ) -> Result<(), SharedError> {
     let Some((handle, admin)) = Handle::to_remove(kind, name)? else { return Ok(()) };
     let (map, place) = (handle.map, handle.place);
-    if !force && let Some(info) = look(map, place, kind) {
+    if !force && let Some(info) = look(map, place) {
         let mine = process::pid();
         let other = info.users.iter().find(|who| who.pid != mine);
         let by = other.map(|who| format!("pid {} `{}` changes it", who.pid, who.label));

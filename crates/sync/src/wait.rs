@@ -108,8 +108,7 @@ use crate::bias::Holds;
 use crate::interrupt::Interrupt;
 use crate::kinds;
 use crate::tube::meet;
-use crate::units;
-use chappe_arena::layout::{Head, Kind, Member};
+use chappe_arena::layout::{Head, Member};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
 use chappe_plat::futex::{self, Scope, Wait};
@@ -333,11 +332,8 @@ pub(crate) fn still_waits(map: &Map, member: u32) -> bool {
 
 /// Tells everybody who waits on a dead object so, as long as its head is this. Idempotent.
 pub(crate) fn bury(map: &Map, object: u32, head: Head) {
-    if head.kind() == Some(Kind::Semaphore) && is_still(map, object, head) {
-        units::settle(map, object);
-    }
-    if head.kind() == Some(Kind::Monitor) && is_still(map, object, head) {
-        crate::monitor::bury(map, object, head);
+    if !kinds::bury(map, object, head) {
+        return;
     }
     each(map, object, |c| {
         if !c.state.is_waiting() || !is_still(map, object, head) || !grant(map, c.member, c.state, object, 0, true) {

@@ -1,0 +1,61 @@
+//! Semaphores in the table of kinds. A part of an owned one is shown with the other, which is a pool.
+
+use super::Protocol;
+use crate::units;
+use crate::wait::State;
+use chappe_arena::Map;
+use chappe_arena::layout::Head;
+
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use super::Failure;
+#[cfg(not(feature = "sim"))]
+use crate::{inspect::ObjectState, owned};
+#[cfg(not(feature = "sim"))]
+use chappe_arena::Place;
+
+pub(super) struct Semaphores;
+
+impl Protocol for Semaphores {
+    fn drain(&self, map: &Map, object: u32, head: Head) {
+        units::drain(map, object, head);
+    }
+
+    fn before(&self, map: &Map, object: u32) {
+        units::before(map, object);
+    }
+
+    fn announce(&self, map: &Map, object: u32) {
+        units::mark(map, object);
+    }
+
+    fn left(&self, map: &Map, object: u32, member: u32) {
+        units::left(map, object, member);
+    }
+
+    fn take_back(&self, map: &Map, object: u32, member: u32, state: State, whose: Option<u32>) {
+        units::take_back(map, object, member, state, whose);
+    }
+
+    fn bury(&self, map: &Map, object: u32, _head: Head) {
+        units::settle(map, object);
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<ObjectState> {
+        let o = map.object(place.index);
+        // A part of an owned one is no object of its own.
+        owned::name_of(map, place)
+            .is_none()
+            .then(|| ObjectState::Semaphore { value: units::value(o), barging: units::is_barging(o) })
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn unreadable(&self, map: &'static Map, place: Place) -> Option<&'static str> {
+        units::is_broken(map, map.object(place.index)).then_some("its word is none of a semaphore")
+    }
+
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    fn remove(&self, _map: &'static Map, _place: Place, name: &str, force: bool) -> Result<(), Failure> {
+        Ok(crate::Semaphore::remove(name, force)?)
+    }
+}
