@@ -34,7 +34,7 @@ use chappe_plat::pair::Pair;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The layout described here. Any change of any offset, or of what a word says, is another number.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -411,6 +411,12 @@ kinds! {
     HelpLock = 13, "helping lock", Blocks;
     /// Data with conditions to wait for.
     Monitor = 14, "monitor", Blocks;
+    /// A robust lock around data that many read or one writes.
+    RwLock = 15, "readers-writer lock", Bytes;
+    /// Where the readers of such a lock wait.
+    Line = 16, "line of readers", Nothing;
+    /// Who reads what such a lock guards: one bit a member, in the wait set.
+    Inside = 17, "set of readers", Nothing;
 }
 
 /// The word [`Object::head`], taken apart.

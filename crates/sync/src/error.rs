@@ -251,8 +251,10 @@ pub enum ObjectError {
         most: u32,
     },
     /// The data of a named mutex is of another type.
-    #[error("mutex `{name}` guards {bytes} bytes of another type than {wanted}; open it as what it was made as")]
+    #[error("{kind} `{name}` guards {bytes} bytes of another type than {wanted}; open it as what it was made as")]
     OtherType {
+        /// What it is.
+        kind: &'static str,
         /// Which.
         name: String,
         /// How many bytes it has.
@@ -261,7 +263,7 @@ pub enum ObjectError {
         wanted: String,
     },
     /// The type of a named mutex wants to lie more even than is possible.
-    #[error("a named mutex cannot guard data that is aligned to {has} bytes: at most {most} are possible")]
+    #[error("a named lock cannot guard data that is aligned to {has} bytes: at most {most} are possible")]
     Alignment {
         /// What it wants.
         has: usize,

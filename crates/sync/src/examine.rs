@@ -12,6 +12,7 @@ use crate::home::Arena;
 use crate::kinds;
 use crate::owned;
 use crate::record::NOBODY;
+use crate::rwlock::word;
 use crate::seat::seat;
 use crate::tube::named::pipe::Pipe;
 use crate::tube::named::senders::sweep;
@@ -47,6 +48,10 @@ pub enum Had {
     },
     /// A mutex, locked.
     Lock,
+    /// A readers-writer lock, locked to read.
+    Reads,
+    /// The same, to write.
+    Writes,
     /// Messages of a tube that it was just writing: so many.
     Writing(u32),
     /// Messages that it was just looking at, or was given to take.
@@ -69,6 +74,8 @@ impl fmt::Display for Belonging {
             Had::Owned { demoted: false } => write!(f, "owned semaphore `{object}`"),
             Had::Owned { demoted: true } => write!(f, "a unit of semaphore `{object}`"),
             Had::Lock => write!(f, "mutex `{object}`"),
+            Had::Reads => write!(f, "readers-writer lock `{object}`, to read"),
+            Had::Writes => write!(f, "readers-writer lock `{object}`, to write"),
             Had::Writing(n) => write!(f, "{n} unsent message(s) in tube `{object}`"),
             Had::Looking(n) => write!(f, "{n} unreleased message(s) of tube `{object}`"),
             Had::Sends => write!(f, "a sending end of tube `{object}`"),
@@ -102,6 +109,8 @@ pub struct Righted {
     pub reclaimed: Reclaimed,
     /// Ends of tubes that killed makers had left.
     pub ends: u32,
+    /// Parts of readers-writer locks that killed makers and removers had left.
+    pub locks: u32,
     /// Parts of owned semaphores that killed makers and removers had left.
     pub parts: u32,
     /// Objects that could not be found by their names.
@@ -132,7 +141,8 @@ impl Arena {
             if let Some(kind) = place.head.kind().filter(|_| !place.head.is_free()) {
                 kinds::of(kind).had(map, place, who.member, generation).into_iter().for_each(&mut has);
             }
-            if place.head.in_service() && waits_here(map, index, who.member) {
+            let is_queue = place.head.kind().is_none_or(|kind| kinds::of(kind).is_queue());
+            if place.head.in_service() && is_queue && waits_here(map, index, who.member) {
                 all.push(Belonging { object: waited_for(map, place), what: Had::Waits });
             }
         }
@@ -176,7 +186,7 @@ impl Arena {
     pub fn removed(&self) -> Vec<Removed> {
         let map = self.map();
         let all = (0..map.objects_used()).map(|index| place(map, index));
-        all.filter(|place| place.head.is_dead()).filter_map(|place| left(map, place)).collect()
+        all.filter(|place| place.head.is_dead() && !is_part(map, *place)).filter_map(|place| left(map, place)).collect()
     }
 
     /// Objects whose words make no sense: somebody has written over them.
@@ -224,15 +234,12 @@ fn shown(map: &Map, place: Place) -> String {
     }
 }
 
-/// What somebody waits for: of the senders' end of a tube, the tube.
+/// What somebody waits for: of a part, the whole.
 fn waited_for(map: &Map, at: Place) -> String {
-    let o = map.object(at.index);
-    // Acquire: written before the object was in service.
-    let tube = o.hint.load(Ordering::Acquire).wrapping_sub(1);
-    if at.head.kind() == Some(Kind::End) && tube < map.geometry().objects {
-        return format!("{} (for room)", name(map, place(map, tube)));
+    match at.head.kind().and_then(|kind| kinds::of(kind).whole(map, at)) {
+        Some((index, what)) => format!("{}{what}", name(map, place(map, index))),
+        None => name(map, at),
     }
-    name(map, at)
 }
 
 fn waits_here(map: &Map, object: u32, member: u32) -> bool {
@@ -256,13 +263,19 @@ fn free(map: &'static Map, place: Place, freed: &mut Vec<Belonging>) {
 
 fn under_admin(map: &'static Map, admin: &Admin, righted: &mut Righted) {
     righted.ends = sweep(map, admin);
+    righted.locks = word::sweep(map, admin);
     righted.parts = owned::sweep(map, admin);
     righted.reclaimed = map.reclaim(admin);
-    for place in map.objects().into_iter().filter(|place| place.head.kind() != Some(Kind::End)) {
+    for place in map.objects().into_iter().filter(|place| !is_part(map, *place)) {
         if map.name_again(admin, place) {
             righted.named.push(name(map, place));
         }
     }
+}
+
+/// Whether it is a part of another object, and has no name.
+fn is_part(map: &Map, place: Place) -> bool {
+    place.head.kind().is_some_and(|kind| kinds::of(kind).is_part(map, place))
 }
 
 /// Who still has a removed object; none: nobody, and its slot is free for the next.
@@ -292,6 +305,5 @@ fn nonsense(map: &'static Map, place: Place) -> Option<String> {
         return Some(what);
     }
     let is_named = check_name(&map.name_of(map.object(place.index)), "object").is_ok();
-    let is_part = || place.head.kind() == Some(Kind::Semaphore) && owned::is_part(map, map.object(place.index));
-    (!is_named && place.head.kind() != Some(Kind::End) && !is_part()).then(|| "its name is none".to_owned())
+    (!is_named && !is_part(map, place)).then(|| "its name is none".to_owned())
 }

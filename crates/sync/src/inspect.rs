@@ -7,11 +7,11 @@ use crate::cell::{Tag, Word};
 use crate::drain::{cells, permits};
 use crate::examine::unreadable;
 use crate::handle::what_is;
-use crate::kinds::{self, arrived};
+use crate::kinds;
 use crate::lease::{Jobs, Unseen};
 use crate::map::MapInfo;
 use crate::named::SharedInfo;
-use crate::owned::{self, Pair};
+use crate::owned;
 use crate::tube::broadcast::BroadcastInfo;
 use crate::tube::named::TubeInfo;
 use crate::wait::waits_on;
@@ -90,7 +90,7 @@ impl PoolInfo {
 pub struct ObjectInfo {
     /// Its name within its arena.
     pub name: String,
-    /// What it is, in a word: `pool`, `semaphore`, `owned semaphore`, `mutex`, `condition variable`, `tube`, `map`; `object` if that cannot be told.
+    /// What it is, in a word: `pool`, `semaphore`, `owned semaphore`, `mutex`, `readers-writer lock`, `condition variable`, `tube`, `map`; `object` if that cannot be told.
     pub kind: &'static str,
     /// How it stands.
     pub state: ObjectState,
@@ -125,6 +125,19 @@ pub enum ObjectState {
         /// Who has it.
         holder: Option<Who>,
         /// A holder died, and nobody has said since that the data is whole.
+        torn: bool,
+        /// Nobody gets it any more.
+        condemned: bool,
+        /// Bytes of data.
+        bytes: u32,
+    },
+    /// A readers-writer lock.
+    RwLock {
+        /// Who writes.
+        writer: Option<Who>,
+        /// Who reads.
+        readers: Vec<Who>,
+        /// A writer died, and nobody has said since that the data is whole.
         torn: bool,
         /// Nobody gets it any more.
         condemned: bool,
@@ -247,17 +260,18 @@ fn who(map: &'static Map, jobs: &Jobs, place: Place, position: u32, word: Word) 
 }
 
 pub(crate) fn waiters(map: &'static Map, place: Place) -> Vec<Waiter> {
-    let all = Pair::of(map, place).map_or_else(|| arrived(map, place.index), |pair| pair.arrived());
+    let all = place.head.kind().map_or_else(Vec::new, |kind| kinds::of(kind).line(map, place));
     all.into_iter()
-        .map(|member| {
+        .map(|(at, member)| {
             // Relaxed: for showing only.
-            let at = map.member(member).waiting_since.load(Ordering::Relaxed);
+            let began = map.member(member).waiting_since.load(Ordering::Relaxed);
             // Relaxed: as above.
             let light = map.member(member).bell_of.load(Ordering::Relaxed) != 0;
-            Waiter { who: map.who(member), waiting: since(at), light }
+            (at, Waiter { who: map.who(member), waiting: since(began), light })
         })
         // A dead one's bit is cleared before it is said to be swept.
-        .filter(|w| w.who.life == LifeState::Alive && waits_on(map, place.index, w.who.member))
+        .filter(|(at, w)| w.who.life == LifeState::Alive && waits_on(map, *at, w.who.member))
+        .map(|(_, waiter)| waiter)
         .collect()
 }
 

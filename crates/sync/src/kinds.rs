@@ -8,7 +8,7 @@
 //! | `drain`, `before`, `announce`, `left`, `untold` | the wait queue: its word against those who wait |
 //! | `take_back`, `recover`, `clear`, `bury` | recovery: a grant, a hold, a trace of the dead; a removed object |
 //! | `is_used`, `is_held`, `abandon` | the arena and the thread that ends: whether a slot, or a seat, may go |
-//! | `look`, `figures`, `unreadable`, `nonsense`, `had`, `free`, `users` | listings and `chappe doctor` |
+//! | `look`, `line`, `is_part`, `whole`, `figures`, `unreadable`, `nonsense`, `had`, `free`, `users` | listings and `chappe doctor` |
 //! | `remove` | `chappe rm` |
 
 mod bodies;
@@ -24,6 +24,7 @@ use crate::body::Body;
 use crate::examine::Had;
 #[cfg(not(feature = "sim"))]
 use crate::inspect::ObjectState;
+use crate::rwlock::word::{LockParts, RwLocks};
 use crate::tube::{end, named};
 use crate::wait::{State, queue};
 use bodies::{Bodied, Counters, HelpLocks, Maps, Monitors, Servers, Stacks, WordSets};
@@ -89,6 +90,24 @@ pub(crate) trait Protocol: Sync {
     #[cfg(not(feature = "sim"))]
     fn abandon(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) {}
 
+    /// Whether it is a part of another object, and has no name.
+    #[cfg(not(feature = "sim"))]
+    fn is_part(&self, _map: &Map, _place: Place) -> bool {
+        false
+    }
+
+    /// Of a part: the object that it is a part of, and for what of it one waits here.
+    #[cfg(not(feature = "sim"))]
+    fn whole(&self, _map: &Map, _place: Place) -> Option<(u32, &'static str)> {
+        None
+    }
+
+    /// Those who wait for it, in the order in which they will be served: at which object, which member.
+    #[cfg(not(feature = "sim"))]
+    fn line(&self, map: &'static Map, place: Place) -> Vec<(u32, u32)> {
+        arrived(map, place.index).into_iter().map(|member| (place.index, member)).collect()
+    }
+
     /// How it stands. None: it is shown with another, or has gone meanwhile.
     #[cfg(not(feature = "sim"))]
     fn look(&self, map: &'static Map, place: Place, name: &str) -> Option<ObjectState>;
@@ -152,6 +171,9 @@ pub(crate) fn of(kind: Kind) -> &'static dyn Protocol {
         Kind::Server => &Bodied(Servers),
         Kind::HelpLock => &Bodied(HelpLocks),
         Kind::Monitor => &Bodied(Monitors),
+        Kind::RwLock => &RwLocks,
+        Kind::Line => &LockParts { is_line: true },
+        Kind::Inside => &LockParts { is_line: false },
     }
 }
 

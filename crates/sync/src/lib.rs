@@ -1,7 +1,7 @@
 //! Pools, choice, and the wait queue they share: the protocols.
 //!
 //! `wait` says who waits and who is granted. What a kind of object has, and how it gets from there to a waiter, is in `cell`,
-//! `permit`, `drain` and `many` (pools), `units` (semaphores), `lock` and `contend` (mutexes), `condvar`; `kinds` tells them
+//! `permit`, `drain` and `many` (pools), `units` (semaphores), `lock` and `contend` (mutexes), `rwlock`, `condvar`; `kinds` tells them
 //! apart; `owned` makes one thing of a pool and a semaphore. `claim` waits until something is ours, `choice` chooses, `recover`
 //! does what a dead member no longer can, `lease` keeps a permit for a job. What users call is in `pool`, `guard`, `semaphore`, `mutex`, `condition` and `select`; what one
 //! process must remember of arenas and its threads is in `home` and `seat`. `plan9` stands apart: semaphores on plain
@@ -37,6 +37,8 @@ pub mod plan9;
 pub mod record;
 mod recover;
 pub mod ring;
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+mod rwlock;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
 pub mod server;
 #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -165,6 +167,7 @@ pub use self::{
     named::{SharedError, SharedInfo},
     patience::{Role, set_role},
     pool::Pool,
+    rwlock::{ReadGuard, ReadResult, RwLock, RwLockError, WriteGuard, WriteResult},
     seat::{reaped, set_label},
     select::{ReceivingEnd, Select, SelectedOperation, SendingEnd},
     semaphore::Semaphore,

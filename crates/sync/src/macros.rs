@@ -1,12 +1,14 @@
 //! [`select!`](crate::select!) and [`select_biased!`](crate::select_biased!): a choice that is made once, arm by arm as in a
 //! `match`. The arms lie in an array, so a choice allocates nothing.
 
+use crate::choice::{How, glance};
+use crate::claim::{Aim, Taken};
 use crate::descriptor::outcome;
 use crate::error::{AcquireError, DownError};
 use crate::guard::Permit;
 use crate::patience::Until;
 use crate::pool::{Pool, here};
-use crate::select::{Armed, Took, made};
+use crate::select::{Armed, chosen, operations};
 use crate::semaphore::Semaphore;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -42,6 +44,20 @@ pub fn readable<F: AsFd>(descriptor: &F) -> Armed<'_> {
 /// A `writable` arm.
 pub fn writable<F: AsFd>(descriptor: &F) -> Armed<'_> {
     Armed::writable(descriptor)
+}
+
+/// What a choice took of the arm that completes it; of a dead arm nothing.
+#[derive(Clone, Copy)]
+pub struct Took(pub(crate) Option<Taken>);
+
+/// Makes a choice that is made once: which arm, and what was taken; of a dead arm `None`.
+#[track_caller]
+#[inline(always)]
+fn made(arms: &[Armed<'_>], biased: bool, until: impl FnOnce() -> Until) -> Option<(usize, Option<Taken>)> {
+    match glance(operations(arms), biased) {
+        Ok((at, taken)) => Some((at, Some(taken))),
+        Err(order) => chosen(arms, How { until: until(), biased, aim: Aim::Take }, order),
+    }
 }
 
 /// Makes the choice. `None`: none was ready in time.
@@ -146,6 +162,8 @@ pub fn is_next(chosen: &Chosen, arms: &mut RangeFrom<usize>) -> bool {
 /// | `send(sender, message) -> sent => ...` | `Result<(), SendError<T>>`: an error only if there is no receiver any more |
 /// | `down(semaphore) -> r => ...` | `Result<(), DownError>`: an error only if the semaphore is dead |
 /// | `acquire(pool) -> permit => ...` | `Result<Permit, AcquireError>`: an error only if the pool is dead |
+/// | `read(lock) -> guard => ...` | as [`RwLock::read`](crate::RwLock::read): an error with the guard, or that the lock is condemned or dead |
+/// | `write(lock) -> guard => ...` | as [`RwLock::write`](crate::RwLock::write) |
 /// | `readable(fd) -> r => ...` | `io::Result<()>`: it can be read without waiting, or has an end or an error to tell |
 /// | `writable(fd) -> r => ...` | `io::Result<()>`: it can be written without waiting, or has an error to tell |
 /// | `default => ...` | none is ready |
@@ -271,11 +289,23 @@ macro_rules! __select {
     (@arm acquire $on:ident) => {
         $crate::macros::acquire($on)
     };
+    (@arm read $on:ident) => {
+        $on.__read_arm()
+    };
+    (@arm write $on:ident) => {
+        $on.__write_arm()
+    };
     (@arm readable $on:ident) => {
         $crate::macros::readable($on)
     };
     (@arm writable $on:ident) => {
         $crate::macros::writable($on)
+    };
+    (@value $chosen:tt read $on:ident ()) => {
+        $on.__finish_read($chosen)
+    };
+    (@value $chosen:tt write $on:ident ()) => {
+        $on.__finish_write($chosen)
     };
     (@value $chosen:tt readable $on:ident ()) => {
         $crate::macros::descriptor_of($chosen)

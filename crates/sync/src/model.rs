@@ -14,6 +14,7 @@ mod lights;
 #[cfg(feature = "sim")]
 mod named;
 mod owned;
+mod rwlocks;
 mod tubes;
 #[cfg(feature = "sim")]
 mod ways;
@@ -27,6 +28,7 @@ pub use lights::{ask, interrupt, light};
 #[cfg(feature = "sim")]
 pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
 pub use owned::{EndAt, OwnedAt, sweep_parts, times_freed};
+pub use rwlocks::{RwLockAt, Turn, rwlock_in_words};
 pub use tubes::{Arms, End, Got, TubeAt};
 #[cfg(feature = "sim")]
 pub use ways::{Share, Way};

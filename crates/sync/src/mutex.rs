@@ -97,11 +97,11 @@ pub(crate) fn plain_name<T: ?Sized>() -> String {
 }
 
 /// What the data is, for those that attach it: size, alignment, and the type's name without the modules it is in.
-fn hash_of<T>() -> u32 {
+pub(crate) fn hash_of<T>() -> u32 {
     hash(Called { name: &plain_name::<T>(), size: size_of::<T>(), align: align_of::<T>() })
 }
 
-fn hash(of: Called<'_>) -> u32 {
+pub(crate) fn hash(of: Called<'_>) -> u32 {
     chappe_arena::hash(&format!("{} {} {}", of.name, of.size, of.align)) as u32
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn named_bytes(
             })
         })?
     };
-    let data = Mutex::<()>::data_of(&handle, of.size, hash(of), || format!("{} ({} bytes)", of.name, of.size))?;
+    let data = data_of(&handle, of.size, hash(of), || format!("{} ({} bytes)", of.name, of.size))?;
     Ok((Mutex { handle, data: data.cast(), own: false, free: 0 }, data))
 }
 
@@ -372,37 +372,36 @@ impl<T: Pod> Mutex<T> {
 
     fn named(handle: Handle) -> Result<Mutex<T>, ObjectError> {
         let wanted = || format!("{} ({} bytes)", std::any::type_name::<T>(), size_of::<T>());
-        let data = Mutex::<T>::data_of(&handle, size_of::<T>(), hash_of::<T>(), wanted)?.cast();
+        let data = data_of(&handle, size_of::<T>(), hash_of::<T>(), wanted)?.cast();
         Ok(Mutex { handle, data, own: false, free: 0 })
     }
 }
 
-impl<T> Mutex<T> {
-    /// Where the data is, if it is what is wanted.
-    fn data_of(
-        handle: &Handle,
-        size: usize,
-        hash: u32,
-        wanted: impl FnOnce() -> String,
-    ) -> Result<NonNull<u8>, ObjectError> {
-        let o = handle.object;
-        // Acquire, all: written before the object was in service.
-        let (bytes, more) = (o.permits.load(Ordering::Acquire) as usize, o.more.load(Ordering::Acquire));
-        if bytes != size || o.hint.load(Ordering::Acquire) != hash {
-            return Err(ObjectError::OtherType { name: handle.name(), bytes, wanted: wanted() });
-        }
-        if handle.is_dead() || (bytes > 0 && more == 0) {
-            // It went while we looked.
-            let (name, arena) = (handle.name(), handle.map.name().to_owned());
-            return Err(ObjectError::Unknown { kind: Kind::Mutex.name(), name, arena, existing: Vec::new() });
-        }
-        // Of no bytes: nowhere, but as even as any type wants it.
-        let nowhere = NonNull::<[u128; 4]>::dangling().cast();
-        Ok(match bytes {
-            0 => nowhere,
-            _ => NonNull::new(handle.map.blocks(more - 1, bytes.div_ceil(BLOCK) as u32)).unwrap_or(nowhere),
-        })
+/// Where the data of a lock is, if it is what is wanted.
+pub(crate) fn data_of(
+    handle: &Handle,
+    size: usize,
+    hash: u32,
+    wanted: impl FnOnce() -> String,
+) -> Result<NonNull<u8>, ObjectError> {
+    let o = handle.object;
+    // Acquire, all: written before the object was in service.
+    let (bytes, more) = (o.permits.load(Ordering::Acquire) as usize, o.more.load(Ordering::Acquire));
+    let kind = handle.place.head.kind().map_or("object", Kind::name);
+    if bytes != size || o.hint.load(Ordering::Acquire) != hash {
+        return Err(ObjectError::OtherType { kind, name: handle.name(), bytes, wanted: wanted() });
     }
+    if handle.is_dead() || (bytes > 0 && more == 0) {
+        // It went while we looked.
+        let (name, arena) = (handle.name(), handle.map.name().to_owned());
+        return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() });
+    }
+    // Of no bytes: nowhere, but as even as any type wants it.
+    let nowhere = NonNull::<[u128; 4]>::dangling().cast();
+    Ok(match bytes {
+        0 => nowhere,
+        _ => NonNull::new(handle.map.blocks(more - 1, bytes.div_ceil(BLOCK) as u32)).unwrap_or(nowhere),
+    })
 }
 
 impl Mutex<()> {

@@ -24,6 +24,7 @@ use crate::order::Order;
 use crate::patience::Until;
 use crate::permit::give;
 use crate::pool::Pool;
+use crate::rwlock::{self, RwLock};
 use crate::seat::process_seat;
 use crate::select::{SelectedOperation, operations};
 use crate::semaphore::Semaphore;
@@ -304,6 +305,23 @@ pub fn mutex_of_bytes(
 ) -> Result<(Mutex<()>, NonNull<u8>), ObjectError> {
     assert!(initial.is_none_or(|bytes| bytes.len() == of.size), "the data has {} bytes", of.size);
     named_bytes(name, had, of, initial)
+}
+
+/// A named readers-writer lock whose data is so many bytes, and where those lie; as [`mutex_of_bytes`].
+///
+/// # Errors
+/// As [`RwLock::open`], [`RwLock::create`] and [`RwLock::open_or_create`].
+///
+/// # Panics
+/// If `initial` has another size than it says.
+pub fn rwlock_of_bytes(
+    name: &str,
+    had: Had,
+    of: Called<'_>,
+    initial: Option<&[u8]>,
+) -> Result<(RwLock<()>, NonNull<u8>), ObjectError> {
+    assert!(initial.is_none_or(|bytes| bytes.len() == of.size), "the data has {} bytes", of.size);
+    rwlock::named_bytes(name, had, of, initial)
 }
 
 /// A named tube of records of a type that is only called something: all have its size. `None`: of bytes of any number.

@@ -1,20 +1,24 @@
 //! A choice as users make it: [`Select`](crate::Select), and what it came to.
 
+mod ends;
+
+pub use ends::{ReceivingEnd, SendingEnd};
+
 use crate::choice::{How, choose, glance, rest};
 use crate::claim::{Aim, Operation, Taken};
 use crate::descriptor::descriptor;
 use crate::error::{AcquireError, DownError, SelectError};
 use crate::guard::Permit;
 use crate::interrupt::uninterrupted;
-use crate::macros::{descriptor_of, down_of, permit_of};
+use crate::macros::{Took, descriptor_of, down_of, permit_of};
 use crate::order::Order;
 use crate::patience::Until;
 use crate::pool::Pool;
+use crate::rwlock::{ReadResult, RwLock, WriteResult};
 use crate::semaphore::Semaphore;
 use crate::tube::named::{self, Record};
 use crate::tube::{
-    ReadyTimeoutError, Receiver, RecvError, SelectTimeoutError, SendError, Sender, SingleReceiver, SingleSender,
-    TryReadyError, TrySelectError,
+    ReadyTimeoutError, Receiver, RecvError, SelectTimeoutError, SendError, Sender, TryReadyError, TrySelectError,
 };
 use std::fmt;
 use std::io;
@@ -49,106 +53,6 @@ impl<'a> Armed<'a> {
 
     fn address(self) -> *const () {
         std::ptr::from_ref(self.0).cast()
-    }
-}
-
-mod sealed {
-    pub trait Sealed {}
-}
-
-/// An end of a tube where messages come out, of whatever kind.
-pub trait ReceivingEnd: sealed::Sealed {
-    /// What comes out.
-    type Message;
-    #[doc(hidden)]
-    fn __arm(&self) -> Armed<'_>;
-    #[doc(hidden)]
-    fn __finish(&self, took: Took) -> Result<Self::Message, RecvError>;
-    /// Whether only the thread that has it may choose it.
-    #[doc(hidden)]
-    fn __is_single(&self) -> bool;
-}
-
-/// An end of a tube where messages go in, of whatever kind.
-pub trait SendingEnd: sealed::Sealed {
-    /// What goes in.
-    type Message;
-    #[doc(hidden)]
-    fn __arm(&self) -> Armed<'_>;
-    #[doc(hidden)]
-    fn __finish(&self, took: Took, message: Self::Message) -> Result<(), SendError<Self::Message>>;
-    /// Whether only the thread that has it may choose it.
-    #[doc(hidden)]
-    fn __is_single(&self) -> bool;
-}
-
-macro_rules! ends {
-    ($($receiver:ident $sender:ident $single:literal),*) => {$(
-        impl<T> sealed::Sealed for $receiver<T> {}
-        impl<T> ReceivingEnd for $receiver<T> {
-            type Message = T;
-            #[inline]
-            fn __arm(&self) -> Armed<'_> {
-                Armed(&self.into)
-            }
-            #[inline]
-            fn __finish(&self, Took(taken): Took) -> Result<T, RecvError> {
-                crate::tube::recv_taken(&self.into, taken.ok_or(RecvError)?)
-            }
-            fn __is_single(&self) -> bool {
-                $single
-            }
-        }
-        impl<T> sealed::Sealed for $sender<T> {}
-        impl<T> SendingEnd for $sender<T> {
-            type Message = T;
-            #[inline]
-            fn __arm(&self) -> Armed<'_> {
-                Armed(&self.out)
-            }
-            #[inline]
-            fn __finish(&self, Took(taken): Took, message: T) -> Result<(), SendError<T>> {
-                match taken {
-                    Some(taken) => crate::tube::send_taken(&self.out, taken, message),
-                    None => Err(SendError(message)),
-                }
-            }
-            fn __is_single(&self) -> bool {
-                $single
-            }
-        }
-    )*};
-}
-
-ends!(Receiver Sender false, SingleReceiver SingleSender true);
-
-impl<T: Record + ?Sized> sealed::Sealed for named::Receiver<T> {}
-impl<T: Record + ?Sized> ReceivingEnd for named::Receiver<T> {
-    type Message = T::Owned;
-    fn __arm(&self) -> Armed<'_> {
-        Armed(&self.into)
-    }
-    fn __finish(&self, Took(taken): Took) -> Result<T::Owned, RecvError> {
-        self.finish(taken.ok_or(RecvError)?).map(|(message, _)| message).ok_or(RecvError)
-    }
-    fn __is_single(&self) -> bool {
-        true
-    }
-}
-impl<T: Record + ?Sized> sealed::Sealed for named::Sender<T> {}
-impl<T: Record + ?Sized> SendingEnd for named::Sender<T> {
-    type Message = T::Owned;
-    fn __arm(&self) -> Armed<'_> {
-        Armed(&self.out)
-    }
-    fn __finish(&self, Took(taken): Took, message: T::Owned) -> Result<(), SendError<T::Owned>> {
-        match taken {
-            Some(taken) => self.finish(taken, message).map_err(SendError),
-            None => Err(SendError(message)),
-        }
-    }
-    fn __is_single(&self) -> bool {
-        true
     }
 }
 
@@ -274,6 +178,16 @@ impl<'a> Select<'a> {
     /// Adds an arm that consumes a wake-up; answers its number.
     pub fn down(&mut self, semaphore: &'a Semaphore) -> usize {
         self.add(Armed(semaphore))
+    }
+
+    /// Adds an arm that locks a readers-writer lock to read; answers its number.
+    pub fn read<T>(&mut self, lock: &'a RwLock<T>) -> usize {
+        self.add(lock.__read_arm())
+    }
+
+    /// Adds an arm that locks a readers-writer lock to write; answers its number.
+    pub fn write<T>(&mut self, lock: &'a RwLock<T>) -> usize {
+        self.add(lock.__write_arm())
     }
 
     /// Adds an arm that is ready when the descriptor can be read without waiting, or has an error or an end to tell; answers its
@@ -485,24 +399,10 @@ impl<'a> Select<'a> {
     }
 }
 
-/// What a choice took of the arm that completes it; of a dead arm nothing.
-#[derive(Clone, Copy)]
-pub struct Took(pub(crate) Option<Taken>);
-
-/// Makes a choice that is made once: which arm, and what was taken; of a dead arm `None`.
-#[track_caller]
-#[inline(always)]
-pub(crate) fn made(arms: &[Armed<'_>], biased: bool, until: impl FnOnce() -> Until) -> Option<(usize, Option<Taken>)> {
-    match glance(operations(arms), biased) {
-        Ok((at, taken)) => Some((at, Some(taken))),
-        Err(order) => chosen(arms, How { until: until(), biased, aim: Aim::Take }, order),
-    }
-}
-
-/// The same after a glance.
+/// What a choice that is made once comes to after a glance: which arm, and what was taken; of a dead arm `None`.
 #[track_caller]
 #[inline(never)]
-fn chosen(arms: &[Armed<'_>], how: How, order: Order) -> Option<(usize, Option<Taken>)> {
+pub(crate) fn chosen(arms: &[Armed<'_>], how: How, order: Order) -> Option<(usize, Option<Taken>)> {
     match uninterrupted(|| rest(operations(arms), how, order)) {
         Ok((at, taken)) => Some((at, Some(taken))),
         Err(SelectError::Dead { arm, .. }) => Some((arm, None)),
@@ -657,6 +557,30 @@ impl<'a> SelectedOperation<'a> {
     pub fn descriptor(self) -> io::Result<()> {
         let arm = self.arm;
         descriptor_of(Took(self.complete(arm, "descriptor")))
+    }
+
+    /// The lock, to read.
+    ///
+    /// # Errors
+    /// As [`RwLock::read`]: `OwnerDied`, `Condemned`, `Dead`.
+    ///
+    /// # Panics
+    /// If it is another lock than the arm's.
+    #[track_caller]
+    pub fn read<T>(self, lock: &'a RwLock<T>) -> ReadResult<'a, T> {
+        lock.__finish_read(Took(self.complete(lock.__read_arm(), "readers-writer lock")))
+    }
+
+    /// The lock, to write.
+    ///
+    /// # Errors
+    /// As [`SelectedOperation::read`].
+    ///
+    /// # Panics
+    /// If it is another lock than the arm's.
+    #[track_caller]
+    pub fn write<T>(self, lock: &'a RwLock<T>) -> WriteResult<'a, T> {
+        lock.__finish_write(Took(self.complete(lock.__write_arm(), "readers-writer lock")))
     }
 
     /// The wake-up that was consumed.

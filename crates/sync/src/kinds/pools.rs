@@ -54,6 +54,13 @@ impl Protocol for Pools {
     }
 
     #[cfg(not(feature = "sim"))]
+    fn line(&self, map: &'static Map, place: Place) -> Vec<(u32, u32)> {
+        // Each stands in both lines of an owned one.
+        let all = Pair::of(map, place).map_or_else(|| super::arrived(map, place.index), |pair| pair.arrived());
+        all.into_iter().map(|member| (place.index, member)).collect()
+    }
+
+    #[cfg(not(feature = "sim"))]
     fn look(&self, map: &'static Map, place: Place, name: &str) -> Option<ObjectState> {
         if owned::name_of(map, place).is_none() {
             return Some(ObjectState::Pool(inspect::info(map, place, name.to_owned())?));

@@ -41,6 +41,11 @@ impl Protocol for Semaphores {
     }
 
     #[cfg(not(feature = "sim"))]
+    fn is_part(&self, map: &Map, place: Place) -> bool {
+        owned::is_part(map, map.object(place.index))
+    }
+
+    #[cfg(not(feature = "sim"))]
     fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<ObjectState> {
         let o = map.object(place.index);
         // A part of an owned one is no object of its own.

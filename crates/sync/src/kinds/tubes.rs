@@ -22,6 +22,8 @@ use crate::{
 };
 #[cfg(not(feature = "sim"))]
 use chappe_arena::Place;
+#[cfg(not(feature = "sim"))]
+use chappe_plat::atomic::Ordering;
 
 pub(super) struct Ends;
 
@@ -31,7 +33,18 @@ impl Protocol for Ends {
         named::drain_end(map, object, head);
     }
 
-    // A part of a tube.
+    #[cfg(not(feature = "sim"))]
+    fn is_part(&self, _map: &Map, _place: Place) -> bool {
+        true
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn whole(&self, map: &Map, place: Place) -> Option<(u32, &'static str)> {
+        // Acquire: written before the object was in service.
+        let tube = map.object(place.index).hint.load(Ordering::Acquire).wrapping_sub(1);
+        (tube < map.geometry().objects).then_some((tube, " (for room)"))
+    }
+
     #[cfg(not(feature = "sim"))]
     fn look(&self, _map: &'static Map, _place: Place, _name: &str) -> Option<ObjectState> {
         None

@@ -1,0 +1,123 @@
+//! Readers-writer locks, as members that the explorer runs have them.
+
+use super::{Actor, Refusal};
+use crate::claim::{Operation, Wish, wait_for};
+use crate::rwlock::word::{self, Entry, Reading, Slots, Writing, held_by};
+use crate::wait::{Parties, Patience};
+use chappe_arena::{ArenaError, Map, Place};
+use chappe_plat::atomic::Ordering;
+use std::cell::Cell;
+
+/// A readers-writer lock in an arena.
+#[derive(Clone, Copy)]
+pub struct RwLockAt(Slots);
+
+/// A turn at a lock, as its member has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// To write.
+    pub writes: bool,
+    /// An earlier writer left the data as it was.
+    pub torn: bool,
+    word: u64,
+}
+
+impl RwLockAt {
+    /// Makes one with 8 bytes of data.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    ///
+    /// # Panics
+    /// If what was just made is not there.
+    pub fn make(map: &'static Map, name: &str) -> Result<RwLockAt, ArenaError> {
+        let place = word::make(map, &map.admin(), name, (8, 1), |_| ())?;
+        Ok(RwLockAt(Slots::of(map, place).expect("just made")))
+    }
+
+    /// Where the lock is, its line, and its inside.
+    pub fn places(self) -> (Place, Place, u32) {
+        self.0.places()
+    }
+
+    /// Locks it, waiting at most until the deadline. `Dead`: it was removed, or condemned.
+    ///
+    /// # Errors
+    /// Why it was not.
+    pub fn enter(self, me: &Actor, writes: bool, deadline: Option<u64>) -> Result<Turn, Refusal> {
+        let (reading, writing) = (Reading(self.0), Writing(self.0));
+        let arm: &dyn Operation = if writes { &writing } else { &reading };
+        let who = Parties { private: None, ..me.who };
+        let found = match arm.attempt(&who.main) {
+            Ok(taken) => Ok(taken),
+            Err(crate::claim::Refused::NoneFree) => {
+                let budget = Cell::new(0);
+                let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, bell: None };
+                wait_for(&who, &[arm], Wish::to_take(deadline, &patience)).map(|(_, taken)| taken)
+            }
+            Err(refused) => Err(refused),
+        };
+        found.map(|taken| Turn { writes, torn: taken.position != 0, word: taken.word.0 }).map_err(Refusal::from)
+    }
+
+    /// Locks it if nobody has it or waits.
+    pub fn try_enter(self, me: &Actor, writes: bool) -> Option<Turn> {
+        let party = &me.who.main;
+        let word = held_by(party.member, party.generation);
+        let entry = match writes {
+            true => Writing(self.0).try_enter(party.member, word),
+            false => Reading(self.0).try_enter(party.member),
+        };
+        matches!(entry, Entry::Whole | Entry::Torn).then_some(Turn { writes, torn: entry == Entry::Torn, word })
+    }
+
+    /// Unlocks it.
+    pub fn leave(self, turn: Turn) -> bool {
+        if turn.writes {
+            return self.0.leave_alone(turn.word);
+        }
+        self.0.leave(word::member_of(turn.word));
+        true
+    }
+
+    /// The writer goes on as a reader.
+    pub fn downgrade(self, turn: Turn) -> Turn {
+        self.0.downgrade(turn.word);
+        Turn { writes: false, ..turn }
+    }
+
+    /// The writer says that the data is whole.
+    pub fn mend(self, turn: Turn) {
+        self.0.tear(turn.word, false);
+    }
+
+    /// The writer gives it up for ever.
+    pub fn condemn(self, turn: Turn) {
+        self.0.condemn(turn.word);
+    }
+
+    /// Says that somebody may wait, as one that has given up leaves it.
+    pub fn mark(self) {
+        crate::kinds::enlisted(self.0.map, self.0.lock.index);
+    }
+
+    /// Removes it.
+    pub fn remove(self) {
+        self.0.unmake(&self.0.map.admin());
+    }
+
+    /// Removes what is left of locks that were half made, or half removed: how many parts.
+    pub fn sweep(map: &'static Map) -> u32 {
+        word::sweep(map, &map.admin())
+    }
+
+    /// Its word, in words.
+    pub fn word(self) -> String {
+        word::in_words(self.0.map.object(self.0.lock.index).slot.word.load(Ordering::SeqCst))
+    }
+}
+
+/// Such a word in words, for stories.
+pub fn rwlock_in_words(value: u64) -> String {
+    word::in_words(value)
+}

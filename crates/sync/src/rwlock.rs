@@ -1,0 +1,10 @@
+//! Readers-writer locks. `word` is the protocol, `made` is what users know.
+
+#[cfg(not(feature = "sim"))]
+mod made;
+pub(crate) mod word;
+
+#[cfg(not(feature = "sim"))]
+pub(crate) use made::named_bytes;
+#[cfg(not(feature = "sim"))]
+pub use made::{ReadGuard, ReadResult, RwLock, RwLockError, WriteGuard, WriteResult};

@@ -1,0 +1,662 @@
+//! Readers-writer locks as users know them: data that many read, or one changes.
+
+use super::word::{self, Entry, Reading, Slots, Writing, held_by, member_of};
+use crate::claim::{Operation, Refused, Taken, Wish, wait_for};
+use crate::error::ObjectError;
+use crate::handle::{Handle, shown};
+use crate::home::Arena;
+use crate::macros::Took;
+use crate::mutex::{data_of, hash, hash_of};
+use crate::patience::{Until, patience};
+use crate::pool::party;
+use crate::raw::{Called, Had};
+use crate::seat::{ThreadSeat, party_at_hand, seat, watched};
+use crate::select::Armed;
+use crate::wait::Parties;
+use bytemuck::Pod;
+use chappe_arena::ArenaError;
+use chappe_arena::layout::{BLOCK, Kind};
+use chappe_plat::{ROBUST, process};
+use std::io;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+/// Why a readers-writer lock was not locked; or that it was, and what is to be known. `G` is the guard.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum RwLockError<G> {
+    /// Locked; a writer died or panicked, and the data is as it left it. Make it whole and call [`WriteGuard::make_consistent`], or
+    /// [`WriteGuard::condemn`].
+    #[error(
+        "locked, but an earlier writer died in the middle of its section: look at the data, then say that it is consistent, or condemn the lock"
+    )]
+    OwnerDied(G),
+    /// Somebody has it, or somebody waits for it.
+    #[error("the readers-writer lock is locked, or others wait for it")]
+    WouldBlock,
+    /// The time was up first.
+    #[error("timed out waiting for the readers-writer lock")]
+    Timeout,
+    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    #[error("interrupted while waiting for the readers-writer lock")]
+    Interrupted,
+    /// This very thread writes.
+    #[error(
+        "readers-writer lock `{lock}` is written by this very thread: it would wait for itself for ever; drop the guard, or downgrade it"
+    )]
+    Deadlock {
+        /// Which.
+        lock: String,
+    },
+    /// This very thread reads. A read lock cannot become a write lock, and a second one could wait behind a writer that waits for the first.
+    #[error(
+        "readers-writer lock `{lock}` is read by this very thread: it would wait for itself for ever; drop the read guard first (a write guard can be downgraded, a read guard cannot be upgraded)"
+    )]
+    Upgrade {
+        /// Which.
+        lock: String,
+    },
+    /// Its data was given up.
+    #[error(
+        "readers-writer lock `{lock}` was condemned: a writer died and its data could not be made whole; remove it and make it anew"
+    )]
+    Condemned {
+        /// Which.
+        lock: String,
+    },
+    /// It was removed.
+    #[error("readers-writer lock `{lock}` was removed while it was in use; open it again if it was made anew")]
+    Dead {
+        /// Which.
+        lock: String,
+    },
+    /// The arena cannot take another member, or is gone.
+    #[error(transparent)]
+    Arena(ArenaError),
+    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    #[error("cannot start the thread that watches for deaths: {0}")]
+    System(#[source] io::Error),
+}
+
+impl<G> std::fmt::Debug for RwLockError<G> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RwLockError({self})")
+    }
+}
+
+/// A readers-writer lock around data, between threads (private) or processes (named), that outlives those who have it locked.
+///
+/// Any number of threads read, or one writes. A reader that dies gives its share back at once. Whoever locks it after a writer's process died gets
+/// [`RwLockError::OwnerDied`] with the guard, and the data as that writer left it; so does everybody until one of them calls
+/// [`WriteGuard::make_consistent`], or [`WriteGuard::condemn`], after which nobody gets it any more. A writer that panics counts as dead. A thread
+/// that ends and has leaked a guard of either sort leaves the lock condemned: what it borrowed of the data may still be in use.
+///
+/// Fairness: first come, first served, readers and writers alike. A reader that comes after a waiting writer waits behind it; readers that
+/// stand next to each other in line enter together. Not recursive: a thread that reads or writes and locks it again gets
+/// [`RwLockError::Upgrade`] or [`RwLockError::Deadlock`].
+///
+/// Cost: a reader makes two locked operations, a writer two, no system call and no allocation while nobody waits (after the thread's first use of
+/// the arena). A named one has 384 bytes, three of the arena's objects, and its data, in steps of 64.
+///
+/// In a forked child a guard of the parent is void: dropping it does nothing, using it panics.
+///
+/// Paper: plan9-semaphores, 3 (`RWLock`); nonblocking-real-time, section 3. In C: `chappe_rwlock`.
+///
+/// ```
+/// let table = chappe_sync::RwLock::private(vec![1, 2])?;
+/// assert_eq!(table.read().unwrap().len(), 2);
+/// let mut writing = table.write().unwrap();
+/// writing.push(3);
+/// let reading = chappe_sync::WriteGuard::downgrade(writing);
+/// assert_eq!(reading.len(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RwLock<T> {
+    handle: Handle,
+    reading: Reading,
+    writing: Writing,
+    data: NonNull<T>,
+    /// Whether the data is on this process's heap, and the lock goes with the handle.
+    own: bool,
+}
+
+// SAFETY: the data is reached only through guards: one that writes, or any number that read.
+unsafe impl<T: Send> Send for RwLock<T> {}
+// SAFETY: as above; readers in several threads share the data.
+unsafe impl<T: Send + Sync> Sync for RwLock<T> {}
+
+impl<T> std::fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RwLock({:?})", self.name())
+    }
+}
+
+impl<T> Drop for RwLock<T> {
+    fn drop(&mut self) {
+        if self.own {
+            // In a forked child, this makes the copy of the private arena usable first.
+            Arena::private();
+            self.slots().unmake(&self.handle.map.admin());
+            // SAFETY: leaked by `private`, and dropped once. What a guard has borrowed does not outlive the lock.
+            drop(unsafe { Box::from_raw(self.data.as_ptr()) });
+        }
+    }
+}
+
+/// What reading answers.
+pub type ReadResult<'a, T> = Result<ReadGuard<'a, T>, RwLockError<ReadGuard<'a, T>>>;
+
+/// What writing answers.
+pub type WriteResult<'a, T> = Result<WriteGuard<'a, T>, RwLockError<WriteGuard<'a, T>>>;
+
+/// Attaches or makes a named one whose type is only called something. Also says where its data is.
+pub(crate) fn named_bytes(
+    name: &str,
+    had: Had,
+    of: Called<'_>,
+    initial: Option<&[u8]>,
+) -> Result<(RwLock<()>, NonNull<u8>), ObjectError> {
+    if of.align > BLOCK {
+        return Err(ObjectError::Alignment { has: of.align, most: BLOCK });
+    }
+    let handle = if had == Had::Opened {
+        Handle::open(Kind::RwLock, name)?
+    } else {
+        Handle::make(Kind::RwLock, name, had == Had::Either, &mut |map, admin, name| {
+            word::make(map, admin, name, (of.size, hash(of)), |place| match initial {
+                // SAFETY: the place has room for so many bytes, and is nobody's yet.
+                Some(bytes) => unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) },
+                // SAFETY: as above.
+                None => unsafe { std::ptr::write_bytes(place, 0, of.size) },
+            })
+        })?
+    };
+    let data = data_of(&handle, of.size, hash(of), || format!("{} ({} bytes)", of.name, of.size))?;
+    Ok((RwLock::at(handle, data.cast(), false)?, data))
+}
+
+impl<T> RwLock<T> {
+    /// Makes one for the threads of this process.
+    ///
+    /// # Errors
+    /// `Arena` when the private arena is full, or there is no address space for it.
+    pub fn private(value: T) -> Result<RwLock<T>, ObjectError> {
+        let map = Arena::try_private()?.map();
+        let place = word::make(map, &map.admin(), "", (0, 0), |_| ())?;
+        // Its own from here on: what is borrowed of it must outlive moves of the lock.
+        RwLock::at(Handle::at(map, place), NonNull::from(Box::leak(Box::new(value))), true)
+    }
+
+    fn at(handle: Handle, data: NonNull<T>, own: bool) -> Result<RwLock<T>, ObjectError> {
+        let Some(slots) = Slots::of(handle.map, handle.place) else {
+            // It went while we looked.
+            let (name, arena) = (handle.name(), handle.map.name().to_owned());
+            return Err(ObjectError::Unknown { kind: Kind::RwLock.name(), name, arena, existing: Vec::new() });
+        };
+        Ok(RwLock { handle, reading: Reading(slots), writing: Writing(slots), data, own })
+    }
+
+    fn slots(&self) -> &Slots {
+        &self.writing.0
+    }
+
+    /// Its name; empty for a private one.
+    pub fn name(&self) -> String {
+        self.handle.name()
+    }
+
+    /// Whether it was condemned.
+    pub fn is_condemned(&self) -> bool {
+        self.slots().is_condemned()
+    }
+
+    /// Locks it to read; waits until nobody writes, and those who came before have had their turn. A handled signal does not end the wait.
+    ///
+    /// # Errors
+    /// `OwnerDied`, with the guard; `Condemned`, `Dead`, `Deadlock`, `Upgrade`; `Arena` if the thread cannot become a member; `System`.
+    pub fn read(&self) -> ReadResult<'_, T> {
+        self.get_to_read(Until::Forever)
+    }
+
+    /// Locks it to read if nobody writes or waits. Never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock`; else as [`RwLock::read`].
+    pub fn try_read(&self) -> ReadResult<'_, T> {
+        self.get_to_read(Until::Now)
+    }
+
+    /// Locks it to read, waiting at most for `duration`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`RwLock::read`].
+    pub fn read_timeout(&self, duration: Duration) -> ReadResult<'_, T> {
+        self.get_to_read(Until::after(duration))
+    }
+
+    /// Locks it to read, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`RwLock::read`].
+    pub fn read_deadline(&self, deadline: Instant) -> ReadResult<'_, T> {
+        self.get_to_read(Until::at(deadline))
+    }
+
+    /// Locks it to write; waits until nobody has it, and those who came before have had their turn. A handled signal does not end the wait.
+    ///
+    /// # Errors
+    /// As [`RwLock::read`].
+    pub fn write(&self) -> WriteResult<'_, T> {
+        self.get_to_write(Until::Forever)
+    }
+
+    /// Locks it to write if nobody has it or waits. Never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock`; else as [`RwLock::read`].
+    pub fn try_write(&self) -> WriteResult<'_, T> {
+        self.get_to_write(Until::Now)
+    }
+
+    /// Locks it to write, waiting at most for `duration`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`RwLock::read`].
+    pub fn write_timeout(&self, duration: Duration) -> WriteResult<'_, T> {
+        self.get_to_write(Until::after(duration))
+    }
+
+    /// Locks it to write, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`RwLock::read`].
+    pub fn write_deadline(&self, deadline: Instant) -> WriteResult<'_, T> {
+        self.get_to_write(Until::at(deadline))
+    }
+
+    fn get_to_read(&self, until: Until) -> ReadResult<'_, T> {
+        let attempt = |member, _| self.reading.try_enter(member);
+        let (entry, member, _, incarnation) = self.get(&self.reading, until, attempt)?;
+        self.answer(entry, until, || ReadGuard { lock: self, member, incarnation, here: PhantomData })
+    }
+
+    fn get_to_write(&self, until: Until) -> WriteResult<'_, T> {
+        let attempt = |member, generation| self.writing.try_enter(member, held_by(member, generation));
+        let (entry, member, generation, incarnation) = self.get(&self.writing, until, attempt)?;
+        self.answer(entry, until, || WriteGuard::new(self, held_by(member, generation), incarnation))
+    }
+
+    fn answer<G>(&self, entry: Entry, until: Until, guard: impl FnOnce() -> G) -> Result<G, RwLockError<G>> {
+        let lock = || shown(self.handle.map, self.handle.place);
+        match entry {
+            Entry::Whole => Ok(guard()),
+            Entry::Torn => Err(RwLockError::OwnerDied(guard())),
+            Entry::Condemned => Err(RwLockError::Condemned { lock: lock() }),
+            Entry::Dead => Err(RwLockError::Dead { lock: lock() }),
+            Entry::Own => Err(RwLockError::Upgrade { lock: lock() }),
+            Entry::Busy if matches!(until, Until::Now) => Err(RwLockError::WouldBlock),
+            Entry::Busy => Err(RwLockError::Timeout),
+        }
+    }
+
+    /// What came of it, for which member and generation, of which process.
+    fn get<G>(
+        &self,
+        arm: &dyn Operation,
+        until: Until,
+        attempt: impl Fn(u32, u32) -> Entry,
+    ) -> Result<(Entry, u32, u32, u32), RwLockError<G>> {
+        let map = self.handle.map;
+        if ROBUST && let Some((me, incarnation)) = party_at_hand(map) {
+            let entry = attempt(me.member, me.generation);
+            if matches!(entry, Entry::Whole | Entry::Torn) {
+                return Ok((entry, me.member, me.generation, incarnation));
+            }
+        }
+        seat(map, |seat| {
+            let (member, generation) = (seat.joined.index, seat.joined.generation);
+            let entry = self.wait(arm, seat, until, || attempt(member, generation))?;
+            Ok((entry, member, generation, seat.incarnation as u32))
+        })
+        .map_err(RwLockError::Arena)?
+    }
+
+    fn wait<G>(
+        &self,
+        arm: &dyn Operation,
+        seat: &ThreadSeat,
+        until: Until,
+        attempt: impl Fn() -> Entry,
+    ) -> Result<Entry, RwLockError<G>> {
+        let (entry, member) = (attempt(), seat.joined.index);
+        if entry == Entry::Own && !self.slots().reads(member) {
+            return Err(RwLockError::Deadlock { lock: shown(self.handle.map, self.handle.place) });
+        }
+        if entry != Entry::Busy {
+            return Ok(entry);
+        }
+        let deadline = match until {
+            Until::Now => {
+                word::revive(self.slots());
+                return Ok(attempt());
+            }
+            Until::Forever => None,
+            Until::Time(at) => Some(at),
+        };
+        watched(seat).map_err(RwLockError::System)?;
+        let who = Parties { main: party(seat), private: None };
+        let patience = patience(seat);
+        match wait_for(&who, &[arm], Wish::to_take(deadline, &patience)) {
+            Ok((_, taken)) => Ok(entry_of(taken)),
+            Err(Refused::Interrupted) => Err(RwLockError::Interrupted),
+            Err(Refused::Dead(_)) if self.is_condemned() => Ok(Entry::Condemned),
+            Err(Refused::Dead(_)) => Ok(Entry::Dead),
+            Err(_) => Ok(Entry::Busy),
+        }
+    }
+
+    /// A `read` arm of a choice.
+    #[doc(hidden)]
+    pub fn __read_arm(&self) -> Armed<'_> {
+        Armed::new(&self.reading)
+    }
+
+    /// A `write` arm of a choice.
+    #[doc(hidden)]
+    pub fn __write_arm(&self) -> Armed<'_> {
+        Armed::new(&self.writing)
+    }
+
+    fn chosen(&self, taken: Option<Taken>) -> (Entry, u64) {
+        match taken {
+            Some(taken) => (entry_of(taken), taken.word.0),
+            None if self.is_condemned() => (Entry::Condemned, 0),
+            None => (Entry::Dead, 0),
+        }
+    }
+
+    /// Completes a choice that came to a `read` arm.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn __finish_read(&self, took: Took) -> ReadResult<'_, T> {
+        let (entry, word) = self.chosen(took.0);
+        let (member, incarnation) = (member_of(word), process::incarnation() as u32);
+        self.answer(entry, Until::Forever, || ReadGuard { lock: self, member, incarnation, here: PhantomData })
+    }
+
+    /// Completes a choice that came to a `write` arm.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn __finish_write(&self, took: Took) -> WriteResult<'_, T> {
+        let (entry, mine) = self.chosen(took.0);
+        self.answer(entry, Until::Forever, || WriteGuard::new(self, mine, process::incarnation() as u32))
+    }
+}
+
+fn entry_of(taken: Taken) -> Entry {
+    if taken.position == 0 { Entry::Whole } else { Entry::Torn }
+}
+
+impl<T: Pod> RwLock<T> {
+    /// Attaches a named one.
+    ///
+    /// # Errors
+    /// `Unknown`, `OtherKind`; `OtherType` if its data is not a `T` (size, alignment, name without modules); `Arena`.
+    pub fn open(name: &str) -> Result<RwLock<T>, ObjectError> {
+        RwLock::named(Handle::open(Kind::RwLock, name)?)
+    }
+
+    /// Makes a named one, and its arena if need be.
+    ///
+    /// # Errors
+    /// `Exists`, `OtherKind`, `Arena`.
+    pub fn create(name: &str, value: T) -> Result<RwLock<T>, ObjectError> {
+        RwLock::make(name, value, false)
+    }
+
+    /// Attaches a named one, or makes it with this value.
+    ///
+    /// # Errors
+    /// As [`RwLock::open`] and [`RwLock::create`].
+    pub fn open_or_create(name: &str, value: T) -> Result<RwLock<T>, ObjectError> {
+        RwLock::make(name, value, true)
+    }
+
+    fn make(name: &str, value: T, or_open: bool) -> Result<RwLock<T>, ObjectError> {
+        if align_of::<T>() > BLOCK {
+            return Err(ObjectError::Alignment { has: align_of::<T>(), most: BLOCK });
+        }
+        let bytes = bytemuck::bytes_of(&value);
+        let handle = Handle::make(Kind::RwLock, name, or_open, &mut |map, admin, name| {
+            word::make(map, admin, name, (bytes.len(), hash_of::<T>()), |place| {
+                // SAFETY: the place has room for so many bytes, and is nobody's yet.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
+            })
+        })?;
+        RwLock::named(handle)
+    }
+
+    fn named(handle: Handle) -> Result<RwLock<T>, ObjectError> {
+        let wanted = || format!("{} ({} bytes)", std::any::type_name::<T>(), size_of::<T>());
+        let data = data_of(&handle, size_of::<T>(), hash_of::<T>(), wanted)?.cast();
+        RwLock::at(handle, data, false)
+    }
+}
+
+impl RwLock<()> {
+    /// Removes one by name, whatever its data. One that is locked, or awaited, is refused unless `force`: then its holders' guards end without
+    /// effect, and waiters get [`RwLockError::Dead`].
+    ///
+    /// Without `force` it locks it first: killed just then it leaves it torn, as whoever dies with the lock.
+    ///
+    /// # Errors
+    /// `Unknown`, `InUse`, `Arena`.
+    pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
+        let Some((handle, admin)) = Handle::to_remove(Kind::RwLock, name)? else { return Ok(()) };
+        let Some(slots) = Slots::of(handle.map, handle.place) else {
+            // Its words make no sense: it goes, and its parts, which name no lock then, are swept.
+            handle.map.unmake(&admin, handle.place);
+            word::sweep(handle.map, &admin);
+            return Ok(());
+        };
+        let joined = seat(handle.map, |seat| seat.joined)?;
+        let (member, mine) = (joined.index, held_by(joined.index, joined.generation));
+        if !force && !slots.take_idle(member, mine) {
+            let how = slots.in_use();
+            return Err(ObjectError::InUse { kind: Kind::RwLock.name(), name: handle.name(), how });
+        }
+        slots.unmake(&admin);
+        if !force {
+            // Taken above, so that nobody could come meanwhile.
+            slots.leave_alone(mine);
+        }
+        Ok(())
+    }
+}
+
+/// The data of a lock that is locked to read; unlocked when dropped, and when the thread dies. It belongs to the thread that locked it:
+///
+/// ```compile_fail
+/// fn must_be_send<T: Send>(_: T) {}
+/// let lock = chappe_sync::RwLock::private(0).unwrap();
+/// must_be_send(lock.read().unwrap());
+/// ```
+#[must_use = "a guard that is not kept unlocks at once"]
+pub struct ReadGuard<'a, T> {
+    lock: &'a RwLock<T>,
+    member: u32,
+    incarnation: u32,
+    here: PhantomData<*const ()>,
+}
+
+/// The data of a lock that is locked to write; unlocked when dropped, and when the thread dies. It belongs to the thread that locked it:
+///
+/// ```compile_fail
+/// fn must_be_send<T: Send>(_: T) {}
+/// let lock = chappe_sync::RwLock::private(0).unwrap();
+/// must_be_send(lock.write().unwrap());
+/// ```
+#[must_use = "a guard that is not kept unlocks at once"]
+pub struct WriteGuard<'a, T> {
+    lock: &'a RwLock<T>,
+    mine: u64,
+    incarnation: u32,
+    /// It was locked by a destructor that runs because of a panic: that panic is none of this section's.
+    panicking: bool,
+    here: PhantomData<*const ()>,
+}
+
+// SAFETY: a shared guard gives out shared references to the data only.
+unsafe impl<T: Sync> Sync for ReadGuard<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for WriteGuard<'_, T> {}
+
+#[cold]
+fn void<T>(lock: &RwLock<T>) -> ! {
+    panic!(
+        "a guard of readers-writer lock {} is used after fork: the parent has the lock; lock it again in the child",
+        shown(lock.handle.map, lock.handle.place)
+    )
+}
+
+impl<'a, T> ReadGuard<'a, T> {
+    fn is_ours(&self) -> bool {
+        process::is_incarnation(self.incarnation)
+    }
+
+    /// Numbers in the guard's stead. The lock stays locked.
+    #[doc(hidden)]
+    pub fn into_numbers(this: Self) -> (u64, u32) {
+        let numbers = (u64::from(this.member), this.incarnation);
+        std::mem::forget(this);
+        numbers
+    }
+
+    /// The guard again; `None` in a forked child of who locked it.
+    ///
+    /// # Safety
+    /// The numbers are those of a guard of this lock which the calling thread, or its parent, gave for it; one guard is made of them.
+    #[doc(hidden)]
+    pub unsafe fn of_numbers(lock: &'a RwLock<T>, (member, incarnation): (u64, u32)) -> Option<Self> {
+        let ours = process::is_incarnation(incarnation);
+        ours.then_some(ReadGuard { lock, member: member as u32, incarnation, here: PhantomData })
+    }
+}
+
+impl<'a, T> WriteGuard<'a, T> {
+    fn new(lock: &'a RwLock<T>, mine: u64, incarnation: u32) -> WriteGuard<'a, T> {
+        WriteGuard { lock, mine, incarnation, panicking: std::thread::panicking(), here: PhantomData }
+    }
+
+    fn is_ours(&self) -> bool {
+        process::is_incarnation(self.incarnation)
+    }
+
+    /// Goes on as a reader, with nobody in between. Readers that stand first in line enter, too.
+    pub fn downgrade(this: Self) -> ReadGuard<'a, T> {
+        let (lock, mine, incarnation) = (this.lock, this.mine, this.incarnation);
+        if this.is_ours() {
+            lock.slots().downgrade(mine);
+        }
+        std::mem::forget(this);
+        ReadGuard { lock, member: member_of(mine), incarnation, here: PhantomData }
+    }
+
+    /// Says that the data is whole again: the next who locks it is not told of the death.
+    pub fn make_consistent(this: &mut Self) {
+        if this.is_ours() {
+            this.lock.slots().tear(this.mine, false);
+        }
+    }
+
+    /// Gives the lock up for ever: who waits and whoever comes later gets [`RwLockError::Condemned`].
+    pub fn condemn(this: Self) {
+        if this.is_ours() && !this.lock.handle.is_dead() {
+            this.lock.slots().condemn(this.mine);
+        }
+    }
+
+    /// Numbers in the guard's stead. The lock stays locked.
+    #[doc(hidden)]
+    pub fn into_numbers(this: Self) -> (u64, u32) {
+        let numbers = (this.mine, this.incarnation);
+        std::mem::forget(this);
+        numbers
+    }
+
+    /// The guard again; `None` in a forked child of who locked it.
+    ///
+    /// # Safety
+    /// The numbers are those of a guard of this lock which the calling thread, or its parent, gave for it; one guard is made of them.
+    #[doc(hidden)]
+    pub unsafe fn of_numbers(lock: &'a RwLock<T>, (mine, incarnation): (u64, u32)) -> Option<Self> {
+        process::is_incarnation(incarnation).then(|| WriteGuard::new(lock, mine, incarnation))
+    }
+}
+
+impl<T> Deref for ReadGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        if !self.is_ours() {
+            void(self.lock);
+        }
+        // SAFETY: I1 of the lock: until the guard is dropped nobody writes. The data was written when the lock was made, and is a T (private), or
+        // plain (named).
+        unsafe { self.lock.data.as_ref() }
+    }
+}
+
+impl<T> Deref for WriteGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        if !self.is_ours() {
+            void(self.lock);
+        }
+        // SAFETY: I1 of the lock: the word names this thread until the guard is dropped, so nobody else has a reference. The data as above.
+        unsafe { self.lock.data.as_ref() }
+    }
+}
+
+impl<T> DerefMut for WriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        if !self.is_ours() {
+            void(self.lock);
+        }
+        // SAFETY: as in `deref`; `&mut self` makes it the only reference.
+        unsafe { &mut *self.lock.data.as_ptr() }
+    }
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for ReadGuard<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for WriteGuard<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl<T> Drop for ReadGuard<'_, T> {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            self.lock.slots().leave(self.member);
+        }
+    }
+}
+
+impl<T> Drop for WriteGuard<'_, T> {
+    fn drop(&mut self) {
+        if !self.is_ours() {
+            return;
+        }
+        if std::thread::panicking() && !self.panicking {
+            self.lock.slots().tear(self.mine, true);
+        }
+        self.lock.slots().leave_alone(self.mine);
+    }
+}

@@ -1,0 +1,977 @@
+//! Readers-writer locks as a protocol: one writer, who says so, or any number of readers, each with a bit; first come, first served.
+//!
+//! Plan 9's `RWLock` (plan9-semaphores, 3) queues both sorts in one line and hands the lock on; here too. nonblocking-real-time, section 3: a lock
+//! whose critical section others can survive, as the mutex (`lock`) is.
+//!
+//! Three slots of the arena make one lock. The *lock* has the word, and the writers wait there. The *line* is where the readers wait. The
+//! *inside* has one bit for each member that reads: a set of bits over members as every wait set is, in which nobody waits. So a reader that
+//! dies leaves a bit that means nothing, and no count has to be put right.
+//!
+//! The word of the lock:
+//!
+//! | bits | field | |
+//! |---|---|---|
+//! | 0-2 | tag | 5 FREE: of writers; 6 HELD; 7 RESERVED |
+//! | 3 | WAITERS | somebody's bit may stand in a line: nobody passes, and those who leave must look |
+//! | 4 | TORN | a writer died or panicked, and nobody has made the data whole since |
+//! | 6-27 | number | the low bits of the slot's generation |
+//! | 28-39 | member | the writer, or for whom it is reserved; HELD by [`NOBODY`]: condemned, for ever |
+//! | 40-63 | aux | HELD: the writer's generation; RESERVED: the number of the wait; of a condemned one, 1: see I7 of `lock` |
+//!
+//! `slot.since` says where the line (bits 0-31) and the inside (32-63) are, one more each.
+//!
+//! ```text
+//!   read:   no WAITERS, FREE?  -- set bit -- still so? --> inside          else: clear bit, drain; wait in the line
+//!   write:  no WAITERS, FREE, nobody inside?  -- HELD -- still nobody? --> ours     else: FREE, drain; wait
+//!   drain, FREE:      first in line a reader: tell it to try, and the next
+//!                     first in line a writer: RESERVED for it
+//!   drain, RESERVED:  nobody inside any more: grant
+//! ```
+//!
+//! - I1: a writer has the data only while the word names it (HELD), and has seen nobody inside after the word said HELD or RESERVED. A reader has it
+//!   only while its bit stands inside, and has seen the word FREE after it had set the bit. So of a reader and a writer one sees the other (E1).
+//! - I2: WAITERS is set by whoever has set its bit in a line, and taken away only by a drainer that finds nobody there, and looks again
+//!   afterwards. Whoever drains and finds somebody sets it. So a bit that stands is missed for good by nobody who leaves.
+//! - I3: first come, first served: while WAITERS stands nobody enters that was not told, or granted. A reader is told when all before it are
+//!   readers; a writer's turn comes when it is the first of all, and nobody who was told has yet to try. A reader that was told and finds a writer
+//!   waits again, in its old place.
+//! - I4: a reservation is valid while its writer waits in the wait that it names. From then on no reader enters; the last one inside that
+//!   leaves, or backs out, drains. If the writer gives up, it drains, and the reservation goes.
+//! - I5: the bit of a member whose life word says that it is dead counts for nobody. It is cleared by the owner of that word, before the
+//!   slot has another occupant.
+//! - I6: one member has one bit: it reads once. What it asks for in addition is refused (`Own`): it would wait for itself.
+//! - I7: the line and the inside come before their lock and go after it: their slots are used again only when the lock's was cleared, and that only
+//!   when no bit stands in any of the three. So whoever sets a bit by an old handle clears it, having seen the lock's head, before it is another's.
+//! - A death at each step: bit set, word not yet looked at: I5. Backed out and not drained, left and not drained, told, reserved: recovery
+//!   drains. The writer's: TORN. Removed by halves: who drains a part whose lock has gone takes the part out of service.
+//!
+//! Ordering edges: E1 (SeqCst): set bit inside, read word, against swap word, read bits inside; likewise bits of a line against WAITERS.
+//!
+//! Progress: entering and leaving without waiters is wait-free for readers, lock-free for writers. A reader that was told, and is stopped before
+//! it tries, holds up the writers behind it, as if it were inside.
+//!
+//! Explored: `tests/crash_rwlock.rs`.
+
+use crate::cell::{NOBODY, Word};
+use crate::claim::{Collected, Operation, Refused, Taken};
+use crate::kinds::{self, Protocol};
+use crate::wait::{
+    Arm, Candidate, Grant, NUDGE, Party, State, bury, grant, is_still, next, queue, tell, tried_and_next, waits_on,
+    wake_elsewhere, wake_granted, word_of,
+};
+use chappe_arena::layout::{BLOCK, Head, Kind, Object};
+use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_plat::atomic::{Ordering, pause};
+use chappe_plat::{Life, step};
+
+const FREE: u64 = 5;
+const HELD: u64 = 6;
+const RESERVED: u64 = 7;
+const WAITERS: u64 = 1 << 3;
+const TORN: u64 = 1 << 4;
+const NUMBER: u64 = 0x3f_ffff << 6;
+/// What stays as it is when the lock goes from one to the other.
+const KEPT: u64 = WAITERS | TORN | NUMBER;
+const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
+/// Condemned, and what was borrowed of the data may still be in use.
+const ABANDONED: u64 = 1 << 40;
+/// The word of a part: as if reserved, of the mutex's tags, for nobody.
+const PART: u64 = RESERVED | (NOBODY as u64) << 28;
+/// Of a part whose lock is just being made.
+const MAKING: u32 = u32::MAX;
+/// So many looks at readers who may be about to back out.
+const LOOKS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 64 };
+
+/// The word of a lock that this member writes, flags and number aside.
+pub(crate) fn held_by(member: u32, generation: u32) -> u64 {
+    HELD | u64::from(member) << 28 | u64::from(generation) << 40
+}
+
+fn reserved_for(member: u32, wait: u32) -> u64 {
+    RESERVED | u64::from(member) << 28 | u64::from(wait) << 40
+}
+
+pub(crate) fn member_of(word: u64) -> u32 {
+    (word >> 28) as u32 & 0xfff
+}
+
+fn is_condemned(word: u64) -> bool {
+    word & !(WAITERS | ABANDONED | NUMBER) == CONDEMNED
+}
+
+fn load(o: &Object) -> u64 {
+    o.slot.word.load(Ordering::SeqCst) // SeqCst: E1.
+}
+
+fn swap(o: &Object, from: u64, to: u64) -> bool {
+    o.slot.word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok() // SeqCst: E1.
+}
+
+/// What an attempt came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// Ours, and whole.
+    Whole,
+    /// Ours; an earlier writer left it as it was.
+    Torn,
+    /// Somebody's, or somebody waits.
+    Busy,
+    /// This very member reads, or writes.
+    Own,
+    /// Condemned.
+    Condemned,
+    /// The lock was removed.
+    Dead,
+}
+
+impl Entry {
+    fn of(word: u64) -> Entry {
+        if word & TORN != 0 { Entry::Torn } else { Entry::Whole }
+    }
+
+    /// As a choice has it. (Whether a condemned one is dead its guard's maker finds out.)
+    fn taken(self, me: &Party) -> Result<Taken, Refused> {
+        let word = Word(held_by(me.member, me.generation));
+        match self {
+            Entry::Whole => Ok(Taken { position: 0, word }),
+            Entry::Torn => Ok(Taken { position: 1, word }),
+            Entry::Busy | Entry::Own => Err(Refused::NoneFree),
+            Entry::Condemned | Entry::Dead => Err(Refused::Dead(0)),
+        }
+    }
+}
+
+/// The three slots of a lock.
+#[derive(Clone, Copy)]
+pub(crate) struct Slots {
+    pub map: &'static Map,
+    /// The lock, where the writers wait.
+    pub lock: Place,
+    /// The line, where the readers wait.
+    line: Place,
+    /// The inside.
+    inside: u32,
+}
+
+/// The same, for who has the arena for a moment only.
+#[derive(Clone, Copy)]
+struct Parts<'m> {
+    map: &'m Map,
+    lock: Place,
+    line: Place,
+    inside: u32,
+}
+
+fn head_of(map: &Map, object: u32) -> Head {
+    // Acquire: the object as its maker left it.
+    Head(map.object(object).head.load(Ordering::Acquire))
+}
+
+/// The lock that a part names, if the part is one: its slot and generation.
+fn whole(map: &Map, part: u32) -> Option<(u32, u32)> {
+    let o = map.object(part);
+    // Acquire, both: written before the lock was in service.
+    let (hint, generation) = (o.hint.load(Ordering::Acquire), o.permits.load(Ordering::Acquire));
+    hint.checked_sub(1).filter(|lock| *lock < map.geometry().objects).map(|lock| (lock, generation))
+}
+
+/// A part of a lock in service or removed and not yet cleared, if it is its own.
+fn part(map: &Map, index: u32, kind: Kind, lock: Place) -> Option<Place> {
+    let head = head_of(map, index);
+    let its =
+        head.kind() == Some(kind) && !head.is_free() && whole(map, index)? == (lock.index, lock.head.generation());
+    its.then(|| Place { index, head: Head::live(head.generation(), kind) })
+}
+
+impl<'m> Parts<'m> {
+    /// Those of a lock; none if the slot has gone meanwhile, or its words make no sense.
+    fn of(map: &'m Map, lock: Place) -> Option<Parts<'m>> {
+        // Acquire: written before the lock was in service.
+        let both = map.object(lock.index).slot.since.load(Ordering::Acquire);
+        let at = |both: u64| (both as u32).checked_sub(1).filter(|index| *index < map.geometry().objects);
+        let line = part(map, at(both)?, Kind::Line, lock)?;
+        let inside = part(map, at(both >> 32)?, Kind::Inside, lock)?.index;
+        Some(Parts { map, lock, line, inside })
+    }
+
+    fn object(&self) -> &'m Object {
+        self.map.object(self.lock.index)
+    }
+
+    /// I5: who reads. A member that is just looking whether it may is among them for a moment.
+    fn readers(self) -> impl Iterator<Item = u32> + 'm {
+        let Parts { map, inside, .. } = self;
+        let words = (0..map.waiting_words()).map(move |i| (i as u32, map.waiting(inside, i)));
+        let all = words.flat_map(move |(i, word)| {
+            let bits = word.load(Ordering::SeqCst); // SeqCst: E1.
+            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| i * 64 + bit)
+        });
+        all.filter(move |m| *m < map.geometry().members && map.member(*m).life.probe() != Life::Dead)
+    }
+
+    fn is_read(self) -> bool {
+        self.readers().next().is_some()
+    }
+
+    fn reads(self, member: u32) -> bool {
+        waits_on(self.map, self.inside, member)
+    }
+
+    fn is_live(self) -> bool {
+        is_still(self.map, self.lock.index, self.lock.head)
+    }
+
+    fn out(self, member: u32) {
+        // SeqCst: E1, before the look at the word.
+        self.map.waiting(self.inside, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::SeqCst);
+    }
+
+    /// A bit inside has gone, of a reader or of one that backs out: I4.
+    fn drain_after(self) {
+        step!("not inside any more, not yet looked who waits");
+        if load(self.object()) & (7 | WAITERS) != FREE {
+            kinds::drain(self.map, self.lock.index);
+        }
+    }
+
+    /// Enters to read. `told`: it is this member's turn.
+    fn enter(self, member: u32, told: bool) -> Entry {
+        let o = self.object();
+        let passes = |seen: u64| seen & 7 == FREE && (told || seen & WAITERS == 0);
+        if self.reads(member) && self.is_live() {
+            return Entry::Own;
+        }
+        let seen = load(o);
+        if passes(seen) {
+            let (word, bit) = (self.map.waiting(self.inside, member as usize / 64), 1 << (member % 64));
+            // SeqCst: E1, before the second look at the word. A bit that stood already is none of this lock's: it was removed.
+            if word.fetch_or(bit, Ordering::SeqCst) & bit != 0 {
+                return Entry::Dead;
+            }
+            step!("bit inside set, word not yet looked at");
+            let seen = load(o);
+            let is_live = self.is_live();
+            if passes(seen) && is_live {
+                return Entry::of(seen);
+            }
+            self.out(member);
+            if is_live {
+                self.drain_after();
+            }
+        }
+        self.refused(member)
+    }
+
+    /// Why one does not enter.
+    fn refused(self, member: u32) -> Entry {
+        let seen = load(self.object());
+        if !self.is_live() {
+            Entry::Dead
+        } else if is_condemned(seen) {
+            Entry::Condemned
+        } else if seen & 7 == HELD && member_of(seen) == member {
+            Entry::Own
+        } else {
+            Entry::Busy
+        }
+    }
+
+    /// Enters to write, if nobody is inside or waits.
+    fn enter_alone(self, member: u32, mine: u64) -> Entry {
+        let o = self.object();
+        if self.reads(member) && self.is_live() {
+            return Entry::Own;
+        }
+        let seen = load(o);
+        if seen & (7 | WAITERS) != FREE || self.is_read() || !self.is_live() || !swap(o, seen, mine | seen & KEPT) {
+            return self.refused(member);
+        }
+        step!("held, not yet looked who reads");
+        let mut left = LOOKS;
+        while left > 0 && self.is_read() {
+            pause();
+            left -= 1;
+        }
+        // I1. It may have been removed meanwhile.
+        if left == 0 && self.is_read() || !self.is_live() {
+            self.leave_alone(mine);
+            return self.refused(member);
+        }
+        Entry::of(seen)
+    }
+
+    /// Takes the lock that was reserved for wait `number` of ours, while the wait word still says so.
+    fn collect(self, member: u32, mine: u64, number: u32) -> Entry {
+        let o = self.object();
+        loop {
+            let seen = load(o);
+            if seen & !KEPT != reserved_for(member, number) {
+                return Entry::Busy;
+            }
+            if swap(o, seen, mine | seen & KEPT) {
+                return Entry::of(seen);
+            }
+        }
+    }
+
+    /// The writer leaves, to `to`. False: the lock was not its any more.
+    fn leave_to(self, mine: u64, to: u64) -> bool {
+        let o = self.object();
+        loop {
+            let seen = load(o);
+            if seen & !KEPT != mine {
+                return false;
+            }
+            if swap(o, seen, to | seen & KEPT) {
+                step!("not written any more, not yet looked who waits");
+                if seen & WAITERS != 0 || is_condemned(to) {
+                    kinds::drain(self.map, self.lock.index);
+                }
+                return true;
+            }
+        }
+    }
+
+    fn leave_alone(self, mine: u64) -> bool {
+        self.leave_to(mine, FREE)
+    }
+
+    /// I2: a bit was set in a line.
+    fn mark(self) {
+        let o = self.object();
+        loop {
+            let seen = load(o);
+            // The exact word: a slot that is another kind's by now is not touched.
+            if seen & 7 < FREE || seen & WAITERS != 0 || !self.is_live() || swap(o, seen, seen | WAITERS) {
+                return;
+            }
+        }
+    }
+
+    /// Who is to enter next; and whether somebody was told, and has yet to try.
+    fn first(self) -> (bool, Option<(Candidate, bool)>) {
+        let (trying, reader) = tried_and_next(self.map, self.line.index, self.line.head);
+        let writer = next(self.map, self.lock.index, self.lock.head);
+        let first = match (reader, writer) {
+            (Some(r), Some(w)) if w.ticket < r.ticket => Some((w, true)),
+            (Some(r), _) => Some((r, false)),
+            (None, w) => w.map(|w| (w, true)),
+        };
+        (trying > 0, first)
+    }
+
+    fn drain(self) {
+        let o = self.object();
+        loop {
+            let seen = load(o);
+            match seen & 7 {
+                HELD if is_condemned(seen) => {
+                    bury(self.map, self.lock.index, self.lock.head);
+                    return bury(self.map, self.line.index, self.line.head);
+                }
+                FREE => match self.first() {
+                    // I3.
+                    (true, Some((_, true)) | None) => return,
+                    (false, None) => {
+                        if self.nobody_waits(seen) {
+                            return;
+                        }
+                    }
+                    (_, Some((_, _))) if seen & WAITERS == 0 => self.mark(),
+                    (_, Some((reader, false))) => {
+                        tell(self.map, reader.member, reader.state, self.line.index, NUDGE);
+                    }
+                    (false, Some((writer, true))) => {
+                        if swap(o, seen, reserved_for(writer.member, writer.state.wait()) | seen & KEPT) {
+                            step!("reserved, not yet looked who reads");
+                        }
+                    }
+                },
+                RESERVED if !self.resolve(o, seen) => {}
+                _ => return,
+            }
+            if !self.is_live() {
+                return;
+            }
+        }
+    }
+
+    /// I2: takes WAITERS away. False: look again.
+    fn nobody_waits(self, seen: u64) -> bool {
+        let o = self.object();
+        if seen & WAITERS != 0 {
+            if !swap(o, seen, seen & !WAITERS) {
+                return false;
+            }
+            step!("said that nobody waits, not yet looked again");
+            let (trying, first) = self.first();
+            if trying || first.is_some() {
+                self.mark();
+                return false;
+            }
+        }
+        wake_elsewhere(self.map, self.lock.index);
+        wake_elsewhere(self.map, self.line.index);
+        true
+    }
+
+    /// I4: finishes or undoes a reservation. False: the word has changed, look again.
+    fn resolve(self, o: &Object, seen: u64) -> bool {
+        let (map, lock) = (self.map, self.lock.index);
+        let (member, number) = (member_of(seen), (seen >> 40) as u32);
+        if member < map.geometry().members {
+            let (word, _) = word_of(map, member);
+            // SeqCst: I2 of the wait queue, after the lock's word.
+            let state = State(word.load(Ordering::SeqCst));
+            if state.wait() == number {
+                if state.is_waiting() && waits_on(map, lock, member) {
+                    // Whoever is inside drains when it leaves.
+                    return self.is_read() || grant(map, member, state, lock, 0, false);
+                }
+                if state.grant().is_some_and(|g| g.is(map, lock, 0)) {
+                    wake_granted(map, member);
+                    return load(o) & !KEPT == seen & !KEPT;
+                }
+            }
+        }
+        if member == NOBODY {
+            // No such lock's word: the slot is another kind's by now.
+            return true;
+        }
+        self.free(reserved_for(member, number), FREE);
+        false
+    }
+
+    /// The word goes from what it says, flags aside, to another; flags that were set meanwhile stay.
+    fn free(self, from: u64, to: u64) -> bool {
+        let o = self.object();
+        loop {
+            let seen = load(o);
+            if seen & !KEPT != from {
+                return false;
+            }
+            if swap(o, seen, to | seen & KEPT) {
+                return true;
+            }
+        }
+    }
+
+    /// Of a member that has leaked a guard: nobody may have the lock, nor the slot.
+    #[cfg(not(feature = "sim"))]
+    fn abandon(self, member: u32, mine: u64) {
+        let o = self.object();
+        loop {
+            let seen = load(o);
+            if !self.reads(member) && seen & !KEPT != mine
+                || seen & 7 < FREE
+                || is_condemned(seen) && seen & ABANDONED != 0
+            {
+                return;
+            }
+            if swap(o, seen, CONDEMNED | ABANDONED | seen & KEPT) {
+                return kinds::drain(self.map, self.lock.index);
+            }
+        }
+    }
+}
+
+impl Slots {
+    /// Those of a lock; none if it has gone meanwhile.
+    pub fn of(map: &'static Map, lock: Place) -> Option<Slots> {
+        let Parts { line, inside, .. } = Parts::of(map, lock)?;
+        Some(Slots { map, lock, line, inside })
+    }
+
+    fn parts(&self) -> Parts<'static> {
+        let Slots { map, lock, line, inside } = *self;
+        Parts { map, lock, line, inside }
+    }
+
+    /// Where the lock is, its line, and its inside.
+    #[cfg(any(feature = "sim", feature = "loom"))]
+    pub fn places(&self) -> (Place, Place, u32) {
+        (self.lock, self.line, self.inside)
+    }
+
+    /// A reader leaves.
+    pub fn leave(&self, member: u32) {
+        self.parts().out(member);
+        self.parts().drain_after();
+    }
+
+    /// The writer leaves. False: the lock was not its any more.
+    pub fn leave_alone(&self, mine: u64) -> bool {
+        self.parts().leave_alone(mine)
+    }
+
+    /// The writer becomes a reader, with nobody in between.
+    pub fn downgrade(&self, mine: u64) {
+        let member = member_of(mine);
+        // SeqCst: E1, before the word says FREE.
+        self.map.waiting(self.inside, member as usize / 64).fetch_or(1 << (member % 64), Ordering::SeqCst);
+        step!("reads and writes");
+        self.parts().leave_alone(mine);
+    }
+
+    /// Says that the data is whole again (`false`) or is not (`true`). The caller writes.
+    pub fn tear(&self, mine: u64, torn: bool) {
+        let o = self.parts().object();
+        loop {
+            let seen = load(o);
+            let next = if torn { seen | TORN } else { seen & !TORN };
+            if seen & !KEPT != mine || swap(o, seen, next) {
+                return;
+            }
+        }
+    }
+
+    /// Nobody gets the lock any more. The caller writes.
+    pub fn condemn(&self, mine: u64) {
+        self.parts().leave_to(mine, CONDEMNED);
+    }
+
+    /// Whether nobody gets it any more.
+    pub fn is_condemned(&self) -> bool {
+        is_condemned(load(self.parts().object()))
+    }
+
+    /// Whether a member reads.
+    #[cfg(not(feature = "sim"))]
+    pub fn reads(&self, member: u32) -> bool {
+        self.parts().reads(member)
+    }
+
+    /// By whom it is used, in words.
+    #[cfg(not(feature = "sim"))]
+    pub fn in_use(&self) -> String {
+        let (map, seen) = (self.map, load(self.parts().object()));
+        let waiting = RwLocks.line(map, self.lock).len();
+        let writer = (seen & 7 == HELD && !is_condemned(seen)).then(|| member_of(seen));
+        let has = |member: u32, what: &str| {
+            let who = map.who(member);
+            format!("{what} by pid {} `{}`", who.pid, who.label)
+        };
+        let mut readers = self.parts().readers();
+        let by = match (writer, readers.next()) {
+            (Some(member), _) => has(member, "written"),
+            (None, Some(member)) => has(member, &format!("read by {} thread(s), first", readers.count() + 1)),
+            (None, None) => "locked by nobody".into(),
+        };
+        format!("{by}, {waiting} waiting")
+    }
+
+    /// Takes a lock that is to be removed, unless somebody has it or waits.
+    pub fn take_idle(&self, member: u32, mine: u64) -> bool {
+        kinds::drain(self.map, self.lock.index);
+        let idle = |at| queue(self.map, at).is_empty();
+        let nobody = || idle(self.lock.index) && idle(self.line.index) && !self.parts().is_read();
+        if self.is_condemned() {
+            return nobody();
+        }
+        let taken = matches!(self.parts().enter_alone(member, mine), Entry::Whole | Entry::Torn);
+        if taken && !nobody() {
+            self.leave_alone(mine);
+            return false;
+        }
+        taken
+    }
+
+    /// Takes it out of service: the lock first, I7. The caller holds `admin`.
+    pub fn unmake(&self, admin: &Admin) {
+        self.map.unmake(admin, self.lock);
+        step!("lock dead, its parts not yet");
+        self.map.unmake(admin, self.line);
+        let inside = Head::live(head_of(self.map, self.inside).generation(), Kind::Inside);
+        self.map.unmake(admin, Place { index: self.inside, head: inside });
+    }
+}
+
+/// A lock as its readers wait for it.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading(pub Slots);
+
+/// A lock as its writers do.
+#[derive(Clone, Copy)]
+pub(crate) struct Writing(pub Slots);
+
+impl Arm for Reading {
+    fn map(&self) -> &'static Map {
+        self.0.map
+    }
+    fn place(&self) -> Place {
+        self.0.line
+    }
+}
+
+impl Arm for Writing {
+    fn map(&self) -> &'static Map {
+        self.0.map
+    }
+    fn place(&self) -> Place {
+        self.0.lock
+    }
+}
+
+impl Reading {
+    pub fn try_enter(&self, member: u32) -> Entry {
+        self.0.parts().enter(member, false)
+    }
+}
+
+impl Writing {
+    pub fn try_enter(&self, member: u32, mine: u64) -> Entry {
+        self.0.parts().enter_alone(member, mine)
+    }
+}
+
+impl Operation for Reading {
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        self.try_enter(me.member).taken(me)
+    }
+    fn collect(&self, me: &Party, _grant: Grant, _number: u32) -> Collected {
+        self.0.parts().enter(me.member, true).taken(me).map_or(Collected::Void, Collected::Taken)
+    }
+    fn put_back(&self, taken: Taken) {
+        self.0.leave(member_of(taken.word.0));
+    }
+    #[cfg(not(feature = "sim"))]
+    fn forgo(&self, taken: Taken) {
+        self.put_back(taken);
+    }
+    #[cfg(not(feature = "sim"))]
+    fn revive(&self) -> bool {
+        revive(&self.0)
+    }
+}
+
+impl Operation for Writing {
+    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+        self.try_enter(me.member, held_by(me.member, me.generation)).taken(me)
+    }
+    fn collect(&self, me: &Party, _grant: Grant, number: u32) -> Collected {
+        let entry = self.0.parts().collect(me.member, held_by(me.member, me.generation), number);
+        entry.taken(me).map_or(Collected::Void, Collected::Taken)
+    }
+    fn put_back(&self, taken: Taken) {
+        self.0.leave_alone(taken.word.0);
+    }
+    #[cfg(not(feature = "sim"))]
+    fn forgo(&self, taken: Taken) {
+        self.put_back(taken);
+    }
+    #[cfg(not(feature = "sim"))]
+    fn revive(&self) -> bool {
+        revive(&self.0)
+    }
+}
+
+/// Gives back what the dead have of it, or were granted; WAITERS goes, if nobody waits.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn revive(slots: &Slots) -> bool {
+    let Slots { map, lock, .. } = *slots;
+    let seen = load(map.object(lock.index));
+    let named = seen & 7 != FREE && member_of(seen) < map.geometry().members;
+    if named && map.dead(member_of(seen)).is_some() {
+        map.recover_dead();
+    }
+    kinds::drain(map, lock.index);
+    true
+}
+
+/// Makes a lock with `bytes` of data. The caller holds `admin` and has seen that the name is free; `fill` writes the data.
+pub(crate) fn make(
+    map: &'static Map,
+    admin: &Admin,
+    name: &str,
+    (bytes, hash): (usize, u32),
+    fill: impl FnOnce(*mut u8),
+) -> Result<Place, ArenaError> {
+    sweep(map, admin);
+    let make_part = |kind| {
+        map.make(admin, "", kind, |index, _| {
+            let o = map.object(index);
+            o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
+            o.more.store(0, Ordering::Relaxed); // Relaxed: as above.
+            o.hint.store(MAKING, Ordering::Relaxed); // Relaxed: as above.
+            o.slot.since.store(1, Ordering::Relaxed); // Relaxed: as above.
+            // Release: whatever its last user did with the slot comes before.
+            o.slot.word.store(PART, Ordering::Release);
+            Ok(())
+        })
+    };
+    let line = make_part(Kind::Line)?;
+    step!("line made, lock not yet");
+    let made = make_part(Kind::Inside).and_then(|inside| {
+        let made = map.make(admin, name, Kind::RwLock, |index, generation| {
+            let o = map.object(index);
+            let blocks = u32::try_from(bytes.div_ceil(BLOCK)).unwrap_or(u32::MAX);
+            let more = if blocks > 0 { map.claim_blocks(index, generation, blocks)? + 1 } else { 0 };
+            if blocks > 0 {
+                fill(map.blocks(more - 1, blocks));
+            }
+            o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
+            o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: as above.
+            o.hint.store(hash, Ordering::Relaxed); // Relaxed: as above.
+            let both = u64::from(line.index + 1) | u64::from(inside.index + 1) << 32;
+            o.slot.since.store(both, Ordering::Relaxed); // Relaxed: as above.
+            for its in [line, inside].map(|part| map.object(part.index)) {
+                its.permits.store(generation, Ordering::Relaxed); // Relaxed: as above.
+                its.hint.store(index + 1, Ordering::Release); // Release: after the generation.
+            }
+            let number = u64::from(generation) << 6 & NUMBER;
+            // Release: whatever its last user did with the slot comes before.
+            o.slot.word.store(FREE | number, Ordering::Release);
+            Ok(())
+        });
+        if made.is_err() {
+            map.unmake(admin, inside);
+        }
+        made
+    });
+    if made.is_err() {
+        map.unmake(admin, line);
+    }
+    made
+}
+
+/// I7: removes parts whose locks do not live. Tells how many were in service.
+pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
+    let mut swept = 0;
+    for index in 0..map.objects_used() {
+        let head = head_of(map, index);
+        let Some(kind) = head.kind().filter(|kind| matches!(kind, Kind::Line | Kind::Inside)) else { continue };
+        if head.in_service() && lock_of(map, index).is_none() {
+            map.unmake(admin, Place { index, head: Head::live(head.generation(), kind) });
+            swept += 1;
+        }
+    }
+    swept
+}
+
+/// The lock of a part, if that is in service.
+fn lock_of(map: &Map, part: u32) -> Option<Place> {
+    let (index, generation) = whole(map, part)?;
+    let head = Head::live(generation, Kind::RwLock);
+    is_still(map, index, head).then_some(Place { index, head })
+}
+
+/// Whether the lock of a part is not yet in service (if its maker lives).
+fn is_being_made(map: &Map, part: u32) -> bool {
+    let Some((lock, generation)) = whole(map, part) else {
+        return map.object(part).hint.load(Ordering::Acquire) == MAKING; // Acquire: as in `whole`.
+    };
+    let now = head_of(map, lock);
+    now.is_free() && now.generation().wrapping_add(1) == generation
+}
+
+/// Of a part in service.
+fn drain_part(map: &Map, object: u32, head: Head) {
+    if let Some(lock) = lock_of(map, object) {
+        return kinds::drain(map, lock.index);
+    }
+    if !is_being_made(map, object) {
+        // I7. SeqCst: before the look at the bits. A failure: another did it.
+        let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
+        bury(map, object, head.dead());
+    }
+}
+
+/// I7: whether the lock of a removed part is not yet cleared.
+fn is_part_used(map: &Map, object: u32) -> bool {
+    let its = |(lock, generation)| {
+        let now = head_of(map, lock);
+        now.kind() == Some(Kind::RwLock) && !now.is_free() && now.generation() == generation
+    };
+    whole(map, object).is_some_and(its)
+}
+
+/// Locks in the table of kinds.
+pub(crate) struct RwLocks;
+
+impl Protocol for RwLocks {
+    fn drain(&self, map: &Map, index: u32, head: Head) {
+        if let Some(parts) = Parts::of(map, Place { index, head }) {
+            parts.drain();
+        }
+    }
+
+    fn announce(&self, map: &Map, index: u32) {
+        let lock = Place { index, head: head_of(map, index) };
+        if let Some(parts) = Parts::of(map, lock) {
+            parts.mark();
+        }
+    }
+
+    fn left(&self, map: &Map, object: u32, _member: u32) {
+        // I4: it may have been the first.
+        kinds::drain(map, object);
+    }
+
+    fn recover(&self, map: &Map, index: u32, head: Head, member: u32, generation: u32) -> bool {
+        if let Some(parts) = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) }) {
+            parts.free(held_by(member, generation), FREE | TORN);
+        }
+        false
+    }
+
+    fn is_used(&self, map: &Map, index: u32, head: Head) -> bool {
+        let seen = load(map.object(index));
+        let written = seen & 7 == HELD && (!is_condemned(seen) || seen & ABANDONED != 0);
+        let parts = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) });
+        // I7. Also the bits of the dead: their owners clear them.
+        written || parts.is_some_and(|p| map.anybody_waits(p.line.index) || map.anybody_waits(p.inside))
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn is_held(&self, map: &Map, index: u32, head: Head, member: u32, generation: u32) -> bool {
+        let parts = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) });
+        let writes = load(map.object(index)) & !KEPT == held_by(member, generation);
+        parts.is_some_and(|parts| writes || parts.reads(member))
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn abandon(&self, map: &Map, index: u32, head: Head, member: u32, generation: u32) {
+        if let Some(parts) = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) }) {
+            parts.abandon(member, held_by(member, generation));
+        }
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<crate::ObjectState> {
+        let (o, parts) = (map.object(place.index), Parts::of(map, place)?);
+        let seen = load(o);
+        let writes = seen & 7 == HELD && member_of(seen) < map.geometry().members;
+        Some(crate::ObjectState::RwLock {
+            writer: writes.then(|| map.who(member_of(seen))),
+            readers: parts.readers().map(|member| map.who(member)).collect(),
+            torn: seen & TORN != 0 && !is_condemned(seen),
+            condemned: is_condemned(seen),
+            bytes: crate::inspect::bytes(map, place) as u32,
+        })
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn line(&self, map: &'static Map, place: Place) -> Vec<(u32, u32)> {
+        let mut all = Vec::new();
+        for at in [Some(place.index), Parts::of(map, place).map(|parts| parts.line.index)].into_iter().flatten() {
+            all.extend(kinds::arrived(map, at).into_iter().map(|member| (at, member)));
+        }
+        all.sort_by_key(|(_, member)| crate::wait::ticket_of(map, *member));
+        all
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn unreadable(&self, map: &'static Map, place: Place) -> Option<&'static str> {
+        if Parts::of(map, place).is_none() {
+            return Some("its parts do not belong together");
+        }
+        (load(map.object(place.index)) & 7 < FREE).then_some("its word is none of a readers-writer lock")
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn had(&self, map: &Map, place: Place, member: u32, generation: u32) -> Vec<crate::Had> {
+        let writes = load(map.object(place.index)) & !KEPT == held_by(member, generation);
+        let reads = Parts::of(map, place).is_some_and(|parts| parts.reads(member));
+        let some = |is: bool, had| is.then_some(had);
+        [some(writes, crate::Had::Writes), some(reads, crate::Had::Reads)].into_iter().flatten().collect()
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn free(&self, map: &'static Map, place: Place) -> Vec<crate::Had> {
+        use crate::examine::is_over;
+        let Some(parts) = Parts::of(map, place) else { return Vec::new() };
+        let mut had = Vec::new();
+        let seen = load(parts.object());
+        let (member, generation) = (member_of(seen), (seen >> 40) as u32);
+        let names = seen & 7 == HELD && member != NOBODY && is_over(map, member, generation);
+        if names && parts.free(held_by(member, generation), FREE | TORN) {
+            had.push(crate::Had::Writes);
+        }
+        for member in parts.readers() {
+            if map.occupant(member).is_none()
+                && let Some(_vacant) = map.vacant(member)
+            {
+                parts.out(member);
+                had.push(crate::Had::Reads);
+            }
+        }
+        kinds::drain(map, place.index);
+        had
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn users(&self, map: &Map, place: Place) -> Option<Vec<u32>> {
+        let lock = Place { index: place.index, head: Head::live(place.head.generation(), Kind::RwLock) };
+        let (seen, parts) = (load(map.object(place.index)), Parts::of(map, lock)?);
+        let writer = (seen & 7 == HELD && !is_condemned(seen)).then(|| member_of(seen));
+        Some(parts.readers().chain(queue(map, parts.line.index)).chain(writer).collect())
+    }
+
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    fn remove(&self, _map: &'static Map, _place: Place, name: &str, force: bool) -> Result<(), kinds::Failure> {
+        Ok(crate::RwLock::<()>::remove(name, force)?)
+    }
+}
+
+/// The parts of locks in the table of kinds.
+pub(crate) struct LockParts {
+    /// Whether a bit that stands is that of a waiter.
+    pub is_line: bool,
+}
+
+impl Protocol for LockParts {
+    fn drain(&self, map: &Map, object: u32, head: Head) {
+        drain_part(map, object, head);
+    }
+
+    fn announce(&self, map: &Map, object: u32) {
+        if let Some(lock) = lock_of(map, object) {
+            RwLocks.announce(map, lock.index);
+        }
+    }
+
+    fn left(&self, map: &Map, object: u32, _member: u32) {
+        kinds::drain(map, object);
+    }
+
+    fn is_queue(&self) -> bool {
+        self.is_line
+    }
+
+    fn is_used(&self, map: &Map, object: u32, _head: Head) -> bool {
+        is_part_used(map, object)
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn is_part(&self, _map: &Map, _place: Place) -> bool {
+        true
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn whole(&self, map: &Map, place: Place) -> Option<(u32, &'static str)> {
+        whole(map, place.index).map(|(lock, _)| (lock, " (to read)"))
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn look(&self, _map: &'static Map, _place: Place, _name: &str) -> Option<crate::ObjectState> {
+        None
+    }
+
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    fn remove(&self, _map: &'static Map, _place: Place, _name: &str, _force: bool) -> Result<(), kinds::Failure> {
+        Err("a part of a readers-writer lock goes with its lock".into())
+    }
+}
+
+/// A word, for stories.
+#[cfg(any(feature = "sim", feature = "loom"))]
+pub(crate) fn in_words(word: u64) -> String {
+    let who = match word & 7 {
+        HELD if is_condemned(word) => "condemned".into(),
+        HELD => format!("written by member {}", member_of(word)),
+        RESERVED => format!("reserved for member {} in wait {}", member_of(word), word >> 40),
+        _ => "free".to_owned(),
+    };
+    let flag = |bit, what| if word & bit != 0 { what } else { "" };
+    format!("{who}{}{}", flag(WAITERS, ", waiters"), flag(TORN, ", torn"))
+}

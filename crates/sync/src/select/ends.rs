@@ -1,0 +1,106 @@
+//! Ends of tubes as arms of a choice, whatever their kind.
+
+use super::Armed;
+use crate::macros::Took;
+use crate::tube::named::{self, Record};
+use crate::tube::{Receiver, RecvError, SendError, Sender, SingleReceiver, SingleSender};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// An end of a tube where messages come out, of whatever kind.
+pub trait ReceivingEnd: sealed::Sealed {
+    /// What comes out.
+    type Message;
+    #[doc(hidden)]
+    fn __arm(&self) -> Armed<'_>;
+    #[doc(hidden)]
+    fn __finish(&self, took: Took) -> Result<Self::Message, RecvError>;
+    /// Whether only the thread that has it may choose it.
+    #[doc(hidden)]
+    fn __is_single(&self) -> bool;
+}
+
+/// An end of a tube where messages go in, of whatever kind.
+pub trait SendingEnd: sealed::Sealed {
+    /// What goes in.
+    type Message;
+    #[doc(hidden)]
+    fn __arm(&self) -> Armed<'_>;
+    #[doc(hidden)]
+    fn __finish(&self, took: Took, message: Self::Message) -> Result<(), SendError<Self::Message>>;
+    /// Whether only the thread that has it may choose it.
+    #[doc(hidden)]
+    fn __is_single(&self) -> bool;
+}
+
+macro_rules! ends {
+    ($($receiver:ident $sender:ident $single:literal),*) => {$(
+        impl<T> sealed::Sealed for $receiver<T> {}
+        impl<T> ReceivingEnd for $receiver<T> {
+            type Message = T;
+            #[inline]
+            fn __arm(&self) -> Armed<'_> {
+                Armed(&self.into)
+            }
+            #[inline]
+            fn __finish(&self, Took(taken): Took) -> Result<T, RecvError> {
+                crate::tube::recv_taken(&self.into, taken.ok_or(RecvError)?)
+            }
+            fn __is_single(&self) -> bool {
+                $single
+            }
+        }
+        impl<T> sealed::Sealed for $sender<T> {}
+        impl<T> SendingEnd for $sender<T> {
+            type Message = T;
+            #[inline]
+            fn __arm(&self) -> Armed<'_> {
+                Armed(&self.out)
+            }
+            #[inline]
+            fn __finish(&self, Took(taken): Took, message: T) -> Result<(), SendError<T>> {
+                match taken {
+                    Some(taken) => crate::tube::send_taken(&self.out, taken, message),
+                    None => Err(SendError(message)),
+                }
+            }
+            fn __is_single(&self) -> bool {
+                $single
+            }
+        }
+    )*};
+}
+
+ends!(Receiver Sender false, SingleReceiver SingleSender true);
+
+impl<T: Record + ?Sized> sealed::Sealed for named::Receiver<T> {}
+impl<T: Record + ?Sized> ReceivingEnd for named::Receiver<T> {
+    type Message = T::Owned;
+    fn __arm(&self) -> Armed<'_> {
+        Armed(&self.into)
+    }
+    fn __finish(&self, Took(taken): Took) -> Result<T::Owned, RecvError> {
+        self.finish(taken.ok_or(RecvError)?).map(|(message, _)| message).ok_or(RecvError)
+    }
+    fn __is_single(&self) -> bool {
+        true
+    }
+}
+impl<T: Record + ?Sized> sealed::Sealed for named::Sender<T> {}
+impl<T: Record + ?Sized> SendingEnd for named::Sender<T> {
+    type Message = T::Owned;
+    fn __arm(&self) -> Armed<'_> {
+        Armed(&self.out)
+    }
+    fn __finish(&self, Took(taken): Took, message: T::Owned) -> Result<(), SendError<T::Owned>> {
+        match taken {
+            Some(taken) => self.finish(taken, message).map_err(SendError),
+            None => Err(SendError(message)),
+        }
+    }
+    fn __is_single(&self) -> bool {
+        true
+    }
+}
