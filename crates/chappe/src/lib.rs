@@ -6,6 +6,7 @@
 //! | [`Pool`] | permits that belong to who holds them, and return when that one dies; several at once: [`Pool::acquire_many`] |
 //! | [`Semaphore`] | a counter of wake-ups; anybody may `up`, also in a signal handler; a death returns nothing |
 //! | [`Mutex`], [`Condvar`] | data that one at a time may change; who comes after a holder that died is told so |
+//! | [`RwLock`] | data that many read or one changes, first come, first served |
 //! | [`Map`] | a dictionary of fixed room: look-ups and changes wait for nobody, and a change of somebody who dies happened or did not |
 //! | [`map::List`] | values in order, each once; one may go through it while others change it |
 //! | [`Stack`], [`Counter`] | what was pushed last is popped first; a number that is added to: nobody waits there either |
@@ -100,10 +101,10 @@ pub use chappe_sync::words::{self, Words, WordsError};
 pub use chappe_sync::{
     AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, Counter, DownError, Holder, Interrupt, LEASE_VARIABLE,
     Lease, LeaseError, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState, OwnedPermit,
-    Permit, Permits, Pool, PoolError, PoolInfo, ReceivingEnd, Role, Select, SelectError, SelectedOperation, Semaphore,
-    SendingEnd, Serve, Server, Service, SharedError, SharedInfo, Spot, Unseen, UpError, Waiter, acquire_any,
-    acquire_any_deadline, acquire_any_timeout, directory, interruptible, remove_service, select, select_biased,
-    set_label, set_role, try_acquire_any, tube,
+    Permit, Permits, Pool, PoolError, PoolInfo, ReadGuard, ReadResult, ReceivingEnd, Role, RwLock, RwLockError, Select,
+    SelectError, SelectedOperation, Semaphore, SendingEnd, Serve, Server, Service, SharedError, SharedInfo, Spot,
+    Unseen, UpError, Waiter, WriteGuard, WriteResult, acquire_any, acquire_any_deadline, acquire_any_timeout,
+    directory, interruptible, remove_service, select, select_biased, set_label, set_role, try_acquire_any, tube,
 };
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, PushError, Stack, lock_all};

@@ -125,6 +125,8 @@ pub enum Command {
     ///     "barging": BOOL, "waiting": N}
     ///   {"name": TEXT, "arena": TEXT, "kind": "mutex", "holder": WHO or null,
     ///     "torn": BOOL, "condemned": BOOL, "bytes": N, "waiting": N}
+    ///   {"name": TEXT, "arena": TEXT, "kind": "readers-writer lock", "writer": WHO or null, "readers": [WHO],
+    ///     "torn": BOOL, "condemned": BOOL, "bytes": N, "waiting": N}
     ///   {"name": TEXT, "arena": TEXT, "kind": "condition variable", "waiting": N}
     ///   {"name": TEXT, "arena": TEXT, "kind": "tube", "ends": "spsc", "mpsc", "spmc" or "mpmc",
     ///     "messages": N, "slots": N, "size": N, "sent": N, "received": N, "senders": N,
@@ -179,7 +181,7 @@ pub enum Command {
     },
     /// Remove objects of any kind that are not in use
     ///
-    /// Mutexes and condition variables are made by programs; this removes those, too.
+    /// Mutexes, readers-writer locks and condition variables are made by programs; this removes those, too.
     ///
     /// JSON, a line for each: {"removed": TEXT, "kind": TEXT}
     Rm {

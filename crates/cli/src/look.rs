@@ -145,6 +145,16 @@ pub fn state_text(state: &ObjectState) -> String {
             let lock = holder.as_ref().map_or_else(|| "free".into(), |who| format!("locked by {}", who_text(who)));
             format!("{lock}{}, {bytes} bytes", if *torn { ", a holder died" } else { "" })
         }
+        ObjectState::RwLock { condemned: true, bytes, .. } => format!("condemned, {bytes} bytes"),
+        ObjectState::RwLock { writer, readers, torn, bytes, .. } => {
+            let lock = match (writer, readers.as_slice()) {
+                (Some(who), _) => format!("written by {}", who_text(who)),
+                (None, []) => "free".into(),
+                (None, [who]) => format!("read by {}", who_text(who)),
+                (None, all) => format!("read by {}", all.len()),
+            };
+            format!("{lock}{}, {bytes} bytes", if *torn { ", a writer died" } else { "" })
+        }
         ObjectState::Tube(t) => {
             let some = |count: u64, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
             let (again, dropped) = (some(t.redelivered, "redelivered"), some(t.dropped, "dropped"));
@@ -195,6 +205,7 @@ enum StateView {
     Semaphore { value: u32, barging: bool },
     Owned { value: u32, holder: Option<WhoView>, demoted: bool },
     Mutex { holder: Option<WhoView>, torn: bool, condemned: bool, bytes: u32 },
+    RwLock { writer: Option<WhoView>, readers: Vec<WhoView>, torn: bool, condemned: bool, bytes: u32 },
     Tube(TubeView),
     Map { used: u32, entries: u32, key_size: u32, value_size: u32, bytes: u64 },
     Shared { value: i64, capacity: u32, size: u32, bytes: u64 },
@@ -269,6 +280,13 @@ impl Row {
             }
             ObjectState::Mutex { holder, torn, condemned, bytes } => StateView::Mutex {
                 holder: holder.clone().map(WhoView::from),
+                torn: *torn,
+                condemned: *condemned,
+                bytes: *bytes,
+            },
+            ObjectState::RwLock { writer, readers, torn, condemned, bytes } => StateView::RwLock {
+                writer: writer.clone().map(WhoView::from),
+                readers: readers.iter().cloned().map(WhoView::from).collect(),
                 torn: *torn,
                 condemned: *condemned,
                 bytes: *bytes,

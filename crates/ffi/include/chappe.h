@@ -90,6 +90,7 @@
 #include "chappe/pool.h"
 #include "chappe/mutex.h"
 #include "chappe/condvar.h"
+#include "chappe/rwlock.h"
 #include "chappe/map.h"
 #include "chappe/counter.h"
 #include "chappe/words.h"

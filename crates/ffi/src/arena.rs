@@ -74,6 +74,8 @@ pub const CHAPPE_IS_MUTEX: c_int = 3;
 pub const CHAPPE_IS_CONDVAR: c_int = 4;
 /// A tube.
 pub const CHAPPE_IS_TUBE: c_int = 5;
+/// A readers-writer lock.
+pub const CHAPPE_IS_RWLOCK: c_int = 6;
 
 /// Something in an arena.
 #[repr(C)]
@@ -222,6 +224,7 @@ fn object(info: &ObjectInfo) -> chappe_object {
         "mutex" => CHAPPE_IS_MUTEX,
         "condition variable" => CHAPPE_IS_CONDVAR,
         "tube" => CHAPPE_IS_TUBE,
+        "readers-writer lock" => CHAPPE_IS_RWLOCK,
         _ => CHAPPE_IS_DAMAGED,
     };
     chappe_object { name: chappe_name::new(&info.name), kind, waiting: info.waiting }

@@ -1,6 +1,6 @@
 //! Choice: exactly one of several operations, whichever can be done first.
 //!
-//! An arm consumes a wake-up, takes a permit, sends a record, receives one, or waits until a descriptor can be read or written.
+//! An arm consumes a wake-up, takes a permit, locks a readers-writer lock, sends a record, receives one, or waits until a descriptor can be read or written.
 //! Exactly one arm happens; the others are as if they had not been there. In each object the choice waits in the order of arrival; of
 //! several arms that are ready each is as likely, unless CHAPPE_BIASED. The same object may occur more than once, both ends of a tube
 //! too; private and named objects may be mixed, those of two different arenas may not. The index that is answered is that of the
@@ -16,6 +16,7 @@ use crate::input::{self, Limit};
 use crate::permit::{Place, chappe_permit};
 use crate::pool::chappe_pool;
 use crate::receiver::{ReceivingEnd, chappe_receiver};
+use crate::rwlock::{Shared, chappe_rwlock, locked};
 use crate::semaphore::chappe_semaphore;
 use crate::sender::{SendingEnd, chappe_sender};
 use chappe::raw::{self, Armed};
@@ -39,6 +40,10 @@ pub const CHAPPE_ARM_READABLE: c_int = 5;
 pub const CHAPPE_ARM_WRITABLE: c_int = 6;
 /// Borrows a record at a `chappe_receiver`, to look at it in place: see `chappe_receiver_borrow`.
 pub const CHAPPE_ARM_BORROW: c_int = 7;
+/// Locks a `chappe_rwlock` to read.
+pub const CHAPPE_ARM_READ: c_int = 8;
+/// Locks a `chappe_rwlock` to write.
+pub const CHAPPE_ARM_WRITE: c_int = 9;
 
 /// A flag: of several arms that are ready the first in the array happens.
 pub const CHAPPE_BIASED: u32 = 1;
@@ -52,15 +57,17 @@ pub struct chappe_arm {
     pub kind: c_int,
     /// Of CHAPPE_ARM_READABLE and CHAPPE_ARM_WRITABLE: the descriptor.
     pub descriptor: c_int,
-    /// The handle of the semaphore, pool, sender or receiver.
+    /// The handle of the semaphore, pool, lock, sender or receiver.
     pub object: *mut c_void,
-    /// The record to be sent, or where one that is received goes. Written if the arm was chosen and has borrowed: where the record is.
+    /// The record to be sent, or where one that is received goes. Written if the arm was chosen and has borrowed, or locked: where the record is, or
+    /// the data.
     pub data: *mut c_void,
     /// How long the record is, or how much room there is.
     pub size: usize,
     /// Where the permit goes.
     pub permit: *mut chappe_permit,
-    /// Written if the arm was chosen: how it ended. Of one that received or borrowed, the record's length; else 0; or an error: -EPIPE, -EIDRM ...
+    /// Written if the arm was chosen: how it ended. Of one that received or borrowed, the record's length; of one that locked, 0 or
+    /// CHAPPE_OWNER_DIED; else 0; or an error: -EPIPE, -EIDRM ...
     pub result: isize,
     /// Written if the arm received or borrowed: whether a receiver has died that had the record before.
     pub again: bool,
@@ -113,6 +120,18 @@ pub extern "C" fn chappe_arm_borrow(receiver: *mut chappe_receiver) -> chappe_ar
     chappe_arm { object: receiver.cast(), ..arm(CHAPPE_ARM_BORROW) }
 }
 
+/// An arm that locks a readers-writer lock to read; `data` says where its data is, and `result` is 0 or CHAPPE_OWNER_DIED.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_arm_read(lock: *mut chappe_rwlock) -> chappe_arm {
+    chappe_arm { object: lock.cast(), ..arm(CHAPPE_ARM_READ) }
+}
+
+/// An arm that locks a readers-writer lock to write; as `chappe_arm_read`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_arm_write(lock: *mut chappe_rwlock) -> chappe_arm {
+    chappe_arm { object: lock.cast(), ..arm(CHAPPE_ARM_WRITE) }
+}
+
 /// An arm that waits until a descriptor can be read.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_arm_readable(descriptor: c_int) -> chappe_arm {
@@ -151,6 +170,8 @@ fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
             end.arm()
         }
         CHAPPE_ARM_BORROW => handle::get::<ReceivingEnd>(arm.object.cast())?.arm_to_borrow()?,
+        CHAPPE_ARM_READ => handle::get::<Shared>(arm.object.cast())?.lock.__read_arm(),
+        CHAPPE_ARM_WRITE => handle::get::<Shared>(arm.object.cast())?.lock.__write_arm(),
         CHAPPE_ARM_READABLE | CHAPPE_ARM_WRITABLE if arm.descriptor < 0 => {
             return Err(Failure::new(libc::EBADF, c"an arm waits for a descriptor that is negative"));
         }
@@ -165,7 +186,7 @@ fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
 struct Ended {
     result: isize,
     again: bool,
-    /// Of one that borrows: where the record is.
+    /// Of one that borrows, or locks: where the record is, or the data.
     borrowed: Option<*const u8>,
 }
 
@@ -190,6 +211,14 @@ fn finished(arm: &chappe_arm, chosen: SelectedOperation<'_>) -> Answer<Ended> {
         CHAPPE_ARM_BORROW => {
             let (at, len, again) = handle::get::<ReceivingEnd>(arm.object.cast())?.finish_borrowing(chosen)?;
             return Ok(Ended { result: len as isize, again, borrowed: Some(at) });
+        }
+        CHAPPE_ARM_READ | CHAPPE_ARM_WRITE => {
+            let shared = handle::get::<Shared>(arm.object.cast())?;
+            let result = match arm.kind {
+                CHAPPE_ARM_READ => locked(shared.lock.__finish_read(chosen))?,
+                _ => locked(shared.lock.__finish_write(chosen))?,
+            };
+            return Ok(Ended { result: result as isize, again: false, borrowed: Some(shared.data.as_ptr()) });
         }
         _ => chosen.descriptor()?,
     }

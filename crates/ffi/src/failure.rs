@@ -7,8 +7,8 @@
 use chappe::plan9::Plan9Error;
 use chappe::tube::{self, named};
 use chappe::{
-    AcquireError, ArenaError, DownError, LeaseError, LockError, MapError, ObjectError, PoolError, SelectError,
-    SharedError, UpError, WordsError,
+    AcquireError, ArenaError, DownError, LeaseError, LockError, MapError, ObjectError, PoolError, RwLockError,
+    SelectError, SharedError, UpError, WordsError,
 };
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, c_char, c_int};
@@ -359,6 +359,29 @@ impl<G> Coded for LockError<G> {
         match self {
             LockError::WouldBlock => Some(c"the mutex is locked"),
             LockError::Timeout => Some(c"timed out waiting for the mutex"),
+            _ => None,
+        }
+    }
+}
+
+impl<G> Coded for RwLockError<G> {
+    fn code(&self) -> c_int {
+        match self {
+            RwLockError::WouldBlock => libc::EAGAIN,
+            RwLockError::Timeout => libc::ETIMEDOUT,
+            RwLockError::Interrupted => libc::EINTR,
+            RwLockError::Deadlock { .. } | RwLockError::Upgrade { .. } => libc::EDEADLK,
+            RwLockError::Condemned { .. } => libc::ENOTRECOVERABLE,
+            RwLockError::Dead { .. } => libc::EIDRM,
+            RwLockError::Arena(e) => e.code(),
+            RwLockError::System(e) => system(e),
+            _ => libc::EIO,
+        }
+    }
+    fn constant(&self) -> Option<&'static CStr> {
+        match self {
+            RwLockError::WouldBlock => Some(c"the readers-writer lock is locked, or others wait for it"),
+            RwLockError::Timeout => Some(c"timed out waiting for the readers-writer lock"),
             _ => None,
         }
     }

@@ -41,6 +41,7 @@ mod plan9;
 mod pool;
 mod process;
 mod receiver;
+mod rwlock;
 mod semaphore;
 mod sender;
 mod stdio;

@@ -66,7 +66,7 @@ impl Object for Locked {
 }
 
 /// Private data is as even as shared data.
-const EVEN: usize = 64;
+pub const EVEN: usize = 64;
 
 impl Drop for Locked {
     fn drop(&mut self) {
@@ -144,7 +144,7 @@ fn not_ours(text: &'static CStr) -> Failure {
     Failure::new(libc::EPERM, text)
 }
 
-fn bytes_of(options: &chappe_mutex_options) -> Answer<(Called<'_>, Option<&[u8]>)> {
+pub fn bytes_of(options: &chappe_mutex_options) -> Answer<(Called<'_>, Option<&[u8]>)> {
     input::unused(&[options.reserved.into()])?;
     input::unused(&options.reserved_too)?;
     bias(options.flags)?;

@@ -324,6 +324,17 @@ pub fn rwlock_of_bytes(
     rwlock::named_bytes(name, had, of, initial)
 }
 
+pub use crate::rwlock::Mine;
+
+/// What the calling thread has of a readers-writer lock, as a guard.
+///
+/// # Safety
+/// The guard that the thread got for it was forgotten; one is made of it.
+pub unsafe fn rwlock_of_mine(lock: &RwLock<()>) -> Option<Mine<'_>> {
+    // SAFETY: the caller's promise.
+    unsafe { rwlock::of_mine(lock) }
+}
+
 /// A named tube of records of a type that is only called something: all have its size. `None`: of bytes of any number.
 ///
 /// # Errors

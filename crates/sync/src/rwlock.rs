@@ -5,6 +5,8 @@ mod made;
 pub(crate) mod word;
 
 #[cfg(not(feature = "sim"))]
-pub(crate) use made::named_bytes;
+pub use made::Mine;
 #[cfg(not(feature = "sim"))]
 pub use made::{ReadGuard, ReadResult, RwLock, RwLockError, WriteGuard, WriteResult};
+#[cfg(not(feature = "sim"))]
+pub(crate) use made::{named_bytes, of_mine};

@@ -8,7 +8,7 @@ use chappe_crashsim::{Process, Search, Shared, World, reached};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, step};
 use chappe_sync::model::{self, Actor, Refusal, RwLockAt, Turn};
-use crash::{Stage, searched_in};
+use crash::{Stage, searched_in, sleep};
 use std::cell::Cell;
 
 /// Of each search.
@@ -224,7 +224,7 @@ fn time_out(world: &World) {
     }));
     stage.reaper(stage.lasting(p, move || {
         while served.served.get() == 0 && q.fate() == chappe_crashsim::Fate::Alive {
-            chappe_plat::atomic::pause();
+            sleep(500);
         }
         l.work(turn);
     }));

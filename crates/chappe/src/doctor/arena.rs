@@ -85,6 +85,8 @@ fn became(had: &[Belonging]) -> String {
             Had::Owned { demoted: false } => add("its owned semaphores are free"),
             Had::Owned { demoted: true } => add("what it took of semaphores that were demoted is gone with it"),
             Had::Lock => add("who locks its mutexes next is told that it died"),
+            Had::Writes => add("who locks what it wrote next is told that it died"),
+            Had::Reads => add("its shares of readers-writer locks are free"),
             Had::Writing(_) => add("what it had not sent is gone"),
             Had::Looking(_) => add("what it had not released comes once more, or is dropped and counted"),
             Had::Sends | Had::Receives => add("it has left its tubes"),
@@ -119,6 +121,13 @@ fn put_right(arena: Arena, righted: Righted) -> Vec<Finding> {
     }
     if righted.ends > 0 {
         let what = format!("{} end(s) of tubes without a tube: somebody was killed who was making one", righted.ends);
+        found.push(Finding::new("leaked-object", what).done("removed"));
+    }
+    if righted.locks > 0 {
+        let what = format!(
+            "{} part(s) of readers-writer locks without the rest: somebody was killed who was making or removing one",
+            righted.locks
+        );
         found.push(Finding::new("leaked-object", what).done("removed"));
     }
     if righted.parts > 0 {

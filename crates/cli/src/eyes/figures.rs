@@ -125,14 +125,17 @@ pub const ALL: &[Figure] = &[
         ObjectState::Mutex { holder, .. } | ObjectState::Owned { holder, .. } => {
             Some(flag(holder.as_ref().is_some_and(|who| who.life == LifeState::Alive)))
         }
+        ObjectState::RwLock { writer, readers, .. } => {
+            Some(flag(writer.iter().chain(readers).any(|who| who.life == LifeState::Alive)))
+        }
         _ => None,
     }),
     gauge("torn", "1 if a holder died and no later holder has declared the data whole.", |s| match &s.info.state {
-        ObjectState::Mutex { torn, .. } => Some(flag(*torn)),
+        ObjectState::Mutex { torn, .. } | ObjectState::RwLock { torn, .. } => Some(flag(*torn)),
         _ => None,
     }),
     gauge("condemned", "1 if it can never be locked again.", |s| match &s.info.state {
-        ObjectState::Mutex { condemned, .. } => Some(flag(*condemned)),
+        ObjectState::Mutex { condemned, .. } | ObjectState::RwLock { condemned, .. } => Some(flag(*condemned)),
         _ => None,
     }),
     gauge("messages", "Messages in the tube; of a broadcast tube, before the subscriber that is most behind.", |s| {

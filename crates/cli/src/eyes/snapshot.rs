@@ -260,6 +260,10 @@ impl Snapshot {
                 {
                     holds.push(format!("holds {} {}", o.info.kind, o.name));
                 }
+                ObjectState::RwLock { writer, readers, .. } => {
+                    holds.extend(writer.iter().filter(|who| is(who)).map(|_| format!("writes {}", o.name)));
+                    holds.extend(readers.iter().filter(|who| is(who)).map(|_| format!("reads {}", o.name)));
+                }
                 ObjectState::Tube(t) => {
                     holds.extend(t.senders.iter().filter(|who| is(who)).map(|_| format!("sends on {}", o.name)));
                     holds.extend(t.receivers.iter().filter(|who| is(who)).map(|_| format!("receives from {}", o.name)));

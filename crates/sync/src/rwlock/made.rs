@@ -476,6 +476,29 @@ impl RwLock<()> {
     }
 }
 
+/// What a thread has of a lock.
+pub enum Mine<'a> {
+    /// It reads.
+    Reads(ReadGuard<'a, ()>),
+    /// It writes.
+    Writes(WriteGuard<'a, ()>),
+}
+
+/// What the calling thread has of a lock, as a guard: see [`crate::raw::rwlock_of_mine`].
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn of_mine(lock: &RwLock<()>) -> Option<Mine<'_>> {
+    let incarnation = process::incarnation() as u32;
+    let (member, mine) =
+        seat(lock.handle.map, |seat| (seat.joined.index, held_by(seat.joined.index, seat.joined.generation))).ok()?;
+    if lock.slots().writes(mine) {
+        return Some(Mine::Writes(WriteGuard::new(lock, mine, incarnation)));
+    }
+    let reads = !lock.handle.is_dead() && lock.slots().reads(member);
+    reads.then_some(Mine::Reads(ReadGuard { lock, member, incarnation, here: PhantomData }))
+}
+
 /// The data of a lock that is locked to read; unlocked when dropped, and when the thread dies. It belongs to the thread that locked it:
 ///
 /// ```compile_fail
@@ -525,24 +548,6 @@ impl<'a, T> ReadGuard<'a, T> {
     fn is_ours(&self) -> bool {
         process::is_incarnation(self.incarnation)
     }
-
-    /// Numbers in the guard's stead. The lock stays locked.
-    #[doc(hidden)]
-    pub fn into_numbers(this: Self) -> (u64, u32) {
-        let numbers = (u64::from(this.member), this.incarnation);
-        std::mem::forget(this);
-        numbers
-    }
-
-    /// The guard again; `None` in a forked child of who locked it.
-    ///
-    /// # Safety
-    /// The numbers are those of a guard of this lock which the calling thread, or its parent, gave for it; one guard is made of them.
-    #[doc(hidden)]
-    pub unsafe fn of_numbers(lock: &'a RwLock<T>, (member, incarnation): (u64, u32)) -> Option<Self> {
-        let ours = process::is_incarnation(incarnation);
-        ours.then_some(ReadGuard { lock, member: member as u32, incarnation, here: PhantomData })
-    }
 }
 
 impl<'a, T> WriteGuard<'a, T> {
@@ -576,23 +581,6 @@ impl<'a, T> WriteGuard<'a, T> {
         if this.is_ours() && !this.lock.handle.is_dead() {
             this.lock.slots().condemn(this.mine);
         }
-    }
-
-    /// Numbers in the guard's stead. The lock stays locked.
-    #[doc(hidden)]
-    pub fn into_numbers(this: Self) -> (u64, u32) {
-        let numbers = (this.mine, this.incarnation);
-        std::mem::forget(this);
-        numbers
-    }
-
-    /// The guard again; `None` in a forked child of who locked it.
-    ///
-    /// # Safety
-    /// The numbers are those of a guard of this lock which the calling thread, or its parent, gave for it; one guard is made of them.
-    #[doc(hidden)]
-    pub unsafe fn of_numbers(lock: &'a RwLock<T>, (mine, incarnation): (u64, u32)) -> Option<Self> {
-        process::is_incarnation(incarnation).then(|| WriteGuard::new(lock, mine, incarnation))
     }
 }
 

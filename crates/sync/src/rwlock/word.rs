@@ -38,7 +38,7 @@
 //! - I4: a reservation is valid while its writer waits in the wait that it names. From then on no reader enters; the last one inside that
 //!   leaves, or backs out, drains. If the writer gives up, it drains, and the reservation goes.
 //! - I5: the bit of a member whose life word says that it is dead counts for nobody. It is cleared by the owner of that word, before the
-//!   slot has another occupant.
+//!   slot has another occupant; the cleaner drains, since the bit counts while it has the word.
 //! - I6: one member has one bit: it reads once. What it asks for in addition is refused (`Own`): it would wait for itself.
 //! - I7: the line and the inside come before their lock and go after it: their slots are used again only when the lock's was cleared, and that only
 //!   when no bit stands in any of the three. So whoever sets a bit by an old handle clears it, having seen the lock's head, before it is another's.
@@ -535,6 +535,12 @@ impl Slots {
         is_condemned(load(self.parts().object()))
     }
 
+    /// Whether the word says that it is written so.
+    #[cfg(not(feature = "sim"))]
+    pub fn writes(&self, mine: u64) -> bool {
+        load(self.parts().object()) & !KEPT == mine
+    }
+
     /// Whether a member reads.
     #[cfg(not(feature = "sim"))]
     pub fn reads(&self, member: u32) -> bool {
@@ -932,6 +938,17 @@ impl Protocol for LockParts {
 
     fn left(&self, map: &Map, object: u32, _member: u32) {
         kinds::drain(map, object);
+    }
+
+    fn clear(&self, map: &Map, object: u32, _head: Head, member: u32) {
+        if !self.is_line && waits_on(map, object, member) {
+            // I5: while its life word is in the hands of its cleaner, a dead reader counts.
+            // SeqCst: E1, before the look at the word.
+            map.waiting(object, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::SeqCst);
+            if let Some(parts) = lock_of(map, object).and_then(|lock| Parts::of(map, lock)) {
+                parts.drain_after();
+            }
+        }
     }
 
     fn is_queue(&self) -> bool {

@@ -478,6 +478,9 @@ impl State {
                     detail.held = pool.holders().iter().map(|h| Held::of(h, plain(&text(h)))).collect();
                 }
             }
+            ObjectState::RwLock { readers, .. } => {
+                detail.lines.extend(readers.iter().map(|who| format!("reads: {}", plain(&who_text(who)))));
+            }
             ObjectState::Tube(t) => {
                 let line = |what: &str, who: &chappe::Who| format!("{what}: {}", plain(&who_text(who)));
                 detail.lines.extend(t.senders.iter().map(|w| line("sends", w)));
