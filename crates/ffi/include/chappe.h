@@ -15,8 +15,8 @@
  *     -EIDRM            the object was removed, or its arena was
  *     -EPIPE            a tube's other end has gone, or died
  *     -ECONNRESET       all senders of a tube have gone, and one died, or did not close its sender: told once, then -EPIPE
- *     -ENOTRECOVERABLE  a mutex was condemned
- *     -EDEADLK          the thread has the mutex already
+ *     -ENOTRECOVERABLE  a mutex or readers-writer lock was condemned
+ *     -EDEADLK          the thread has the mutex or readers-writer lock already
  *     -EPERM            it is another thread's, or the parent process's
  *     -ENOENT, -EEXIST  there is no object of this name; there is one already
  *     -EPROTOTYPE       the name is that of something else, or it was made otherwise than is asked for
@@ -39,13 +39,13 @@
  * Handles. What is opened is closed by the function whose name ends in _close. A handle that was closed, or is none, is refused
  * (-EBADF), unless it has been given out anew for an object of the same kind.
  *
- * Memory. It is the caller's, but for a mutex's data, a slot that is reserved, a record that is borrowed, and the texts that are answered:
+ * Memory. It is the caller's, but for a lock's data, a slot that is reserved, a record that is borrowed, and the texts that are answered:
  * those are the library's, and the caller's to use for as long as it has them. Structs of options are set to zeros before they are filled in.
  *
  * Time. Nanoseconds, in an int64_t: how long (..._timeout), or until when on CLOCK_MONOTONIC (..._deadline, see chappe_now).
  * CHAPPE_FOREVER is for ever. A call that is to wait 0 nanoseconds tries, and answers -ETIMEDOUT.
  *
- * Threads. Everything may be called by any thread. A handle of a semaphore, pool, mutex or condition variable, and an end of a private
+ * Threads. Everything may be called by any thread. A handle of a semaphore, pool, lock or condition variable, and an end of a private
  * tube, may be used by any number of threads at once; an end of a named tube by one at a time. One thread at a time waits with an
  * interrupt, which any other may raise.
  *

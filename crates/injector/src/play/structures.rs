@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use chappe::words::{Change, Words};
 use chappe::{
-    Arena, ArenaOptions, Counter, HelpError, HelpLock, Map, MapOptions, Monitor, MonitorError, Serve, Service, Stack,
-    remove_service,
+    Arena, ArenaOptions, Counter, HelpError, HelpLock, Map, MapOptions, Monitor, MonitorError, RwLock, RwLockError,
+    Serve, Service, Stack, WriteGuard, remove_service,
 };
 
 use super::Scene::{Alone, Met, Stopped};
@@ -60,14 +60,15 @@ enum What {
     Help,
     Inside,
     WaitInside,
+    Share,
 }
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Operation>> {
-    use What::{Call, Count, Help, Insert, Inside, Mcas, Pop, Push, Remove, Update, WaitInside};
+    use What::{Call, Count, Help, Insert, Inside, Mcas, Pop, Push, Remove, Share, Update, WaitInside};
     let (any, in_order) = (false, true);
     let maps = [any, in_order].into_iter().flat_map(|ordered| [Insert { ordered }, Remove { ordered }]);
-    let others = [Push, Pop, Update, Count, Call, Mcas, Help, Inside, WaitInside];
+    let others = [Push, Pop, Update, Count, Call, Mcas, Help, Inside, WaitInside, Share];
     others.into_iter().chain(maps).map(|what| Box::new(what) as Box<dyn Operation>).collect()
 }
 
@@ -106,6 +107,7 @@ impl What {
             }
             What::Help => told("making", HelpLock::inherited_create(NAME, [FIRST; 2])).map(drop),
             What::Inside | What::WaitInside => told("making", Monitor::create(NAME, [FIRST; 2], &["some"])).map(drop),
+            What::Share => told("making", RwLock::create(NAME, [FIRST; 2])).map(drop),
         }
     }
 
@@ -170,6 +172,21 @@ impl What {
                 drop(mended(&lock)?);
                 Box::new(move |_| {
                     mended(&lock)?.iter_mut().for_each(|one| *black_box(one) += 1);
+                    Ok(())
+                })
+            }
+            What::Share => {
+                let lock = told("opening", RwLock::<Two>::open(NAME))?;
+                drop(written(&lock)?);
+                Box::new(move |_| {
+                    match lock.read() {
+                        Ok(both) if both[0] != both[1] => return fault(Fault::Torn, format!("read {:?}", *both)),
+                        Ok(_) | Err(RwLockError::OwnerDied(_)) => {}
+                        Err(e) => return fault(Fault::Torn, format!("reading: {e}")),
+                    }
+                    let mut both = written(&lock)?;
+                    both.iter_mut().for_each(|one| *black_box(one) += 1);
+                    drop(WriteGuard::downgrade(both));
                     Ok(())
                 })
             }
@@ -239,6 +256,10 @@ impl What {
                 let lock = told("opening", HelpLock::<Two>::inherited_open(NAME))?;
                 lacks(whole(*mended(&lock)?)?, FIRST)
             }
+            What::Share => {
+                let lock = told("opening", RwLock::<Two>::open(NAME))?;
+                lacks(whole(*written(&lock)?)?, FIRST)
+            }
             What::Inside | What::WaitInside => {
                 let monitor = told("opening", Monitor::<Two>::open(NAME))?;
                 lacks(whole(*entered(&monitor)?)?, FIRST)
@@ -260,11 +281,12 @@ impl What {
             What::Mcas => Words::unmake(NAME, false).map_err(|e| e.to_string()),
             What::Help => HelpLock::unmake(NAME, false).map_err(|e| e.to_string()),
             What::Inside | What::WaitInside => Monitor::unmake(NAME, false).map_err(|e| e.to_string()),
+            What::Share => RwLock::remove(NAME, false).map_err(|e| e.to_string()),
         }
     }
 
     fn is_blocking(self) -> bool {
-        matches!(self, What::Help | What::Inside | What::WaitInside)
+        matches!(self, What::Help | What::Inside | What::WaitInside | What::Share)
     }
 }
 
@@ -282,6 +304,18 @@ fn mended(lock: &HelpLock<Two>) -> Result<chappe::HelpGuard<'_, Two>, (Fault, St
             Ok(guard)
         }
         got => got.map_err(|e| (Fault::Torn, format!("locking: {e}"))),
+    }
+}
+
+/// The same of a readers-writer lock, to write.
+fn written(lock: &RwLock<Two>) -> Result<WriteGuard<'_, Two>, (Fault, String)> {
+    match lock.write() {
+        Err(RwLockError::OwnerDied(mut both)) => {
+            both[1] = both[0];
+            WriteGuard::make_consistent(&mut both);
+            Ok(both)
+        }
+        got => got.map_err(|e| (Fault::Torn, format!("writing: {e}"))),
     }
 }
 
@@ -314,6 +348,7 @@ impl Operation for What {
             What::Help => "helping lock: a += 1, b += 1",
             What::Inside => "monitor: a += 1, b += 1, signal",
             What::WaitInside => "monitor: wait, a += 1, b += 1",
+            What::Share => "readers-writer lock: read; write a += 1, b += 1; downgrade",
         }
     }
     fn scenes(&self) -> &'static [Scene] {
@@ -325,7 +360,7 @@ impl Operation for What {
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
-        let options = ArenaOptions { members: Some(16), objects: Some(2), cells: Some(1), data: Some(1 << 16) };
+        let options = ArenaOptions { members: Some(16), objects: Some(4), cells: Some(1), data: Some(1 << 16) };
         fine("making the arena", Arena::open_or_create("s", &options))?;
         self.make()
     }
