@@ -215,8 +215,8 @@ fn finished(arm: &chappe_arm, chosen: SelectedOperation<'_>) -> Answer<Ended> {
         CHAPPE_ARM_READ | CHAPPE_ARM_WRITE => {
             let shared = handle::get::<Shared>(arm.object.cast())?;
             let result = match arm.kind {
-                CHAPPE_ARM_READ => locked(shared.lock.__finish_read(chosen))?,
-                _ => locked(shared.lock.__finish_write(chosen))?,
+                CHAPPE_ARM_READ => locked(chosen.read(&shared.lock))?,
+                _ => locked(chosen.write(&shared.lock))?,
             };
             return Ok(Ended { result: result as isize, again: false, borrowed: Some(shared.data.as_ptr()) });
         }
