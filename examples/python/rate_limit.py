@@ -142,9 +142,9 @@ def web(served):
 def kill_the_clock():
     """Kills the worker that has the clock, and waits until another has it; answers the pid of the dead."""
     time.sleep(TIME / 2)
-    pid = clock().holders()[0][0]
+    _permit, pid, _label, _seconds = clock().holders()[0]
     os.kill(pid, signal.SIGKILL)
-    while not clock().holders() or clock().holders()[0][0] == pid:
+    while pid in {holder for _, holder, *_ in clock().holders()} or clock().available:
         time.sleep(0.001)
     return pid
 

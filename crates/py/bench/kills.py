@@ -259,12 +259,15 @@ def getters_of(made, get, again=None):
         # Two that are not killed take the rest.
         rest = [started(act, place) for place in range(2)]
         try:
-            end = time.monotonic() + PATIENCE
-            while made.qsize():
-                if time.monotonic() > end:
-                    raise Hangs
+            # Until all have come, or nothing has for as long as nothing takes.
+            left, since = None, time.monotonic()
+            while left != 0 and time.monotonic() < since + PATIENCE / 4:
                 time.sleep(0.01)
-            time.sleep(0.2)
+                before, left = left, len(account.missing(range(given[0])))
+                if left != before:
+                    since = time.monotonic()
+            if made.qsize():
+                raise Hangs
         finally:
             for pid in rest:
                 os.kill(pid, signal.SIGKILL)
@@ -451,6 +454,8 @@ def alone(act):
         os.setsid()
         os.close(read)
         signal.signal(signal.SIGALRM, late)
+        global RUNS
+        RUNS = Account()
         try:
             os.write(write, act().encode())
         except BaseException:

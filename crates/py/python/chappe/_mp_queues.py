@@ -21,7 +21,7 @@ from multiprocessing.reduction import ForkingPickler
 
 from . import _chappe
 from ._chappe import Words
-from ._mp_stores import Store, adopted, directory, key, path_of
+from ._mp_stores import LONG, Store, adopted, directory, key, path_of
 from .errors import Disconnected, _log
 from .tubes import Tube, _memory
 
@@ -135,20 +135,21 @@ class Queue:
                 return
             with self._changed:
                 if self._waiting or not self._try_send(record):
-                    if self._store is None or self._store.is_long():
-                        self._store = Store(self._folder)
-                    self._store.add(record)
-                    self._waiting.append((record, self._store))
-                    self._start()
+                    store = self._store
+                    if store is None or store.end > LONG:
+                        store = self._store = Store(self._folder)
+                    store.add(record)
+                    self._waiting.append((record, store))
+                    if self._thread is None:
+                        self._start()
         except (TimeoutError, queue.Full):
             if record[:1] == _FILE:
                 os.unlink(record[1:])
             raise queue.Full from None
 
     def _start(self):
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._feed, daemon=True, name="QueueFeederThread")
-            self._thread.start()
+        self._thread = threading.Thread(target=self._feed, daemon=True, name="QueueFeederThread")
+        self._thread.start()
         if not self._waited_for:
             self._waited_for = True
             util.Finalize(self, Queue._drained, (self._changed, self._waiting), exitpriority=-5)
@@ -162,6 +163,10 @@ class Queue:
     def _feed(self):
         while True:
             with self._changed:
+                line = self._waiting or self._found
+                while line and self._try_send(line[0][0]):
+                    self._sent(*line.popleft())
+                self._changed.notify_all()
                 if not self._waiting and not self._found:
                     self._thread = None
                     return
@@ -180,12 +185,14 @@ class Queue:
                 record, store = line.popleft()
                 _memory(slot._at()[0], len(record), True)[:] = record
                 slot.commit(len(record))
-                store.take(record)
-                if store.is_empty():
-                    store.close()
-                    if store is self._store:
-                        self._store = None
-                self._changed.notify_all()
+                self._sent(record, store)
+
+    def _sent(self, record, store):
+        store.take(record)
+        if store.is_empty():
+            store.close()
+            if store is self._store:
+                self._store = None
 
     def _adopt(self):
         """Sends on what processes that have died had put, and the queue had no room for. Answers whether there are any stores."""
@@ -201,7 +208,8 @@ class Queue:
             )
             with self._changed:
                 self._found.extend((record, store) for record in records)
-                self._start()
+                if self._thread is None:
+                    self._start()
         return any_left
 
     def _wait(self, timeout):

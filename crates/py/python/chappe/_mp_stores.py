@@ -6,8 +6,8 @@ Each process that puts more than there is room for has a file for each such queu
 
 The owner adds a record, and then moves the end; it moves the beginning once the record is in the queue. Each is one store of a word, so
 whoever is killed has done it or not; a record that was sent by one who was killed before it moved the beginning comes twice, and the log
-has said that it was put for the dead. The owner holds a lock of the file, which the kernel takes away when the process ends: who can
-take that lock has found an orphan, and owns it from then on. A file that has grown long is followed by another.
+has said that it was put for the dead. The owner holds a lock of the open file, which goes when the process ends, as a child that it
+forks closes its own: whoever can take that lock has found an orphan, and owns it from then on. A file that has grown long is followed by another.
 
 A file gets its name once it is locked, so that none is taken for an orphan before. In a full file system records stay in the process alone.
 """
@@ -18,11 +18,14 @@ import os
 import secrets
 import tempfile
 import threading
+import weakref
 
-__all__ = ["Store", "adopted", "directory", "key", "path_of"]
+__all__ = ["LONG", "Store", "adopted", "directory", "key", "path_of"]
 
 _FIRST, _END, _HEAD = 0, 1, 16
-_SIZE, _LONG = 1 << 16, 1 << 24
+_SIZE = 1 << 16
+# Where the last record of a file ends that another one should follow.
+LONG = 1 << 24
 
 
 def directory():
@@ -51,14 +54,25 @@ def _listed(folder):
         return []
 
 
+# Those of this process.
+_stores = weakref.WeakSet()
+
+
 def _begin():
     # A pid alone may be that of one who has died.
     global _ours, _adopting
     _ours, _adopting = f"{os.getpid()}-{secrets.token_hex(4)}-", threading.Lock()
 
 
+def _forked():
+    # A lock is its file's as long as anybody has that open, and these are the parent's.
+    for store in list(_stores):
+        store.forget()
+    _begin()
+
+
 _begin()
-os.register_at_fork(after_in_child=_begin)
+os.register_at_fork(after_in_child=_forked)
 
 
 def _called():
@@ -69,7 +83,6 @@ def adopted(folder):
     """Those of a queue's stores whose owners have died, which are this process's from now on; and whether there are any stores."""
     if not _listed(folder):
         return [], False
-    # A lock of a file is the process's, and goes when any of its threads closes that file.
     with _adopting:
         names = _listed(folder)
         return list(_orphans(folder, names)), bool(names)
@@ -77,7 +90,6 @@ def adopted(folder):
 
 def _orphans(folder, names):
     for name in names:
-        # A process can always take its own locks.
         if name.startswith(_ours):
             continue
         path = os.path.join(folder, name)
@@ -86,7 +98,7 @@ def _orphans(folder, names):
         except FileNotFoundError:
             continue
         try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # One that another process was quicker to take has another name by now, or none.
             mine = os.path.join(folder, _called())
             os.rename(path, mine)
@@ -102,10 +114,14 @@ class Store:
     def __init__(self, folder, handle=None, path=None, pid=None):
         self.pid, self._folder = pid, folder
         self._handle, self._path, self._memory = handle, path, None
+        _stores.add(self)
+        # Where the last record ends, as the file says it, too.
+        self.end = _HEAD
         if handle is None:
             self._make()
         else:
             self._map(os.fstat(handle).st_size)
+            self.end = self._words[_END]
 
     def _open(self, hidden):
         for last in (False, False, True):
@@ -125,7 +141,7 @@ class Store:
             self._path = hidden
             self._grow(_SIZE)
             self._words[_FIRST] = self._words[_END] = _HEAD
-            fcntl.lockf(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._path = os.path.join(self._folder, name)
             os.rename(hidden, self._path)
         except OSError:
@@ -153,17 +169,17 @@ class Store:
         """One more record. Without room for it there is no store any more."""
         if self._handle is None:
             return
-        at = self._words[_END]
-        end = at + 8 + len(record)
-        try:
-            if end > self._size:
+        data = len(record).to_bytes(8, "little") + record
+        at = self.end
+        end = at + len(data)
+        if end > self._size:
+            try:
                 self._grow(max(2 * self._size, end))
-        except OSError:
-            self.close()
-            return
-        self._memory[at : at + 8] = len(record).to_bytes(8, "little")
-        self._memory[at + 8 : end] = record
-        self._words[_END] = end
+            except OSError:
+                self.close()
+                return
+        self._memory[at:end] = data
+        self._words[_END] = self.end = end
 
     def take(self, record):
         """The first record is in the queue."""
@@ -173,10 +189,6 @@ class Store:
     def is_empty(self):
         """Whether all records are in the queue."""
         return self._handle is None or self._words[_FIRST] == self._words[_END]
-
-    def is_long(self):
-        """Whether another one should be begun."""
-        return self._handle is not None and self._words[_END] > _LONG
 
     def records(self):
         """Those that are in it."""
@@ -204,8 +216,11 @@ class Store:
             # Others' are there, or nothing was ever made.
             pass
 
-    def __del__(self):
-        # In a child that was forked, and does without: the file is its parent's.
+    def forget(self):
+        """This process has it no more, and whoever finds it may take it over."""
+        self._unmap()
         if self._handle is not None:
-            self._unmap()
             os.close(self._handle)
+            self._handle = None
+
+    __del__ = forget

@@ -289,7 +289,8 @@ class Hosts(Case):
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder, "load.py")
             program.write_text(LOADER)
-            made = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=PATIENCE)
+            # Each worker that is spawned imports torch first, which takes long.
+            made = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=5 * PATIENCE)
         self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
         self.assertEqual(made.stdout.split(), ["fork", "spawn", "forkserver", "killed", "2", "2"])
 
@@ -319,7 +320,7 @@ def main():
     for method in ("fork", "spawn", "forkserver"):
         data = Frames()
         data.frames.attach(recv=True)
-        loader = DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context=method, timeout=60)
+        loader = DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context=method)
         got = sorted(int(row[0]) for batch in loader for row in batch)
         assert got == list(range(32)), got
         assert len(data.seen) == 32 and set(data.seen.values()) <= {"a", "b"} and data.pool.available == 2
@@ -331,7 +332,7 @@ def main():
         for batch in DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context="fork"):
             pass
     except RuntimeError as told:
-        assert "killed" in str(told), told
+        assert "killed" in str(told) or "exited unexpectedly" in str(told), told
         print("killed", flush=True)
     with data.pool.acquire(timeout=60), data.pool.acquire(timeout=60):
         print(len(data.pool.values), flush=True)

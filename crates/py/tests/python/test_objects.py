@@ -89,14 +89,17 @@ class Interrupts(Case):
         program = f"""
 import os, signal, threading, time, chappe
 def stop():
+    ready.wait()
     # A signal between the last look and the sleep is seen by the next one.
     while not over:
         time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 over = False
 {what[0]}
+ready = threading.Event()
 threading.Thread(target=stop, daemon=True).start()
 try:
+    ready.set()
     {what[1]}
 except KeyboardInterrupt:
     over = True
