@@ -3,7 +3,15 @@
 //! The table of records says in its first place, which no thread has, what it is. So whoever may read the process's memory (as a debugger
 //! may) finds it among its mappings, and reads the records as they are at that moment. Each is a copy that was made while the thread went on: what it says
 //! was so, one thing perhaps some nanoseconds before another. The process does nothing for that.
+//!
+//! Of a process that has died the same is read out of its core file ([`Image::of_core`]). Of the regions, which have room for millions, a core file has the part
+//! that was used, the stacks of the first threads at most: see `record`.
 
+mod core;
+
+pub use self::core::Mapped;
+
+use self::core::Core;
 use crate::proc::Proc;
 use crate::record::{Extra, FEWEST, MOST, STACK, Thread};
 use crate::report;
@@ -15,6 +23,8 @@ use chappe_plat::{mappings, process, stacks};
 use std::collections::BTreeMap;
 use std::io;
 use std::mem::offset_of;
+use std::path::Path;
+use std::sync::Arc;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\t");
 /// Of what is read here: of another build's only if this is the same.
@@ -152,16 +162,36 @@ pub struct Image {
     /// By number.
     pub threads: Vec<Seen>,
     procs: Vec<u64>,
-    pid: u32,
+    memory: Memory,
 }
 
-struct Memory(u32);
+/// What is read: copies are of the same.
+#[derive(Clone, Debug)]
+enum Memory {
+    Process(u32),
+    Core(Arc<Core>),
+}
 
 impl Memory {
+    fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        match self {
+            Memory::Process(pid) => process::read_memory(*pid, at, into),
+            Memory::Core(core) => core.read(at, into),
+        }
+    }
+
     fn word(&self, at: u64) -> io::Result<u64> {
         let mut bytes = [0; 8];
-        process::read_memory(self.0, at, &mut bytes)?;
+        self.read(at, &mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Where a table may lie: from where, to where.
+    fn places(&self) -> io::Result<Vec<(u64, u64)>> {
+        match self {
+            Memory::Process(pid) => mappings::private_of(*pid),
+            Memory::Core(core) => Ok(core.writable()),
+        }
     }
 
     fn header(&self, at: u64) -> Option<(u32, u64, u64)> {
@@ -177,7 +207,7 @@ impl Memory {
 
     /// Where the table is: at the start of a mapping, unless the kernel has joined that with its neighbours.
     fn table(&self) -> io::Result<Option<(u32, u64, u64)>> {
-        for (start, end) in mappings::private_of(self.0)? {
+        for (start, end) in self.places()? {
             let mut most = MOST as u64;
             let mut places = vec![start];
             while most >= FEWEST as u64 {
@@ -200,17 +230,29 @@ impl Image {
     /// # Errors
     /// `NotFound` if there is no such process; `PermissionDenied` if the caller may not debug it.
     pub fn of(pid: u32) -> io::Result<Option<Image>> {
-        let memory = Memory(pid);
+        let memory = Memory::Process(pid);
         // Whether it may be read at all.
-        let some = mappings::private_of(pid)?.first().copied();
+        let some = memory.places()?.first().copied();
         if let Some((at, _)) = some {
             memory.word(at).or_else(|e| if e.raw_os_error() == Some(BAD_ADDRESS) { Ok(0) } else { Err(e) })?;
         }
+        Image::read_out(memory)
+    }
+
+    /// Reads the light threads of a process out of its core file: as they were when it died. `None`: it has never had any (of this build's kind).
+    ///
+    /// # Errors
+    /// The system's; `InvalidData`: it is no core file of this kind of machine, or is cut off.
+    pub fn of_core(path: &Path) -> io::Result<Option<Image>> {
+        Image::read_out(Memory::Core(Arc::new(Core::open(path)?)))
+    }
+
+    fn read_out(memory: Memory) -> io::Result<Option<Image>> {
         let Some((fresh, table, stacks)) = memory.table()? else { return Ok(None) };
         let size = size_of::<Thread>();
         let mut bytes = vec![0; fresh as usize * size];
-        process::read_memory(pid, table, &mut bytes)?;
-        let mut image = Image { threads: Vec::new(), procs: Vec::new(), pid };
+        memory.read(table, &mut bytes)?;
+        let mut image = Image { threads: Vec::new(), procs: Vec::new(), memory };
         // Of each proc: its number, its runtime, what it runs.
         let mut procs: BTreeMap<u64, (u32, u64, u64)> = BTreeMap::new();
         let mut runtimes: Vec<u64> = Vec::new();
@@ -222,7 +264,7 @@ impl Image {
             }
             let proc = word(offset_of!(Thread, proc));
             if let std::collections::btree_map::Entry::Vacant(entry) = procs.entry(proc) {
-                let field = |at: usize| memory.word(proc + at as u64);
+                let field = |at: usize| image.memory.word(proc + at as u64);
                 let (Ok(index), Ok(shared), Ok(running)) =
                     (field(offset_of!(Proc, index)), field(offset_of!(Proc, shared)), field(offset_of!(Proc, running)))
                 else {
@@ -252,10 +294,10 @@ impl Image {
             let (mut name, mut own) = (None, None);
             let extra = word(offset_of!(Thread, extra));
             if extra != 0 {
-                let field = |at: usize| memory.word(extra + at as u64).unwrap_or(0);
+                let field = |at: usize| image.memory.word(extra + at as u64).unwrap_or(0);
                 let len = field(offset_of!(Extra, name_len)).min(256) as usize;
                 let mut text = vec![0; len];
-                if len > 0 && process::read_memory(pid, field(offset_of!(Extra, name_at)), &mut text).is_ok() {
+                if len > 0 && image.memory.read(field(offset_of!(Extra, name_at)), &mut text).is_ok() {
                     name = Some(String::from_utf8_lossy(&text).into_owned());
                 }
                 let stack = (field(offset_of!(Extra, stack_at)), field(offset_of!(Extra, stack_len)));
@@ -286,7 +328,7 @@ impl Image {
 
     /// The descriptor by which others ask something of the process: `None`, it has no light threads; within, nobody answers.
     pub(crate) fn control_of(pid: u32) -> io::Result<Option<Option<u32>>> {
-        let memory = Memory(pid);
+        let memory = Memory::Process(pid);
         let Some((_, table, _)) = memory.table()? else { return Ok(None) };
         let control = memory.word(table + offset_of!(Header, control) as u64)? as u32;
         Ok(Some(control.checked_sub(1)))
@@ -300,7 +342,7 @@ impl Image {
         if thread.sp == 0 {
             return Ok(None);
         }
-        let word = |n: u64| Memory(self.pid).word(thread.sp + 8 * n);
+        let word = |n: u64| self.memory.word(thread.sp + 8 * n);
         // As `switch` leaves it.
         Ok(Some(if cfg!(target_arch = "x86_64") {
             Context { ip: word(0)?, sp: thread.sp + 24, fp: word(2)? }
@@ -314,7 +356,23 @@ impl Image {
     /// # Errors
     /// Not all of it is there; the process has gone.
     pub fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
-        process::read_memory(self.pid, at, into)
+        self.memory.read(at, into)
+    }
+
+    /// The process's number; 0: its core file does not say.
+    pub fn pid(&self) -> u32 {
+        match &self.memory {
+            Memory::Process(pid) => *pid,
+            Memory::Core(core) => core.pid,
+        }
+    }
+
+    /// The files that the process had mapped as code when it died; `None`: it lives, see /proc/PID/maps.
+    pub fn mapped(&self) -> Option<&[Mapped]> {
+        match &self.memory {
+            Memory::Process(_) => None,
+            Memory::Core(core) => Some(&core.files),
+        }
     }
 
     /// What each proc does. Of all procs that have threads, in one order.
@@ -322,7 +380,7 @@ impl Image {
     /// # Errors
     /// The process has gone.
     pub fn turns(&self) -> io::Result<Vec<Turn>> {
-        let memory = Memory(self.pid);
+        let memory = &self.memory;
         let turn = |running: &u64| {
             let proc = running - offset_of!(Proc, running) as u64;
             let half = |at: usize| Ok::<u32, io::Error>(memory.word(proc + at as u64)? as u32);
@@ -339,7 +397,7 @@ impl Image {
     /// # Errors
     /// The process has gone.
     pub fn running(&self, table: &mut Vec<u32>) -> io::Result<()> {
-        let memory = Memory(self.pid);
+        let memory = &self.memory;
         for proc in &self.procs {
             let running = memory.word(*proc)?;
             if running != 0 {

@@ -58,6 +58,7 @@ mod step;
 mod switch;
 mod thread;
 mod timers;
+mod watched;
 mod words;
 
 pub use asks::{Destroyed, Refusal, offer};

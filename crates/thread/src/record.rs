@@ -9,12 +9,16 @@
 //!   stacks    | guard . . . . top | guard . . . . top | ...   128 KiB each: a thread that waits has touched one page
 //! ```
 //!
+//! A core file has the records that were used, and the stacks of the first [`DUMPED`] threads: the regions are as large as the address space, and whoever writes
+//! or reads a core file through a pipe would come by all of it.
+//!
 //! The tops of stacks are shifted against each other by some lines: else those of all threads would lie in the same sets of the cache.
 
 use crate::asks::{Asks, Handler};
 use crate::image::Header;
 use crate::proc::Proc;
 use crate::switch::{self, Entry};
+use crate::watched;
 use crate::words::token::EMPTY;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::light::{Record, Waits};
@@ -32,6 +36,10 @@ pub(crate) const SMALLEST: usize = 16 * 1024;
 pub(crate) const MOST: usize = 1 << 24;
 /// Fewer, if it is.
 pub(crate) const FEWEST: usize = 1 << 12;
+/// So many threads' stacks are in a core file, at most.
+pub(crate) const DUMPED: usize = 1 << 14;
+/// So many at first.
+const DUMPED_FIRST: usize = 1 << 6;
 const COLOURS: usize = 8;
 const COLOUR: usize = 128;
 
@@ -202,7 +210,23 @@ impl Table {
         })?;
         // SAFETY: the first record, which is no thread's.
         unsafe { records.cast::<Header>().write(Header::new(most, stacks)) };
-        Ok(Table { records: records.cast(), stacks, asks: asks.cast(), most, spare: Mutex::new(Vec::new()) })
+        let table = Table { records: records.cast(), stacks, asks: asks.cast(), most, spare: Mutex::new(Vec::new()) };
+        table.dump(0, DUMPED_FIRST);
+        Ok(table)
+    }
+
+    /// The records of these numbers are in a core file from now on, and so are the stacks of the first [`DUMPED`]. Never all of a region, lest the kernel join it
+    /// with its neighbour.
+    fn dump(&self, from: usize, to: usize) {
+        let to = to.min(self.most - 1);
+        let theirs = from..to.min(DUMPED);
+        // SAFETY: within the regions.
+        unsafe {
+            stacks::dump(self.records.add(from).cast(), to.saturating_sub(from) * size_of::<Thread>());
+            if !theirs.is_empty() {
+                stacks::dump(self.stacks.add(theirs.start * STACK), theirs.len() * STACK);
+            }
+        }
     }
 }
 
@@ -265,6 +289,9 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
             format!("there are {} light threads already, as many as the address space has room for", table.most - 1),
         ));
     }
+    if number as usize >= DUMPED_FIRST && number.is_power_of_two() {
+        table.dump(number as usize, 2 * number as usize);
+    }
     // SAFETY: within the regions; of this number nobody else knows.
     unsafe {
         stacks::guard(table.stacks.add(number as usize * STACK), stacks::page()).map_err(|source| {
@@ -273,6 +300,8 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
                 format!("no guard for the stack of light thread {number} ({source}): each takes a mapping before Linux 6.13; raise vm.max_map_count"),
             )
         })?;
+        let low = table.stacks as usize + number as usize * STACK;
+        watched::is_stack(low + stacks::page()..low + STACK);
         let at = table.records.add(number as usize);
         at.write(Thread {
             core: Record {
@@ -321,6 +350,9 @@ pub(crate) fn own_stack(size: usize) -> io::Result<(usize, usize)> {
     let len = size.checked_next_multiple_of(page).and_then(|len| len.checked_add(page));
     let len = len.ok_or_else(|| refused("more than there are addresses"))?;
     let at = stacks::reserve(len, c"chappe-stack").map_err(|e| refused(&e.to_string()))?;
+    // SAFETY: just reserved.
+    unsafe { stacks::dump(at, len) };
+    watched::is_stack(at as usize + page..at as usize + len);
     // SAFETY: just reserved.
     if let Err(e) = unsafe { stacks::guard(at, page) } {
         // SAFETY: as above.

@@ -29,6 +29,20 @@ fn body() {
             let deep = Builder::new().name("mole").stack_size(32 * 1024).spawn(|| dig(0)).unwrap();
             drop(deep.join());
         }
+        Ok("under valgrind") => {
+            let runtime = Runtime::new(2).unwrap();
+            runtime.run(|| {
+                let (tx, rx) = tube::bounded(0);
+                for size in [None, Some(64 * 1024), None] {
+                    let tx = tx.clone();
+                    let builder = Builder::new().name("sender");
+                    let builder = if let Some(size) = size { builder.stack_size(size) } else { builder };
+                    drop(builder.spawn(move || (0..20).for_each(|n| tx.send(vec![n; 100]).unwrap())).unwrap());
+                }
+                drop(tx);
+                assert_eq!(rx.iter().map(|all| all.len()).sum::<usize>(), 6000);
+            });
+        }
         Ok("too many") => {
             // Room for the smallest table, and no more.
             let limit = libc::rlimit { rlim_cur: 3 << 30, rlim_max: 3 << 30 };
@@ -108,6 +122,23 @@ fn a_stack_that_is_used_up_is_told_by_the_threads_name() {
         assert!(said.contains("(mole) has used up its stack of ") && said.contains(size), "{said}");
         assert!(!output.status.success());
     }
+}
+
+/// Valgrind is told which memory is a stack, also of another size: it finds no fault in switching, and takes none for a frame of gigabytes.
+#[test]
+#[ignore = "storm: valgrind runs it at a fiftieth of its speed"]
+fn valgrind_knows_the_stacks() {
+    let me = std::env::current_exe().unwrap();
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--error-exitcode=9", "--leak-check=no"]).arg(me);
+    valgrind.args(["--exact", "body", "--nocapture", "--test-threads=1"]).env(WHAT, "under valgrind");
+    let Ok(output) = valgrind.output() else {
+        eprintln!("not tried: there is no valgrind here");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("switching stacks"), "{said}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod ask;
 mod backtrace;
 
 use crate::{Failure, failed, look, time, write};
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use backtrace::{Frame, Walker};
 use chappe::Arena;
 use chappe::thread::image::{Image, Seen};
@@ -14,13 +14,18 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal as _};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// `chappe threads`.
 #[derive(clap::Args, Debug)]
 pub struct Threads {
     /// The process
-    pub pid: u32,
+    #[arg(required_unless_present = "core")]
+    pub pid: Option<u32>,
+    /// The process that has left this core file, as it was when it died
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "top", "warn", "sample", "Asks"])]
+    pub core: Option<PathBuf>,
     /// How long to look at what runs, for the shares of processors; 0 for not at all
     #[arg(long, value_name = "DURATION", value_parser = time::parse, default_value = "100ms")]
     pub sample: Duration,
@@ -60,6 +65,10 @@ with --backtrace each also \"frames\": [{\"address\": TEXT, \"function\": TEXT o
 with --warn {\"pid\": N, \"late\": [{\"number\": N, \"name\": TEXT or null,
     \"seconds\": N, \"call\": TEXT or null}]}; call: it sleeps in that system call
 
+With --core nothing runs, so there are no shares. What a thread waits for by name is
+shown as long as its arena is there and nobody has cleaned up after the process.
+The stacks of the first 16,383 threads are in a core file.
+
 --suspend and its like ask the process itself, which must not be stopped; it does
 so at the thread's next safe point (a wait, a yield, a meeting at a tube).
 
@@ -70,6 +79,16 @@ has begun.
 Exit status:
   0 done; 1 there is no such process, no such thread, it has no light threads, it
   cannot be read, or does not answer; 3 with --warn, some compute too long";
+
+impl Threads {
+    /// What is shown.
+    fn image(&self) -> Result<Image> {
+        match (&self.core, self.pid) {
+            (Some(core), _) => image_of_core(core),
+            (None, pid) => image(pid.context("say which process")?),
+        }
+    }
+}
 
 /// How often one looks.
 const OFTEN: Duration = Duration::from_micros(500);
@@ -149,7 +168,7 @@ fn as_text(a: &Threads, image: &Image, named: &HashMap<u32, Waits>, shares: Opti
     let mut procs: Vec<(u32, u32)> = all.iter().map(|t| (t.runtime, t.proc)).collect();
     procs.sort_unstable();
     procs.dedup();
-    let mut text = format!("process {}: {} light threads\n", a.pid, all.len());
+    let mut text = format!("process {}: {} light threads\n", image.pid(), all.len());
     for (runtime, proc) in procs {
         let its: Vec<&Seen> = all.iter().copied().filter(|t| (t.runtime, t.proc) == (runtime, proc)).collect();
         let _ = writeln!(text, "  proc {runtime}.{proc}: {}", its.len());
@@ -181,7 +200,19 @@ fn as_json(
         }
         shown
     };
-    json!({ "pid": a.pid, "threads": image.threads.iter().map(thread).collect::<Vec<_>>() })
+    json!({ "pid": image.pid(), "threads": image.threads.iter().map(thread).collect::<Vec<_>>() })
+}
+
+/// Of a process that has died.
+fn image_of_core(core: &Path) -> Result<Image> {
+    match Image::of_core(core) {
+        Ok(Some(image)) => Ok(image),
+        Ok(None) => Err(anyhow!(
+            "{}: the process had no light threads, or a chappe of another version made them",
+            core.display()
+        )),
+        Err(e) => Err(anyhow!("cannot read the core file {}: {e}", core.display())),
+    }
 }
 
 fn image(pid: u32) -> Result<Image> {
@@ -204,8 +235,8 @@ fn unreadable(pid: u32, e: std::io::Error) -> anyhow::Error {
 }
 
 /// The stacks, by number.
-fn stacks(pid: u32, image: &Image) -> HashMap<u32, Vec<Frame>> {
-    let mut walker = Walker::of(pid);
+fn stacks(image: &Image) -> HashMap<u32, Vec<Frame>> {
+    let mut walker = Walker::of(image);
     image.threads.iter().map(|t| (t.number, walker.frames(image, t))).collect()
 }
 
@@ -310,12 +341,12 @@ fn late(pid: u32, image: &Image, most: Duration, time: Duration) -> Result<Vec<L
 fn warn(a: &Threads, image: &Image, most: Duration, json: bool) -> Result<u8, Failure> {
     // A tenth of a second is the default of --sample, for shares.
     let time = if a.sample == Duration::from_millis(100) { Duration::from_secs(1) } else { a.sample };
-    let late = late(a.pid, image, most, time).map_err(failed)?;
+    let late = late(image.pid(), image, most, time).map_err(failed)?;
     let name = |number: u32| image.threads.iter().find(|t| t.number == number).and_then(|t| t.name.clone());
     if json {
         let one = |l: &Late| json!({ "number": l.number, "name": name(l.number), "seconds": l.so_long.as_secs_f64(), "call": l.call });
         let all = late.iter().map(one).collect::<Vec<_>>();
-        write(format!("{}\n", json!({ "pid": a.pid, "late": all })).as_bytes())?;
+        write(format!("{}\n", json!({ "pid": image.pid(), "late": all })).as_bytes())?;
     } else {
         for Late { number, so_long, call } in &late {
             let name = name(*number).map_or(String::new(), |name| format!(" ({})", look::plain(&name)));
@@ -337,9 +368,9 @@ type Shares = HashMap<u32, f64>;
 
 /// One look, for the shares first.
 fn looked(a: &Threads) -> Result<(Image, HashMap<u32, Waits>, Option<Shares>)> {
-    let image = image(a.pid)?;
-    let named = if image.threads.iter().any(|t| t.seat.is_some()) { named(a.pid) } else { HashMap::new() };
-    let shares = shares(&image, a.sample);
+    let image = a.image()?;
+    let named = if image.threads.iter().any(|t| t.seat.is_some()) { named(image.pid()) } else { HashMap::new() };
+    let shares = if a.core.is_some() { None } else { shares(&image, a.sample) };
     Ok((image, named, shares))
 }
 
@@ -353,7 +384,7 @@ fn top(a: &Threads) -> Result<u8, Failure> {
         let mut all: Vec<&Seen> = image.threads.iter().collect();
         all.sort_by(|x, y| share(y).total_cmp(&share(x)).then(x.number.cmp(&y.number)));
         let text = lines(&all, &named, shares.as_ref(), "");
-        write(format!("{clear}process {}: {} light threads\n{text}", a.pid, all.len()).as_bytes())?;
+        write(format!("{clear}process {}: {} light threads\n{text}", image.pid(), all.len()).as_bytes())?;
         looks += 1;
         if a.count.is_some_and(|count| looks >= count) {
             return Ok(0);
@@ -376,11 +407,11 @@ pub fn run(a: &Threads, json: bool) -> Result<u8, Failure> {
         return top(a);
     }
     if let Some(most) = a.warn {
-        let image = image(a.pid).map_err(failed)?;
+        let image = a.image().map_err(failed)?;
         return warn(a, &image, most, json);
     }
     let (image, named, shares) = looked(a).map_err(failed)?;
-    let frames = a.backtrace.then(|| stacks(a.pid, &image));
+    let frames = a.backtrace.then(|| stacks(&image));
     let text = if json {
         format!("{}\n", as_json(a, &image, &named, shares.as_ref(), frames.as_ref()))
     } else {

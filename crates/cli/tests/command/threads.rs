@@ -1,7 +1,8 @@
 //! `chappe threads`.
 
 use crate::place::{Place, Running, until};
-use std::process::Stdio;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
 
 /// What `chappe threads` is shown: this program again, with light threads of each kind. Does nothing as a test.
 #[test]
@@ -30,9 +31,14 @@ fn threads_to_be_seen() {
 }
 
 fn to_be_seen(here: &Place) -> Running {
+    to_be_seen_as(here, |_| {})
+}
+
+fn to_be_seen_as(here: &Place, prepare: impl FnOnce(&mut Command)) -> Running {
     let me = std::env::current_exe().unwrap();
     let args = ["--exact", "threads::threads_to_be_seen", "--nocapture"];
     let mut command = here.program(me.to_str().unwrap(), &args);
+    prepare(&mut command);
     Place::spawn(command.env("CHAPPE_TEST_THREADS", "1").stdout(Stdio::null()).stderr(Stdio::null()))
 }
 
@@ -67,6 +73,69 @@ fn threads_are_shown_with_what_they_wait_for() {
     let text = here.ok(&["threads", &pid, "--tree", "--sample", "0"]);
     assert!(text.contains("4 light threads\n  proc 0.0: 4\n"), "{text}");
     drop(shown);
+}
+
+#[test]
+fn the_core_file_of_a_process_shows_what_its_threads_did() {
+    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    if !pattern.trim().chars().all(|c| c.is_ascii_alphanumeric()) {
+        eprintln!("not tried: core files go to {pattern}");
+        return;
+    }
+    let here = Place::new();
+    here.ok(&["sem", "create", "ready", "--value", "0"]);
+    let cores = here.path().join("cores");
+    std::fs::create_dir(&cores).unwrap();
+    let shown = to_be_seen_as(&here, |command| {
+        command.current_dir(&cores);
+        let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: a system call.
+        let allow = move || match unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const unlimited) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        };
+        // SAFETY: it makes a system call, and nothing else.
+        unsafe { command.pre_exec(allow) };
+    });
+    let pid = shown.pid();
+    let waiting = || {
+        let ran = here.run(&["--json", "threads", &pid.to_string(), "--sample", "0"]);
+        let seen: serde_json::Value = serde_json::from_str(&ran.out).ok().filter(|_| ran.status == Some(0))?;
+        let waiting = seen["threads"].as_array()?.iter().filter(|t| t["state"] == "waiting").count();
+        (waiting == 3).then_some(())
+    };
+    until("all wait", waiting);
+    shown.kill(libc::SIGABRT);
+    assert_eq!(shown.status().signal(), Some(libc::SIGABRT));
+    let left = std::fs::read_dir(&cores).unwrap().next().unwrap().unwrap();
+    // Of all that is reserved it has what was used.
+    assert!(left.metadata().unwrap().len() < 1 << 30, "{left:?}");
+    let core = left.path().display().to_string();
+    let seen: serde_json::Value =
+        serde_json::from_str(&here.ok(&["--json", "threads", "--core", &core, "--backtrace"])).unwrap();
+    assert_eq!(seen["pid"], pid);
+    let all = seen["threads"].as_array().unwrap();
+    let thread = |name: &str| all.iter().find(|t| t["name"] == name).unwrap_or_else(|| panic!("{name}: {seen}"));
+    assert_eq!(thread("parker")["waits_for"], "is parked");
+    assert!(thread("receiver")["waits_for"].as_str().unwrap().starts_with("waits to receive from tube 0x"), "{seen}");
+    assert_eq!(thread("named")["state"], "waiting");
+    assert!(thread("worker")["cpu"].is_null() && thread("worker")["state"] != "waiting", "{seen}");
+    let frames = thread("parker")["frames"].as_array().unwrap();
+    assert!(frames.iter().any(|f| f["function"].as_str().is_some_and(|f| f.contains("park"))), "{seen}");
+    let text = here.ok(&["threads", "--core", &core]);
+    assert!(text.starts_with("  THREAD NAME") && text.contains("is parked"), "{text}");
+
+    // What is none, or not whole, is told so.
+    here.fails(2, &["threads", "--core", &core, "--suspend", "1"]);
+    let (other, cut) = (cores.join("other"), cores.join("cut"));
+    std::fs::write(&other, b"no core file, but as long as the head of one would be: sixty-four bytes").unwrap();
+    let said = here.fails(1, &["threads", "--core", other.to_str().unwrap()]);
+    assert!(said.contains("no core file"), "{said}");
+    std::fs::write(&cut, &std::fs::read(&core).unwrap()[..100]).unwrap();
+    let said = here.fails(1, &["threads", "--core", cut.to_str().unwrap()]);
+    assert!(said.contains("cut off"), "{said}");
+    let said = here.fails(1, &["threads", "--core", "nowhere"]);
+    assert!(said.contains("cannot read the core file nowhere"), "{said}");
 }
 
 #[test]

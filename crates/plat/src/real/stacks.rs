@@ -31,7 +31,7 @@ pub fn page() -> usize {
 }
 
 /// Reserves so many bytes of address space, readable and writable, without memory behind them. The name is what /proc/PID/maps
-/// calls it, where the kernel can.
+/// calls it, where the kernel can. A core file has none of it, but for what [`dump`] names: it would be as large as the address space.
 ///
 /// # Errors
 /// The system's: an address space that is limited, or accounted for strictly.
@@ -46,8 +46,18 @@ pub fn reserve(len: usize, name: &std::ffi::CStr) -> io::Result<*mut u8> {
         libc::prctl(SET_VMA, ANON_NAME, at, len, name.as_ptr());
         // A page for each stack, not a huge one.
         libc::madvise(at, len, libc::MADV_NOHUGEPAGE);
+        libc::madvise(at, len, libc::MADV_DONTDUMP);
         Ok(at.cast())
     }
+}
+
+/// A core file has this part, if the process dies.
+///
+/// # Safety
+/// It was reserved.
+pub unsafe fn dump(at: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::madvise(at.cast(), len, libc::MADV_DODUMP) };
 }
 
 /// Gives address space back.
@@ -109,6 +119,7 @@ pub fn prepare_for_overflow() {
             return;
         }
         if let Ok(at) = reserve(HANDLER_STACK, c"chappe-handler") {
+            dump(at, HANDLER_STACK);
             let mine = libc::stack_t { ss_sp: at.cast(), ss_flags: 0, ss_size: HANDLER_STACK };
             libc::sigaltstack(&raw const mine, null_mut());
         }

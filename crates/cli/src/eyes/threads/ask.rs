@@ -107,19 +107,20 @@ fn wait(pid: u32, number: u32) -> Result<()> {
 
 /// Does it. `None`: nothing is asked.
 pub fn run(a: &Threads) -> Result<Option<u8>, Failure> {
+    let Some(pid) = a.pid else { return Ok(None) };
     if let Some(number) = a.asks.wait {
-        wait(a.pid, number).map_err(failed)?;
+        wait(pid, number).map_err(failed)?;
         return Ok(Some(0));
     }
     let Some(request) = a.asks.request().map_err(failed)? else { return Ok(None) };
-    match ask(a.pid, &request, PATIENCE) {
+    match ask(pid, &request, PATIENCE) {
         Ok(made) => {
             if let Some(number) = made {
                 write(format!("{number}\n").as_bytes())?;
             }
             Ok(Some(0))
         }
-        Err(Failed::System(e)) => Err(failed(super::unreadable(a.pid, e))),
-        Err(e) => Err(failed(anyhow!("process {}: {e}", a.pid))),
+        Err(Failed::System(e)) => Err(failed(super::unreadable(pid, e))),
+        Err(e) => Err(failed(anyhow!("process {pid}: {e}"))),
     }
 }

@@ -43,8 +43,15 @@ pub struct Walker {
     files: Vec<File>,
 }
 
-/// The files behind the executable mappings of a process: from where to where, and where its first byte lies.
-fn mapped(pid: u32) -> Vec<(PathBuf, Range<u64>, u64)> {
+/// The files that a process has, or had, mapped as code: from where to where, and where the first byte lies.
+fn mapped(image: &Image) -> Vec<(PathBuf, Range<u64>, u64)> {
+    match image.mapped() {
+        Some(files) => files.iter().map(|file| (file.path.clone(), file.range.clone(), file.begin)).collect(),
+        None => mapped_now(image.pid()),
+    }
+}
+
+fn mapped_now(pid: u32) -> Vec<(PathBuf, Range<u64>, u64)> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mut all: HashMap<&str, (Range<u64>, u64, bool)> = HashMap::new();
     for line in maps.lines() {
@@ -75,9 +82,9 @@ fn mapped(pid: u32) -> Vec<(PathBuf, Range<u64>, u64)> {
 
 impl Walker {
     /// For the process as it is now.
-    pub fn of(pid: u32) -> Walker {
+    pub fn of(image: &Image) -> Walker {
         let mut walker = Walker { unwinder: UnwinderNative::new(), cache: CacheNative::new(), files: Vec::new() };
-        for (path, range, begin) in mapped(pid) {
+        for (path, range, begin) in mapped(image) {
             let Ok(bytes) = std::fs::read(&path) else { continue };
             let Ok(elf) = object::File::parse(&*bytes) else { continue };
             let base = elf.segments().map(|s| s.address()).min().unwrap_or(0);
