@@ -22,6 +22,7 @@ mod house;
 mod interrupts;
 mod ledger;
 mod letters;
+mod light;
 mod lives;
 mod mistakes;
 mod mutexes;
@@ -212,7 +213,14 @@ pub fn all(home: &Path) -> Vec<Case> {
         let semaphores = semaphores::all().into_iter().chain(handlers::all()).chain(words::all());
         let semaphores = semaphores.chain(owned::all()).chain(interrupts::all()).chain(nix::all());
         let mutexes = mutexes::all().into_iter().chain(conditions::all());
-        pools.chain(lives::all()).chain(semaphores).chain(mutexes).chain(tubes::all()).chain(structures::all())
+        let light = light::all(permits::all().into_iter().chain(semaphores::all()).chain(tubes::all()));
+        pools
+            .chain(lives::all())
+            .chain(semaphores)
+            .chain(mutexes)
+            .chain(tubes::all())
+            .chain(structures::all())
+            .chain(light)
     };
     let scenes: Vec<&'static [Scene]> = operations().map(|o| o.scenes()).collect();
     let mut cases = Vec::new();
