@@ -88,11 +88,14 @@ impl Drop for Parts {
     }
 }
 
+/// The ends of tubes that are held for a part.
+type Ends = (Vec<Sender<[u8]>>, Vec<Receiver<[u8]>>);
+
 /// A part's process, and what is held on its behalf.
 struct Kept {
     child: Option<Child>,
     told: Receiver<[u8]>,
-    ends: Option<(Vec<Sender<[u8]>>, Vec<Receiver<[u8]>>)>,
+    ends: Option<Ends>,
     ended_well: bool,
     failed: bool,
     deaths: u32,

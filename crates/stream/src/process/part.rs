@@ -36,10 +36,10 @@ pub fn is_unserved_part() -> bool {
 /// A program that runs graphs with `@process` calls it first in `main`; `kinds` are those of its graphs. The command `chappe` does.
 ///
 /// ```no_run
-/// fn main() {
-///     chappe_stream::process::serve(&chappe_stream::Options::default());
-///     chappe_stream::run("sine 440 seconds=1 | lowpass 800 @filter | wav \"out.wav\"").unwrap();
-/// }
+/// use chappe_stream::{Options, process::serve, run};
+/// // First in `main`:
+/// serve(&Options::default());
+/// run("sine 440 seconds=1 | lowpass 800 @filter | wav \"out.wav\"").unwrap();
 /// ```
 pub fn serve(options: &Options) {
     let Some(said) = child::variable(VARIABLE) else { return };

@@ -149,10 +149,11 @@ mod tests {
             (shared.counts(1), shared.counts(0), shared.counts(2)),
             (expected, Counts::default(), Counts::default())
         );
-        (shared.finish(0), shared.finish(2), shared.finish(2));
+        [0, 2, 2].into_iter().for_each(|at| shared.finish(at));
         assert_eq!((shared.progress(), shared.finished(2)), (3, 2));
         let queue = shared.queue(1);
-        (queue.put(100), queue.put(50), queue.put(-50), queue.finish(60));
+        [100, 50, -50].into_iter().for_each(|n| queue.put(n));
+        queue.finish(60);
         assert_eq!((queue.lost(), queue.lost(), shared.queue(0).lost()), (40, 0, 0));
         assert!(!shared.stops());
         shared.stop();

@@ -124,12 +124,14 @@ pub fn view(graph: &Graph, which: Option<&str>) -> Piece {
             let mut end = end_of(format!("to {}", called(&nodes[cut.to])), &nodes[cut.from]);
             (end.inputs, end.takes) = (vec![new[&cut.from]], vec![gives]);
             piece[new[&cut.from]].outputs[cut.output] = at;
-            (piece.push(end), is.push(Is::Sends(number)));
+            piece.push(end);
+            is.push(Is::Sends(number));
         } else if ours(cut.to) {
             let mut end = end_of(format!("from {}", called(&nodes[cut.from])), &nodes[cut.to]);
             (end.outputs, end.gives, end.ends) = (vec![new[&cut.to]], Some(gives), (End::Passive, End::Active));
             piece[new[&cut.to]].inputs[cut.port] = at;
-            (piece.push(end), is.push(Is::Receives(number)));
+            piece.push(end);
+            is.push(Is::Receives(number));
         }
     }
     let order = order(graph.text(), &piece).expect("a part of what has no loop has none");
