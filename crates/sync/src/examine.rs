@@ -12,7 +12,7 @@ use crate::home::Arena;
 use crate::kinds;
 use crate::owned;
 use crate::record::NOBODY;
-use crate::rwlock::word;
+use crate::rwlock::row;
 use crate::seat::seat;
 use crate::tube::named::pipe::Pipe;
 use crate::tube::named::senders::sweep;
@@ -263,7 +263,7 @@ fn free(map: &'static Map, place: Place, freed: &mut Vec<Belonging>) {
 
 fn under_admin(map: &'static Map, admin: &Admin, righted: &mut Righted) {
     righted.ends = sweep(map, admin);
-    righted.locks = word::sweep(map, admin);
+    righted.locks = row::sweep(map, admin);
     righted.parts = owned::sweep(map, admin);
     righted.reclaimed = map.reclaim(admin);
     for place in map.objects().into_iter().filter(|place| !is_part(map, *place)) {

@@ -24,7 +24,7 @@ use crate::body::Body;
 use crate::examine::Had;
 #[cfg(not(feature = "sim"))]
 use crate::inspect::ObjectState;
-use crate::rwlock::word::{LockParts, RwLocks};
+use crate::rwlock::row::{LockParts, RwLocks};
 use crate::tube::{end, named};
 use crate::wait::{State, queue};
 use bodies::{Bodied, Counters, HelpLocks, Maps, Monitors, Servers, Stacks, WordSets};

@@ -1,7 +1,8 @@
-//! Readers-writer locks. `word` is the protocol, `made` is what users know.
+//! Readers-writer locks. `word` is the protocol, `row` its row in the table of kinds, `made` is what users know.
 
 #[cfg(not(feature = "sim"))]
 mod made;
+pub(crate) mod row;
 pub(crate) mod word;
 
 #[cfg(not(feature = "sim"))]

@@ -14,7 +14,6 @@ use crate::macros::{Took, descriptor_of, down_of, permit_of};
 use crate::order::Order;
 use crate::patience::Until;
 use crate::pool::Pool;
-use crate::rwlock::{ReadResult, RwLock, WriteResult};
 use crate::semaphore::Semaphore;
 use crate::tube::named::{self, Record};
 use crate::tube::{
@@ -132,7 +131,7 @@ impl<'a> Select<'a> {
         Select { biased: true, ..Select::default() }
     }
 
-    fn add(&mut self, arm: Armed<'a>) -> usize {
+    pub(crate) fn add(&mut self, arm: Armed<'a>) -> usize {
         self.arms.push(arm);
         self.numbers.push(self.next);
         self.next += 1;
@@ -178,16 +177,6 @@ impl<'a> Select<'a> {
     /// Adds an arm that consumes a wake-up; answers its number.
     pub fn down(&mut self, semaphore: &'a Semaphore) -> usize {
         self.add(Armed(semaphore))
-    }
-
-    /// Adds an arm that locks a readers-writer lock to read; answers its number.
-    pub fn read<T>(&mut self, lock: &'a RwLock<T>) -> usize {
-        self.add(lock.__read_arm())
-    }
-
-    /// Adds an arm that locks a readers-writer lock to write; answers its number.
-    pub fn write<T>(&mut self, lock: &'a RwLock<T>) -> usize {
-        self.add(lock.__write_arm())
     }
 
     /// Adds an arm that is ready when the descriptor can be read without waiting, or has an error or an end to tell; answers its
@@ -557,30 +546,6 @@ impl<'a> SelectedOperation<'a> {
     pub fn descriptor(self) -> io::Result<()> {
         let arm = self.arm;
         descriptor_of(Took(self.complete(arm, "descriptor")))
-    }
-
-    /// The lock, to read.
-    ///
-    /// # Errors
-    /// As [`RwLock::read`]: `OwnerDied`, `Condemned`, `Dead`.
-    ///
-    /// # Panics
-    /// If it is another lock than the arm's.
-    #[track_caller]
-    pub fn read<T>(self, lock: &'a RwLock<T>) -> ReadResult<'a, T> {
-        lock.__finish_read(Took(self.complete(lock.__read_arm(), "readers-writer lock")))
-    }
-
-    /// The lock, to write.
-    ///
-    /// # Errors
-    /// As [`SelectedOperation::read`].
-    ///
-    /// # Panics
-    /// If it is another lock than the arm's.
-    #[track_caller]
-    pub fn write<T>(self, lock: &'a RwLock<T>) -> WriteResult<'a, T> {
-        lock.__finish_write(Took(self.complete(lock.__write_arm(), "readers-writer lock")))
     }
 
     /// The wake-up that was consumed.

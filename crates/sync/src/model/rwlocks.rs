@@ -2,6 +2,7 @@
 
 use super::{Actor, Refusal};
 use crate::claim::{Operation, Wish, wait_for};
+use crate::rwlock::row;
 use crate::rwlock::word::{self, Entry, Reading, Slots, Writing, held_by};
 use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map, Place};
@@ -31,7 +32,7 @@ impl RwLockAt {
     /// # Panics
     /// If what was just made is not there.
     pub fn make(map: &'static Map, name: &str) -> Result<RwLockAt, ArenaError> {
-        let place = word::make(map, &map.admin(), name, (8, 1), |_| ())?;
+        let place = row::make(map, &map.admin(), name, (8, 1), |_| ())?;
         Ok(RwLockAt(Slots::of(map, place).expect("just made")))
     }
 
@@ -108,11 +109,12 @@ impl RwLockAt {
 
     /// Removes what is left of locks that were half made, or half removed: how many parts.
     pub fn sweep(map: &'static Map) -> u32 {
-        word::sweep(map, &map.admin())
+        row::sweep(map, &map.admin())
     }
 
     /// Its word, in words.
     pub fn word(self) -> String {
+        // SeqCst: for stories.
         word::in_words(self.0.map.object(self.0.lock.index).slot.word.load(Ordering::SeqCst))
     }
 }

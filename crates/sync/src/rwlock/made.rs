@@ -1,5 +1,6 @@
 //! Readers-writer locks as users know them: data that many read, or one changes.
 
+use super::row;
 use super::word::{self, Entry, Reading, Slots, Writing, held_by, member_of};
 use crate::claim::{Operation, Refused, Taken, Wish, wait_for};
 use crate::error::ObjectError;
@@ -11,7 +12,7 @@ use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::raw::{Called, Had};
 use crate::seat::{ThreadSeat, party_at_hand, seat, watched};
-use crate::select::Armed;
+use crate::select::{Armed, Select, SelectedOperation};
 use crate::wait::Parties;
 use bytemuck::Pod;
 use chappe_arena::ArenaError;
@@ -165,7 +166,7 @@ pub(crate) fn named_bytes(
         Handle::open(Kind::RwLock, name)?
     } else {
         Handle::make(Kind::RwLock, name, had == Had::Either, &mut |map, admin, name| {
-            word::make(map, admin, name, (of.size, hash(of)), |place| match initial {
+            row::make(map, admin, name, (of.size, hash(of)), |place| match initial {
                 // SAFETY: the place has room for so many bytes, and is nobody's yet.
                 Some(bytes) => unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) },
                 // SAFETY: as above.
@@ -184,7 +185,7 @@ impl<T> RwLock<T> {
     /// `Arena` when the private arena is full, or there is no address space for it.
     pub fn private(value: T) -> Result<RwLock<T>, ObjectError> {
         let map = Arena::try_private()?.map();
-        let place = word::make(map, &map.admin(), "", (0, 0), |_| ())?;
+        let place = row::make(map, &map.admin(), "", (0, 0), |_| ())?;
         // Its own from here on: what is borrowed of it must outlive moves of the lock.
         RwLock::at(Handle::at(map, place), NonNull::from(Box::leak(Box::new(value))), true)
     }
@@ -399,6 +400,44 @@ fn entry_of(taken: Taken) -> Entry {
     if taken.position == 0 { Entry::Whole } else { Entry::Torn }
 }
 
+impl<'a> Select<'a> {
+    /// Adds an arm that locks a readers-writer lock to read; answers its number.
+    pub fn read<T>(&mut self, lock: &'a RwLock<T>) -> usize {
+        self.add(lock.__read_arm())
+    }
+
+    /// Adds an arm that locks a readers-writer lock to write; answers its number.
+    pub fn write<T>(&mut self, lock: &'a RwLock<T>) -> usize {
+        self.add(lock.__write_arm())
+    }
+}
+
+impl<'a> SelectedOperation<'a> {
+    /// The lock, to read.
+    ///
+    /// # Errors
+    /// As [`RwLock::read`]: `OwnerDied`, `Condemned`, `Dead`.
+    ///
+    /// # Panics
+    /// If it is another lock than the arm's.
+    #[track_caller]
+    pub fn read<T>(self, lock: &'a RwLock<T>) -> ReadResult<'a, T> {
+        lock.__finish_read(Took(self.complete(lock.__read_arm(), "readers-writer lock")))
+    }
+
+    /// The lock, to write.
+    ///
+    /// # Errors
+    /// As [`SelectedOperation::read`].
+    ///
+    /// # Panics
+    /// If it is another lock than the arm's.
+    #[track_caller]
+    pub fn write<T>(self, lock: &'a RwLock<T>) -> WriteResult<'a, T> {
+        lock.__finish_write(Took(self.complete(lock.__write_arm(), "readers-writer lock")))
+    }
+}
+
 impl<T: Pod> RwLock<T> {
     /// Attaches a named one.
     ///
@@ -430,7 +469,7 @@ impl<T: Pod> RwLock<T> {
         }
         let bytes = bytemuck::bytes_of(&value);
         let handle = Handle::make(Kind::RwLock, name, or_open, &mut |map, admin, name| {
-            word::make(map, admin, name, (bytes.len(), hash_of::<T>()), |place| {
+            row::make(map, admin, name, (bytes.len(), hash_of::<T>()), |place| {
                 // SAFETY: the place has room for so many bytes, and is nobody's yet.
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
             })
@@ -458,7 +497,7 @@ impl RwLock<()> {
         let Some(slots) = Slots::of(handle.map, handle.place) else {
             // Its words make no sense: it goes, and its parts, which name no lock then, are swept.
             handle.map.unmake(&admin, handle.place);
-            word::sweep(handle.map, &admin);
+            row::sweep(handle.map, &admin);
             return Ok(());
         };
         let joined = seat(handle.map, |seat| seat.joined)?;

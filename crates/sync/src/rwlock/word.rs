@@ -54,31 +54,31 @@
 
 use crate::cell::{NOBODY, Word};
 use crate::claim::{Collected, Operation, Refused, Taken};
-use crate::kinds::{self, Protocol};
+use crate::kinds;
 use crate::wait::{
     Arm, Candidate, Grant, NUDGE, Party, State, bury, grant, is_still, next, queue, tell, tried_and_next, waits_on,
     wake_elsewhere, wake_granted, word_of,
 };
-use chappe_arena::layout::{BLOCK, Head, Kind, Object};
-use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_arena::layout::{Head, Kind, Object};
+use chappe_arena::{Admin, Map, Place};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::{Life, step};
 
-const FREE: u64 = 5;
-const HELD: u64 = 6;
+pub(super) const FREE: u64 = 5;
+pub(super) const HELD: u64 = 6;
 const RESERVED: u64 = 7;
-const WAITERS: u64 = 1 << 3;
-const TORN: u64 = 1 << 4;
-const NUMBER: u64 = 0x3f_ffff << 6;
+pub(super) const WAITERS: u64 = 1 << 3;
+pub(super) const TORN: u64 = 1 << 4;
+pub(super) const NUMBER: u64 = 0x3f_ffff << 6;
 /// What stays as it is when the lock goes from one to the other.
-const KEPT: u64 = WAITERS | TORN | NUMBER;
+pub(super) const KEPT: u64 = WAITERS | TORN | NUMBER;
 const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
 /// Condemned, and what was borrowed of the data may still be in use.
-const ABANDONED: u64 = 1 << 40;
+pub(super) const ABANDONED: u64 = 1 << 40;
 /// The word of a part: as if reserved, of the mutex's tags, for nobody.
-const PART: u64 = RESERVED | (NOBODY as u64) << 28;
+pub(super) const PART: u64 = RESERVED | (NOBODY as u64) << 28;
 /// Of a part whose lock is just being made.
-const MAKING: u32 = u32::MAX;
+pub(super) const MAKING: u32 = u32::MAX;
 /// So many looks at readers who may be about to back out.
 const LOOKS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 64 };
 
@@ -95,11 +95,11 @@ pub(crate) fn member_of(word: u64) -> u32 {
     (word >> 28) as u32 & 0xfff
 }
 
-fn is_condemned(word: u64) -> bool {
+pub(super) fn is_condemned(word: u64) -> bool {
     word & !(WAITERS | ABANDONED | NUMBER) == CONDEMNED
 }
 
-fn load(o: &Object) -> u64 {
+pub(super) fn load(o: &Object) -> u64 {
     o.slot.word.load(Ordering::SeqCst) // SeqCst: E1.
 }
 
@@ -155,20 +155,20 @@ pub(crate) struct Slots {
 
 /// The same, for who has the arena for a moment only.
 #[derive(Clone, Copy)]
-struct Parts<'m> {
+pub(super) struct Parts<'m> {
     map: &'m Map,
     lock: Place,
-    line: Place,
-    inside: u32,
+    pub(super) line: Place,
+    pub(super) inside: u32,
 }
 
-fn head_of(map: &Map, object: u32) -> Head {
+pub(super) fn head_of(map: &Map, object: u32) -> Head {
     // Acquire: the object as its maker left it.
     Head(map.object(object).head.load(Ordering::Acquire))
 }
 
 /// The lock that a part names, if the part is one: its slot and generation.
-fn whole(map: &Map, part: u32) -> Option<(u32, u32)> {
+pub(super) fn whole(map: &Map, part: u32) -> Option<(u32, u32)> {
     let o = map.object(part);
     // Acquire, both: written before the lock was in service.
     let (hint, generation) = (o.hint.load(Ordering::Acquire), o.permits.load(Ordering::Acquire));
@@ -185,7 +185,7 @@ fn part(map: &Map, index: u32, kind: Kind, lock: Place) -> Option<Place> {
 
 impl<'m> Parts<'m> {
     /// Those of a lock; none if the slot has gone meanwhile, or its words make no sense.
-    fn of(map: &'m Map, lock: Place) -> Option<Parts<'m>> {
+    pub(super) fn of(map: &'m Map, lock: Place) -> Option<Parts<'m>> {
         // Acquire: written before the lock was in service.
         let both = map.object(lock.index).slot.since.load(Ordering::Acquire);
         let at = |both: u64| (both as u32).checked_sub(1).filter(|index| *index < map.geometry().objects);
@@ -194,12 +194,12 @@ impl<'m> Parts<'m> {
         Some(Parts { map, lock, line, inside })
     }
 
-    fn object(&self) -> &'m Object {
+    pub(super) fn object(&self) -> &'m Object {
         self.map.object(self.lock.index)
     }
 
     /// I5: who reads. A member that is just looking whether it may is among them for a moment.
-    fn readers(self) -> impl Iterator<Item = u32> + 'm {
+    pub(super) fn readers(self) -> impl Iterator<Item = u32> + 'm {
         let Parts { map, inside, .. } = self;
         let words = (0..map.waiting_words()).map(move |i| (i as u32, map.waiting(inside, i)));
         let all = words.flat_map(move |(i, word)| {
@@ -213,7 +213,7 @@ impl<'m> Parts<'m> {
         self.readers().next().is_some()
     }
 
-    fn reads(self, member: u32) -> bool {
+    pub(super) fn reads(self, member: u32) -> bool {
         waits_on(self.map, self.inside, member)
     }
 
@@ -221,13 +221,13 @@ impl<'m> Parts<'m> {
         is_still(self.map, self.lock.index, self.lock.head)
     }
 
-    fn out(self, member: u32) {
+    pub(super) fn out(self, member: u32) {
         // SeqCst: E1, before the look at the word.
         self.map.waiting(self.inside, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::SeqCst);
     }
 
     /// A bit inside has gone, of a reader or of one that backs out: I4.
-    fn drain_after(self) {
+    pub(super) fn drain_after(self) {
         step!("not inside any more, not yet looked who waits");
         if load(self.object()) & (7 | WAITERS) != FREE {
             kinds::drain(self.map, self.lock.index);
@@ -337,7 +337,7 @@ impl<'m> Parts<'m> {
     }
 
     /// I2: a bit was set in a line.
-    fn mark(self) {
+    pub(super) fn mark(self) {
         let o = self.object();
         loop {
             let seen = load(o);
@@ -360,7 +360,7 @@ impl<'m> Parts<'m> {
         (trying > 0, first)
     }
 
-    fn drain(self) {
+    pub(super) fn drain(self) {
         let o = self.object();
         loop {
             let seen = load(o);
@@ -443,7 +443,7 @@ impl<'m> Parts<'m> {
     }
 
     /// The word goes from what it says, flags aside, to another; flags that were set meanwhile stay.
-    fn free(self, from: u64, to: u64) -> bool {
+    pub(super) fn free(self, from: u64, to: u64) -> bool {
         let o = self.object();
         loop {
             let seen = load(o);
@@ -458,7 +458,7 @@ impl<'m> Parts<'m> {
 
     /// Of a member that has leaked a guard: nobody may have the lock, nor the slot.
     #[cfg(not(feature = "sim"))]
-    fn abandon(self, member: u32, mine: u64) {
+    pub(super) fn abandon(self, member: u32, mine: u64) {
         let o = self.object();
         loop {
             let seen = load(o);
@@ -551,7 +551,7 @@ impl Slots {
     #[cfg(not(feature = "sim"))]
     pub fn in_use(&self) -> String {
         let (map, seen) = (self.map, load(self.parts().object()));
-        let waiting = RwLocks.line(map, self.lock).len();
+        let waiting = kinds::of(Kind::RwLock).line(map, self.lock).len();
         let writer = (seen & 7 == HELD && !is_condemned(seen)).then(|| member_of(seen));
         let has = |member: u32, what: &str| {
             let who = map.who(member);
@@ -682,302 +682,6 @@ pub(crate) fn revive(slots: &Slots) -> bool {
     }
     kinds::drain(map, lock.index);
     true
-}
-
-/// Makes a lock with `bytes` of data. The caller holds `admin` and has seen that the name is free; `fill` writes the data.
-pub(crate) fn make(
-    map: &'static Map,
-    admin: &Admin,
-    name: &str,
-    (bytes, hash): (usize, u32),
-    fill: impl FnOnce(*mut u8),
-) -> Result<Place, ArenaError> {
-    sweep(map, admin);
-    let make_part = |kind| {
-        map.make(admin, "", kind, |index, _| {
-            let o = map.object(index);
-            o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
-            o.more.store(0, Ordering::Relaxed); // Relaxed: as above.
-            o.hint.store(MAKING, Ordering::Relaxed); // Relaxed: as above.
-            o.slot.since.store(1, Ordering::Relaxed); // Relaxed: as above.
-            // Release: whatever its last user did with the slot comes before.
-            o.slot.word.store(PART, Ordering::Release);
-            Ok(())
-        })
-    };
-    let line = make_part(Kind::Line)?;
-    step!("line made, lock not yet");
-    let made = make_part(Kind::Inside).and_then(|inside| {
-        let made = map.make(admin, name, Kind::RwLock, |index, generation| {
-            let o = map.object(index);
-            let blocks = u32::try_from(bytes.div_ceil(BLOCK)).unwrap_or(u32::MAX);
-            let more = if blocks > 0 { map.claim_blocks(index, generation, blocks)? + 1 } else { 0 };
-            if blocks > 0 {
-                fill(map.blocks(more - 1, blocks));
-            }
-            o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
-            o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: as above.
-            o.hint.store(hash, Ordering::Relaxed); // Relaxed: as above.
-            let both = u64::from(line.index + 1) | u64::from(inside.index + 1) << 32;
-            o.slot.since.store(both, Ordering::Relaxed); // Relaxed: as above.
-            for its in [line, inside].map(|part| map.object(part.index)) {
-                its.permits.store(generation, Ordering::Relaxed); // Relaxed: as above.
-                its.hint.store(index + 1, Ordering::Release); // Release: after the generation.
-            }
-            let number = u64::from(generation) << 6 & NUMBER;
-            // Release: whatever its last user did with the slot comes before.
-            o.slot.word.store(FREE | number, Ordering::Release);
-            Ok(())
-        });
-        if made.is_err() {
-            map.unmake(admin, inside);
-        }
-        made
-    });
-    if made.is_err() {
-        map.unmake(admin, line);
-    }
-    made
-}
-
-/// I7: removes parts whose locks do not live. Tells how many were in service.
-pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
-    let mut swept = 0;
-    for index in 0..map.objects_used() {
-        let head = head_of(map, index);
-        let Some(kind) = head.kind().filter(|kind| matches!(kind, Kind::Line | Kind::Inside)) else { continue };
-        if head.in_service() && lock_of(map, index).is_none() {
-            map.unmake(admin, Place { index, head: Head::live(head.generation(), kind) });
-            swept += 1;
-        }
-    }
-    swept
-}
-
-/// The lock of a part, if that is in service.
-fn lock_of(map: &Map, part: u32) -> Option<Place> {
-    let (index, generation) = whole(map, part)?;
-    let head = Head::live(generation, Kind::RwLock);
-    is_still(map, index, head).then_some(Place { index, head })
-}
-
-/// Whether the lock of a part is not yet in service (if its maker lives).
-fn is_being_made(map: &Map, part: u32) -> bool {
-    let Some((lock, generation)) = whole(map, part) else {
-        return map.object(part).hint.load(Ordering::Acquire) == MAKING; // Acquire: as in `whole`.
-    };
-    let now = head_of(map, lock);
-    now.is_free() && now.generation().wrapping_add(1) == generation
-}
-
-/// Of a part in service.
-fn drain_part(map: &Map, object: u32, head: Head) {
-    if let Some(lock) = lock_of(map, object) {
-        return kinds::drain(map, lock.index);
-    }
-    if !is_being_made(map, object) {
-        // I7. SeqCst: before the look at the bits. A failure: another did it.
-        let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
-        bury(map, object, head.dead());
-    }
-}
-
-/// I7: whether the lock of a removed part is not yet cleared.
-fn is_part_used(map: &Map, object: u32) -> bool {
-    let its = |(lock, generation)| {
-        let now = head_of(map, lock);
-        now.kind() == Some(Kind::RwLock) && !now.is_free() && now.generation() == generation
-    };
-    whole(map, object).is_some_and(its)
-}
-
-/// Locks in the table of kinds.
-pub(crate) struct RwLocks;
-
-impl Protocol for RwLocks {
-    fn drain(&self, map: &Map, index: u32, head: Head) {
-        if let Some(parts) = Parts::of(map, Place { index, head }) {
-            parts.drain();
-        }
-    }
-
-    fn announce(&self, map: &Map, index: u32) {
-        let lock = Place { index, head: head_of(map, index) };
-        if let Some(parts) = Parts::of(map, lock) {
-            parts.mark();
-        }
-    }
-
-    fn left(&self, map: &Map, object: u32, _member: u32) {
-        // I4: it may have been the first.
-        kinds::drain(map, object);
-    }
-
-    fn recover(&self, map: &Map, index: u32, head: Head, member: u32, generation: u32) -> bool {
-        if let Some(parts) = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) }) {
-            parts.free(held_by(member, generation), FREE | TORN);
-        }
-        false
-    }
-
-    fn is_used(&self, map: &Map, index: u32, head: Head) -> bool {
-        let seen = load(map.object(index));
-        let written = seen & 7 == HELD && (!is_condemned(seen) || seen & ABANDONED != 0);
-        let parts = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) });
-        // I7. Also the bits of the dead: their owners clear them.
-        written || parts.is_some_and(|p| map.anybody_waits(p.line.index) || map.anybody_waits(p.inside))
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn is_held(&self, map: &Map, index: u32, head: Head, member: u32, generation: u32) -> bool {
-        let parts = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) });
-        let writes = load(map.object(index)) & !KEPT == held_by(member, generation);
-        parts.is_some_and(|parts| writes || parts.reads(member))
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn abandon(&self, map: &Map, index: u32, head: Head, member: u32, generation: u32) {
-        if let Some(parts) = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) }) {
-            parts.abandon(member, held_by(member, generation));
-        }
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<crate::ObjectState> {
-        let (o, parts) = (map.object(place.index), Parts::of(map, place)?);
-        let seen = load(o);
-        let writes = seen & 7 == HELD && member_of(seen) < map.geometry().members;
-        Some(crate::ObjectState::RwLock {
-            writer: writes.then(|| map.who(member_of(seen))),
-            readers: parts.readers().map(|member| map.who(member)).collect(),
-            torn: seen & TORN != 0 && !is_condemned(seen),
-            condemned: is_condemned(seen),
-            bytes: crate::inspect::bytes(map, place) as u32,
-        })
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn line(&self, map: &'static Map, place: Place) -> Vec<(u32, u32)> {
-        let mut all = Vec::new();
-        for at in [Some(place.index), Parts::of(map, place).map(|parts| parts.line.index)].into_iter().flatten() {
-            all.extend(kinds::arrived(map, at).into_iter().map(|member| (at, member)));
-        }
-        all.sort_by_key(|(_, member)| crate::wait::ticket_of(map, *member));
-        all
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn unreadable(&self, map: &'static Map, place: Place) -> Option<&'static str> {
-        if Parts::of(map, place).is_none() {
-            return Some("its parts do not belong together");
-        }
-        (load(map.object(place.index)) & 7 < FREE).then_some("its word is none of a readers-writer lock")
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn had(&self, map: &Map, place: Place, member: u32, generation: u32) -> Vec<crate::Had> {
-        let writes = load(map.object(place.index)) & !KEPT == held_by(member, generation);
-        let reads = Parts::of(map, place).is_some_and(|parts| parts.reads(member));
-        let some = |is: bool, had| is.then_some(had);
-        [some(writes, crate::Had::Writes), some(reads, crate::Had::Reads)].into_iter().flatten().collect()
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn free(&self, map: &'static Map, place: Place) -> Vec<crate::Had> {
-        use crate::examine::is_over;
-        let Some(parts) = Parts::of(map, place) else { return Vec::new() };
-        let mut had = Vec::new();
-        let seen = load(parts.object());
-        let (member, generation) = (member_of(seen), (seen >> 40) as u32);
-        let names = seen & 7 == HELD && member != NOBODY && is_over(map, member, generation);
-        if names && parts.free(held_by(member, generation), FREE | TORN) {
-            had.push(crate::Had::Writes);
-        }
-        for member in parts.readers() {
-            if map.occupant(member).is_none()
-                && let Some(_vacant) = map.vacant(member)
-            {
-                parts.out(member);
-                had.push(crate::Had::Reads);
-            }
-        }
-        kinds::drain(map, place.index);
-        had
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn users(&self, map: &Map, place: Place) -> Option<Vec<u32>> {
-        let lock = Place { index: place.index, head: Head::live(place.head.generation(), Kind::RwLock) };
-        let (seen, parts) = (load(map.object(place.index)), Parts::of(map, lock)?);
-        let writer = (seen & 7 == HELD && !is_condemned(seen)).then(|| member_of(seen));
-        Some(parts.readers().chain(queue(map, parts.line.index)).chain(writer).collect())
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, _map: &'static Map, _place: Place, name: &str, force: bool) -> Result<(), kinds::Failure> {
-        Ok(crate::RwLock::<()>::remove(name, force)?)
-    }
-}
-
-/// The parts of locks in the table of kinds.
-pub(crate) struct LockParts {
-    /// Whether a bit that stands is that of a waiter.
-    pub is_line: bool,
-}
-
-impl Protocol for LockParts {
-    fn drain(&self, map: &Map, object: u32, head: Head) {
-        drain_part(map, object, head);
-    }
-
-    fn announce(&self, map: &Map, object: u32) {
-        if let Some(lock) = lock_of(map, object) {
-            RwLocks.announce(map, lock.index);
-        }
-    }
-
-    fn left(&self, map: &Map, object: u32, _member: u32) {
-        kinds::drain(map, object);
-    }
-
-    fn clear(&self, map: &Map, object: u32, _head: Head, member: u32) {
-        if !self.is_line && waits_on(map, object, member) {
-            // I5: while its life word is in the hands of its cleaner, a dead reader counts.
-            // SeqCst: E1, before the look at the word.
-            map.waiting(object, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::SeqCst);
-            if let Some(parts) = lock_of(map, object).and_then(|lock| Parts::of(map, lock)) {
-                parts.drain_after();
-            }
-        }
-    }
-
-    fn is_queue(&self) -> bool {
-        self.is_line
-    }
-
-    fn is_used(&self, map: &Map, object: u32, _head: Head) -> bool {
-        is_part_used(map, object)
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn is_part(&self, _map: &Map, _place: Place) -> bool {
-        true
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn whole(&self, map: &Map, place: Place) -> Option<(u32, &'static str)> {
-        whole(map, place.index).map(|(lock, _)| (lock, " (to read)"))
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn look(&self, _map: &'static Map, _place: Place, _name: &str) -> Option<crate::ObjectState> {
-        None
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, _map: &'static Map, _place: Place, _name: &str, _force: bool) -> Result<(), kinds::Failure> {
-        Err("a part of a readers-writer lock goes with its lock".into())
-    }
 }
 
 /// A word, for stories.
