@@ -66,7 +66,7 @@ impl Object for Locked {
 }
 
 /// Private data is as even as shared data.
-pub const EVEN: usize = 64;
+pub(crate) const EVEN: usize = 64;
 
 impl Drop for Locked {
     fn drop(&mut self) {

@@ -24,7 +24,7 @@ pub struct chappe_rwlock(());
 
 /// A lock, and where its data is.
 pub struct Shared {
-    pub lock: RwLock<()>,
+    pub lock: Box<RwLock<()>>,
     pub data: NonNull<u8>,
     size: usize,
     /// The memory is ours.
@@ -92,7 +92,7 @@ fn named(name: *const c_char, options: *const chappe_mutex_options, had: Had, lo
         let (of, initial) = bytes_of(input::given(options)?)?;
         place.write(handle::open_as(|| {
             let (lock, data) = rwlock_of_bytes(name, had, of, initial)?;
-            Ok(Shared { lock, data, size: of.size, own: false })
+            Ok(Shared { lock: Box::new(lock), data, size: of.size, own: false })
         })?);
         Ok(())
     })
@@ -122,7 +122,7 @@ pub extern "C" fn chappe_rwlock_private(options: *const chappe_mutex_options, lo
             // SAFETY: allocated just now, with this layout.
             unsafe { dealloc(data.as_ptr(), layout) };
         })?;
-        place.write(handle::open(Shared { lock, data, size: of.size, own: true })?);
+        place.write(handle::open(Shared { lock: Box::new(lock), data, size: of.size, own: true })?);
         Ok(())
     })
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The parts, in the order in which they are to be read, and which others each needs.
-const PARTS: [(&str, &[&str]); 15] = [
+const PARTS: [(&str, &[&str]); 16] = [
     ("process", &[]),
     ("look", &[]),
     ("arena", &["look"]),
@@ -16,12 +16,13 @@ const PARTS: [(&str, &[&str]); 15] = [
     ("pool", &["look", "permit", "process"]),
     ("mutex", &["process"]),
     ("condvar", &["mutex"]),
+    ("rwlock", &["mutex"]),
     ("map", &[]),
     ("counter", &[]),
     ("words", &[]),
     ("sender", &[]),
     ("receiver", &[]),
-    ("choice", &["permit", "pool", "receiver", "semaphore", "sender"]),
+    ("choice", &["permit", "pool", "receiver", "rwlock", "semaphore", "sender"]),
 ];
 /// What needs both ends.
 const TUBE: (&str, &[&str]) = ("tube", &["receiver", "sender"]);

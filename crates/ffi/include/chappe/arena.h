@@ -51,6 +51,11 @@ extern "C" {
 #define CHAPPE_IS_TUBE 5
 
 /**
+ * A readers-writer lock.
+ */
+#define CHAPPE_IS_RWLOCK 6
+
+/**
  * A handle of an arena. The mapping itself stays for the rest of the process's life.
  */
 typedef struct chappe_arena chappe_arena;

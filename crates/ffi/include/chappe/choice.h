@@ -1,7 +1,7 @@
 /*
  * Choice: exactly one of several operations, whichever can be done first.
  *
- * An arm consumes a wake-up, takes a permit, sends a record, receives one, or waits until a descriptor can be read or written.
+ * An arm consumes a wake-up, takes a permit, locks a readers-writer lock, sends a record, receives one, or waits until a descriptor can be read or written.
  * Exactly one arm happens; the others are as if they had not been there. In each object the choice waits in the order of arrival; of
  * several arms that are ready each is as likely, unless CHAPPE_BIASED. The same object may occur more than once, both ends of a tube
  * too; private and named objects may be mixed, those of two different arenas may not. The index that is answered is that of the
@@ -21,6 +21,7 @@
 #include "permit.h"
 #include "pool.h"
 #include "receiver.h"
+#include "rwlock.h"
 #include "semaphore.h"
 #include "sender.h"
 
@@ -69,6 +70,16 @@ extern "C" {
 #define CHAPPE_ARM_BORROW 7
 
 /**
+ * Locks a chappe_rwlock to read.
+ */
+#define CHAPPE_ARM_READ 8
+
+/**
+ * Locks a chappe_rwlock to write.
+ */
+#define CHAPPE_ARM_WRITE 9
+
+/**
  * A flag: of several arms that are ready the first in the array happens.
  */
 #define CHAPPE_BIASED 1
@@ -91,11 +102,12 @@ typedef struct chappe_arm {
      */
     int descriptor;
     /**
-     * The handle of the semaphore, pool, sender or receiver.
+     * The handle of the semaphore, pool, lock, sender or receiver.
      */
     void *object;
     /**
-     * The record to be sent, or where one that is received goes. Written if the arm was chosen and has borrowed: where the record is.
+     * The record to be sent, or where one that is received goes. Written if the arm was chosen and has borrowed, or locked: where the record is, or
+     * the data.
      */
     void *data;
     /**
@@ -107,7 +119,8 @@ typedef struct chappe_arm {
      */
     chappe_permit *permit;
     /**
-     * Written if the arm was chosen: how it ended. Of one that received or borrowed, the record's length; else 0; or an error: -EPIPE, -EIDRM ...
+     * Written if the arm was chosen: how it ended. Of one that received or borrowed, the record's length; of one that locked, 0 or
+     * CHAPPE_OWNER_DIED; else 0; or an error: -EPIPE, -EIDRM ...
      */
     ptrdiff_t result;
     /**
@@ -145,6 +158,16 @@ struct chappe_arm chappe_arm_recv(chappe_receiver *receiver, void *to, size_t ro
  * chappe_receiver_release that it is received. Named tubes only.
  */
 struct chappe_arm chappe_arm_borrow(chappe_receiver *receiver);
+
+/**
+ * An arm that locks a readers-writer lock to read; data says where its data is, and result is 0 or CHAPPE_OWNER_DIED.
+ */
+struct chappe_arm chappe_arm_read(chappe_rwlock *lock);
+
+/**
+ * An arm that locks a readers-writer lock to write; as chappe_arm_read.
+ */
+struct chappe_arm chappe_arm_write(chappe_rwlock *lock);
 
 /**
  * An arm that waits until a descriptor can be read.
