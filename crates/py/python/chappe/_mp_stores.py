@@ -55,7 +55,7 @@ def _listed(folder):
 
 
 # Those of this process.
-_stores = weakref.WeakSet()
+_stores: "weakref.WeakSet[Store]" = weakref.WeakSet()
 
 
 def _begin():
