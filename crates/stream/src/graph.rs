@@ -5,10 +5,13 @@
 
 use crate::kind::{Anew, Call, End, Kinds, Make, Plan, Role, Wrong};
 use crate::process::Command;
+use crate::report::RunError;
+use crate::run::Running;
 use crate::stage::{Body, Fault, Out, Stage};
 use crate::text::{Written, parse};
 use crate::types::{Block, Type};
 use chappe_synth::{Complaint, Span};
+use chappe_thread::Runtime;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
@@ -112,6 +115,15 @@ impl Graph {
         Ok(graph)
     }
 
+    /// Makes all bodies and begins, on the process' standard light threads.
+    ///
+    /// # Errors
+    /// A stage that cannot be made (a file that cannot be written): which, and where in the text.
+    pub fn run(self) -> Result<Running, RunError> {
+        let runtime = Runtime::standard().map_err(|e| RunError::Thread("graph".into(), e))?;
+        self.run_on(runtime)
+    }
+
     /// Its text.
     pub fn text(&self) -> &str {
         &self.text
@@ -203,6 +215,14 @@ impl Graph {
     pub(crate) fn complain(&self, at: usize, what: impl Into<String>) -> Complaint {
         Complaint::new(&self.text, self.nodes[at].written.span, what)
     }
+}
+
+/// Runs a text to its end.
+///
+/// # Errors
+/// What is wrong with the text, or what failed.
+pub fn run(text: &str) -> Result<crate::Report, RunError> {
+    Graph::new(text)?.run()?.wait()
 }
 
 struct Maker<'a> {

@@ -5,7 +5,8 @@
 //! text with a mistake changes nothing.
 
 use crate::graph::{Graph, Options};
-use crate::run::{RunError, Running};
+use crate::report::RunError;
+use crate::run::Running;
 use crate::stage::Body;
 use chappe_synth::{Complaint, Span};
 

@@ -9,10 +9,11 @@
 use crate::graph::Graph;
 use crate::kind::{Anew, Role, WhenFull};
 use crate::link::{Feed, Limb, Links, Tail, link};
-use crate::process::{self, InQueue, PartReport, Parts, Shared};
+use crate::process::{self, InQueue, Parts, Shared};
 use crate::queue::{Callbacks, Getter, Putter, Refused, When, queue};
+use crate::report::{NodeReport, QueueReport, Report, RunError};
 use crate::sched::{Quantum, press};
-use crate::seat::{Callout, Counts, Floor, LateCall, Seat, SourceSlot, end, put};
+use crate::seat::{Callout, Floor, LateCall, Seat, SourceSlot, end, put};
 use crate::stage::{Body, Fault, Gather, Source, Stage};
 use crate::types::Block;
 use chappe_plat::atomic::Ordering;
@@ -25,24 +26,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Stack of a thread: as much as [`crate::link::MAX_CALLS`] stages that call each other take in a build without optimisation.
 const STACK: usize = 512 * 1024;
-
-/// Why a graph did not run, or not to its end.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// A stage could not be made, or failed: which, where, and why.
-    #[error(transparent)]
-    Stage(#[from] Complaint),
-    /// There is no room for its threads.
-    #[error("no light thread for `{0}`: {1}")]
-    Thread(String, std::io::Error),
-    /// This process was begun as a part of a graph, and its program does not know.
-    #[error(
-        "this process was begun for a part (`@process`) of a graph, and would run it all: its program must call \
-         `chappe::stream::process::serve` first in `main`"
-    )]
-    Unserved,
-}
 
 struct Slot {
     stage: Box<dyn Stage>,
@@ -352,61 +335,6 @@ fn collects(limb: &LiveLimb) -> bool {
     }
 }
 
-/// What one node has come to.
-#[derive(Clone, Debug)]
-pub struct NodeReport {
-    /// What people call it.
-    pub label: String,
-    /// The part that it is in, if it is in one.
-    pub process: Option<String>,
-    /// What was counted.
-    pub counts: Counts,
-    /// What it says itself.
-    pub says: Option<String>,
-}
-
-/// What a queue has come to.
-#[derive(Clone, Copy, Debug)]
-pub struct QueueReport {
-    /// The node that puts.
-    pub from: usize,
-    /// The node that gets.
-    pub to: usize,
-    /// What was counted.
-    pub counts: crate::queue::Counts,
-}
-
-/// What a graph has come to.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// Each node: those of this process, with the ends of tubes to others, and then those of each part.
-    pub nodes: Vec<NodeReport>,
-    /// Each queue.
-    pub queues: Vec<QueueReport>,
-    /// Each part in another process.
-    pub parts: Vec<PartReport>,
-    /// Seconds from its begin.
-    pub seconds: f64,
-}
-
-impl Report {
-    /// Frames that were given up anywhere, and blocks that killed two receivers.
-    pub fn dropped(&self) -> u64 {
-        let blocks: u64 = self.parts.iter().map(|p| p.dropped).sum();
-        self.nodes.iter().map(|n| n.counts.dropped).sum::<u64>() + blocks
-    }
-
-    /// How often anything was late.
-    pub fn late(&self) -> u64 {
-        self.nodes.iter().map(|n| n.counts.late).sum()
-    }
-
-    /// The first node of that label.
-    pub fn node(&self, label: &str) -> Option<&NodeReport> {
-        self.nodes.iter().find(|n| n.label == label)
-    }
-}
-
 /// A graph that runs.
 pub struct Running {
     graph: Graph,
@@ -539,15 +467,6 @@ fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool) {
 }
 
 impl Graph {
-    /// Makes all bodies and begins, on the process' standard light threads.
-    ///
-    /// # Errors
-    /// A stage that cannot be made (a file that cannot be written): which, and where in the text.
-    pub fn run(self) -> Result<Running, RunError> {
-        let runtime = Runtime::standard().map_err(|e| RunError::Thread("graph".into(), e))?;
-        self.run_on(runtime)
-    }
-
     /// The same on other light threads.
     ///
     /// # Errors
@@ -770,12 +689,4 @@ impl Running {
         self.join();
         (self.report(), self.fault())
     }
-}
-
-/// Runs a text to its end.
-///
-/// # Errors
-/// What is wrong with the text, or what failed.
-pub fn run(text: &str) -> Result<Report, RunError> {
-    Graph::new(text)?.run()?.wait()
 }

@@ -110,22 +110,10 @@ impl Background {
 pub fn background<T: Send + 'static>(
     body: impl FnOnce(&mut Background) -> T + Send + 'static,
 ) -> chappe_thread::JoinHandle<T> {
-    let runtime = chappe_thread::Runtime::standard().unwrap_or_else(|e| panic!("background: {e}"));
-    background_on(runtime, body)
-}
-
-/// The same on other light threads.
-///
-/// # Panics
-/// As [`background`].
-pub fn background_on<T: Send + 'static>(
-    runtime: &chappe_thread::Runtime,
-    body: impl FnOnce(&mut Background) -> T + Send + 'static,
-) -> chappe_thread::JoinHandle<T> {
     let begun = chappe_thread::Builder::new()
         .name("background")
         .level(LEVEL)
-        .spawn_on(runtime, move || body(&mut Background { began: clock::now(), ns: QUANTUM }));
+        .spawn(move || body(&mut Background { began: clock::now(), ns: QUANTUM }));
     begun.unwrap_or_else(|e| panic!("background: {e}"))
 }
 

@@ -3,13 +3,13 @@
 //! One kernel thread looks at all parts some hundred times a second, takes what they tell, and holds the ends of tubes on their behalf. A part that ended well
 //! gives those up: its neighbours hear then that nothing more comes.
 
+use super::counts::{Shared, words};
 use super::part::{VARIABLE, furnish};
-use super::shared::{Shared, words};
 use super::split::{Is, Piece, cuts, names, view};
 use super::{Command, tubes};
 use crate::graph::Graph;
 use crate::link::link;
-use crate::run::{NodeReport, RunError};
+use crate::report::{NodeReport, RunError};
 use crate::seat::Floor;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::child::{Child, Ended, own_program};

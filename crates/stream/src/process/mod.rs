@@ -30,18 +30,18 @@
 //!
 //! Left out: `says` of a part that was killed is that of its last incarnation. Parts run on this machine, as this user.
 
+mod counts;
 mod keep;
 mod part;
-mod shared;
 mod split;
 mod tubes;
 
 pub use keep::PartReport;
 pub use part::serve;
 
+pub(crate) use counts::{InQueue, Shared};
 pub(crate) use keep::{Parts, begin};
 pub(crate) use part::is_unserved_part;
-pub(crate) use shared::{InQueue, Shared};
 pub(crate) use split::{Is, cuts, names, view};
 
 use crate::graph::Graph;

@@ -3,8 +3,8 @@
 //! It reads the graph's text on its standard input, takes its piece, and runs it with counts in the arena. By a tube of the arena it tells how it ended:
 //! `E` well; `F NODE\nWHY` a stage has failed; `C\nWHY` it could not begin; `S NODE\nTEXT` what a stage says. Its status is 0 if it could tell, whatever it told.
 
+use super::counts::Shared;
 use super::keep::{object, told_of};
-use super::shared::Shared;
 use super::split::{Is, Piece, cuts, view};
 use super::tubes::{FromTube, ToTube};
 use crate::graph::{Graph, Options};
