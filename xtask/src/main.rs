@@ -10,6 +10,7 @@
 //! cargo xtask bench tube [--quick]       channels between threads and between processes beside theirs
 //! cargo xtask bench ras [--quick]        restartable sequences, biased locks and per-processor objects beside theirs
 //! cargo xtask bench realtime [--quick]   words at once, helping locks and maps beside theirs; priority inversion
+//! cargo xtask bench synth [--quick]      queries that become code beside hand-written Rust, cel, NumPy and polars
 //! cargo xtask bench waiters [N...]       many processes that wait: idle, at a death, on one semaphore
 //! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
 //! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei and kernel threads
@@ -102,6 +103,10 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["lint"] => lint::command(&root()),
         ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime" | "waiters"), rest @ ..] => {
             Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
+        }
+        ["bench", "synth", rest @ ..] => {
+            let with = ["--release", "-p", "chappe-bench", "--features", "jit,expressions", "--", "synth"];
+            Cargo::new("run").args(with).args(rest).run()
         }
         ["bench", "robustness", rest @ ..] => robustness(rest),
         ["bench", "python", rest @ ..] => python::bench(rest),

@@ -5,6 +5,8 @@
 //!
 //! `chappe-bench waiters [N...]`: so many processes that wait in one arena (63, 200, 1,000 and 4,000 unless told).
 //!
+//! `chappe-bench synth`: queries that become code, beside interpreters and hand-written Rust.
+//!
 //! `chappe-bench thread`: light threads beside Go's and others'.
 //!
 //! `chappe-bench stream`: `chappe pipe` beside the plain shell.
@@ -25,6 +27,7 @@ const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n
                      chappe-bench c PAIRS PRELOAD [--quick]\n       \
                      chappe-bench waiters [N...]\n       \
                      chappe-bench stream CHAPPE [RUNS]\n       \
+                     chappe-bench synth [--quick]    (built with the feature `jit`)\n       \
                      chappe-bench thread [--go PROGRAM] [--quick]    (built with the feature `threads`)";
 
 /// `cargo xtask bench robustness` builds the other program, and names it.
@@ -76,6 +79,24 @@ fn threads(args: &[&str]) -> ExitCode {
     }
     println!("{}", machine::facts());
     let aims = crate::thread::measure(go, rounds);
+    println!("{}\n\n{}", machine::load(), Aim::report(&aims));
+    ExitCode::SUCCESS
+}
+
+/// Queries that become code.
+#[cfg(feature = "synth")]
+fn queries(args: &[&str]) -> ExitCode {
+    let rounds = match args {
+        [] => 25,
+        ["--quick"] => 5,
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let _house = busy_house("synth");
+    println!("{}", machine::facts());
+    let aims = crate::synth::all(rounds);
     println!("{}\n\n{}", machine::load(), Aim::report(&aims));
     ExitCode::SUCCESS
 }
@@ -176,6 +197,8 @@ pub fn main() -> ExitCode {
         }
         #[cfg(feature = "threads")]
         ["thread", ref rest @ ..] => return threads(rest),
+        #[cfg(feature = "synth")]
+        ["synth", ref rest @ ..] => return queries(rest),
         [stream::part::WORD, ref rest @ ..] => {
             return if stream::part::serve(rest) { ExitCode::SUCCESS } else { ExitCode::from(2) };
         }

@@ -1,9 +1,31 @@
 //! Synthesis, chapter 3: code that is made for what stays the same, beside code that asks again each time; what a record costs.
 //!
-//! The thesis' table 3.1 puts bytes into a buffer; here a subscriber's condition is asked of records, which is where chappe makes code.
+//! The thesis' table 3.1 puts bytes into a buffer; here a subscriber's condition is asked of records, which is where chappe makes code:
+//! [`measure`], for the lab. `bench synth` ([`all`]) has records of 64 bytes:
+//!
+//! | table | module |
+//! |---|---|
+//! | two terms over many records, six terms for one message, beside hand-written Rust and interpreters | [`terms`] |
+//! | the same two terms by NumPy and polars | [`python`] |
+//! | a broadcast tube with a filter that passes 1 % | [`filtered`] |
+//! | 256 subscriptions beside 8 | [`many`] |
+//! | from the text to machine code | [`creation`] |
+//! | five stages as one | [`fused`] |
+//! | the engine that is chosen beside the best one | [`even`] |
+
+pub mod creation;
+pub mod even;
+pub mod filtered;
+pub mod fused;
+pub mod many;
+#[cfg(feature = "expressions")]
+pub mod peers;
+pub mod python;
+pub mod terms;
+pub mod trades;
 
 use crate::process::pin;
-use crate::table::{Case, Table};
+use crate::table::{Aim, Case, Table};
 use chappe::synth::closure::Closures;
 use chappe::synth::{Form, Live, Query, Schema, Trust, Value};
 use std::hint::black_box;
@@ -74,4 +96,19 @@ pub fn measure(rounds: u32) {
         });
         measured.join().expect("the measuring thread");
     });
+}
+
+/// All of `bench synth`; the aims. Call with a place for arenas.
+///
+/// # Panics
+/// When engines differ, a message is lost, or a thread compiles that must not.
+pub fn all(rounds: u32) -> Vec<Aim> {
+    let mut aims = terms::measure(rounds);
+    python::measure(rounds);
+    aims.extend(many::measure(rounds));
+    aims.extend(fused::measure(rounds));
+    aims.extend(creation::measure(rounds));
+    aims.extend(even::measure(rounds));
+    aims.extend(filtered::measure(rounds));
+    aims
 }

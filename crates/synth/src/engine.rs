@@ -72,12 +72,14 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// So many records more. Whether this use is to be measured: the 4th, 16th, 64th ..., until machine code was asked for.
+    /// So many records more. Whether this use is to be measured: the 16th, 64th, 256th ..., until machine code was asked for; before
+    /// that, uses of many records at the 1st and 4th.
     #[inline]
     pub fn counts(&mut self, records: u64) -> bool {
         self.records += records;
         self.uses += 1;
-        self.uses.is_power_of_two() && self.uses.trailing_zeros().is_multiple_of(2) && !self.asked
+        let now = self.uses.is_power_of_two() && self.uses.trailing_zeros().is_multiple_of(2) && !self.asked;
+        now && (self.uses >= 16 || self.records >= 256)
     }
 
     /// A use took so long for each record: asks for machine code if it will pay.
@@ -88,6 +90,15 @@ impl Measured {
             self.asked = ask(version.clone(), form);
         }
     }
+}
+
+thread_local! {
+    static COMPILED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How many pieces of machine code the calling thread has made: none, on a thread that only uses queries.
+pub fn compiled_here() -> u64 {
+    COMPILED.get()
 }
 
 type Work = (Arc<Version>, Form);
@@ -126,6 +137,7 @@ impl Machine {
     /// Where there can be none.
     pub fn new(program: &crate::ir::Verified, form: Form) -> Result<Machine, MachineError> {
         let machine = Machine::compile(program, form)?;
+        COMPILED.set(COMPILED.get() + 1);
         compiled_in(machine.took());
         Ok(machine)
     }

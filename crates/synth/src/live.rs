@@ -1,6 +1,6 @@
 //! A query that is used: the engine is chosen by what it costs, and its parameters can be changed at any time.
 //!
-//! Closures and vector plans are made at once, in microseconds. Machine code takes 50 to some 500 us, on a thread that does
+//! Closures are made at once, and a vector plan with the first batch, in microseconds. Machine code takes 50 to some 500 us, on a thread that does
 //! nothing else, and it pays when (Synthesis 3.2.1)
 //!
 //! ```text
@@ -71,7 +71,8 @@ pub struct Version {
     /// The query and its parameters.
     pub bound: Bound,
     closures: Option<Closures>,
-    vectors: Vectors,
+    /// Made for the first batch: many queries never see one.
+    vectors: Made<Vectors>,
     /// By form. Full: it was tried; with nothing: in vain.
     machines: [Made<Option<Machine>>; 4],
 }
@@ -79,12 +80,15 @@ pub struct Version {
 impl Version {
     fn new(bound: Bound, trust: Trust) -> Version {
         let closures = Closures::new(bound.program());
-        let vectors = Vectors::new(bound.program());
-        let version = Version { bound, closures, vectors, machines: Default::default() };
+        let version = Version { bound, closures, vectors: Made::new(), machines: Default::default() };
         if trust == Trust::Foreign {
             version.machines.iter().for_each(|m| _ = m.get_or(|| None));
         }
         version
+    }
+
+    fn vectors(&self) -> &Vectors {
+        self.vectors.get_or(|| Vectors::new(self.bound.program()))
     }
 
     #[inline(always)]
@@ -165,6 +169,9 @@ impl Live {
                     next.compile(*form);
                 }
             }
+            if version.vectors.get().is_some() {
+                next.vectors();
+            }
             Ok(next)
         })
     }
@@ -220,20 +227,20 @@ impl Evaluator {
     }
 
     fn test_slowly(&mut self, record: &[u8]) -> bool {
-        let version = self.live.now.get(&mut self.reader).clone();
+        let version = self.live.now.get(&mut self.reader);
         let interpreter = &mut self.interpreter;
         let mut test = || match &version.closures {
             Some(closures) => closures.test(record),
             None => interpreter.run(version.bound.program(), &[], record),
         };
         if self.measured[Form::Test as usize].counts(1) {
-            const AGAIN: u64 = 16;
+            const AGAIN: u64 = 8;
             let start = Instant::now();
             for _ in 0..AGAIN {
                 std::hint::black_box(test());
             }
             let ns = start.elapsed().as_nanos() as f64 / AGAIN as f64;
-            self.measured[Form::Test as usize].took(&version, Form::Test, ns);
+            self.measured[Form::Test as usize].took(version, Form::Test, ns);
         }
         test()
     }
@@ -323,7 +330,7 @@ impl Evaluator {
         let looks = self.measured[form as usize].counts(records.len() as u64) && !records.is_empty();
         let start = looks.then(Instant::now);
         let by = if records.len() >= FEW {
-            By::Vectors(&version.vectors)
+            By::Vectors(version.vectors())
         } else {
             match &version.closures {
                 Some(closures) => By::Closures(closures),
