@@ -562,6 +562,11 @@ impl<T, K: Track<T>> Ring<T, K> {
         false
     }
 
+    /// How many messages have gone in, about.
+    pub fn gone_in(&self) -> u64 {
+        self.track.rank(self.tail.0.load(Ordering::Relaxed)) // Relaxed: a hint.
+    }
+
     /// How many messages there are: exact when all is quiet, else at some moment or other, about.
     pub fn count(&self) -> usize {
         // Acquire, both: E1.

@@ -378,6 +378,12 @@ pub(crate) trait Arm {
     fn is_fenced_alone(&self) -> bool {
         false
     }
+    /// A fence for all threads is about to be made for it. True: [`Arm::turn`] follows, and later waits need none (a tube's end, I5).
+    fn turns(&self) -> bool {
+        false
+    }
+    /// That fence was made, or could not be.
+    fn turn(&self, _is_fenced: bool) {}
     /// That look. True: this member need not wait.
     fn look(&self, _me: &Party) -> bool {
         false
@@ -550,19 +556,24 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
 /// The second look, at the arms that want one. False: it was without the fence, and so in vain perhaps.
 fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) -> bool {
     let (mut near, mut across, mut alone) = (false, false, false);
+    // One a wait: who waits often comes here again.
+    let mut turns = None;
     for arm in arms.iter().filter(|arm| arm.is_fenced()) {
-        *(if arm.is_fenced_across() {
-            &mut across
+        if arm.is_fenced_across() {
+            across = true;
         } else if arm.is_fenced_alone() {
-            &mut alone
+            alone = true;
         } else {
-            &mut near
-        }) = true;
+            near = true;
+            turns = turns.or_else(|| arm.turns().then_some(arm));
+        }
     }
     if alone {
         meet::fence();
     }
-    let is_fenced = (!near || fence::try_heavy()) && (!across || fence::across::try_heavy());
+    let near_is_fenced = !near || fence::try_heavy();
+    turns.into_iter().for_each(|arm| arm.turn(near_is_fenced));
+    let is_fenced = near_is_fenced && (!across || fence::across::try_heavy());
     for arm in enlisted(arms, begun).filter(|arm| arm.is_fenced()) {
         let (map, me) = (arm.map(), who.party(arm.map()));
         if arm.look(me) {

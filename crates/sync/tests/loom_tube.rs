@@ -7,6 +7,7 @@ mod loom;
 
 use arena::arena;
 use chappe_plat::explore::together;
+use chappe_plat::fence;
 use chappe_sync::model::{Got, TubeAt};
 use loom::two_reach;
 
@@ -37,6 +38,21 @@ fn one_sees_the_other(s: Scene) -> (bool, bool) {
     (told == 1, saw == 1)
 }
 
+/// The same where the end has turned: nobody asks the kernel.
+fn turned(s: Scene) -> Scene {
+    s.tube.turn();
+    // It was touched while the scene was set up.
+    assert!(!s.tube.send_and_look_turned(1));
+    assert_eq!(s.tube.try_recv(), Got::Message(1));
+    s
+}
+
+fn one_sees_the_other_turned(s: Scene) -> (bool, bool) {
+    let [told, saw]: [u64; 2] =
+        together(s, [|s: Scene| s.tube.send_and_look_turned(2).into(), |s| s.tube.begin_to_wait_turned().into()]);
+    (told == 1, saw == 1)
+}
+
 /// Each word is touched while the scene is set up.
 fn meeting() -> Scene {
     let tube: &'static TubeAt = Box::leak(Box::new(TubeAt::bounded(arena().0, 0)));
@@ -60,4 +76,13 @@ fn who_waits_sees_the_message_or_is_seen() {
     let all = [(false, true), (true, false), (true, true)];
     two_reach(3, ring, one_sees_the_other, all);
     two_reach(3, line, one_sees_the_other, all);
+}
+
+#[test]
+fn where_waits_come_often_the_two_see_each_other_without_the_kernel() {
+    let all = [(false, true), (true, false), (true, true)];
+    fence::unaided(true);
+    two_reach(3, || turned(ring()), one_sees_the_other_turned, all);
+    two_reach(3, || turned(line()), one_sees_the_other_turned, all);
+    fence::unaided(false);
 }

@@ -1,6 +1,18 @@
-//! The asymmetric fence, as two full ones: what it promises, and no more.
+//! The asymmetric fence, as two full ones: what it promises, and no more. [`unaided`]: where the rare side does not ask the kernel, and so the
+//! frequent side has none.
 
 use super::atomic::{Ordering, fence};
+use std::cell::Cell;
+
+thread_local! {
+    /// loom runs all threads of a model in one of the system's.
+    static UNAIDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on the frequent side of this thread's models has no fence.
+pub fn unaided(is_so: bool) {
+    UNAIDED.set(is_so);
+}
 
 /// Nothing to find out.
 pub fn prepare() {}
@@ -12,8 +24,10 @@ pub fn is_asymmetric() -> bool {
 
 /// The frequent side.
 pub fn light() {
-    // SeqCst: what the other side is promised.
-    fence(Ordering::SeqCst);
+    if !UNAIDED.get() {
+        // SeqCst: what the other side is promised.
+        fence(Ordering::SeqCst);
+    }
 }
 
 /// The same.

@@ -140,6 +140,29 @@ impl TubeAt {
         })
     }
 
+    /// The end where one receives turns: from now on both sides make a full fence.
+    #[cfg(feature = "loom")]
+    pub fn turn(&self) {
+        assert!(self.0.receivers.begin_turn());
+        chappe_plat::fence::heavy();
+        self.0.receivers.turn(true);
+    }
+
+    /// As [`TubeAt::begin_to_wait`], where the end has turned.
+    #[cfg(feature = "loom")]
+    pub fn begin_to_wait_turned(&self) -> bool {
+        self.0.receivers.enlists();
+        assert!(self.0.receivers.is_turned());
+        crate::tube::meet::fence();
+        self.0.may_recv_now()
+    }
+
+    /// As [`TubeAt::send_and_look`], where the end may have turned.
+    #[cfg(feature = "loom")]
+    pub fn send_and_look_turned(&self, message: u64) -> bool {
+        self.send_and_look(message) && !self.0.receivers.is_calm()
+    }
+
     /// The first half of a wait to send through a tube without slots, of a kernel thread: whether light threads may be there.
     #[cfg(feature = "loom")]
     pub fn begin_to_meet(&self) -> bool {

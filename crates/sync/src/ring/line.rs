@@ -165,6 +165,11 @@ impl<T> Line<T> {
         unsafe { self.has_message().then(|| self.get()) }
     }
 
+    /// How many messages have gone in.
+    pub fn gone_in(&self) -> u64 {
+        self.tail.mine.load(Ordering::Relaxed) // Relaxed: a hint.
+    }
+
     /// How many messages there are: by anybody.
     pub fn count(&self) -> usize {
         // Acquire, both: E1. The head first: it does not overtake the tail.

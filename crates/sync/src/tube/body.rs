@@ -422,6 +422,16 @@ impl<T> Tube<T> {
         }
     }
 
+    /// How many messages have gone in, about.
+    fn gone_in(&self) -> u64 {
+        match &self.body {
+            Body::Line(line) => line.gone_in(),
+            Body::Ring(ring) => ring.gone_in(),
+            Body::Chain(ring) => ring.gone_in(),
+            Body::Meet | Body::Clock(..) | Body::Never => 0,
+        }
+    }
+
     /// How many there can be; `None`: as many as one likes.
     pub fn capacity(&self) -> Option<usize> {
         match &self.body {

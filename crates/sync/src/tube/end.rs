@@ -11,12 +11,19 @@
 //! | 33 | EVENT | a descriptor is to say so when there is something for this end |
 //! | 34 | LIGHT | a light thread has waited here, or is about to: see `lights` |
 //! | 35 | SURE | and everybody knows by now |
-//! | 36-63 | came | one more with each that has come to wait here |
+//! | 36 | TURNING | a waiter is about to set BOTH |
+//! | 37 | BOTH | waiters come often: the acting side makes a full fence, and a waiter makes its own one alone |
+//! | 38-63 | came | one more with each that has come to wait here |
 //!
 //! ```text
-//!   who waits:       waiting + 1 -- fence for all threads -- look at the ring -- sleep
-//!   who sends:       message there -- fence for itself -- waiting? -- tell the first of them; waiting - 1
+//!   waiter:    waiting + 1 -- fence for all threads -- look at the ring -- sleep
+//!   sender:    message there -- fence for itself -- waiting? -- tell the first of them; waiting - 1
 //! ```
+//!
+//! The fence for all threads interrupts every processor that runs one of them: some microseconds, which is worth it where a thousand messages go by
+//! without a wait. Where a wait comes with every few messages ([`OFTEN`]) the end *turns*: TURNING, one more fence for all threads, BOTH.
+//! From then on the sender that finds either bit makes a full fence and looks again, and the waiter needs no help of the kernel. After
+//! [`CALM`] such looks that found no waiter the sender takes BOTH away.
 //!
 //! A waiter is told, not granted: it wakes up, and tries again. It may find that somebody else was faster, and wait again, in its
 //! old place; so order among receivers is that of their takes. In return a message for which nobody waits costs one look at
@@ -32,6 +39,10 @@
 //!   come by here, and make up for the wake if who told it was stopped before.
 //! - I4: GONE is said before all are told, and before a look at who waits; who waits looks at it after I1's fence. So nobody sleeps
 //!   at an end whose other end has gone.
+//! - I5: the waiter that finds BOTH after it was counted needs only its own fence. What an acting thread finds of the end is one of three:
+//!   from before TURNING, then the fence of the thread that turned came after its message, and before BOTH; TURNING or BOTH, then it makes
+//!   a fence of its own, and one of the two sees the other; from after BOTH was taken away, then it finds the count as well. Only
+//!   the thread that set TURNING takes it away, and only BOTH alone is taken away: so BOTH never stands for another turn's fence.
 //!
 //! A descriptor that somebody watches elsewhere (epoll, a runtime) is told like a waiter, by whoever takes EVENT away; who has
 //! found nothing sets it again, and then looks, as in I1.
@@ -44,7 +55,7 @@ use crate::claim::Mark;
 use crate::wait::{Candidate, MET, NUDGE, STIR, each, is_still, make_up, tell};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
-use chappe_plat::atomic::{AtomicU64, Ordering, give_way, pause};
+use chappe_plat::atomic::{self, AtomicU32, AtomicU64, Ordering, give_way, pause};
 #[cfg(not(feature = "sim"))]
 use chappe_plat::poll::Event;
 use chappe_plat::{Life, Made, fence, step};
@@ -53,9 +64,15 @@ const GONE: u64 = 1 << 32;
 const EVENT: u64 = 1 << 33;
 const LIGHT: u64 = 1 << 34;
 const SURE: u64 = 1 << 35;
+const TURNING: u64 = 1 << 36;
+const BOTH: u64 = TURNING << 1;
 const WAITING: u64 = GONE - 1;
 /// One that waits, and has come.
-const ONE: u64 = 1 | 1 << 36;
+const ONE: u64 = 1 | 1 << 38;
+/// The end turns if no more messages than these go by between two waits: a fence for all threads costs as much as some hundred full ones.
+const OFTEN: u64 = 256;
+/// After so many looks in vain the end turns back.
+const CALM: u32 = 1024;
 /// So many looks at who is just coming or going.
 const TURNS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 128 };
 
@@ -76,6 +93,10 @@ pub(crate) struct End {
 #[derive(Default)]
 struct Rare {
     place: Made<Place>,
+    /// How many messages had gone in at the last fence for all threads, and one; 0: there was none.
+    last: AtomicU64,
+    /// How many looks have found BOTH and no waiter since the last wait.
+    calm: AtomicU32,
     #[cfg(not(feature = "sim"))]
     event: Made<Event>,
 }
@@ -227,7 +248,79 @@ impl End {
         // I1.
         fence::light();
         // Relaxed: after the fence.
-        self.state.load(Ordering::Relaxed) & (WAITING | EVENT | LIGHT) != 0
+        self.state.load(Ordering::Relaxed) & (WAITING | EVENT | LIGHT | TURNING | BOTH) != 0
+    }
+
+    /// Whether nobody is to be told, after all: the acting side's full fence and second look where the end has turned, I5.
+    #[inline(always)]
+    pub fn is_calm(&self) -> bool {
+        // Relaxed: what the look before has seen, or later. With LIGHT the caller makes the fence.
+        let state = self.state.load(Ordering::Relaxed);
+        if state & (TURNING | BOTH) == 0 || state & LIGHT != 0 {
+            return false;
+        }
+        // SeqCst: I5, between the message and the look.
+        atomic::fence(Ordering::SeqCst);
+        let state = self.state.load(Ordering::Relaxed); // Relaxed: after the fence.
+        if state & (WAITING | EVENT | LIGHT) != 0 {
+            return false;
+        }
+        if state & (TURNING | BOTH) == BOTH {
+            self.count_calm(state);
+        }
+        true
+    }
+
+    /// Once more nobody waited. The end turns back after many.
+    fn count_calm(&self, state: u64) {
+        let Some(rare) = self.rare.get() else { return };
+        // Relaxed, both: a hint; what two threads count at once may count as one.
+        let calm = rare.calm.load(Ordering::Relaxed) + 1;
+        rare.calm.store(if calm < CALM { calm } else { 0 }, Ordering::Relaxed);
+        if calm >= CALM {
+            // SeqCst: I5. A failure: somebody came.
+            let _ = self.state.compare_exchange(state, state & !BOTH, Ordering::SeqCst, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether the waiter's own fence is enough. After it was counted.
+    #[inline(always)]
+    pub fn is_turned(&self) -> bool {
+        // Acquire: I5, behind the fence of the thread that turned.
+        let turned = self.state.load(Ordering::Acquire) & BOTH != 0;
+        if turned && let Some(rare) = self.rare.get() {
+            rare.calm.store(0, Ordering::Relaxed); // Relaxed: a hint.
+        }
+        turned
+    }
+
+    /// The waiter is about to make a fence for all threads: whether the end turns with it, since waits come often. `gone_in`: how
+    /// many messages have. True: [`End::turn`] follows.
+    pub fn turns(&self, gone_in: u64) -> bool {
+        let Some(rare) = self.rare.get() else { return false };
+        let now = gone_in.wrapping_add(1);
+        // Relaxed: a hint.
+        let last = rare.last.swap(now, Ordering::Relaxed);
+        fence::is_asymmetric() && last != 0 && now.wrapping_sub(last) < OFTEN && self.begin_turn()
+    }
+
+    /// Sets TURNING. False: it is set, or the end has turned.
+    pub fn begin_turn(&self) -> bool {
+        // Relaxed: the swap decides.
+        let state = self.state.load(Ordering::Relaxed);
+        state & (TURNING | BOTH) == 0
+            // SeqCst: I5, before the fence. A failure: others come and go; another time.
+            && self.state.compare_exchange(state, state | TURNING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// The thread that set TURNING has made its fence, or could not.
+    pub fn turn(&self, is_fenced: bool) {
+        // Nobody else changes either bit meanwhile, so the sum carries from TURNING into BOTH.
+        if is_fenced {
+            self.state.fetch_add(TURNING, Ordering::Release); // Release: I5, behind the fence.
+        } else {
+            self.state.fetch_sub(TURNING, Ordering::Relaxed); // Relaxed: it says nothing.
+        }
     }
 
     /// Tells one who waits here that there is something for it, if anybody but a light thread does: whether it has. What there is, is
@@ -311,7 +404,7 @@ impl End {
         loop {
             turn += 1;
             // SeqCst: before the look who is there.
-            let before = self.state.load(Ordering::SeqCst) & !EVENT;
+            let before = self.state.load(Ordering::SeqCst) & !(EVENT | TURNING | BOTH);
             let (mut waiting, mut others) = (0, false);
             self.each(|c| {
                 if !c.state.is_waiting() {

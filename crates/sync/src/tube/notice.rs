@@ -12,6 +12,9 @@ impl<T> Tube<T> {
     #[inline(never)]
     pub(super) fn tell_one(&self, side: Side) {
         let end = self.end(side);
+        if end.is_calm() {
+            return;
+        }
         if !end.has_lights() {
             end.tell_one();
             return;

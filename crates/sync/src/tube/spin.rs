@@ -8,6 +8,8 @@
 //! What was there before one slept, though one had not looked for it, or no longer, came while one got ready to sleep, which takes
 //! longer than looking (the fence for all threads: 15 us where processors are virtual): that looking would have paid.
 //!
+//! Where many threads wait on few processors, giving way only lets one waiter after the other look: there it ends after a few times.
+//!
 //! Two who answer each other, and both sleep, would so sleep for ever: for each the answer comes as late as the other takes to
 //! get up. So who has just woken somebody, and now waits, looks for as long as that takes. Then the other, when its turn comes to look,
 //! finds that it pays. If it does not come round in so many answers, it is let sleep, and asked again much later. (Two processors of a
@@ -29,6 +31,10 @@ const GIVING_WAY: u32 = 8;
 const MOST: u32 = 8;
 /// Of so many waits that do not look, one does all the same.
 const SELDOM: u32 = 16;
+
+/// If giving way [`GIVING_WAY`] times but once takes longer than this, others use this processor: then each time costs two switches, and to go
+/// on costs more than to sleep. (64 senders that wait at full tubes gave way 64 times each: seven switches a message.)
+const CROWDED: u64 = 7_000;
 
 /// How long one looks for the answer of somebody who has to get up first: nanoseconds.
 const GETTING_UP: u64 = 100_000;
@@ -102,7 +108,14 @@ pub(crate) fn spin<R>(
     let looked = looks.pays > 0 || u32::from(looks.ago) >= SELDOM;
     if looked {
         let most = PAUSING + GIVING_WAY * u32::from(looks.pays.max(1));
+        let mut began = 0;
         for turn in if looks.gives { PAUSING } else { 0 }..most {
+            // After the first: the answer of a thread that needs this processor has come by then.
+            if turn == PAUSING + 1 && most > PAUSING + GIVING_WAY {
+                began = clock::now();
+            } else if turn == PAUSING + GIVING_WAY && clock::now().saturating_sub(began) > CROWDED {
+                break;
+            }
             if turn < PAUSING {
                 (0..1 << turn).for_each(|_| pause())
             } else {

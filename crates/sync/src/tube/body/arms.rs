@@ -24,7 +24,13 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
         true
     }
     fn is_fenced_alone(&self) -> bool {
-        self.0.has_meetings()
+        self.0.has_meetings() || self.0.senders.is_turned()
+    }
+    fn turns(&self) -> bool {
+        self.0.senders.turns(self.0.gone_in())
+    }
+    fn turn(&self, is_fenced: bool) {
+        self.0.senders.turn(is_fenced);
     }
     fn look(&self, me: &Party) -> bool {
         let tube = &self.0;
@@ -135,7 +141,13 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for In<P> {
         true
     }
     fn is_fenced_alone(&self) -> bool {
-        self.0.has_meetings()
+        self.0.has_meetings() || self.0.receivers.is_turned()
+    }
+    fn turns(&self) -> bool {
+        self.0.receivers.turns(self.0.gone_in())
+    }
+    fn turn(&self, is_fenced: bool) {
+        self.0.receivers.turn(is_fenced);
     }
     fn look(&self, me: &Party) -> bool {
         let tube = &self.0;
