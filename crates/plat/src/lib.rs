@@ -27,6 +27,7 @@ mod backend;
 #[path = "loom/mod.rs"]
 mod backend;
 
+pub mod dumped;
 pub mod light;
 mod made;
 pub mod probe;

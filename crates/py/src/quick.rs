@@ -153,6 +153,9 @@ fn slow(
 }
 
 /// The same in all its forms: called last, with what the entry was called with, so that the entry keeps none of it meanwhile.
+///
+/// # Safety
+/// The interpreter calls the entry, which passes on what it was given: an object, `count` arguments and as many more as `names` says.
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn whole(

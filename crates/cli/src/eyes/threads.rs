@@ -178,7 +178,6 @@ fn as_text(a: &Threads, image: &Image, named: &HashMap<u32, Waits>, shares: Opti
 }
 
 fn as_json(
-    a: &Threads,
     image: &Image,
     named: &HashMap<u32, Waits>,
     shares: Option<&HashMap<u32, f64>>,
@@ -413,7 +412,7 @@ pub fn run(a: &Threads, json: bool) -> Result<u8, Failure> {
     let (image, named, shares) = looked(a).map_err(failed)?;
     let frames = a.backtrace.then(|| stacks(&image));
     let text = if json {
-        format!("{}\n", as_json(a, &image, &named, shares.as_ref(), frames.as_ref()))
+        format!("{}\n", as_json(&image, &named, shares.as_ref(), frames.as_ref()))
     } else {
         let text = as_text(a, &image, &named, shares.as_ref());
         frames.map_or(text.clone(), |frames| with_stacks(&text, &image, &frames))

@@ -164,7 +164,7 @@ impl TubeAt {
         let mut waited = 0;
         loop {
             let node = Node::direct(me, &packet);
-            match tube.lights.come(Side::Recv, &tube.senders, &node, waited > 0) {
+            match tube.lights.come(Side::Recv, &tube.senders, waited > 0, || &node) {
                 Comes::Seated => return waited,
                 Comes::Waits => {}
                 Comes::Meets(_) | Comes::Gone => unreachable!("nobody sends"),

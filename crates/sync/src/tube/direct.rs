@@ -66,6 +66,9 @@ impl Message {
         let Some(there) = packet.place() else { return false };
         let (from, to) = if way == Way::In { (there, self.place) } else { (self.place, there) };
         /// Of the commonest sizes: a move or two.
+        ///
+        /// # Safety
+        /// From one place to another, of so many bytes each, which nobody else has.
         unsafe fn whole<const SIZE: usize>(from: *const u8, to: *mut u8) {
             // SAFETY: the caller's promise.
             unsafe { to.cast::<MaybeUninit<[u8; SIZE]>>().write(from.cast::<MaybeUninit<[u8; SIZE]>>().read()) };

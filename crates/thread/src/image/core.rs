@@ -3,7 +3,7 @@
 //! Only what is read here of the format (ELF, 64 bits, of this machine): the segments that say where which memory lies in the file, and of the notes the
 //! process's number and the list of mapped files (`NT_PRSTATUS`, `NT_FILE`; core(5), elf(5)).
 
-use std::fs::File;
+use chappe_plat::dumped::{self, Dumped};
 use std::io::{self, Error, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -51,7 +51,7 @@ pub struct Mapped {
 /// A core file.
 #[derive(Debug)]
 pub(super) struct Core {
-    file: File,
+    file: Dumped,
     loads: Vec<Load>,
     pub pid: u32,
     pub files: Vec<Mapped>,
@@ -84,7 +84,7 @@ impl Core {
     /// # Errors
     /// The system's; `InvalidData`: it is no core file of this kind of machine, or is cut off.
     pub fn open(path: &Path) -> io::Result<Core> {
-        let file = File::open(path)?;
+        let file = dumped::open(path)?;
         let piece = |at: u64, len: usize| {
             let mut bytes = vec![0; len];
             file.read_exact_at(&mut bytes, at).map(|()| bytes).map_err(|e| match e.kind() {
