@@ -3,7 +3,7 @@
 //! An interval says where the median would lie in 95 of 100 repetitions of this run: what was measured is drawn again, with replacement, a thousand
 //! times, by dice of a fixed seed, so that the same samples have the same interval. The samples come in visits, each a process of its own at another time of
 //! the run: first visits are drawn, then samples within each, so that what differs from process to process (where its memory lies, what else
-//! the machine did) is in the interval. A few visits look more alike than they are: the interval is widened by [`few`], as Student's t is wider than the normal law.
+//! the machine did) is in the interval. A few visits look more alike than they are: the interval is widened (`few`), as Student's t is wider than the normal law.
 //! What differs from one day to another is not in it.
 
 use serde::{Deserialize, Serialize};

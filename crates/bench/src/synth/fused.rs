@@ -39,7 +39,7 @@ fn by_blocks(
     for from in (0..all.len()).step_by(BLOCK) {
         let mut block = all.part(from, BLOCK.min(all.len() - from));
         let [a, b] = between;
-        for at in 0..count {
+        for (at, size) in sizes.iter().copied().enumerate().take(count) {
             let to: &mut Vec<u8> = if at + 1 == count { &mut *out } else { &mut *b };
             if at + 1 < count {
                 to.clear();
@@ -47,7 +47,7 @@ fn by_blocks(
             stage(at, block, to);
             if at + 1 < count {
                 std::mem::swap(a, b);
-                block = Records::new(&*a, sizes[at], sizes[at]);
+                block = Records::new(&*a, size, size);
             }
         }
     }

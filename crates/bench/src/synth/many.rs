@@ -13,7 +13,7 @@ fn filter(n: usize) -> String {
     match n % 3 {
         0 => format!("price > {low}.0 && price <= {high}.0 && sym == 'X'"),
         1 => format!("qty >= {} && qty < {} && venue == {}", n % 97, n % 97 + 5, n % 7),
-        _ => format!("volume > {}.5 && sym == '{}'", 990 - n, if n % 2 == 0 { 'X' } else { 'Y' }),
+        _ => format!("volume > {}.5 && sym == '{}'", 990 - n, if n.is_multiple_of(2) { 'X' } else { 'Y' }),
     }
 }
 

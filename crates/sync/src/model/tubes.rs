@@ -3,7 +3,9 @@
 use super::{Actor, SemaphoreAt};
 use crate::claim::{Aim, Operation, Refused, Taken, Wish, wait_for};
 use crate::ring::{Line, Ring};
-use crate::tube::body::{Body, Ends, In, MET_BY, Not, Out, Tube};
+#[cfg(feature = "loom")]
+use crate::tube::body::Ends;
+use crate::tube::body::{Body, In, MET_BY, Not, Out, Tube};
 use crate::tube::meet::Packet;
 use crate::tube::wait::{Waiter, recv_seated, send_seated};
 #[cfg(feature = "loom")]

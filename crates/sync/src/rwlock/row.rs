@@ -2,9 +2,10 @@
 //! word's.
 
 use super::word::{
-    ABANDONED, FREE, HELD, KEPT, MAKING, NUMBER, PART, Parts, TORN, head_of, held_by, is_condemned, load, member_of,
-    whole,
+    ABANDONED, FREE, HELD, MAKING, NUMBER, PART, Parts, TORN, head_of, held_by, is_condemned, load, whole,
 };
+#[cfg(not(feature = "sim"))]
+use super::word::{KEPT, member_of};
 use crate::kinds::{self, Protocol};
 use crate::wait::{bury, is_still, waits_on};
 use chappe_arena::layout::{BLOCK, Head, Kind};
