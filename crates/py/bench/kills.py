@@ -275,8 +275,11 @@ def getters_of(made, get, again=None):
         numbers = range(given[0])
         missing, twice = len(account.missing(numbers)), account.twice(numbers)
         if again:
-            told = repeats[0] + repeats[1]
-            return accounted("items", given[0], 0, max(twice - told, 0), missing) + f" ({told} came again, and said so)"
+            told, dropped = repeats[0] + repeats[1], made.dropped()
+            return (
+                accounted("items", given[0], 0, max(twice - told, 0), max(missing - dropped, 0))
+                + f" ({told} came again, and said so; {dropped} had killed two, and were dropped and counted)"
+            )
         return accounted("items", given[0], min(missing, kills), twice, max(missing - kills, 0))
 
     return act, goes_on, settled
@@ -301,6 +304,10 @@ class Borrowed:
     def qsize(self):
         """How many there are."""
         return len(self.tube)
+
+    def dropped(self):
+        """How many do not come again, since a second worker died with them."""
+        return self.tube.deaths[1]
 
 
 def borrow_one(made, account, repeats, place):
