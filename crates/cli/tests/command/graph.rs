@@ -22,7 +22,7 @@ fn a_graph_in_two_processes_does_the_same_and_leaves_nothing() {
     assert!(explained.contains("=== @a, begun anew when it is killed: "), "{explained}");
     here.ok(&["graph", "run", "--quiet", &graph]);
     assert_eq!(std::fs::read(&from).unwrap(), std::fs::read(&to).unwrap());
-    assert_eq!(here.ok(&["arena", "ls"]), "");
+    assert_eq!(here.ok(&["ls"]), "");
 }
 
 #[test]
