@@ -249,7 +249,7 @@ fn a_writer_that_gives_up_lets_the_next_in() {
 
 /// Readers that come again and again, one of them always inside, until the writer has had its turn: nobody passes it.
 fn persistent(world: &World) {
-    let (stage, _) = Stage::new(world, 8, &[], 3);
+    let (stage, _) = Stage::new(world, 8, &[], 4);
     let l = Guarded::new(world, &stage);
     let written = world.share(Cell::new(false));
     let p = world.prepare("writer").immortal();
@@ -262,25 +262,26 @@ fn persistent(world: &World) {
         l.work(turn);
         reached("writer");
     }));
-    let p = world.prepare("reader").immortal();
-    let me = l.member(&stage, p, "reader");
-    stage.reaper(stage.lasting(p, move || {
-        // As others would: never waits.
-        let mut passed = 0;
-        while !written.get() {
-            let waits = l.lock.word().contains("waiters") && stage.map.anybody_waits(place.index);
-            match l.lock.try_enter(&me, false) {
-                Some(turn) => {
-                    passed += u32::from(waits && l.lock.word().contains("waiters") && !written.get());
-                    assert_eq!(passed, 0, "a writer waits, and is overtaken");
-                    l.enter(turn);
-                    l.work(turn);
+    // Two, so that one may be inside while the other comes.
+    for name in ["reader", "other reader"] {
+        let p = world.prepare(name).immortal();
+        let me = l.member(&stage, p, name);
+        stage.reaper(stage.lasting(p, move || {
+            while !written.get() {
+                let waits = l.lock.word().contains("waiters") && stage.map.anybody_waits(place.index);
+                match l.lock.try_enter(&me, false) {
+                    Some(turn) => {
+                        let still = l.lock.word().contains("waiters") && !written.get();
+                        assert!(!(waits && still), "a writer waits, and is overtaken");
+                        l.enter(turn);
+                        l.work(turn);
+                    }
+                    None => chappe_plat::atomic::pause(),
                 }
-                None => chappe_plat::atomic::pause(),
             }
-        }
-        reached("reader");
-    }));
+            reached(name);
+        }));
+    }
     l.last(world, stage);
 }
 
@@ -288,7 +289,7 @@ fn persistent(world: &World) {
 fn nobody_passes_a_writer_that_waits() {
     let report = Search::priorities("rwlock_persistent", 3).schedules(SCHEDULES).run(persistent);
     report.assert_clean();
-    report.assert_reached(&["writer", "reader"]);
+    report.assert_reached(&["writer", "reader", "other reader"]);
 }
 
 /// A writer goes on as a reader while another waits, and a third.
