@@ -157,13 +157,13 @@ impl<'a> Select<'a> {
         self.recv_on(receiver)
     }
 
-    /// As [`Select::send`], by an end of any kind. A [`SingleSender`] binds the choice to this thread.
+    /// As [`Select::send`], by an end of any kind. A [`SingleSender`](crate::tube::SingleSender) binds the choice to this thread.
     pub fn send_on<S: SendingEnd>(&mut self, sender: &'a S) -> usize {
         self.add_single(sender.__is_single());
         self.add(sender.__arm())
     }
 
-    /// As [`Select::recv`], by an end of any kind. A [`SingleReceiver`] binds the choice to this thread.
+    /// As [`Select::recv`], by an end of any kind. A [`SingleReceiver`](crate::tube::SingleReceiver) binds the choice to this thread.
     pub fn recv_on<R: ReceivingEnd>(&mut self, receiver: &'a R) -> usize {
         self.add_single(receiver.__is_single());
         self.add(receiver.__arm())
