@@ -3,7 +3,9 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
-use chappe::{Arena, ObjectError, ObjectState, RwLock, RwLockError, Semaphore, WriteGuard, interruptible, select};
+use chappe::{
+    Arena, Interrupt, ObjectError, ObjectState, RwLock, RwLockError, Semaphore, WriteGuard, interruptible, select,
+};
 use house::{House, LONG, ROLE, eventually, listen, say};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -121,12 +123,12 @@ fn first_come_is_first_served() {
 fn a_writer_that_gives_up_lets_the_readers_in() {
     let _house = House::new("rwlock-gives-up");
     let lock = RwLock::create("l", 0u64).unwrap();
-    let reading = lock.read().unwrap();
+    let (reading, by) = (lock.read().unwrap(), Interrupt::new());
     std::thread::scope(|s| {
-        let writer =
-            s.spawn(|| assert!(matches!(lock.write_timeout(Duration::from_millis(200)), Err(RwLockError::Timeout))));
+        let writer = s.spawn(|| assert!(matches!(interruptible(&by, || lock.write()), Err(RwLockError::Interrupted))));
         waiting("l", 1);
         let reader = s.spawn(|| drop(lock.read().unwrap()));
+        by.interrupt();
         writer.join().unwrap();
         // The first reader still is inside.
         reader.join().unwrap();
