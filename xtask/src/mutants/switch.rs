@@ -71,20 +71,21 @@ pub fn refused(source: &str, changes: &[Change<'_>]) -> BTreeSet<u32> {
 /// The file with all these mistakes in it. None of them may be one of [`refused`].
 pub fn planted(source: &str, changes: &[Change<'_>], question: &str) -> String {
     let bodies = bodies(source);
-    let mut by_body: BTreeMap<Body, Vec<&Change<'_>>> = BTreeMap::new();
+    // A mutant may change one body in several places: all of them are in force together.
+    let mut by_body: BTreeMap<Body, BTreeMap<u32, Vec<&Change<'_>>>> = BTreeMap::new();
     for change in changes {
         if let Some(body) = home(source, &bodies, change) {
-            by_body.entry(body).or_default().push(change);
+            by_body.entry(body).or_default().entry(change.number).or_default().push(change);
         }
     }
     let (mut out, mut at) = (String::new(), 0);
-    for (body, changes) in by_body {
+    for (body, mutants) in by_body {
         out += &source[at..body.open];
         out += "{ ";
-        for change in changes {
-            let mistaken = source.replacen(change.old, change.new, 1);
+        for (number, changes) in mutants {
+            let mistaken = changes.iter().fold(source.to_owned(), |text, c| text.replacen(c.old, c.new, 1));
             let end = body.end + mistaken.len() - source.len();
-            out += &format!("if {question}({}) {} else ", change.number, &mistaken[body.open..end]);
+            out += &format!("if {question}({number}) {} else ", &mistaken[body.open..end]);
         }
         out += &source[body.open..body.end];
         out += " }";
@@ -241,6 +242,16 @@ mod tests {
         );
         assert!(text.contains("fn inner() { if m(9) {\n        5;\n    } else {\n        three();\n    } }"), "{text}");
         assert_eq!(bodies(&text).len(), 4);
+    }
+
+    #[test]
+    fn a_mistake_in_two_places_of_one_body_is_planted_whole() {
+        let text =
+            planted(SOURCE, &[change(7, "f('{', s, r)", "g(s)"), change(7, "        let s = \"}\";\n", "")], "m");
+        assert_eq!(text.matches("m(7)").count(), 1, "{text}");
+        let (mistaken, right) = text.split_once(" else {").expect("both");
+        assert!(mistaken.contains("g(s)") && !mistaken.contains("let s = "), "{text}");
+        assert!(right.contains("f('{', s, r)") && right.contains("let s = "), "{text}");
     }
 
     #[test]

@@ -122,9 +122,9 @@ fn pass(
             Comes::Waits => {}
         }
         note_one(me, side, &ends.lights);
-        // SAFETY: who waits has made both.
-        let heard =
-            unsafe { hear((&ends.lights, side), node.assume_init_ref(), packet.assume_init_ref(), deadline, by) };
+        // SAFETY: the node and its packet were made when this thread came to wait.
+        let (node, packet) = unsafe { (node.assume_init_ref(), packet.assume_init_ref()) };
+        let heard = hear((&ends.lights, side), node, packet, deadline, by);
         me.waits.set(Waits::Nothing);
         match heard {
             Outcome::Done => return Passed::Done,
