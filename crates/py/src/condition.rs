@@ -8,7 +8,7 @@
 //!   the generation that was reset. Who waits has a permit of a pool beside it, so that it is known when one died: the barrier
 //!   breaks, at the latest after a tenth of a second.
 
-use crate::failure::{Failure, Kind, failure, own};
+use crate::failure::{Failure, Kind, failure, own, raised};
 use crate::lock::{Core, Lock, RLock};
 use crate::place::{Had, Pickled, Place};
 use crate::pool::{pool_of, take};
@@ -474,7 +474,14 @@ impl Barrier {
         let place = Place::of(py, name)?;
         let of = watched(py, &place, create)?;
         // Twice as many: those of the turn before may just be leaving.
-        let here = pool_of(py, &part(place.name(), "here"), Had::Either, parties * 2)?;
+        let here = pool_of(py, &part(place.name(), "here"), Had::Either, parties * 2).map_err(|e| {
+            let there = Pool::open(&part(place.name(), "here")).map_or(0, |pool| pool.permits() / 2);
+            if there == 0 || there == parties {
+                return e;
+            }
+            let text = format!("barrier `{}` is there for {there} parties, not {parties}", place.shown());
+            raised(py, Kind::Mismatch, text)
+        })?;
         place.owns(py, &["condvar", "mutex+words", "pool+here"])?;
         Ok(Barrier { of, here, parties, action, timeout, place })
     }

@@ -21,6 +21,7 @@ use chappe::{
 };
 use pyo3::exceptions::{PyFileExistsError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use std::io::ErrorKind;
 
 /// What `errno` says where the exception is a child of `OSError`.
 const NO_ENTRY: i32 = 2;
@@ -121,6 +122,7 @@ impl Failure for ArenaError {
             | ArenaError::NotOwner { .. }
             | ArenaError::Denied { .. }
             | ArenaError::Mode { .. } => Kind::NotOurs,
+            ArenaError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => Kind::NotOurs,
             ArenaError::InUse { .. } => Kind::InUse,
             ArenaError::NoSpace { .. }
             | ArenaError::MembersFull { .. }

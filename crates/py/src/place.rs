@@ -20,7 +20,7 @@ use crate::words::{State, part};
 use chappe::map::Map;
 use chappe::tube::named::Tube;
 use chappe::{Arena, ArenaOptions, Condvar, Mutex, Pool, Semaphore};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,14 +108,18 @@ impl Place {
             let (pid, next) = (std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
             return Place::counted(py, format!("{}/py{pid}.{next}", family.name()));
         };
-        let given = if given.is_instance_of::<PyString>() {
-            given.clone()
-        } else {
-            given
-                .call_method0("__fspath__")
-                .map_err(|_| PyTypeError::new_err(format!("a name is a string or a path, not {}", given.get_type())))?
+        let no_name = || PyTypeError::new_err(format!("a name is a string or a path, not {}", given.get_type()));
+        // What a path raises itself goes its way.
+        let text = match given.cast::<PyString>() {
+            Ok(text) => text.clone(),
+            Err(_) if given.hasattr("__fspath__")? => {
+                given.call_method0("__fspath__")?.cast_into().map_err(|_| no_name())?
+            }
+            Err(_) => return Err(no_name()),
         };
-        let name: String = given.extract()?;
+        let name: String = text.extract().map_err(|e| {
+            PyValueError::new_err(format!("{} is not a valid name: {e}", text.repr().map_or_else(|_| "it".into(), |r| r.to_string())))
+        })?;
         if name.starts_with(ANONYMOUS) && name.contains('/') {
             Place::counted(py, name)
         } else {
@@ -235,7 +239,7 @@ pub fn remove(py: Python<'_>, name: &Bound<'_, PyAny>, force: bool) -> PyResult<
         }
         Ok(())
     })
-    .map_err(|(kind, text)| raised(py, kind, text))
+    .map_err(|(kind, text)| raised(py, kind, text.replace("with --force", "with `force=True`")))
 }
 
 /// The objects of an arena: a list of `(name, kind, how many wait)`.

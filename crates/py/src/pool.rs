@@ -72,7 +72,11 @@ impl Pool {
             }
             Some(p) => match p.extract::<i64>() {
                 Ok(_) => None,
-                Err(_) => Some(p.try_iter()?.collect::<PyResult<Vec<_>>>()?),
+                Err(_) if p.hasattr("__iter__")? => Some(p.try_iter()?.collect::<PyResult<Vec<_>>>()?),
+                Err(_) => {
+                    let text = format!("permits are a number, or a list of values, not {}", p.get_type());
+                    return Err(PyTypeError::new_err(text));
+                }
             },
             None => None,
         };

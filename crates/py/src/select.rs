@@ -10,10 +10,10 @@ use crate::wait::{Limit, wait};
 use chappe::raw::{Hold, Time};
 use chappe::tube::named::{Receiver, Sender};
 use chappe::{Pool as Permits, Select, SelectError, Semaphore as Units};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOSError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -50,6 +50,7 @@ enum Done {
     Moment(Instant),
     Plain,
     Ended,
+    Failed(std::io::Error),
 }
 
 fn descriptor<'py>(arm: &Bound<'py, PyAny>, writes: bool) -> PyResult<Arm<'py>> {
@@ -109,7 +110,7 @@ fn arm<'py>(given: &Bound<'py, PyAny>) -> PyResult<Arm<'py>> {
                 return Ok(Arm::Recv(tube.clone(), end));
             }
             ("send" | "put", Some(data)) => {
-                let data = Data::of(&data)?.bytes().to_vec();
+                let data = Data::of_tube(&data, tube.get())?.bytes().to_vec();
                 let end = tube.get().sender().map_err(|e| failure(py, e))?;
                 return Ok(Arm::Send(tube.clone(), end, data));
             }
@@ -152,7 +153,7 @@ fn choose(arms: &[Arm<'_>], time: Time) -> Result<(usize, Done), SelectError> {
         Arm::Recv(_, end) => chosen.recv_marked(end).map_or(Done::Ended, |(record, again)| Done::Record(record, again)),
         Arm::Send(_, end, data) => chosen.send_on(&**end, data.clone()).map_or(Done::Ended, |()| Done::Plain),
         Arm::Strike(clock) => chosen.recv(&clock.get().moments).map_or(Done::Ended, Done::Moment),
-        Arm::Ready(..) => chosen.descriptor().map_or(Done::Ended, |()| Done::Plain),
+        Arm::Ready(..) => chosen.descriptor().map_or_else(Done::Failed, |()| Done::Plain),
     };
     Ok((at, done))
 }
@@ -180,6 +181,10 @@ pub fn select<'py>(
             (if again { "again" } else { "record" }, PyBytes::new(py, &record).into_any())
         }
         (Done::Moment(moment), _) => ("done", monotonic(py, moment)?.into_pyobject(py)?.into_any()),
+        (Done::Failed(e), Arm::Ready(fd, _)) => {
+            let text = format!("arm {at} of the choice, descriptor {}: {e}", fd.as_raw_fd());
+            return Err(PyOSError::new_err((e.raw_os_error(), text)));
+        }
         (Done::Ended, _) => ("ended", none),
         _ => ("done", none),
     };

@@ -55,9 +55,23 @@ impl<'py> Data<'py> {
             return Ok(Data::Copied(bytes.to_vec()));
         }
         let view = data.py().import("builtins")?.getattr("memoryview")?.call1((data,)).map_err(|_| {
-            PyTypeError::new_err(format!("a record is bytes, or has the buffer protocol, not {}", data.get_type()))
+            PyTypeError::new_err(format!("what is sent or kept is bytes, or has the buffer protocol, not {}", data.get_type()))
         })?;
         Ok(Data::Bytes(view.call_method0("tobytes")?.cast_into::<PyBytes>()?))
+    }
+
+    /// The same for a tube.
+    ///
+    /// # Errors
+    /// The same, with its name.
+    pub fn of_tube(data: &Bound<'py, PyAny>, tube: &Tube) -> PyResult<Data<'py>> {
+        Data::of(data).map_err(|e| {
+            if !e.is_instance_of::<PyTypeError>(data.py()) {
+                return e;
+            }
+            let (of, given) = (tube.place.shown(), data.get_type());
+            PyTypeError::new_err(format!("a record of tube `{of}` is bytes, or has the buffer protocol, not {given}"))
+        })
     }
 
     /// The bytes.
@@ -117,7 +131,7 @@ impl Tube {
     }
 
     fn put(&self, py: Python<'_>, data: &Bound<'_, PyAny>, limit: Limit) -> PyResult<bool> {
-        let data = Data::of(data)?;
+        let data = Data::of_tube(data, self)?;
         let bytes = data.bytes();
         let end = self.sender().map_err(|e| failure(py, e))?;
         let sent = wait(py, limit, |time| match time {

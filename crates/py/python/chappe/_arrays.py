@@ -1,5 +1,8 @@
 """Records as arrays of numpy. Imported when a tube with a dtype is made: the package itself does without numpy."""
 
+import math
+import operator
+
 import numpy as np
 
 
@@ -8,10 +11,15 @@ def layout(dtype, shape):
     dtype = np.dtype(dtype)
     if dtype.hasobject:
         raise TypeError(f"{dtype} has references to objects, which mean nothing in another process")
-    shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    try:
+        shape = (shape,) if isinstance(shape, int) else tuple(map(operator.index, shape))
+    except TypeError:
+        raise TypeError(f"a shape is a number, or a tuple of numbers, not {shape!r}") from None
     if any(n < 0 for n in shape):
         raise ValueError(f"no array has the shape {shape}")
-    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    size = dtype.itemsize * math.prod(shape)
+    if size >= 1 << 32:
+        raise ValueError(f"records of {dtype} and shape {shape} have {size} bytes: a tube carries up to {(1 << 32) - 1}")
     if size == 0:
         raise ValueError(f"records of {dtype} and shape {shape} would have no bytes")
     return dtype, shape, f"numpy {np.lib.format.dtype_to_descr(dtype)!r} {shape}", size
@@ -19,10 +27,16 @@ def layout(dtype, shape):
 
 def checked(tube, data):
     """The bytes of an array of the tube's dtype and shape; whatever else it is, TypeError or ValueError."""
-    given = np.asarray(data)
+    try:
+        given = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"tube `{tube.name}` carries arrays of shape {tube.shape}: {error}") from error
     if isinstance(data, (np.ndarray, np.generic)) and given.dtype != tube.dtype:
         raise TypeError(f"tube `{tube.name}` carries {tube.dtype}, not {given.dtype}")
-    given = np.asarray(data, dtype=tube.dtype)
+    try:
+        given = np.asarray(data, dtype=tube.dtype)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"tube `{tube.name}` carries {tube.dtype}: {error}") from error
     if given.shape != tube.shape:
         raise ValueError(f"tube `{tube.name}` carries arrays of shape {tube.shape}, not {given.shape}")
     return given.tobytes()

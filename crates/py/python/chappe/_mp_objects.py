@@ -40,8 +40,12 @@ class Barrier(_chappe.Barrier):
 class Semaphore(_chappe.Semaphore):
     """As `multiprocessing.Semaphore`."""
 
-    def __new__(cls, name=None, value=1):
+    def __new__(cls, value=1, name=None):
         return super().__new__(cls, name, value)
+
+    def __reduce__(self):
+        cls, (name, value) = super().__reduce__()
+        return cls, (value, name)
 
     def get_value(self):
         """How many wake-ups are saved."""
@@ -62,8 +66,8 @@ class Semaphore(_chappe.Semaphore):
 class BoundedSemaphore(Semaphore):
     """As `multiprocessing.BoundedSemaphore`: ValueError if it is released more often than acquired."""
 
-    def __new__(cls, name=None, value=1, bound=None):
-        made = super().__new__(cls, name, value)
+    def __new__(cls, value=1, name=None, bound=None):
+        made = super().__new__(cls, value, name)
         made._bound = value if bound is None else bound
         return made
 
@@ -77,8 +81,8 @@ class BoundedSemaphore(Semaphore):
         self.release()
 
     def __reduce__(self):
-        cls, (name, value) = super().__reduce__()
-        return cls, (name, value, self._bound)
+        cls, (value, name) = super().__reduce__()
+        return cls, (value, name, self._bound)
 
 
 class Manager:
@@ -88,8 +92,13 @@ class Manager:
     and `Array` are the standard manager's, whose process is started when one of them is first asked for.
     """
 
-    def __init__(self, context, entries=4096, key=128, value=512):
-        self._context, self._room, self._server = context, (entries, key, value), None
+    def __init__(self, entries=4096, key=128, value=512, *, ctx=None):
+        self._room, self._server = (entries, key, value), None
+        if ctx is None:
+            from .mp import get_context
+
+            ctx = get_context()
+        self._context = ctx
 
     def dict(self, *given, **named):
         """A `chappe.Map` whose keys and values are whatever pickles."""
@@ -116,10 +125,20 @@ class Manager:
             self._server.start()
         return getattr(self._server, name)
 
+    def start(self, initializer=None, initargs=()):
+        """As of the standard one, which calls the initializer in its server: here that is started when it is needed, without any."""
+        if initializer is not None:
+            raise TypeError("a manager without a server calls no initializer: give it to a SyncManager")
+
     def shutdown(self):
         """Ends the server, if one was started."""
         if self._server is not None:
             self._server.shutdown()
+
+    def join(self, timeout=None):
+        """Waits until the server has ended, if one was started."""
+        if self._server is not None:
+            self._server.join(timeout)
 
     def __enter__(self):
         return self

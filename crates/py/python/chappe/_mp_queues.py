@@ -22,7 +22,7 @@ from multiprocessing.reduction import ForkingPickler
 from . import _chappe
 from ._chappe import Words
 from ._mp_stores import LONG, Store, adopted, directory, key, path_of
-from .errors import Disconnected, _log
+from .errors import _UNPICKLED, Disconnected, NoSpace, _log, _named
 from .tubes import Tube, _memory
 
 __all__ = ["JoinableQueue", "Queue"]
@@ -58,8 +58,12 @@ def _written(data):
     if len(data) <= _SIZE:
         return data
     handle, path = tempfile.mkstemp(dir=directory())
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        os.unlink(path)
+        raise NoSpace(error.errno, f"an object of {len(data)} bytes for a queue: {error.strerror} in {directory()}") from error
     return _FILE + path.encode()
 
 
@@ -115,7 +119,10 @@ class Queue:
 
     def put(self, obj, block=True, timeout=None):
         """Puts an object; queue.Full if there was no room in time. What does not pickle is told at once."""
-        data = _dumps(obj)
+        try:
+            data = _dumps(obj)
+        except _UNPICKLED as error:
+            raise _named(error, f"{self!r} carries what pickles") from error
         # The commonest case at once. What waits already is sent before.
         if self._closed or self._waiting or len(data) > _SIZE or not self._try_send(data):
             self._put(data, block, timeout)
@@ -298,7 +305,10 @@ class JoinableQueue(Queue):
 
     def put(self, obj, block=True, timeout=None):
         """As of a queue; and it is one more that is to be done."""
-        data = _dumps(obj)
+        try:
+            data = _dumps(obj)
+        except _UNPICKLED as error:
+            raise _named(error, f"{self!r} carries what pickles") from error
         self._count.add(0, 1)
         try:
             self._put(data, block, timeout)

@@ -1,5 +1,6 @@
 """What the package raises, and warns of. Each is a child of the standard exception that says the same."""
 
+import pickle
 from threading import BrokenBarrierError
 
 __all__ = [
@@ -60,6 +61,17 @@ def _log(text):
     if not log.handlers:
         log.addHandler(logging.NullHandler())
     log.warning("%s", text)
+
+
+# What pickle raises of an object that it cannot write; all of them take a text.
+_UNPICKLED = (pickle.PicklingError, TypeError, AttributeError)
+
+
+def _named(error, what):
+    """The same exception, with the name of the object that it came to; one that would not be the same is as it was."""
+    if type(error) in _UNPICKLED:
+        return type(error)(f"{what}: {error}")
+    return error
 
 
 def _lock(cls, name, on_death):

@@ -4,6 +4,7 @@ import pickle
 from collections.abc import MutableMapping
 
 from . import _chappe
+from .errors import _UNPICKLED, _named
 
 __all__ = ["Map"]
 
@@ -59,6 +60,13 @@ class Map(_chappe.Map, MutableMapping):
         made._key, made._of_key, made._value, made._of_value = _CODECS[codec]
         return made
 
+    def _written(self, value):
+        # What does not pickle is told with the map's name.
+        try:
+            return self._value(value)
+        except _UNPICKLED as error:
+            raise _named(error, f"map `{self.name}`") from error
+
     def __getitem__(self, key):
         found = self._get(self._key(key))
         if found is None:
@@ -66,7 +74,7 @@ class Map(_chappe.Map, MutableMapping):
         return self._of_value(found)
 
     def __setitem__(self, key, value):
-        self._put(self._key(key), self._value(value))
+        self._put(self._key(key), self._written(value))
 
     def __delitem__(self, key):
         if self._remove(self._key(key)) is None:
@@ -105,13 +113,25 @@ class Map(_chappe.Map, MutableMapping):
             return default[0]
         raise KeyError(key)
 
+    def popitem(self):
+        """Removes some entry: whoever removes it gets it, and no other."""
+        for key in self:
+            value = self.pop(key, self)
+            if value is not self:
+                return key, value
+        raise KeyError(f"map `{self.name}` is empty")
+
+    def copy(self):
+        """A dictionary of this process, of all entries, each as it was at one moment."""
+        return dict(self.items())
+
     def setdefault(self, key, default=None):
         """The value of a key, which is `default` if nobody has written one."""
-        return self._of_value(self._put_new(self._key(key), self._value(default))[0])
+        return self._of_value(self._put_new(self._key(key), self._written(default))[0])
 
     def compare_exchange(self, key, expected, new):
         """Writes `new` if the value is `expected`; answers whether. Values are compared as what they are written as."""
-        return self._swap(self._key(key), self._value(expected), self._value(new))
+        return self._swap(self._key(key), self._written(expected), self._written(new))
 
     def update_value(self, key, function, default=None):
         """Writes what `function` makes of the value (of `default`, if there is none), as one step; answers it.
@@ -122,7 +142,7 @@ class Map(_chappe.Map, MutableMapping):
         while True:
             old = self._get(written)
             made = function(default if old is None else self._of_value(old))
-            if self._swap(written, old, self._value(made)):
+            if self._swap(written, old, self._written(made)):
                 return made
 
     def wait_changed(self, key=None, timeout=None):

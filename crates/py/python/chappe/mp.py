@@ -27,8 +27,9 @@ from ._mp_objects import (
     RLock,
     Semaphore,
 )
+from ._mp_pools import Pool, ProcessPoolExecutor
 from ._mp_queues import JoinableQueue, Queue
-from ._mp_workers import Pool, ProcessPoolExecutor, WorkerDied
+from ._mp_workers import WorkerDied
 
 __all__ = [
     "Barrier",
@@ -52,6 +53,10 @@ __all__ = [
 
 class _Objects:
     """What a context makes here instead of what the standard one makes."""
+
+    def get_context(self, method=None):
+        """The context of a start method, of those here; this one of none."""
+        return self if method is None else get_context(method)
 
     def Lock(self, *, on_death="warn"):
         """As `multiprocessing.Lock`; it comes back from a killed process."""
@@ -101,7 +106,7 @@ class _Objects:
 
     def Manager(self, **room):
         """As `multiprocessing.Manager`: its `dict` is a `chappe.Map` of the room given (entries, key, value)."""
-        return Manager(self, **room)
+        return Manager(**room, ctx=self)
 
 
 class _ForkContext(_Objects, _context.ForkContext):

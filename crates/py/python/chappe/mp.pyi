@@ -37,7 +37,8 @@ from ._mp_objects import (
     Semaphore as Semaphore,
 )
 from ._mp_queues import JoinableQueue as JoinableQueue, Queue as Queue
-from ._mp_workers import Pool as Pool, ProcessPoolExecutor as ProcessPoolExecutor, WorkerDied as WorkerDied
+from ._mp_pools import Pool as Pool, ProcessPoolExecutor as ProcessPoolExecutor
+from ._mp_workers import WorkerDied as WorkerDied
 
 __all__ = [
     "Barrier",

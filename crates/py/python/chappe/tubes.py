@@ -9,7 +9,7 @@ import sys
 import weakref
 
 from . import _chappe
-from .errors import Disconnected, SenderDied
+from .errors import _UNPICKLED, Disconnected, SenderDied, _named
 
 __all__ = ["Borrowed", "Reserved", "Tube"]
 
@@ -277,7 +277,10 @@ class Tube(_chappe.Tube):
         if how == "put":
             if self.dtype is not None:
                 raise TypeError(f"tube `{self.name}` carries arrays of {self.dtype}: send them")
-            return _pickled(data)
+            try:
+                return _pickled(data)
+            except _UNPICKLED as error:
+                raise _named(error, f"tube `{self.name}` carries what pickles") from error
         if self.dtype is not None:
             from ._arrays import checked
 

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import os
+import pickle
 import queue
 import random
 import signal
@@ -44,6 +45,37 @@ def echo(into, out):
 def work(into):
     for item in iter(into.get, None):
         into.task_done()
+
+
+def fail(*_):
+    raise ZeroDivisionError("mine")
+
+
+def fork_and_sleep(path):
+    """Leaves a child that has the worker's socket open; then the worker waits to be killed, the first time."""
+    if os.path.exists(path):
+        return "lived"
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    with open(path, "w") as file:
+        file.write(f"{os.getpid()} {child}")
+    signal.pause()
+
+
+def raised(error):
+    raise error("when it was made")
+
+
+class RaisesWhenMade:
+    """Its pickle cannot be read."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __reduce__(self):
+        return raised, (self.error,)
 
 
 class Standing(Case):
@@ -104,7 +136,7 @@ class Standing(Case):
         # The one that was being sent may come again, and the log says so.
         self.assertEqual(sorted(got), [(child, n) for n in range(3000)])
         self.assertIn("put for it", told.output[0])
-        self.assertEqual(os.listdir(os.path.dirname(line._folder)).count(line._key), 0)
+        self.until(lambda: not os.path.exists(line._folder))
 
     def test_a_getter_that_waits_already_has_what_a_killed_process_left(self):
         line, seen = mp.Queue(), chappe.Semaphore(value=0)
@@ -198,6 +230,104 @@ class Standing(Case):
     def test_the_standard_executor_takes_the_context(self):
         with concurrent.futures.ProcessPoolExecutor(1, mp_context=mp.get_context("spawn")) as executor:
             self.assertEqual(executor.submit(square, 4).result(60), 16)
+
+    def test_who_changes_one_import_calls_as_before(self):
+        self.assertEqual(mp.Semaphore(3).get_value(), 3)
+        limited = mp.BoundedSemaphore(2)
+        with self.assertRaises(ValueError):
+            limited.release()
+        with mp.Manager() as manager:
+            self.assertEqual(manager.dict(a=1).copy(), {"a": 1})
+        self.assertIs(mp.get_context("fork").get_context("spawn"), mp.get_context("spawn"))
+        self.assertTrue(issubclass(mp.WorkerDied, concurrent.futures.process.BrokenProcessPool))
+
+    def test_an_initializer_that_fails_ends_the_pool_and_says_so(self):
+        broken = concurrent.futures.process.BrokenProcessPool
+        pool = mp.Pool(2, fail)
+        # The second call, at the latest, is made when it is known.
+        for _ in range(2):
+            with self.assertRaisesRegex(broken, "mine"):
+                pool.map(square, range(10))
+        pool.terminate()
+        pool.join()
+        with mp.ProcessPoolExecutor(2, initializer=die) as executor:
+            with self.assertRaisesRegex(broken, "before they were ready"):
+                executor.submit(square, 1).result(60)
+
+    def test_an_answer_that_cannot_be_made_again_fails_its_task_alone(self):
+        # The first two once looked like a worker's death; the last one ended the thread.
+        for error in (EOFError, OSError, ValueError, SystemExit):
+            with mp.Pool(1) as pool:
+                with self.assertRaises(error):
+                    pool.apply_async(RaisesWhenMade, (error,)).get(60)
+                self.assertEqual(pool.apply_async(square, (3,)).get(60), 9)
+
+    def test_a_killed_workers_own_child_holds_nobody_up(self):
+        path, large = os.path.join(self.directory, "forks"), b"x" * (8 << 20)
+        with mp.Pool(1) as pool:
+            result = pool.apply_async(fork_and_sleep, (path,))
+            self.until(lambda: os.path.exists(path) and os.path.getsize(path) > 3)
+            with open(path) as file:
+                worker, child = map(int, file.read().split())
+            self.addCleanup(os.kill, child, signal.SIGKILL)
+            os.kill(worker, signal.SIGKILL)
+            self.assertEqual(result.get(60), "lived")
+            self.assertEqual(pool.apply_async(len, (large,)).get(60), len(large))
+            self.assertEqual(len(pool.apply_async(bytes, (8 << 20,)).get(60)), 8 << 20)
+
+    def test_a_process_that_cannot_be_started_leaves_none_behind(self):
+        context, made = mp.get_context("fork"), []
+
+        class Refusing:
+            def Process(self, **named):
+                if len(made) == 2:
+                    raise OSError("no more of them")
+                made.append(context.Process(**named))
+                return made[-1]
+
+        with self.assertRaisesRegex(OSError, "no more of them"):
+            mp.Pool(4, context=Refusing())
+        self.assertEqual([process.is_alive() for process in made], [False, False])
+
+    def test_workers_that_have_done_their_share_cost_no_task(self):
+        with mp.Pool(2, maxtasksperchild=1, on_death="fail") as pool:
+            self.assertEqual(pool.map(square, range(12), 1), [n * n for n in range(12)])
+        with mp.ProcessPoolExecutor(1, max_tasks_per_child=2, on_death="fail") as executor:
+            self.assertEqual(len({executor.submit(os.getpid).result(60) for _ in range(6)}), 3)
+
+    def test_an_executors_tasks_are_done_before_the_end_of_the_program(self):
+        made = self.script("""
+import os, time
+from chappe import mp
+def late(n): time.sleep(0.2); os.write(1, b"%d " % n)
+executor = mp.ProcessPoolExecutor(2, mp.get_context("fork"))
+for n in range(3): executor.submit(late, n)
+""")
+        self.assertEqual((made.returncode, sorted(made.stdout.split())), (0, ["0", "1", "2"]), made.stderr)
+
+    def test_a_pool_that_was_forked_is_its_parents(self):
+        with mp.Pool(1) as pool:
+
+            def child():
+                with self.assertRaisesRegex(RuntimeError, str(os.getppid())):
+                    pool.apply(square, (1,))
+
+            self.assertEqual(self.ended(self.forked(child)), 0)
+            self.assertEqual(pool.apply(square, (2,)), 4)
+
+    def test_an_executor_maps_in_chunks(self):
+        with mp.ProcessPoolExecutor(2) as executor:
+            self.assertEqual([*executor.map(pow, range(7), range(7), chunksize=3)], [n**n for n in range(7)])
+            with self.assertRaises(ValueError):
+                executor.map(square, [1], chunksize=0)
+
+    def test_what_does_not_pickle_is_told_with_the_queue(self):
+        with self.assertRaisesRegex((AttributeError, TypeError, pickle.PicklingError), "Queue"):
+            mp.Queue().put(lambda: 0)
+        with mp.Pool(1) as pool:
+            result = pool.apply_async(lambda: 0)
+            with self.assertRaises((AttributeError, TypeError, pickle.PicklingError)):
+                result.get(60)
 
     def test_a_managers_dictionary_has_no_server(self):
         with mp.get_context("fork").Manager() as manager:

@@ -4,13 +4,37 @@ import os
 import pathlib
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 import unittest
 import warnings
 
 import chappe
-from house import Case
+from house import PATIENCE, Case
+
+
+# In a small /dev/shm: each kind of object until there is no room, and a long object of a queue; then what there is goes on.
+FULL = """
+import os, chappe
+from chappe import mp
+lock, line = chappe.Lock(), mp.Queue(4)
+def until(make):
+    kept = []
+    try:
+        while True: kept.append(make())
+    except chappe.NoSpace as told: print(type(told).__name__)
+until(lambda: chappe.Tube(slots=4, size=1 << 18))
+until(lambda: chappe.Map(entries=5000))
+until(lambda: chappe.Tube(slots=64, size=1024))
+def long():
+    line.put(bytes(1 << 22))
+until(long)
+print("left:", len(os.listdir(f"/dev/shm/chappe-py-{os.getuid()}")))
+with lock: line.put("on")
+print(line.get())
+"""
 
 
 class Pools(Case):
@@ -75,6 +99,57 @@ class Pools(Case):
             chappe.Pool(None, 0)
         with self.assertRaises(ValueError):
             chappe.Pool().acquire(timeout=float("nan"))
+
+    def test_what_is_no_name_or_permit_is_told(self):
+        class Path:
+            def __fspath__(self):
+                raise ZeroDivisionError
+
+        with self.assertRaises(ZeroDivisionError):
+            chappe.Pool(Path(), 1)
+        with self.assertRaisesRegex(ValueError, "not a valid name"):
+            chappe.Pool("a\udc80b", 1)
+        with self.assertRaisesRegex(TypeError, "permits"):
+            chappe.Pool(None, 1.5)
+        barrier = chappe.Barrier(2, name="two")
+        with self.assertRaisesRegex(chappe.Mismatch, "`two` is there for 2 parties, not 3"):
+            chappe.Barrier(3, name=barrier.name)
+        with self.assertRaisesRegex(OSError, "descriptor 1048575"):
+            chappe.select((1048575, "w"), timeout=60)
+        with chappe.Pool("used", 1).acquire(), self.assertRaisesRegex(chappe.InUse, "force=True"):
+            chappe.remove("used")
+
+    def test_what_does_not_pickle_is_told_with_the_object(self):
+        wrong = (AttributeError, TypeError, pickle.PicklingError)
+        with self.assertRaisesRegex(wrong, "tube `told`"):
+            chappe.Tube("told").put(lambda: 0)
+        with self.assertRaisesRegex(TypeError, "tube `told`"):
+            chappe.Tube("told").send("text")
+        with self.assertRaisesRegex(wrong, "map `told-map`"):
+            chappe.Map("told-map")["a"] = lambda: 0
+
+    def test_a_directory_of_another_user_is_a_permission_error(self):
+        if os.getuid() != 0:
+            self.skipTest("only root can become another user")
+        os.chmod(self.directory, 0o700)
+
+        def other():
+            os.setuid(65534)
+            for make in (lambda: chappe.Pool("ours", 1), lambda: chappe.Tube("ours-too", create=False)):
+                with self.assertRaisesRegex(PermissionError, "arena|directory"):
+                    make()
+
+        self.assertEqual(self.ended(self.forked(other)), 0)
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can mount")
+    def test_a_full_file_system_is_an_exception(self):
+        made = subprocess.run(
+            ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=3m none /dev/shm && exec " + f"{sys.executable} -c '{FULL}'"],
+            capture_output=True, text=True, timeout=PATIENCE, env={k: v for k, v in os.environ.items() if k != "CHAPPE_DIR"},
+        )  # fmt: skip
+        if "permitted" in made.stderr or "must be superuser" in made.stderr:
+            self.skipTest(made.stderr)
+        self.assertEqual((made.returncode, made.stdout.split()), (0, ["NoSpace"] * 4 + ["left:", "0", "on"]), made.stderr)
 
     def test_a_removed_pool_says_so(self):
         pool = chappe.Pool("gone", 1)
