@@ -164,7 +164,8 @@ def classes(method):
         if hasattr(standard, base):
             globals()["With" + base] = made = type("With" + base, (getattr(standard, base),), {})
             made.__module__, made.__qualname__, made.manager_class = __name__, made.__name__, context.Manager
-    if importlib.util.find_spec("test.test_concurrent_futures.util"):
+    found = importlib.util.find_spec("test.test_concurrent_futures")
+    if found is not None and found.submodule_search_locations:
         executors(method, module)
 
 
