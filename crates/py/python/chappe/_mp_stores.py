@@ -64,15 +64,23 @@ def _begin():
     _ours, _adopting = f"{os.getpid()}-{secrets.token_hex(4)}-", threading.Lock()
 
 
+# No process is forked between the opening of a file and its place in a store, or while one is closed: a child knows all that it has open, and
+# closes nothing else that has got the same number since. A finalizer may need it in the thread that has it.
+_handles = threading.RLock()
+
+
 def _forked():
-    # A lock is its file's as long as anybody has that open, and these are the parent's.
-    for store in list(_stores):
-        store.forget()
-    _begin()
+    try:
+        # A lock is its file's as long as anybody has that open, and these are the parent's.
+        for store in list(_stores):
+            store.forget()
+        _begin()
+    finally:
+        _handles.release()
 
 
 _begin()
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(before=_handles.acquire, after_in_parent=_handles.release, after_in_child=_forked)
 
 
 def _called():
@@ -93,19 +101,21 @@ def _orphans(folder, names):
         if name.startswith(_ours):
             continue
         path = os.path.join(folder, name)
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # One that another process was quicker to take has another name by now, or none.
-            mine = os.path.join(folder, _called())
-            os.rename(path, mine)
-        except OSError:
-            os.close(handle)
-            continue
-        yield Store(folder, handle, mine, name.split("-")[0])
+        with _handles:
+            try:
+                handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # One that another process was quicker to take has another name by now, or none.
+                mine = os.path.join(folder, _called())
+                os.rename(path, mine)
+            except OSError:
+                os.close(handle)
+                continue
+            found = Store(folder, handle, mine, name.split("-")[0])
+        yield found
 
 
 class Store:
@@ -137,8 +147,9 @@ class Store:
         name = _called()
         hidden = os.path.join(self._folder, f".{name}")
         try:
-            self._handle = self._open(hidden)
-            self._path = hidden
+            with _handles:
+                self._handle = self._open(hidden)
+                self._path = hidden
             self._grow(_SIZE)
             self._words[_FIRST] = self._words[_END] = _HEAD
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -208,8 +219,7 @@ class Store:
                     os.unlink(self._path)
                 except FileNotFoundError:
                     pass
-            os.close(self._handle)
-            self._handle = None
+            self._close_handle()
         try:
             os.rmdir(self._folder)
         except OSError:
@@ -219,8 +229,12 @@ class Store:
     def forget(self):
         """This process has it no more, and whoever finds it may take it over."""
         self._unmap()
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        self._close_handle()
+
+    def _close_handle(self):
+        with _handles:
+            handle, self._handle = self._handle, None
+            if handle is not None:
+                os.close(handle)
 
     __del__ = forget

@@ -8,10 +8,11 @@ import random
 import signal
 import time
 import unittest
+import unittest.mock
 import warnings
 
 import chappe
-from chappe import mp
+from chappe import _mp_stores, mp
 from house import Case
 
 
@@ -170,6 +171,27 @@ class Standing(Case):
         # Each process that was killed may have put one twice.
         self.assertIn(len(got), (1500, 1501))
         self.assertEqual(sorted(set(n for _, n in got))[-1500:], list(range(1500, 3000)))
+
+    def test_a_child_that_is_forked_while_a_store_is_closed_has_nothing_of_it(self):
+        # It once closed the number again, when that was the file of a store of its own: then others took that for an orphan's.
+        stores, ends = _mp_stores, []
+        close, before = os.close, stores._ours
+
+        def closes_and_forks(handle):
+            close(handle)
+            if not ends:
+                ends.append(None)
+                ends[0] = self.forked(child)
+
+        def child():
+            self.assertNotEqual(stores._ours, before)
+            self.assertEqual([store._handle for store in stores._stores], [None] * len(stores._stores))
+
+        store, other = stores.Store(mp.Queue()._folder), stores.Store(mp.Queue()._folder)
+        with unittest.mock.patch.object(stores.os, "close", closes_and_forks):
+            store.close()
+        self.assertEqual(self.ended(ends[0]), 0)
+        other.close()
 
     def test_who_is_done_with_a_queue_leaves_no_store(self):
         line = mp.Queue()
