@@ -67,16 +67,19 @@ class Account:
 
 
 class Cells:
-    """A few counters in memory that the workers share, each written by one worker at a time."""
+    """A few counters in memory that the workers share, each written by one worker at a time.
+
+    A word is written by one store: `struct.pack_into` writes zeros first, and whoever is killed in between leaves them.
+    """
 
     def __init__(self, count):
-        self._memory = mmap.mmap(-1, 8 * count)
+        self._words = memoryview(mmap.mmap(-1, 8 * count)).cast("q")
 
     def __getitem__(self, at):
-        return struct.unpack_from("<q", self._memory, 8 * at)[0]
+        return self._words[at]
 
     def __setitem__(self, at, value):
-        struct.pack_into("<q", self._memory, 8 * at, value)
+        self._words[at] = value
 
 
 class Told(logging.Handler):
