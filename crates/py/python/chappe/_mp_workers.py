@@ -279,8 +279,8 @@ class Workers:
         return worker.task is None and (self._most is None or worker.tasks < self._most)
 
     def _hire_for_tasks(self, more=0):
-        # As many as there are tasks that no worker is free for; by fork all, as of the standard one.
-        wanted = len(self.tasks) + more - sum(map(self._is_free, self.workers))
+        # As many as there are tasks that no worker is free for, as of the standard one; by fork all.
+        wanted = len(self.tasks) + more - sum(worker.ready and self._is_free(worker) for worker in self.workers)
         if wanted > 0 and self._context.get_start_method() == "fork":
             wanted = self.count
         for _ in range(min(wanted, self.count - len(self.workers))):
