@@ -1,4 +1,4 @@
-"""The package beside `multiprocessing`, in one run: `cargo xtask bench python`.
+"""The package beside `multiprocessing`, in one run: `cargo xtask bench python [--quick] [ROW...]`; of the rows, those that have one of the words.
 
 Each figure is the median of several rounds, of which the rivals take turns. faster-fifo and iceoryx2 have theirs if they are installed.
 """
@@ -20,6 +20,7 @@ import chappe
 from chappe import aio, mp
 
 ROUNDS = 3 if "--quick" in sys.argv else 7
+ROWS = [word for word in sys.argv[1:] if not word.startswith("--")]
 SIZE = 1 << 20
 
 
@@ -274,6 +275,8 @@ def imported(module):
 
 def beside(what, wanted, n, *rivals):
     """One row: the medians of all, and ours in terms of the first rival's."""
+    if ROWS and not any(word in what for word in ROWS):
+        return
     times = {name: [] for name, _ in rivals}
     for _ in range(ROUNDS):
         for name, act in rivals:
@@ -316,7 +319,8 @@ def main():
         print("not measured: arrays: numpy is not installed")
     beside("round trip", "time <= 1.2 x", 5_000, ("chappe", round_tube), ("multiprocessing", round_pipe))
     beside("round trip of tasks", "beside", 2_000, ("chappe", round_aio), ("asyncio", round_asyncio))
-    print(f"import: {imported('chappe') * 1e3:.1f} ms (wanted: <= 30)")
+    if not ROWS or "import" in ROWS:
+        print(f"import: {imported('chappe') * 1e3:.1f} ms (wanted: <= 30)")
 
 
 if __name__ == "__main__":

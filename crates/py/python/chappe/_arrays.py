@@ -5,6 +5,8 @@ import operator
 
 import numpy as np
 
+from .tubes import _memory
+
 
 def layout(dtype, shape):
     """The dtype and shape, the name that their layout has in the tube's head, and the size of a record."""
@@ -47,11 +49,27 @@ def array(data, dtype, shape):
     return np.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
 
 
-def view(memory, dtype, shape, token):
-    """An array that lies in the tube, until the token says that it does not."""
-    made = np.frombuffer(memory, dtype=dtype).reshape(shape).view(InPlace)
-    made._token = token
-    return made
+class InSlots:
+    """The arrays that lie in the slots of a tube."""
+
+    # Of how many slots they are kept: to make one takes several times as long as to send it.
+    MOST = 1024
+
+    def __init__(self, name, dtype, shape):
+        self._name, self._dtype, self._shape = name, dtype, shape
+        self._read, self._written = {}, {}
+
+    def __call__(self, at, size, writable):
+        """The array at an address, and its token, which says whether it still lies there: `[True, the tube's name]`."""
+        kept = self._written if writable else self._read
+        plain = kept.get(at)
+        if plain is None:
+            plain = np.frombuffer(_memory(at, size, writable), dtype=self._dtype).reshape(self._shape)
+            if len(kept) < self.MOST:
+                kept[at] = plain
+        made = plain.view(InPlace)
+        token = made._token = [True, self._name]
+        return made, token
 
 
 def _plain(value):
@@ -61,6 +79,9 @@ def _plain(value):
     if isinstance(value, (tuple, list)):
         return type(value)(_plain(v) for v in value)
     return value
+
+
+_get, _set = np.ndarray.__getitem__, np.ndarray.__setitem__
 
 
 class InPlace(np.ndarray):
@@ -80,12 +101,16 @@ class InPlace(np.ndarray):
             raise ValueError(f"this array was a record of tube `{self._token[1]}`, which has been given back")
 
     def __getitem__(self, key):
-        self._check()
-        return super().__getitem__(key)
+        token = self._token
+        if token is not None and not token[0]:
+            self._check()
+        return _get(self, key)
 
     def __setitem__(self, key, value):
-        self._check()
-        super().__setitem__(key, value)
+        token = self._token
+        if token is not None and not token[0]:
+            self._check()
+        _set(self, key, value)
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **named):
         if out is not None:

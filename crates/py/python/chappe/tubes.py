@@ -92,13 +92,12 @@ class _InPlace:
 
     def _view(self, writable, length=None):
         at, size = self._it._at()
-        if self._tube.dtype is None:
+        tube = self._tube
+        if tube.dtype is None:
             self._made = _memory(at, size if length is None else length, writable)
             return self._made
-        from ._arrays import view
-
-        self._token = [True, self._tube.name]
-        return view(_memory(at, size, writable), self._tube.dtype, self._tube.shape, self._token)
+        made, self._token = tube._arrays(at, size, writable)
+        return made
 
     def _gone(self):
         if self._token is not None:
@@ -115,11 +114,14 @@ class Reserved(_InPlace):
 
     def __init__(self, tube, length, timeout):
         super().__init__(tube, timeout)
-        if length is not None and not 0 <= length <= tube.size:
-            raise ValueError(f"a record of tube `{tube.name}` has up to {tube.size} bytes, not {length}")
-        if length is not None and tube.dtype is not None and length != tube.size:
-            raise ValueError(f"each record of tube `{tube.name}` has {tube.size} bytes, not {length}")
-        self._length = tube.size if length is None else length
+        size = self._length = tube.size
+        if length is None:
+            return
+        if not 0 <= length <= size:
+            raise ValueError(f"a record of tube `{tube.name}` has up to {size} bytes, not {length}")
+        if tube.dtype is not None and length != size:
+            raise ValueError(f"each record of tube `{tube.name}` has {size} bytes, not {length}")
+        self._length = length
 
     def __enter__(self):
         self._it = self._tube._reserve(self._timeout)
@@ -199,7 +201,7 @@ class Tube(_chappe.Tube):
     ):
         called, align = None, 8
         if dtype is not None:
-            from ._arrays import layout
+            from ._arrays import InSlots, layout
 
             dtype, shape, called, wanted = layout(dtype, shape)
             if size is not None and size != wanted:
@@ -209,6 +211,8 @@ class Tube(_chappe.Tube):
             cls, name, slots, size, kind=kind, drops=drops, align=align, called=called, create=create
         )
         tube.dtype, tube.shape = dtype, shape
+        if dtype is not None:
+            tube._arrays = InSlots(tube.name, dtype, shape)
         _open.add(tube)
         _see_to_children()
         return tube
