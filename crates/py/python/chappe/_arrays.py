@@ -5,8 +5,6 @@ import operator
 
 import numpy as np
 
-from .tubes import _memory
-
 
 def layout(dtype, shape):
     """The dtype and shape, the name that their layout has in the tube's head, and the size of a record."""
@@ -55,8 +53,8 @@ class InSlots:
     # Of how many slots they are kept: to make one takes several times as long as to send it.
     MOST = 1024
 
-    def __init__(self, name, dtype, shape):
-        self._name, self._dtype, self._shape = name, dtype, shape
+    def __init__(self, name, dtype, shape, memory):
+        self._name, self._dtype, self._shape, self._memory = name, dtype, shape, memory
         self._read, self._written = {}, {}
 
     def __call__(self, at, size, writable):
@@ -64,7 +62,7 @@ class InSlots:
         kept = self._written if writable else self._read
         plain = kept.get(at)
         if plain is None:
-            plain = np.frombuffer(_memory(at, size, writable), dtype=self._dtype).reshape(self._shape)
+            plain = np.frombuffer(self._memory(at, size, writable), dtype=self._dtype).reshape(self._shape)
             if len(kept) < self.MOST:
                 kept[at] = plain
         made = plain.view(InPlace)

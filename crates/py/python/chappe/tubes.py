@@ -212,7 +212,7 @@ class Tube(_chappe.Tube):
         )
         tube.dtype, tube.shape = dtype, shape
         if dtype is not None:
-            tube._arrays = InSlots(tube.name, dtype, shape)
+            tube._arrays = InSlots(tube.name, dtype, shape, _memory)
         _open.add(tube)
         _see_to_children()
         return tube
