@@ -118,7 +118,10 @@ impl Place {
             Err(_) => return Err(no_name()),
         };
         let name: String = text.extract().map_err(|e| {
-            PyValueError::new_err(format!("{} is not a valid name: {e}", text.repr().map_or_else(|_| "it".into(), |r| r.to_string())))
+            PyValueError::new_err(format!(
+                "{} is not a valid name: {e}",
+                text.repr().map_or_else(|_| "it".into(), |r| r.to_string())
+            ))
         })?;
         if name.starts_with(ANONYMOUS) && name.contains('/') {
             Place::counted(py, name)

@@ -55,7 +55,10 @@ impl<'py> Data<'py> {
             return Ok(Data::Copied(bytes.to_vec()));
         }
         let view = data.py().import("builtins")?.getattr("memoryview")?.call1((data,)).map_err(|_| {
-            PyTypeError::new_err(format!("what is sent or kept is bytes, or has the buffer protocol, not {}", data.get_type()))
+            PyTypeError::new_err(format!(
+                "what is sent or kept is bytes, or has the buffer protocol, not {}",
+                data.get_type()
+            ))
         })?;
         Ok(Data::Bytes(view.call_method0("tobytes")?.cast_into::<PyBytes>()?))
     }
