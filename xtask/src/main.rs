@@ -15,7 +15,7 @@
 //! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
 //! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei and kernel threads
 //! cargo xtask bench stream [N | --quick] `chappe pipe` beside the plain shell: what is lost under hogs, behind a step; N runs (10)
-//! cargo xtask bench python [--quick]     the Python package beside multiprocessing and, where they are installed, its peers
+//! cargo xtask bench python [--quick] [ROW...]  the Python package beside multiprocessing and, where they are installed, its peers
 //! cargo xtask bench python --kills [N]   what each stands when its workers are killed N times (1,000)
 //! cargo xtask bench robustness [ARG...]  what ships beside the same code with what deaths need left out
 //! cargo xtask crashsim [--seconds N] [--schedules N] [--seed N]

@@ -69,7 +69,7 @@ class Account:
 class Cells:
     """A few counters in memory that the workers share, each written by one worker at a time.
 
-    A word is written by one store: `struct.pack_into` writes zeros first, and whoever is killed in between leaves them.
+    A word is written by one store: `struct.pack_into` writes zeros first, and a worker that is killed in between leaves them.
     """
 
     def __init__(self, count):

@@ -137,7 +137,7 @@ class Pool:
         self._finalizer = weakref.finalize(self, Workers.end, self._workers, True)
 
     def __del__(self, _warn=warnings.warn):
-        # `_state` is what the standard pool calls it, for whoever has written it there.
+        # `_state` is what the standard pool calls it, for a program that has written it there.
         if "_workers" in self.__dict__ and getattr(self, "_state", self._workers.state).lower() == "run":
             _warn(f"unclosed running multiprocessing pool {self!r}", ResourceWarning, source=self)
 

@@ -5,7 +5,7 @@ Each worker has a socket of its own, and one task at a time. One thread of the p
     tasks --> [thread] == socket ==> worker    a death: its pidfd, or the end of its socket; what it had is given to another, or fails;
                  ^======= socket ====+          a worker takes its place
 
-So no lock and no socket is anybody's but the two at its ends: who is killed, at whatever instruction, holds up nobody else. The thread
+So no lock and no socket is anybody's but the two at its ends: a worker that is killed, at whatever instruction, holds up nobody else. The thread
 never waits for one worker alone: what a worker does not take now, or has sent a part of, stays in a buffer. Others may have a killed
 worker's end open (its own children, a process that was forked meanwhile), and then neither its socket nor the standard module's sentinel,
 which is a pipe, says that it is dead.
@@ -299,7 +299,7 @@ class Workers:
         try:
             data = pickle.dumps((function, arguments, named))
         except Exception as error:
-            # As of the standard ones: whoever waits for the result is told.
+            # As of the standard ones: the wait for the result raises it.
             future.set_running_or_notify_cancel()
             future.set_exception(error)
             data = None
@@ -419,7 +419,7 @@ class Workers:
             return
         worker.tasks += 1
         self._unready_deaths = 0
-        # Free before its result is seen: who sees it may call again at once.
+        # Free before its result is seen: the next call may come at once.
         worker.task = None
         if well:
             task.future.set_result(value)

@@ -114,7 +114,7 @@ class Map(_chappe.Map, MutableMapping):
         raise KeyError(key)
 
     def popitem(self):
-        """Removes some entry: whoever removes it gets it, and no other."""
+        """Removes some entry: the process that removes it gets it, and no other."""
         for key in self:
             value = self.pop(key, self)
             if value is not self:
