@@ -86,7 +86,7 @@ impl Page {
         let include = match self.name.as_str() {
             "chappe" => "#include <chappe.h>\n\npkg-config --cflags --libs chappe\n".to_owned(),
             // The papers' own interfaces, which chappe.h does not include.
-            own @ ("plan9" | "nix" | "stdio" | "thread" | "libc9") => format!("#include <chappe/{own}.h>\n"),
+            own @ ("plan9" | "nix" | "stdio" | "schema" | "thread" | "libc9") => format!("#include <chappe/{own}.h>\n"),
             _ => "#include <chappe.h>\n".to_owned(),
         };
         let mut out = format!(
@@ -116,7 +116,7 @@ impl Page {
             }
         }
         out += ".SH SEE ALSO\n";
-        let family = "arena choice condvar look map mutex nix permit plan9 pool process receiver rwlock semaphore sender stdio tube";
+        let family = "arena choice condvar look map mutex nix permit plan9 pool process receiver rwlock schema semaphore sender stdio tube";
         let others = family.split(' ').filter(|name| *name != self.name).map(|name| format!("chappe_{name}(3)"));
         let chappe = (self.name != "chappe").then(|| "chappe(3)".to_owned());
         let all: Vec<String> = chappe.into_iter().chain(others).chain(["chappe(1)".to_owned()]).collect();

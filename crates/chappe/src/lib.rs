@@ -75,6 +75,9 @@ pub mod doctor;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
 pub use chappe_feedback as feedback;
+/// A struct as the schema of a tube's records: the trait, and what derives it. Feature `synth`.
+#[cfg(feature = "synth")]
+pub use chappe_macros::Fields;
 #[cfg(feature = "thread")]
 pub use chappe_macros::main;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -113,6 +116,8 @@ pub use chappe_sync::{keep_environment, prepare_forks};
 /// Queries over records that become code: filters, projections, aggregates. Features `synth`, and `jit` for machine code.
 #[cfg(feature = "synth")]
 pub use chappe_synth as synth;
+#[cfg(feature = "synth")]
+pub use chappe_synth::Fields;
 /// Light threads: a million of them, on the same objects. Feature `thread`, on by default.
 #[cfg(all(feature = "thread", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use chappe_thread as thread;

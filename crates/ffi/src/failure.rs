@@ -415,7 +415,9 @@ impl Coded for named::TubeError {
         match self {
             named::TubeError::Object(e) => e.code(),
             named::TubeError::OtherType { .. } | named::TubeError::OtherShape { .. } => libc::EPROTOTYPE,
-            named::TubeError::Capacity { .. } | named::TubeError::Align { .. } => libc::EINVAL,
+            named::TubeError::Capacity { .. } | named::TubeError::Align { .. } | named::TubeError::Schema { .. } => {
+                libc::EINVAL
+            }
             named::TubeError::Single { .. } => libc::EBUSY,
             named::TubeError::Sealed { .. } => libc::ESHUTDOWN,
             named::TubeError::Dead { .. } => libc::EIDRM,

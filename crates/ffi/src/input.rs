@@ -15,6 +15,8 @@ use std::time::Duration;
 const NAME: usize = 47 + 1 + 47;
 /// Of the longest of anything else.
 const TEXT: usize = 255;
+/// Of a schema.
+const SCHEMA: usize = 65_535;
 
 fn at<T>(place: *const T) -> Answer<()> {
     if place.is_null() {
@@ -132,6 +134,11 @@ pub fn name<'a>(text: *const c_char) -> Answer<&'a str> {
 /// Any other text.
 pub fn text<'a>(text: *const c_char) -> Answer<&'a str> {
     text_of(text, TEXT)
+}
+
+/// A schema, if there is one.
+pub fn schema_if<'a>(what: *const c_char) -> Answer<Option<&'a str>> {
+    if what.is_null() { Ok(None) } else { text_of(what, SCHEMA).map(Some) }
 }
 
 /// Any other text, if there is one.

@@ -2,7 +2,7 @@
 //!
 //! One module a header: `semaphore` is `include/chappe/semaphore.h`, which is generated from it (`cargo xtask header`), and so is the
 //! manual page chappe_semaphore(3). `handle`, `failure`, `input`, `thread` and `few` are what they stand on; `plan9`,
-//! `nix`, `stdio`, `libthread` (thread.h) and `libc9` have headers of their own that are written by hand.
+//! `nix`, `stdio`, `schema`, `libthread` (thread.h) and `libc9` have headers of their own that are written by hand.
 //!
 //! | | here |
 //! |---|---|
@@ -42,6 +42,7 @@ mod pool;
 mod process;
 mod receiver;
 mod rwlock;
+mod schema;
 mod semaphore;
 mod sender;
 mod stdio;

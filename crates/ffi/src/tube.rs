@@ -56,8 +56,11 @@ pub struct chappe_tube_options {
     /// What the records are, in a word: then each has exactly `size` bytes, and all who open the tube must say the same type, size and
     /// alignment. What a Rust program made as a tube of a type has the type's name without modules. NULL: bytes of any number.
     pub type_name: *const c_char,
+    /// Which fields the records have, see <chappe/schema.h>: each has exactly as many bytes as the schema says, the tube keeps it, and all
+    /// who open the tube with a schema must say the same. Not together with type_name. NULL: none.
+    pub schema: *const c_char,
     /// 0.
-    pub reserved_too: [u64; 4],
+    pub reserved_too: [u64; 3],
 }
 
 /// How a tube stands, put together from single looks while others go on.
@@ -128,7 +131,15 @@ fn number_of(kind: Kind) -> c_int {
     }
 }
 
-fn options(given: &chappe_tube_options) -> Answer<(TubeOptions, Option<&str>)> {
+/// What is said of the records.
+#[derive(Clone, Copy)]
+enum Records<'a> {
+    Bytes,
+    Called(&'a str),
+    Of(&'a str),
+}
+
+fn options(given: &chappe_tube_options) -> Answer<(TubeOptions, Records<'_>)> {
     input::unused(&[given.reserved.into()])?;
     input::unused(&given.reserved_too)?;
     input::flags(given.flags, CHAPPE_DROPS)?;
@@ -141,26 +152,50 @@ fn options(given: &chappe_tube_options) -> Answer<(TubeOptions, Option<&str>)> {
         kind: kind_of(given.kind)?,
         drops: given.flags & CHAPPE_DROPS != 0,
     };
-    Ok((options, input::text_if(given.type_name)?))
+    let records = match (input::text_if(given.type_name)?, input::schema_if(given.schema)?) {
+        (None, None) => Records::Bytes,
+        (Some(name), None) => Records::Called(name),
+        (None, Some(schema)) => Records::Of(schema),
+        (Some(_), Some(_)) => {
+            return Err(Failure::new(libc::EINVAL, c"a tube has a type's name or a schema, not both"));
+        }
+    };
+    Ok((options, records))
+}
+
+fn described(name: &str, had: Had, schema: &str, options: &TubeOptions) -> Answer<Tube<[u8]>> {
+    Ok(match had {
+        Had::Created => Tube::create_of(name, options, schema)?,
+        Had::Either => Tube::open_or_create_of(name, options, schema)?,
+        Had::Opened => Tube::open_of(name, schema)?,
+    })
 }
 
 fn opened(name: *const c_char, given: *const chappe_tube_options, had: Had, tube: *mut *mut chappe_tube) -> c_int {
     done(|| {
         let (place, name) = (input::place(tube)?, input::name(name)?);
-        let (options, type_name) = match input::given_if(given)? {
+        let (options, records) = match input::given_if(given)? {
             Some(given) => options(given)?,
-            None => (TubeOptions::default(), None),
+            None => (TubeOptions::default(), Records::Bytes),
         };
         let (size, align) = (options.size as usize, options.align as usize);
-        let of = type_name.map(|name| Called { name, size, align });
-        let made = || Ok(Named { tube: tube_of(name, had, of, &options)?, typed: of.is_some() });
+        let made = || {
+            let (tube, typed) = match records {
+                Records::Bytes => (tube_of(name, had, None, &options)?, false),
+                Records::Called(called) => {
+                    (tube_of(name, had, Some(Called { name: called, size, align }), &options)?, true)
+                }
+                Records::Of(schema) => (described(name, had, schema, &options)?, true),
+            };
+            Ok(Named { tube, typed })
+        };
         place.write(handle::open_as(made)?);
         Ok(())
     })
 }
 
 /// Opens the tube of this name: "jobs", or "lab/jobs" for one in the arena "lab". Of the options, which may be NULL, only the type,
-/// and with it the size and alignment, are looked at.
+/// and with it the size and alignment, or the schema, are looked at.
 ///
 /// Errors: -ENOENT; -EPROTOTYPE if the name is that of something else, or the records are of another type; -EINVAL for options that
 /// make no sense; else as `chappe_arena_open`.

@@ -213,6 +213,11 @@ fn plan9s_words_hold_their_contract() {
 }
 
 #[test]
+fn schemas_of_structs_hold_their_contract() {
+    holds("schema.c", &[], &[]);
+}
+
+#[test]
 fn streams_of_bytes_hold_their_contract() {
     holds("stdio.c", &[], &[]);
 }

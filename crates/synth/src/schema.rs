@@ -147,8 +147,58 @@ pub struct Schema {
     size: u32,
 }
 
+/// What a Rust type is as a field of a record: numbers and `bool` as themselves, `[u8; N]` as `str[N]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a field of a record",
+    label = "a number, `bool`, or `[u8; N]` for text can be",
+    note = "a field whose name begins with `_` is left out of the schema"
+)]
+pub trait AsField {
+    /// It, in a schema.
+    const KIND: FieldType;
+}
+
+macro_rules! as_fields {
+    ($($rust:ty => $scalar:ident),*) => {
+        $(impl AsField for $rust {
+            const KIND: FieldType = FieldType::Scalar(Scalar::$scalar);
+        })*
+    };
+}
+
+as_fields!(bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64, f32 => F32, f64 => F64);
+
+impl<const N: usize> AsField for [u8; N] {
+    const KIND: FieldType = FieldType::Text(N as u32);
+}
+
+/// A struct whose fields are those of a record: `#[derive(chappe::Fields)]` writes it.
+///
+/// Each field has the place that Rust gives it, so `repr(C)` or not makes no difference. A field whose name begins with `_` is left out.
+pub trait Fields {
+    /// Its schema, for `Tube::create_of`, `BroadcastOptions::schema`, [`Query`](crate::Query).
+    fn schema() -> Schema;
+}
+
 /// Names that expressions read as something else.
 const RESERVED: [&str; 8] = ["true", "false", "null", "in", "as", "by", "size", "where"];
+
+/// A field's name, refused while the program is compiled if no expression could name it.
+#[doc(hidden)]
+pub const fn field_name(name: &str) -> &str {
+    let mut at = 0;
+    while at < RESERVED.len() {
+        let (a, b) = (RESERVED[at].as_bytes(), name.as_bytes());
+        let (mut same, mut i) = (a.len() == b.len(), 0);
+        while same && i < a.len() {
+            same = a[i] == b[i];
+            i += 1;
+        }
+        assert!(!same, "expressions read this field's name as something else: give the field another name");
+        at += 1;
+    }
+    name
+}
 
 impl Schema {
     /// Reads the text form.
@@ -170,6 +220,17 @@ impl Schema {
     pub(crate) fn of(mut fields: Vec<Field>, size: u32) -> Schema {
         fields.sort_by_key(|f| f.at);
         Schema { fields, size }
+    }
+
+    /// What `#[derive(chappe::Fields)]` calls: fields where the compiler put them.
+    ///
+    /// # Panics
+    /// When there is none, or the record is larger than [`MAX_RECORD`].
+    #[doc(hidden)]
+    pub fn declared(fields: &[(&str, usize, FieldType)], size: usize) -> Schema {
+        let text: Vec<String> = fields.iter().map(|(name, at, kind)| format!("{name}: {kind} @ {at}")).collect();
+        let text = format!("{}; size {size}", text.join(", "));
+        Schema::parse(&text).unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// The fields, in the order in which they lie in the record.

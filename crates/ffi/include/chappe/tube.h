@@ -94,9 +94,14 @@ typedef struct chappe_tube_options {
      */
     const char *type_name;
     /**
+     * Which fields the records have, see <chappe/schema.h>: each has exactly as many bytes as the schema says, the tube keeps it, and all
+     * who open the tube with a schema must say the same. Not together with type_name. NULL: none.
+     */
+    const char *schema;
+    /**
      * 0.
      */
-    uint64_t reserved_too[4];
+    uint64_t reserved_too[3];
 } chappe_tube_options;
 
 /**
@@ -171,7 +176,7 @@ typedef struct chappe_tube_info {
 
 /**
  * Opens the tube of this name: "jobs", or "lab/jobs" for one in the arena "lab". Of the options, which may be NULL, only the type,
- * and with it the size and alignment, are looked at.
+ * and with it the size and alignment, or the schema, are looked at.
  *
  * Errors: -ENOENT; -EPROTOTYPE if the name is that of something else, or the records are of another type; -EINVAL for options that
  * make no sense; else as chappe_arena_open.

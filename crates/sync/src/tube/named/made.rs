@@ -386,6 +386,38 @@ impl<T: Record + ?Sized> Tube<T> {
     /// # Errors
     /// `Schema`: the text makes no sense, with the place, or is of another size than the data; else as [`Tube::create`].
     pub fn create_of(name: &str, options: &TubeOptions, schema: &str) -> Result<Tube<T>, TubeError> {
+        Tube::described(name, options, schema, false)
+    }
+
+    /// Opens a tube by name, or makes it with these fields as [`Tube::create_of`] does.
+    ///
+    /// # Errors
+    /// `OtherShape` if it is there and was made with other options or another schema; else as [`Tube::open`] and [`Tube::create_of`].
+    pub fn open_or_create_of(name: &str, options: &TubeOptions, schema: &str) -> Result<Tube<T>, TubeError> {
+        Tube::described(name, options, schema, true)
+    }
+
+    /// Opens a tube by name that has these fields.
+    ///
+    /// # Errors
+    /// `OtherShape` if it has others, or none; `Schema`: the text makes no sense; else as [`Tube::open`].
+    pub fn open_of(name: &str, schema: &str) -> Result<Tube<T>, TubeError> {
+        let schema = Parsed::new(schema)?;
+        let tube = Tube::open(name)?;
+        tube.has_schema(&schema)?;
+        Ok(tube)
+    }
+
+    fn has_schema(&self, wanted: &Parsed) -> Result<(), TubeError> {
+        let has = self.schema()?.unwrap_or_default();
+        if has == wanted.text {
+            return Ok(());
+        }
+        let of = |text: &str| if text.is_empty() { "no schema".to_owned() } else { format!("`{text}`") };
+        Err(TubeError::OtherShape { name: self.name(), has: of(&has), wanted: of(&wanted.text) })
+    }
+
+    fn described(name: &str, options: &TubeOptions, schema: &str, or_open: bool) -> Result<Tube<T>, TubeError> {
         let schema = Parsed::new(schema)?;
         let mut shape = shape_of::<T>(options)?;
         match T::__plain() {
@@ -400,8 +432,10 @@ impl<T: Record + ?Sized> Tube<T> {
         let (hash, text) = (hash_of::<T>(), (schema.hash, schema.text.as_str()));
         let make =
             &mut |map: &'static Map, admin: &Admin, name: &str| pipe::make_of(map, admin, name, shape, hash, text);
-        let handle = Handle::make_with(&arena_for(shape), ObjectKind::Tube, name, false, make)?;
-        Tube::checked(handle, None, plain::<T>()?)
+        let handle = Handle::make_with(&arena_for(shape), ObjectKind::Tube, name, or_open, make)?;
+        let tube = Tube::checked(handle, or_open.then_some(shape), plain::<T>()?)?;
+        tube.has_schema(&schema)?;
+        Ok(tube)
     }
 
     /// The fields of its records, in canonical form, if it has a schema.
