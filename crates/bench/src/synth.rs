@@ -12,6 +12,7 @@
 //! | from the text to machine code | [`creation`] |
 //! | five stages as one | [`fused`] |
 //! | the engine that is chosen beside the best one | [`even`] |
+//! | a device's callback as its sources come and go (table 3.4) | [`period`] |
 
 pub mod creation;
 pub mod even;
@@ -20,6 +21,7 @@ pub mod fused;
 pub mod many;
 #[cfg(feature = "expressions")]
 pub mod peers;
+pub mod period;
 pub mod python;
 pub mod terms;
 pub mod trades;
@@ -109,6 +111,7 @@ pub fn all(rounds: u32) -> Vec<Aim> {
     aims.extend(fused::measure(rounds));
     aims.extend(creation::measure(rounds));
     aims.extend(even::measure(rounds));
+    aims.extend(period::measure(rounds));
     aims.extend(filtered::measure(rounds));
     aims
 }

@@ -120,6 +120,11 @@ impl Piece {
         self.entry
     }
 
+    /// Of which process it is.
+    pub fn incarnation(&self) -> u64 {
+        self.chunk.pages.incarnation()
+    }
+
     /// Whether it may be jumped to: not in a forked child.
     #[inline(always)]
     pub fn is_here(&self) -> bool {

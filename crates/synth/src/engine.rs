@@ -7,9 +7,9 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 
 #[cfg(feature = "jit")]
-pub use crate::machine::{Machine, MachineError};
+pub use crate::machine::{Machine, MachineError, Test};
 #[cfg(not(feature = "jit"))]
-pub use absent::{Machine, MachineError};
+pub use absent::{Machine, MachineError, Test};
 
 /// How a query is used: what machine code is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -68,27 +68,40 @@ pub fn break_even(now_ns: f64, machine_ns: f64) -> Option<u64> {
 pub struct Measured {
     records: u64,
     uses: u64,
-    asked: bool,
+    /// The use that is measured next.
+    next: u64,
 }
 
 impl Measured {
-    /// So many records more. Whether this use is to be measured: the 16th, 64th, 256th ..., until machine code was asked for; before
-    /// that, uses of many records at the 1st and 4th.
+    /// So many records more. Whether this use is to be measured: the 16th, 64th, 256th ..., and the one at which machine code is
+    /// expected to pay, until it was asked for; before that, uses of many records at the 1st and 4th.
     #[inline]
     pub fn counts(&mut self, records: u64) -> bool {
         self.records += records;
         self.uses += 1;
-        let now = self.uses.is_power_of_two() && self.uses.trailing_zeros().is_multiple_of(2) && !self.asked;
-        now && (self.uses >= 16 || self.records >= 256)
+        self.uses >= self.next && self.comes()
+    }
+
+    #[cold]
+    fn comes(&mut self) -> bool {
+        self.next = self.uses.saturating_mul(4);
+        self.uses >= 16 || self.records >= 256
     }
 
     /// A use took so long for each record: asks for machine code if it will pay.
     pub fn took(&mut self, version: &Arc<Version>, form: Form, ns: f64) {
         let ops = version.bound.program().ops.len();
-        let even = break_even(ns, machine_ns(ops, form));
-        if cfg!(feature = "jit") && even.is_some_and(|even| self.records >= even / 4) {
-            self.asked = ask(version.clone(), form);
+        let Some(even) = break_even(ns, machine_ns(ops, form)).filter(|_| cfg!(feature = "jit")) else { return };
+        let enough = even / 4;
+        if self.records >= enough {
+            if ask(version.clone(), form) {
+                self.next = u64::MAX;
+            }
+            return;
         }
+        // As many records a use as before: then it is this use.
+        let uses = (enough as f64 / self.records as f64 * self.uses as f64).ceil() as u64;
+        self.next = self.next.min(uses.max(self.uses + 1));
     }
 }
 
@@ -153,6 +166,26 @@ mod absent {
 
     /// There is none of these.
     pub enum Machine {}
+
+    /// Nor of these.
+    pub struct Test(std::sync::Arc<Machine>);
+
+    impl Test {
+        /// See the other one.
+        pub fn new(machine: std::sync::Arc<Machine>) -> Test {
+            Test(machine)
+        }
+
+        /// See the other one.
+        pub fn is_here(&self) -> bool {
+            self.0.is_here()
+        }
+
+        /// See the other one.
+        pub fn test(&self, record: &[u8]) -> bool {
+            self.0.test(record)
+        }
+    }
 
     /// Why there is no machine code.
     #[derive(Debug, thiserror::Error)]

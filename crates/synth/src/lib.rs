@@ -9,6 +9,7 @@
 //!   code (feature `jit`). Which one is chosen by what it costs to make and to use.
 //! - [`Summary`]: counts, sums, least, greatest and last values, by key, over windows.
 //! - [`Switchboard`]: all subscriptions of a stream as one: a record goes in, a bit for each that wants it comes out.
+//! - [`Period`]: the callback of a device, made anew as its sources come and go.
 //! - [`explain`]: what a query has become.
 //!
 //! # What of CEL there is
@@ -33,6 +34,7 @@ mod live;
 #[cfg(feature = "jit")]
 pub mod machine;
 mod meaning;
+mod period;
 mod published;
 mod query;
 mod records;
@@ -47,8 +49,9 @@ pub use engine::Form;
 pub use explain::explain;
 pub use ir::{Kind, Value};
 pub use live::{Evaluator, FOREIGN_OPS, Live, LiveError, Trust};
+pub use period::{Callback, Feed, MAX_CHANNELS, MAX_DEPTH, MAX_FRAMES, MAX_SOURCES, Period, PeriodError, Tap};
 pub use query::{BindError, Bound, Keyed, Query};
 pub use records::Records;
-pub use schema::{Field, FieldType, MAX_FIELDS, MAX_RECORD, Scalar, Schema};
+pub use schema::{AsField, Field, FieldType, Fields, MAX_FIELDS, MAX_RECORD, Scalar, Schema, field_name};
 pub use summary::{MAX_GROUPS, Summary};
 pub use switchboard::{MAX_SUBSCRIPTIONS, Subscription, Switchboard, SwitchboardReader};

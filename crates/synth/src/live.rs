@@ -7,7 +7,7 @@
 //! Cost(create) + m * Cost(machine) < m * Cost(now)       so  m > Cost(create) / (Cost(now) - Cost(machine))
 //! ```
 //!
-//! `Cost(now)` is measured while the query runs (at the 16th, 64th, 256th ... use), `Cost(create)` is what compiling took lately in
+//! `Cost(now)` is measured while the query runs (at the 16th, 64th, 256th ... use, and where it is expected to pay), `Cost(create)` is what compiling took lately in
 //! this process, and `m`, which nobody knows, is taken to be four times what has come so far: compiling begins at a quarter
 //! of the break-even point. So a query over few records is never compiled, and one over many runs as machine code after
 //! a small part of them. The engine in use goes on until the code is there.
@@ -20,7 +20,7 @@
 
 use crate::closure::Closures;
 use crate::complaint::Complaint;
-use crate::engine::{Form, Machine, Measured};
+use crate::engine::{Form, Machine, Measured, Test};
 use crate::interpret::Interpreter;
 use crate::ir::Value;
 use crate::published::{Published, Reader};
@@ -74,7 +74,7 @@ pub struct Version {
     /// Made for the first batch: many queries never see one.
     vectors: Made<Vectors>,
     /// By form. Full: it was tried; with nothing: in vain.
-    machines: [Made<Option<Machine>>; 4],
+    machines: [Made<Option<Arc<Machine>>>; 4],
 }
 
 impl Version {
@@ -92,13 +92,13 @@ impl Version {
     }
 
     #[inline(always)]
-    fn machine(&self, form: Form) -> Option<&Machine> {
+    fn machine(&self, form: Form) -> Option<&Arc<Machine>> {
         self.machines[form as usize].get()?.as_ref().filter(|m| m.is_here())
     }
 
     /// Compiles it for one form, unless that was tried.
     pub(crate) fn compile(&self, form: Form) {
-        self.machines[form as usize].get_or(|| Machine::new(self.bound.program(), form).ok());
+        self.machines[form as usize].get_or(|| Machine::new(self.bound.program(), form).ok().map(Arc::new));
     }
 }
 
@@ -196,6 +196,7 @@ impl Live {
             interpreter: Interpreter::default(),
             scratch: Scratch::default(),
             measured: Default::default(),
+            straight: None,
         }
     }
 }
@@ -207,6 +208,13 @@ pub struct Evaluator {
     interpreter: Interpreter,
     scratch: Scratch,
     measured: [Measured; 4],
+    straight: Option<Straight>,
+}
+
+/// The machine code for one record, and of which version it is: a use need not look for it.
+struct Straight {
+    version: u64,
+    test: Test,
 }
 
 /// Batches smaller than this are not worth a vector plan.
@@ -219,15 +227,24 @@ impl Evaluator {
     /// When it is shorter than the schema's.
     #[inline]
     pub fn test(&mut self, record: &[u8]) -> bool {
-        let version = self.live.now.get(&mut self.reader);
-        if let Some(machine) = version.machine(Form::Test) {
-            return machine.test(record);
+        if let Some(straight) = &self.straight
+            && self.live.now.is_newest(straight.version)
+            && straight.test.is_here()
+        {
+            return straight.test.test(record);
         }
         self.test_slowly(record)
     }
 
+    #[inline(never)]
     fn test_slowly(&mut self, record: &[u8]) -> bool {
         let version = self.live.now.get(&mut self.reader);
+        if let Some(machine) = version.machine(Form::Test) {
+            let passes = machine.test(record);
+            let test = Test::new(machine.clone());
+            self.straight = Some(Straight { version: self.reader.version(), test });
+            return passes;
+        }
         let interpreter = &mut self.interpreter;
         let mut test = || match &version.closures {
             Some(closures) => closures.test(record),

@@ -27,7 +27,7 @@ use crate::engine::Form;
 use crate::ir::{Aggregate, Bin, Fold, Id, Op, Source, Type, Un, Verified};
 use crate::records::Records;
 use crate::schema::Scalar;
-use chappe_plat::Made;
+use chappe_plat::{Made, process};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
@@ -39,6 +39,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Why there is no machine code.
@@ -83,7 +84,7 @@ pub struct Listing {
     pub bytes: Vec<u8>,
 }
 
-fn isa() -> Result<&'static OwnedTargetIsa, MachineError> {
+pub(crate) fn isa() -> Result<&'static OwnedTargetIsa, MachineError> {
     static ISA: Made<Result<OwnedTargetIsa, String>> = Made::new();
     let isa = ISA.get_or(|| {
         let mut flags = settings::builder();
@@ -246,6 +247,46 @@ impl Machine {
             );
             f(records.bytes().as_ptr(), records.stride() as u64, records.len() as u64, states.as_mut_ptr()) as usize
         }
+    }
+}
+
+/// Machine code for one record, with all that a call needs side by side: it is asked for each record by itself.
+pub struct Test {
+    entry: unsafe extern "C" fn(*const u8) -> u8,
+    record: usize,
+    incarnation: u64,
+    /// Keeps the code.
+    _machine: Arc<Machine>,
+}
+
+impl Test {
+    /// Of a query's code.
+    ///
+    /// # Panics
+    /// When it was compiled for another form.
+    pub fn new(machine: Arc<Machine>) -> Test {
+        assert_eq!(machine.form, Form::Test, "another form");
+        // SAFETY: compiled for this form and signature, and kept by `_machine`.
+        let entry =
+            unsafe { std::mem::transmute::<*const u8, unsafe extern "C" fn(*const u8) -> u8>(machine.piece.entry()) };
+        Test { entry, record: machine.record, incarnation: machine.piece.incarnation(), _machine: machine }
+    }
+
+    /// Whether it may be called: not in a forked child.
+    #[inline(always)]
+    pub fn is_here(&self) -> bool {
+        process::incarnation_if_any() == Some(self.incarnation)
+    }
+
+    /// Whether a record passes.
+    ///
+    /// # Panics
+    /// When the record is shorter than the program's. Not to be called in a forked child.
+    #[inline(always)]
+    pub fn test(&self, record: &[u8]) -> bool {
+        assert!(record.len() >= self.record, "a short record");
+        // SAFETY: it reads `self.record` bytes, which are there.
+        unsafe { (self.entry)(record.as_ptr()) != 0 }
     }
 }
 

@@ -38,6 +38,18 @@ impl<T> Clone for Reader<T> {
     }
 }
 
+impl<T> Reader<T> {
+    /// What was read last.
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// Which version that is.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+}
+
 impl<T> Published<T> {
     /// With its first version.
     pub fn new(value: T) -> Published<T> {
@@ -72,6 +84,13 @@ impl<T> Published<T> {
         &reader.value
     }
 
+    /// Whether nothing was published since that version.
+    #[inline(always)]
+    pub fn is_newest(&self, version: u64) -> bool {
+        // Acquire: as in `read`.
+        self.version.load(Ordering::Acquire) == version
+    }
+
     #[cold]
     fn go_on(&self, reader: &mut Reader<T>) {
         *reader = self.reader();
@@ -79,6 +98,11 @@ impl<T> Published<T> {
 
     /// Publishes what `change` makes of the newest version. When this returns, every later [`get`](Self::get) answers it or a newer one.
     pub fn replace<E>(&self, change: impl FnOnce(&T) -> Result<T, E>) -> Result<(), E> {
+        self.exchange(change).map(drop)
+    }
+
+    /// The same, and answers the version before: the caller decides who frees it.
+    pub fn exchange<E>(&self, change: impl FnOnce(&T) -> Result<T, E>) -> Result<Arc<T>, E> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: only writers change it, and this one holds their lock.
         let version = self.version.load(Ordering::Relaxed);
@@ -93,8 +117,8 @@ impl<T> Published<T> {
         // Release: who sees the version sees its slot.
         self.version.store(version + 1, Ordering::Release);
         let last = old.write().unwrap_or_else(PoisonError::into_inner).take();
-        drop(last);
-        Ok(())
+        // I1: only `exchange` empties a slot, under the writers' lock.
+        Ok(last.expect("the version before was there"))
     }
 }
 

@@ -95,6 +95,11 @@ impl Twofold {
         self.len
     }
 
+    /// Of which process it is: what [`incarnation_if_any`](process::incarnation_if_any) said there.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
     /// Whether this process made it: a forked child has no views.
     #[inline]
     pub fn is_here(&self) -> bool {
