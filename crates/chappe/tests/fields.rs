@@ -10,7 +10,7 @@ use chappe::{Fields, directory};
 pub struct Trade {
     /// In euros.
     pub price: f64,
-    #[allow(dead_code)]
+    #[doc(hidden)]
     pub(crate) qty: i32,
     sym: [u8; 8],
     _padding: [u8; 4],
@@ -22,7 +22,6 @@ unsafe impl Zeroable for Trade {}
 unsafe impl Pod for Trade {}
 
 #[derive(Fields)]
-#[allow(dead_code)]
 struct Mixed {
     live: bool,
     far: <[u8; 3] as Same>::This,
@@ -42,6 +41,8 @@ impl<T> Same for T {
 fn a_struct_is_a_schema_where_the_compiler_put_its_fields() {
     let wanted = "price: f64 @ 0, qty: i32 @ 8, sym: str[8] @ 12; size 24";
     assert_eq!(Trade::schema().to_string(), wanted);
+    let one = Mixed { live: true, far: *b"abc", r#type: 2, near: 0.5 };
+    assert_eq!((one.live, one.far, one.r#type, one.near), (true, *b"abc", 2, 0.5));
     let mixed = Mixed::schema();
     assert_eq!(mixed.size() as usize, size_of::<Mixed>());
     for (name, at) in [("live", std::mem::offset_of!(Mixed, live)), ("far", std::mem::offset_of!(Mixed, far))] {

@@ -204,11 +204,12 @@ fn a_thousand_changes_beside_a_callback_that_runs() {
     std::thread::scope(|s| {
         s.spawn(|| {
             let (input, mut out) = ([0.25; FRAMES], [0.0; FRAMES]);
+            // Relaxed, here and below: told and counted, nothing hangs on it.
             while !stop.load(Ordering::Relaxed) {
                 callback.run(&input, &mut out).unwrap();
                 // Each source plays ones, louder by a power of two: any set of them is one value for the whole period.
                 assert!(out.iter().all(|x| *x == out[0] && (0.0..8.0).contains(x)), "{out:?}");
-                periods.fetch_add(1, Ordering::Relaxed);
+                periods.fetch_add(1, Ordering::Relaxed); // Relaxed: as above.
             }
         });
         // The lasting one must be heard in each period, whatever comes and goes: nothing of it is lost or doubled.
@@ -217,6 +218,7 @@ fn a_thousand_changes_beside_a_callback_that_runs() {
         for n in 0..1000 {
             let mut feed = period.play(0, [1.0, 2.0, 4.0][n % 3], 8).unwrap();
             while feed.push(&[1.0; FRAMES]).unwrap() {}
+            // Relaxed, both: as above.
             let before = periods.load(Ordering::Relaxed);
             while periods.load(Ordering::Relaxed) < before + 3 {
                 std::thread::yield_now();
@@ -227,7 +229,7 @@ fn a_thousand_changes_beside_a_callback_that_runs() {
                 pulled += 1;
             }
         }
-        stop.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed); // Relaxed: as above.
         assert!(pulled > 1000);
     });
 }

@@ -33,27 +33,27 @@ impl Ring {
 
     #[inline(always)]
     fn record(&mut self, input: &[f32]) {
+        // Relaxed: its own. Acquire, and the release below: as between two threads.
         let written = self.written.load(Ordering::Relaxed);
-        // Acquire, and the release below: as between two threads.
         if written - self.read.load(Ordering::Acquire) == DEPTH as u64 {
             self.missed += 1;
             return;
         }
         self.samples[written as usize % DEPTH * FRAMES..][..FRAMES].copy_from_slice(input);
-        self.written.store(written + 1, Ordering::Release);
+        self.written.store(written + 1, Ordering::Release); // Release: as above.
     }
 
     #[inline(always)]
     fn play(&mut self, output: &mut [f32]) {
+        // Relaxed: its own. Acquire, and the release below: as between two threads.
         let read = self.read.load(Ordering::Relaxed);
-        // Acquire, and the release below: as between two threads.
         if self.written.load(Ordering::Acquire) == read {
             self.missed += 1;
             return;
         }
         let samples = &self.samples[read as usize % DEPTH * FRAMES..][..FRAMES];
         output.iter_mut().zip(samples).for_each(|(out, sample)| *out += sample * GAIN);
-        self.read.store(read + 1, Ordering::Release);
+        self.read.store(read + 1, Ordering::Release); // Release: as above.
     }
 
     /// The other side takes all that was recorded, or brings all that can be played.
