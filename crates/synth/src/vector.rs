@@ -485,24 +485,25 @@ impl Vectors {
         }
     }
 
-    /// The numbers of those that pass, of one block, into `scratch.chosen`.
-    fn choose(&self, scratch: &mut Scratch, block: Records<'_>) {
+    /// The numbers of those that pass, of one block, at the head of `scratch.chosen`. How many.
+    fn choose(&self, scratch: &mut Scratch, block: Records<'_>) -> usize {
         let n = block.len();
         scratch.chosen.resize(BLOCK, 0);
         let Some(filter) = &self.filter else {
-            scratch.chosen.truncate(n);
-            scratch.chosen.iter_mut().enumerate().for_each(|(i, c)| *c = i as u32);
-            return;
+            scratch.chosen[..n].iter_mut().enumerate().for_each(|(i, c)| *c = i as u32);
+            return n;
         };
         filter.run(scratch, block, None);
         let Scratch { bools, chosen, .. } = scratch;
+        let chosen = chosen.first_chunk_mut::<BLOCK>().expect("a block's room");
         let mut count = 0;
         for (i, passes) in bools[filter.results[0]][..n].iter().enumerate() {
-            // Without a branch: each is written, and the next one over it unless it passes. `count` is at most `i`.
-            chosen[count] = i as u32;
+            // Without a branch: each is written, and the next one over it unless it passes. `count` is at most `i`, less than a block: the
+            // remainder tells the compiler so.
+            chosen[count % BLOCK] = i as u32;
             count += usize::from(*passes);
         }
-        chosen.truncate(count);
+        count
     }
 
     fn blocks<'r>(&self, records: Records<'r>) -> impl Iterator<Item = (usize, Records<'r>)> + use<'r> {
@@ -516,8 +517,8 @@ impl Vectors {
     /// When the records are shorter than the program's.
     pub fn select(&self, scratch: &mut Scratch, records: Records<'_>, out: &mut Vec<u32>) {
         for (from, block) in self.blocks(records) {
-            self.choose(scratch, block);
-            out.extend(scratch.chosen.iter().map(|i| i + from as u32));
+            let count = self.choose(scratch, block);
+            out.extend(scratch.chosen[..count].iter().map(|i| i + from as u32));
         }
     }
 
@@ -528,13 +529,14 @@ impl Vectors {
     pub fn project(&self, scratch: &mut Scratch, records: Records<'_>, out: &mut Vec<u8>) -> usize {
         let mut total = 0;
         for (_, block) in self.blocks(records) {
-            self.choose(scratch, block);
-            let chosen = std::mem::take(&mut scratch.chosen);
-            self.rest.run(scratch, block, Some(&chosen));
+            let count = self.choose(scratch, block);
+            let room = std::mem::take(&mut scratch.chosen);
+            let chosen = &room[..count];
+            self.rest.run(scratch, block, Some(chosen));
             let start = out.len();
             out.resize(start + chosen.len() * self.row, 0);
             for cell in &self.cells {
-                let rows = out[start..].chunks_exact_mut(self.row.max(1)).zip(&chosen);
+                let rows = out[start..].chunks_exact_mut(self.row.max(1)).zip(chosen);
                 match *cell {
                     Cell::Copy { at, from, width } => rows.for_each(|(row, i)| {
                         row[at..at + width].copy_from_slice(&block.get(*i as usize)[from..from + width]);
@@ -554,7 +556,7 @@ impl Vectors {
                 }
             }
             total += chosen.len();
-            scratch.chosen = chosen;
+            scratch.chosen = room;
         }
         total
     }
@@ -566,9 +568,10 @@ impl Vectors {
     pub fn fold(&self, scratch: &mut Scratch, records: Records<'_>, states: &mut [u64]) -> usize {
         let mut total = 0;
         for (_, block) in self.blocks(records) {
-            self.choose(scratch, block);
-            let chosen = std::mem::take(&mut scratch.chosen);
-            self.rest.run(scratch, block, Some(&chosen));
+            let count = self.choose(scratch, block);
+            let room = std::mem::take(&mut scratch.chosen);
+            let chosen = &room[..count];
+            self.rest.run(scratch, block, Some(chosen));
             let n = chosen.len();
             for (state, (fold, value)) in states.iter_mut().zip(&self.folds) {
                 match value {
@@ -584,7 +587,7 @@ impl Vectors {
                 }
             }
             total += n;
-            scratch.chosen = chosen;
+            scratch.chosen = room;
         }
         total
     }
