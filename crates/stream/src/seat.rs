@@ -301,7 +301,12 @@ impl SourceSlot {
     }
 
     fn next(&mut self) -> Result<Option<Block>, Fault> {
-        self.source.get().inspect_err(|e| self.seat.floor.fail(self.seat.node, &e.0))
+        let got = self.source.get().inspect_err(|e| self.seat.floor.fail(self.seat.node, &e.0));
+        match self.source.dropped() {
+            0 => {}
+            frames => self.seat.drop_frames(frames),
+        }
+        got
     }
 }
 

@@ -80,6 +80,11 @@ pub trait Source: Send {
     /// # Errors
     /// It cannot go on.
     fn get(&mut self) -> Result<Option<Block>, Fault>;
+
+    /// Frames that this source has given up since it was last asked: of a device that does not wait. It is asked after each `get`.
+    fn dropped(&mut self) -> u64 {
+        0
+    }
 }
 
 /// Something that gets blocks from several inputs and makes one of them.

@@ -11,6 +11,7 @@ mod doctor;
 mod eyes;
 mod filters;
 mod graph;
+mod jack;
 mod jobserver;
 mod jobserver_make;
 mod lateness;

@@ -10,6 +10,7 @@ pub mod fence;
 pub mod forks;
 pub mod futex;
 pub mod inherit;
+pub mod jack;
 pub mod lease;
 pub mod life;
 pub mod mailbox;

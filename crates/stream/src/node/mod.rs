@@ -13,6 +13,8 @@
 //! | [`picture`] | `png` |
 //! | [`rhythm`] | `onset beat drum` |
 //! | [`time`] | `pace clock deadline` |
+//! | [`jack`] | `jack` |
+//! | [`midi`] | `midi` |
 //! | [`rows`] | `where select field csv json` |
 //! | [`cook`] | `cook onlcr tabs` |
 
@@ -20,7 +22,9 @@ pub mod blocks;
 pub mod cook;
 pub mod files;
 pub mod filters;
+pub mod jack;
 pub mod links;
+pub mod midi;
 pub mod picture;
 pub mod resample;
 pub mod rhythm;
@@ -47,6 +51,8 @@ pub fn all() -> Vec<Kind> {
         picture::kinds(),
         rhythm::kinds(),
         time::kinds(),
+        jack::kinds(),
+        midi::kinds(),
         rows::kinds(),
         cook::kinds(),
     ];
