@@ -208,5 +208,8 @@ fn the_beat_of_clicks_is_found_within_four_seconds() {
         let (said, right) = (beats.iter().filter(|at| **at >= 4.0).count() as f64, (6.0 / every).floor());
         let f = 2.0 * good / (said + right);
         assert!(f >= 0.85, "{tempo}: {f:.2}, {beats:?}");
+        // 11,025 Hz is no whole number of samples for a hundredth of a second: beats must not drift.
+        let worst = beats.iter().filter(|at| **at >= 7.0).map(|at| error(*at)).fold(0.0, f64::max);
+        assert!(worst <= 0.02, "{tempo}: {worst:.3} s off, {beats:?}");
     }
 }

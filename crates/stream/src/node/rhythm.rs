@@ -1,7 +1,7 @@
 //! Rhythm (synthesis, 6.3.2): onsets, a correlator that finds the beat's interval, and an ILL that keeps it; and a drummer.
 //!
-//! `onset` is the spectral flux: by how much all bins of a window together have grown, 100 times a second. `beat` correlates the last six seconds of that with
-//! themselves; the best lag between 60 and 200 beats a minute, slow and fast ones being a little less likely, is the interval. Where the beats are is the phase whose comb of
+//! `onset` is the spectral flux: by how much all bins of a window together have grown, about 100 times a second: once in a whole number of samples. `beat` correlates the last six seconds of that with
+//! themselves; the best lag between 60 and 210 beats a minute, slow and fast ones being a little less likely, is the interval. Where the beats are is the phase whose comb of
 //! that interval meets most onsets; an ILL is told of each beat so found, and its interval, free of the correlator's steps, subdivides the time to
 //! the next one. Each beat comes out as a record of its time and interval.
 
@@ -22,17 +22,27 @@ const RATE: f64 = 100.0;
 const PAST: usize = 600;
 /// Before this no beat is said.
 const FIRST: usize = 250;
+/// By how many octaves beats differ from 120 a minute in most music.
+const LIKELY: f64 = 1.3;
+/// How much likelier another phase must be.
+const STAYS: f64 = 1.5;
 
 /// The spectral flux of sound.
 struct Onset {
     spectrum: Spectrum,
     before: Vec<f32>,
+    /// Seconds from one value to the next.
+    step: f64,
+    /// How far behind the begin of its window the sound is that a value tells of, in seconds.
+    behind: f64,
 }
 
 impl Onset {
     fn new(rate: f64) -> Onset {
         let hop = (rate / RATE).round() as usize;
-        Onset { spectrum: Spectrum::new((2 * hop).next_power_of_two(), hop, false), before: Vec::new() }
+        let window = (2 * hop).next_power_of_two();
+        let (step, behind) = (hop as f64 / rate, 0.32 * window as f64 / rate);
+        Onset { spectrum: Spectrum::new(window, hop, false), before: Vec::new(), step, behind }
     }
 
     fn put(&mut self, samples: &[f32], mut each: impl FnMut(f32) -> Result<(), Fault>) -> Result<(), Fault> {
@@ -77,7 +87,7 @@ impl Tracker {
         Tracker { past: Vec::new(), gone: 0, ill: Ill::new(1, 50.0), heard: 0.0, next: None, looked: 0 }
     }
 
-    /// Takes a value; answers a beat's time and interval in seconds, when one is due.
+    /// Takes a value; answers a beat's time and interval in values, when one is due.
     fn put(&mut self, flux: f32) -> Option<(f64, f64)> {
         self.past.push(flux);
         if self.past.len() > PAST {
@@ -92,7 +102,7 @@ impl Tracker {
         let due = self.next.filter(|at| *at <= now)?;
         let interval = self.ill.interval();
         self.next = Some(due + interval);
-        Some((due / RATE, interval / RATE))
+        Some((due, interval))
     }
 
     /// The interval is another one.
@@ -106,17 +116,17 @@ impl Tracker {
     fn look(&mut self, now: f64) {
         let mean = self.past.iter().sum::<f32>() / self.past.len() as f32;
         let centred: Vec<f32> = self.past.iter().map(|x| (x - mean).max(0.0)).collect();
-        let (least, most) = ((RATE * 60.0 / 200.0) as usize, (RATE * 60.0 / 60.0) as usize);
+        let (least, most) = ((RATE * 60.0 / 210.0) as usize, (RATE * 60.0 / 60.0) as usize);
         let like = correlation(&centred, (4 * most + 2).min(centred.len() - 1));
         let at = |lag: f64| -> f64 {
             let i = lag.round() as usize;
             let around = i.saturating_sub(1)..=(i + 1).min(like.len() - 1);
             around.filter_map(|i| like.get(i)).copied().fold(0.0f32, f32::max).into()
         };
-        // A beat repeats at its multiples, too. Around 120 a minute it is most likely.
+        // Music repeats after two and four beats, too. Around 120 a minute a beat is most likely.
         let score = |lag: f64| {
-            let sum: f64 = (1..=4).map(|k| at(lag * f64::from(k)) / f64::from(k)).sum();
-            sum * (-0.5 * ((lag / 50.0).log2() / 0.9).powi(2)).exp()
+            let sum: f64 = [1.0, 2.0, 4.0].into_iter().map(|k| at(lag * k)).sum();
+            sum * (-0.5 * ((lag / 50.0).log2() / LIKELY).powi(2)).exp()
         };
         let lags = (2 * least..=2 * most).map(|half| half as f64 / 2.0);
         let Some(best) = lags.max_by(|a, b| score(*a).total_cmp(&score(*b))) else { return };
@@ -151,7 +161,13 @@ impl Tracker {
                 self.ill.reference(self.heard);
                 let interval = self.ill.interval();
                 let error = (last - next) - ((last - next) / interval).round() * interval;
-                let moved = if error.abs() > 0.25 * interval { error } else { 0.5 * error };
+                // Another phase must be much likelier than the one that was told until now: off-beats nearly are.
+                let here = comb((now - 1.0 - next).rem_euclid(interval));
+                let moved = match error.abs() > 0.2 * interval {
+                    true if comb(phase) > STAYS * here => error,
+                    true => 0.0,
+                    false => 0.5 * error,
+                };
                 let mut next = next + moved;
                 while next < now - 0.5 * interval {
                     next += interval;
@@ -182,8 +198,9 @@ impl Stage for Beat {
         let samples = std::mem::take(block.numbers());
         let mut beats = Vec::new();
         let Beat { onset, tracker, .. } = self;
+        let (step, behind) = (onset.step, onset.behind);
         onset.put(&samples, |flux| {
-            beats.extend(tracker.put(flux));
+            beats.extend(tracker.put(flux).map(|(at, interval)| (at * step + behind, interval * step)));
             Ok(())
         })?;
         for (at, interval) in beats {
