@@ -55,6 +55,7 @@ pub struct Graph {
     pub(crate) order: Vec<usize>,
     pub(crate) kinds: Kinds,
     pub(crate) lazy: bool,
+    pub(crate) in_turn: bool,
     /// How its parts are begun.
     pub(crate) command: Command,
 }
@@ -66,6 +67,8 @@ pub struct Options {
     pub lazy: bool,
     /// The kinds of nodes that there are.
     pub kinds: Kinds,
+    /// Threads run in turn, for equal quanta, whatever their queues hold: what fine-grain scheduling (6.3.1) is compared with.
+    pub in_turn: bool,
 }
 
 impl Graph {
@@ -109,6 +112,7 @@ impl Graph {
             order,
             kinds: options.kinds,
             lazy: options.lazy,
+            in_turn: options.in_turn,
             command: Command::default(),
         };
         graph.check(options.lazy)?;

@@ -49,7 +49,7 @@ impl Running {
     /// changed then.
     pub fn relink(&self, text: &str) -> Result<Vec<Replaced>, RunError> {
         let now = self.graph();
-        let options = Options { lazy: now.lazy, kinds: now.kinds.clone() };
+        let options = Options { lazy: now.lazy, kinds: now.kinds.clone(), in_turn: now.in_turn };
         let mut new = Graph::with(text, options)?;
         let wrong = |at: usize, what: String| Complaint::new(text, new_span(&new, at), what);
         if now.nodes().iter().any(|n| n.written.kind == "tube") || new.nodes().iter().any(|n| n.process.is_some()) {

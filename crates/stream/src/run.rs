@@ -250,7 +250,7 @@ impl LiveFeed {
         }
     }
 
-    /// Whether a get may have waited, so that a turn begins behind it.
+    /// Whether its fill says how far the thread is behind.
     fn waits(&self) -> bool {
         matches!(self, LiveFeed::Queue(..))
     }
@@ -438,7 +438,7 @@ impl Maker<'_> {
     }
 }
 
-fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool) {
+fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool, in_turn: bool) {
     let mut quantum = Quantum::default();
     let run = |limb: &mut LiveLimb| -> Result<(), Fault> {
         while !floor.stops() && !limb.is_done() {
@@ -448,15 +448,17 @@ fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool) {
                 continue;
             }
             limb.put(None, block)?;
+            if feed.waits() && !in_turn {
+                press(feed.fill());
+            }
             if quantum.block() {
                 let (fill_in, fill_out) = (feed.fill(), limb.fill());
                 limb.tell_fill(fill_in);
-                press(fill_in);
-                quantum.next(fill_in, fill_out);
+                let balance = if in_turn { (0.0, 0.0) } else { (fill_in, fill_out) };
+                quantum.next(balance.0, balance.1);
                 chappe_thread::yield_now();
-                if feed.waits() {
-                    quantum.restart();
-                }
+                // What the others took is none of this thread's time.
+                quantum.restart();
             }
         }
         // A graph that failed hands on nothing more.
@@ -538,11 +540,11 @@ impl Graph {
         drop(maker);
         let mut threads = Vec::new();
         for (feed, limb, plan) in live {
-            let (floor, polls, owner) = (Arc::clone(&floor), plan.polls, plan.owner);
+            let (floor, polls, owner, in_turn) = (Arc::clone(&floor), plan.polls, plan.owner, self.in_turn);
             let label =
                 if plan.pump { format!("pump {}", self.nodes[owner].label) } else { self.nodes[owner].label.clone() };
             let begun = Builder::new().name(label.clone()).stack_size(STACK).level(0).spawn_on(runtime, move || {
-                let run = std::panic::AssertUnwindSafe(|| go(feed, limb, &floor, polls));
+                let run = std::panic::AssertUnwindSafe(|| go(feed, limb, &floor, polls, in_turn));
                 if let Err(panic) = std::panic::catch_unwind(run) {
                     let said = panic.downcast_ref::<String>().cloned();
                     let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));

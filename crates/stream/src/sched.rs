@@ -12,6 +12,7 @@
 
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::clock;
+use chappe_thread::{Builder, JoinHandle, Runtime};
 
 /// The quantum of a thread in balance, in nanoseconds: "on the order of a few hundred microseconds".
 pub const QUANTUM: f64 = 200_000.0;
@@ -30,11 +31,13 @@ pub struct Quantum {
     left: u32,
     blocks: u32,
     began: u64,
+    /// What a block takes, in nanoseconds.
+    each: f64,
 }
 
 impl Default for Quantum {
     fn default() -> Quantum {
-        Quantum { ns: QUANTUM, left: 1, blocks: 1, began: clock::now() }
+        Quantum { ns: QUANTUM, left: 1, blocks: 1, began: clock::now(), each: f64::INFINITY }
     }
 }
 
@@ -50,8 +53,10 @@ impl Quantum {
     pub fn next(&mut self, fill_in: f64, fill_out: f64) -> f64 {
         let now = clock::now();
         let each = ((now - self.began) as f64 / f64::from(self.blocks)).max(1.0);
+        // A turn in which the thread has waited for a queue says nothing of what its blocks take: so the least counts, and is forgotten slowly.
+        self.each = each.min(self.each * 1.25);
         self.ns = adjusted(self.ns, fill_in, fill_out);
-        self.blocks = (self.ns / each).clamp(1.0, 1e6) as u32;
+        self.blocks = (self.ns / self.each).clamp(1.0, 1e6) as u32;
         self.left = self.blocks;
         self.began = now;
         self.ns
@@ -73,13 +78,30 @@ pub fn beside(pressure: f64) -> f64 {
     (QUANTUM * (1.0 - pressure.clamp(0.0, 1.0))).max(LEAST)
 }
 
-/// The largest pressure lately, in millionths; it decays while computing threads look.
+/// The largest pressure lately, in millionths; it fades with time, and stages renew it with each block.
 static PRESSURE: AtomicU64 = AtomicU64::new(0);
+/// When it has faded last.
+static FADED: AtomicU64 = AtomicU64::new(0);
+/// Nanoseconds in which it fades to a third.
+const FADES: f64 = 8e6;
 
-/// A stage has this pressure: its input's fill, or how empty a device's queue behind it is.
+/// A stage has this pressure: its input's fill.
+#[inline]
 pub fn press(fill: f64) {
-    // Relaxed: a hint to threads that compute.
-    PRESSURE.fetch_max((fill.clamp(0.0, 1.0) * 1e6) as u64, Ordering::Relaxed);
+    let pressure = (fill.clamp(0.0, 1.0) * 1e6) as u64;
+    // Relaxed: a hint to threads that compute. Looked at first: mostly it is no news, and costs no locked operation.
+    if pressure > PRESSURE.load(Ordering::Relaxed) {
+        PRESSURE.fetch_max(pressure, Ordering::Relaxed);
+    }
+}
+
+/// The pressure at this time.
+fn pressure(now: u64) -> f64 {
+    // Relaxed: a hint, as above.
+    let (since, seen) = (FADED.swap(now, Ordering::Relaxed), PRESSURE.load(Ordering::Relaxed));
+    let left = seen as f64 * (-(now.saturating_sub(since) as f64) / FADES).exp();
+    PRESSURE.store(left as u64, Ordering::Relaxed);
+    left / 1e6
 }
 
 /// A thread that computes beside graphs: calls [`Background::check`] often.
@@ -90,15 +112,16 @@ pub struct Background {
 }
 
 impl Background {
+    fn new() -> Background {
+        Background { began: clock::now(), ns: QUANTUM }
+    }
+
     /// Yields when the quantum is over. Some 25 ns otherwise.
     pub fn check(&mut self) {
         if (clock::now() - self.began) as f64 >= self.ns {
             chappe_thread::yield_now();
-            // Relaxed: a hint, which fades: stages renew it each turn.
-            let seen = PRESSURE.load(Ordering::Relaxed);
-            PRESSURE.store(seen - seen / 4, Ordering::Relaxed);
-            self.ns = beside(seen as f64 / 1e6);
             self.began = clock::now();
+            self.ns = beside(pressure(self.began));
         }
     }
 }
@@ -107,14 +130,27 @@ impl Background {
 ///
 /// # Panics
 /// If there is no room for one more.
-pub fn background<T: Send + 'static>(
+pub fn background<T: Send + 'static>(body: impl FnOnce(&mut Background) -> T + Send + 'static) -> JoinHandle<T> {
+    begun(beside_graphs().spawn(move || body(&mut Background::new())))
+}
+
+/// The same, beside the graphs of these light threads ([`crate::Graph::run_on`]).
+///
+/// # Panics
+/// As [`background`].
+pub fn background_on<T: Send + 'static>(
+    runtime: &Runtime,
     body: impl FnOnce(&mut Background) -> T + Send + 'static,
-) -> chappe_thread::JoinHandle<T> {
-    let begun = chappe_thread::Builder::new()
-        .name("background")
-        .level(LEVEL)
-        .spawn(move || body(&mut Background { began: clock::now(), ns: QUANTUM }));
-    begun.unwrap_or_else(|e| panic!("background: {e}"))
+) -> JoinHandle<T> {
+    begun(beside_graphs().spawn_on(runtime, move || body(&mut Background::new())))
+}
+
+fn beside_graphs() -> Builder {
+    Builder::new().name("background").level(LEVEL)
+}
+
+fn begun<T>(thread: std::io::Result<JoinHandle<T>>) -> JoinHandle<T> {
+    thread.unwrap_or_else(|e| panic!("background: {e}"))
 }
 
 #[cfg(test)]

@@ -141,6 +141,7 @@ pub fn view(graph: &Graph, which: Option<&str>) -> Piece {
         order,
         kinds: graph.kinds.clone(),
         lazy: graph.lazy,
+        in_turn: graph.in_turn,
         command: graph.command.clone(),
     };
     Piece { graph, is }
