@@ -14,7 +14,8 @@
 //! cargo xtask bench waiters [N...]       many processes that wait: idle, at a death, on one semaphore
 //! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
 //! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei and kernel threads
-//! cargo xtask bench stream [N | --quick] `chappe pipe` beside the plain shell: what is lost under hogs, behind a step; N runs (10)
+//! cargo xtask bench stream [N | --quick] [stages|turns|notes|jack|pipe] [--seconds S] `chappe pipe` beside the plain shell, graphs beside calls by hand, equal turns and
+//!                                        a client of a JACK server; N runs (10), S seconds for each row of the server (30)
 //! cargo xtask bench python [--quick] [ROW...]  the Python package beside multiprocessing and, where they are installed, its peers
 //! cargo xtask bench python --kills [N]   what each stands when its workers are killed N times (1,000)
 //! cargo xtask bench robustness [ARG...]  what ships beside the same code with what deaths need left out
@@ -253,7 +254,7 @@ fn bench_thread(rest: &[&str]) -> Result<()> {
 fn bench_stream(rest: &[&str]) -> Result<()> {
     Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;
     let chappe = target().join("release/chappe").display().to_string();
-    Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", "stream", &chappe]).args(rest).run()
+    Cargo::new("run").args(["--release", "-p", "chappe-bench", "--features", "stream", "--", "stream", &chappe]).args(rest).run()
 }
 
 /// Only who asks for it, or for all, builds iceoryx2.

@@ -9,7 +9,7 @@
 //!
 //! `chappe-bench thread`: light threads beside Go's and others'.
 //!
-//! `chappe-bench stream`: `chappe pipe` beside the plain shell.
+//! `chappe-bench stream`: `chappe pipe` beside the plain shell, graphs beside calls, turns and a JACK server.
 //!
 //! Each about two minutes on two processors, `ras` longer. `--quick` makes a fifth of the rounds; `--counts` of the last one none
 //! at all.
@@ -26,7 +26,7 @@ const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n
                      chappe-bench robustness --fragile PROGRAM [--quick | --counts] [--json]\n       \
                      chappe-bench c PAIRS PRELOAD [--quick]\n       \
                      chappe-bench waiters [N...]\n       \
-                     chappe-bench stream CHAPPE [RUNS]\n       \
+                     chappe-bench stream CHAPPE [RUNS] [stages|turns|notes|jack|pipe] [--seconds N] [--quick]    (built with the feature `stream`)\n       \
                      chappe-bench synth [--quick]    (built with the feature `jit`)\n       \
                      chappe-bench thread [--go PROGRAM] [--quick]    (built with the feature `threads`)";
 
@@ -140,18 +140,22 @@ fn many_wait(args: &[&str]) -> ExitCode {
 
 /// `cargo xtask bench stream` builds the command, and says where it is.
 fn streams(args: &[&str]) -> ExitCode {
-    let (chappe, runs) = match args {
-        [chappe] => (chappe, Some(10)),
-        [chappe, "--quick"] => (chappe, Some(2)),
-        [chappe, runs] => (chappe, runs.parse().ok().filter(|n| *n > 0)),
-        _ => (&"", None),
-    };
-    let Some(runs) = runs else {
+    let (mut runs, mut only, mut seconds) = (Some(10), None, Some(30));
+    let (chappe, mut rest) = args.split_first().map_or(("", [].iter()), |(chappe, rest)| (*chappe, rest.iter()));
+    while let Some(arg) = rest.next() {
+        match *arg {
+            "--quick" => (runs, seconds) = (Some(2), Some(5)),
+            "--seconds" => seconds = rest.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0),
+            part if stream::PARTS.contains(&part) => only = Some(part),
+            number => runs = number.parse().ok().filter(|n| *n > 0),
+        }
+    }
+    let (Some(runs), Some(seconds), false) = (runs, seconds, chappe.is_empty()) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
     println!("{}", machine::facts());
-    match stream::measure(Path::new(chappe), runs) {
+    match stream::measure(Path::new(chappe), runs, only, seconds) {
         Ok(aims) => {
             println!("{}\n\n{}", machine::load(), Aim::report(&aims));
             ExitCode::SUCCESS
