@@ -94,7 +94,7 @@ fn client(chappe: &Path, seconds: u64, graph: bool) -> Result<Ran, String> {
     } else {
         Command::new("jack_simple_client")
     };
-    command.env("JACK_DEFAULT_SERVER", &server.name).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.env("JACK_DEFAULT_SERVER", &server.name).stdout(Stdio::piped()).stderr(Stdio::piped());
     let hog = |_| Command::new(&own).args([part::WORD, "hog"]).spawn();
     let mut hogs = (0..HOGS).filter_map(|at| hog(at).ok()).collect::<Vec<_>>();
     let began = now();
@@ -110,7 +110,8 @@ fn client(chappe: &Path, seconds: u64, graph: bool) -> Result<Ran, String> {
     hogs.iter_mut().for_each(|hog| drop(hog.kill()));
     hogs.iter_mut().for_each(|hog| drop(hog.wait()));
     let _ = std::fs::remove_file(&file);
-    let said = String::from_utf8_lossy(&ran?.stdout).into_owned();
+    let ran = ran?;
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
     let silence = if graph {
         let (before, _) = said.split_once(" frames of silence").ok_or_else(|| format!("the graph failed: {said}"))?;
         let frames = before.rsplit(' ').next().and_then(|n| n.parse::<f64>().ok()).unwrap_or(f64::NAN);

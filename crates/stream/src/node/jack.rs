@@ -38,6 +38,8 @@ struct Device {
     periods: AtomicU64,
     /// Frames of silence that was played, or of sound that was not recorded.
     missed: AtomicU64,
+    /// The ports are connected: what is played before is heard by nobody.
+    ready: AtomicU32,
     /// The graph has no more.
     ended: AtomicU32,
     /// What the server tells.
@@ -193,7 +195,8 @@ impl Player {
         // Acquire: pairs with the store of `Feeder::end`: if there is no more, all of it is in the tube.
         let ended = self.device.ended.load(Ordering::Acquire) != 0;
         self.begun |= ended || self.chunks.take.len() >= self.count;
-        if !self.begun {
+        // Relaxed: looked at again in the next period.
+        if !self.begun || self.device.ready.load(Ordering::Relaxed) == 0 {
             return 0;
         }
         let mut at = 0;
@@ -230,6 +233,9 @@ impl Recorder {
     fn record(&mut self, frames: usize, mut read: impl FnMut(usize, &mut [f32])) {
         // Relaxed: counts that this thread alone writes.
         self.device.periods.fetch_add(1, Ordering::Relaxed);
+        if self.device.ready.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         let mut at = 0;
         while at < frames {
             let Ok(mut chunk) = self.chunks.take.try_recv() else {
@@ -309,7 +315,7 @@ impl Wishes {
     }
 
     /// Begins, and connects each of our ports with one of those that were named, or of the card's; one channel is played on all of them.
-    fn begin(&self, client: &mut Client, handler: Box<dyn Handler>, way: Way) -> Result<(), String> {
+    fn begin(&self, client: &mut Client, handler: Box<dyn Handler>, way: Way, device: &Device) -> Result<(), String> {
         client.activate(handler).map_err(|e| format!("the JACK server does not begin: {e}"))?;
         let ours = client.port_names();
         let theirs = self.ports.clone().unwrap_or_else(|| client.card_ports());
@@ -326,12 +332,31 @@ impl Wishes {
                 ));
             }
         }
+        // A connection holds from the next period on, or the one behind it. A server that hangs is told of later.
+        // Relaxed: a count, and a flag that is looked at again.
+        let connected = device.periods.load(Ordering::Relaxed) + 3;
+        for _ in 0..1000 {
+            if device.periods.load(Ordering::Relaxed) >= connected {
+                break;
+            }
+            chappe_thread::sleep(Duration::from_millis(1));
+        }
+        device.ready.store(1, Ordering::Relaxed);
         Ok(())
     }
 }
 
 /// A client that runs. Closing it waits for the server, which holds no other light thread up.
 struct Held(Option<Client>);
+
+impl Held {
+    /// Leaves the client open for the rest of the process' life: closing it would wait for a server that hangs.
+    fn leave(&mut self, lost: Lost) {
+        if lost == Lost::Hangs {
+            std::mem::forget(self.0.take());
+        }
+    }
+}
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -362,7 +387,7 @@ impl JackOut {
         let (ours, its) = chunks(count, frames * channels);
         let device = Arc::new(Device::of(&client));
         let player = Player { chunks: its, now: None, channels, count, begun: false, device: Arc::clone(&device) };
-        wishes.begin(&mut client, Box::new(player), Way::Plays)?;
+        wishes.begin(&mut client, Box::new(player), Way::Plays, &device)?;
         let feeder = Feeder { chunks: ours, now: None, count, samples: frames * channels, refused: 0, device };
         Ok(JackOut { feeder, client: Some(Held(Some(client))), rate, channels, frames: 0, told: 0 })
     }
@@ -377,7 +402,10 @@ impl JackOut {
         }
     }
 
-    fn lost(&self, lost: Lost, out: &mut dyn Out) -> Fault {
+    fn lost(&mut self, lost: Lost, out: &mut dyn Out) -> Fault {
+        if let Some(client) = &mut self.client {
+            client.leave(lost);
+        }
         out.drop_frames((self.feeder.left() / self.channels) as u64);
         lost.fault(self.rate)
     }
@@ -395,8 +423,9 @@ impl Stage for JackOut {
     fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
         let done = self.feeder.end();
         self.tell(out);
+        done.map_err(|lost| self.lost(lost, out))?;
         self.client = None;
-        done.map_err(|lost| self.lost(lost, out))
+        Ok(())
     }
 
     fn says(&self) -> Option<String> {
@@ -413,7 +442,7 @@ struct JackIn {
     rate: f64,
     device: Arc<Device>,
     told: u64,
-    _client: Held,
+    client: Held,
 }
 
 impl JackIn {
@@ -423,14 +452,17 @@ impl JackIn {
         let (its, ours) = chunks(count, frames * channels);
         let device = Arc::new(Device::of(&client));
         let recorder = Recorder { chunks: its, channels, device: Arc::clone(&device) };
-        wishes.begin(&mut client, Box::new(recorder), Way::Records)?;
-        Ok(JackIn { chunks: ours, rate, device, told: 0, _client: Held(Some(client)) })
+        wishes.begin(&mut client, Box::new(recorder), Way::Records, &device)?;
+        Ok(JackIn { chunks: ours, rate, device, told: 0, client: Held(Some(client)) })
     }
 }
 
 impl Source for JackIn {
     fn get(&mut self) -> Result<Option<Block>, Fault> {
-        let chunk = self.device.wait(&self.chunks.take).map_err(|lost| lost.fault(self.rate))?;
+        let chunk = self.device.wait(&self.chunks.take).map_err(|lost| {
+            self.client.leave(lost);
+            lost.fault(self.rate)
+        })?;
         let _ = self.chunks.give.try_send(Vec::with_capacity(chunk.capacity()));
         Ok(Some(Block::f32(chunk)))
     }
@@ -478,7 +510,7 @@ mod tests {
     /// Both sides of a player of chunks of so many frames.
     fn player(count: usize, frames: usize, channels: usize) -> (Feeder, Player) {
         let (ours, its) = chunks(count, frames * channels);
-        let device = Arc::new(Device { rate: 48_000, ..Device::default() });
+        let device = Arc::new(Device { rate: 48_000, ready: AtomicU32::new(1), ..Device::default() });
         let player = Player { chunks: its, now: None, channels, count, begun: false, device: Arc::clone(&device) };
         (Feeder { chunks: ours, now: None, count, samples: frames * channels, refused: 0, device }, player)
     }
@@ -546,7 +578,7 @@ mod tests {
     #[test]
     fn a_recorder_hands_on_periods_of_any_length_and_counts_what_finds_no_room() {
         let (its, ours) = chunks(3, 8);
-        let device = Arc::new(Device::default());
+        let device = Arc::new(Device { ready: AtomicU32::new(1), ..Device::default() });
         let mut recorder = Recorder { chunks: its, channels: 2, device: Arc::clone(&device) };
         let mut record = |from: usize, frames: usize| {
             let all = ramp(from, from + frames * 2);
