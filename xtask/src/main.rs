@@ -254,7 +254,10 @@ fn bench_thread(rest: &[&str]) -> Result<()> {
 fn bench_stream(rest: &[&str]) -> Result<()> {
     Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;
     let chappe = target().join("release/chappe").display().to_string();
-    Cargo::new("run").args(["--release", "-p", "chappe-bench", "--features", "stream", "--", "stream", &chappe]).args(rest).run()
+    Cargo::new("run")
+        .args(["--release", "-p", "chappe-bench", "--features", "stream", "--", "stream", &chappe])
+        .args(rest)
+        .run()
 }
 
 /// Only who asks for it, or for all, builds iceoryx2.

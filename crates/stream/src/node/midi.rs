@@ -15,8 +15,6 @@ use midly::{MetaMessage, MidiMessage, Smf, Timing, TrackEventKind};
 use std::collections::HashMap;
 use std::f64::consts::TAU;
 
-/// Stack of a note's thread.
-const STACK: usize = 32 * 1024;
 /// Seconds of a note's begin, and of its end behind the time when the key is let go.
 const ATTACK: f64 = 0.005;
 const RELEASE: f64 = 0.05;
@@ -209,7 +207,7 @@ impl Synthesizer {
         let (give, take) = tube::bounded(1);
         let (block, mut lead) = (self.block, (note.begin - self.at) as usize);
         let mut sound = Sound::new(note, self.rate);
-        let thread = Builder::new().name("note").stack_size(STACK).spawn(move || {
+        let thread = Builder::new().name("note").spawn(move || {
             loop {
                 let mut samples = vec![0.0; block];
                 let more = sound.add(&mut samples[std::mem::take(&mut lead)..]);
