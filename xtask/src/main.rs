@@ -13,7 +13,7 @@
 //! cargo xtask bench synth [--quick]      queries that become code beside hand-written Rust, cel, NumPy and polars
 //! cargo xtask bench waiters [N...]       many processes that wait: idle, at a death, on one semaphore
 //! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
-//! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei and kernel threads
+//! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei, Boost and kernel threads
 //! cargo xtask bench stream [N | --quick] [stages|turns|notes|jack|pipe] [--seconds S] `chappe pipe` beside the plain shell, graphs beside calls by hand, equal turns and
 //!                                        a client of a JACK server; N runs (10), S seconds for each row of the server (30)
 //! cargo xtask bench python [--quick] [ROW...]  the Python package beside multiprocessing and, where they are installed, its peers
@@ -237,7 +237,7 @@ fn bench_c(rest: &[&str]) -> Result<()> {
     call.args(rest).run()
 }
 
-/// Go's rows are there where `go` is.
+/// Go's rows are there where `go` is, Boost's where its fibers are.
 fn bench_thread(rest: &[&str]) -> Result<()> {
     let program = target().join("bench-go").display().to_string();
     let mut go = Command::new("go");
@@ -246,6 +246,13 @@ fn bench_thread(rest: &[&str]) -> Result<()> {
     let mut all = vec!["run", "--release", "-p", "chappe-bench", "--features", "threads", "--", "thread"];
     if built {
         all.extend(["--go", &program]);
+    }
+    let fibers = target().join("bench-fibers").display().to_string();
+    let mut boost = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
+    boost.args(["-O2", "-std=c++17", "-o", &fibers]).arg(root().join("crates/bench/c/fibers.cpp"));
+    boost.args(["-lboost_fiber", "-lboost_context", "-lpthread"]).stderr(Stdio::null());
+    if boost.status().is_ok_and(|status| status.success()) {
+        all.extend(["--boost", &fibers]);
     }
     Cargo::new(all[0]).args(&all[1..]).args(rest).run()
 }

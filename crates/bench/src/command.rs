@@ -28,7 +28,7 @@ const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n
                      chappe-bench waiters [N...]\n       \
                      chappe-bench stream CHAPPE [RUNS] [stages|turns|notes|jack|pipe] [--seconds N] [--quick]    (built with the feature `stream`)\n       \
                      chappe-bench synth [--quick]    (built with the feature `jit`)\n       \
-                     chappe-bench thread [--go PROGRAM] [--quick]    (built with the feature `threads`)";
+                     chappe-bench thread [--go PROGRAM] [--boost PROGRAM] [--quick]    (built with the feature `threads`)";
 
 /// `cargo xtask bench robustness` builds the other program, and names it.
 fn robustness(args: &[&str]) -> ExitCode {
@@ -59,15 +59,19 @@ fn robustness(args: &[&str]) -> ExitCode {
     }
 }
 
-/// `cargo xtask bench thread` builds the program in Go, if it can, and names it.
+/// `cargo xtask bench thread` builds the programs in Go and with Boost, if it can, and names them.
 #[cfg(feature = "threads")]
 fn threads(args: &[&str]) -> ExitCode {
-    let (mut go, mut rounds) = (None, 9);
+    let (mut go, mut boost, mut rounds) = (None, None, 9);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match (*arg, args.as_slice().first()) {
             ("--go", Some(path)) => {
                 go = Some(Path::new(path));
+                args.next();
+            }
+            ("--boost", Some(path)) => {
+                boost = Some(Path::new(path));
                 args.next();
             }
             ("--quick", _) => rounds = 3,
@@ -78,7 +82,7 @@ fn threads(args: &[&str]) -> ExitCode {
         }
     }
     println!("{}", machine::facts());
-    let aims = crate::thread::measure(go, rounds);
+    let aims = crate::thread::measure(go, boost, rounds);
     println!("{}\n\n{}", machine::load(), Aim::report(&aims));
     ExitCode::SUCCESS
 }

@@ -27,6 +27,7 @@ mod backend;
 #[path = "loom/mod.rs"]
 mod backend;
 
+mod back;
 pub mod dumped;
 pub mod light;
 mod made;

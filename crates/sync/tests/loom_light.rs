@@ -32,6 +32,13 @@ fn scene() -> Scene {
     Scene { one, two, lights: [1, 2, 3].map(light), stop: interrupt() }
 }
 
+/// The same where light threads have waited before: they wait in a straight line.
+fn later_scene() -> Scene {
+    let scene = scene();
+    [scene.one, scene.two].into_iter().for_each(TubeAt::has_been_waited_at);
+    scene
+}
+
 /// As a number: what loom's threads can answer.
 fn code(got: Got) -> u64 {
     match got {
@@ -59,6 +66,7 @@ fn two_light_threads_meet() {
         )
     };
     two_reach(3, scene, meet, [[SENT, 17]]);
+    two_reach(3, later_scene, meet, [[SENT, 17]]);
 }
 
 #[test]
@@ -120,6 +128,7 @@ fn who_waits_hears_that_the_other_end_goes() {
         )
     };
     two_reach(3, scene, go, [[0, GONE]]);
+    two_reach(3, later_scene, go, [[0, GONE]]);
 }
 
 #[test]
@@ -137,6 +146,22 @@ fn a_kernel_thread_that_comes_is_seen_or_tells() {
         )
     };
     two_reach(3, scene, come, [[0, 0], [0, 1]]);
+    let receive = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| {
+                    s.one.come_seated();
+                    0
+                },
+                |s| {
+                    s.one.recv_until_seated(s.lights[1]);
+                    0
+                },
+            ],
+        )
+    };
+    two_reach(3, later_scene, receive, [[0, 0]]);
 }
 
 #[test]

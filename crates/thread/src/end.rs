@@ -153,7 +153,7 @@ impl Builder {
         });
         thread.pinned.set(pinned);
         thread.lives.set(true);
-        thread.near.iter().for_each(|word| word.set(0));
+        thread.near.set(0);
         // Relaxed, all: published with the thread.
         thread.end.store(RUNS, Ordering::Relaxed);
         thread.core.token.store(token::EMPTY, Ordering::Relaxed); // Relaxed: as above.
@@ -430,7 +430,10 @@ impl<T> JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        self.resume();
+        // Who has suspended it by this handle has done so before.
+        if self.is_suspended() {
+            self.resume();
+        }
         let end = &self.thread.end;
         // Relaxed: the swap decides.
         let mut now = end.load(Ordering::Relaxed);

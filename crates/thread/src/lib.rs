@@ -120,8 +120,9 @@ pub fn try_current() -> Option<Thread> {
 }
 
 /// Lets the others of this proc that are ready go first. A kernel thread yields to others of its processor.
+#[inline(always)]
 pub fn yield_now() {
-    proc::yield_now();
+    proc::yield_and_back();
 }
 
 /// How often the proc of the calling light thread has switched from one to another, for tests that count.

@@ -34,7 +34,7 @@
 mod lend;
 mod park;
 
-pub(crate) use park::{give_way, ready, tell, wait_for_events, yield_now};
+pub(crate) use park::{give_way, ready, tell, wait_for_events, yield_and_back, yield_now};
 
 use crate::queue::Queue;
 use crate::record::Thread;
@@ -45,8 +45,8 @@ use crate::{asks, end, record, switch};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime, Hooks, Record};
-use chappe_plat::{clock, near, process, stacks};
-use park::{blocked, blocks, listen, number, park, unpark, wakes};
+use chappe_plat::{back_by_jump, clock, near, process, stacks};
+use park::{blocked, blocks, listen, number, park_and_back, unpark, wakes};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{from_ref, null};
 
@@ -70,13 +70,15 @@ pub(crate) struct Kernel {
     pub given: AtomicU64,
     /// What it sleeps on meanwhile.
     pub bell: AtomicU32,
-    near: [Cell<usize>; 3],
+    near: Cell<usize>,
 }
 
 #[repr(C, align(128))]
 pub(crate) struct Proc {
     pub shared: &'static Shared,
     pub index: usize,
+    /// It is the only one, so there is no thief, and nobody to share with.
+    lone: bool,
     // The owner's.
     busy: AtomicU32,
     queue: Queue,
@@ -114,7 +116,7 @@ struct Apart {
 unsafe impl Sync for Proc {}
 
 pub(crate) static HOOKS: Hooks = Hooks {
-    park,
+    park: park_and_back,
     unpark,
     give_way: yield_now,
     blocks,
@@ -144,6 +146,7 @@ impl Proc {
         Proc {
             shared,
             index,
+            lone: shared.procs == 1,
             busy: AtomicU32::new(1),
             queue: Queue::new(),
             kernel: Cell::new(null()),
@@ -170,7 +173,11 @@ impl Proc {
     /// The owner comes to the queue.
     #[inline(always)]
     fn enter(&self) {
-        turns::enter(&self.busy, &self.apart.taken);
+        if self.lone {
+            turns::enter_alone(&self.busy);
+        } else {
+            turns::enter(&self.busy, &self.apart.taken);
+        }
     }
 
     /// It goes.
@@ -187,7 +194,11 @@ impl Proc {
     /// A thread of this proc is ready. By its owner, not at the queue.
     #[inline(always)]
     fn try_push(&self, thread: &'static Thread) -> bool {
-        if !turns::try_enter(&self.busy, &self.apart.taken) {
+        let may = match self.lone {
+            true => turns::try_enter_alone(&self.busy),
+            false => turns::try_enter(&self.busy, &self.apart.taken),
+        };
+        if !may {
             return false;
         }
         self.queue.push(thread);
@@ -260,7 +271,7 @@ impl Proc {
                 next => break next,
             }
         };
-        if self.shared.procs > 1 {
+        if !self.lone {
             let left = !self.queue.is_empty();
             self.ready.store(left.into(), Ordering::Relaxed); // Relaxed: for who looks.
             if left {
@@ -341,9 +352,7 @@ impl Proc {
     #[inline(always)]
     fn switch_to(&self, me: &'static Thread, next: &'static Thread) {
         self.prepare_for(next);
-        for (kept, now) in me.near.iter().zip([near::get::<0>(), near::get::<1>(), near::get::<2>()]) {
-            kept.set(now);
-        }
+        me.near.set(near::get::<0>());
         self.load(next);
         // SAFETY: I2: the stack was left, and the thread was in our queue.
         let left = unsafe { switch::switch(me.sp.as_ptr(), next.sp.get(), from_ref(me) as usize) };
@@ -368,9 +377,7 @@ impl Proc {
 
     #[inline(always)]
     fn load(&self, next: &'static Thread) {
-        near::set::<0>(next.near[0].get());
-        near::set::<1>(next.near[1].get());
-        near::set::<2>(next.near[2].get());
+        near::set::<0>(next.near.get());
         light::set_current(&next.core);
     }
 
@@ -516,9 +523,7 @@ pub(crate) fn finish(me: &'static Thread) -> ! {
 /// # Safety
 /// The calling thread runs on this kernel thread, whose own stack was left.
 unsafe fn to_root(kernel: &Kernel, from: *mut usize, note: usize) -> usize {
-    near::set::<0>(kernel.near[0].get());
-    near::set::<1>(kernel.near[1].get());
-    near::set::<2>(kernel.near[2].get());
+    near::set::<0>(kernel.near.get());
     light::set_current(null());
     // SAFETY: the caller's promise.
     unsafe { switch::switch(from, kernel.root.get(), note) }
@@ -533,7 +538,7 @@ pub(crate) fn run(shared: &'static Shared, first: Option<&'static Proc>) {
         back: Cell::new(null()),
         given: AtomicU64::new(0),
         bell: AtomicU32::new(0),
-        near: [const { Cell::new(0) }; 3],
+        near: Cell::new(0),
     };
     let mut next = first;
     while let Some(proc) = next.take().or_else(|| shared.wait_for_proc(&kernel)) {
@@ -553,9 +558,7 @@ pub(crate) fn run(shared: &'static Shared, first: Option<&'static Proc>) {
 /// Runs a thread, and those that come after it, until one leaves nobody to go on with.
 #[inline(never)]
 fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
-    kernel.near[0].set(near::get::<0>());
-    kernel.near[1].set(near::get::<1>());
-    kernel.near[2].set(near::get::<2>());
+    kernel.near.set(near::get::<0>());
     proc.prepare_for(thread);
     proc.load(thread);
     // SAFETY: I2, the thread was in the proc's queue.

@@ -3,6 +3,9 @@
 //! The level whose turn it is comes from a counter: level 0 every second time, level 1 every fourth, and so on, as Synthesis' table
 //! 0 1 0 2 0 1 0 3 ... says; the number of zeros at the counter's end is that table. A level that has nobody leaves its turn to the next one
 //! that has. So no level starves, and one that is alone has it all.
+//!
+//! Threads that talk to each other are few at a time: mostly nobody is there when one comes, and it is the next to go. Such a one lies in a
+//! place of its own, before those of its level, and the levels are not touched.
 
 use crate::record::Thread;
 use std::cell::Cell;
@@ -14,7 +17,9 @@ pub(crate) const LEVELS: usize = 8;
 pub(crate) struct Queue {
     heads: [Cell<*const Thread>; LEVELS],
     tails: [Cell<*const Thread>; LEVELS],
-    /// A bit for each level that has somebody.
+    /// Who came when nobody was there: before all of its level. Null: nobody.
+    first: Cell<*const Thread>,
+    /// A bit for each level that has somebody in its list.
     some: Cell<u32>,
     turn: Cell<u32>,
 }
@@ -24,6 +29,7 @@ impl Queue {
         Queue {
             heads: [const { Cell::new(null()) }; LEVELS],
             tails: [const { Cell::new(null()) }; LEVELS],
+            first: Cell::new(null()),
             some: Cell::new(0),
             turn: Cell::new(0),
         }
@@ -39,17 +45,26 @@ impl Queue {
             }
             many
         };
-        self.heads.iter().map(count).sum()
+        self.heads.iter().map(count).sum::<u32>() + u32::from(!self.first.get().is_null())
     }
 
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.some.get() == 0
+        self.some.get() == 0 && self.first.get().is_null()
     }
 
     /// As the last of its level.
     #[inline(always)]
     pub fn push(&self, thread: &'static Thread) {
+        if self.is_empty() {
+            self.first.set(std::ptr::from_ref(thread));
+        } else {
+            self.push_behind(thread);
+        }
+    }
+
+    #[inline(always)]
+    fn push_behind(&self, thread: &'static Thread) {
         let level = usize::from(thread.level.get()) % LEVELS;
         thread.next.set(null());
         let at = std::ptr::from_ref(thread);
@@ -66,6 +81,19 @@ impl Queue {
 
     /// As the first of its level.
     pub fn push_first(&self, thread: &'static Thread) {
+        self.put_back_first();
+        self.push_before(thread);
+    }
+
+    /// Who has the place of its own goes to the others of its level.
+    fn put_back_first(&self) {
+        // SAFETY: what is in the queue is a record.
+        if let Some(first) = unsafe { self.first.replace(null()).as_ref() } {
+            self.push_before(first);
+        }
+    }
+
+    fn push_before(&self, thread: &'static Thread) {
         let level = usize::from(thread.level.get()) % LEVELS;
         let at = std::ptr::from_ref(thread);
         let next = self.heads[level].replace(at);
@@ -78,6 +106,7 @@ impl Queue {
 
     /// Takes this one out, if it is there. Looks at those of its level that come before it.
     pub fn remove(&self, thread: &Thread) -> bool {
+        self.put_back_first();
         let level = usize::from(thread.level.get()) % LEVELS;
         let mut before: Option<&Thread> = None;
         let mut at = self.heads[level].get();
@@ -105,6 +134,16 @@ impl Queue {
     /// Whose turn it is.
     #[inline(always)]
     pub fn pop(&self) -> Option<&'static Thread> {
+        // SAFETY: what is in the queue is a record.
+        if let Some(first) = unsafe { self.first.get().as_ref() } {
+            let level = u32::from(first.level.get()) % LEVELS as u32;
+            if self.some.get() & !(1 << level) == 0 {
+                self.first.set(null());
+                return Some(first);
+            }
+            // Others have their turns, too.
+            self.put_back_first();
+        }
         let some = self.some.get();
         if some == 0 {
             return None;
@@ -214,6 +253,27 @@ mod tests {
         }
         queue.push_first(threads[0]);
         assert!(queue.remove(threads[0]) && queue.is_empty() && queue.pop().is_none());
+        record::put(threads.into_iter());
+    }
+
+    #[test]
+    fn who_came_when_nobody_was_there_goes_first_in_its_level_alone() {
+        record::prepare().unwrap();
+        let threads: Vec<_> = (0..3).map(|_| record::take().unwrap()).collect();
+        let order = |levels: [u8; 3]| {
+            let queue = Queue::new();
+            for (thread, level) in threads.iter().zip(levels) {
+                thread.level.set(level);
+                queue.push(thread);
+            }
+            assert_eq!(queue.len(), 3);
+            let place = |one: &Thread| threads.iter().position(|t| std::ptr::eq(*t, one)).unwrap();
+            std::iter::from_fn(|| queue.pop().map(place)).collect::<Vec<_>>()
+        };
+        assert_eq!(order([3, 3, 3]), [0, 1, 2]);
+        // The first turn is level 0's, the second level 1's, the third level 0's, which has nobody any more.
+        assert_eq!(order([7, 0, 1]), [1, 2, 0]);
+        assert_eq!(order([1, 0, 1]), [1, 0, 2]);
         record::put(threads.into_iter());
     }
 

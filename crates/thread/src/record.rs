@@ -81,8 +81,8 @@ pub(crate) struct Thread {
     pub next: Cell<*const Thread>,
     /// The next in an inbox; while it is away, which it is in none, the kernel thread that it blocks.
     pub inbox: AtomicU64,
-    /// The house's words of a kernel thread, while it is not running.
-    pub near: [Cell<usize>; 3],
+    /// The house's word of a kernel thread that says whose seat is its own, while it is not running. (The others are guesses, right for whoever runs there.)
+    pub near: Cell<usize>,
     pub extra: UnsafeCell<Option<Box<Extra>>>,
     /// See `end`.
     pub end: AtomicU32,
@@ -318,7 +318,7 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
             proc: AtomicU64::new(0),
             next: Cell::new(std::ptr::null()),
             inbox: AtomicU64::new(0),
-            near: [const { Cell::new(0) }; 3],
+            near: Cell::new(0),
             extra: UnsafeCell::new(None),
             end: AtomicU32::new(0),
             off: AtomicU32::new(1),

@@ -1,10 +1,10 @@
-//! Light threads beside Go's, tokio's tasks, may's and corosensei's coroutines, and kernel threads: one run.
+//! Light threads beside Go's, tokio's tasks, may's and corosensei's coroutines, Boost's fibers, and kernel threads: one run.
 //!
 //! Aims are told by the least of each row: all rows are of fixed work, and what disturbs a run only adds.
 //!
 //! Rows of one proc are told in processor time, which is that on the wall but for what other processes take; the others in time on the wall.
 //!
-//! Each figure is one process that measures one row as one peer does it (`parts`; Go's are `crates/bench/go`), so that nobody has another's
+//! Each figure is one process that measures one row as one peer does it (`parts`; Go's are `crates/bench/go`, Boost's `crates/bench/c/fibers.cpp`), so that nobody has another's
 //! memory or threads; the peers of a row take turns.
 
 mod load;
@@ -41,11 +41,14 @@ enum Peer {
     Ours(&'static str),
     /// With so many processors.
     Go(u32),
+    /// Fibers, or contexts alone.
+    Boost,
 }
 
 struct Bench {
     me: PathBuf,
     go: Option<PathBuf>,
+    boost: Option<PathBuf>,
 }
 
 impl Bench {
@@ -61,6 +64,7 @@ impl Bench {
                 command.env("GOMAXPROCS", procs.to_string());
                 command
             }
+            Peer::Boost => Command::new(self.boost.as_ref()?),
         };
         command.args(args);
         Some(command)
@@ -77,7 +81,11 @@ impl Bench {
 
     /// A table of one row as several peers do it, the first of whom is the baseline.
     fn table(&self, title: &str, rounds: u32, peers: &[(&str, Peer, &[&str])]) -> Table {
-        let there = peers.iter().filter(|(_, peer, _)| self.go.is_some() || !matches!(peer, Peer::Go(_)));
+        let there = peers.iter().filter(|(_, peer, _)| match peer {
+            Peer::Ours(_) => true,
+            Peer::Go(_) => self.go.is_some(),
+            Peer::Boost => self.boost.is_some(),
+        });
         let cases = there.map(|(name, peer, args)| {
             let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
             Case::new(*name, move || self.figure(*peer, &args))
@@ -136,10 +144,14 @@ fn http(bench: &Bench, rounds: u32) -> Vec<Aim> {
 ///
 /// # Panics
 /// If a part fails.
-pub fn measure(go: Option<&Path>, rounds: u32) -> Vec<Aim> {
-    let bench = Bench { me: std::env::current_exe().expect("a program has a file"), go: go.map(Path::to_owned) };
+pub fn measure(go: Option<&Path>, boost: Option<&Path>, rounds: u32) -> Vec<Aim> {
+    let me = std::env::current_exe().expect("a program has a file");
+    let bench = Bench { me, go: go.map(Path::to_owned), boost: boost.map(Path::to_owned) };
     if bench.go.is_none() {
         println!("no `go` here: its rows and the aims beside it are left out");
+    }
+    if bench.boost.is_none() {
+        println!("no Boost.Fiber here (libboost-fiber-dev, libboost-context-dev): its rows are left out");
     }
     let (ours, go) = (Peer::Ours("chappe"), Peer::Go(1));
     let mut aims = Vec::new();
@@ -187,6 +199,7 @@ pub fn measure(go: Option<&Path>, rounds: u32) -> Vec<Aim> {
             ("go", go, &["rendezvous"]),
             ("tokio, one slot", tokio, &["rendezvous"]),
             ("may, unbounded", Peer::Ours("may"), &["rendezvous"]),
+            ("boost.fiber", Peer::Boost, &["rendezvous"]),
             ("kernel threads, sync_channel", Peer::Ours("kernel"), &["rendezvous"]),
         ],
     );
@@ -207,6 +220,7 @@ pub fn measure(go: Option<&Path>, rounds: u32) -> Vec<Aim> {
             ("go", go, &["create"]),
             ("tokio", tokio, &["create"]),
             ("may", Peer::Ours("may"), &["create"]),
+            ("boost.fiber", Peer::Boost, &["create"]),
             ("kernel threads", Peer::Ours("kernel"), &["create"]),
         ],
     );
@@ -218,8 +232,12 @@ pub fn measure(go: Option<&Path>, rounds: u32) -> Vec<Aim> {
         peers.push(("chappe", ours, &args));
         peers.push(("go", go, &args));
         peers.push(("tokio", tokio, &args));
+        if number != "100000" {
+            peers.push(("boost.fiber", Peer::Boost, &args));
+        }
         if number == "2" {
-            peers.push(("corosensei", Peer::Ours("corosensei"), &args));
+            peers.push(("corosensei, no scheduler", Peer::Ours("corosensei"), &args));
+            peers.push(("boost.context, no scheduler", Peer::Boost, &["switch"]));
         }
         let table = bench.table(&format!("yield among {number}"), rounds, &peers);
         beside(&mut aims, &format!("yield among {number}"), most, &table);

@@ -17,7 +17,7 @@ pub struct Rows(Bench);
 impl Rows {
     /// With these programs.
     pub fn new(me: &Path, go: Option<PathBuf>) -> Rows {
-        Rows(Bench { me: me.to_owned(), go })
+        Rows(Bench { me: me.to_owned(), go, boost: None })
     }
 
     /// plan9-semaphores, section 4: the power series.

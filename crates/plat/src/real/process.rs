@@ -265,6 +265,20 @@ pub fn is_incarnation(low: u32) -> bool {
     is_incarnation_in(low, u32::MAX)
 }
 
+/// The same where [`incarnation`] has been asked before, in this process or the one that it was forked from: two loads.
+#[inline(always)]
+pub fn is_still(low: u32) -> bool {
+    if !crate::ROBUST {
+        return true;
+    }
+    // Acquire: as in `incarnation`.
+    let page = IDENTITY.load(Ordering::Acquire);
+    debug_assert!(!page.is_null() && low != 0, "`incarnation` has been asked");
+    // SAFETY: as in `incarnation`; whoever has asked it has published the page.
+    // Relaxed: as in `incarnation`; a wiped page reads zero, which is nobody's.
+    unsafe { (*page).load(Ordering::Relaxed) as u32 == low }
+}
+
 /// The same of those of its low bits that `mask` has: as many as there are forks in a line.
 #[inline(always)]
 pub fn is_incarnation_in(low: u32, mask: u32) -> bool {

@@ -19,7 +19,8 @@ const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
 
-fn park(deadline: Option<u64>) {
+extern "C-unwind" fn park(until: u64) {
+    let deadline = Some(until).filter(|until| *until != light::FOR_EVER);
     let token = &light::current().expect("a light thread").token;
     // AcqRel, Acquire: what was done before the token came, as in `chappe-thread`.
     if token.compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
@@ -177,6 +178,12 @@ impl TubeAt {
         }
     }
 
+    /// A light thread receives until it finds that kernel threads may be at the other end.
+    pub fn recv_until_seated(&self, me: &'static Record) {
+        light::set_current(me);
+        assert!(matches!(direct::recv(self.tube(), me, None), Err(None)), "nobody sends");
+    }
+
     /// A kernel thread comes to wait to send: its first half, and its look for light threads.
     pub fn come_seated(&self) {
         let tube = self.tube();
@@ -185,6 +192,12 @@ impl TubeAt {
         if tube.receivers.has_lights() {
             tube.lights.tell_one(Side::Recv);
         }
+    }
+
+    /// Light threads have waited at both ends before. In the set-up.
+    pub fn has_been_waited_at(&self) {
+        self.tube().senders.admit_lights(false);
+        self.tube().receivers.admit_lights(false);
     }
 
     /// Each word is touched while the scene is set up.

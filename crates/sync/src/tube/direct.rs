@@ -22,18 +22,19 @@
 //! Searched: `tests/loom_light.rs`.
 
 use super::body::{Ends, Not, Tube};
+use super::end::End;
 use super::lights::{Comes, Lights, Node, Side, note_one};
 use super::meet::{self, Outcome, Packet, Way};
 use crate::interrupt::Interrupt;
 use chappe_plat::light::{self, Record, Waits};
-use chappe_plat::{clock, step};
+use chappe_plat::{back_by_jump, clock};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// What it came to.
 enum Passed {
     /// Somebody has taken the message, or has brought one.
     Done,
-    /// A choice waited, whose packet this is, and which says only now where its message is, or is to go: the caller moves the message.
+    /// Somebody has come meanwhile, whose packet this is: the caller moves the message.
     Meets(u64),
     /// There is nobody at the other end any more.
     Gone,
@@ -42,80 +43,48 @@ enum Passed {
     Seated,
 }
 
-/// Where a message is, or room for one, and how many bytes it has.
+/// Where a message is, or room for one: the waiter's, on its stack.
+type Place = *mut u8;
+
+/// What is said of a wait's end early.
 #[derive(Clone, Copy)]
-struct Message {
-    place: *mut u8,
-    size: usize,
-}
-
-impl Message {
-    #[inline(always)]
-    fn at<T>(place: *mut T) -> Message {
-        Message { place: place.cast(), size: size_of::<T>() }
-    }
-
-    /// Hands it over, or takes it. False: somebody met a choice, which has not said where.
-    ///
-    /// # Safety
-    /// As for [`meet::act`].
-    #[inline(always)]
-    unsafe fn moves(self, theirs: u64, way: Way) -> bool {
-        // SAFETY: the caller's promise: its owner waits until the last word is said in it.
-        let packet = unsafe { &*(theirs as *const Packet) };
-        let Some(there) = packet.place() else { return false };
-        let (from, to) = if way == Way::In { (there, self.place) } else { (self.place, there) };
-        /// Of the commonest sizes: a move or two.
-        ///
-        /// # Safety
-        /// From one place to another, of so many bytes each, which nobody else has.
-        unsafe fn whole<const SIZE: usize>(from: *const u8, to: *mut u8) {
-            // SAFETY: the caller's promise.
-            unsafe { to.cast::<MaybeUninit<[u8; SIZE]>>().write(from.cast::<MaybeUninit<[u8; SIZE]>>().read()) };
-        }
-        // SAFETY: one is the message, the other a place for it, and nobody else has either.
-        unsafe {
-            match self.size {
-                0 => {}
-                4 => whole::<4>(from, to),
-                8 => whole::<8>(from, to),
-                16 => whole::<16>(from, to),
-                size => to.copy_from_nonoverlapping(from, size),
-            }
-        }
-        step!("handed over, not yet said");
-        packet.is_done();
-        true
-    }
-}
-
-/// Meets somebody, or waits until somebody comes, with the message, or room for one. `by`: what ends the wait early; whoever interrupts asks first and unparks
-/// the waiter then.
-#[inline(always)]
-fn pass(
-    ends: &Ends,
-    side: Side,
-    me: &'static Record,
-    message: Message,
+struct Until {
     deadline: Option<u64>,
+    /// Whoever interrupts asks first and unparks the waiter then.
     by: Option<&'static Interrupt>,
-) -> Passed {
-    let (own, other, way) = match side {
-        Side::Send => (&ends.senders, &ends.receivers, Way::Out),
-        Side::Recv => (&ends.receivers, &ends.senders, Way::In),
-    };
+}
+
+impl Until {
+    const NEVER: Until = Until { deadline: None, by: None };
+
+    fn is_asked(self) -> bool {
+        self.by.is_some_and(Interrupt::is_asked)
+    }
+}
+
+/// The end that a light thread comes to, and the other.
+#[inline(always)]
+fn both(ends: &Ends, side: Side) -> (&End, &End) {
+    match side {
+        Side::Send => (&ends.senders, &ends.receivers),
+        Side::Recv => (&ends.receivers, &ends.senders),
+    }
+}
+
+/// Waits until somebody comes, with the message, or room for one; the caller has met nobody. `told`: it has waited before, and been told to try again.
+#[cold]
+#[inline(never)]
+fn pass(ends: &Ends, side: Side, me: &'static Record, place: Place, until: Until, told: bool) -> Passed {
+    let (own, other) = both(ends, side);
     own.admit_lights(false);
     let (mut packet, mut node) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let mut told = false;
+    let mut told = told;
     loop {
         let came = ends.lights.come(side, other, told, || {
-            let packet: &Packet = packet.write(Packet::of(me));
-            packet.says(message.place.cast());
+            let packet = Packet::direct(&mut packet, me, place.cast());
             node.write(Node::direct(me, packet))
         });
         match came {
-            // SAFETY: we met it, and it is this tube's; the message is moved.
-            Comes::Meets(theirs) if unsafe { message.moves(theirs, way) } => return Passed::Done,
             Comes::Meets(theirs) => return Passed::Meets(theirs),
             Comes::Gone => return Passed::Gone,
             Comes::Seated => return Passed::Seated,
@@ -124,69 +93,109 @@ fn pass(
         note_one(me, side, &ends.lights);
         // SAFETY: the node and its packet were made when this thread came to wait.
         let (node, packet) = unsafe { (node.assume_init_ref(), packet.assume_init_ref()) };
-        let heard = hear((&ends.lights, side), node, packet, deadline, by);
+        // The token of who asked before we came here may have been taken by another wait.
+        if !until.is_asked() {
+            light::park(until.deadline);
+        }
+        let heard = hear((&ends.lights, side), node, packet, until);
         me.waits.set(Waits::Nothing);
         match heard {
-            Outcome::Done => return Passed::Done,
-            Outcome::Open => return Passed::Late,
-            // It is to end, and has perhaps taken the token that said so already.
-            Outcome::Told if light::is_destroyed() => return Passed::Late,
-            Outcome::Told => told = true,
+            Heard::Ends(how) => return how,
+            Heard::Told => told = true,
         }
     }
 }
 
-/// Waits until something is said. `Open`: the time was up, it was interrupted, or the thread is to end, and the node is out.
-#[inline(always)]
-fn hear(
-    (lights, side): (&Lights, Side),
-    node: &Node,
-    packet: &Packet,
-    deadline: Option<u64>,
-    by: Option<&'static Interrupt>,
-) -> Outcome {
-    let (mut until, mut by, mut may_end) = (deadline, by, true);
+/// What became of a wait.
+enum Heard {
+    Ends(Passed),
+    /// It is to try again.
+    Told,
+}
+
+/// Waits until something is said; the caller has parked once. `Late`: the time was up, it was interrupted, or the thread is to end, and the node is out.
+#[cold]
+#[inline(never)]
+fn hear((lights, side): (&Lights, Side), node: &Node, packet: &Packet, until: Until) -> Heard {
+    let (mut until, mut may_end) = (until, true);
     loop {
-        // The token of who asked before we came here may have been taken by another wait.
-        if !by.is_some_and(Interrupt::is_asked) {
-            light::park(until);
-        }
         match packet.outcome() {
             Outcome::Open => {}
-            said => return said,
+            Outcome::Done => return Heard::Ends(Passed::Done),
+            // It is to end, and has perhaps taken the token that said so already.
+            Outcome::Told if light::is_destroyed() => return Heard::Ends(Passed::Late),
+            Outcome::Told => return Heard::Told,
         }
-        let asked = by.is_some_and(Interrupt::is_asked) || (may_end && light::is_destroyed());
-        if asked || until.is_some_and(|moment| clock::now() >= moment) {
+        let asked = until.is_asked() || (may_end && light::is_destroyed());
+        if asked || until.deadline.is_some_and(|moment| clock::now() >= moment) {
             if lights.withdraw(side, node) {
-                return Outcome::Open;
+                return Heard::Ends(Passed::Late);
             }
             // D1.
-            (until, by, may_end) = (None, None, false);
+            (until, may_end) = (Until::NEVER, false);
+        }
+        light::park(until.deadline);
+    }
+}
+
+impl Passed {
+    /// In one word: an address, or a small number.
+    #[inline(always)]
+    fn word(self) -> u64 {
+        match self {
+            Passed::Done => 0,
+            Passed::Gone => 1,
+            Passed::Late => 2,
+            Passed::Seated => 3,
+            Passed::Meets(packet) => packet,
+        }
+    }
+
+    #[inline(always)]
+    fn of(word: u64) -> Passed {
+        match word {
+            0 => Passed::Done,
+            1 => Passed::Gone,
+            2 => Passed::Late,
+            3 => Passed::Seated,
+            packet => Passed::Meets(packet),
         }
     }
 }
 
-/// Not of the message's kind, so that it is compiled once and whole.
-#[inline(never)]
-fn pass_out(ends: &Ends, me: &'static Record, message: Message, deadline: Option<u64>) -> Passed {
-    pass(ends, Side::Send, me, message, deadline, None)
+/// The same with nothing that ends it early, which is what most wait with: in a straight line where nobody is there, and whoever comes moves the message. Not of the
+/// message's kind, nor of the side, so that it is compiled once, and threads that wait for each other are in the same function.
+#[allow(improper_ctypes_definitions, reason = "called by Rust alone")]
+extern "C-unwind" fn pass_for_ever(ends: &Ends, side: Side, me: &'static Record, place: Place) -> u64 {
+    let (own, other) = both(ends, side);
+    let (mut packet, mut node) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let waits = own.admits_lights() && {
+        ends.lights.wait_alone(side, other, || {
+            let packet = Packet::direct(&mut packet, me, place.cast());
+            node.write(Node::direct(me, packet))
+        })
+    };
+    if !waits {
+        return pass(ends, side, me, place, Until::NEVER, false).word();
+    }
+    note_one(me, side, &ends.lights);
+    light::park(None);
+    // SAFETY: they were made when this thread came to wait.
+    let (node, packet) = unsafe { (node.assume_init_ref(), packet.assume_init_ref()) };
+    let heard = match packet.outcome() {
+        Outcome::Done => Heard::Ends(Passed::Done),
+        _ => hear((&ends.lights, side), node, packet, Until::NEVER),
+    };
+    me.waits.set(Waits::Nothing);
+    match heard {
+        Heard::Ends(how) => how.word(),
+        Heard::Told => pass(ends, side, me, place, Until::NEVER, true).word(),
+    }
 }
 
-#[inline(never)]
-fn pass_in(ends: &Ends, me: &'static Record, message: Message, deadline: Option<u64>) -> Passed {
-    pass(ends, Side::Recv, me, message, deadline, None)
-}
-
-/// The same, to either side, for a wait that can be ended.
-#[inline(never)]
-fn pass_ended_by(
-    ends: &Ends,
-    side: Side,
-    me: &'static Record,
-    message: Message,
-    by: Option<&'static Interrupt>,
-) -> Passed {
-    pass(ends, side, me, message, None, by)
+back_by_jump! {
+    /// The same: others have run when it comes back.
+    fn pass_and_back(ends: &Ends, side: Side, me: &'static Record, place: Place) -> u64 = pass_for_ever;
 }
 
 /// Sends. The message comes back with what stood in the way; `None`: it is not known yet, since kernel threads may wait there.
@@ -197,11 +206,13 @@ pub(crate) fn send<T>(
     message: T,
     deadline: Option<u64>,
 ) -> Result<(), (Option<Not>, T)> {
-    send_by(me, message, |message| pass_out(tube, me, message, deadline))
+    send_by(tube, me, message, |message| match deadline {
+        None => Passed::of(pass_and_back(tube, Side::Send, me, message)),
+        _ => pass(tube, Side::Send, me, message, Until { deadline, by: None }, false),
+    })
 }
 
 /// The same, if a light thread is seen to wait there, and none that is not; else the message comes back.
-#[cfg(not(feature = "sim"))]
 #[inline]
 pub(crate) fn send_at_once<T>(tube: &Tube<T>, message: T) -> Result<(), T> {
     let Some(theirs) = tube.lights.meet_first(Side::Recv, &tube.receivers) else { return Err(message) };
@@ -212,7 +223,6 @@ pub(crate) fn send_at_once<T>(tube: &Tube<T>, message: T) -> Result<(), T> {
 }
 
 /// The same of one who receives.
-#[cfg(not(feature = "sim"))]
 #[inline]
 pub(crate) fn recv_at_once<T>(tube: &Tube<T>) -> Option<T> {
     let theirs = tube.lights.meet_first(Side::Send, &tube.senders)?;
@@ -232,14 +242,26 @@ pub(crate) fn send_ended_by<T>(
     message: T,
     by: Option<&'static Interrupt>,
 ) -> Result<(), (Option<Not>, T)> {
-    send_by(me, message, |message| pass_ended_by(tube, Side::Send, me, message, by))
+    send_by(tube, me, message, |message| pass(tube, Side::Send, me, message, Until { deadline: None, by }, false))
 }
 
 #[inline(always)]
-fn send_by<T>(me: &'static Record, message: T, pass: impl FnOnce(Message) -> Passed) -> Result<(), (Option<Not>, T)> {
+fn send_by<T>(
+    tube: &Tube<T>,
+    me: &'static Record,
+    message: T,
+    pass: impl FnOnce(Place) -> Passed,
+) -> Result<(), (Option<Not>, T)> {
     light::safe_point(me);
-    let mut message = ManuallyDrop::new(message);
-    match pass(Message::at(&raw mut *message)) {
+    let mut message = if tube.lights.is_empty(Side::Recv) {
+        ManuallyDrop::new(message)
+    } else {
+        match send_at_once(tube, message) {
+            Ok(()) => return Ok(()),
+            Err(message) => ManuallyDrop::new(message),
+        }
+    };
+    match pass((&raw mut *message).cast()) {
         Passed::Done => Ok(()),
         other => sent_otherwise(me, ManuallyDrop::into_inner(message), other),
     }
@@ -268,7 +290,10 @@ fn sent_otherwise<T>(me: &'static Record, message: T, how: Passed) -> Result<(),
 /// Receives.
 #[inline(always)]
 pub(crate) fn recv<T>(tube: &Tube<T>, me: &'static Record, deadline: Option<u64>) -> Result<T, Option<Not>> {
-    recv_by(me, |room| pass_in(tube, me, room, deadline))
+    recv_by(tube, me, |room| match deadline {
+        None => Passed::of(pass_and_back(tube, Side::Recv, me, room)),
+        _ => pass(tube, Side::Recv, me, room, Until { deadline, by: None }, false),
+    })
 }
 
 /// The same, until somebody asks: `Not::Now`.
@@ -278,15 +303,20 @@ pub(crate) fn recv_ended_by<T>(
     me: &'static Record,
     by: Option<&'static Interrupt>,
 ) -> Result<T, Option<Not>> {
-    recv_by(me, |room| pass_ended_by(tube, Side::Recv, me, room, by))
+    recv_by(tube, me, |room| pass(tube, Side::Recv, me, room, Until { deadline: None, by }, false))
 }
 
 #[inline(always)]
-fn recv_by<T>(me: &'static Record, pass: impl FnOnce(Message) -> Passed) -> Result<T, Option<Not>> {
+fn recv_by<T>(tube: &Tube<T>, me: &'static Record, pass: impl FnOnce(Place) -> Passed) -> Result<T, Option<Not>> {
     light::safe_point(me);
+    if !tube.lights.is_empty(Side::Send)
+        && let Some(message) = recv_at_once(tube)
+    {
+        return Ok(message);
+    }
     let mut message = MaybeUninit::<T>::uninit();
-    match pass(Message::at(message.as_mut_ptr())) {
-        // SAFETY: who met us has put it there, or we have taken it from there.
+    match pass(message.as_mut_ptr().cast()) {
+        // SAFETY: who met us has put it there.
         Passed::Done => Ok(unsafe { message.assume_init() }),
         other => received_otherwise(me, other),
     }

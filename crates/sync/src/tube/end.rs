@@ -158,10 +158,16 @@ impl End {
     /// received has not looked yet, perhaps.
     #[inline(always)]
     pub fn admit_lights(&self, slots: bool) {
-        // Acquire: the fence of whoever said so first comes before our look at the other end.
-        if self.state.load(Ordering::Acquire) & SURE == 0 {
+        if !self.admits_lights() {
             self.admit_first(slots);
         }
+    }
+
+    /// Whether that was done.
+    #[inline(always)]
+    pub fn admits_lights(&self) -> bool {
+        // Acquire: the fence of whoever said so first comes before our look at the other end.
+        self.state.load(Ordering::Acquire) & SURE != 0
     }
 
     #[cold]
@@ -196,6 +202,13 @@ impl End {
     pub fn is_awaited_by_others(&self) -> bool {
         // SeqCst: after the fence.
         self.state.load(Ordering::SeqCst) & (WAITING | EVENT) != 0
+    }
+
+    /// Whether nobody but light threads waits here, nor is a descriptor to be told, and it has not gone: under the lock of the light threads.
+    #[inline(always)]
+    pub fn is_deserted(&self) -> bool {
+        // SeqCst: as above, and in `is_gone`.
+        self.state.load(Ordering::SeqCst) & (WAITING | EVENT | GONE) == 0
     }
 
     /// Whether anybody is counted who waits here.

@@ -122,8 +122,17 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// The message, if there is no receiver any more, or the last one goes meanwhile.
-    #[inline]
+    #[inline(always)]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
+        // Within the caller: see `back_by_jump`.
+        if let Body::Meet = self.out.0.body {
+            return block::send_meeting(&self.out, message);
+        }
+        self.send_through_slots(message)
+    }
+
+    #[inline]
+    fn send_through_slots(&self, message: T) -> Result<(), SendError<T>> {
         let tube = &*self.out.0;
         match &tube.body {
             Body::Ring(ring) if !tube.receivers.is_gone() => match ring.push(message) {
@@ -134,7 +143,6 @@ impl<T> Sender<T> {
                 Err(message) => block::send_later(&self.out, message),
             },
             Body::Chain(ring) => tube.send_chained(ring, message).map_err(SendError),
-            Body::Meet => block::send_meeting(&self.out, message),
             _ => block::send_any(&self.out, message).map_err(send_error),
         }
     }
@@ -229,18 +237,23 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// If there is no message and no sender any more, or the last one goes meanwhile.
-    #[inline]
+    #[inline(always)]
     pub fn recv(&self) -> Result<T, RecvError> {
+        // Within the caller: see `back_by_jump`.
+        if let Body::Meet = self.into.0.body {
+            return block::recv_meeting(&self.into);
+        }
+        self.recv_through_slots()
+    }
+
+    #[inline]
+    fn recv_through_slots(&self) -> Result<T, RecvError> {
         let tube = &*self.into.0;
-        match &tube.body {
-            Body::Ring(ring) => {
-                if let Some(message) = ring.take() {
-                    tube.announce(Side::Send);
-                    return Ok(message);
-                }
-            }
-            Body::Meet => return block::recv_meeting(&self.into),
-            _ => {}
+        if let Body::Ring(ring) = &tube.body
+            && let Some(message) = ring.take()
+        {
+            tube.announce(Side::Send);
+            return Ok(message);
         }
         block::recv_beside(&self.into)
     }

@@ -270,7 +270,7 @@ impl Lights {
         {
             // Relaxed: a number, under the lock.
             let made = self.incarnation.load(Ordering::Relaxed);
-            if !chappe_plat::process::is_incarnation(made) {
+            if !chappe_plat::process::is_still(made) {
                 self.clear();
                 self.incarnation.store(chappe_plat::process::incarnation() as u32, Ordering::Relaxed); // Relaxed: as above.
             }
@@ -318,7 +318,9 @@ impl Lights {
             return None;
         }
         let locked = self.lock();
-        if end.is_awaited_by_others() { None } else { locked.meet(side) }
+        let met = if end.is_awaited_by_others() { None } else { locked.meet(side) };
+        locked.unlock_meeting();
+        met
     }
 
     /// A light thread comes to a tube without slots, to one end and nowhere else: one look at both ends, I7. Its node is made if it waits.
@@ -339,7 +341,20 @@ impl Lights {
             return Comes::Gone;
         }
         locked.push(side, node(), front);
+        locked.unlock_meeting();
         Comes::Waits
+    }
+
+    /// The same where it has nothing to do but to wait: nobody waits at the other end, which has not gone. False, and nothing has happened: it is otherwise.
+    #[inline(always)]
+    pub fn wait_alone<'n>(&self, side: Side, other: &End, node: impl FnOnce() -> &'n Node) -> bool {
+        let locked = self.lock();
+        let waits = other.is_deserted() && self.is_empty(side.other());
+        if waits {
+            locked.push(side, node(), false);
+        }
+        locked.unlock_meeting();
+        waits
     }
 
     /// Takes a node out whose thread waits no longer. False: somebody else has, and will say so in its packet.
@@ -523,8 +538,33 @@ impl Locked<'_> {
         }
     }
 
+    /// Takes the first out with whom one can meet: its packet.
     #[inline(always)]
     fn meet(&self, side: Side) -> Option<u64> {
+        let list = self.list(side);
+        // Relaxed: under the lock.
+        let first = list.head.load(Ordering::Relaxed) as *const Node;
+        // SAFETY: I1, it is in the list.
+        let node = unsafe { first.as_ref() }?;
+        if node.waits != DIRECT {
+            return self.meet_choice(side);
+        }
+        let packet = node.packet;
+        let next = node.next.get();
+        list.head.store(next as u64, Ordering::Relaxed); // Relaxed: under the lock.
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.last.set(null()),
+            None => list.tail.set(null()),
+        }
+        // Release: I1, the last that is done with it.
+        node.linked.store(0, Ordering::Release);
+        Some(packet)
+    }
+
+    /// The same where the first is a choice.
+    #[inline(never)]
+    fn meet_choice(&self, side: Side) -> Option<u64> {
         for node in self.nodes(side) {
             if node.need == 0 {
                 continue;
@@ -556,6 +596,17 @@ impl Locked<'_> {
             self.tell(side, node);
         }
         true
+    }
+}
+
+impl Locked<'_> {
+    /// Gives back the lock of a tube without slots.
+    #[inline(always)]
+    fn unlock_meeting(self) {
+        debug_assert!(self.0.meets, "nobody leaves word in it");
+        // Release: what was done here; I7.
+        self.0.lock.store(0, Ordering::Release);
+        std::mem::forget(self);
     }
 }
 

@@ -120,6 +120,7 @@ impl Packet {
     }
 
     /// One of a light thread, that is yet to say where.
+    #[cfg(all(feature = "loom", not(feature = "sim")))]
     #[inline(always)]
     pub fn of(owner: &'static Record) -> Packet {
         Packet {
@@ -131,24 +132,25 @@ impl Packet {
         }
     }
 
+    /// One of a light thread whose message is there, or is to go there, in its place. (Its room is nobody's, and stays as it is.)
+    #[inline(always)]
+    pub fn direct<'p>(packet: &'p mut MaybeUninit<Packet>, owner: &'static Record, place: *mut ()) -> &'p Packet {
+        let at = packet.as_mut_ptr();
+        // SAFETY: the place is ours; after this all of it is set but the room, which may be as it likes.
+        unsafe {
+            (&raw mut (*at).state).write(AtomicU32::new(OPEN));
+            (&raw mut (*at).place).write(AtomicU64::new(0));
+            (&raw mut (*at).other).write(AtomicU64::new(0));
+            (&raw mut (*at).owner).write(Cell::new(owner));
+            (*at).says(place);
+            &*at
+        }
+    }
+
     /// Says where the message is, or is to go.
     #[inline(always)]
     pub fn says(&self, place: *mut ()) {
         self.place.store(place as u64, Ordering::Relaxed); // Relaxed: published with the wait.
-    }
-
-    /// By who acts: where the message is, or is to go; `None`: its owner will say that later.
-    #[inline(always)]
-    pub fn place(&self) -> Option<*mut u8> {
-        // Acquire: I1.
-        let there = self.place.load(Ordering::Acquire) as *mut u8;
-        (!there.is_null()).then_some(there)
-    }
-
-    /// By who acts: the message is moved, and its owner goes on.
-    #[inline(always)]
-    pub fn is_done(&self) {
-        self.say(DONE);
     }
 
     /// Its address, for those who will act.

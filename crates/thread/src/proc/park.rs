@@ -2,11 +2,15 @@
 
 use super::*;
 
-#[inline(never)]
-pub(super) fn park(deadline: Option<u64>) {
+back_by_jump! {
+    /// Gives the proc up: the hook.
+    pub(super) fn park_and_back(until: u64) = park;
+}
+
+extern "C-unwind" fn park(until: u64) {
     let me = current().expect("only light threads park");
-    if deadline.is_some() || me.away.get() {
-        return park_until(me, deadline);
+    if until != light::FOR_EVER || me.away.get() {
+        return park_until(me, Some(until).filter(|until| *until != light::FOR_EVER));
     }
     may_wait(me);
     if token::park(&me.core.token, PARKED) {
@@ -158,8 +162,17 @@ fn ready_from_outside(thread: &'static Thread, home: &'static Proc) {
     to.put_in(thread);
 }
 
+back_by_jump! {
+    /// Lets those that are ready go first: see `yield_now`.
+    pub(crate) fn yield_and_back() = yield_for_jump;
+}
+
+extern "C-unwind" fn yield_for_jump() {
+    yield_now();
+}
+
 /// Lets those that are ready go first.
-#[inline(never)]
+#[inline]
 pub(crate) fn yield_now() {
     let Some(me) = current() else { return std::thread::yield_now() };
     if me.away.get() || asks::is_inside(me) {
@@ -247,9 +260,7 @@ pub(super) fn blocked() {
     }
     // SAFETY: it waits for us.
     let kernel = unsafe { &*(me.inbox.load(Ordering::Relaxed) as *const Kernel) }; // Relaxed: as in `blocks`.
-    for (kept, now) in me.near.iter().zip([near::get::<0>(), near::get::<1>(), near::get::<2>()]) {
-        kept.set(now);
-    }
+    me.near.set(near::get::<0>());
     kernel.back.set(me);
     // SAFETY: we run on it, and it was left when it ran its first thread.
     let left = unsafe { to_root(kernel, me.sp.as_ptr(), 0) };

@@ -5,6 +5,7 @@
 
 use chappe_plat::atomic::{AtomicU32, Ordering, pause};
 use chappe_plat::fence;
+use std::sync::atomic::compiler_fence;
 
 /// The owner comes to the queue.
 #[inline(always)]
@@ -20,7 +21,27 @@ pub(crate) fn enter(busy: &AtomicU32, taken: &AtomicU32) {
     }
 }
 
-/// The same, if nobody is there: not its owner either, whom the caller may have interrupted.
+/// The same of a queue that no thief knows of.
+#[inline(always)]
+pub(crate) fn enter_alone(busy: &AtomicU32) {
+    // Relaxed: I5 of the proc, our own kernel thread's handlers look at it.
+    busy.store(1, Ordering::Relaxed);
+    // SeqCst: for the compiler; what follows is not to be done before.
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// The same, if its owner is not there, whom the caller may have interrupted.
+#[inline(always)]
+pub(crate) fn try_enter_alone(busy: &AtomicU32) -> bool {
+    // Relaxed: as above.
+    let free = busy.load(Ordering::Relaxed) == 0;
+    if free {
+        enter_alone(busy);
+    }
+    free
+}
+
+/// As `enter`, if nobody is there: not its owner either, whom the caller may have interrupted.
 #[inline(always)]
 pub(crate) fn try_enter(busy: &AtomicU32, taken: &AtomicU32) -> bool {
     // Relaxed: I5 of the proc, our own kernel thread's.
