@@ -63,7 +63,7 @@ use anyhow::{Context, Result, bail, ensure};
 use run::{Cargo, root, target};
 use show::Bar;
 use stages::Level;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 /// What `--help` says: the list at the head of this file, without its marks.
 fn usage() -> String {

@@ -230,13 +230,10 @@ pub fn waits_from_outside() -> bool {
     OUTSIDE.load(Ordering::SeqCst) != 0 // SeqCst: after all procs have said that they idle.
 }
 
-/// The moment that never comes.
-pub const FOR_EVER: u64 = u64::MAX;
-
 /// How a scheduler does it.
 pub struct Hooks {
-    /// Gives the processor up until the token is there, or, at the earliest, until a moment (monotonic nanoseconds; [`FOR_EVER`]: none); takes the token.
-    pub park: extern "C-unwind" fn(u64),
+    /// Gives the processor up until the token is there, or, at the earliest, until a moment (monotonic nanoseconds); takes the token.
+    pub park: fn(Option<u64>),
     /// Puts the token there. From any thread and any signal handler; never waits.
     pub unpark: fn(&'static Record),
     /// Lets those that are ready go first.
@@ -316,7 +313,7 @@ pub fn set_current(record: *const Record) {
 /// come back for no reason. Only for light threads.
 #[inline(always)]
 pub fn park(deadline: Option<u64>) {
-    (hooks().park)(deadline.unwrap_or(FOR_EVER));
+    (hooks().park)(deadline);
 }
 
 /// Lets a light thread go on. From any thread and any signal handler; never waits.

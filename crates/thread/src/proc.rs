@@ -46,7 +46,7 @@ use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime, Hooks, Record};
 use chappe_plat::{back_by_jump, clock, near, process, stacks};
-use park::{blocked, blocks, listen, number, park_and_back, unpark, wakes};
+use park::{blocked, blocks, listen, number, park, unpark, wakes};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{from_ref, null};
 
@@ -116,7 +116,7 @@ struct Apart {
 unsafe impl Sync for Proc {}
 
 pub(crate) static HOOKS: Hooks = Hooks {
-    park: park_and_back,
+    park,
     unpark,
     give_way: yield_now,
     blocks,

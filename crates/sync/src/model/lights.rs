@@ -19,8 +19,7 @@ const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
 
-extern "C-unwind" fn park(until: u64) {
-    let deadline = Some(until).filter(|until| *until != light::FOR_EVER);
+fn park(deadline: Option<u64>) {
     let token = &light::current().expect("a light thread").token;
     // AcqRel, Acquire: what was done before the token came, as in `chappe-thread`.
     if token.compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire).is_err() {

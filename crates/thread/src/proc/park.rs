@@ -2,15 +2,13 @@
 
 use super::*;
 
-back_by_jump! {
-    /// Gives the proc up: the hook.
-    pub(super) fn park_and_back(until: u64) = park;
-}
-
-extern "C-unwind" fn park(until: u64) {
+/// Not called through `back_by_jump`: it has few callers, which threads that wait for each other share, so the returns are foreseen, and one more
+/// jump before the one into the program made that the worse foreseen (measured: 83 ns there and back in place of 56).
+#[inline(never)]
+pub(super) fn park(deadline: Option<u64>) {
     let me = current().expect("only light threads park");
-    if until != light::FOR_EVER || me.away.get() {
-        return park_until(me, Some(until).filter(|until| *until != light::FOR_EVER));
+    if deadline.is_some() || me.away.get() {
+        return park_until(me, deadline);
     }
     may_wait(me);
     if token::park(&me.core.token, PARKED) {
