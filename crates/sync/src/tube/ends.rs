@@ -5,6 +5,7 @@ use super::body::{Body, In, Not, Out, Tube};
 use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 use super::lights::Side;
 use crate::patience::Until;
+use crate::ring::Ring;
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -124,26 +125,27 @@ impl<T> Sender<T> {
     /// The message, if there is no receiver any more, or the last one goes meanwhile.
     #[inline(always)]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
-        // Within the caller: see `back_by_jump`.
-        if let Body::Meet = self.out.0.body {
-            return block::send_meeting(&self.out, message);
+        match &self.out.0.body {
+            Body::Ring(ring) => self.send_in_ring(ring, message),
+            // Within the caller: see `back_by_jump`.
+            Body::Meet => block::send_meeting(&self.out, message),
+            Body::Chain(ring) => self.out.0.send_chained(ring, message).map_err(SendError),
+            _ => block::send_any(&self.out, message).map_err(send_error),
         }
-        self.send_through_slots(message)
     }
 
     #[inline]
-    fn send_through_slots(&self, message: T) -> Result<(), SendError<T>> {
+    fn send_in_ring(&self, ring: &Ring<T>, message: T) -> Result<(), SendError<T>> {
         let tube = &*self.out.0;
-        match &tube.body {
-            Body::Ring(ring) if !tube.receivers.is_gone() => match ring.push(message) {
-                Ok(()) => {
-                    tube.announce(Side::Recv);
-                    Ok(())
-                }
-                Err(message) => block::send_later(&self.out, message),
-            },
-            Body::Chain(ring) => tube.send_chained(ring, message).map_err(SendError),
-            _ => block::send_any(&self.out, message).map_err(send_error),
+        if tube.receivers.is_gone() {
+            return block::send_any(&self.out, message).map_err(send_error);
+        }
+        match ring.push(message) {
+            Ok(()) => {
+                tube.announce(Side::Recv);
+                Ok(())
+            }
+            Err(message) => block::send_later(&self.out, message),
         }
     }
 
@@ -239,20 +241,18 @@ impl<T> Receiver<T> {
     /// If there is no message and no sender any more, or the last one goes meanwhile.
     #[inline(always)]
     pub fn recv(&self) -> Result<T, RecvError> {
-        // Within the caller: see `back_by_jump`.
-        if let Body::Meet = self.into.0.body {
-            return block::recv_meeting(&self.into);
+        match &self.into.0.body {
+            Body::Ring(ring) => self.recv_from_ring(ring),
+            // Within the caller: see `back_by_jump`.
+            Body::Meet => block::recv_meeting(&self.into),
+            _ => block::recv_beside(&self.into),
         }
-        self.recv_through_slots()
     }
 
     #[inline]
-    fn recv_through_slots(&self) -> Result<T, RecvError> {
-        let tube = &*self.into.0;
-        if let Body::Ring(ring) = &tube.body
-            && let Some(message) = ring.take()
-        {
-            tube.announce(Side::Send);
+    fn recv_from_ring(&self, ring: &Ring<T>) -> Result<T, RecvError> {
+        if let Some(message) = ring.take() {
+            self.into.0.announce(Side::Send);
             return Ok(message);
         }
         block::recv_beside(&self.into)
