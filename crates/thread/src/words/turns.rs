@@ -5,7 +5,6 @@
 
 use chappe_plat::atomic::{AtomicU32, Ordering, pause};
 use chappe_plat::fence;
-use std::sync::atomic::compiler_fence;
 
 /// The owner comes to the queue.
 #[inline(always)]
@@ -26,8 +25,8 @@ pub(crate) fn enter(busy: &AtomicU32, taken: &AtomicU32) {
 pub(crate) fn enter_alone(busy: &AtomicU32) {
     // Relaxed: I5 of the proc, our own kernel thread's handlers look at it.
     busy.store(1, Ordering::Relaxed);
-    // SeqCst: for the compiler; what follows is not to be done before.
-    compiler_fence(Ordering::SeqCst);
+    // For the compiler: what follows is not to be done before.
+    fence::light_alone();
 }
 
 /// The same, if its owner is not there, whom the caller may have interrupted.
