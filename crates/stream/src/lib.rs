@@ -42,6 +42,8 @@ pub mod text;
 mod types;
 
 pub use build::Builder;
+/// Clients of a JACK server, for programs that play or record without a graph.
+pub use chappe_plat::jack;
 pub use chappe_synth::Complaint;
 pub use graph::{Graph, Node, Options, run};
 pub use kind::{Anew, Call, End, Kind, Kinds, Make, Plan, Planner, Role, WhenFull, Wrong};

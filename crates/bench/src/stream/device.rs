@@ -11,7 +11,7 @@ use super::part;
 use crate::process::now;
 use crate::table::{Aim, Unit};
 use chappe::feedback::Dll;
-use chappe_plat::jack::{Client, Handler, Period, Way};
+use chappe::stream::jack::{Client, Handler, Period, Way};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;

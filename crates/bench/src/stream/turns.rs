@@ -185,11 +185,12 @@ fn run(in_turn: bool) -> (f64, f64, f64) {
     let lost = making.join().expect("no panic");
     running.wait().unwrap_or_else(|e| panic!("{e}"));
     let missed = taking.join().expect("no panic");
-    // Relaxed: as above.
+    // Relaxed: the flag and the count, which is read when all have ended.
     stop.store(true, Ordering::Relaxed);
     let seconds = (now() - began) as f64;
     computing.into_iter().for_each(|thread| thread.join().expect("no panic"));
     let share = |part: u64, of: u64| part as f64 / of as f64 * 100.0;
+    // Relaxed: they have ended.
     (share(missed, DUE), share(lost, BLOCKS), turned.load(Ordering::Relaxed) as f64 / seconds * 100.0)
 }
 

@@ -14,6 +14,7 @@ struct Server {
 impl Server {
     fn new(rate: u32, period: u32) -> Server {
         // Two servers of one name would be one: tests run side by side.
+        // Relaxed: a number of its own for each.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("chappe-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let mut command = Command::new("jackd");
@@ -138,17 +139,12 @@ fn a_server_that_ends_or_hangs_is_told_and_what_it_had_is_counted() {
     ] {
         for text in ["sine 440 | jack", "jack | null"] {
             let (here, server) = (Place::new(), Server::new(48_000, 256));
-            let running = server.graph(&here, "x.graph", text).spawn().unwrap();
+            let mut running = server.graph(&here, "x.graph", text).spawn().unwrap();
             server.wait_for(if text.starts_with("sine") { "chappe:out_1" } else { "chappe:in_1" });
             std::thread::sleep(std::time::Duration::from_millis(300));
             kill(server.jackd.id(), signal);
-            let pid = running.id();
-            let watch = std::thread::spawn(move || {
-                std::thread::sleep(std::time::Duration::from_secs(60));
-                kill(pid, libc::SIGABRT);
-            });
+            until("the graph ends", || running.try_wait().unwrap());
             let ran = running.wait_with_output().unwrap();
-            drop(watch);
             let said = said(&ran);
             assert!(!ran.status.success() && said.contains(expected), "{signal} {text}: {:?} {said}", ran.status);
         }

@@ -214,11 +214,13 @@ extern "C" fn on_rate(rate: u32, at: *mut c_void) -> c_int {
 }
 
 extern "C" fn on_xrun(at: *mut c_void) -> c_int {
+    // Relaxed: a count that is looked at again.
     signals(at).xruns.fetch_add(1, Ordering::Relaxed);
     0
 }
 
 extern "C" fn on_shutdown(at: *mut c_void) {
+    // Relaxed: a flag that is looked at again.
     signals(at).gone.store(1, Ordering::Relaxed);
 }
 

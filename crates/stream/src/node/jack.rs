@@ -81,6 +81,7 @@ impl Device {
         if self.signals.gone.load(Ordering::Relaxed) != 0 {
             return Some(Lost::Gone);
         }
+        // Relaxed: as above.
         let rate = self.signals.rate.load(Ordering::Relaxed);
         (rate != 0 && rate != self.rate).then_some(Lost::Rate(rate))
     }
@@ -233,12 +234,14 @@ impl Recorder {
     fn record(&mut self, frames: usize, mut read: impl FnMut(usize, &mut [f32])) {
         // Relaxed: counts that this thread alone writes.
         self.device.periods.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: looked at again in the next period.
         if self.device.ready.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut at = 0;
         while at < frames {
             let Ok(mut chunk) = self.chunks.take.try_recv() else {
+                // Relaxed: a count for people.
                 self.device.missed.fetch_add((frames - at) as u64, Ordering::Relaxed);
                 return;
             };
@@ -336,11 +339,13 @@ impl Wishes {
         // Relaxed: a count, and a flag that is looked at again.
         let connected = device.periods.load(Ordering::Relaxed) + 3;
         for _ in 0..1000 {
+            // Relaxed: as above.
             if device.periods.load(Ordering::Relaxed) >= connected {
                 break;
             }
             chappe_thread::sleep(Duration::from_millis(1));
         }
+        // Relaxed: as above.
         device.ready.store(1, Ordering::Relaxed);
         Ok(())
     }
@@ -528,6 +533,7 @@ mod tests {
     }
 
     fn missed(device: &Device) -> u64 {
+        // Relaxed: this thread counted.
         device.missed.load(Ordering::Relaxed)
     }
 
@@ -564,12 +570,15 @@ mod tests {
     fn a_server_that_ends_or_changes_its_rate_is_a_fault_and_what_it_had_is_counted() {
         let (mut feeder, _player) = player(2, 8, 1);
         let signals = Arc::clone(&feeder.device.signals);
+        // Relaxed: of this thread; so below.
         signals.rate.store(48_000, Ordering::Relaxed);
         feeder.put(&ramp(0, 16)).unwrap();
+        // Relaxed: as above.
         signals.rate.store(44_100, Ordering::Relaxed);
         let lost = feeder.put(&ramp(0, 5)).unwrap_err();
         assert_eq!(lost, Lost::Rate(44_100));
         assert!(lost.fault(48_000.0).0.contains("runs at 44100 Hz now, and this graph at 48000 Hz"));
+        // Relaxed: as above.
         signals.gone.store(1, Ordering::Relaxed);
         assert_eq!(feeder.put(&ramp(0, 5)), Err(Lost::Gone));
         assert_eq!(feeder.left(), 16 + 5);
