@@ -3,7 +3,6 @@
 use crate::place::{Place, kill, until};
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A server of our own.
 struct Server {
@@ -12,11 +11,9 @@ struct Server {
 }
 
 impl Server {
-    fn new(rate: u32, period: u32) -> Server {
-        // Two servers of one name would be one: tests run side by side.
-        // Relaxed: a number of its own for each.
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("chappe-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    fn new(test: &str, rate: u32, period: u32) -> Server {
+        // A name for each test: a server that was killed keeps its entry in JACK's registry, of which there are eight, until one of its name begins.
+        let name = format!("chappe-test-{test}");
         let mut command = Command::new("jackd");
         command.args(["-n", &name, "-r", "-d", "dummy", "-r", &rate.to_string(), "-p", &period.to_string()]);
         let jackd = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -85,7 +82,7 @@ fn without_a_server_it_is_said_which_one_is_missing() {
 #[test]
 #[ignore = "storm: needs jackd, and seconds"]
 fn what_is_played_is_what_is_recorded() {
-    let (here, server) = (Place::new(), Server::new(48_000, 256));
+    let (here, server) = (Place::new(), Server::new("plays", 48_000, 256));
     let wav = here.file("heard.wav");
     let recorder = format!("jack ear channels=1 ports=\"\" | take 96000 | wav {wav:?} bits=f32");
     let recorder = server.graph(&here, "ear.graph", &recorder).spawn().unwrap();
@@ -110,7 +107,7 @@ fn what_is_played_is_what_is_recorded() {
 #[test]
 #[ignore = "storm: needs jackd, and seconds"]
 fn another_rate_is_refused_and_another_period_is_not() {
-    let (here, server) = (Place::new(), Server::new(44_100, 512));
+    let (here, server) = (Place::new(), Server::new("rate", 44_100, 512));
     let wrong = said(&server.run(&here, "sine 440 seconds=1 | jack"));
     let expected = "the JACK server runs at 44100 Hz, and this is 48000 Hz: put `resample 44100` before it";
     assert!(wrong.contains(expected) && wrong.contains("line 1, column"), "{wrong}");
@@ -138,7 +135,7 @@ fn a_server_that_ends_or_hangs_is_told_and_what_it_had_is_counted() {
         (libc::SIGSTOP, "the JACK server has called no period for 5 s: it hangs, or is stopped"),
     ] {
         for text in ["sine 440 | jack", "jack | null"] {
-            let (here, server) = (Place::new(), Server::new(48_000, 256));
+            let (here, server) = (Place::new(), Server::new("ends", 48_000, 256));
             let mut running = server.graph(&here, "x.graph", text).spawn().unwrap();
             server.wait_for(if text.starts_with("sine") { "chappe:out_1" } else { "chappe:in_1" });
             std::thread::sleep(std::time::Duration::from_millis(300));
