@@ -82,7 +82,7 @@ impl Things {
     fn all_there(&self, ranges: &[std::ops::Range<usize>]) {
         for range in ranges {
             let there: u32 = self.semaphores[range.clone()].iter().map(Semaphore::value).sum();
-            assert_eq!(there, UNITS.iter().sum(), "{range:?}");
+            assert_eq!(there, UNITS.iter().sum::<u32>(), "{range:?}");
         }
         assert!(self.semaphores.iter().all(|one| one.waiters().is_empty()));
         for pool in &self.pools {

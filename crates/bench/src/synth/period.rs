@@ -63,6 +63,9 @@ impl Ring {
     }
 }
 
+/// A source that is called: by the other side, or for a period of samples in and out.
+type Called = dyn FnMut(bool, &[f32], &mut [f32]);
+
 /// A source of the ways without synthesis.
 struct Source {
     active: bool,
@@ -102,7 +105,7 @@ fn compared(title: &str, active: usize, rounds: u32) -> Table {
     let name = if period.code_bytes().is_some() { "synthesised" } else { "a list of the active ones" };
     let mut flags = Source::all(active);
     let mut inlined = Source::all(active);
-    let mut called: Vec<Box<dyn FnMut(bool, &[f32], &mut [f32])>> = Vec::new();
+    let mut called: Vec<Box<Called>> = Vec::new();
     for mut source in Source::all(active).into_iter().filter(|s| s.active) {
         called.push(Box::new(move |refill, input, output| match (refill, source.plays) {
             (true, plays) => source.ring.refill(plays),
