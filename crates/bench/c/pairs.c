@@ -6,7 +6,9 @@
  *
  *   ring shared TOKENS COUNT    16 processes, each of which waits for its own semaphore, works for 5 us, and posts another's, with so
  *                               many of them at work: nanoseconds from one post to the next
- *   names shared MANY COUNT     a name made and closed where there are so many, then unlinked: nanoseconds of one (GLIBC)
+ *   names HOW MANY COUNT        what is done to a name where there are so many: nanoseconds of one (GLIBC). HOW: create; close; same, a
+ *                               name that this process has open is opened and closed again; other, another process opens and closes
+ *                               one that this one has made; unlink
  *
  * KIND: private (two threads), or shared (two processes). Which semaphores: GLIBC, CHAPPE (chappe.h) or NIX (chappe/nix.h) is defined.
  */
@@ -161,17 +163,27 @@ static double go_round(sem *ring, sem ready, long tokens, long count)
 static const char *called(const char *what, long i)
 {
 	static char name[64];
-	snprintf(name, sizeof name, "/chappe-bench-%d-%s-%ld", getpid(), what, i);
+	static pid_t maker;
+	if (maker == 0)
+		maker = getpid();
+	snprintf(name, sizeof name, "/chappe-bench-%d-%s-%ld", maker, what, i);
 	return name;
 }
+
+static sem_t *open_name(const char *what, long i, int flags)
+{
+	sem_t *s = sem_open(called(what, i), flags, 0600, 1);
+	must(s != SEM_FAILED, "sem_open");
+	return s;
+}
+
+static void close_name(sem_t *s) { must(sem_close(s) == 0, "sem_close"); }
 
 static void make_names(const char *what, long count)
 {
 	long i;
-	for (i = 0; i < count; i++) {
-		sem_t *s = sem_open(called(what, i), O_CREAT | O_EXCL, 0600, 1);
-		must(s != SEM_FAILED && sem_close(s) == 0, "sem_open");
-	}
+	for (i = 0; i < count; i++)
+		close_name(open_name(what, i, O_CREAT | O_EXCL));
 }
 
 static void unlink_names(const char *what, long count)
@@ -181,21 +193,69 @@ static void unlink_names(const char *what, long count)
 		must(sem_unlink(called(what, i)) == 0, "sem_unlink");
 }
 
+/* Opens and closes all again. */
+static double again(const char *what, long count)
+{
+	double start = now();
+	long i;
+	for (i = 0; i < count; i++)
+		close_name(open_name(what, i, 0));
+	return now() - start;
+}
+
+/* The same in another process, which has opened and closed one before. */
+static double again_elsewhere(const char *what, long count)
+{
+	double took = 0;
+	int ends[2];
+	pid_t pid;
+	called(what, 0);
+	must(pipe(ends) == 0, "pipe");
+	pid = fork();
+	must(pid >= 0, "fork");
+	if (pid == 0) {
+		close_name(open_name(what, 0, 0));
+		took = again(what, count);
+		must(write(ends[1], &took, sizeof took) == sizeof took, "write");
+		_exit(0);
+	}
+	must(read(ends[0], &took, sizeof took) == sizeof took && wait(NULL) == pid, "the other");
+	must(close(ends[0]) == 0 && close(ends[1]) == 0, "close");
+	return took;
+}
+
 static long there;
 
-static double names(long many, long count)
+static double names(const char *how, long many, long count)
 {
-	double start, took;
+	sem_t **all = malloc((size_t)count * sizeof *all);
+	double took[5], start;
+	const char *hows[5] = {"create", "same", "other", "close", "unlink"};
+	long i;
+	int k;
+	must(all != NULL, "memory");
 	if (there != many) {
 		unlink_names("there", there);
 		make_names("there", many);
 		there = many;
 	}
 	start = now();
-	make_names("more", count);
-	took = (now() - start) / (double)count;
+	for (i = 0; i < count; i++)
+		all[i] = open_name("more", i, O_CREAT | O_EXCL);
+	took[0] = now() - start;
+	took[1] = again("more", count);
+	took[2] = again_elsewhere("more", count);
+	start = now();
+	for (i = 0; i < count; i++)
+		close_name(all[i]);
+	took[3] = now() - start;
+	start = now();
 	unlink_names("more", count);
-	return took;
+	took[4] = now() - start;
+	free(all);
+	for (k = 0; k < 4 && strcmp(how, hows[k]) != 0; k++)
+		continue;
+	return took[k] / (double)count;
 }
 #endif
 
@@ -239,7 +299,7 @@ int main(void)
 			must(scanf("%ld %ld", &many, &count) == 2, "count");
 #if defined GLIBC
 			if (*what == 'n') {
-				printf("%.3f\n", names(many, count));
+				printf("%.3f\n", names(kind, many, count));
 				fflush(stdout);
 				continue;
 			}

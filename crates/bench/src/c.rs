@@ -64,7 +64,18 @@ const PAIRS: u32 = 200_000;
 const PASSES: u32 = 1_000;
 /// For each process of a ring.
 const ROUND: u32 = 500;
-const NAMES: u32 = 500;
+/// So many names are there before.
+const MANY_NAMES: [u32; 4] = [1_000, 10_000, 30_000, 100_000];
+/// And so many more are made, and so on.
+const COUNT_OF_NAMES: u32 = 500;
+/// What is done to a name: for the program, for people.
+const NAMES: [(&str, &str); 5] = [
+    ("create", "a name made"),
+    ("same", "one opened and closed that this process has open"),
+    ("other", "one opened and closed that another process has open"),
+    ("close", "one closed"),
+    ("unlink", "one unlinked"),
+];
 /// Before the clock runs.
 const WARM: u32 = 20;
 
@@ -166,12 +177,14 @@ pub fn measure(programs: &Programs<'_>, rounds: u32) -> Result<Vec<Aim>, String>
         let what = format!("16 processes, {tokens} at work, under chappe run to glibc's");
         aims.push(Aim::at_most(what, 1.05, table.ratio(SHIM), ratio));
     }
-    for many in [0, 100_000] {
-        let cases = asked(format!("names shared {many} {NAMES}")).into_iter().take(2).collect();
-        let table = Table::measure(format!("a name made and closed where there are {many}"), rounds, cases);
-        println!("{}", table.report());
-        let what = format!("a name where there are {many}, under chappe run to glibc's");
-        aims.push(Aim::at_most(what, 3.0, table.ratio(SHIM), ratio));
+    for many in MANY_NAMES {
+        for (how, what) in NAMES {
+            let cases = asked(format!("names {how} {many} {COUNT_OF_NAMES}")).into_iter().take(2).collect();
+            let table = Table::measure(format!("{what}, where there are {many}"), rounds, cases);
+            println!("{}", table.report());
+            let what = format!("{what}, where there are {many}, under chappe run to glibc's");
+            aims.push(Aim::at_most(what, 3.0, table.ratio(SHIM), ratio));
+        }
     }
     Ok(aims)
 }

@@ -3,6 +3,8 @@
 //! sequences and what is made with them. `chappe-bench realtime`: nonblocking structures, and locks for threads with deadlines. `chappe-bench robustness`: what ships beside what was built without what deaths need:
 //! `--fragile` names that program. `chappe-bench c`: semaphores in C, with the programs that it is given.
 //!
+//! `chappe-bench tube stress`: of the tables about channels those of many threads that choose.
+//!
 //! `chappe-bench waiters [N...]`: so many processes that wait in one arena (63, 200, 1,000 and 4,000 unless told).
 //!
 //! `chappe-bench synth`: queries that become code, beside interpreters and hand-written Rust.
@@ -23,6 +25,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n       \
+                     chappe-bench tube stress\n       \
                      chappe-bench robustness --fragile PROGRAM [--quick | --counts] [--json]\n       \
                      chappe-bench c PAIRS PRELOAD [--quick]\n       \
                      chappe-bench waiters [N...]\n       \
@@ -216,6 +219,7 @@ pub fn main() -> ExitCode {
         ["waiters", ref rest @ ..] => return many_wait(rest),
         [what @ ("pool" | "sync" | "tube" | "ras" | "realtime")] => (what, 25),
         [what @ ("pool" | "sync" | "tube" | "ras" | "realtime"), "--quick"] => (what, 5),
+        ["tube", "stress"] => ("stress", 9),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -230,6 +234,8 @@ pub fn main() -> ExitCode {
         aims.extend(realtime::measure(&house, rounds));
     } else if what == "tube" {
         aims.extend(tube::measure(&house, rounds));
+    } else if what == "stress" {
+        aims.extend(tube::stress::measure(rounds));
     } else if what == "ras" {
         let again = again::Again::new(std::env::current_exe().expect("a program has a file"));
         aims.extend(ras::measure(&house, &again, rounds));

@@ -7,6 +7,7 @@
 //! | uncontended pairs | [`pair`] |
 //! | four to one, four to four | [`crowd`] |
 //! | choice, ready and blocked | [`choice`] |
+//! | choice by many threads at once | [`stress`] |
 //! | there and back | [`pingpong`] |
 //! | processor time of a message that comes alone | [`paced`] |
 //! | from a take to the return of who waited for it | [`resume`] |
@@ -34,6 +35,7 @@ pub mod pair;
 pub mod pingpong;
 pub mod resume;
 pub mod stream;
+pub mod stress;
 pub mod wire;
 
 use crate::house::House;
@@ -56,6 +58,7 @@ pub fn measure(_house: &House, rounds: u32) -> Vec<Aim> {
     aims.extend(pair::measure(rounds));
     aims.extend(crowd::measure(rounds));
     aims.extend(choice::measure(rounds));
+    aims.extend(stress::measure(rounds));
     aims.extend(pingpong::measure(rounds));
     aims.extend(paced::measure(rounds));
     aims.extend(resume::measure(rounds));

@@ -119,8 +119,15 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Jobserver(a) => return jobserver::run(&a, json, file_size),
         Command::Run(a) => return Err(preload::run(&a, file_size)),
         Command::Pipe(a) => return pipe::run(&a, json, file_size),
-        Command::Doctor => return print(health::doctor(json)),
-        Command::Ls { arena } => return print(list::list(arena.as_deref(), json)),
+        Command::Doctor => {
+            chappe::Arena::sweep_families();
+            return print(health::doctor(json));
+        }
+        Command::Ls { arena } => {
+            // What no process has any more is not listed, and gone.
+            chappe::Arena::sweep_families();
+            return print(list::list(arena.as_deref(), json));
+        }
         Command::Show { name, interval } => return print(list::show(&name, interval, json).map(|text| (text, 0))),
         Command::Release { name, index, force } => done(change::release(&name, index, force), json),
         Command::Rm { names, force } => all_done(names::each(&names, |name| change::remove(name, force)), json),
@@ -131,7 +138,10 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Graph(command) => return graph::run(&command, json),
         Command::Send(a) => return stream::send(&a, json),
         Command::Recv(a) => return stream::recv(&a, json),
-        Command::Top(a) => return eyes::top::run(&a, json),
+        Command::Top(a) => {
+            chappe::Arena::sweep_families();
+            return eyes::top::run(&a, json);
+        }
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         Command::Threads(a) => return eyes::threads::run(&a, json),
         Command::Metrics(a) => return eyes::metrics::run(&a),

@@ -9,7 +9,8 @@
 //! If somebody else removes its file, those who have it go on: its name is nobody's, so no second one can come under it. What is made
 //! from then on is made in another one.
 //!
-//! So the last one stays until another is made, or until `chappe run` starts a program, which sweeps too: some 6 MB. A sweeper that is killed
+//! So the last one, some 6 MB, stays until another is made, or until a command of `chappe` looks (`run`, `ls`, `doctor`, `top`), which sweeps too. A
+//! process that ends cannot do it: as long as it runs, it has the arena mapped itself. A sweeper that is killed
 //! has removed some of them. Only what has such a name to the letter, which no arena can be given, and begins as an arena does, is removed.
 
 use crate::directory::open_directory;
@@ -36,7 +37,7 @@ impl Arena {
     /// had one by then; it is made if there is none. Its name is `family-` and a number of 16 digits. Room for 2,048 members, 4,096
     /// objects, 4 MiB of data.
     ///
-    /// It is removed when no process has it mapped any more and another one is made, or `chappe run` starts a program: what was in it is lost then,
+    /// It is removed when no process has it mapped any more and another one is made, or a command of `chappe` looks: what was in it is lost then,
     /// whoever could still have asked for it.
     ///
     /// # Errors

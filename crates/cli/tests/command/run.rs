@@ -84,6 +84,24 @@ fn arenas_of_families_that_nobody_has_any_more_go_with_the_next_program() {
 }
 
 #[test]
+fn arenas_of_families_that_nobody_has_any_more_go_when_somebody_looks() {
+    let place = Place::new();
+    let [left, used] = ["family-0123456789abcdef", "family-fedcba9876543210"].map(|name| place.arenas().join(name));
+    for command in [&["ls"][..], &["--json", "ls"], &["doctor"]] {
+        for to in [&left, &used] {
+            place.ok(&["arena", "create", "x", "--members=4", "--objects=4"]);
+            std::fs::rename(place.arenas().join("x"), to).expect("a directory of ours");
+        }
+        let user = std::fs::File::open(&used).expect("ours");
+        let told = place.run(command);
+        assert!(!left.exists() && used.exists(), "{told:?}");
+        drop(user);
+        place.run(command);
+        assert!(!used.exists());
+    }
+}
+
+#[test]
 fn the_library_is_in_front_and_what_was_there_behind_it() {
     let place = Place::new();
     let ours = library().to_str().expect("text");
