@@ -102,7 +102,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         }
         ["test", "--all"] => stages::test(Level::All, false),
         ["lint"] => lint::command(&root()),
-        ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime" | "waiters"), rest @ ..] => {
+        ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime" | "waiters" | "queue"), rest @ ..] => {
             Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
         }
         ["bench", "synth", rest @ ..] => {

@@ -34,7 +34,7 @@ use chappe_plat::pair::Pair;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The layout described here. Any change of any offset, or of what a word says, is another number.
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -132,8 +132,8 @@ pub struct Header {
 /// One member: a thread, or for owned handles a process, attached to the arena.
 ///
 /// `life` and `twin` are claimed and released in the slot's gate. Who may write what: `life` and `twin` their owner and the kernel; `ident`, `kind` and what follows
-/// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`, `need`, `packet`, `era`
-/// and `waiting_since` only the member itself, while its state is idle; `slept` and `bell_of` only the member itself; `bell` anybody.
+/// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`, `need`, `packet`, `era`,
+/// `priority` and `waiting_since` only the member itself, while its state is idle; `slept` and `bell_of` only the member itself; `bell` anybody.
 #[repr(C, align(16))]
 pub struct Member {
     /// The wait word: see the wait queue's head.
@@ -160,7 +160,7 @@ pub struct Member {
     pub start_time: AtomicU64,
     /// The PID namespace in which `pid` means something.
     pub namespace: AtomicU64,
-    /// Coarse monotonic ns when it last began to wait.
+    /// When it began to wait (ns, of the coarse monotonic clock that all time namespaces have in common); where it had to wait anew, the first time.
     pub waiting_since: AtomicU64,
     /// What it calls itself: UTF-8, zero-padded, eight bytes a word.
     pub label: [AtomicU64; 8],
@@ -179,7 +179,8 @@ pub struct Member {
     pub bell: AtomicU32,
     /// The high half of the number of its last wait, which a wait word has no room for once it is granted.
     pub era: AtomicU32,
-    pad2: u32,
+    /// Before whom it is served, where that is by priority: see the wait queue's discipline.
+    pub priority: AtomicU32,
     pad3: [u64; (80 - 2 * size_of::<LifeLock>()) / 8],
 }
 
@@ -221,7 +222,8 @@ pub struct Object {
     pub slot: Slot,
     /// Generation, kind and state.
     pub head: AtomicU64,
-    /// Pools: how many permits it has. Semaphores: 1 if waiters may be overtaken. Mutexes: bytes of data. Tubes, maps: blocks. Ends of
+    /// Pools: how many permits it has. Semaphores: 1 if waiters may be overtaken. Both: from bit 17 on in which order waiters are served, see the
+    /// wait queue's discipline. Mutexes: bytes of data. Tubes, maps: blocks. Ends of
     /// tubes: the tube's generation.
     pub permits: AtomicU32,
     /// One more than the index of a pool's first extent of further cells, or of a mutex's, tube's or map's first block; 0 for none.

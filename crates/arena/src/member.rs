@@ -64,7 +64,7 @@ use crate::twin;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex;
 use chappe_plat::life::Claim;
-use chappe_plat::{Life, clock, probe, process, step};
+use chappe_plat::{Life, probe, process, step};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a member slot stands for.
@@ -636,12 +636,6 @@ impl Map {
     pub(crate) fn is_reaper(&self, i: u32) -> bool {
         // SeqCst: after the look at the life word; pairs with `join`.
         self.member(i).kind.load(Ordering::SeqCst) == Seat::Reaper as u32
-    }
-
-    /// Notes when a member began to wait, for showing.
-    pub fn note_waiting(&self, i: u32) {
-        // Relaxed: for showing only.
-        self.member(i).waiting_since.store(clock::common_coarse(), Ordering::Relaxed);
     }
 }
 

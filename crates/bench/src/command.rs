@@ -7,6 +7,8 @@
 //!
 //! `chappe-bench waiters [N...]`: so many processes that wait in one arena (63, 200, 1,000 and 4,000 unless told).
 //!
+//! `chappe-bench queue [N...]`: what an `up` costs with so many waiters, and a thread's end beside many objects.
+//!
 //! `chappe-bench synth`: queries that become code, beside interpreters and hand-written Rust.
 //!
 //! `chappe-bench thread`: light threads beside Go's and others'.
@@ -20,7 +22,7 @@ use crate::house::House;
 use crate::ras::{self, again};
 use crate::robustness::{self as cost, worker};
 use crate::table::Aim;
-use crate::{c, choice, death, footprint, handoff, machine, pair, realtime, stream, sync, tube, waiters};
+use crate::{c, choice, death, footprint, handoff, machine, pair, queue, realtime, stream, sync, tube, waiters};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -29,6 +31,7 @@ const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n
                      chappe-bench robustness --fragile PROGRAM [--quick | --counts] [--json]\n       \
                      chappe-bench c PAIRS PRELOAD [--quick]\n       \
                      chappe-bench waiters [N...]\n       \
+                     chappe-bench queue [N...]\n       \
                      chappe-bench stream CHAPPE [RUNS] [stages|turns|notes|jack|pipe] [--seconds N] [--quick]    (built with the feature `stream`)\n       \
                      chappe-bench synth [--quick]    (built with the feature `jit`)\n       \
                      chappe-bench thread [--go PROGRAM] [--boost PROGRAM] [--quick]    (built with the feature `threads`)";
@@ -145,6 +148,18 @@ fn many_wait(args: &[&str]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+fn long_queues(args: &[&str]) -> ExitCode {
+    let Ok(numbers) = args.iter().map(|n| n.parse()).collect::<Result<Vec<usize>, _>>() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let house = House::new("queue");
+    println!("{}", machine::facts());
+    queue::measure(&house, if numbers.is_empty() { &[10, 100, 1000, 3000] } else { &numbers });
+    println!("{}", machine::load());
+    ExitCode::SUCCESS
+}
+
 /// `cargo xtask bench stream` builds the command, and says where it is.
 fn streams(args: &[&str]) -> ExitCode {
     let (mut runs, mut only, mut seconds) = (Some(10), None, Some(30));
@@ -217,6 +232,7 @@ pub fn main() -> ExitCode {
         ["robustness", ref rest @ ..] => return robustness(rest),
         ["c", ref rest @ ..] => return in_c(rest),
         ["waiters", ref rest @ ..] => return many_wait(rest),
+        ["queue", ref rest @ ..] => return long_queues(rest),
         [what @ ("pool" | "sync" | "tube" | "ras" | "realtime")] => (what, 25),
         [what @ ("pool" | "sync" | "tube" | "ras" | "realtime"), "--quick"] => (what, 5),
         ["tube", "stress"] => ("stress", 9),

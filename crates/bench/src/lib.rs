@@ -12,6 +12,7 @@
 //! | from SIGKILL to the next holder | [`death`] |
 //! | what ten thousand pools take | [`footprint`] |
 //! | semaphores, mutexes, choice over them, Plan 9's tables | [`sync`] |
+//! | an `up` with many waiters, a thread's end beside many objects | [`queue`] |
 //! | channels between threads, and between processes | [`tube`] |
 //! | restartable sequences, biased locks, per-processor objects | [`ras`] |
 //! | nonblocking structures and locks for threads with deadlines | [`realtime`] |
@@ -42,6 +43,7 @@ pub mod objects;
 pub mod pair;
 pub mod peers;
 pub mod process;
+pub mod queue;
 pub mod ras;
 pub mod raw;
 pub mod realtime;

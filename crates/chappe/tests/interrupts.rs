@@ -1,9 +1,10 @@
 //! Every wait inside of `interruptible` ends when it is asked to, and what it waited for is as it was.
 
+use chappe::tube::broadcast::{Broadcast, BroadcastOptions, Slow, Subscribe};
 use chappe::tube::named::{NotReceived, NotSent, Tube, TubeOptions};
 use chappe::{
-    AcquireError, Arena, ArenaOptions, Condvar, DownError, Interrupt, LockError, Mutex, Pool, Select, SelectError,
-    Semaphore, acquire_any, interruptible,
+    AcquireError, Arena, ArenaOptions, Condvar, DownError, Interrupt, LockError, Map, MapError, MapOptions, Mutex,
+    Pool, Select, SelectError, Semaphore, acquire_any, interruptible,
 };
 use std::time::Duration;
 
@@ -97,4 +98,50 @@ fn a_wait_at_a_named_tube_is_interrupted_and_the_message_comes_back() {
     assert_eq!(asked(|| receiver.recv()).unwrap(), 7);
     drop((sender, receiver));
     Arena::remove(&arena, true).unwrap();
+}
+
+#[test]
+fn a_wait_at_a_broadcast_tube_is_interrupted() {
+    let arena = format!("interrupts-broadcast-{}", std::process::id());
+    Arena::create(&arena, &ArenaOptions::default()).unwrap();
+    let options = BroadcastOptions { slots: 1, ..BroadcastOptions::default() };
+    let tube = Broadcast::<u64>::create(&format!("{arena}/t"), &options).unwrap();
+    let publisher = tube.publisher().unwrap();
+    let subscription = tube.subscribe(Subscribe::to_all().slow(Slow::Block)).unwrap();
+    assert!(matches!(asked(|| subscription.recv()), Err(NotReceived::Interrupted)));
+    assert!(matches!(asked(|| subscription.recv_timeout(LONG)), Err(NotReceived::Interrupted)));
+    let mut sent = 0;
+    while publisher.try_send(sent).is_ok() {
+        sent += 1;
+    }
+    assert!(matches!(asked(|| publisher.send(7)), Err(NotSent::Interrupted(()))));
+    assert!(matches!(asked(|| publisher.send_timeout(7, LONG)), Err(NotSent::Interrupted(()))));
+    assert_eq!(asked(|| subscription.recv()).unwrap(), 0, "what need not wait is not interrupted");
+    drop((publisher, subscription));
+    Arena::remove(&arena, true).unwrap();
+}
+
+#[test]
+fn a_wait_for_a_map_to_change_is_interrupted() {
+    let arena = format!("interrupts-map-{}", std::process::id());
+    Arena::create(&arena, &ArenaOptions::default()).unwrap();
+    let options = MapOptions { entries: 2, key: 8, value: 8, ordered: false };
+    let map = Map::<u64, u64>::create(&format!("{arena}/m"), &options).unwrap();
+    let mut watch = map.watch(None);
+    assert!(matches!(asked(|| watch.next(None)), Err(MapError::Interrupted)));
+    assert!(matches!(asked(|| watch.next(Some(LONG))), Err(MapError::Interrupted)));
+    map.insert(&1, &2).unwrap();
+    assert_eq!(asked(|| watch.next(None)).unwrap().len(), 1);
+    drop(watch);
+    drop(map);
+    Arena::remove(&arena, true).unwrap();
+}
+
+#[test]
+fn a_wait_at_a_private_tube_is_interrupted_where_it_is_asked_for() {
+    let (sender, receiver) = chappe::tube::bounded::<u32>(1);
+    assert!(asked(|| receiver.recv_interruptible()).is_err());
+    sender.send(1).unwrap();
+    assert!(asked(|| sender.send_interruptible(2)).is_err());
+    assert_eq!(asked(|| receiver.recv_interruptible()).ok(), Some(1));
 }

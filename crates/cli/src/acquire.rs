@@ -14,7 +14,7 @@ use crate::take::{self, Until};
 use crate::terminal::Terminal;
 use crate::{keep, signals, tell};
 use anyhow::anyhow;
-use chappe::{Arena, LEASE_VARIABLE};
+use chappe::{Arena, LEASE_VARIABLE, Priority};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io;
@@ -41,6 +41,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     if !a.nested {
         take::refuse_nested(&pools).map_err(failed)?;
     }
+    chappe::set_priority(Priority(a.priority));
     let began = Instant::now();
     let (index, mut held) = take::wait(&pools, a.count, Until::of(a.timeout, a.nonblock), json)?;
     let waited = began.elapsed();

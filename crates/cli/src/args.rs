@@ -120,9 +120,9 @@ pub enum Command {
     ///
     /// JSON: [OBJECT], where OBJECT is one of
     ///   {"name": TEXT, "arena": TEXT, "kind": "pool", "permits": N, "free": N,
-    ///     "held": N, "waiting": N}
+    ///     "held": N, "waiting": N}; if by priority, also "by_priority": {"aging_ms": N or null}
     ///   {"name": TEXT, "arena": TEXT, "kind": "semaphore", "value": N,
-    ///     "barging": BOOL, "waiting": N}
+    ///     "barging": BOOL, "waiting": N}; the same
     ///   {"name": TEXT, "arena": TEXT, "kind": "mutex", "holder": WHO or null,
     ///     "torn": BOOL, "condemned": BOOL, "bytes": N, "waiting": N}
     ///   {"name": TEXT, "arena": TEXT, "kind": "readers-writer lock", "writer": WHO or null, "readers": [WHO],
@@ -332,6 +332,24 @@ pub enum Command {
     },
 }
 
+/// In which order waiters are served.
+#[derive(clap::Args, Debug)]
+pub struct Order {
+    /// Serve waiters by their --priority, and those of one in the order of arrival
+    #[arg(long)]
+    pub priority: bool,
+    /// With --priority: whoever has waited for so long is overtaken by nobody who came later (`never`: the lowest may wait for ever)
+    #[arg(long, value_name = "DURATION", value_parser = parse_grace, default_value = "1s", requires = "priority")]
+    pub aging: Grace,
+}
+
+impl Order {
+    /// As the library has it.
+    pub fn discipline(&self) -> chappe::Discipline {
+        if self.priority { chappe::Discipline::Priority { aging: self.aging.0 } } else { chappe::Discipline::Fifo }
+    }
+}
+
 /// `chappe acquire`.
 #[derive(clap::Args, Debug)]
 pub struct Acquire {
@@ -350,6 +368,9 @@ pub struct Acquire {
     /// Do not wait: exit with 124 if too few permits are free
     #[arg(long)]
     pub nonblock: bool,
+    /// Where waiters are served by priority: before all of a lower one (0 to 255)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub priority: u8,
     /// Make pools that are not there, with this many permits (as many as are taken at once)
     ///
     /// With a number, a pool that is there with another number of permits is an error.
@@ -605,7 +626,7 @@ stderr at the end; with status 3 also \"sender_died\": true.";
 pub enum PoolCommand {
     /// Make a pool, or several
     ///
-    /// JSON, a line for each: {"name": TEXT, "permits": N}
+    /// JSON, a line for each: {"name": TEXT, "permits": N}; with --priority also "by_priority": {"aging_ms": N or null}
     Create {
         /// Its name; ARENA/NAME in another arena than `default`, which is made if need be. Several names make several
         #[arg(required = true, value_name = "NAME")]
@@ -613,6 +634,8 @@ pub enum PoolCommand {
         /// How many permits it has
         #[arg(long, short, value_name = "N", default_value_t = 1)]
         permits: u64,
+        #[command(flatten)]
+        order: Order,
     },
     /// Give a pool another number of permits
     ///

@@ -3,7 +3,7 @@
 use crate::look::{self, Name, holder_text, who_text};
 use crate::share::{self, Share};
 use anyhow::{Result, anyhow, bail};
-use chappe::{Arena, ArenaOptions, Pool, PoolError};
+use chappe::{Arena, ArenaOptions, Discipline, Pool, PoolError};
 use serde_json::{Value, json};
 
 /// Permits as the library counts them.
@@ -12,9 +12,11 @@ pub fn permits(n: u64) -> Result<u32> {
 }
 
 /// `chappe pool create`.
-pub fn create_pool(name: &str, n: u64) -> Result<Value> {
-    let pool = Pool::create(name, permits(n)?)?;
-    Ok(json!({ "name": pool.name(), "permits": pool.permits() }))
+pub fn create_pool(name: &str, n: u64, discipline: Discipline) -> Result<Value> {
+    let pool = Pool::create_by(name, permits(n)?, discipline)?;
+    let mut made = json!({ "name": pool.name(), "permits": pool.permits() });
+    look::say_by_priority(&mut made, pool.discipline());
+    Ok(made)
 }
 
 /// `chappe pool resize`.

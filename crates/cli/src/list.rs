@@ -1,6 +1,8 @@
 //! `chappe ls` and `chappe show`, to people and to programs.
 
-use crate::look::{Name, Row, UnseenView, called, find, holder_text, ms, permits_text, plain, state_text, who_text};
+use crate::look::{
+    Name, Row, UnseenView, by_priority_text, called, find, holder_text, ms, permits_text, plain, state_text, who_text,
+};
 use crate::within::{Patience, too_long};
 use crate::{complain, time, tube};
 use anyhow::{Result, anyhow};
@@ -109,6 +111,12 @@ pub struct WaiterView {
     pid_namespace: Option<u64>,
     label: String,
     waiting_ms: u64,
+    #[serde(skip_serializing_if = "is_none")]
+    priority: u8,
+}
+
+fn is_none(priority: &u8) -> bool {
+    *priority == 0
 }
 
 /// `chappe show`.
@@ -178,13 +186,23 @@ impl WaiterView {
     fn of(place: usize, w: Waiter) -> WaiterView {
         let waiting_ms = ms(w.waiting);
         let pid_namespace = w.who.elsewhere();
-        WaiterView { place, pid: w.who.pid, tid: w.who.tid, pid_namespace, label: w.who.label, waiting_ms }
+        WaiterView {
+            place,
+            pid: w.who.pid,
+            tid: w.who.tid,
+            pid_namespace,
+            label: w.who.label,
+            waiting_ms,
+            priority: w.priority,
+        }
     }
 }
 
 fn first_line(name: &str, info: &ObjectInfo, waiting: usize) -> String {
     let text = match &info.state {
-        ObjectState::Pool(p) => format!("{name}: {}, {} free", permits_text(p.permits), p.free),
+        ObjectState::Pool(p) => {
+            format!("{name}: {}, {} free{}", permits_text(p.permits), p.free, by_priority_text(p.discipline))
+        }
         ObjectState::Condvar => format!("{name}: {}", info.kind),
         other => format!("{name}: {}, {}", info.kind, state_text(other)),
     };
@@ -210,7 +228,8 @@ fn show_text(pool: Option<&Pool>, waiters: &[Waiter]) -> String {
         }
     }
     for (place, w) in (1..).zip(waiters) {
-        let _ = writeln!(text, "  {place}. in line: {} for {}", who_text(&w.who), time::show(w.waiting));
+        let priority = if w.priority > 0 { format!(", priority {}", w.priority) } else { String::new() };
+        let _ = writeln!(text, "  {place}. in line: {} for {}{priority}", who_text(&w.who), time::show(w.waiting));
     }
     text
 }

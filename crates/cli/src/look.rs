@@ -4,9 +4,11 @@ use crate::time;
 use anyhow::Result;
 use chappe::tube::named::Kind;
 use chappe::{
-    Arena, ArenaError, Holder, LifeState, ObjectError, ObjectInfo, ObjectState, Pool, PoolError, Unseen, Who,
+    Arena, ArenaError, Discipline, Holder, LifeState, ObjectError, ObjectInfo, ObjectState, Pool, PoolError, Unseen,
+    Who,
 };
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// What a pool's permits are called.
@@ -120,17 +122,36 @@ pub fn plain(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
+/// Adds `by_priority` to what was made, if it is so.
+pub fn say_by_priority(made: &mut Value, discipline: Discipline) {
+    if let Some(by) = ByPriority::of(discipline) {
+        made["by_priority"] = json!(by);
+    }
+}
+
 /// "spsc".
 pub fn ends_text(kind: Kind) -> String {
     format!("{kind:?}").to_lowercase()
 }
 
+/// ", by priority, aging 1s"; nothing where waiters are served in the order of arrival.
+pub fn by_priority_text(discipline: Discipline) -> String {
+    match discipline {
+        Discipline::Priority { aging: Some(aging) } => format!(", by priority, aging {}", time::show(aging)),
+        Discipline::Priority { aging: None } => ", by priority".into(),
+        _ => String::new(),
+    }
+}
+
 /// "3 permits, 2 free, 1 held"; "value 3, barging"; "held by pid 4242 `make`"; "locked by pid 4242 `make`, 16 bytes".
 pub fn state_text(state: &ObjectState) -> String {
     match state {
-        ObjectState::Pool(p) => format!("{}, {} free, {} held", permits_text(p.permits), p.free, p.held),
-        ObjectState::Semaphore { value, barging } => {
-            format!("value {value}{}", if *barging { ", barging" } else { "" })
+        ObjectState::Pool(p) => {
+            let by = by_priority_text(p.discipline);
+            format!("{}, {} free, {} held{by}", permits_text(p.permits), p.free, p.held)
+        }
+        ObjectState::Semaphore { value, barging, discipline } => {
+            format!("value {value}{}{}", if *barging { ", barging" } else { "" }, by_priority_text(*discipline))
         }
         ObjectState::Owned { value, holder, demoted } => {
             let held = holder.as_ref().map(who_text);
@@ -201,17 +222,81 @@ pub struct Row {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum StateView {
-    Pool { permits: u32, free: u32, held: u32 },
-    Semaphore { value: u32, barging: bool },
-    Owned { value: u32, holder: Option<WhoView>, demoted: bool },
-    Mutex { holder: Option<WhoView>, torn: bool, condemned: bool, bytes: u32 },
-    RwLock { writer: Option<WhoView>, readers: Vec<WhoView>, torn: bool, condemned: bool, bytes: u32 },
+    Pool {
+        permits: u32,
+        free: u32,
+        held: u32,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by_priority: Option<ByPriority>,
+    },
+    Semaphore {
+        value: u32,
+        barging: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by_priority: Option<ByPriority>,
+    },
+    Owned {
+        value: u32,
+        holder: Option<WhoView>,
+        demoted: bool,
+    },
+    Mutex {
+        holder: Option<WhoView>,
+        torn: bool,
+        condemned: bool,
+        bytes: u32,
+    },
+    RwLock {
+        writer: Option<WhoView>,
+        readers: Vec<WhoView>,
+        torn: bool,
+        condemned: bool,
+        bytes: u32,
+    },
     Tube(TubeView),
-    Map { used: u32, entries: u32, key_size: u32, value_size: u32, bytes: u64 },
-    Shared { value: i64, capacity: u32, size: u32, bytes: u64 },
-    Broadcast { slots: u32, size: u32, sent: u64, publishers: usize, subscribers: usize, capacity: u32, lost: u64 },
-    Damaged { damaged: String },
+    Map {
+        used: u32,
+        entries: u32,
+        key_size: u32,
+        value_size: u32,
+        bytes: u64,
+    },
+    Shared {
+        value: i64,
+        capacity: u32,
+        size: u32,
+        bytes: u64,
+    },
+    Broadcast {
+        slots: u32,
+        size: u32,
+        sent: u64,
+        publishers: usize,
+        subscribers: usize,
+        capacity: u32,
+        lost: u64,
+    },
+    Damaged {
+        damaged: String,
+    },
     Plain {},
+}
+
+/// That waiters are served by priority.
+#[derive(Serialize)]
+pub struct ByPriority {
+    /// Whoever has waited for so long is overtaken by nobody who came later; null: the lowest may wait for ever.
+    aging_ms: Option<u64>,
+}
+
+impl ByPriority {
+    /// If they are.
+    pub fn of(discipline: Discipline) -> Option<ByPriority> {
+        match discipline {
+            Discipline::Priority { aging } => Some(ByPriority { aging_ms: aging.map(ms) }),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -273,8 +358,14 @@ impl Row {
     /// An object of an arena.
     pub fn of(arena: Arena, info: &ObjectInfo) -> Row {
         let state = match &info.state {
-            ObjectState::Pool(p) => StateView::Pool { permits: p.permits, free: p.free, held: p.held },
-            ObjectState::Semaphore { value, barging } => StateView::Semaphore { value: *value, barging: *barging },
+            ObjectState::Pool(p) => {
+                let by_priority = ByPriority::of(p.discipline);
+                StateView::Pool { permits: p.permits, free: p.free, held: p.held, by_priority }
+            }
+            ObjectState::Semaphore { value, barging, discipline } => {
+                let by_priority = ByPriority::of(*discipline);
+                StateView::Semaphore { value: *value, barging: *barging, by_priority }
+            }
             ObjectState::Owned { value, holder, demoted } => {
                 StateView::Owned { value: *value, holder: holder.clone().map(WhoView::from), demoted: *demoted }
             }

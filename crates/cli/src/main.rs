@@ -148,9 +148,9 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Lateness(a) => return lateness::run(&a, json),
         Command::Lab { words } => return Err(lab::run(&words)),
         Command::Watch(a) => return eyes::watch::run(&a, json),
-        Command::Pool(PoolCommand::Create { names, permits }) => {
+        Command::Pool(PoolCommand::Create { names, permits, order }) => {
             names::refuse_numbers(&names, "pool", "--permits N").map_err(failed)?;
-            all_done(names::each(&names, |name| change::create_pool(name, permits)), json)
+            all_done(names::each(&names, |name| change::create_pool(name, permits, order.discipline())), json)
         }
         Command::Pool(PoolCommand::Resize { name, permits }) => done(change::resize_pool(&name, permits), json),
         Command::Pool(PoolCommand::Rm { names, force }) => {

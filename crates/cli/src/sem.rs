@@ -3,10 +3,10 @@
 use crate::acquire::TIMED_OUT;
 use crate::args::SemCommand;
 use crate::line::{self, Line};
-use crate::look::ms;
+use crate::look::{ms, say_by_priority};
 use crate::{Failure, all_done, done, failed, names, time, write};
 use anyhow::anyhow;
-use chappe::{DownError, ObjectError, Semaphore};
+use chappe::{Discipline, DownError, ObjectError, Priority, Semaphore};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,13 @@ use std::time::{Duration, Instant};
 /// With the status that says which kind of failure it is.
 pub fn run(command: &SemCommand, json: bool) -> Result<u8, Failure> {
     match command {
-        SemCommand::Create { names, value, barging } => {
+        SemCommand::Create { names, value, barging, order } => {
             names::refuse_numbers(names, "semaphore", "--value N").map_err(failed)?;
-            all_done(names::each(names, |name| create(name, *value, *barging)), json)?;
+            all_done(names::each(names, |name| create(name, *value, *barging, order.discipline())), json)?;
         }
         SemCommand::Up { name, count } => done(up(name, *count), json)?,
-        SemCommand::Down { name, timeout, nonblock } => {
+        SemCommand::Down { name, timeout, nonblock, priority } => {
+            chappe::set_priority(Priority(*priority));
             let taken = down(name, *timeout, *nonblock, json)?;
             done(Ok(taken), json)?;
         }
@@ -36,10 +37,13 @@ pub fn run(command: &SemCommand, json: bool) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn create(name: &str, value: u64, barging: bool) -> anyhow::Result<Value> {
+fn create(name: &str, value: u64, barging: bool, discipline: Discipline) -> anyhow::Result<Value> {
     let value = u32::try_from(value).map_err(|_| ObjectError::Value { value, most: Semaphore::MAX })?;
-    let sem = if barging { Semaphore::create_barging(name, value)? } else { Semaphore::create(name, value)? };
-    Ok(json!({ "name": sem.name(), "value": value, "barging": barging }))
+    let sem =
+        if barging { Semaphore::create_barging(name, value)? } else { Semaphore::create_by(name, value, discipline)? };
+    let mut made = json!({ "name": sem.name(), "value": value, "barging": barging });
+    say_by_priority(&mut made, sem.discipline());
+    Ok(made)
 }
 
 fn up(name: &str, count: u32) -> anyhow::Result<Value> {

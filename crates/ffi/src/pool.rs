@@ -12,9 +12,9 @@ use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::look::{chappe_holder, chappe_member, chappe_waiter, listed};
 use crate::permit::{Place, chappe_permit};
-use crate::process::bias;
+use crate::process::{CHAPPE_PRIORITY, bias, discipline};
 use chappe::raw::{self, Hold};
-use chappe::{Permits, Pool, acquire_any, acquire_any_timeout, try_acquire_any};
+use chappe::{Discipline, Permits, Pool, acquire_any, acquire_any_timeout, try_acquire_any};
 use std::ffi::{CStr, c_char, c_int};
 
 /// A handle of a pool.
@@ -46,12 +46,21 @@ pub extern "C" fn chappe_pool_private(permits: i64, pool: *mut *mut chappe_pool)
     opened(pool, || Ok(Pool::private(input::count(permits)?)?))
 }
 
-/// As `chappe_pool_private`, with `flags`: 0 or CHAPPE_BIAS_OFF.
+/// As `chappe_pool_private`, with `flags`: 0, or of CHAPPE_BIAS_OFF and CHAPPE_PRIORITY (which has no bias) any.
 ///
 /// Errors: -EINVAL also if a flag is not known; else as `chappe_pool_private`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_pool_private_with(permits: i64, flags: u32, pool: *mut *mut chappe_pool) -> c_int {
-    opened(pool, || Ok(Pool::private_with(input::count(permits)?, bias(flags)?)?))
+    opened(pool, || {
+        let permits = input::count(permits)?;
+        Ok(match discipline(flags) {
+            Discipline::Fifo => Pool::private_with(permits, bias(flags)?)?,
+            by_priority => {
+                bias(flags & !CHAPPE_PRIORITY)?;
+                Pool::private_by(permits, by_priority)?
+            }
+        })
+    })
 }
 
 /// Opens the pool of this name: "gpu0", or "lab/gpu0" for one in the arena "lab".
@@ -69,6 +78,22 @@ pub extern "C" fn chappe_pool_open(name: *const c_char, pool: *mut *mut chappe_p
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_pool_create(name: *const c_char, permits: i64, pool: *mut *mut chappe_pool) -> c_int {
     opened(pool, || Ok(Pool::create(input::name(name)?, input::count(permits)?)?))
+}
+
+/// As `chappe_pool_create`, with `flags`: 0 or CHAPPE_PRIORITY.
+///
+/// Errors: -EINVAL also if a flag is not known; else as `chappe_pool_create`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_pool_create_with(
+    name: *const c_char,
+    permits: i64,
+    flags: u32,
+    pool: *mut *mut chappe_pool,
+) -> c_int {
+    opened(pool, || {
+        input::flags(flags, CHAPPE_PRIORITY)?;
+        Ok(Pool::create_by(input::name(name)?, input::count(permits)?, discipline(flags))?)
+    })
 }
 
 /// Opens the pool of this name, or makes it.

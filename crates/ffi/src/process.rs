@@ -2,7 +2,7 @@
 
 use crate::failure::{Answer, answer, done, last};
 use crate::input;
-use chappe::{Bias, Role};
+use chappe::{Bias, Discipline, Priority, Role};
 use std::ffi::{CStr, c_char, c_int};
 
 /// As a time limit: for ever.
@@ -78,6 +78,29 @@ pub extern "C" fn chappe_set_role(role: c_int) -> c_int {
             CHAPPE_SLEEPER => Role::Sleeper,
             _ => return Err(crate::failure::Failure::new(libc::EINVAL, c"there is no such role")),
         });
+        Ok(())
+    })
+}
+
+/// Waiters are served by priority (`chappe_set_priority`), and in the order of arrival within one. Whoever has waited for a second is
+/// overtaken by nobody who came later.
+pub const CHAPPE_PRIORITY: u32 = 4;
+
+/// As flags say.
+pub fn discipline(flags: u32) -> Discipline {
+    if flags & CHAPPE_PRIORITY != 0 { Discipline::PRIORITY } else { Discipline::Fifo }
+}
+
+/// Before whom the calling thread is served where waiters are served by priority: before all whose number is smaller. 0, as every thread
+/// has at first, to 255. It counts from the thread's next wait on.
+///
+/// Errors: -EINVAL for another number.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_set_priority(priority: c_int) -> c_int {
+    done(|| {
+        let priority = u8::try_from(priority)
+            .map_err(|_| crate::failure::Failure::new(libc::EINVAL, c"a priority is a number from 0 to 255"))?;
+        chappe::set_priority(Priority(priority));
         Ok(())
     })
 }

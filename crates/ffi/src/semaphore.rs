@@ -12,7 +12,8 @@ use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::look::{chappe_waiter, listed};
-use chappe::{Semaphore, raw};
+use crate::process::{CHAPPE_PRIORITY, discipline};
+use chappe::{Discipline, Semaphore, raw};
 use std::ffi::{CStr, c_char, c_int};
 
 /// A handle of a semaphore.
@@ -31,9 +32,19 @@ impl Object for Semaphore {
     const REFUSAL: &'static CStr = c"this is no open handle of a semaphore: NULL, closed already, or of something else";
 }
 
-fn is_barging(flags: u32) -> Answer<bool> {
-    input::flags(flags, CHAPPE_BARGING)?;
-    Ok(flags & CHAPPE_BARGING != 0)
+/// How waiters are served.
+enum Serves {
+    Barging,
+    By(Discipline),
+}
+
+fn serves(flags: u32) -> Answer<Serves> {
+    input::flags(flags, CHAPPE_BARGING | CHAPPE_PRIORITY)?;
+    Ok(match (flags & CHAPPE_BARGING != 0, discipline(flags)) {
+        (true, Discipline::Fifo) => Serves::Barging,
+        (true, _) => return Err(Failure::new(libc::EINVAL, c"CHAPPE_BARGING and CHAPPE_PRIORITY exclude each other")),
+        (false, discipline) => Serves::By(discipline),
+    })
 }
 
 fn opened(semaphore: *mut *mut chappe_semaphore, make: impl FnOnce() -> Answer<Semaphore>) -> c_int {
@@ -44,16 +55,19 @@ fn opened(semaphore: *mut *mut chappe_semaphore, make: impl FnOnce() -> Answer<S
     })
 }
 
-/// Makes a semaphore for the threads of this process, with `value` saved wake-ups. `flags`: 0 or CHAPPE_BARGING. It goes when the
-/// handle is closed.
+/// Makes a semaphore for the threads of this process, with `value` saved wake-ups. `flags`: 0, CHAPPE_BARGING or CHAPPE_PRIORITY. It
+/// goes when the handle is closed.
 ///
 /// Errors: -EINVAL if the value is negative, or a flag is not known; -EFAULT; -EMFILE; -ENOSPC if there are 65536 private objects;
 /// -ENOMEM if there is no address space for what is private.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_semaphore_private(value: i64, flags: u32, semaphore: *mut *mut chappe_semaphore) -> c_int {
     opened(semaphore, || {
-        let (value, barging) = (input::count(value)?, is_barging(flags)?);
-        Ok(if barging { Semaphore::private_barging(value)? } else { Semaphore::private(value)? })
+        let value = input::count(value)?;
+        Ok(match serves(flags)? {
+            Serves::Barging => Semaphore::private_barging(value)?,
+            Serves::By(discipline) => Semaphore::private_by(value, discipline)?,
+        })
     })
 }
 
@@ -65,7 +79,8 @@ pub extern "C" fn chappe_semaphore_open(name: *const c_char, semaphore: *mut *mu
     opened(semaphore, || Ok(Semaphore::open(input::name(name)?)?))
 }
 
-/// Makes the semaphore of this name, which must not be there, and its arena if need be. `flags`: 0 or CHAPPE_BARGING.
+/// Makes the semaphore of this name, which must not be there, and its arena if need be. `flags`: 0, CHAPPE_BARGING
+/// or CHAPPE_PRIORITY.
 ///
 /// Errors: -EEXIST; -EINVAL if the value is negative or above CHAPPE_SEMAPHORE_MAX, or a flag is not known; -ENOSPC or -EUSERS if
 /// the arena is full; -EPROTOTYPE and else as `chappe_semaphore_open`.
@@ -77,8 +92,11 @@ pub extern "C" fn chappe_semaphore_create(
     semaphore: *mut *mut chappe_semaphore,
 ) -> c_int {
     opened(semaphore, || {
-        let (name, value, barging) = (input::name(name)?, input::count(value)?, is_barging(flags)?);
-        Ok(if barging { Semaphore::create_barging(name, value)? } else { Semaphore::create(name, value)? })
+        let (name, value) = (input::name(name)?, input::count(value)?);
+        Ok(match serves(flags)? {
+            Serves::Barging => Semaphore::create_barging(name, value)?,
+            Serves::By(discipline) => Semaphore::create_by(name, value, discipline)?,
+        })
     })
 }
 

@@ -10,7 +10,7 @@ const PARTS: [(&str, &[&str]); 16] = [
     ("process", &[]),
     ("look", &[]),
     ("arena", &["look"]),
-    ("semaphore", &["look"]),
+    ("semaphore", &["look", "process"]),
     ("interrupt", &["semaphore"]),
     ("permit", &[]),
     ("pool", &["look", "permit", "process"]),

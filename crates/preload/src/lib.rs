@@ -31,8 +31,9 @@
 //!   what chappe needs to wait: futex, futex_waitv, and the start of a thread.
 //! - A copy of a `sem_t` is the same semaphore, not another one.
 //! - `sem_post` with a waiter leaves the value at 0: the unit is the waiter's at once.
-//! - `sem_post` wakes who came first. POSIX (priority scheduling option) wants the waiter of the highest priority first, of those under
-//!   SCHED_FIFO and SCHED_RR; the queue knows nothing of priorities. (LTP's `sem_post/8-1` fails for that.)
+//! - `sem_post` wakes the waiter of the highest priority under SCHED_FIFO or SCHED_RR, and of those the one that came first, as POSIX has it
+//!   (priority scheduling option). The priority is the one that the thread had when it began to wait, or up to a tick of the coarse clock
+//!   before: see `rank`.
 //! - A wait on CLOCK_REALTIME does not notice that the clock is set forward.
 //! - After a jump out of a signal handler that has interrupted a wait (`siglongjmp`; POSIX does not allow it) the thread cannot be cancelled
 //!   before it waits again.
@@ -53,6 +54,7 @@ mod locals;
 mod memory;
 mod named;
 mod place;
+mod rank;
 mod real;
 mod shield;
 mod stack;

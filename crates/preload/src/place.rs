@@ -24,9 +24,9 @@
 use crate::folder::Folder;
 use crate::shield::{errno, set_errno, shielded, without_signals};
 use crate::word::{self, OWNED, PLAIN, Said, is_private};
-use crate::{ends, forks, heap, memory, named, real};
+use crate::{ends, forks, heap, memory, named, rank, real};
 use chappe::owned::OwnedSemaphore;
-use chappe::{Arena, ArenaError, DownError, ObjectError, Semaphore, Spot, UpError};
+use chappe::{Arena, ArenaError, Discipline, DownError, ObjectError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, sem_t};
 use std::collections::BTreeMap;
 use std::io;
@@ -128,6 +128,7 @@ impl Found {
 
     /// Waits; at most for so long.
     pub fn wait(&self, most: Option<Duration>) -> Result<(), DownError> {
+        rank::note();
         match (self, most) {
             (Plain(s), None) => s.down(),
             (Plain(s), Some(most)) => s.down_timeout(most),
@@ -215,14 +216,17 @@ pub fn remove(kind: u64, spot: Spot) {
     };
 }
 
+/// Real-time threads first, and however long others wait: POSIX'.
+const BY_RANK: Discipline = Discipline::Priority { aging: None };
+
 /// Makes an object in an arena that processes share, of a name or of one that nobody chose. What starts at 1 may be a lock.
 pub fn make_shared(arena: &Arena, name: Option<&str>, value: u32) -> Result<(u64, Spot), ObjectError> {
     if value == 1 && ends::is_owned() {
         return Ok((OWNED, OwnedSemaphore::create_in(arena, name)?.spot()));
     }
     let made = match name {
-        Some(name) => Semaphore::create_in(arena, name, value)?,
-        None => Semaphore::unnamed(arena, value)?,
+        Some(name) => Semaphore::create_in_by(arena, name, value, BY_RANK)?,
+        None => Semaphore::unnamed_by(arena, value, BY_RANK)?,
     };
     Ok((PLAIN, made.spot()))
 }
@@ -304,13 +308,13 @@ fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot)
     }
     // Of this one's users none outlives another: there is nobody to return to.
     let arena = Arena::try_private()?;
-    let made = match Semaphore::unnamed(&arena, value) {
+    let made = match Semaphore::unnamed_by(&arena, value, BY_RANK) {
         Err(ObjectError::Arena(ArenaError::ObjectsFull { .. })) => {
             table().kept = 0;
             // One at a time: nothing is removed under the table's lock.
             let oldest = || table().oldest();
             give_up(std::iter::from_fn(oldest));
-            Semaphore::unnamed(&arena, value)?
+            Semaphore::unnamed_by(&arena, value, BY_RANK)?
         }
         made => made?,
     };

@@ -211,7 +211,7 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
     let Wish { aim, first, biased, patience, packet, .. } = wish;
     let need = u32::from(aim == Aim::Take);
     patience.interrupt.into_iter().for_each(Interrupt::begin);
-    let tickets = arrive(who);
+    let arrival = arrive(who, patience);
     // Of the others nothing is there that was not granted.
     let may_look = arms.iter().any(|arm| arm.is_tube() || arm.is_fenced() || arm.due().is_some());
     let is_late = || wish.deadline.is_some_and(|d| clock::now() >= d);
@@ -219,7 +219,7 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
         // A clock may have been another's meanwhile.
         let due = arms.iter().filter_map(|arm| arm.due()).min();
         let deadline = [wish.deadline, due].into_iter().flatten().min();
-        let (ended, begun) = wait(who, arms, Terms { first, tickets, need, packet, deadline, patience });
+        let (ended, begun) = wait(who, arms, Terms { first, arrival, need, packet, deadline, patience });
         match ended {
             Ended::Granted(grant, number) => {
                 if let Some(found) = granted(who, arms, &begun, grant, number, &wish)? {

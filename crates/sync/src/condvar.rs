@@ -56,7 +56,7 @@ pub(crate) fn wait<A: Arm>(
     unlock: impl FnOnce(),
 ) -> Heard {
     patience.interrupt.into_iter().for_each(Interrupt::begin);
-    let terms = Terms { first: 0, tickets: arrive(who), need: 1, packet: 0, deadline, patience };
+    let terms = Terms { first: 0, arrival: arrive(who, patience), need: 1, packet: 0, deadline, patience };
     let begun = begin(who, &[condvar], terms);
     unlock();
     rest(who, &begun, terms);

@@ -41,7 +41,7 @@ pub(crate) fn contend<A: Arm>(
     let began = clock::now();
     patience.interrupt.into_iter().for_each(Interrupt::begin);
     let sleep = Patience { none: !patience.forever, ..*patience };
-    let mut terms = Terms { first: 0, tickets: arrive(who), need: 0, packet: 0, deadline, patience: &sleep };
+    let mut terms = Terms { first: 0, arrival: arrive(who, patience), need: 0, packet: 0, deadline, patience: &sleep };
     loop {
         let (ended, begun) = wait(who, &[mutex], terms);
         let (grant, number) = match ended {

@@ -28,7 +28,8 @@ use crate::bias;
 use crate::cell::{Tag, Word};
 use crate::owned;
 use crate::wait::{
-    Candidate, State, TOO_MANY, each, grant, is_still, make_up, make_up_now, next, waits_on, wake_elsewhere, word_of,
+    Candidate, NUMBER, State, TOO_MANY, candidate, each, grant, is_still, make_up, make_up_now, next, waits_on,
+    wake_elsewhere, word_of,
 };
 use chappe_arena::layout::{Head, Object, Slot};
 use chappe_arena::{Map, Place};
@@ -182,7 +183,7 @@ pub(crate) fn cells(map: &Map, object: u32) -> impl Iterator<Item = (u32, CellRe
 /// How many permits the pool has now.
 pub(crate) fn permits(map: &Map, object: u32) -> u32 {
     // SeqCst: a take looks again after its swap; pairs with resize.
-    map.object(object).permits.load(Ordering::SeqCst)
+    map.object(object).permits.load(Ordering::SeqCst) & NUMBER
 }
 
 /// Grants what is free to who waits, and resolves what somebody left half-done. The object is a pool in service.
@@ -302,23 +303,21 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
         // SeqCst: I2 of the wait queue, after the cell was read.
         let state = State(word.load(Ordering::SeqCst));
         if state.wait() == seen.aux() {
-            let m = map.member(member);
-            // Acquire, both: E2 of the wait queue; they are this wait's while the word says so.
-            let (need, ticket) = (m.need.load(Ordering::Acquire), m.ticket.load(Ordering::Acquire));
+            let it = candidate(map, object, member, state);
             if !is_still(map, object, head) {
                 // A cell of the table may be another pool's by now.
                 return true;
             }
             if state.is_waiting() && waits_on(map, object, member) {
-                if need > 1 && next(map, object, head).is_some_and(|first| first.ticket < ticket) {
-                    // Who arrived first, and was seen late, needs it for all of its own. (A later one is first when this one has
-                    // just been granted all.)
+                if it.need > 1 && next(map, object, head).is_some_and(|first| first < it) {
+                    // Whoever is to be served first, and was seen late, needs it for all of its own. (A later one is first when this one
+                    // has just been granted all.)
                     cell.swap(seen, seen.freed());
                     return false;
                 }
-                return hand_over(map, object, head, position, Candidate { member, state, ticket: 0, need });
+                return hand_over(map, object, head, position, it);
             }
-            let granted = if need > 1 { 0 } else { position };
+            let granted = if it.need > 1 { 0 } else { position };
             if state.grant().is_some_and(|g| g.is(map, object, granted)) {
                 // Its granter may have died or been stopped before the wake.
                 crate::wait::wake_granted(map, member);

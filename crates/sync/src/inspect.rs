@@ -14,7 +14,7 @@ use crate::named::SharedInfo;
 use crate::owned;
 use crate::tube::broadcast::BroadcastInfo;
 use crate::tube::named::TubeInfo;
-use crate::wait::waits_on;
+use crate::wait::{Discipline, waits_on};
 use chappe_arena::layout::{BLOCK, Extent, Head, Kind};
 use chappe_arena::{LifeState, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
@@ -54,6 +54,8 @@ pub struct Waiter {
     pub waiting: Duration,
     /// It is a light thread, asleep at its proc's bell.
     pub light: bool,
+    /// Its priority, which counts where waiters are served by priority.
+    pub priority: u8,
 }
 
 /// What [`PoolInfo::turnover`] counts to.
@@ -67,6 +69,8 @@ pub struct PoolInfo {
     pub name: String,
     /// How many permits it has.
     pub permits: u32,
+    /// In which order waiters are served.
+    pub discipline: Discipline,
     /// How many are held, leased or granted.
     pub held: u32,
     /// How many are free.
@@ -110,6 +114,8 @@ pub enum ObjectState {
         value: u32,
         /// Whether waiters may be overtaken.
         barging: bool,
+        /// In which order they are served if not.
+        discipline: Discipline,
     },
     /// A semaphore that returns when the process that holds it dies: see [`crate::owned`].
     Owned {
@@ -267,7 +273,8 @@ pub(crate) fn waiters(map: &'static Map, place: Place) -> Vec<Waiter> {
             let began = map.member(member).waiting_since.load(Ordering::Relaxed);
             // Relaxed: as above.
             let light = map.member(member).bell_of.load(Ordering::Relaxed) != 0;
-            (at, Waiter { who: map.who(member), waiting: since(began), light })
+            let priority = map.member(member).priority.load(Ordering::Relaxed).min(u8::MAX.into()) as u8; // Relaxed: as above.
+            (at, Waiter { who: map.who(member), waiting: since(began), light, priority })
         })
         // A dead one's bit is cleared before it is said to be swept.
         .filter(|(at, w)| w.who.life == LifeState::Alive && waits_on(map, *at, w.who.member))
@@ -287,7 +294,7 @@ pub(crate) fn info(map: &'static Map, place: Place, name: String) -> Option<Pool
         return None;
     }
     let o = map.object(place.index);
-    let count = permits(map, place.index);
+    let (count, discipline) = (permits(map, place.index), Discipline::of(o));
     let (mut held, mut free, mut turnover) = (0, 0, 0);
     for (position, cell) in cells(map, place.index) {
         let word = cell.load();
@@ -299,5 +306,5 @@ pub(crate) fn info(map: &'static Map, place: Place, name: String) -> Option<Pool
     let waiting = waiters(map, place).len() as u32;
     // Acquire: the second look, after all was read: the slot was not used again meanwhile.
     let same = Head(o.head.load(Ordering::Acquire)) == place.head;
-    same.then_some(PoolInfo { name, permits: count, held, free, waiting, turnover })
+    same.then_some(PoolInfo { name, permits: count, discipline, held, free, waiting, turnover })
 }

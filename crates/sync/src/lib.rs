@@ -59,6 +59,7 @@ pub use interrupt::Interrupt;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub use interrupt::interruptible;
 pub use recover::recover;
+pub use wait::Discipline;
 
 /// Wakes all who wait on a dead object.
 pub fn bury(map: &'static chappe_arena::Map, object: u32) {
@@ -131,6 +132,8 @@ mod patience;
 #[cfg(not(feature = "sim"))]
 mod pool;
 #[cfg(not(feature = "sim"))]
+mod priority;
+#[cfg(not(feature = "sim"))]
 #[doc(hidden)]
 pub mod raw;
 #[cfg(not(feature = "sim"))]
@@ -167,6 +170,7 @@ pub use self::{
     named::{SharedError, SharedInfo},
     patience::{Role, set_role},
     pool::Pool,
+    priority::{Priority, set_priority},
     rwlock::{ReadGuard, ReadResult, RwLock, RwLockError, WriteGuard, WriteResult},
     seat::{reaped, set_label},
     select::{ReceivingEnd, Select, SelectedOperation, SendingEnd},

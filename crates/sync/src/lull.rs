@@ -162,11 +162,11 @@ fn in_queues<A: Operation + ?Sized>(
         line = unsafe { std::slice::from_raw_parts(few.as_ptr().cast::<&A>(), queued) };
     }
     let budget = Cell::new(0);
-    let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, bell: None };
+    let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, priority: 0, bell: None };
     let wish = Wish { aim, biased, ..Wish::to_take(None, &patience) };
     let terms = Terms {
         first: 0,
-        tickets: arrive(who),
+        arrival: arrive(who, &patience),
         need: u32::from(aim == Aim::Take),
         packet: 0,
         deadline: None,

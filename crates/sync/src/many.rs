@@ -15,7 +15,7 @@ use crate::drain::{CellRef, cells, permits};
 use crate::interrupt::Interrupt;
 use crate::kinds::drain;
 use crate::permit::{give, seize_reserved};
-use crate::wait::{Arm, Ended, Parties, Party, Patience, Terms, arrive, finish, oldest, wait};
+use crate::wait::{Arm, Ended, Parties, Party, Patience, Terms, arrive, finish, foremost, wait};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
@@ -82,7 +82,7 @@ pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) ->
         return Err(Refused::TooMany);
     }
     // Who needs none takes nothing from who waits.
-    if need > 0 && map.anybody_waits(place.index) && oldest(map, place.index).is_some() {
+    if need > 0 && map.anybody_waits(place.index) && foremost(map, place.index).is_some() {
         return Err(Refused::NoneFree);
     }
     let all = || cells(map, place.index).take(count as usize).map(|(_, c)| c.load());
@@ -124,7 +124,7 @@ pub(crate) fn wait_many<A: Arm + ?Sized>(
 ) -> Result<(), Refused> {
     let (map, place) = (pool.map(), pool.place());
     patience.interrupt.into_iter().for_each(Interrupt::begin);
-    let terms = Terms { first: 0, tickets: arrive(who), need, packet: 0, deadline, patience };
+    let terms = Terms { first: 0, arrival: arrive(who, patience), need, packet: 0, deadline, patience };
     loop {
         let (ended, begun) = wait(who, &[pool], terms);
         let Ended::Granted(_, number) = ended else {

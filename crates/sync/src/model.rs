@@ -14,6 +14,7 @@ mod lights;
 #[cfg(feature = "sim")]
 mod named;
 mod owned;
+mod priorities;
 mod rwlocks;
 mod tubes;
 #[cfg(feature = "sim")]
@@ -45,7 +46,7 @@ use crate::lock::{self, Try};
 use crate::many::{Many, take_many, wait_many};
 use crate::permit;
 use crate::units;
-use crate::wait::{Arm, Parties, Party, Patience};
+use crate::wait::{Arm, Discipline, Parties, Party, Patience};
 use chappe_arena::layout::{Geometry, Kind};
 use chappe_arena::{ArenaError, Hooks, Joined, Map, Place, Seat};
 use chappe_plat::dir::Dir;
@@ -221,6 +222,8 @@ pub struct Actor {
     joined: Joined,
     /// The member at whose bell it sleeps.
     bell: Option<u32>,
+    /// Before whom it is served.
+    priority: u8,
 }
 
 impl Actor {
@@ -244,7 +247,7 @@ impl Actor {
         let joined = map.join(seat, label)?;
         let main =
             Party { map, member: joined.index, generation: joined.generation, holds: Holds::of(map, joined.index) };
-        Ok(Actor { who: Parties { main, private: None }, joined, bell: None })
+        Ok(Actor { who: Parties { main, private: None }, joined, bell: None, priority: 0 })
     }
 
     /// Joins the private arena as well: from now on choices may be mixed.
@@ -346,7 +349,14 @@ impl Actor {
             }
         }
         let budget = Cell::new(0);
-        let patience = Patience { budget: &budget, forever: spin, none: !spin, interrupt, bell: self.bell };
+        let patience = Patience {
+            budget: &budget,
+            forever: spin,
+            none: !spin,
+            interrupt,
+            priority: self.priority,
+            bell: self.bell,
+        };
         let who = match self.who.private {
             // The wait word of a wait in the private arena alone is the private one.
             Some(p) if arms.iter().all(|a| std::ptr::eq(a.map(), p.map)) => Parties { main: p, private: None },
@@ -409,7 +419,14 @@ impl Actor {
         match take_many(pool.place, self.party(pool.map), n, &mut many) {
             Err(Refused::NoneFree) => {
                 let budget = Cell::new(0);
-                let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, bell: None };
+                let patience = Patience {
+                    budget: &budget,
+                    forever: false,
+                    none: true,
+                    interrupt: None,
+                    priority: self.priority,
+                    bell: None,
+                };
                 let who = Parties { private: None, ..self.who };
                 wait_many(&who, &pool, n, deadline, &patience, &mut many)?;
             }
@@ -440,7 +457,14 @@ impl Actor {
         match self.try_lock(mutex) {
             Locking::Busy => {
                 let budget = Cell::new(0);
-                let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, bell: None };
+                let patience = Patience {
+                    budget: &budget,
+                    forever: false,
+                    none: true,
+                    interrupt: None,
+                    priority: self.priority,
+                    bell: None,
+                };
                 let who = Parties { private: None, ..self.who };
                 contend(&who, &mutex, self.mine(), deadline, &patience).into()
             }
@@ -466,7 +490,14 @@ impl Actor {
     /// Unlocks the mutex, waits for a notification, and locks again. True: notified, not timed out.
     pub fn wait(&self, condvar: CondvarAt, mutex: MutexAt, deadline: Option<u64>) -> (bool, Locking) {
         let budget = Cell::new(0);
-        let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, bell: None };
+        let patience = Patience {
+            budget: &budget,
+            forever: false,
+            none: true,
+            interrupt: None,
+            priority: self.priority,
+            bell: None,
+        };
         let who = Parties { private: None, ..self.who };
         let unlock = || assert!(self.unlock(mutex));
         let heard = condvar::wait(&who, &condvar, deadline, &patience, unlock);
@@ -504,11 +535,15 @@ impl SemaphoreAt {
     /// # Errors
     /// As [`Map::make`].
     pub fn make(map: &'static Map, name: &str, value: u32, barging: bool) -> Result<SemaphoreAt, ArenaError> {
+        SemaphoreAt::make_as(map, name, value, if barging { units::BARGING } else { units::STRONG })
+    }
+
+    fn make_as(map: &'static Map, name: &str, value: u32, how: u32) -> Result<SemaphoreAt, ArenaError> {
         let admin = map.admin();
         if let Some(place) = map.find(name) {
             return Ok(SemaphoreAt { map, place });
         }
-        let place = units::make(map, &admin, name, value, barging)?;
+        let place = units::make(map, &admin, name, value, how)?;
         Ok(SemaphoreAt { map, place })
     }
 
@@ -596,12 +631,7 @@ impl PoolAt {
     /// # Errors
     /// As [`Map::make`].
     pub fn make(map: &'static Map, name: &str, count: u32) -> Result<PoolAt, ArenaError> {
-        let admin = map.admin();
-        if let Some(place) = map.find(name) {
-            return Ok(PoolAt { map, place });
-        }
-        let place = permit::make_pool(map, &admin, name, count)?;
-        Ok(PoolAt { map, place })
+        PoolAt::make_by(map, name, count, Discipline::Fifo)
     }
 
     /// Finds a pool by name.

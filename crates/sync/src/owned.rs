@@ -96,7 +96,7 @@ use crate::cell::Word;
 use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::drain::CellRef;
 use crate::units::{self, MAX, Unwanted};
-use crate::wait::{Arm, Grant, Party, is_still, oldest};
+use crate::wait::{Arm, Discipline, Grant, Party, foremost, is_still};
 use crate::{kinds, permit};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -258,7 +258,7 @@ impl Pair {
                 Err(Refused::NoneFree) => {}
                 other => return other,
             }
-            if seen.is_free() && oldest(self.map, self.permit.index).is_none() {
+            if seen.is_free() && foremost(self.map, self.permit.index).is_none() {
                 // I2; and behind the cell's load, I4 of pools.
                 if !self.demote() {
                     return Err(Refused::Dead(0));
@@ -462,16 +462,19 @@ impl Operation for Part<'_> {
     }
 }
 
+/// What waits with the same priority, as all do but real-time threads under `chappe run`, is served in the order of arrival.
+const BY_RANK: Discipline = Discipline::Priority { aging: None };
+
 /// Makes one. The caller holds `admin` and has seen that the name is free.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str) -> Result<Pair, ArenaError> {
     sweep(map, admin);
-    let count = units::make_part(map, admin, "", 0, false, MAKING)?;
+    let count = units::make_part(map, admin, "", 0, BY_RANK.code(), MAKING)?;
     step!("count made, permit not yet");
     let made = map.make(admin, name, Kind::Pool, |index, generation| {
         let o = map.object(count.index);
         o.more.store(generation, Ordering::Relaxed); // Relaxed: published by the permit's head.
         o.run.store(index + 1, Ordering::Relaxed); // Relaxed: as above.
-        permit::prepare(map, index, generation, 1, flags(count.index, generation))
+        permit::prepare(map, index, generation, 1, BY_RANK, flags(count.index, generation))
     });
     match made {
         Ok(permit) => Ok(Pair { map, permit, count }),

@@ -1,7 +1,7 @@
 //! How long a caller waits, and how it spends the time: deadlines and roles.
 
 use crate::interrupt;
-use crate::seat::ThreadSeat;
+use crate::seat::{ThreadSeat, priority};
 use crate::wait::Patience;
 use chappe_plat::{clock, light};
 use std::cell::Cell;
@@ -58,7 +58,14 @@ pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
     if light::current().is_some() {
         // It parks at once: its proc has others, or spins itself.
         let interrupt = interrupt::current();
-        return Patience { budget: &seat.spin, forever: false, none: true, interrupt, bell: None };
+        return Patience {
+            budget: &seat.spin,
+            forever: false,
+            none: true,
+            interrupt,
+            priority: priority(),
+            bell: None,
+        };
     }
     let (role, interrupt) = (ROLE.get(), interrupt::current());
     Patience {
@@ -66,6 +73,7 @@ pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
         forever: role == Role::Application,
         none: role == Role::Sleeper,
         interrupt,
+        priority: priority(),
         bell: None,
     }
 }

@@ -24,7 +24,7 @@ use crate::cell::{Tag, Word};
 use crate::claim::{Collected, Refused, Taken};
 use crate::drain::{CellRef, cell_at, cell_of, cells, permits, resolve};
 use crate::kinds::drain;
-use crate::wait::{Grant, Party, oldest};
+use crate::wait::{Discipline, Grant, Party, foremost};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -117,7 +117,7 @@ pub(crate) fn take(place: Place, me: &Party) -> Result<Taken, Refused> {
 #[cold]
 fn take_behind(place: Place, me: &Party) -> Result<Taken, Refused> {
     drain(me.map, place.index);
-    if oldest(me.map, place.index).is_some() { Err(Refused::NoneFree) } else { take_any(place, me) }
+    if foremost(me.map, place.index).is_some() { Err(Refused::NoneFree) } else { take_any(place, me) }
 }
 
 fn take_any(place: Place, me: &Party) -> Result<Taken, Refused> {
@@ -255,11 +255,17 @@ pub(crate) fn seize_reserved(me: &Party, holder: &Party, object: u32, position: 
 }
 
 /// Makes a pool. The caller holds `admin` and has seen that the name is free.
-pub(crate) fn make_pool(map: &'static Map, admin: &Admin, name: &str, count: u32) -> Result<Place, ArenaError> {
+pub(crate) fn make_pool(
+    map: &'static Map,
+    admin: &Admin,
+    name: &str,
+    count: u32,
+    discipline: Discipline,
+) -> Result<Place, ArenaError> {
     if count > MAX_PERMITS {
         return Err(ArenaError::CellsFull { name: map.name().into(), wanted: count, capacity: MAX_PERMITS });
     }
-    map.make(admin, name, Kind::Pool, |index, generation| prepare(map, index, generation, count, 0))
+    map.make(admin, name, Kind::Pool, |index, generation| prepare(map, index, generation, count, discipline, 0))
 }
 
 /// Makes a slot ready to be a pool. `flags`: see [`Object::run`].
@@ -268,12 +274,13 @@ pub(crate) fn prepare(
     index: u32,
     generation: u32,
     count: u32,
+    discipline: Discipline,
     flags: u32,
 ) -> Result<(), ArenaError> {
     let o = map.object(index);
     let more = if count > 1 { map.claim_cells(index, generation, count - 1)? + 1 } else { 0 };
     o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
-    o.permits.store(count, Ordering::Relaxed); // Relaxed: published by the head.
+    o.permits.store(count | discipline.code(), Ordering::Relaxed); // Relaxed: published by the head.
     o.hint.store(0, Ordering::Relaxed); // Relaxed: published by the head.
     o.run.store(flags, Ordering::Relaxed); // Relaxed: published by the head.
     // Not what a condition variable may have had there: see `CellRef::note`.
@@ -319,8 +326,9 @@ pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32
         step!("cells linked, not yet counted");
     }
     o.hint.store(0, Ordering::Relaxed); // Relaxed: a hint.
+    let discipline = Discipline::of(o).code();
     // SeqCst: I3, before anybody's second look.
-    o.permits.store(count, Ordering::SeqCst);
+    o.permits.store(count | discipline, Ordering::SeqCst);
     drain(map, place.index);
     Ok(())
 }
@@ -342,7 +350,7 @@ pub(crate) fn take_all(place: Place, me: &Party) -> bool {
         }
         taken.push((cell, mine));
     }
-    if all && oldest(me.map, place.index).is_none() {
+    if all && foremost(me.map, place.index).is_none() {
         return true;
     }
     for (cell, mine) in taken {

@@ -16,7 +16,7 @@ use crate::patience::{Until, patience};
 use crate::permit::{self, take};
 use crate::raw::Hold;
 use crate::seat::{ThreadSeat, at_hand, custodian, party_at_hand, seat, seat_at_hand, watched};
-use crate::wait::{Arm, Grant, Parties, Party, queue};
+use crate::wait::{Arm, Discipline, Grant, Parties, Party, queue};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who, check_name};
 use chappe_plat::{ROBUST, process};
@@ -36,8 +36,8 @@ pub(crate) fn party(seat: &ThreadSeat) -> Party {
 
 /// N permits, each of which belongs to whoever holds it and returns when that holder dies.
 ///
-/// A pool of one permit is a robust lock. Waiters are served in the order in which they came (strict FIFO:
-/// nobody takes a permit past one who waits). A pool lives in an arena: this process's private one, or a named one
+/// A pool of one permit is a robust lock. Waiters are served in the order in which they came (strict FIFO: nobody takes a permit past one
+/// that waits), or, in one made so by [`Pool::create_by`], by [`Priority`](crate::Priority), and within one in the order in which they came. A pool lives in an arena: this process's private one, or a named one
 /// that other processes share. It has 128 bytes, and 32 more for each further permit.
 ///
 /// A handle is cheap to clone. Permits of a pool that is removed end with their guards; waiters get
@@ -122,15 +122,27 @@ impl Pool {
         Pool::private_with(permits, Bias::Auto)
     }
 
+    /// As [`Pool::private`]; waiters are served as `discipline` says.
+    ///
+    /// # Errors
+    /// As [`Pool::private`].
+    pub fn private_by(permits: u32, discipline: Discipline) -> Result<Pool, PoolError> {
+        Pool::private_as(permits, discipline, Bias::Auto)
+    }
+
     /// As [`Pool::private`], and says whether it may be biased. (`CHAPPE_BIAS=off` in the environment: none may.)
     ///
     /// # Errors
     /// As [`Pool::private`].
     pub fn private_with(permits: u32, bias: Bias) -> Result<Pool, PoolError> {
+        Pool::private_as(permits, Discipline::Fifo, bias)
+    }
+
+    fn private_as(permits: u32, discipline: Discipline, bias: Bias) -> Result<Pool, PoolError> {
         check_permits(permits)?;
         let map = Arena::try_private()?.map();
         let admin = map.admin();
-        let place = permit::make_pool(map, &admin, "", permits)?;
+        let place = permit::make_pool(map, &admin, "", permits, discipline)?;
         drop(admin);
         let biased = ROBUST && bias::allow(map, map.object(place.index), bias);
         Ok(Pool { _own: Some(Own::new(map, place)), biased, ..Pool::at(map, place) })
@@ -157,7 +169,23 @@ impl Pool {
     /// # Errors
     /// `Exists`, `Permits`, `Arena`.
     pub fn create(name: &str, permits: u32) -> Result<Pool, PoolError> {
-        Pool::make(name, permits, false)
+        Pool::make(name, permits, Discipline::Fifo, false)
+    }
+
+    /// As [`Pool::create`]; waiters are served as `discipline` says.
+    ///
+    /// # Errors
+    /// As [`Pool::create`].
+    pub fn create_by(name: &str, permits: u32, discipline: Discipline) -> Result<Pool, PoolError> {
+        Pool::make(name, permits, discipline, false)
+    }
+
+    /// As [`Pool::open_or_create`]; one that it makes serves its waiters as `discipline` says.
+    ///
+    /// # Errors
+    /// As [`Pool::open_or_create`].
+    pub fn open_or_create_by(name: &str, permits: u32, discipline: Discipline) -> Result<Pool, PoolError> {
+        Pool::make(name, permits, discipline, true)
     }
 
     /// Attaches a pool by name, or makes it.
@@ -165,16 +193,16 @@ impl Pool {
     /// # Errors
     /// `OtherSize` if it is there with another number of permits; `Permits`, `Arena`.
     pub fn open_or_create(name: &str, permits: u32) -> Result<Pool, PoolError> {
-        Pool::make(name, permits, true)
+        Pool::make(name, permits, Discipline::Fifo, true)
     }
 
-    fn make(name: &str, permits: u32, or_open: bool) -> Result<Pool, PoolError> {
+    fn make(name: &str, permits: u32, discipline: Discipline, or_open: bool) -> Result<Pool, PoolError> {
         let (arena, object) = split(name);
         check_name(object, "pool")?;
         check_permits(permits)?;
         loop {
             let a = Arena::open_or_create(arena, &ArenaOptions::default())?;
-            match Pool::make_in(a, object, permits, or_open) {
+            match Pool::make_in(a, object, permits, discipline, or_open) {
                 // It went between the two steps: the next one is another arena.
                 Err(PoolError::Arena(ArenaError::Removed { .. })) => {}
                 other => return other,
@@ -182,10 +210,10 @@ impl Pool {
         }
     }
 
-    fn make_in(arena: Arena, name: &str, permits: u32, or_open: bool) -> Result<Pool, PoolError> {
+    fn make_in(a: Arena, name: &str, permits: u32, discipline: Discipline, or_open: bool) -> Result<Pool, PoolError> {
         check_name(name, "pool")?;
         check_permits(permits)?;
-        let map = arena.map();
+        let map = a.map();
         if or_open && let Some(pool) = Pool::found(map, name)? {
             return pool.of_size(permits);
         }
@@ -197,7 +225,7 @@ impl Pool {
             let exists = PoolError::Exists { name: pool.name(), permits: has };
             return if or_open { pool.of_size(permits) } else { Err(exists) };
         }
-        let place = permit::make_pool(map, &admin, name, permits)?;
+        let place = permit::make_pool(map, &admin, name, permits, discipline)?;
         Ok(Pool::at(map, place))
     }
 
@@ -239,7 +267,7 @@ impl Pool {
     /// # Errors
     /// `Exists`, `Permits`, `Arena`.
     pub fn create_in(arena: Arena, name: &str, permits: u32) -> Result<Pool, PoolError> {
-        Pool::make_in(arena, name, permits, false)
+        Pool::make_in(arena, name, permits, Discipline::Fifo, false)
     }
 
     /// Removes a pool by name. One with holders or waiters is refused unless `force`: then holders' guards end
@@ -279,6 +307,11 @@ impl Pool {
             return String::new();
         }
         called(self.map, self.place)
+    }
+
+    /// In which order waiters are served.
+    pub fn discipline(&self) -> Discipline {
+        Discipline::of(self.object)
     }
 
     /// How many permits it has.

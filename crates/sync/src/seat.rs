@@ -96,7 +96,18 @@ impl ThreadSeat {
     }
 }
 
-struct Seats(RefCell<Vec<Rc<ThreadSeat>>>);
+/// A thread's, light or not.
+struct Seats {
+    all: RefCell<Vec<Rc<ThreadSeat>>>,
+    /// Before whom it is served.
+    priority: Cell<u8>,
+}
+
+impl Seats {
+    const fn new() -> Seats {
+        Seats { all: RefCell::new(Vec::new()), priority: Cell::new(0) }
+    }
+}
 
 impl Drop for Seats {
     fn drop(&mut self) {
@@ -104,7 +115,7 @@ impl Drop for Seats {
         // The first thread's locals go when the process calls exit, whatever it had begun. What it has then is left to
         // recovery, as at any death of a process.
         let exits = || process::tid() == process::pid();
-        for seat in self.0.get_mut() {
+        for seat in self.all.get_mut() {
             if seat.lent || !(seat.owns() && exits()) {
                 seat.leave();
             }
@@ -113,14 +124,14 @@ impl Drop for Seats {
 }
 
 thread_local! {
-    static SEATS: Seats = const { Seats(RefCell::new(Vec::new())) };
+    static SEATS: Seats = const { Seats::new() };
 }
 
 /// Does something with the calling thread's seats: a light thread has its own.
 fn with_seats<R>(then: impl FnOnce(&Seats) -> R) -> Result<R, AccessError> {
     let Some(me) = light::current() else { return SEATS.try_with(then) };
     if me.kept.get().is_null() {
-        let seats = Box::into_raw(Box::new(Seats(RefCell::new(Vec::new()))));
+        let seats = Box::into_raw(Box::new(Seats::new()));
         light::keep_until_end(me, seats.cast(), |seats| {
             // SAFETY: made above, and nobody else's.
             drop(unsafe { Box::from_raw(seats.cast::<Seats>()) });
@@ -128,6 +139,16 @@ fn with_seats<R>(then: impl FnOnce(&Seats) -> R) -> Result<R, AccessError> {
     }
     // SAFETY: made above; the thread is the only one that uses it, and lives.
     Ok(then(unsafe { &*me.kept.get().cast::<Seats>() }))
+}
+
+/// The calling thread's priority. 0 for a thread that is ending.
+pub(crate) fn priority() -> u8 {
+    with_seats(|seats| seats.priority.get()).unwrap_or(0)
+}
+
+/// Sets it, and answers what it was.
+pub(crate) fn replace_priority(priority: u8) -> u8 {
+    with_seats(|seats| seats.priority.replace(priority)).unwrap_or(0)
 }
 
 /// Which of a thread's near words is its last seat; which say what `semaphore` guesses: of what object, and what word.
@@ -150,7 +171,7 @@ pub(crate) fn leave(map: &'static Map, which: impl Fn(&ThreadSeat) -> bool) {
     // First: a signal handler may ask in between.
     set_last(std::ptr::null());
     let _ = with_seats(|s| {
-        s.0.borrow_mut().retain(|seat| !std::ptr::eq(seat.map, map) || !which(seat) || seat.leave());
+        s.all.borrow_mut().retain(|seat| !std::ptr::eq(seat.map, map) || !which(seat) || seat.leave());
     });
 }
 
@@ -159,7 +180,7 @@ pub(crate) fn leave(map: &'static Map, which: impl Fn(&ThreadSeat) -> bool) {
 pub fn is_seated(map: &'static Map) -> bool {
     let now = process::incarnation();
     let fits = |seat: &Rc<ThreadSeat>| std::ptr::eq(seat.map, map) && seat.incarnation == now;
-    with_seats(|s| s.0.try_borrow().map_or(true, |seats| seats.iter().any(fits))).unwrap_or(true)
+    with_seats(|s| s.all.try_borrow().map_or(true, |seats| seats.iter().any(fits))).unwrap_or(true)
 }
 
 /// Does something as the calling thread's member of an arena, with which process it is of, if it has a seat there and that was the
@@ -237,7 +258,7 @@ fn seat_slow(map: &'static Map) -> Result<*const ThreadSeat, ArenaError> {
         source: std::io::ErrorKind::Unsupported.into(),
     };
     with_seats(|s| {
-        let mut seats = s.0.borrow_mut();
+        let mut seats = s.all.borrow_mut();
         set_last(std::ptr::null());
         seats.retain(|seat| seat.incarnation == now);
         if let Some(seat) = seats.iter().find(|s| std::ptr::eq(s.map, map)) {

@@ -10,7 +10,7 @@ use crate::pool::party;
 use crate::seat::{GUESSED, ThreadSeat, WORD, is_seated, leave, process_seat, seat, watched};
 use crate::spot::{self, Spot};
 use crate::units::{self, Units, Unwanted};
-use crate::wait::{Arm, Grant, Parties, Party, in_line};
+use crate::wait::{Arm, Discipline, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::{near, process};
@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Dijkstra's counter of saved wake-ups.
 ///
-/// `up` saves a wake-up, or hands it to the waiter that came first (strong, FIFO semantics); `down` consumes one, or
+/// `up` saves a wake-up, or hands it to the waiter that came first (strong, FIFO semantics; one made by [`Semaphore::create_by`] can serve by
+/// [`Priority`](crate::Priority) instead); `down` consumes one, or
 /// waits. Anybody may `up`: a unit has no owner, so nothing returns when somebody dies. A wake-up that was handed to somebody
 /// who died before it was back from `down` goes to the next. For permits that return at a death there is
 /// [`Pool`](crate::Pool).
@@ -125,7 +126,7 @@ impl Semaphore {
     /// # Errors
     /// `Value`, or `Arena` when the private arena is full, or there is no address space for it.
     pub fn private(value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::private_as(value, false)
+        Semaphore::private_as(value, units::STRONG)
     }
 
     /// As [`Semaphore::private`]; waiters may be overtaken.
@@ -133,12 +134,20 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::private`].
     pub fn private_barging(value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::private_as(value, true)
+        Semaphore::private_as(value, units::BARGING)
     }
 
-    fn private_as(value: u32, barge: bool) -> Result<Semaphore, ObjectError> {
+    /// As [`Semaphore::private`]; waiters are served as `discipline` says.
+    ///
+    /// # Errors
+    /// As [`Semaphore::private`].
+    pub fn private_by(value: u32, discipline: Discipline) -> Result<Semaphore, ObjectError> {
+        Semaphore::private_as(value, discipline.code())
+    }
+
+    fn private_as(value: u32, how: u32) -> Result<Semaphore, ObjectError> {
         check(value)?;
-        Ok(Semaphore(Handle::private(&mut |map, admin, name| units::make(map, admin, name, value, barge))?))
+        Ok(Semaphore(Handle::private(&mut |map, admin, name| units::make(map, admin, name, value, how))?))
     }
 
     /// Attaches a semaphore by name: `ready`, or `lab/ready` for one in arena `lab`.
@@ -154,7 +163,23 @@ impl Semaphore {
     /// # Errors
     /// `Exists`, `OtherKind`, `Value`, `Arena`.
     pub fn create(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, false, false)
+        Semaphore::make(name, value, units::STRONG, false)
+    }
+
+    /// As [`Semaphore::create`]; waiters are served as `discipline` says.
+    ///
+    /// # Errors
+    /// As [`Semaphore::create`].
+    pub fn create_by(name: &str, value: u32, discipline: Discipline) -> Result<Semaphore, ObjectError> {
+        Semaphore::make(name, value, discipline.code(), false)
+    }
+
+    /// As [`Semaphore::open_or_create`]; one that it makes serves its waiters as `discipline` says.
+    ///
+    /// # Errors
+    /// As [`Semaphore::open_or_create`].
+    pub fn open_or_create_by(name: &str, value: u32, discipline: Discipline) -> Result<Semaphore, ObjectError> {
+        Semaphore::make(name, value, discipline.code(), true)
     }
 
     /// As [`Semaphore::create`]; waiters may be overtaken.
@@ -162,7 +187,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::create`].
     pub fn create_barging(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, true, false)
+        Semaphore::make(name, value, units::BARGING, false)
     }
 
     /// Attaches a semaphore by name, or makes it with this value.
@@ -170,7 +195,7 @@ impl Semaphore {
     /// # Errors
     /// `OtherKind`, `Value`, `Arena`.
     pub fn open_or_create(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, false, true)
+        Semaphore::make(name, value, units::STRONG, true)
     }
 
     /// Makes a semaphore whose name nobody chose, for who keeps its [`Spot`]. It stays until it is removed, in this process's own arena
@@ -180,8 +205,17 @@ impl Semaphore {
     /// `Value`, `Arena`.
     #[doc(hidden)]
     pub fn unnamed(arena: &Arena, value: u32) -> Result<Semaphore, ObjectError> {
+        Semaphore::unnamed_by(arena, value, Discipline::Fifo)
+    }
+
+    /// The same; waiters are served as `discipline` says.
+    ///
+    /// # Errors
+    /// As [`Semaphore::unnamed`].
+    #[doc(hidden)]
+    pub fn unnamed_by(arena: &Arena, value: u32, discipline: Discipline) -> Result<Semaphore, ObjectError> {
         check(value)?;
-        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, false);
+        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, discipline.code());
         Ok(Semaphore(Handle::unnamed(arena, Kind::Semaphore, make)?))
     }
 
@@ -191,8 +225,22 @@ impl Semaphore {
     /// `Exists`, `OtherKind`, `Value`, `Arena`.
     #[doc(hidden)]
     pub fn create_in(arena: &Arena, name: &str, value: u32) -> Result<Semaphore, ObjectError> {
+        Semaphore::create_in_by(arena, name, value, Discipline::Fifo)
+    }
+
+    /// As [`Semaphore::create_by`], in an arena that the caller has.
+    ///
+    /// # Errors
+    /// As [`Semaphore::create_in`].
+    #[doc(hidden)]
+    pub fn create_in_by(
+        arena: &Arena,
+        name: &str,
+        value: u32,
+        discipline: Discipline,
+    ) -> Result<Semaphore, ObjectError> {
         check(value)?;
-        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, false);
+        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, discipline.code());
         Ok(Semaphore(Handle::create_in(arena, Kind::Semaphore, name, make)?))
     }
 
@@ -245,10 +293,10 @@ impl Semaphore {
         Handle::remove_at(Kind::Semaphore, spot)
     }
 
-    fn make(name: &str, value: u32, barge: bool, or_open: bool) -> Result<Semaphore, ObjectError> {
+    fn make(name: &str, value: u32, how: u32, or_open: bool) -> Result<Semaphore, ObjectError> {
         check(value)?;
         let handle = Handle::make(Kind::Semaphore, name, or_open, &mut |map, admin, name| {
-            units::make(map, admin, name, value, barge)
+            units::make(map, admin, name, value, how)
         })?;
         Ok(Semaphore(handle))
     }
@@ -276,6 +324,11 @@ impl Semaphore {
     /// Its name; empty for a private one.
     pub fn name(&self) -> String {
         self.0.name()
+    }
+
+    /// In which order waiters are served; of a barging one, that in which they are told to try.
+    pub fn discipline(&self) -> Discipline {
+        Discipline::of(self.0.object)
     }
 
     /// How many wake-ups are saved at this moment. A look, not a promise.

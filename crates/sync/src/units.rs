@@ -83,8 +83,8 @@
 use crate::cell::NOBODY;
 use crate::claim::{Collected, Refused, Taken};
 use crate::wait::{
-    Candidate, Grant, NUDGE, State, bury, change_granted_of, grant, next, oldest, tell, ticket_of, tried_and_next,
-    waits_on, wake_elsewhere, wake_granted, word_of,
+    Candidate, Grant, NUDGE, NUMBER, State, bury, change_granted_of, foremost, grant, next, tell, ticket_of,
+    tried_and_next, waits_on, wake_elsewhere, wake_granted, word_of,
 };
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -231,7 +231,7 @@ fn change(o: &Object, from: Seen, to: Units) -> Option<Seen> {
 /// Whether waiters may be overtaken.
 pub(crate) fn barging(o: &Object) -> bool {
     // Relaxed: written before the object was in service, never changed.
-    o.permits.load(Ordering::Relaxed) == 1
+    o.permits.load(Ordering::Relaxed) & NUMBER == BARGING
 }
 
 /// How many units there are, the one under way aside.
@@ -325,7 +325,7 @@ fn find(map: &Map, place: Place) -> Result<(Seen, bool), Refused> {
             continue;
         }
         let waits = map.waits_on(place.index, o);
-        if units.count() == 0 || (!barging(o) && waits && oldest(map, place.index).is_some()) {
+        if units.count() == 0 || (!barging(o) && waits && foremost(map, place.index).is_some()) {
             return Err(Refused::NoneFree);
         }
         return Ok((seen, waits));
@@ -624,9 +624,14 @@ fn break_off(map: &Map, object: u32) {
     }
 }
 
-/// Makes a semaphore. The caller holds `admin` and has seen that the name is free.
-pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, value: u32, barge: bool) -> Result<Place, ArenaError> {
-    make_part(map, admin, name, value, barge, 0)
+/// How waiters are served: in the order of arrival, ...
+pub(crate) const STRONG: u32 = 0;
+/// ... or they may be overtaken; or as [`Discipline::code`] says.
+pub(crate) const BARGING: u32 = 1;
+
+/// Makes a semaphore; `how`: one of these. The caller holds `admin` and has seen that the name is free.
+pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, value: u32, how: u32) -> Result<Place, ArenaError> {
+    make_part(map, admin, name, value, how, 0)
 }
 
 /// As [`make`], one that is a part of something. `flags`: see [`Object::run`].
@@ -635,12 +640,12 @@ pub(crate) fn make_part(
     admin: &Admin,
     name: &str,
     value: u32,
-    barge: bool,
+    how: u32,
     flags: u32,
 ) -> Result<Place, ArenaError> {
     map.make(admin, name, Kind::Semaphore, |index, generation| {
         let o = map.object(index);
-        o.permits.store(u32::from(barge), Ordering::Relaxed); // Relaxed: published by the head.
+        o.permits.store(how, Ordering::Relaxed); // Relaxed: published by the head.
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.run.store(flags, Ordering::Relaxed); // Relaxed: published by the head.
         let last = load(o);

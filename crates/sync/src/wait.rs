@@ -3,7 +3,8 @@
 //! Nix's `altsems` (nix-semaphores-tubes, 2.3.3) marks a process as woken by one test-and-set, so that of
 //! several wake-ups it takes exactly one. Here the mark is one word a member, which also says what was granted.
 //! Where Nix queues under locks shared with the kernel, and wakes out of order, there is no queue to lock: the
-//! queue of an object is a set of bits, one a member, and the arrival order is a ticket in the member's record.
+//! queue of an object is a set of bits, one a member, and the arrival order is a ticket in the member's record. (Pools and semaphores can
+//! be made to serve by priority instead: see the discipline.)
 //! So nothing can be half-linked, a dead member's trace is a bit that means nothing, and a choice over any
 //! number of objects is one record and as many bits. It needs no allocation, and no helping to unlock.
 //!
@@ -50,8 +51,8 @@
 //! - I4: whoever makes a permit free looks at the bits afterwards; whoever sets a bit looks at the permits
 //!   afterwards (E1). At least one of them brings the two together. Who does so, and dies, is made up for: recovery
 //!   of any dead member drains every object.
-//! - I5: FIFO per object. While a bit stands, nobody takes a permit directly; the drainer grants to the
-//!   smallest ticket. The ticket is taken before any bit is set.
+//! - I5: FIFO per object, or by priority and FIFO within one. While a bit stands, nobody takes a permit directly; the drainer grants to the
+//!   smallest [`Candidate`]. The ticket is taken before any bit is set.
 //! - I6: a member whose word is GRANTED takes or gives back what was granted, also when its time is up. Only then is its
 //!   word IDLE, and only then are its bits cleared.
 //! - I7: a slot is used again, for whatever, only when no bit stands on it (objects, I4). Who grants has seen the bit, and
@@ -76,7 +77,7 @@
 //!   reuse: the number of the wait goes on across occupants.
 //!
 //! Ordering edges:
-//! - E1 (SeqCst): set bit / read cell against free cell / read bits. - E2 (release/acquire): ticket, need and alias
+//! - E1 (SeqCst): set bit / read cell against free cell / read bits. - E2 (release/acquire): ticket, need, priority, time and alias
 //!   before the word that says WAITING. - E3: grant before wake; the futex compares the low half.
 //!
 //! Progress: lock-free, except for the sleep itself. A stopped granter holds up what it had not yet
@@ -92,14 +93,17 @@
 //! low bits is taken for one of this wait: it is granted, since the member waits there, or goes back, and then the member, which looks at the cell
 //! before it takes, waits again. In the explorer the low bits are one.
 
+mod discipline;
 mod queue;
 mod rest;
 mod state;
 
+pub use discipline::Discipline;
+pub(crate) use discipline::{Arrival, NUMBER, arrive};
 #[cfg(not(feature = "sim"))]
 pub(crate) use queue::in_line;
 pub(crate) use queue::{
-    Candidate, each, is_no_others, is_still, next, oldest, queue, tried_and_next, waits_on, wake_elsewhere,
+    Candidate, candidate, each, foremost, is_no_others, is_still, next, queue, tried_and_next, waits_on, wake_elsewhere,
 };
 pub(crate) use rest::rest;
 pub(crate) use state::{Grant, MET, NUDGE, STIR, State, TOO_MANY};
@@ -448,6 +452,8 @@ pub(crate) struct Patience<'a> {
     pub none: bool,
     /// What ends the wait early.
     pub interrupt: Option<&'a Interrupt>,
+    /// Before whom it is served: see the discipline.
+    pub priority: u8,
     /// The member at whose bell it sleeps, I10. The explorer's: light threads find theirs when they need it.
     #[cfg_attr(not(any(feature = "sim", feature = "loom")), expect(dead_code, reason = "read by the explorer alone"))]
     pub bell: Option<u32>,
@@ -465,8 +471,8 @@ impl Patience<'_> {
 pub(crate) struct Terms<'a> {
     /// The arm that is looked at first.
     pub first: usize,
-    /// The arrival in the main arena, and in the private one. The caller's, so that who must wait again keeps its place.
-    pub tickets: (u64, u64),
+    /// The caller's, so that a waiter that must wait again keeps its place.
+    pub arrival: Arrival,
     /// How much of the object is needed; see the drainers. 0 on a tube: one only looks.
     pub need: u32,
     /// Where the other end of a tube without slots finds what is to be handed over; 0 for nothing.
@@ -485,13 +491,6 @@ pub(crate) struct Begun {
     dead: Option<usize>,
     /// It looked without the fence that it should have had: it is to look again soon.
     is_blind: bool,
-}
-
-/// The next arrival.
-pub(crate) fn arrive(who: &Parties) -> (u64, u64) {
-    // Relaxed: only the order among tickets of one object counts, and each is taken before its bit is set.
-    let next = |p: &Party| p.map.header().ticket.fetch_add(1, Ordering::Relaxed);
-    (next(&who.main), who.private.as_ref().map_or(0, next))
 }
 
 /// Waits on all arms until granted, until the deadline, or until one of them is found dead.
@@ -665,26 +664,22 @@ pub(crate) fn finish<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun)
 
 fn publish(who: &Parties, number: u64, terms: Terms<'_>) {
     let m = who.main.map.member(who.main.member);
-    // Relaxed: E2, as below.
-    m.era.store(era(number), Ordering::Relaxed);
-    who.main.map.note_waiting(who.main.member);
-    // Relaxed: E2, published by the store of the word below.
-    m.ticket.store(terms.tickets.0, Ordering::Relaxed);
-    // Relaxed: E2, as above.
-    m.need.store(terms.need, Ordering::Relaxed);
-    // Relaxed: E2, as above.
-    m.packet.store(terms.packet, Ordering::Relaxed);
+    let note = |m: &Member, ticket: u64| {
+        // Relaxed, these: E2, published by the store of the word below, and by the bit that is set later in the private arena.
+        m.era.store(era(number), Ordering::Relaxed);
+        m.waiting_since.store(terms.arrival.since, Ordering::Relaxed); // Relaxed: as above.
+        m.priority.store(terms.arrival.priority.into(), Ordering::Relaxed); // Relaxed: as above.
+        m.ticket.store(ticket, Ordering::Relaxed); // Relaxed: as above.
+        m.need.store(terms.need, Ordering::Relaxed); // Relaxed: as above.
+        m.packet.store(terms.packet, Ordering::Relaxed); // Relaxed: as above.
+    };
+    note(m, terms.arrival.tickets.0);
     // Relaxed: E2, as above.
     m.alias.store(0, Ordering::Relaxed);
     if let Some(p) = &who.private {
         let m = p.map.member(p.member);
-        p.map.note_waiting(p.member);
-        // Relaxed, these: E2, published by the bit that is set later in the private arena.
-        m.ticket.store(terms.tickets.1, Ordering::Relaxed);
-        m.need.store(terms.need, Ordering::Relaxed); // Relaxed: as above.
-        m.packet.store(terms.packet, Ordering::Relaxed); // Relaxed: as above.
+        note(m, terms.arrival.tickets.1);
         m.alias.store(std::ptr::from_ref(who.main.map.member(who.main.member)) as u64, Ordering::Relaxed); // Relaxed: as above.
-        m.era.store(era(number), Ordering::Relaxed); // Relaxed: as above.
         // Relaxed: keeps the private slot's numbers ahead of every reservation made in it.
         m.state.store(State::idle(number).0, Ordering::Relaxed);
     }

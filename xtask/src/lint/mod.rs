@@ -8,6 +8,7 @@
 //! | shape | one idea a file, a head that tells it, at most 700 lines | [`shape`] |
 //! | cited | an invariant that a comment cites is written down | [`cited`] |
 //! | documents | what a document names is there | [`documents`] |
+//! | waits | one place parks, one wakes; whatever else sleeps says why | [`waits`] |
 //! | words | nothing unfinished, nobody's own machine | [`words`] |
 //!
 //! A rule is a function from the [`House`] to findings. Each has tests in which it catches what was planted.
@@ -20,6 +21,7 @@ mod ordering;
 mod safety;
 mod shape;
 mod source;
+mod waits;
 mod words;
 
 use anyhow::{Result, bail, ensure};
@@ -47,8 +49,16 @@ impl Finding {
 
 type Rule = fn(&House) -> Vec<Finding>;
 
-const RULES: [Rule; 7] =
-    [ordering::check, safety::check, layers::check, shape::check, cited::check, documents::check, words::check];
+const RULES: [Rule; 8] = [
+    ordering::check,
+    safety::check,
+    layers::check,
+    shape::check,
+    cited::check,
+    documents::check,
+    waits::check,
+    words::check,
+];
 
 /// Checks the workspace and tells what it found.
 pub fn command(root: &Path) -> Result<()> {

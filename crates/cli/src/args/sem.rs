@@ -1,5 +1,6 @@
 //! `chappe sem`.
 
+use super::Order;
 use crate::time::parse;
 use clap::Subcommand;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 pub enum SemCommand {
     /// Make a semaphore, or several
     ///
-    /// JSON, a line for each: {"name": TEXT, "value": N, "barging": BOOL}
+    /// JSON, a line for each: {"name": TEXT, "value": N, "barging": BOOL}; with --priority also "by_priority": {"aging_ms": N or null}
     Create {
         /// Its name; ARENA/NAME in another arena than `default`, which is made if need be. Several names make several
         #[arg(required = true, value_name = "NAME")]
@@ -18,8 +19,10 @@ pub enum SemCommand {
         #[arg(allow_negative_numbers = true, long, short, value_name = "N", default_value_t = 0)]
         value: u64,
         /// Let newcomers overtake waiters that are just waking up: more throughput, and no promise about order
-        #[arg(long)]
+        #[arg(long, conflicts_with = "priority")]
         barging: bool,
+        #[command(flatten)]
+        order: Order,
     },
     /// Save wake-ups, or hand them to those who wait, in the order of arrival
     ///
@@ -50,6 +53,9 @@ pub enum SemCommand {
         /// Do not wait: exit with 124 if there is nothing to consume
         #[arg(long)]
         nonblock: bool,
+        /// Where waiters are served by priority: before all of a lower one (0 to 255)
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        priority: u8,
     },
     /// Print how many wake-ups are saved at this moment
     ///

@@ -59,6 +59,53 @@ fn waiters_are_served_in_the_order_in_which_they_came() {
 }
 
 #[test]
+fn waiters_are_served_by_priority_where_it_was_made_so() {
+    let here = Place::new();
+    here.ok(&["sem", "create", "s", "--priority", "--aging", "never"]);
+    here.ok(&["pool", "create", "p", "--priority", "--aging", "never"]);
+    here.ok(&["pool", "create", "q", "--priority"]);
+    assert_eq!(
+        here.ok(&["ls"]),
+        "NAME  KIND       WAITING  STATE\n\
+         p     pool             0  1 permit, 1 free, 0 held, by priority\n\
+         q     pool             0  1 permit, 1 free, 0 held, by priority, aging 1s\n\
+         s     semaphore        0  value 0, by priority\n"
+    );
+    let waiting: Vec<_> = ["0", "9", "0", "200"]
+        .into_iter()
+        .enumerate()
+        .map(|(i, priority)| {
+            let waiter = down(&here, &["s", "--priority", priority]);
+            here.wait_for_waiters("s", i + 1);
+            waiter
+        })
+        .collect();
+    let wanted: Vec<u64> = [3, 1, 0, 2].iter().map(|i: &usize| u64::from(waiting[*i].pid())).collect();
+    for left in (0..4).rev() {
+        let shown = here.json(&["show", "s"]);
+        let pids: Vec<u64> = shown["waiters"].as_array().unwrap().iter().map(|w| w["pid"].as_u64().unwrap()).collect();
+        assert_eq!(pids, wanted[3 - left..]);
+        here.ok(&["sem", "up", "s"]);
+        here.wait_for_waiters("s", left);
+    }
+    let (holder, _) = here.holder("a", &["p"]);
+    let low = here.job(&["p"], "echo low >> log");
+    here.wait_for_waiters("p", 1);
+    let high = here.job(&["--priority", "7", "p"], "echo high >> log");
+    here.wait_for_waiters("p", 2);
+    let shown = here.json(&["show", "p"]);
+    assert_eq!(shown["by_priority"], json!({"aging_ms": null}));
+    assert_eq!(here.json(&["show", "q"])["by_priority"], json!({"aging_ms": 1000}));
+    here.go("a");
+    for ended in [holder, low, high] {
+        assert_eq!(ended.end().status, Some(0));
+    }
+    assert_eq!(here.read("log"), "high\nlow");
+    here.fails(2, &["sem", "create", "t", "--aging", "1s"]);
+    here.fails(2, &["sem", "create", "t", "--barging", "--priority"]);
+}
+
+#[test]
 fn several_at_once_serve_several() {
     let here = Place::new();
     here.ok(&["sem", "create", "s"]);
@@ -115,6 +162,9 @@ fn who_was_served_and_is_killed_before_it_knows_passes_it_on() {
 fn json_tells_all() {
     let here = Place::new();
     assert_eq!(here.json(&["sem", "create", "s", "-v", "1"]), json!({"name": "s", "value": 1, "barging": false}));
+    let urgent = here.json(&["sem", "create", "lab/urgent", "--priority", "--aging", "never"]);
+    assert_eq!(urgent, json!({"name": "lab/urgent", "value": 0, "barging": false, "by_priority": {"aging_ms": null}}));
+    here.ok(&["sem", "rm", "lab/urgent"]);
     let fast = here.json(&["sem", "create", "lab/fast", "--barging"]);
     assert_eq!(fast, json!({"name": "lab/fast", "value": 0, "barging": true}));
     assert_eq!(here.json(&["sem", "up", "s"]), json!({"name": "s", "added": 1, "value": 2}));

@@ -18,6 +18,14 @@ static void alone(void)
     FAILS(chappe_pool_acquire_timeout(pool, &three, CHAPPE_MILLISECOND), ETIMEDOUT);
     FAILS(chappe_pool_acquire_deadline(pool, &three, chappe_now()), ETIMEDOUT);
     FAILS(chappe_pool_acquire_timeout(pool, &three, -5), EINVAL);
+    chappe_pool *other = NULL;
+    FAILS(chappe_pool_create_with("by-priority", 1, 2, &other), EINVAL);
+    OK(chappe_pool_create_with("by-priority", 1, CHAPPE_PRIORITY, &other));
+    OK(chappe_pool_close(other));
+    OK(chappe_pool_remove("by-priority", 0));
+    FAILS(chappe_pool_private_with(1, CHAPPE_PRIORITY | 2, &other), EINVAL);
+    OK(chappe_pool_private_with(1, CHAPPE_PRIORITY | CHAPPE_BIAS_OFF, &other));
+    OK(chappe_pool_close(other));
     FAILS(chappe_pool_acquire(pool, NULL), EFAULT);
     IS(chappe_permit_is_valid(&one), 1);
     OK(chappe_permit_release(&one));

@@ -40,6 +40,16 @@ static void alone(void)
     FAILS(chappe_semaphore_private(-1, 0, &s), EINVAL);
     FAILS(chappe_semaphore_private(CHAPPE_SEMAPHORE_MAX + 1, 0, &s), EINVAL);
     FAILS(chappe_semaphore_private(0, 2, &s), EINVAL);
+    FAILS(chappe_semaphore_private(0, CHAPPE_BARGING | CHAPPE_PRIORITY, &s), EINVAL);
+    CHECK(strstr(chappe_last_error(), "exclude each other"));
+    FAILS(chappe_set_priority(256), EINVAL);
+    FAILS(chappe_set_priority(-1), EINVAL);
+    OK(chappe_set_priority(255));
+    OK(chappe_semaphore_private(1, CHAPPE_PRIORITY, &s));
+    OK(chappe_semaphore_down(s));
+    FAILS(chappe_semaphore_down_timeout(s, CHAPPE_MILLISECOND), ETIMEDOUT);
+    OK(chappe_semaphore_close(s));
+    OK(chappe_set_priority(0));
     FAILS(chappe_semaphore_private(0, 0, NULL), EFAULT);
 }
 

@@ -1,6 +1,6 @@
-//! What only the library promises: who came first is served first; what was posted is its waiter's, whatever comes to that place.
+//! What only the library promises: who came first is served first, but real-time threads before others; what was posted is its waiter's, whatever comes to that place.
 
-use crate::stage::{Stage, compiled, well};
+use crate::stage::{Stage, compiled, not_tested, well};
 
 #[test]
 #[ignore = "storm: counts of a race"]
@@ -22,5 +22,17 @@ fn what_comes_after_a_semaphore_takes_nothing_from_who_was_posted_to() {
         ("owned", well(stage.owned(&program).arg("again"))),
     ] {
         assert!(said.lines().count() == 5 && said.lines().all(|line| line.ends_with(": 12 of 12")), "{how}:\n{said}");
+    }
+}
+
+#[test]
+fn a_post_wakes_the_waiter_of_the_highest_real_time_priority() {
+    let Some(program) = compiled("ranks") else { return };
+    let stage = Stage::new();
+    for said in [well(&mut stage.under(&program)), well(&mut stage.owned(&program))] {
+        if said == "refused\n" {
+            return not_tested("real-time priorities: this system refuses SCHED_FIFO");
+        }
+        assert_eq!(said, "private: 0 out of order\nshared: 0 out of order\nnamed: 0 out of order\n");
     }
 }

@@ -2,6 +2,8 @@
 
 use super::Protocol;
 use crate::units;
+#[cfg(not(feature = "sim"))]
+use crate::wait::Discipline;
 use crate::wait::State;
 use chappe_arena::Map;
 use chappe_arena::layout::Head;
@@ -49,9 +51,11 @@ impl Protocol for Semaphores {
     fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<ObjectState> {
         let o = map.object(place.index);
         // A part of an owned one is no object of its own.
-        owned::name_of(map, place)
-            .is_none()
-            .then(|| ObjectState::Semaphore { value: units::value(o), barging: units::is_barging(o) })
+        owned::name_of(map, place).is_none().then(|| ObjectState::Semaphore {
+            value: units::value(o),
+            barging: units::is_barging(o),
+            discipline: Discipline::of(o),
+        })
     }
 
     #[cfg(not(feature = "sim"))]

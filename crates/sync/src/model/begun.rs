@@ -24,16 +24,30 @@ impl Actor {
             return true;
         }
         let budget = Cell::new(0);
-        let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, bell: None };
+        let patience = Patience {
+            budget: &budget,
+            forever: false,
+            none: true,
+            interrupt: None,
+            priority: self.priority,
+            bell: None,
+        };
         let wish = Wish { aim: Aim::Look, ..Wish::to_take(deadline, &patience) };
         wait_for(&self.who, &[&semaphore], wish).is_ok()
     }
 
     fn begin(&self, semaphore: SemaphoreAt) -> Begun {
         let budget = Cell::new(0);
-        let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, bell: None };
-        let tickets = arrive(&self.who);
-        let terms = Terms { first: 0, tickets, need: 1, packet: 0, deadline: None, patience: &patience };
+        let patience = Patience {
+            budget: &budget,
+            forever: false,
+            none: true,
+            interrupt: None,
+            priority: self.priority,
+            bell: None,
+        };
+        let arrival = arrive(&self.who, &patience);
+        let terms = Terms { first: 0, arrival, need: 1, packet: 0, deadline: None, patience: &patience };
         begin(&self.who, &[&semaphore], terms)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Actor, Held, MutexAt, PoolAt};
 use crate::bias::{self, Holds};
 use crate::claim::Taken;
-use crate::wait::Party;
+use crate::wait::{Discipline, Party};
 use crate::{lock, permit};
 use chappe_arena::{ArenaError, Map};
 
@@ -35,7 +35,7 @@ impl PoolAt {
     /// # Errors
     /// As [`Map::make`].
     pub fn biased(map: &'static Map) -> Result<PoolAt, ArenaError> {
-        let place = permit::make_pool(map, &map.admin(), "", 1)?;
+        let place = permit::make_pool(map, &map.admin(), "", 1, Discipline::Fifo)?;
         bias::at_once(map.object(place.index));
         Ok(PoolAt { map, place })
     }

@@ -32,6 +32,7 @@ impl From<Not> for Came {
     fn from(why: Not) -> Came {
         match why {
             Not::Now => Came::Nothing,
+            Not::Interrupted => unreachable!("nobody interrupts here"),
             Not::Ever => Came::Gone,
             Not::Dead => Came::Dead,
         }
@@ -163,5 +164,5 @@ impl Actor {
 }
 
 fn sleeper(budget: &Cell<u32>) -> Patience<'_> {
-    Patience { budget, forever: false, none: true, interrupt: None, bell: None }
+    Patience { budget, forever: false, none: true, interrupt: None, priority: 0, bell: None }
 }

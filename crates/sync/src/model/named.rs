@@ -278,5 +278,5 @@ impl Actor {
 }
 
 fn sleeper(budget: &Cell<u32>) -> Patience<'_> {
-    Patience { budget, forever: false, none: true, interrupt: None, bell: None }
+    Patience { budget, forever: false, none: true, interrupt: None, priority: 0, bell: None }
 }

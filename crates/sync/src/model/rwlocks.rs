@@ -53,7 +53,8 @@ impl RwLockAt {
             Ok(taken) => Ok(taken),
             Err(crate::claim::Refused::NoneFree) => {
                 let budget = Cell::new(0);
-                let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, bell: None };
+                let patience =
+                    Patience { budget: &budget, forever: false, none: true, interrupt: None, priority: 0, bell: None };
                 wait_for(&who, &[arm], Wish::to_take(deadline, &patience)).map(|(_, taken)| taken)
             }
             Err(refused) => Err(refused),

@@ -207,7 +207,7 @@ impl TubeAt {
 
 impl Actor {
     fn patience(budget: &Cell<u32>) -> Patience<'_> {
-        Patience { budget, forever: false, none: true, interrupt: None, bell: None }
+        Patience { budget, forever: false, none: true, interrupt: None, priority: 0, bell: None }
     }
 
     fn alone(&self) -> Parties {

@@ -120,7 +120,7 @@ impl Operation for Watched<'_> {
 pub struct Share(Cell<Option<Taken>>);
 
 fn sleeper(budget: &Cell<u32>) -> Patience<'_> {
-    Patience { budget, forever: false, none: true, interrupt: None, bell: None }
+    Patience { budget, forever: false, none: true, interrupt: None, priority: 0, bell: None }
 }
 
 impl Actor {

@@ -350,7 +350,7 @@ impl End {
                     make_up(self.map, c.member, c.state);
                 } else if c.need == 0 {
                     self.tell(c, NUDGE);
-                } else if first.is_none_or(|f| c.ticket < f.ticket) {
+                } else if first.is_none_or(|f| c < f) {
                     first = Some(c);
                 }
             });
@@ -403,7 +403,7 @@ impl End {
                 make_up(self.map, c.member, c.state);
             }
             let counts = c.state.is_waiting() && c.need > 0 && c.member != member;
-            if counts && first.is_none_or(|f| c.ticket < f.ticket) {
+            if counts && first.is_none_or(|f| c < f) {
                 first = Some(c);
             }
         });

@@ -1,38 +1,79 @@
 //! Who waits on an object: read from its bits and the members' words, which go on meanwhile. Invariants and edges: the wait
 //! queue's.
 
+use super::discipline::Ranks;
 use super::{State, make_up, wake_told, word_of};
 use chappe_arena::Map;
-use chappe_arena::layout::Head;
+use chappe_arena::layout::{Head, Member};
 use chappe_plat::Life;
 use chappe_plat::atomic::Ordering;
+use std::cell::Cell;
+use std::cmp;
 
-/// A member that may be granted.
+/// A member that may be granted. Of several the smallest is served first.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {
     pub member: u32,
     pub state: State,
+    /// By priority, where the object is served so: see the discipline.
+    pub rank: u32,
+    /// The arrival.
     pub ticket: u64,
     /// How much it waits for; of a mutex, whether it has been overtaken enough.
     pub need: u32,
 }
 
-/// The waiter of the object that arrived first, the dead aside.
-pub(crate) fn oldest(map: &Map, object: u32) -> Option<Candidate> {
-    let mut best: Option<Candidate> = None;
-    each_waiter(map, object, |c| {
-        if best.is_none_or(|b| c.ticket < b.ticket) && map.member(c.member).life.probe() != Life::Dead {
-            best = Some(c);
-        }
-    });
-    best
+impl Candidate {
+    /// The order in which waiters are served. A ticket is one wait's, so no two waiters are equal.
+    fn turn(&self) -> (u32, u64) {
+        (self.rank, self.ticket)
+    }
 }
 
-/// The waiter of the object that arrived first, to be granted something: only if the object still is the one with this
+impl Ord for Candidate {
+    fn cmp(&self, other: &Candidate) -> cmp::Ordering {
+        self.turn().cmp(&other.turn())
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Candidate) -> Option<cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Candidate) -> bool {
+        self.turn() == other.turn()
+    }
+}
+
+impl Eq for Candidate {}
+
+/// The waiter of the object that is to be served first, the dead aside.
+pub(crate) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
+    let ranks = Ranks::of(map, object);
+    let best: Cell<Option<Candidate>> = Cell::new(None);
+    // Where the order is that of arrival, most waiters are passed over by a look at their ticket. It is that of the wait whose bit was seen, or of a
+    // later wait, which has a greater one.
+    let worth = |m: &Member| {
+        // Acquire: E2, after the bit.
+        best.get().is_none_or(|b| !ranks.are_equal() || m.ticket.load(Ordering::Acquire) < b.ticket)
+    };
+    each_worth(map, object, ranks, worth, |c| {
+        let is_first = c.state.is_waiting() && best.get().is_none_or(|b| c < b);
+        if is_first && map.member(c.member).life.probe() != Life::Dead {
+            best.set(Some(c));
+        }
+    });
+    best.get()
+}
+
+/// The waiter of the object that is to be served first, to be granted something: only if the object still is the one with this
 /// head. A wait that was seen, bit and all, before that look is on this object, since a slot is used again only without
 /// bits; so a grant to exactly this wait is for no other's.
 pub(crate) fn next(map: &Map, object: u32, head: Head) -> Option<Candidate> {
-    oldest(map, object).filter(|_| is_still(map, object, head))
+    foremost(map, object).filter(|_| is_still(map, object, head))
 }
 
 /// Whether the slot is still that object's.
@@ -49,34 +90,34 @@ pub(crate) fn is_no_others(map: &Map, object: u32, head: Head) -> bool {
     now == head.0 || now == head.dead().0
 }
 
-/// Everybody who waits on the object, by arrival.
+/// Everybody who waits on the object, in the order in which they will be served.
 pub(crate) fn queue(map: &Map, object: u32) -> Vec<u32> {
-    by_arrival(map, object, State::is_waiting)
+    in_order(map, object, State::is_waiting)
 }
 
 /// As [`queue`], and who was granted something by the object and has not woken up yet.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn in_line(map: &Map, object: u32) -> Vec<u32> {
-    by_arrival(map, object, |state| state.is_waiting() || state.grant().is_some_and(|g| g.of(map, object)))
+    in_order(map, object, |state| state.is_waiting() || state.grant().is_some_and(|g| g.of(map, object)))
 }
 
-fn by_arrival(map: &Map, object: u32, which: impl Fn(State) -> bool) -> Vec<u32> {
+fn in_order(map: &Map, object: u32, which: impl Fn(State) -> bool) -> Vec<u32> {
     let mut all = Vec::new();
     each(map, object, |c| {
         if which(c.state) {
-            all.push((c.ticket, c.member));
+            all.push(c);
         }
     });
     all.sort_unstable();
-    all.into_iter().map(|(_, member)| member).collect()
+    all.into_iter().map(|c| c.member).collect()
 }
 
-/// How many of the object's waiters have been told to try again and have not tried yet, and who of the others came
-/// first; the dead aside.
+/// How many of the object's waiters have been told to try again and have not tried yet, and who of the others is to be
+/// served first; the dead aside.
 pub(crate) fn tried_and_next(map: &Map, object: u32, head: Head) -> (u32, Option<Candidate>) {
     let (mut trying, mut best) = (0, None::<Candidate>);
     each(map, object, |c| {
-        let first = c.state.is_waiting() && best.is_none_or(|b| c.ticket < b.ticket);
+        let first = c.state.is_waiting() && best.is_none_or(|b| c < b);
         let nudged = c.state.grant().is_some_and(|g| g.is_nudge() && g.of(map, object));
         if (first || nudged) && map.member(c.member).life.probe() != Life::Dead {
             trying += u32::from(nudged);
@@ -98,16 +139,14 @@ pub(crate) fn wake_elsewhere(map: &Map, object: u32) {
     });
 }
 
-fn each_waiter(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
-    each(map, object, |c| {
-        if c.state.is_waiting() {
-            see(c);
-        }
-    });
+/// Everybody whose bit stands on the object and who is not idle.
+pub(crate) fn each(map: &Map, object: u32, see: impl FnMut(Candidate)) {
+    each_worth(map, object, Ranks::of(map, object), |_| true, see);
 }
 
-/// Everybody whose bit stands on the object and who is not idle.
-pub(crate) fn each(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
+/// The same of those that are worth a look.
+#[inline]
+fn each_worth(map: &Map, object: u32, ranks: Ranks, worth: impl Fn(&Member) -> bool, mut see: impl FnMut(Candidate)) {
     for i in 0..map.waiting_words() {
         let word = map.waiting(object, i);
         // SeqCst: E1.
@@ -119,20 +158,32 @@ pub(crate) fn each(map: &Map, object: u32, mut see: impl FnMut(Candidate)) {
             if member >= map.geometry().members {
                 break;
             }
+            let m = map.member(member);
+            if !worth(m) {
+                continue;
+            }
             // SeqCst: after the bit, before the second look at it, I1.
             let state = State(word_of(map, member).0.load(Ordering::SeqCst));
             if state.is_idle() {
                 continue;
             }
-            let m = map.member(member);
             // Acquire, both: E2.
             let (ticket, need) = (m.ticket.load(Ordering::Acquire), m.need.load(Ordering::Acquire));
+            let rank = ranks.rank(m);
             // SeqCst: I1, the bit belongs to the wait that the word names.
             if word.load(Ordering::SeqCst) & bit != 0 {
-                see(Candidate { member, state, ticket, need });
+                see(Candidate { member, state, rank, ticket, need });
             }
         }
     }
+}
+
+/// What is known of a member that was seen to wait on the object, which it does if its word and its bit, read after this, still say so.
+pub(crate) fn candidate(map: &Map, object: u32, member: u32, state: State) -> Candidate {
+    let m = map.member(member);
+    // Acquire, both: E2; they are this wait's while the word says so.
+    let (need, ticket) = (m.need.load(Ordering::Acquire), m.ticket.load(Ordering::Acquire));
+    Candidate { member, state, rank: Ranks::of(map, object).rank(m), ticket, need }
 }
 
 /// Whether the member's bit stands on the object.

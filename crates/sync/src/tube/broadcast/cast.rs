@@ -35,6 +35,7 @@
 use super::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
 use super::ring::NoRoom;
 use crate::claim::{Collected, Operation, Refused, Taken};
+use crate::interrupt::Interrupt;
 use crate::wait::{
     Arm, Ended, Grant, NUDGE, Parties, Party, Patience, State, arrive, each as each_waiter, finish, is_still, make_up,
     tell, wait, waits_on, word_of,
@@ -112,6 +113,8 @@ pub(crate) enum Not {
     Ever,
     /// The tube was removed.
     Dead,
+    /// The wait was ended early.
+    Interrupted,
 }
 
 /// Why somebody could not come.
@@ -581,10 +584,11 @@ pub(crate) fn publish_seated(
     deadline: Option<u64>,
     patience: &Patience<'_>,
 ) -> Result<(), Not> {
-    let (tickets, me) = (arrive(who), who.main.member as u16);
+    patience.interrupt.into_iter().for_each(Interrupt::begin);
+    let (arrival, me) = (arrive(who, patience), who.main.member as u16);
     loop {
         let arm = Mouth(*cast);
-        let terms = crate::wait::Terms { first: 0, tickets, need: ROOM, packet: 0, deadline, patience };
+        let terms = crate::wait::Terms { first: 0, arrival, need: ROOM, packet: 0, deadline, patience };
         let (ended, begun) = wait(who, &[&arm], terms);
         let is_late = match ended {
             Ended::Granted(..) => {
@@ -596,6 +600,7 @@ pub(crate) fn publish_seated(
         };
         match cast.publish(me, record, wanted) {
             Err(Not::Now) if !is_late => {}
+            Err(Not::Now) if patience.is_interrupted() => return Err(Not::Interrupted),
             other => return other,
         }
     }

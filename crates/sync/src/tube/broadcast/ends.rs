@@ -106,6 +106,7 @@ impl<T: ?Sized> Publisher<T> {
                 Fault::Not(Not::Now) if matches!(until, Until::Now) => NotSent::Full(()),
                 Fault::Not(Not::Now) => NotSent::Timeout(()),
                 Fault::Not(Not::Ever) => NotSent::Disconnected { tube: tube(), message: () },
+                Fault::Not(Not::Interrupted) => NotSent::Interrupted(()),
                 Fault::Not(Not::Dead) => NotSent::Dead { tube: tube(), message: () },
                 Fault::Inherited => NotSent::Inherited { tube: tube(), message: () },
                 Fault::Arena(source) => NotSent::Arena { source, message: () },
@@ -165,7 +166,7 @@ impl<T: Pod> Publisher<T> {
     /// no order. A message that nobody wants is not even copied. No system call unless somebody waits.
     ///
     /// # Errors
-    /// `Dead` if the tube was removed; `Inherited`, `Arena`, `System`.
+    /// `Dead` if the tube was removed; `Interrupted` inside of [`interruptible`](crate::interruptible); `Inherited`, `Arena`, `System`.
     #[inline]
     pub fn send(&self, message: T) -> Result<(), NotSent> {
         self.put(bytemuck::bytes_of(&message), Until::Forever)
@@ -336,6 +337,7 @@ impl<T: ?Sized> Subscription<T> {
                 Fault::Not(Not::Now) => NotReceived::Timeout,
                 Fault::Not(Not::Ever) if self.learns_of_death() => NotReceived::SenderDied { tube: tube() },
                 Fault::Not(Not::Ever) => NotReceived::Disconnected { tube: tube() },
+                Fault::Not(Not::Interrupted) => NotReceived::Interrupted,
                 Fault::Not(Not::Dead) => NotReceived::Dead { tube: tube() },
                 Fault::Inherited => NotReceived::Inherited { tube: tube() },
                 Fault::Arena(e) => NotReceived::Arena(e),
@@ -396,6 +398,7 @@ impl<T: ?Sized> Subscription<T> {
                 match wait_for(&who, &[&ear], Wish::to_take(end, &rest)) {
                     Ok(_) => {}
                     Err(Refused::Dead(_)) => return Err(Fault::Not(Not::Dead)),
+                    Err(Refused::Interrupted) => return Err(Fault::Not(Not::Interrupted)),
                     Err(_) => return Err(Fault::Not(Not::Now)),
                 }
                 match self.take(buffer) {

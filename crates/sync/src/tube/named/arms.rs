@@ -385,7 +385,7 @@ pub(crate) fn commit_seated(
     who: &Parties,
     patience: &Patience<'_>,
 ) -> Result<(), Not> {
-    let (mut slot, mut tickets) = (slot, None);
+    let (mut slot, mut arrival) = (slot, None);
     loop {
         slot = match commit(pipe, slot, len) {
             Ok(()) => return Ok(()),
@@ -397,9 +397,9 @@ pub(crate) fn commit_seated(
             give_up(pipe, slot);
             return Err(why);
         }
-        let tickets = *tickets.get_or_insert_with(|| arrive(who));
+        let arrival = *arrival.get_or_insert_with(|| arrive(who, patience));
         let arm = Committing { pipe: *pipe, slot: &slot };
-        let terms = Terms { first: 0, tickets, need: TO_COMMIT, packet: 0, deadline: None, patience };
+        let terms = Terms { first: 0, arrival, need: TO_COMMIT, packet: 0, deadline: None, patience };
         if let (Ended::Granted(..), begun) = wait(who, &[&arm], terms) {
             finish(who, &[&arm], &begun);
         }

@@ -480,10 +480,7 @@ impl<'m> Pipe<'m> {
                     make_up(self.map, c.member, c.state);
                 } else if gone || c.need == TO_COMMIT || (some && c.need == 0) {
                     self.tell(at, c);
-                } else if some
-                    && first.is_none_or(|f| c.ticket < f.ticket)
-                    && self.map.member(c.member).life.probe() != Life::Dead
-                {
+                } else if some && first.is_none_or(|f| c < f) && self.map.member(c.member).life.probe() != Life::Dead {
                     first = Some(c);
                 }
             });

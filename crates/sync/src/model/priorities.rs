@@ -1,0 +1,43 @@
+//! Those that serve by priority, and those that wait there, for the explorer.
+
+use super::{Actor, PoolAt, SemaphoreAt};
+use crate::permit;
+use crate::wait::Discipline;
+use chappe_arena::{ArenaError, Map};
+
+impl Actor {
+    /// With this priority from now on.
+    pub fn of_priority(self, priority: u8) -> Actor {
+        Actor { priority, ..self }
+    }
+}
+
+impl SemaphoreAt {
+    /// The same of one that serves by priority; see [`Discipline`].
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn make_by(
+        map: &'static Map,
+        name: &str,
+        value: u32,
+        discipline: Discipline,
+    ) -> Result<SemaphoreAt, ArenaError> {
+        SemaphoreAt::make_as(map, name, value, discipline.code())
+    }
+}
+
+impl PoolAt {
+    /// Makes a pool that serves so, or finds the one of this name.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn make_by(map: &'static Map, name: &str, count: u32, discipline: Discipline) -> Result<PoolAt, ArenaError> {
+        let admin = map.admin();
+        if let Some(place) = map.find(name) {
+            return Ok(PoolAt { map, place });
+        }
+        let place = permit::make_pool(map, &admin, name, count, discipline)?;
+        Ok(PoolAt { map, place })
+    }
+}

@@ -1,0 +1,44 @@
+//! The calling thread's priority: before whom it is served, where waiters are served by priority.
+
+use crate::seat::{priority as own, replace_priority};
+#[cfg(doc)]
+use crate::wait::Discipline;
+
+/// Before whom a waiter is served, at pools and semaphores that serve by priority ([`Discipline::Priority`]): before all whose number is
+/// smaller. Anywhere else it means nothing. 0 unless told.
+///
+/// It is the calling thread's own, light or not, and counts from its next wait on. A wait keeps the priority with which it began.
+/// The kernel's scheduler knows nothing of it. A new thread has 0; a forked child has its parent's.
+///
+/// ```
+/// use chappe_sync::{Discipline, Priority, Semaphore};
+/// let ready = Semaphore::private_by(1, Discipline::PRIORITY)?;
+/// Priority(9).during(|| ready.down())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Priority(pub u8);
+
+impl Priority {
+    /// Does something with this priority: for one call.
+    pub fn during<R>(self, act: impl FnOnce() -> R) -> R {
+        struct Back(u8);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                replace_priority(self.0);
+            }
+        }
+        let _back = Back(replace_priority(self.0));
+        act()
+    }
+
+    /// The calling thread's.
+    pub fn current() -> Priority {
+        Priority(own())
+    }
+}
+
+/// Sets the calling thread's priority.
+pub fn set_priority(priority: Priority) {
+    replace_priority(priority.0);
+}

@@ -1,0 +1,208 @@
+//! In which order an object's waiters are served: by arrival, or by priority.
+//!
+//! Every object serves its waiters in the order of arrival, but pools and semaphores that were made to serve by priority. There the
+//! *rank* of a waiter comes first, and its arrival number decides among those of one rank. So the order is one comparable value,
+//! [`Candidate`](super::Candidate), and everything that chooses among waiters asks for the smallest.
+//!
+//! | rank | of whom |
+//! |---|---|
+//! | 0 | everybody, where the order is that of arrival; else whoever has waited for the object's *aging* time |
+//! | 1 + 255 - p | a waiter of priority p |
+//!
+//! The priority is the waiter's own (`Member::priority`), and so is the time of its arrival (`Member::waiting_since`, on the clock that all
+//! time namespaces have in common). It publishes both with its ticket, before its word says WAITING, and does not change them in one wait.
+//!
+//! - P1: among waiters that were seen, none of which has waited for the aging time, one of the highest priority is served, and of several
+//!   the one that came first.
+//! - P2: a waiter that has waited for the aging time is overtaken by nobody who came later. Until then it may be by whoever has a higher
+//!   priority. So what it waits for in all is the aging time, and then its turn among those that came before it.
+//! - P3: a rank never grows while its waiter waits: two drainers that look at different times agree in the end. Which of them
+//!   grants is decided by the swaps that decide it where the order is that of arrival; the order is none of a protocol's invariants.
+//! - P4: the aging time passes without anybody's notice. It says who is first when the next permit or unit comes, and brings none.
+//!   (A waiter for several permits, for whom some are set aside, loses them when somebody of a lower rank comes, or at the next look
+//!   after one has become so: drain.)
+//!
+//! The dead are left out as everywhere: a dead waiter of the highest priority holds up nobody.
+//!
+//! It is said in the object's own word for how many permits it has ([`Object::permits`]), in the 15 bits that no number of permits
+//! needs: written before the object is in service, and never changed.
+//!
+//! | bits of the code | |
+//! |---|---|
+//! | all 0 | by arrival |
+//! | 1 | by priority, and nobody ages |
+//! | 0-9 and 10-14, the first not less than 2 | by priority; the aging time is the first, shifted by the second, in milliseconds |
+//!
+//! Explored: `tests/crash_priority.rs`.
+
+use super::{Parties, Party, Patience};
+use chappe_arena::Map;
+use chappe_arena::layout::{Head, Kind, Member, Object};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::clock;
+use std::time::Duration;
+
+/// Where the code begins in [`Object::permits`].
+const SHIFT: u32 = 17;
+const _: () = assert!(chappe_arena::layout::MAX_PERMITS < 1 << SHIFT);
+/// The part of [`Object::permits`] that is a number.
+pub(crate) const NUMBER: u32 = (1 << SHIFT) - 1;
+
+const STRICT: u32 = 1;
+const MANTISSA: u32 = (1 << 10) - 1;
+
+/// In which order waiters are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Discipline {
+    /// In the order of arrival.
+    #[default]
+    Fifo,
+    /// Those of a higher [`Priority`](crate::Priority) first, and of one priority in the order of arrival.
+    Priority {
+        /// Whoever has waited for so long is overtaken by nobody who came later. `None`: the lowest may wait for ever. It is rounded up, by
+        /// a thousandth at most, to what the object has room for: 2 milliseconds at least, some 290 days at most.
+        aging: Option<Duration>,
+    },
+}
+
+impl Discipline {
+    /// By priority, with the usual aging time: one second.
+    pub const PRIORITY: Discipline = Discipline::Priority { aging: Some(Duration::from_secs(1)) };
+
+    /// As [`Object::permits`] has it, to be added to the number there.
+    pub(crate) fn code(self) -> u32 {
+        let aging = match self {
+            Discipline::Fifo => return 0,
+            Discipline::Priority { aging: None } => return STRICT << SHIFT,
+            Discipline::Priority { aging: Some(aging) } => aging,
+        };
+        let ms = u64::try_from(aging.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(2);
+        let fits = |shift: &u32| ms.div_ceil(1 << shift) <= u64::from(MANTISSA);
+        let code = match (0..32).find(fits) {
+            Some(shift) => ms.div_ceil(1 << shift) as u32 | shift << 10,
+            None => MANTISSA | 31 << 10,
+        };
+        code << SHIFT
+    }
+
+    fn decoded(code: u32) -> Discipline {
+        match code {
+            0 => Discipline::Fifo,
+            STRICT => Discipline::Priority { aging: None },
+            _ => {
+                let ms = u64::from(code & MANTISSA) << (code >> 10);
+                Discipline::Priority { aging: Some(Duration::from_millis(ms)) }
+            }
+        }
+    }
+
+    /// An object's. Of what is neither a pool nor a semaphore: by arrival.
+    pub(crate) fn of(o: &Object) -> Discipline {
+        Discipline::decoded(code_of(o))
+    }
+
+    /// Whether it is by priority.
+    pub fn is_by_priority(self) -> bool {
+        self != Discipline::Fifo
+    }
+}
+
+#[inline]
+fn code_of(o: &Object) -> u32 {
+    // Relaxed, both: whoever grants looks at the head once more, after the waiters.
+    let kind = Head(o.head.load(Ordering::Relaxed)).kind();
+    let said = o.permits.load(Ordering::Relaxed); // Relaxed: as above.
+    if matches!(kind, Some(Kind::Pool | Kind::Semaphore)) { said >> SHIFT } else { 0 }
+}
+
+/// What decides a waiter's rank at one moment, at one object.
+#[derive(Clone, Copy)]
+pub(super) struct Ranks {
+    code: u32,
+    /// Who came by then has waited for the aging time.
+    aged: u64,
+}
+
+impl Ranks {
+    /// At this moment.
+    #[inline]
+    pub fn of(map: &Map, object: u32) -> Ranks {
+        let code = code_of(map.object(object));
+        let aged = match code {
+            0 | STRICT => 0,
+            _ => {
+                let Discipline::Priority { aging: Some(aging) } = Discipline::decoded(code) else { unreachable!() };
+                clock::common_coarse().saturating_sub(aging.as_nanos() as u64)
+            }
+        };
+        Ranks { code, aged }
+    }
+
+    /// Whether all waiters have the same.
+    #[inline]
+    pub fn are_equal(self) -> bool {
+        self.code == 0
+    }
+
+    /// A waiter's. Its word said that it waits when it was read before this.
+    #[inline]
+    pub fn rank(self, m: &Member) -> u32 {
+        if self.code == 0 {
+            return 0;
+        }
+        // Acquire, both: E2, as the ticket.
+        let (priority, since) = (m.priority.load(Ordering::Acquire), m.waiting_since.load(Ordering::Acquire));
+        if since < self.aged { 0 } else { 1 + u32::from(u8::MAX) - priority.min(u8::MAX.into()) }
+    }
+}
+
+/// What decides a waiter's place in each queue.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival {
+    /// The arrival number in the main arena, and in the private one.
+    pub tickets: (u64, u64),
+    /// When, on the common clock.
+    pub since: u64,
+    /// Of the waiter.
+    pub priority: u8,
+}
+
+/// The next arrival.
+pub(crate) fn arrive(who: &Parties, patience: &Patience<'_>) -> Arrival {
+    // Relaxed: only the order among tickets of one object counts, and each is taken before its bit is set.
+    let next = |p: &Party| p.map.header().ticket.fetch_add(1, Ordering::Relaxed);
+    let tickets = (next(&who.main), who.private.as_ref().map_or(0, next));
+    Arrival { tickets, since: clock::common_coarse(), priority: patience.priority }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aging_time_is_rounded_up_by_a_thousandth_at_most() {
+        for ms in (0..40).map(|shift| 1u64 << shift).chain([2, 3, 999, 1000, 1023, 1024, 1025, 86_400_000, 86_400_001])
+        {
+            let made = Discipline::Priority { aging: Some(Duration::from_millis(ms)) };
+            let Discipline::Priority { aging: Some(kept) } = Discipline::decoded(made.code() >> SHIFT) else {
+                panic!("{ms} ms are no aging time any more")
+            };
+            let (kept, most) = (kept.as_millis() as u64, u64::from(MANTISSA) << 31);
+            assert!(kept >= ms.min(most) && kept <= ms.max(2) + ms / 512, "{ms} ms became {kept}");
+        }
+        let zero = Discipline::Priority { aging: Some(Duration::ZERO) };
+        assert_eq!(
+            Discipline::decoded(zero.code() >> SHIFT),
+            Discipline::Priority { aging: Some(Duration::from_millis(2)) }
+        );
+    }
+
+    #[test]
+    fn the_other_orders_are_kept_exactly() {
+        for kept in [Discipline::Fifo, Discipline::Priority { aging: None }, Discipline::PRIORITY] {
+            assert_eq!(Discipline::decoded(kept.code() >> SHIFT), kept);
+            assert_eq!(kept.code() & NUMBER, 0);
+        }
+    }
+}
