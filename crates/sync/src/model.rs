@@ -24,6 +24,7 @@ mod words;
 pub use arms::{AnyAt, PoolAt, SemaphoreAt};
 #[cfg(feature = "sim")]
 pub use broadcast::{CastAt, When, cast_in_words};
+pub use condvars::CondvarAt;
 #[cfg(all(feature = "loom", not(feature = "sim")))]
 pub use lights::{ask, interrupt, light};
 #[cfg(feature = "sim")]
@@ -37,7 +38,6 @@ pub use words::{cell_in_words, lock_in_words, state_in_words, units_in_words};
 
 use crate::bias::Holds;
 use crate::claim::{Operation, Refused, Taken, Wish, wait_for};
-use crate::condvar::{self, Heard};
 use crate::contend::contend;
 use crate::drain::{cell_at, cells, permits};
 use crate::interrupt::Interrupt;
@@ -104,24 +104,6 @@ impl From<Try> for Locking {
             Try::Condemned => Locking::Condemned,
             Try::Dead => Locking::Dead,
         }
-    }
-}
-
-/// A condition variable in an arena.
-#[derive(Clone, Copy)]
-pub struct CondvarAt {
-    /// The arena.
-    pub map: &'static Map,
-    /// The object.
-    pub place: Place,
-}
-
-impl Arm for CondvarAt {
-    fn map(&self) -> &'static Map {
-        self.map
-    }
-    fn place(&self) -> Place {
-        self.place
     }
 }
 
@@ -349,14 +331,7 @@ impl Actor {
             }
         }
         let budget = Cell::new(0);
-        let patience = Patience {
-            budget: &budget,
-            forever: spin,
-            none: !spin,
-            interrupt,
-            priority: self.priority,
-            bell: self.bell,
-        };
+        let patience = Patience { forever: spin, none: !spin, interrupt, bell: self.bell, ..self.patience(&budget) };
         let who = match self.who.private {
             // The wait word of a wait in the private arena alone is the private one.
             Some(p) if arms.iter().all(|a| std::ptr::eq(a.map(), p.map)) => Parties { main: p, private: None },
@@ -419,20 +394,18 @@ impl Actor {
         match take_many(pool.place, self.party(pool.map), n, &mut many) {
             Err(Refused::NoneFree) => {
                 let budget = Cell::new(0);
-                let patience = Patience {
-                    budget: &budget,
-                    forever: false,
-                    none: true,
-                    interrupt: None,
-                    priority: self.priority,
-                    bell: None,
-                };
+                let patience = self.patience(&budget);
                 let who = Parties { private: None, ..self.who };
                 wait_many(&who, &pool, n, deadline, &patience, &mut many)?;
             }
             other => other?,
         }
         Ok(many.all().map(|taken| Held { pool, taken }).collect())
+    }
+
+    /// It sleeps at once.
+    fn patience<'a>(&self, budget: &'a Cell<u32>) -> Patience<'a> {
+        Patience { budget, forever: false, none: true, interrupt: None, priority: self.priority, bell: None }
     }
 
     fn mine(&self) -> u64 {
@@ -457,14 +430,7 @@ impl Actor {
         match self.try_lock(mutex) {
             Locking::Busy => {
                 let budget = Cell::new(0);
-                let patience = Patience {
-                    budget: &budget,
-                    forever: false,
-                    none: true,
-                    interrupt: None,
-                    priority: self.priority,
-                    bell: None,
-                };
+                let patience = self.patience(&budget);
                 let who = Parties { private: None, ..self.who };
                 contend(&who, &mutex, self.mine(), deadline, &patience).into()
             }
@@ -485,23 +451,6 @@ impl Actor {
     /// Gives the mutex up for ever.
     pub fn condemn(&self, mutex: MutexAt) {
         lock::condemn(mutex.map, mutex.place.index, mutex.map.object(mutex.place.index), self.mine());
-    }
-
-    /// Unlocks the mutex, waits for a notification, and locks again. True: notified, not timed out.
-    pub fn wait(&self, condvar: CondvarAt, mutex: MutexAt, deadline: Option<u64>) -> (bool, Locking) {
-        let budget = Cell::new(0);
-        let patience = Patience {
-            budget: &budget,
-            forever: false,
-            none: true,
-            interrupt: None,
-            priority: self.priority,
-            bell: None,
-        };
-        let who = Parties { private: None, ..self.who };
-        let unlock = || assert!(self.unlock(mutex));
-        let heard = condvar::wait(&who, &condvar, deadline, &patience, unlock);
-        (heard == Heard::Notified, self.lock(mutex, None))
     }
 
     /// Gives a permit back. False: it had been taken away.

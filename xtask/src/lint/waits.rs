@@ -28,7 +28,7 @@ const WAYS: [&str; 11] = [
 const ROOMS: [&str; 5] = ["arena", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
-const PLACES: [(&str, &str); 40] = [
+const PLACES: [(&str, &str); 41] = [
     ("crates/sync/src/wait/rest.rs", "the one place to park"),
     ("crates/sync/src/wait.rs", "the one place to wake"),
     ("crates/sync/src/patience.rs", "lets time pass, for nobody: a light thread gives its processor up meanwhile"),
@@ -64,7 +64,6 @@ const PLACES: [(&str, &str); 40] = [
     ("crates/ras/src/lock/parking.rs", "the slow way of a lock that is no object of an arena"),
     ("crates/ras/src/lock/patience.rs", "looks at a lock for a while before it sleeps: adaptive"),
     ("crates/ras/src/gate.rs", "one trial of restartable sequences a process; the others wait for its outcome"),
-    ("crates/ras/src/gate/section.rs", "a trial: threads that are in each other's way on purpose"),
     ("crates/ras/src/gate/trial.rs", "a trial: threads that are in each other's way on purpose"),
     ("crates/ras/src/mechanism/system_call.rs", "what is measured: a sequence with the kernel's help"),
     ("crates/ras/src/mechanism/sequence.rs", "what is measured: a sequence's slow way"),
@@ -80,6 +79,8 @@ const PLACES: [(&str, &str); 40] = [
     ("crates/thread/src/asks.rs", "a light thread lets others have its proc, as it was asked to"),
     ("crates/thread/src/step.rs", "a light thread lets others have its proc, as it was asked to"),
     ("crates/thread/src/bin/deadlock.rs", "a program of the tests: it waits until all others are stuck"),
+    ("crates/stream/src/process/keep.rs", "looks whether a graph's processes run on: they tell nobody"),
+    ("crates/stream/src/process/part.rs", "looks whether the graph is to stop: a word of its keeper's, no object"),
     ("crates/thread/src/lib.rs", "what kernel threads get of the functions that sleep and yield by name"),
 ];
 

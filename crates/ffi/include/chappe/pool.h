@@ -43,11 +43,13 @@ int chappe_pool_private(int64_t permits,
                         struct chappe_pool **pool);
 
 /**
- * As chappe_pool_private, with flags: 0 or CHAPPE_BIAS_OFF.
+ * As chappe_pool_private, with flags: 0, or of CHAPPE_BIAS_OFF and CHAPPE_PRIORITY (which has no bias) any.
  *
  * Errors: -EINVAL also if a flag is not known; else as chappe_pool_private.
  */
-int chappe_pool_private_with(int64_t permits, uint32_t flags, struct chappe_pool **pool);
+int chappe_pool_private_with(int64_t permits,
+                             uint32_t flags,
+                             struct chappe_pool **pool);
 
 /**
  * Opens the pool of this name: "gpu0", or "lab/gpu0" for one in the arena "lab".
@@ -65,6 +67,13 @@ int chappe_pool_open(const char *name, struct chappe_pool **pool);
 int chappe_pool_create(const char *name,
                        int64_t permits,
                        struct chappe_pool **pool);
+
+/**
+ * As chappe_pool_create, with flags: 0 or CHAPPE_PRIORITY.
+ *
+ * Errors: -EINVAL also if a flag is not known; else as chappe_pool_create.
+ */
+int chappe_pool_create_with(const char *name, int64_t permits, uint32_t flags, struct chappe_pool **pool);
 
 /**
  * Opens the pool of this name, or makes it.

@@ -52,6 +52,12 @@ extern "C" {
 #define CHAPPE_BIAS_OFF 1
 
 /**
+ * Waiters are served by priority (chappe_set_priority), and in the order of arrival within one. Whoever has waited for a second is
+ * overtaken by nobody who came later.
+ */
+#define CHAPPE_PRIORITY 4
+
+/**
  * The version of the library, as "0.1.0". Never NULL.
  */
 const char *chappe_version(void);
@@ -81,6 +87,14 @@ int chappe_set_label(const char *label);
  * Errors: -EINVAL for another number.
  */
 int chappe_set_role(int role);
+
+/**
+ * Before whom the calling thread is served where waiters are served by priority: before all whose number is smaller. 0, as every thread
+ * has at first, to 255. It counts from the thread's next wait on.
+ *
+ * Errors: -EINVAL for another number.
+ */
+int chappe_set_priority(int priority);
 
 #ifdef __cplusplus
 }

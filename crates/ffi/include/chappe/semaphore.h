@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "look.h"
+#include "process.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,8 +40,8 @@ extern "C" {
 typedef struct chappe_semaphore chappe_semaphore;
 
 /**
- * Makes a semaphore for the threads of this process, with value saved wake-ups. flags: 0 or CHAPPE_BARGING. It goes when the
- * handle is closed.
+ * Makes a semaphore for the threads of this process, with value saved wake-ups. flags: 0, CHAPPE_BARGING or CHAPPE_PRIORITY. It
+ * goes when the handle is closed.
  *
  * Errors: -EINVAL if the value is negative, or a flag is not known; -EFAULT; -EMFILE; -ENOSPC if there are 65536 private objects;
  * -ENOMEM if there is no address space for what is private.
@@ -57,7 +58,8 @@ int chappe_semaphore_private(int64_t value,
 int chappe_semaphore_open(const char *name, struct chappe_semaphore **semaphore);
 
 /**
- * Makes the semaphore of this name, which must not be there, and its arena if need be. flags: 0 or CHAPPE_BARGING.
+ * Makes the semaphore of this name, which must not be there, and its arena if need be. flags: 0, CHAPPE_BARGING
+ * or CHAPPE_PRIORITY.
  *
  * Errors: -EEXIST; -EINVAL if the value is negative or above CHAPPE_SEMAPHORE_MAX, or a flag is not known; -ENOSPC or -EUSERS if
  * the arena is full; -EPROTOTYPE and else as chappe_semaphore_open.

@@ -3,7 +3,7 @@
 
 use super::{Actor, SemaphoreAt};
 use crate::claim::{Aim, Operation, Wish, wait_for};
-use crate::wait::{Begun, Patience, Terms, arrive, begin, end};
+use crate::wait::{Begun, Terms, arrive, begin, end};
 use std::cell::Cell;
 
 impl Actor {
@@ -24,28 +24,14 @@ impl Actor {
             return true;
         }
         let budget = Cell::new(0);
-        let patience = Patience {
-            budget: &budget,
-            forever: false,
-            none: true,
-            interrupt: None,
-            priority: self.priority,
-            bell: None,
-        };
+        let patience = self.patience(&budget);
         let wish = Wish { aim: Aim::Look, ..Wish::to_take(deadline, &patience) };
         wait_for(&self.who, &[&semaphore], wish).is_ok()
     }
 
     fn begin(&self, semaphore: SemaphoreAt) -> Begun {
         let budget = Cell::new(0);
-        let patience = Patience {
-            budget: &budget,
-            forever: false,
-            none: true,
-            interrupt: None,
-            priority: self.priority,
-            bell: None,
-        };
+        let patience = self.patience(&budget);
         let arrival = arrive(&self.who, &patience);
         let terms = Terms { first: 0, arrival, need: 1, packet: 0, deadline: None, patience: &patience };
         begin(&self.who, &[&semaphore], terms)

@@ -3,8 +3,9 @@
 use super::Actor;
 use super::named::Came;
 use crate::claim::{Wish, wait_for};
-use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, Not, by, publish_seated};
+use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, Not, by};
 use crate::tube::broadcast::place::{Mask, Shape, Terms};
+use crate::tube::broadcast::room::publish_seated;
 use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::atomic::AtomicU64;

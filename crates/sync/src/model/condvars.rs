@@ -1,8 +1,28 @@
-//! Condition variables, for the explorer: made, notified, removed.
+//! Condition variables, for the explorer: made, waited for, notified, removed.
 
-use super::CondvarAt;
-use crate::condvar;
-use chappe_arena::{ArenaError, Map};
+use super::{Actor, Locking, MutexAt};
+use crate::condvar::{self, Heard};
+use crate::wait::{Arm, Parties};
+use chappe_arena::{ArenaError, Map, Place};
+use std::cell::Cell;
+
+/// A condition variable in an arena.
+#[derive(Clone, Copy)]
+pub struct CondvarAt {
+    /// The arena.
+    pub map: &'static Map,
+    /// The object.
+    pub place: Place,
+}
+
+impl Arm for CondvarAt {
+    fn map(&self) -> &'static Map {
+        self.map
+    }
+    fn place(&self) -> Place {
+        self.place
+    }
+}
 
 impl CondvarAt {
     /// Makes a condition variable, or finds the one of this name.
@@ -32,5 +52,17 @@ impl CondvarAt {
     pub fn remove(self) {
         let admin = self.map.admin();
         self.map.unmake(&admin, self.place);
+    }
+}
+
+impl Actor {
+    /// Unlocks the mutex, waits for a notification, and locks again. True: notified, not timed out.
+    pub fn wait(&self, condvar: CondvarAt, mutex: MutexAt, deadline: Option<u64>) -> (bool, Locking) {
+        let budget = Cell::new(0);
+        let patience = self.patience(&budget);
+        let who = Parties { private: None, ..self.who };
+        let unlock = || assert!(self.unlock(mutex));
+        let heard = condvar::wait(&who, &condvar, deadline, &patience, unlock);
+        (heard == Heard::Notified, self.lock(mutex, None))
     }
 }

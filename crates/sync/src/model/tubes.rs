@@ -10,7 +10,7 @@ use crate::tube::meet::Packet;
 use crate::tube::wait::{Waiter, recv_seated, send_seated};
 #[cfg(feature = "loom")]
 use crate::wait::Party;
-use crate::wait::{Parties, Patience};
+use crate::wait::Parties;
 use chappe_arena::Map;
 use std::cell::Cell;
 
@@ -206,10 +206,6 @@ impl TubeAt {
 }
 
 impl Actor {
-    fn patience(budget: &Cell<u32>) -> Patience<'_> {
-        Patience { budget, forever: false, none: true, interrupt: None, priority: 0, bell: None }
-    }
-
     fn alone(&self) -> Parties {
         Parties { private: None, ..self.who }
     }
@@ -222,7 +218,7 @@ impl Actor {
                 got(send_seated(
                     &Out(&tube.0),
                     message,
-                    Waiter::Seated(&self.alone(), &Actor::patience(&budget)),
+                    Waiter::Seated(&self.alone(), &self.patience(&budget)),
                     deadline,
                 ))
             }
@@ -235,7 +231,7 @@ impl Actor {
         match tube.try_recv() {
             Got::Nothing => {
                 let budget = Cell::new(0);
-                received(recv_seated(&In(&tube.0), Waiter::Seated(&self.alone(), &Actor::patience(&budget)), deadline))
+                received(recv_seated(&In(&tube.0), Waiter::Seated(&self.alone(), &self.patience(&budget)), deadline))
             }
             done => done,
         }
@@ -265,7 +261,7 @@ impl Actor {
         // As a choice's: it is in use until the operation is completed, and leaked here if it is not.
         let packet = Box::into_raw(Box::new(Packet::new(std::ptr::null_mut())));
         let budget = Cell::new(0);
-        let patience = Actor::patience(&budget);
+        let patience = self.patience(&budget);
         let wish = Wish { aim, packet: packet as u64, ..Wish::to_take(deadline, &patience) };
         wait_for(&self.alone(), &ends, wish)
     }

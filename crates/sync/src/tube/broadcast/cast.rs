@@ -35,11 +35,7 @@
 use super::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
 use super::ring::NoRoom;
 use crate::claim::{Collected, Operation, Refused, Taken};
-use crate::interrupt::Interrupt;
-use crate::wait::{
-    Arm, Ended, Grant, NUDGE, Parties, Party, Patience, State, arrive, each as each_waiter, finish, is_still, make_up,
-    tell, wait, waits_on, word_of,
-};
+use crate::wait::{Arm, Grant, NUDGE, Party, State, each as each_waiter, is_still, make_up, tell, waits_on, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -50,7 +46,7 @@ use std::ptr::NonNull;
 /// The word of the object, as a tube's.
 const WORD: u64 = 7 | 0xfff << 28;
 /// What a publisher needs that waits for room.
-const ROOM: u32 = 3;
+pub(super) const ROOM: u32 = 3;
 /// The most publishers.
 pub(crate) const MOST_PUBLISHERS: usize = if cfg!(feature = "sim") { 3 } else { 128 };
 
@@ -489,8 +485,15 @@ impl<'m> Cast<'m> {
         self.ring.has(who) || self.is_gone()
     }
 
+    /// A publisher is about to wait for room.
+    pub(super) fn wants_room(&self) {
+        // SeqCst: I1, before the look.
+        self.head.room.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst); // SeqCst: I1.
+    }
+
     /// Tells itself, who has just said that it waits, and sees that it need not.
-    fn tell_myself(&self, me: &Party) {
+    pub(super) fn tell_myself(&self, me: &Party) {
         // SeqCst: our own. If it no longer says that we wait, we were told.
         let state = State(word_of(self.map, me.member).0.load(Ordering::SeqCst));
         if state.is_waiting() {
@@ -547,62 +550,6 @@ impl Operation for Ear {
     }
     fn is_tube(&self) -> bool {
         true
-    }
-}
-
-/// Who waits for room.
-struct Mouth(Mapped);
-
-impl Arm for Mouth {
-    fn map(&self) -> &'static Map {
-        self.0.map
-    }
-    fn place(&self) -> Place {
-        self.0.place
-    }
-    fn before(&self) {}
-    fn enlisted(&self, me: &Party) {
-        // SeqCst: I1, before the look.
-        self.0.head.room.store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst); // SeqCst: I1.
-        if self.0.ring.has_room() {
-            self.0.tell_myself(me);
-        }
-    }
-    fn look(&self, _me: &Party) -> bool {
-        self.0.ring.has_room()
-    }
-    fn left(&self, _member: u32, _grant: Option<Grant>) {}
-}
-
-/// Sends a record, sleeping until there is room.
-pub(crate) fn publish_seated(
-    cast: &Mapped,
-    record: &[u8],
-    wanted: &Mask,
-    who: &Parties,
-    deadline: Option<u64>,
-    patience: &Patience<'_>,
-) -> Result<(), Not> {
-    patience.interrupt.into_iter().for_each(Interrupt::begin);
-    let (arrival, me) = (arrive(who, patience), who.main.member as u16);
-    loop {
-        let arm = Mouth(*cast);
-        let terms = crate::wait::Terms { first: 0, arrival, need: ROOM, packet: 0, deadline, patience };
-        let (ended, begun) = wait(who, &[&arm], terms);
-        let is_late = match ended {
-            Ended::Granted(..) => {
-                finish(who, &[&arm], &begun);
-                false
-            }
-            Ended::TimedOut => true,
-            Ended::Dead(_) | Ended::TooMany => return Err(Not::Dead),
-        };
-        match cast.publish(me, record, wanted) {
-            Err(Not::Now) if !is_late => {}
-            Err(Not::Now) if patience.is_interrupted() => return Err(Not::Interrupted),
-            other => return other,
-        }
     }
 }
 

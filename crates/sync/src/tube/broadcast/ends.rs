@@ -1,8 +1,9 @@
 //! The ends of a broadcast tube as users know them.
 
-use super::cast::{Ear, Mapped, Not, publish_seated};
+use super::cast::{Ear, Mapped, Not};
 use super::made::name_of;
 use super::place::Mask;
+use super::room::publish_seated;
 use super::route::{Own, Router};
 use crate::claim::{Refused, Wish, wait_for};
 use crate::handle::Handle;

@@ -34,6 +34,7 @@
 pub(crate) mod cast;
 pub(crate) mod place;
 pub(crate) mod ring;
+pub(crate) mod room;
 
 #[cfg(not(feature = "sim"))]
 mod ends;

@@ -1,0 +1,93 @@
+//! Several permits of a pool at once, as users know them. The protocol: `many`.
+
+use super::{Pool, here, party};
+use crate::cell::Tag;
+use crate::claim::Refused;
+use crate::error::AcquireError;
+use crate::guard::Permits;
+use crate::lease;
+use crate::many::{Many, give_all, take_many, wait_many};
+use crate::patience::{Until, patience};
+use crate::seat::{ThreadSeat, seat, watched};
+use crate::wait::Parties;
+use std::time::{Duration, Instant};
+
+impl Pool {
+    /// Takes `n` permits at one moment, or waits until so many are there. In the order of arrival: who waits for several
+    /// is not overtaken, and those behind wait until it has got all of them.
+    ///
+    /// Up to eight allocate nothing.
+    ///
+    /// # Errors
+    /// `TooMany` if the pool has fewer than `n`, or gets fewer while it waits; else as [`Pool::acquire`].
+    pub fn acquire_many(&self, n: u32) -> Result<Permits<'_>, AcquireError> {
+        self.get_many(n, Until::Forever)
+    }
+
+    /// Takes `n` permits if so many are free and nobody waits. Does not wait. If another takes permits at the same moment,
+    /// it may be refused although there would be enough: then it has given back what it had.
+    ///
+    /// # Errors
+    /// `WouldBlock`; else as [`Pool::acquire_many`].
+    pub fn try_acquire_many(&self, n: u32) -> Result<Permits<'_>, AcquireError> {
+        self.get_many(n, Until::Now)
+    }
+
+    /// Takes `n` permits, waiting at most for `duration`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Pool::acquire_many`].
+    pub fn acquire_many_timeout(&self, n: u32, duration: Duration) -> Result<Permits<'_>, AcquireError> {
+        self.get_many(n, Until::after(duration))
+    }
+
+    /// Takes `n` permits, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Pool::acquire_many`].
+    pub fn acquire_many_deadline(&self, n: u32, deadline: Instant) -> Result<Permits<'_>, AcquireError> {
+        self.get_many(n, Until::at(deadline))
+    }
+
+    fn get_many(&self, n: u32, until: Until) -> Result<Permits<'_>, AcquireError> {
+        let mut many = Many::new();
+        seat(self.map, |seat| self.get_many_seated(seat, n, until, &mut many))??;
+        Ok(Permits::new(self, many, here()))
+    }
+
+    fn get_many_seated(&self, seat: &ThreadSeat, n: u32, until: Until, many: &mut Many) -> Result<(), AcquireError> {
+        let me = &party(seat);
+        let refused = |e| match e {
+            Refused::Dead(_) => self.dead(),
+            Refused::TooMany => AcquireError::TooMany { pool: self.shown(), wanted: n, permits: self.permits() },
+            Refused::TimedOut => AcquireError::Timeout,
+            Refused::NoneFree => AcquireError::WouldBlock,
+            Refused::Interrupted => AcquireError::Interrupted,
+            Refused::Inherited(_) => unreachable!("a pool is nobody's"),
+        };
+        match take_many(self.place, me, n, many) {
+            Err(Refused::NoneFree) => {}
+            other => return other.map_err(refused),
+        }
+        let deadline = match until {
+            Until::Now if self.revive() => return take_many(self.place, me, n, many).map_err(refused),
+            Until::Now => return Err(AcquireError::WouldBlock),
+            Until::Forever => None,
+            Until::Time(at) => Some(at),
+        };
+        watched(seat).map_err(AcquireError::System)?;
+        let who = Parties { main: *me, private: None };
+        wait_many(&who, self, n, deadline, &patience(seat), many).map_err(refused)
+    }
+
+    pub(crate) fn back_many(&self, many: &mut Many) {
+        if many.all().any(|taken| taken.word.tag() == Tag::Leased) {
+            lease::end_all(self.map, self.place, many.all());
+            for taken in many.all().filter(|taken| taken.word.tag() != Tag::Leased) {
+                self.back(taken);
+            }
+        } else {
+            give_all(self.map, self.place, many);
+        }
+    }
+}
