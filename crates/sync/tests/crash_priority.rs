@@ -77,7 +77,9 @@ impl Two {
     }
 }
 
-/// A process that has all permits of the pool, and gives them back once both are in line, `then` says so, or one is dead.
+/// A process that has all permits of the pool, and gives them back once both are in line and `then` says whether the first of them is to be
+/// served first, or one is dead. Between two looks it lets time `pass`: the clock stands still while a process that does not sleep could
+/// go on.
 fn giver(
     world: &World,
     stage: &Stage,
@@ -85,7 +87,8 @@ fn giver(
     n: usize,
     others: [Other; 2],
     both: Shared<Cell<bool>>,
-    then: impl Fn() -> bool + 'static,
+    then: impl Fn() -> Option<bool> + 'static,
+    pass: impl Fn() + 'static,
 ) {
     let (p, me, holds) = stage.holder(world, "giver", &vec![pool; n]);
     let stage = *stage;
@@ -95,10 +98,14 @@ fn giver(
             others.iter().all(|other| waiters.contains(&other.member))
         };
         let lives = || others.iter().all(|other| other.process.fate() == Fate::Alive);
-        while lives() && !(in_line() && then()) {
-            pause();
+        let mut is_ordered = None;
+        while lives() && is_ordered.is_none() {
+            is_ordered = if in_line() { then() } else { None };
+            if is_ordered.is_none() {
+                pass();
+            }
         }
-        both.set(lives());
+        both.set(lives() && is_ordered == Some(true));
         for hold in holds {
             assert!(stage.leave(&me, hold));
         }
@@ -120,7 +127,7 @@ fn pool_order(world: &World) {
     let (stage, pool) = world_of(world, 1, STRICT);
     let both = world.share(Cell::new(false));
     let others = Two::HIGH_AND_LOW.wait_for(world, &stage, pool, both);
-    giver(world, &stage, pool, 1, others, both, || true);
+    giver(world, &stage, pool, 1, others, both, || Some(true), pause);
     last(world, stage, pool);
 }
 
@@ -136,7 +143,7 @@ fn pool_many(world: &World) {
     let both = world.share(Cell::new(false));
     let two = Two { needs: [1, 2], ..Two::HIGH_AND_LOW };
     let others = two.wait_for(world, &stage, pool, both);
-    giver(world, &stage, pool, 2, others, both, || true);
+    giver(world, &stage, pool, 2, others, both, || Some(true), pause);
     last(world, stage, pool);
 }
 
@@ -146,7 +153,7 @@ fn pool_many_first(world: &World) {
     let both = world.share(Cell::new(false));
     let two = Two { needs: [2, 1], ..Two::HIGH_AND_LOW };
     let others = two.wait_for(world, &stage, pool, both);
-    giver(world, &stage, pool, 2, others, both, || true);
+    giver(world, &stage, pool, 2, others, both, || Some(true), pause);
     last(world, stage, pool);
 }
 
@@ -163,17 +170,26 @@ fn aging(world: &World) {
     let both = world.share(Cell::new(false));
     let two = Two { names: ["low", "high"], priorities: [3, 200], needs: [1, 1], comes: [0, 10 * MS] };
     let others = two.wait_for(world, &stage, pool, both);
-    let (map, low) = (stage.map, others[0].member);
-    giver(world, &stage, pool, 1, others, both, move || {
+    let (map, low, high) = (stage.map, others[0].member, others[1].member);
+    // A sleep may end before a process that could go on has gone on: then the higher comes first.
+    let low_is_aged_and_first = move || {
         // Relaxed: for an onlooker.
-        map.member(low).waiting_since.load(Ordering::Relaxed) + most < clock::now()
-    });
+        let is_aged = map.member(low).waiting_since.load(Ordering::Relaxed) + most < clock::now();
+        // Relaxed: as above.
+        let came = |member| map.member(member).ticket.load(Ordering::Relaxed);
+        let is_first = came(low) < came(high);
+        if is_aged && is_first {
+            reached("aged");
+        }
+        is_aged.then_some(is_first)
+    };
+    giver(world, &stage, pool, 1, others, both, low_is_aged_and_first, || crash::sleep(MS));
     last(world, stage, pool);
 }
 
 #[test]
 fn whoever_has_waited_for_the_aging_time_is_overtaken_by_nobody() {
-    searched_in(SCHEDULES, "priority_aging", aging, &["given back", "high", "low"]);
+    searched_in(SCHEDULES, "priority_aging", aging, &["aged", "given back", "high", "low"]);
 }
 
 /// A unit that is added while two wait, and then another.

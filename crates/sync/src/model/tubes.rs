@@ -8,9 +8,9 @@ use crate::tube::body::Ends;
 use crate::tube::body::{Body, In, MET_BY, Not, Out, Tube};
 use crate::tube::meet::Packet;
 use crate::tube::wait::{Waiter, recv_seated, send_seated};
+use crate::wait::Parties;
 #[cfg(feature = "loom")]
 use crate::wait::Party;
-use crate::wait::Parties;
 use chappe_arena::Map;
 use std::cell::Cell;
 
