@@ -157,6 +157,36 @@ fn pool_many_first(world: &World) {
     last(world, stage, pool);
 }
 
+/// The lower needs both, and has one set aside before the higher comes, which needs one: it gets that one, for no other comes before.
+fn pool_half_served(world: &World) {
+    let (stage, pool) = world_of(world, 2, STRICT);
+    let both = world.share(Cell::new(false));
+    let two = Two { needs: [1, 2], ..Two::HIGH_AND_LOW };
+    let [high, low] = two.wait_for(world, &stage, pool, both);
+    let (p, me, holds) = stage.holder(world, "giver", &[pool; 2]);
+    stage.lasting(p, move || {
+        let mut holds = holds.into_iter();
+        let is_alive = |it: Other| it.process.fate() == Fate::Alive;
+        let comes = |it: Other| is_alive(it) && !pool.waiters().contains(&it.member);
+        while comes(low) {
+            pause();
+        }
+        holds.next().into_iter().for_each(|hold| assert!(stage.leave(&me, hold)));
+        reached("one given back");
+        while is_alive(high) && !high.served.get() {
+            pause();
+        }
+        holds.for_each(|hold| assert!(stage.leave(&me, hold)));
+    });
+    last(world, stage, pool);
+}
+
+#[test]
+fn what_is_set_aside_for_several_permits_goes_to_the_highest() {
+    let outcomes = ["one given back", "high", "low"];
+    searched_in(SCHEDULES, "priority_half_served", pool_half_served, &outcomes);
+}
+
 #[test]
 fn several_permits_at_once_are_for_the_highest_first() {
     searched_in(SCHEDULES, "priority_many", pool_many, &["given back", "high", "low"]);
