@@ -289,6 +289,9 @@ fn wandering_survives_kills() {
 fn order(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
+    // The second has the first slot: who comes first is not whose slot comes first.
+    let second = world.prepare("second");
+    let its = s.downer(&stage, second, "second");
     let first = world.prepare("first");
     let me = s.downer(&stage, first, "first");
     let early = world.share(Cell::new(false));
@@ -297,13 +300,11 @@ fn order(world: &World) {
         early.set(true);
         reached("first served");
     }));
-    let second = world.prepare("second");
-    let me = s.downer(&stage, second, "second");
     stage.reaper(stage.lasting(second, move || {
         while s.semaphore.waiters().is_empty() && first.fate() == Fate::Alive && !early.get() {
             chappe_plat::atomic::pause();
         }
-        s.down(&me, None).expect("a unit");
+        s.down(&its, None).expect("a unit");
         let still = first.fate() == Fate::Alive;
         // What it was granted before it was served here it may not have seen yet.
         assert!(early.get() || !still || s.semaphore.waiters().is_empty(), "the second was served before the first");
