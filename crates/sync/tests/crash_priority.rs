@@ -83,8 +83,7 @@ impl Two {
 fn giver(
     world: &World,
     stage: &Stage,
-    pool: PoolAt,
-    n: usize,
+    (pool, n): (PoolAt, usize),
     others: [Other; 2],
     both: Shared<Cell<bool>>,
     then: impl Fn() -> Option<bool> + 'static,
@@ -127,7 +126,7 @@ fn pool_order(world: &World) {
     let (stage, pool) = world_of(world, 1, STRICT);
     let both = world.share(Cell::new(false));
     let others = Two::HIGH_AND_LOW.wait_for(world, &stage, pool, both);
-    giver(world, &stage, pool, 1, others, both, || Some(true), pause);
+    giver(world, &stage, (pool, 1), others, both, || Some(true), pause);
     last(world, stage, pool);
 }
 
@@ -143,7 +142,7 @@ fn pool_many(world: &World) {
     let both = world.share(Cell::new(false));
     let two = Two { needs: [1, 2], ..Two::HIGH_AND_LOW };
     let others = two.wait_for(world, &stage, pool, both);
-    giver(world, &stage, pool, 2, others, both, || Some(true), pause);
+    giver(world, &stage, (pool, 2), others, both, || Some(true), pause);
     last(world, stage, pool);
 }
 
@@ -153,7 +152,7 @@ fn pool_many_first(world: &World) {
     let both = world.share(Cell::new(false));
     let two = Two { needs: [2, 1], ..Two::HIGH_AND_LOW };
     let others = two.wait_for(world, &stage, pool, both);
-    giver(world, &stage, pool, 2, others, both, || Some(true), pause);
+    giver(world, &stage, (pool, 2), others, both, || Some(true), pause);
     last(world, stage, pool);
 }
 
@@ -213,7 +212,7 @@ fn aging(world: &World) {
         }
         is_aged.then_some(is_first)
     };
-    giver(world, &stage, pool, 1, others, both, low_is_aged_and_first, || crash::sleep(MS));
+    giver(world, &stage, (pool, 1), others, both, low_is_aged_and_first, || crash::sleep(MS));
     last(world, stage, pool);
 }
 
