@@ -52,7 +52,7 @@ pub(super) fn deaf_rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
 }
 
 /// Sends a message through a tube without slots.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn send_meeting<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), SendError<T>> {
     match light::current() {
         Some(me) => meet_to_send(out, me, message, None),
@@ -62,7 +62,7 @@ pub(crate) fn send_meeting<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message:
 }
 
 /// Receives one from a tube without slots.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn recv_meeting<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, RecvError> {
     match light::current() {
         Some(me) => meet_to_recv(into, me, None),

@@ -123,7 +123,8 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// The message, if there is no receiver any more, or the last one goes meanwhile.
-    #[inline(always)]
+    // Unoptimised, all copies that the parts make of a message would lie in the caller's frame.
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         match &self.out.0.body {
             Body::Ring(ring) => self.send_in_ring(ring, message),
@@ -239,7 +240,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// If there is no message and no sender any more, or the last one goes meanwhile.
-    #[inline(always)]
+    // Unoptimised, all copies that the parts make of a message would lie in the caller's frame.
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn recv(&self) -> Result<T, RecvError> {
         match &self.into.0.body {
             Body::Ring(ring) => self.recv_from_ring(ring),
