@@ -546,6 +546,13 @@ fn left_behind(world: &World) {
     let unit = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
     let w = world.prepare("chooser").immortal();
     let me = stage.member(w, "chooser");
+    // Both begin when the chooser waits: what they do to each other is searched, not how far the chooser has come.
+    let waits = move || {
+        let word = || stage.map.member(me.member()).state.load(Ordering::SeqCst);
+        while !model::state_in_words(word()).starts_with("waiting") {
+            chappe_plat::atomic::pause();
+        }
+    };
     w.before(|| me.attach(tube, false).expect("room"));
     let k = world.prepare("second").immortal();
     let sender = stage.member(k, "second");
@@ -556,8 +563,12 @@ fn left_behind(world: &World) {
     }));
     let v = world.prepare("first");
     stage.member(v, "first");
-    stage.lasting(v, move || assert!(unit.up(1)));
+    stage.lasting(v, move || {
+        waits();
+        assert!(unit.up(1));
+    });
     stage.lasting(k, move || {
+        waits();
         sender.detach(tube, true);
         if v.fate() == Fate::Stopped {
             reached("past a stopped one");
