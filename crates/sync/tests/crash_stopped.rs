@@ -546,10 +546,11 @@ fn left_behind(world: &World) {
     let unit = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
     let w = world.prepare("chooser").immortal();
     let me = stage.member(w, "chooser");
-    // Both begin when the chooser waits: what they do to each other is searched, not how far the chooser has come.
+    let over = world.share(Cell::new(false));
+    // Both begin when the chooser has begun to wait: what they do to each other is searched, not how far the chooser has come.
     let waits = move || {
         let word = || stage.map.member(me.member()).state.load(Ordering::SeqCst);
-        while !model::state_in_words(word()).starts_with("waiting") {
+        while model::state_in_words(word()).starts_with("idle") && !over.get() {
             chappe_plat::atomic::pause();
         }
     };
@@ -559,6 +560,7 @@ fn left_behind(world: &World) {
     k.before(|| sender.attach(tube, true).expect("room"));
     stage.reaper(stage.lasting(w, move || {
         me.get_or_down(tube, unit);
+        over.set(true);
         reached("got on");
     }));
     let v = world.prepare("first");
