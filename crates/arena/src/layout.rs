@@ -179,7 +179,7 @@ pub struct Member {
     pub bell: AtomicU32,
     /// The high half of the number of its last wait, which a wait word has no room for once it is granted.
     pub era: AtomicU32,
-    /// Before whom it is served, where that is by priority: see the wait queue's discipline.
+    /// Its priority, where waiters are served by it: see the wait queue's discipline.
     pub priority: AtomicU32,
     pad3: [u64; (80 - 2 * size_of::<LifeLock>()) / 8],
 }

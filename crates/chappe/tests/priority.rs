@@ -80,7 +80,7 @@ fn several_permits_are_for_the_highest_though_some_were_set_aside_for_another() 
         let low = scope.spawn(|| pool.acquire_many(2).map(|all| all.len()).unwrap());
         eventually("the first is in line", || pool.waiters().len() == 1);
         drop(one);
-        // One permit is set aside for it. Whoever comes with a higher priority, and needs one, has that one.
+        // One permit is set aside for it. A waiter of a higher priority that needs one has that one.
         Priority(1).during(|| drop(pool.acquire().unwrap()));
         assert_eq!(Priority::current(), Priority(0), "for one call");
         drop(two);

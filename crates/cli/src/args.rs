@@ -338,7 +338,7 @@ pub struct Order {
     /// Serve waiters by their --priority, and those of one in the order of arrival
     #[arg(long)]
     pub priority: bool,
-    /// With --priority: whoever has waited for so long is overtaken by nobody who came later (`never`: the lowest may wait for ever)
+    /// With --priority: a waiter that has waited for so long is overtaken by no later one (`never`: the lowest may wait for ever)
     #[arg(long, value_name = "DURATION", value_parser = parse_grace, default_value = "1s", requires = "priority")]
     pub aging: Grace,
 }

@@ -285,7 +285,7 @@ enum StateView {
 /// That waiters are served by priority.
 #[derive(Serialize)]
 pub struct ByPriority {
-    /// Whoever has waited for so long is overtaken by nobody who came later; null: the lowest may wait for ever.
+    /// A waiter that has waited for so long is overtaken by no later one; null: the lowest may wait for ever.
     aging_ms: Option<u64>,
 }
 

@@ -82,8 +82,8 @@ pub extern "C" fn chappe_set_role(role: c_int) -> c_int {
     })
 }
 
-/// Waiters are served by priority (`chappe_set_priority`), and in the order of arrival within one. Whoever has waited for a second is
-/// overtaken by nobody who came later.
+/// Waiters are served by priority (`chappe_set_priority`), and in the order of arrival within one. A waiter that has waited for a second is
+/// overtaken by no later one.
 pub const CHAPPE_PRIORITY: u32 = 4;
 
 /// As flags say.
@@ -91,7 +91,7 @@ pub fn discipline(flags: u32) -> Discipline {
     if flags & CHAPPE_PRIORITY != 0 { Discipline::PRIORITY } else { Discipline::Fifo }
 }
 
-/// Before whom the calling thread is served where waiters are served by priority: before all whose number is smaller. 0, as every thread
+/// The calling thread's place where waiters are served by priority: before all whose number is smaller. 0, as every thread
 /// has at first, to 255. It counts from the thread's next wait on.
 ///
 /// Errors: -EINVAL for another number.

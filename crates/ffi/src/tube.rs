@@ -57,7 +57,7 @@ pub struct chappe_tube_options {
     /// alignment. What a Rust program made as a tube of a type has the type's name without modules. NULL: bytes of any number.
     pub type_name: *const c_char,
     /// Which fields the records have, see <chappe/schema.h>: each has exactly as many bytes as the schema says, the tube keeps it, and all
-    /// who open the tube with a schema must say the same. Not together with type_name. NULL: none.
+    /// programs that open the tube with a schema must say the same. Not together with type_name. NULL: none.
     pub schema: *const c_char,
     /// 0.
     pub reserved_too: [u64; 3],

@@ -310,7 +310,7 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
             }
             if state.is_waiting() && waits_on(map, object, member) {
                 if it.need > 1 && next(map, object, head).is_some_and(|first| first < it) {
-                    // Whoever is to be served first, and was seen late, needs it for all of its own. (A later one is first when this one
+                    // The waiter that is to be served first, and was seen late, needs it for all of its own. (A later one is first when this one
                     // has just been granted all.)
                     cell.swap(seen, seen.freed());
                     return false;

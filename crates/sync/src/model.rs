@@ -204,7 +204,7 @@ pub struct Actor {
     joined: Joined,
     /// The member at whose bell it sleeps.
     bell: Option<u32>,
-    /// Before whom it is served.
+    /// The priority of its waits.
     priority: u8,
 }
 

@@ -1,10 +1,10 @@
-//! The calling thread's priority: before whom it is served, where waiters are served by priority.
+//! The calling thread's priority, by which its waits are served where waiters are served by priority.
 
 use crate::seat::{priority as own, replace_priority};
 #[cfg(doc)]
 use crate::wait::Discipline;
 
-/// Before whom a waiter is served, at pools and semaphores that serve by priority ([`Discipline::Priority`]): before all whose number is
+/// A waiter's place at pools and semaphores that serve by priority ([`Discipline::Priority`]): before all waiters whose number is
 /// smaller. Anywhere else it means nothing. 0 unless told.
 ///
 /// It is the calling thread's own, light or not, and counts from its next wait on. A wait keeps the priority with which it began.

@@ -99,7 +99,7 @@ impl ThreadSeat {
 /// A thread's, light or not.
 struct Seats {
     all: RefCell<Vec<Rc<ThreadSeat>>>,
-    /// Before whom it is served.
+    /// The priority of its waits.
     priority: Cell<u8>,
 }
 

@@ -452,7 +452,7 @@ pub(crate) struct Patience<'a> {
     pub none: bool,
     /// What ends the wait early.
     pub interrupt: Option<&'a Interrupt>,
-    /// Before whom it is served: see the discipline.
+    /// The waiter's priority: see the discipline.
     pub priority: u8,
     /// The member at whose bell it sleeps, I10. The explorer's: light threads find theirs when they need it.
     #[cfg_attr(not(any(feature = "sim", feature = "loom")), expect(dead_code, reason = "read by the explorer alone"))]

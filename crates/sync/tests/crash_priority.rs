@@ -1,6 +1,6 @@
-//! Serving by priority, explored: kill and stop at every operation of those that wait with a higher and a lower priority, and of whoever gives
-//! them what they wait for. What must hold: once both are in line the higher is served first, unless it died, or the lower has waited for
-//! the aging time; whoever is left is served all the same; and everything is there again at the end.
+//! Serving by priority, explored: kill and stop at every operation of those that wait with a higher and a lower priority, and of the giver of what they wait for.
+//! What must hold: once both are in line the higher is served first, unless it died, or the lower has waited for
+//! the aging time; each that is left is served all the same; and everything is there again at the end.
 
 mod counted;
 mod crash;

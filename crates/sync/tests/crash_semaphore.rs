@@ -289,7 +289,7 @@ fn wandering_survives_kills() {
 fn order(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
-    // The second has the first slot: who comes first is not whose slot comes first.
+    // The second has the first slot: the first comer is not the one with the first slot.
     let second = world.prepare("second");
     let its = s.downer(&stage, second, "second");
     let first = world.prepare("first");

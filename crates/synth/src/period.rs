@@ -17,7 +17,7 @@
 //!   (release); only the reader changes `read`, after it has copied them (release). Each reads the other's counter with acquire.
 //! - I2: the callback never waits. A playing ring without a full period contributes silence and counts `missed`; a recording ring without
 //!   room loses the period and counts `missed`. Both are chosen by a conditional move between the ring and a spare period.
-//! - I3: the callback frees nothing. Whoever changes the routine keeps the one before in `retired`, and frees it when the callback has let
+//! - I3: the callback frees nothing. The changing thread keeps the routine before in `retired`, and frees it when the callback has let
 //!   go of it.
 //!
 //! With feature `jit` the routine is machine code ([`code`]); without it, for more than 32 sources, or where the system allows no such code, it
@@ -100,7 +100,7 @@ struct Ring {
     samples: Box<[UnsafeCell<f32>]>,
 }
 
-// SAFETY: I1 says who may touch which period of `samples`; the counters hand it over.
+// SAFETY: I1 says which side may touch which period of `samples`; the counters hand it over.
 unsafe impl Sync for Ring {}
 // SAFETY: as above; nothing in it belongs to a thread.
 unsafe impl Send for Ring {}

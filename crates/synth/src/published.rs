@@ -101,7 +101,7 @@ impl<T> Published<T> {
         self.exchange(change).map(drop)
     }
 
-    /// The same, and answers the version before: the caller decides who frees it.
+    /// The same, and answers the version before: the caller frees it.
     pub fn exchange<E>(&self, change: impl FnOnce(&T) -> Result<T, E>) -> Result<Arc<T>, E> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: only writers change it, and this one holds their lock.

@@ -430,7 +430,7 @@ impl<T> JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        // Who has suspended it by this handle has done so before.
+        // A user that has suspended it by this handle has done so before.
         if self.is_suspended() {
             self.resume();
         }

@@ -17,7 +17,7 @@ pub(crate) const LEVELS: usize = 8;
 pub(crate) struct Queue {
     heads: [Cell<*const Thread>; LEVELS],
     tails: [Cell<*const Thread>; LEVELS],
-    /// Who came when nobody was there: before all of its level. Null: nobody.
+    /// The thread that came when nobody was there: before all of its level. Null: none.
     first: Cell<*const Thread>,
     /// A bit for each level that has somebody in its list.
     some: Cell<u32>,
@@ -85,7 +85,7 @@ impl Queue {
         self.push_before(thread);
     }
 
-    /// Who has the place of its own goes to the others of its level.
+    /// The thread that has the place of its own goes to the others of its level.
     fn put_back_first(&self) {
         // SAFETY: what is in the queue is a record.
         if let Some(first) = unsafe { self.first.replace(null()).as_ref() } {

@@ -81,7 +81,7 @@ pub(crate) struct Thread {
     pub next: Cell<*const Thread>,
     /// The next in an inbox; while it is away, which it is in none, the kernel thread that it blocks.
     pub inbox: AtomicU64,
-    /// The house's word of a kernel thread that says whose seat is its own, while it is not running. (The others are guesses, right for whoever runs there.)
+    /// The house's word of a kernel thread that says whose seat is its own, while it is not running. (The others are guesses, right for the thread that runs there.)
     pub near: Cell<usize>,
     pub extra: UnsafeCell<Option<Box<Extra>>>,
     /// See `end`.

@@ -45,7 +45,7 @@ const PLACES: [(&str, &str); 41] = [
         "crates/sync/src/server/combine.rs",
         "a request's own word: the combiner answers it, and no other wait is like it",
     ),
-    ("crates/sync/src/monitor/room.rs", "a monitor's conditions have their own slots: whoever calls holds the lock"),
+    ("crates/sync/src/monitor/room.rs", "a monitor's conditions have their own slots: the caller holds the lock"),
     ("crates/sync/src/plan9.rs", "words that lie anywhere: no arena, no member, no queue but the kernel's"),
     ("crates/sync/src/seat.rs", "a thread that holds the process's life words, and does nothing else"),
     ("crates/sync/src/lent.rs", "a thread that holds light threads' life words, and does nothing else"),

@@ -124,7 +124,7 @@ fn compared(title: &str, active: usize, rounds: u32) -> Table {
         )
     };
     let hand = move || {
-        // What a programmer writes who knows which sources are active, and will be for ever.
+        // What a programmer writes that knows which sources are active for ever.
         let [one, two, ..] = &mut inlined[..] else { unreachable!("eight sources") };
         let (one, two) = (std::cell::RefCell::new(&mut one.ring), std::cell::RefCell::new(&mut two.ring));
         timed(

@@ -52,8 +52,8 @@ extern "C" {
 #define CHAPPE_BIAS_OFF 1
 
 /**
- * Waiters are served by priority (chappe_set_priority), and in the order of arrival within one. Whoever has waited for a second is
- * overtaken by nobody who came later.
+ * Waiters are served by priority (chappe_set_priority), and in the order of arrival within one. A waiter that has waited for a second is
+ * overtaken by no later one.
  */
 #define CHAPPE_PRIORITY 4
 
@@ -89,7 +89,7 @@ int chappe_set_label(const char *label);
 int chappe_set_role(int role);
 
 /**
- * Before whom the calling thread is served where waiters are served by priority: before all whose number is smaller. 0, as every thread
+ * The calling thread's place where waiters are served by priority: before all whose number is smaller. 0, as every thread
  * has at first, to 255. It counts from the thread's next wait on.
  *
  * Errors: -EINVAL for another number.

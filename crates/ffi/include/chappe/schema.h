@@ -9,7 +9,7 @@
  *     chappe_tube_options options = {.slots = 64, .schema = text};
  *     if (chappe_schema(fields, 3, sizeof(struct trade), text, sizeof text) < 0) ...
  *
- * The tube keeps the text. Whoever opens it with a schema must say the same one; chappe(1) decodes the records by it (recv --format json),
+ * The tube keeps the text. A program that opens it with a schema must say the same one; chappe(1) decodes the records by it (recv --format json),
  * and asks for some of them (recv --where). Numbers, bool, and arrays of char (a text that ends at its first zero byte) can be fields; members
  * that are left out are padding. See "Queries over records" in the guide.
  *

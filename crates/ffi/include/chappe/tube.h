@@ -95,7 +95,7 @@ typedef struct chappe_tube_options {
     const char *type_name;
     /**
      * Which fields the records have, see <chappe/schema.h>: each has exactly as many bytes as the schema says, the tube keeps it, and all
-     * who open the tube with a schema must say the same. Not together with type_name. NULL: none.
+     * programs that open the tube with a schema must say the same. Not together with type_name. NULL: none.
      */
     const char *schema;
     /**

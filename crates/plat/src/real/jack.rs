@@ -4,7 +4,7 @@
 //! this process run its code.
 //!
 //! The server calls [`Handler::period`] once a period, on a thread with real-time priority: it must neither wait nor ask for memory. What else the server
-//! tells stands in [`Signals`], for whoever looks.
+//! tells stands in [`Signals`], for its user.
 //!
 //! I1: a handler lives as long as its client; the client is closed, so that no thread of the library calls any more, before the handler is freed.
 

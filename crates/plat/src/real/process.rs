@@ -274,7 +274,7 @@ pub fn is_still(low: u32) -> bool {
     // Acquire: as in `incarnation`.
     let page = IDENTITY.load(Ordering::Acquire);
     debug_assert!(!page.is_null() && low != 0, "`incarnation` has been asked");
-    // SAFETY: as in `incarnation`; whoever has asked it has published the page.
+    // SAFETY: as in `incarnation`; the thread that asked it first has published the page.
     // Relaxed: as in `incarnation`; a wiped page reads zero, which is nobody's.
     unsafe { (*page).load(Ordering::Relaxed) as u32 == low }
 }

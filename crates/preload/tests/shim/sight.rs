@@ -1,4 +1,4 @@
-//! What only the library promises: who came first is served first, but real-time threads before others; what was posted is its waiter's, whatever comes to that place.
+//! What only the library promises: the first comer is served first, but real-time threads before others; what was posted is its waiter's, whatever comes to that place.
 
 use crate::stage::{Stage, compiled, not_tested, well};
 

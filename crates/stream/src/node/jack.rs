@@ -161,7 +161,7 @@ impl Feeder {
         if let Some(chunk) = self.now.take() {
             let _ = self.chunks.give.send(chunk);
         }
-        // Release: whoever sees this finds the last chunk in the tube.
+        // Release: the reader that sees this finds the last chunk in the tube.
         self.device.ended.store(1, Ordering::Release);
         for _ in 0..self.count {
             self.device.wait(&self.chunks.take)?;

@@ -211,7 +211,7 @@ impl Synthesizer {
             loop {
                 let mut samples = vec![0.0; block];
                 let more = sound.add(&mut samples[std::mem::take(&mut lead)..]);
-                // Whoever plays it may have ended.
+                // Its player may have ended.
                 if give.send(samples).is_err() || !more {
                     return;
                 }

@@ -13,7 +13,7 @@ use crate::wait::Parties;
 use std::time::{Duration, Instant};
 
 impl Pool {
-    /// Takes `n` permits at one moment, or waits until so many are there. In the order of arrival: who waits for several
+    /// Takes `n` permits at one moment, or waits until so many are there. In the order of arrival: a waiter for several
     /// is not overtaken, and those behind wait until it has got all of them.
     ///
     /// Up to eight allocate nothing.

@@ -50,7 +50,7 @@ type Place = *mut u8;
 #[derive(Clone, Copy)]
 struct Until {
     deadline: Option<u64>,
-    /// Whoever interrupts asks first and unparks the waiter then.
+    /// The interrupting thread asks first and unparks the waiter then.
     by: Option<&'static Interrupt>,
 }
 
@@ -93,7 +93,7 @@ fn pass(ends: &Ends, side: Side, me: &'static Record, place: Place, until: Until
         note_one(me, side, &ends.lights);
         // SAFETY: the node and its packet were made when this thread came to wait.
         let (node, packet) = unsafe { (node.assume_init_ref(), packet.assume_init_ref()) };
-        // The token of who asked before we came here may have been taken by another wait.
+        // The token of a thread that asked before we came here may have been taken by another wait.
         if !until.is_asked() {
             light::park(until.deadline);
         }
@@ -163,7 +163,7 @@ impl Passed {
     }
 }
 
-/// The same with nothing that ends it early, which is what most wait with: in a straight line where nobody is there, and whoever comes moves the message. Not of the
+/// The same with nothing that ends it early, which is what most wait with: in a straight line where nobody is there, and the partner that comes moves the message. Not of the
 /// message's kind, nor of the side, so that it is compiled once, and threads that wait for each other are in the same function.
 #[allow(improper_ctypes_definitions, reason = "called by Rust alone")]
 extern "C-unwind" fn pass_for_ever(ends: &Ends, side: Side, me: &'static Record, place: Place) -> u64 {
@@ -316,7 +316,7 @@ fn recv_by<T>(tube: &Tube<T>, me: &'static Record, pass: impl FnOnce(Place) -> P
     }
     let mut message = MaybeUninit::<T>::uninit();
     match pass(message.as_mut_ptr().cast()) {
-        // SAFETY: who met us has put it there.
+        // SAFETY: the partner has put it there.
         Passed::Done => Ok(unsafe { message.assume_init() }),
         other => received_otherwise(me, other),
     }

@@ -166,7 +166,7 @@ impl End {
     /// Whether that was done.
     #[inline(always)]
     pub fn admits_lights(&self) -> bool {
-        // Acquire: the fence of whoever said so first comes before our look at the other end.
+        // Acquire: the fence of the thread that said so first comes before our look at the other end.
         self.state.load(Ordering::Acquire) & SURE != 0
     }
 

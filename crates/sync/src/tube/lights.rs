@@ -538,7 +538,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Takes the first out with whom one can meet: its packet.
+    /// Takes out the first waiter that one can meet: its packet.
     #[inline(always)]
     fn meet(&self, side: Side) -> Option<u64> {
         let list = self.list(side);

@@ -4,9 +4,9 @@
 //! *rank* of a waiter comes first, and its arrival number decides among those of one rank. So the order is one comparable value,
 //! [`Candidate`](super::Candidate), and everything that chooses among waiters asks for the smallest.
 //!
-//! | rank | of whom |
+//! | rank | waiters |
 //! |---|---|
-//! | 0 | everybody, where the order is that of arrival; else whoever has waited for the object's *aging* time |
+//! | 0 | everybody, where the order is that of arrival; else each that has waited for the object's *aging* time |
 //! | 1 + 255 - p | a waiter of priority p |
 //!
 //! The priority is the waiter's own (`Member::priority`), and so is the time of its arrival (`Member::waiting_since`, on the clock that all
@@ -14,12 +14,12 @@
 //!
 //! - P1: among waiters that were seen, none of which has waited for the aging time, one of the highest priority is served, and of several
 //!   the one that came first.
-//! - P2: a waiter that has waited for the aging time is overtaken by nobody who came later. Until then it may be by whoever has a higher
+//! - P2: a waiter that has waited for the aging time is overtaken by no later one. Until then it may be by any of a higher
 //!   priority. So what it waits for in all is the aging time, and then its turn among those that came before it.
 //! - P3: a rank never grows while its waiter waits: two drainers that look at different times agree in the end. Which of them
 //!   grants is decided by the swaps that decide it where the order is that of arrival; the order is none of a protocol's invariants.
-//! - P4: the aging time passes without anybody's notice. It says who is first when the next permit or unit comes, and brings none.
-//!   (A waiter for several permits, for whom some are set aside, loses them when somebody of a lower rank comes, or at the next look
+//! - P4: the aging time passes without anybody's notice. It says which waiter is first when the next permit or unit comes, and brings none.
+//!   (A waiter for several permits that has some set aside loses them when one of a lower rank comes, or at the next look
 //!   after one has become so: drain.)
 //!
 //! The dead are left out as everywhere: a dead waiter of the highest priority holds up nobody.
@@ -60,7 +60,7 @@ pub enum Discipline {
     Fifo,
     /// Those of a higher [`Priority`](crate::Priority) first, and of one priority in the order of arrival.
     Priority {
-        /// Whoever has waited for so long is overtaken by nobody who came later. `None`: the lowest may wait for ever. It is rounded up, by
+        /// A waiter that has waited for so long is overtaken by no later one. `None`: the lowest may wait for ever. It is rounded up, by
         /// a thousandth at most, to what the object has room for: 2 milliseconds at least, some 290 days at most.
         aging: Option<Duration>,
     },
@@ -110,7 +110,7 @@ impl Discipline {
 
 #[inline]
 fn code_of(o: &Object) -> u32 {
-    // Relaxed, both: whoever grants looks at the head once more, after the waiters.
+    // Relaxed, both: the granter looks at the head once more, after the waiters.
     let kind = Head(o.head.load(Ordering::Relaxed)).kind();
     let said = o.permits.load(Ordering::Relaxed); // Relaxed: as above.
     if matches!(kind, Some(Kind::Pool | Kind::Semaphore)) { said >> SHIFT } else { 0 }
@@ -120,7 +120,7 @@ fn code_of(o: &Object) -> u32 {
 #[derive(Clone, Copy)]
 pub(super) struct Ranks {
     code: u32,
-    /// Who came by then has waited for the aging time.
+    /// A waiter that came by then has waited for the aging time.
     aged: u64,
 }
 

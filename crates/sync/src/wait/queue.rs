@@ -90,7 +90,7 @@ pub(crate) fn is_no_others(map: &Map, object: u32, head: Head) -> bool {
     now == head.0 || now == head.dead().0
 }
 
-/// Everybody who waits on the object, in the order in which they will be served.
+/// All that wait on the object, in the order in which they will be served.
 pub(crate) fn queue(map: &Map, object: u32) -> Vec<u32> {
     in_order(map, object, State::is_waiting)
 }
@@ -112,7 +112,7 @@ fn in_order(map: &Map, object: u32, which: impl Fn(State) -> bool) -> Vec<u32> {
     all.into_iter().map(|c| c.member).collect()
 }
 
-/// How many of the object's waiters have been told to try again and have not tried yet, and who of the others is to be
+/// How many of the object's waiters have been told to try again and have not tried yet, and which of the others is to be
 /// served first; the dead aside.
 pub(crate) fn tried_and_next(map: &Map, object: u32, head: Head) -> (u32, Option<Candidate>) {
     let (mut trying, mut best) = (0, None::<Candidate>);
@@ -139,7 +139,7 @@ pub(crate) fn wake_elsewhere(map: &Map, object: u32) {
     });
 }
 
-/// Everybody whose bit stands on the object and who is not idle.
+/// All members whose bit stands on the object and that are not idle.
 pub(crate) fn each(map: &Map, object: u32, see: impl FnMut(Candidate)) {
     each_worth(map, object, Ranks::of(map, object), |_| true, see);
 }

@@ -29,7 +29,7 @@ pub(crate) fn enter_alone(busy: &AtomicU32) {
     fence::light_alone();
 }
 
-/// The same, if its owner is not there, whom the caller may have interrupted.
+/// The same, if its owner is not there: the caller may have interrupted it.
 #[inline(always)]
 pub(crate) fn try_enter_alone(busy: &AtomicU32) -> bool {
     // Relaxed: as above.
@@ -40,7 +40,7 @@ pub(crate) fn try_enter_alone(busy: &AtomicU32) -> bool {
     free
 }
 
-/// As `enter`, if nobody is there: not its owner either, whom the caller may have interrupted.
+/// As `enter`, if nobody is there: not its owner either: the caller may have interrupted it.
 #[inline(always)]
 pub(crate) fn try_enter(busy: &AtomicU32, taken: &AtomicU32) -> bool {
     // Relaxed: I5 of the proc, our own kernel thread's.
