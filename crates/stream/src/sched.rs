@@ -91,7 +91,7 @@ pub fn press(fill: f64) {
     let pressure = (fill.clamp(0.0, 1.0) * 1e6) as u64;
     // Relaxed: a hint to threads that compute. Looked at first: mostly it is no news, and costs no locked operation.
     if pressure > PRESSURE.load(Ordering::Relaxed) {
-        PRESSURE.fetch_max(pressure, Ordering::Relaxed);
+        PRESSURE.fetch_max(pressure, Ordering::Relaxed); // Relaxed: a hint by itself.
     }
 }
 
@@ -100,7 +100,7 @@ fn pressure(now: u64) -> f64 {
     // Relaxed: a hint, as above.
     let (since, seen) = (FADED.swap(now, Ordering::Relaxed), PRESSURE.load(Ordering::Relaxed));
     let left = seen as f64 * (-(now.saturating_sub(since) as f64) / FADES).exp();
-    PRESSURE.store(left as u64, Ordering::Relaxed);
+    PRESSURE.store(left as u64, Ordering::Relaxed); // Relaxed: a hint by itself.
     left / 1e6
 }
 

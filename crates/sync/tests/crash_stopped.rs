@@ -549,6 +549,7 @@ fn left_behind(world: &World) {
     let over = world.share(Cell::new(false));
     // Both begin when the chooser has begun to wait: what they do to each other is searched, not how far the chooser has come.
     let waits = move || {
+        // SeqCst: as the waiter's own stores.
         let word = || stage.map.member(me.member()).state.load(Ordering::SeqCst);
         while model::state_in_words(word()).starts_with("idle") && !over.get() {
             chappe_plat::atomic::pause();

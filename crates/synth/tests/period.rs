@@ -220,6 +220,7 @@ fn a_thousand_changes_beside_a_callback_that_runs() {
             while feed.push(&[1.0; FRAMES]).unwrap() {}
             // Relaxed, both: as above.
             let before = periods.load(Ordering::Relaxed);
+            // Relaxed: as above.
             while periods.load(Ordering::Relaxed) < before + 3 {
                 std::thread::yield_now();
             }

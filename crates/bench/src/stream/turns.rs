@@ -158,7 +158,7 @@ fn run(in_turn: bool) -> (f64, f64, f64) {
                 // Relaxed: a flag, and a count.
                 while !stop.load(Ordering::Relaxed) {
                     compute(5_000);
-                    turned.fetch_add(5_000, Ordering::Relaxed);
+                    turned.fetch_add(5_000, Ordering::Relaxed); // Relaxed: a count.
                     check();
                 }
             };

@@ -35,6 +35,7 @@ impl Ring {
     fn record(&mut self, input: &[f32]) {
         // Relaxed: its own. Acquire, and the release below: as between two threads.
         let written = self.written.load(Ordering::Relaxed);
+        // Acquire: pairs with the reader's release.
         if written - self.read.load(Ordering::Acquire) == DEPTH as u64 {
             self.missed += 1;
             return;
@@ -47,6 +48,7 @@ impl Ring {
     fn play(&mut self, output: &mut [f32]) {
         // Relaxed: its own. Acquire, and the release below: as between two threads.
         let read = self.read.load(Ordering::Relaxed);
+        // Acquire: pairs with the writer's release.
         if self.written.load(Ordering::Acquire) == read {
             self.missed += 1;
             return;

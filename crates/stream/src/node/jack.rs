@@ -437,7 +437,7 @@ impl Stage for JackOut {
         let device = &self.feeder.device;
         // Relaxed: counts for people.
         let (missed, xruns) = (device.missed.load(Ordering::Relaxed), device.signals.xruns.load(Ordering::Relaxed));
-        let periods = device.periods.load(Ordering::Relaxed);
+        let periods = device.periods.load(Ordering::Relaxed); // Relaxed: a number to show.
         Some(format!("{} frames in {periods} periods, {missed} frames of silence, {xruns} xruns", self.frames))
     }
 }
