@@ -7,6 +7,7 @@ use crate::run::Cargo;
 use crate::show::Bar;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::VecDeque;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -72,6 +73,11 @@ impl Program {
         command.args(args).envs(environment.iter().map(|(k, v)| (k, v)));
         let out = command.output().with_context(|| format!("cannot start {}", self.path.display()))?;
         let text = [out.stdout, out.stderr].map(|t| String::from_utf8_lossy(&t).into_owned()).concat();
+        // As cargo says it.
+        let text = match out.status.signal() {
+            Some(signal) => format!("{text}\n(signal: {signal})"),
+            None => text,
+        };
         Ok(Said { well: out.status.success(), text })
     }
 

@@ -237,16 +237,31 @@ fn a_stage_is_replaced_between_two_blocks() {
 
 #[test]
 fn the_callout_late_is_called_by_whoever_is_late() {
-    let graph = Graph::new("sine 1 frames=3000 block=1000 | p: pace 1000000 slack=0us | null").unwrap();
-    let running = graph.run().unwrap();
-    let told = Arc::new(Mutex::new(0u64));
+    /// Is late with every block, once it may be.
+    struct Overdue(Arc<Mutex<()>>);
+    impl Stage for Overdue {
+        fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+            drop(self.0.lock().unwrap());
+            out.late(0.5);
+            out.put(block)
+        }
+    }
+    let gate = Arc::new(Mutex::new(()));
+    let (_, mut options) = kept();
+    let waits_at = Arc::clone(&gate);
+    options.kinds.add(Kind::new("overdue", "", "", move |call| {
+        let gate = Arc::clone(&waits_at);
+        Ok(Plan::filter(call.input()?.clone(), move || Ok(Body::Stage(Box::new(Overdue(gate))))))
+    }));
+    let closed = gate.lock().unwrap();
+    let running = Graph::with("sine 1 frames=3000 block=1000 | o: overdue | null", options).unwrap().run().unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
     let to = Arc::clone(&told);
-    running.on_late(move |label, by| {
-        assert!(label == "p" && by > 0.0);
-        *to.lock().unwrap() += 1;
-    });
+    running.on_late(move |label, by| to.lock().unwrap().push((label.to_owned(), by)));
+    drop(closed);
     let report = running.wait().unwrap();
-    assert!(*told.lock().unwrap() <= report.late());
+    assert_eq!(*told.lock().unwrap(), vec![("o".to_owned(), 0.5); 3]);
+    assert_eq!(report.late(), 3);
 }
 
 fn path(dir: &Path, name: &str) -> String {

@@ -22,6 +22,7 @@ mod ways;
 mod words;
 
 pub use arms::{AnyAt, PoolAt, SemaphoreAt};
+pub use begun::InLine;
 #[cfg(feature = "sim")]
 pub use broadcast::{CastAt, When, cast_in_words};
 pub use condvars::CondvarAt;

@@ -12,7 +12,7 @@
 //! | 4-35 | count | saved wake-ups |
 //! | 36 | back | the unit on its way goes from the member to the count, not to the member |
 //! | 37-48 | member | whose it is; [`NOBODY`]: no unit is on its way |
-//! | 49-63 | seq | one more with each unit sent on its way, or added where waiters may be overtaken, and twice with each wait |
+//! | 49-63 | seq | one more with each unit sent on its way, and twice with each wait |
 //!
 //! Beside it stands the *stamp* ([`Object`]'s `slot.since`), 64 bits: one more with each change of the word but two, which are those that only
 //! add to or take from the count while nobody waits. Such a change swaps both words together (two neighbours, one instruction). So whoever swaps from
@@ -386,9 +386,8 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Un
             }
             return Ok(());
         }
-        // A unit that nobody is granted leaves a trace, for who stands here only to see whether one came.
-        let more = if barging(o) { seen.more(n).stamped() } else { seen.more(n) };
-        if change(o, both, more).is_some() {
+        // The stamp is a trace of a unit that nobody is granted, for the waiter that only wants to see whether one came.
+        if change(o, both, seen.more(n)).is_some() {
             hand_on(map, place.index);
             return Ok(());
         }

@@ -507,7 +507,10 @@ fn late_recoverer(world: &World) {
     let s = Counted::new(world, &stage, "s", 0, 1, false);
     let p = world.prepare("dead");
     let hasty = stage.member(p, "hasty");
-    p.before(|| hasty.leave_the_line(s.semaphore));
+    p.before(|| {
+        let in_line = hasty.get_in_line(s.semaphore);
+        hasty.leave_the_line(s.semaphore, in_line);
+    });
     p.run(|| ());
     let map = stage.map;
     let p = world.prepare("recoverer").immortal();

@@ -47,7 +47,8 @@ impl Kind {
     pub fn found(&self) -> &'static [&'static str] {
         match self {
             Kind::Explored => &["replay with CRASHSIM_REPLAY"],
-            Kind::Loom => &["found by loom"],
+            // Light threads' nodes are on their stacks: a node that is nobody's is memory that is another's.
+            Kind::Loom => &["found by loom", "(signal: 11"],
             Kind::Ships | Kind::WithFeature(_) => &["panicked at", "has been running for over 60 seconds"],
         }
     }

@@ -6,15 +6,17 @@ use crate::claim::{Aim, Operation, Wish, wait_for};
 use crate::wait::{Begun, Terms, arrive, begin, end};
 use std::cell::Cell;
 
+/// A wait that has begun.
+pub struct InLine(Begun);
+
 impl Actor {
     /// Gets in line for a unit, and does not sleep.
-    pub fn get_in_line(&self, semaphore: SemaphoreAt) {
-        self.begin(semaphore);
+    pub fn get_in_line(&self, semaphore: SemaphoreAt) -> InLine {
+        InLine(self.begin(semaphore))
     }
 
-    /// As [`Actor::get_in_line`], and gives up.
-    pub fn leave_the_line(&self, semaphore: SemaphoreAt) {
-        let begun = self.begin(semaphore);
+    /// Gives up.
+    pub fn leave_the_line(&self, semaphore: SemaphoreAt, InLine(begun): InLine) {
         end(&self.who, &[&semaphore], &begun);
     }
 
