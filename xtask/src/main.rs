@@ -14,7 +14,7 @@
 //! cargo xtask bench waiters [N...]       many processes that wait: idle, at a death, on one semaphore
 //! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
 //! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei, Boost and kernel threads
-//! cargo xtask bench stream [N | --quick] [stages|turns|notes|jack|pipe] [--seconds S] `chappe pipe` beside the plain shell, graphs beside calls by hand, equal turns and
+//! cargo xtask bench stream [N | --quick] [stages|turns|notes|cook|jack|pipe] [--seconds S] `chappe pipe` beside the plain shell, graphs beside calls by hand, equal turns and
 //!                                        a client of a JACK server; N runs (10), S seconds for each row of the server (30)
 //! cargo xtask bench python [--quick] [ROW...]  the Python package beside multiprocessing and, where they are installed, its peers
 //! cargo xtask bench python --kills [N]   what each stands when its workers are killed N times (1,000)

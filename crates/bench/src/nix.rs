@@ -65,7 +65,7 @@ const BETA: [Sizes; 3] =
     [("CSS/NSS 1/100", |_| 1_000, 100_000), ("CSS/NSS 1/10", |_| 1_000, 10_000), ("CSS/NSS 1", |_| 1_000, 1_000)];
 
 fn contest(figure: &str, sizes: &[Sizes], workers: &[usize], application: bool, rounds: u32) {
-    let (board, rounds) = (Board::make(), (rounds / 3).max(2));
+    let (board, rounds) = (Board::make(), (rounds / 3).max(1));
     let make = |semaphore: Result<chappe::Semaphore, _>| Apart::new(semaphore.expect("a semaphore"));
     // Of what the figure is called, what a name may have.
     let plain: String = figure.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

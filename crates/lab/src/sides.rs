@@ -73,6 +73,7 @@ const PEERS: &[&str] = &[
     "putc",
     "BufWriter",
     "kernel",
+    "pseudo-terminal",
     "eventfd",
     "io_uring",
     "cyclictest",

@@ -60,17 +60,14 @@ impl Estimate {
 }
 
 /// How much wider than what the bootstrap of so many visits says its 95 % interval is: Student's t for one visit fewer, over the normal law's 1.96, and
-/// what drawing from n visits loses of their spread, sqrt(n / (n - 1)). Of one visit nothing is known of others.
+/// what drawing from n visits loses of their spread, sqrt(n / (n - 1)). Of one visit nothing is known of others: its own
+/// samples are taken for as little as two visits say.
 fn few(visits: usize) -> f64 {
     /// The 97.5 % points of Student's t, from one degree of freedom on.
     const T: [f64; 9] = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
-    match visits {
-        0 | 1 => 1.0,
-        n => {
-            let t = T.get(n - 2).copied().unwrap_or(1.96 + 2.5 / (n - 1) as f64);
-            t / 1.96 * (n as f64 / (n - 1) as f64).sqrt()
-        }
-    }
+    let n = visits.max(2);
+    let t = T.get(n - 2).copied().unwrap_or(1.96 + 2.5 / (n - 1) as f64);
+    t / 1.96 * (n as f64 / (n - 1) as f64).sqrt()
 }
 
 /// The value below which this share of the samples lies; they are sorted.
@@ -142,7 +139,7 @@ mod tests {
 
     #[test]
     fn few_visits_are_widened_and_many_hardly() {
-        assert_eq!(few(1), 1.0);
+        assert_eq!(few(1), few(2));
         assert!(few(2) > few(3) && few(3) > 2.5 && few(10) < 1.25);
         // The table goes over into the approximation without a step.
         assert!((few(10) - few(11)).abs() < 0.05 && (few(30) - 1.08).abs() < 0.03, "{} {}", few(11), few(30));

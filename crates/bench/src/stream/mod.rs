@@ -1,6 +1,8 @@
 //! Streams beside what people have today: `chappe pipe` beside the plain shell; and graphs beside calls by hand, beside equal turns, and at a JACK server.
 
 #[cfg(feature = "stream")]
+pub mod cook;
+#[cfg(feature = "stream")]
 pub mod device;
 #[cfg(feature = "stream")]
 pub mod notes;
@@ -15,7 +17,7 @@ use crate::table::Aim;
 use std::path::Path;
 
 /// What can be measured alone.
-pub const PARTS: [&str; 5] = ["stages", "turns", "notes", "jack", "pipe"];
+pub const PARTS: [&str; 6] = ["stages", "turns", "notes", "cook", "jack", "pipe"];
 
 /// Measures and prints: one part, or all. `seconds` is how long each row of the JACK server goes on.
 ///
@@ -37,6 +39,9 @@ pub fn measure(chappe: &Path, runs: usize, only: Option<&str>, seconds: u64) -> 
         }
         if wanted("notes") {
             aims.extend(notes::measure(runs));
+        }
+        if wanted("cook") {
+            cook::measure(runs as u32)?;
         }
         if wanted("jack") {
             aims.extend(device::measure(chappe, runs, seconds)?);
