@@ -35,17 +35,24 @@ fn median(outcomes: &[Outcome], of: impl Fn(&Outcome) -> f64) -> f64 {
     all[all.len() / 2]
 }
 
-/// Holds the contest with each of them in turns, `rounds` times, and prints.
+/// Holds the contest with each of them in turns, `rounds` times, and prints. Of several rounds also how long each waits: in contests of their
+/// own, since the look at the clock takes time.
 pub fn pit(title: String, rounds: u32, contest: Contest, contenders: &[Contender<'_>]) -> Table {
     let outcomes: Vec<RefCell<Vec<Outcome>>> = contenders.iter().map(|_| RefCell::default()).collect();
     let cases = contenders.iter().zip(&outcomes).map(|(one, outcomes)| {
         Case::new(one.name.clone(), || {
             let each = (one.hold)(contest).each;
-            outcomes.borrow_mut().push((one.hold)(Contest { timed: true, time: contest.time * 2, ..contest }));
+            if rounds > 1 {
+                outcomes.borrow_mut().push((one.hold)(Contest { timed: true, time: contest.time * 2, ..contest }));
+            }
             each
         })
     });
     let table = Table::measure(title, rounds, cases.collect());
+    if rounds <= 1 {
+        print!("{}", table.report());
+        return table;
+    }
     // The first is the warm-up's.
     let outcomes: Vec<Vec<Outcome>> = outcomes.into_iter().map(|o| o.into_inner().split_off(1)).collect();
     let column =

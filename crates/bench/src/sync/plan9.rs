@@ -207,7 +207,7 @@ fn talk(global: &impl Guarded) -> f64 {
 /// # Panics
 /// When an object cannot be made, or a lock does not lock.
 pub fn table_2(rounds: u32) {
-    let (board, rounds) = (Board::make(), (rounds / 3).max(3));
+    let (board, rounds) = (Board::make(), (rounds / 3).max(1));
     // SAFETY: all zeroes are an unlocked one.
     let spin = unsafe { InPlace::<SpinLock>::zeroed() };
     // SAFETY: Plan 9's convention: a zeroed Lock is unlocked.
