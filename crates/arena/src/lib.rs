@@ -16,7 +16,7 @@ mod repair;
 mod twin;
 
 pub use error::ArenaError;
-pub use map::{Hooks, Map, Standing, io_at};
+pub use map::{Batch, Hooks, Map, Standing, io_at};
 pub use member::{Joined, LifeState, Seat, Who, next_generation, quiet};
 pub use object::{Admin, Place, check_name, hash};
 pub use reaper::{Watch, watch};

@@ -18,7 +18,11 @@
 //! A mapping is never undone while the process lives: the kernel may still write a life word in it. But who removes an arena in which
 //! nobody has anything gives its storage back, so that a process that makes and removes arenas keeps some pages of each.
 
+mod batch;
 mod places;
+
+pub use batch::Batch;
+use batch::Batches;
 
 use crate::error::ArenaError;
 use crate::layout::{
@@ -84,6 +88,8 @@ pub struct Map {
     custodian: AtomicU64,
     /// The descriptor by which this process shows its presence: `incarnation:32 | descriptor + 1:32`; 0 for none.
     presence: AtomicU64,
+    /// A private arena's.
+    batches: Batches,
     /// How many slots the explorer's worlds have in a group.
     #[cfg(feature = "sim")]
     group: std::cell::Cell<u32>,
@@ -140,6 +146,7 @@ impl Map {
             cover,
             custodian,
             presence,
+            batches: Batches::none(),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),
         })
@@ -262,6 +269,7 @@ impl Map {
             cover,
             custodian,
             presence,
+            batches: Batches::new(geometry),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),
         };

@@ -116,7 +116,7 @@ impl Drop for Seats {
         // recovery, as at any death of a process.
         let exits = || process::tid() == process::pid();
         for seat in self.all.get_mut() {
-            if seat.lent || !(seat.owns() && exits()) {
+            if seat.lent || !(exits() && seat.owns()) {
                 seat.leave();
             }
         }

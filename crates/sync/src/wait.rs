@@ -6,7 +6,7 @@
 //! queue of an object is a set of bits, one a member, and the arrival order is a ticket in the member's record. (Pools and semaphores can
 //! be made to serve by priority instead: see the discipline.)
 //! So nothing can be half-linked, a dead member's trace is a bit that means nothing, and a choice over any
-//! number of objects is one record and as many bits. It needs no allocation, and no helping to unlock.
+//! number of objects is one record and as many bits. It needs no allocation, and no helping to unlock. (Private arenas keep waiters in order: see the batch.)
 //!
 //! The wait word of a member (`Member::state`), whose low half is the futex it sleeps on:
 //!
@@ -93,6 +93,7 @@
 //! low bits is taken for one of this wait: it is granted, since the member waits there, or goes back, and then the member, which looks at the cell
 //! before it takes, waits again. In the explorer the low bits are one.
 
+mod batch;
 mod discipline;
 mod queue;
 mod rest;
@@ -521,6 +522,7 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
         arm.before();
     }
     publish(who, number, terms);
+    let joining = batch::Joining::begin(who, terms.arrival.tickets);
     let mut begun = Begun { number, first: terms.first, enlisted: 0, dead: None, is_blind: false };
     for k in 0..arms.len() {
         let at = (terms.first + k) % arms.len();
@@ -531,6 +533,7 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
         let (map, place) = (arms[at].map(), arms[at].place());
         let member = who.party(map).member;
         arms[at].enlists();
+        joining.before_bit(map, place.index);
         // SeqCst: E1, before our look at the cells.
         map.waiting(place.index, member as usize / 64).fetch_or(1 << (member % 64), Ordering::SeqCst);
         begun.enlisted = k + 1;

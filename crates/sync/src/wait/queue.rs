@@ -2,7 +2,7 @@
 //! queue's.
 
 use super::discipline::Ranks;
-use super::{State, make_up, wake_told, word_of};
+use super::{State, batch, make_up, wake_told, word_of};
 use chappe_arena::Map;
 use chappe_arena::layout::{Head, Member};
 use chappe_plat::Life;
@@ -52,11 +52,15 @@ impl Eq for Candidate {}
 
 /// The waiter of the object that is to be served first, the dead aside.
 pub(crate) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
+    if let Some(first) = batch::foremost(map, object) {
+        return Some(first);
+    }
     let ranks = Ranks::of(map, object);
-    let best: Cell<Option<Candidate>> = Cell::new(None);
+    let (best, all) = (Cell::new(None::<Candidate>), Cell::new(0));
     // Where the order is that of arrival, most waiters are passed over by a look at their ticket. It is that of the wait whose bit was seen, or of a
     // later wait, which has a greater one.
     let worth = |m: &Member| {
+        all.set(all.get() + 1);
         // Acquire: E2, after the bit.
         best.get().is_none_or(|b| !ranks.are_equal() || m.ticket.load(Ordering::Acquire) < b.ticket)
     };
@@ -66,6 +70,9 @@ pub(crate) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
             best.set(Some(c));
         }
     });
+    if all.get() > batch::FEW {
+        batch::build(map, object);
+    }
     best.get()
 }
 

@@ -1,0 +1,262 @@
+//! The waiters of an object of a private arena in the order of arrival, so that the next one is found without a look at all.
+//!
+//! A drainer that has looked at many waiters sorts them by their tickets and keeps them: a *batch*. The next drainers take from its front, and
+//! look at all again when it is used up. So N waiters cost one look at all and one sort, and each of them some loads. The bits and the
+//! members' words stay the truth: an entry only says where to look.
+//!
+//! Only private arenas have batches: a process that dies takes them along. They serve pools and semaphores in the order of arrival; what waiters
+//! re-enter with old tickets all the time (mutexes, barging semaphores), or serves by priority, is looked at whole. Objects share
+//! some few batches.
+//!
+//! The tag, which changes with every step of a batch:
+//!
+//! | bits | field | |
+//! |---|---|---|
+//! | 0-19 | object | whose waiters they are |
+//! | 20-21 | phase | NONE; CLAIMED, BUILDING: a drainer is at it; READY |
+//! | 22-63 | version | one more with each claim |
+//!
+//! ```text
+//!   NONE, READY -- claim --> CLAIMED -- `before` is set --> BUILDING -- entries, count, next --> READY
+//!        ^                                                     |                                  |
+//!        +------------------ spoiled by a waiter --------------+----------------------------------+
+//! ```
+//!
+//! `next` is the index of the first entry that may still wait, below the version, so that no drainer moves on a later batch. An entry is a
+//! member (12 bits) below its ticket.
+//!
+//! Invariants:
+//! - B1: while the tag says READY, each waiter of the object whose bit stands and whose ticket is below `before` has an entry, not
+//!   before `next`. So the first entry whose waiter still waits is the smallest candidate, or there is none below `before`.
+//! - B2: an entry whose wait is over is so for ever: a wait that begins again with the same ticket spoils the batch first.
+//! - B3: only the drainer whose claim it was writes `before`, the entries and `count`, and only before READY; so they are whole when READY is seen,
+//!   and of the tag seen if the tag is the same afterwards.
+//!
+//! What upholds B1, in a waiter: its ticket to `enlisting` -- the tag -- spoil, if it is of this object and `before` is greater than its
+//! ticket -- its bits -- 0 to `enlisting`. In a drainer: `before`, from the arena's next ticket -- BUILDING -- every `enlisting`: `before` comes down
+//! to the smallest -- the bits. (E4, sequentially consistent.) A waiter that reads the tag before BUILDING is seen in
+//! `enlisting`, or its bit is seen. One that reads it afterwards spoils the batch before its bit is set.
+//!
+//! Deaths: of threads alone. A thread that ends by itself while it is at a batch leaves it CLAIMED or BUILDING: from then on the objects that share
+//! it are looked at whole, as all are without. One that ends while enlisting is left out, as it is dead. A stopped thread: the same, until it
+//! goes on. So nobody waits for anybody here, and a signal handler's `up` in the middle of a build looks at all.
+//!
+//! Progress: lock-free. A build is bounded by the number of members; it allocates nothing.
+//!
+//! Explored: `tests/crash_batch.rs`.
+
+use super::discipline::Discipline;
+use super::queue::Candidate;
+use super::{Parties, State, word_of};
+use chappe_arena::layout::{Head, Kind};
+use chappe_arena::{Batch, Map};
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::{Life, step};
+
+/// With fewer waiters a look at all is as quick.
+pub(super) const FEW: u32 = if cfg!(feature = "sim") { 1 } else { 16 };
+
+const PHASE: u64 = 3 << 20;
+const NONE: u64 = 0;
+const CLAIMED: u64 = 1 << 20;
+const BUILDING: u64 = 2 << 20;
+const READY: u64 = 3 << 20;
+const OBJECT: u64 = (1 << 20) - 1;
+const VERSION: u64 = 1 << 22;
+/// Of an entry, and of `next`: what is below the ticket, and below the version.
+const LOW: u32 = 12;
+const MASK: u64 = (1 << LOW) - 1;
+
+/// What a tag says in another phase.
+fn at(tag: u64, phase: u64) -> u64 {
+    tag & !PHASE | phase
+}
+
+/// The batch that may have the object's waiters.
+fn batch(map: &Map, object: u32) -> Option<&Batch> {
+    let batch = map.batch(object)?;
+    let o = map.object(object);
+    // Relaxed: whoever grants looks at the head once more, after the waiters.
+    let kind = Head(o.head.load(Ordering::Relaxed)).kind();
+    let is_strict = match kind {
+        Some(Kind::Pool) => true,
+        Some(Kind::Semaphore) => !crate::units::barging(o),
+        _ => false,
+    };
+    (is_strict && Discipline::of(o) == Discipline::Fifo).then_some(batch)
+}
+
+/// The waiter to be served first, if a batch says so; the dead aside. None: look at all.
+pub(super) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
+    let batch = batch(map, object)?;
+    // SeqCst: E4, after whatever the caller has seen.
+    let tag = batch.tag.load(Ordering::SeqCst);
+    if tag & (PHASE | OBJECT) != READY | u64::from(object) {
+        return None;
+    }
+    loop {
+        // Acquire: B3; as far as another drainer has come.
+        let next = batch.next.load(Ordering::Acquire);
+        let index = (next & MASK) as usize;
+        // Relaxed: B3, if the tag is the same below.
+        let count = batch.count.load(Ordering::Relaxed) as usize;
+        let entry = (index < count).then(|| batch.entries.get(index)).flatten()?.load(Ordering::Relaxed); // Relaxed: as above.
+        let (member, ticket) = ((entry & MASK) as u32, entry >> LOW);
+        let found = waiting(map, object, member, ticket);
+        // SeqCst: B3, after all of that.
+        if batch.tag.load(Ordering::SeqCst) != tag {
+            return None;
+        }
+        if found.is_some() {
+            return found;
+        }
+        // AcqRel: B2, the wait is over. A failure: another drainer has moved on.
+        let _ = batch.next.compare_exchange(next, next + 1, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// The wait of that ticket, if it is not over.
+fn waiting(map: &Map, object: u32, member: u32, ticket: u64) -> Option<Candidate> {
+    if member >= map.geometry().members {
+        // Of a batch that is being written anew.
+        return None;
+    }
+    let m = map.member(member);
+    // SeqCst: before the bit, I1.
+    let state = State(word_of(map, member).0.load(Ordering::SeqCst));
+    // Acquire, both: E2.
+    let (its, need) = (m.ticket.load(Ordering::Acquire), m.need.load(Ordering::Acquire));
+    let waits = state.is_waiting() && its == ticket && super::queue::waits_on(map, object, member);
+    (waits && m.life.probe() != Life::Dead).then_some(Candidate { member, state, rank: 0, ticket, need })
+}
+
+/// Keeps the object's waiters in order: there are many, and no batch has them.
+#[cold]
+pub(super) fn build(map: &Map, object: u32) {
+    let Some(batch) = batch(map, object) else { return };
+    // SeqCst: as the claim below.
+    let seen = batch.tag.load(Ordering::SeqCst);
+    if matches!(seen & PHASE, CLAIMED | BUILDING) {
+        return;
+    }
+    let tag = at(seen & !OBJECT, CLAIMED).wrapping_add(VERSION) | u64::from(object);
+    // SeqCst: B3, from here on it is ours.
+    if batch.tag.compare_exchange(seen, tag, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+        return;
+    }
+    // SeqCst: before the phase; a wait with a ticket taken later is none of this batch's.
+    let mut before = map.header().ticket.load(Ordering::SeqCst);
+    batch.before.store(before, Ordering::SeqCst); // SeqCst: B3, before BUILDING.
+    let building = at(tag, BUILDING);
+    // SeqCst: E4, before the look at who is enlisting. Nobody changes what is claimed.
+    batch.tag.store(building, Ordering::SeqCst);
+    for member in 0..map.members_used() {
+        // SeqCst: E4, after BUILDING.
+        let ticket = map.enlisting(member).map_or(0, |e| e.load(Ordering::SeqCst));
+        if ticket != 0 && ticket < before && map.member(member).life.probe() != Life::Dead {
+            before = ticket;
+        }
+    }
+    let mut count = 0;
+    super::queue::each(map, object, |c| {
+        if c.state.is_waiting() && c.ticket < before && count < batch.entries.len() {
+            // Relaxed: published by the tag.
+            batch.entries[count].store(c.ticket << LOW | u64::from(c.member), Ordering::Relaxed);
+            count += 1;
+        }
+    });
+    sort(batch, count);
+    batch.count.store(count as u64, Ordering::Relaxed); // Relaxed: published by the tag.
+    batch.next.store(tag / VERSION << LOW, Ordering::Release); // Release: B3, as the tag.
+    let ends = at(tag, if count > FEW as usize { READY } else { NONE });
+    // SeqCst: B1. A failure: a waiter has spoiled it.
+    let _ = batch.tag.compare_exchange(building, ends, Ordering::SeqCst, Ordering::SeqCst);
+}
+
+/// Heapsort: in place, since a signal handler may be here.
+fn sort(batch: &Batch, count: usize) {
+    // Relaxed, both: the drainer's own until READY, B3.
+    let get = |i: usize| batch.entries[i].load(Ordering::Relaxed);
+    let put = |i: usize, entry: u64| batch.entries[i].store(entry, Ordering::Relaxed);
+    let sift = |root: usize, end: usize| {
+        let (mut hole, it) = (root, get(root));
+        while hole * 2 + 1 < end {
+            let left = hole * 2 + 1;
+            let right = if left + 1 < end { get(left + 1) } else { 0 };
+            let (child, larger) = if right > get(left) { (left + 1, right) } else { (left, get(left)) };
+            if larger <= it {
+                break;
+            }
+            put(hole, larger);
+            hole = child;
+        }
+        put(hole, it);
+    };
+    (0..count / 2).rev().for_each(|root| sift(root, count));
+    for end in (1..count).rev() {
+        let (first, last) = (get(0), get(end));
+        put(0, last);
+        put(end, first);
+        sift(0, end);
+    }
+}
+
+/// A waiter that is about to set its bits.
+pub(super) struct Joining<'a> {
+    who: &'a Parties,
+    tickets: (u64, u64),
+}
+
+impl<'a> Joining<'a> {
+    /// After its record is published, before its first bit.
+    pub fn begin(who: &'a Parties, tickets: (u64, u64)) -> Joining<'a> {
+        let it = Joining { who, tickets };
+        // SeqCst: E4, before the tags.
+        it.each(|word, ticket| word.store(ticket, Ordering::SeqCst));
+        it
+    }
+
+    /// Before its bit on this object is set.
+    #[inline]
+    pub fn before_bit(&self, map: &Map, object: u32) {
+        if let Some(batch) = map.batch(object) {
+            let is_private = self.who.private.is_some_and(|p| std::ptr::eq(p.map, map));
+            spoil(batch, object, if is_private { self.tickets.1 } else { self.tickets.0 });
+        }
+    }
+
+    fn each(&self, then: impl Fn(&AtomicU64, u64)) {
+        let main = (Some(&self.who.main), self.tickets.0);
+        for (party, ticket) in [main, (self.who.private.as_ref(), self.tickets.1)] {
+            if let Some(word) = party.and_then(|p| p.map.enlisting(p.member)) {
+                then(word, ticket);
+            }
+        }
+    }
+}
+
+impl Drop for Joining<'_> {
+    /// All its bits are set, or it has given up.
+    fn drop(&mut self) {
+        // Release: E4, the bits come before.
+        self.each(|word, _| word.store(0, Ordering::Release));
+    }
+}
+
+/// A waiter comes that the batch may lack.
+fn spoil(batch: &Batch, object: u32, ticket: u64) {
+    loop {
+        // SeqCst: E4, after `enlisting`, before the bit.
+        let tag = batch.tag.load(Ordering::SeqCst);
+        let is_its = matches!(tag & PHASE, BUILDING | READY) && tag & OBJECT == u64::from(object);
+        // SeqCst: B3, of this tag if the swap below succeeds.
+        if !is_its || batch.before.load(Ordering::SeqCst) <= ticket {
+            return;
+        }
+        // SeqCst: B1, before the bit. A failure: it has gone on.
+        if batch.tag.compare_exchange(tag, at(tag, NONE), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            step!("batch spoiled, bit not yet set");
+            return;
+        }
+    }
+}
