@@ -5,24 +5,35 @@
 mod counted;
 mod crash;
 
-use chappe_crashsim::{Fate, Process, World, reached};
+use chappe_crashsim::{Fate, Process, Search, World, process, reached};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_sync::model::SemaphoreAt;
 use counted::Counted;
 use crash::{Stage, searched_in, stopped_in};
+use std::collections::BTreeSet;
 
 /// Of each search.
 const SCHEDULES: u64 = 2_000;
 
 /// Adds a unit; of those in line before, the first that lives is served first.
 fn up_in_order(s: &Counted, who: &[(u32, Process)]) {
-    // Relaxed: between two steps of theirs.
-    let wait = |m: u32| (m, s.semaphore.map.member(m).ticket.load(Ordering::Relaxed));
-    let waits = || s.semaphore.waiters().into_iter().map(wait).collect::<Vec<_>>();
+    // Relaxed: for an onlooker.
+    let wait = |m: u32| (s.semaphore.map.member(m).ticket.load(Ordering::Relaxed), m);
+    // A waiter may go on to its next wait in the middle of a look. What two looks have in common was in line between them.
+    let waits = || {
+        let look = || s.semaphore.waiters().into_iter().map(wait).collect::<BTreeSet<_>>();
+        let mut last = look();
+        loop {
+            match std::mem::replace(&mut last, look()) {
+                before if before == last => return last,
+                _ => pause(),
+            }
+        }
+    };
     let before = waits();
     s.up();
     let still = waits();
-    let lives = |(member, _): &&(u32, u64)| who.iter().any(|(m, p)| m == member && p.fate() == Fate::Alive);
+    let lives = |(_, member): &&(u64, u32)| who.iter().any(|(m, p)| m == member && p.fate() == Fate::Alive);
     let mut rest = before.iter().filter(lives).map(|w| still.contains(w)).skip_while(|waits| !waits);
     assert!(rest.all(|waits| waits), "one of {before:?} was passed over: {still:?} still wait");
 }
@@ -69,4 +80,91 @@ fn batches_keep_the_order_of_arrival() {
 #[test]
 fn a_stopped_builder_holds_nobody_up() {
     stopped_in(SCHEDULES / 4, "batch", three);
+}
+
+/// Those in line, by their tickets.
+fn in_order(s: SemaphoreAt, members: &[u32]) -> Vec<u32> {
+    let mut all = members.to_vec();
+    // Relaxed: for an onlooker.
+    all.sort_by_key(|m| s.map.member(*m).ticket.load(Ordering::Relaxed));
+    let waiters = s.waiters();
+    all.retain(|m| waiters.contains(m));
+    all
+}
+
+/// Four are in line, the last member first; two give at once, so that one may find the batch that the other builds. It was another object's,
+/// which has used its first entry.
+fn two_drainers(world: &World) {
+    let stage = Stage::private(world, 12, 3);
+    let [other, _, s] = [(); 3].map(|()| SemaphoreAt::make(stage.map, "", 0, false).expect("a semaphore"));
+    let crowd = world.prepare("crowd");
+    let others = ["x", "y", "z"].map(|name| stage.member(crowd, name));
+    let members = ["a", "b", "c", "d"].map(|name| stage.member(crowd, name));
+    crowd.before(|| {
+        others.iter().for_each(|me| _ = me.get_in_line(other));
+        (0..2).for_each(|_| assert!(other.up(1)));
+        members.iter().rev().for_each(|me| _ = me.get_in_line(s));
+    });
+    crowd.run(process::linger);
+    let order = members.map(|me| me.member());
+    for name in ["one", "other"] {
+        let p = world.prepare(name);
+        stage.member(p, name);
+        stage.lasting(p, move || {
+            assert!(s.up(1));
+            reached("raised");
+        });
+    }
+    world.check(move || {
+        let left = in_order(s, &order);
+        let first: Vec<u32> = order.iter().rev().copied().skip(4 - left.len()).collect();
+        assert_eq!(left, first, "who waits on is not who came last");
+    });
+    world.may_wait(|| true);
+}
+
+#[test]
+fn a_batch_that_is_being_built_serves_nobody() {
+    for search in [
+        Search::depth("two_drainers_depth", 2).schedules(20_000),
+        Search::uniform("two_drainers_dice").schedules(2_000),
+    ] {
+        search.run(two_drainers).assert_clean().assert_reached(&["raised"]);
+    }
+}
+
+/// One has its ticket, and gets in line once others have come, and have been kept in order.
+fn late_comer(world: &World) {
+    let stage = Stage::private(world, 8, 1);
+    let s = SemaphoreAt::make(stage.map, "", 0, false).expect("a semaphore");
+    let p = world.prepare("late");
+    let late = stage.member(p, "late");
+    let member = late.member();
+    stage.lasting(p, move || _ = late.get_in_line(s));
+    let crowd = world.prepare("crowd");
+    let members = ["a", "b", "c"].map(|name| stage.member(crowd, name));
+    // SeqCst: the late one has taken its ticket.
+    let tickets = move || s.map.header().ticket.load(Ordering::SeqCst);
+    let before = tickets();
+    stage.lasting(crowd, move || {
+        while tickets() == before {
+            pause();
+        }
+        members.iter().for_each(|me| _ = me.get_in_line(s));
+        assert!(s.up(1));
+        while !s.waiters().contains(&member) && members.iter().filter(|m| s.waiters().contains(&m.member())).count() < 3 {
+            pause();
+        }
+        if s.waiters().contains(&member) {
+            reached("in line");
+            assert!(s.up(1));
+            assert!(!s.waiters().contains(&member), "the first was passed over");
+        }
+    });
+    world.may_wait(|| true);
+}
+
+#[test]
+fn a_waiter_with_an_early_ticket_is_not_passed_over() {
+    Search::depth("late_comer", 2).schedules(100_000).run(late_comer).assert_clean().assert_reached(&["in line"]);
 }
