@@ -152,7 +152,8 @@ fn late_comer(world: &World) {
         }
         members.iter().for_each(|me| _ = me.get_in_line(s));
         assert!(s.up(1));
-        while !s.waiters().contains(&member) && members.iter().filter(|m| s.waiters().contains(&m.member())).count() < 3 {
+        while !s.waiters().contains(&member) && members.iter().filter(|m| s.waiters().contains(&m.member())).count() < 3
+        {
             pause();
         }
         if s.waiters().contains(&member) {

@@ -122,9 +122,9 @@ fn waiting(map: &Map, object: u32, member: u32, ticket: u64) -> Option<Candidate
         return None;
     }
     let m = map.member(member);
-    // SeqCst: before the bit, I1.
+    // SeqCst: before the bit, I1 of the wait queue.
     let state = State(word_of(map, member).0.load(Ordering::SeqCst));
-    // Acquire, both: E2.
+    // Acquire, both: E2 of the wait queue.
     let (its, need) = (m.ticket.load(Ordering::Acquire), m.need.load(Ordering::Acquire));
     let waits = state.is_waiting() && its == ticket && super::queue::waits_on(map, object, member);
     (waits && m.life.probe() != Life::Dead).then_some(Candidate { member, state, rank: 0, ticket, need })
