@@ -43,6 +43,9 @@
 //!
 //! Progress: lock-free. A build is bounded by the number of members; it allocates nothing.
 //!
+//! Measured (`cargo xtask bench queue`, instructions outside of the kernel): `up` to one of 100, 1,000 and 3,000 waiters 785, to one of 10, which are
+//! looked at whole, 1,528. Without batches 4,699 at 100 and 42,935 at 1,000.
+//!
 //! Explored: `tests/crash_batch.rs`.
 
 use super::discipline::Discipline;
