@@ -5,7 +5,7 @@ mod repl;
 
 use crate::args::GraphCommand;
 use crate::{Failure, failed, tell, write};
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use chappe::stream::{Graph, Kinds, Options, Report, explain, link, process};
 use serde_json::json;
 use std::fmt::Write;
@@ -94,7 +94,11 @@ fn text_of(file: &Path) -> Result<String, Failure> {
     } else {
         std::fs::read_to_string(file)
     };
-    text.with_context(|| format!("cannot read {}", file.display())).map_err(failed)
+    text.map_err(|e| {
+        let is_text = file.as_os_str().as_encoded_bytes().contains(&b'|');
+        let hint = if is_text { "; a graph's text itself is read from stdin if FILE is `-`" } else { "" };
+        failed(anyhow!("cannot read {}: {e}{hint}", file.display()))
+    })
 }
 
 fn read(file: &Path, lazy: bool) -> Result<Graph, Failure> {

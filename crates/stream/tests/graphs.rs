@@ -268,6 +268,52 @@ fn path(dir: &Path, name: &str) -> String {
     dir.join(name).display().to_string()
 }
 
+/// The head of a WAVE file of 16 bits, and the bytes behind it.
+fn wave(channels: u16, rate: u32, bits: u16, says: u32, data: &[u8]) -> Vec<u8> {
+    let frame = channels * bits.div_ceil(8);
+    let mut file = b"RIFF".to_vec();
+    file.extend((36 + says).to_le_bytes());
+    file.extend(b"WAVEfmt \x10\0\0\0\x01\0");
+    file.extend(channels.to_le_bytes());
+    file.extend(rate.to_le_bytes());
+    file.extend((rate * u32::from(frame)).to_le_bytes());
+    file.extend(frame.to_le_bytes());
+    file.extend(bits.to_le_bytes());
+    file.extend(b"data");
+    file.extend(says.to_le_bytes());
+    file.extend(data);
+    file
+}
+
+#[test]
+fn what_is_no_sound_file_is_refused_with_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| path(dir.path(), name);
+    let noise: Vec<u8> = (0..3000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let data = [1; 400];
+    for (name, bytes, says) in [
+        ("noise", noise, "no RIFF tag"),
+        ("empty", Vec::new(), "enough bytes"),
+        ("head", wave(2, 48_000, 16, 400, &[])[..30].to_vec(), "enough bytes"),
+        ("no-channels", wave(0, 48_000, 16, 400, &data), "zero channels"),
+        ("no-rate", wave(2, 0, 16, 400, &data), "its rate is 0 Hz"),
+        ("odd-bits", wave(2, 48_000, 7, 400, &data), "bits"),
+    ] {
+        std::fs::write(at(name), bytes).unwrap();
+        let said = wrong(&format!("wav {:?} | null", at(name)));
+        assert!(said.contains(&format!("cannot read {}", at(name))) && said.contains(says), "{name}: {said}");
+    }
+    // The data that is there is handed on before the end is missed.
+    for (name, says) in [("cut", 1000), ("endless", 0xffff_fff0u32 - 36)] {
+        std::fs::write(at(name), wave(2, 48_000, 16, says, &data)).unwrap();
+        let (all, options) = kept();
+        let graph = Graph::with(&format!("wav {:?} block=10 | keep", at(name)), options).unwrap();
+        let said = graph.run().unwrap().wait().unwrap_err().to_string();
+        assert!(said.contains("the sound file is damaged"), "{name}: {said}");
+        assert_eq!(all.lock().unwrap().len(), 200, "{name}");
+    }
+}
+
 #[test]
 fn files_are_read_and_written_as_they_are() {
     let dir = tempfile::tempdir().unwrap();

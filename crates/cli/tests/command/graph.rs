@@ -41,6 +41,16 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_told_with_the_reason() {
+    let here = Place::new();
+    let missing = here.fails(1, &["graph", "run", "missing.graph"]);
+    assert!(missing.contains("cannot read missing.graph: No such file"), "{missing}");
+    assert!(!missing.contains("stdin"), "{missing}");
+    let text = here.fails(1, &["graph", "run", "sine 440 | null"]);
+    assert!(text.contains("No such file") && text.contains("is read from stdin if FILE is `-`"), "{text}");
+}
+
+#[test]
 fn a_graph_is_changed_when_its_file_is_saved_and_not_by_a_mistake() {
     let here = Place::new();
     let text = |gain: &str| format!("clock 1000 count=100000 | take {gain} | null");

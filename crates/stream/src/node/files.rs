@@ -159,6 +159,9 @@ fn wav(call: &Call<'_>) -> Result<Plan, Wrong> {
         let block = call.number_or(1, "block", (1.0, 65_536.0), 256.0)? as usize;
         let reader = hound::WavReader::open(&path).map_err(|e| Wrong::at(span, format!("cannot read {path}: {e}")))?;
         let spec = reader.spec();
+        if spec.sample_rate == 0 {
+            return Err(Wrong::at(span, format!("cannot read {path}: it says that its rate is 0 Hz")));
+        }
         let gives = Type::sound(u32::from(spec.channels), f64::from(spec.sample_rate));
         return Ok(Plan::source(gives, move || Ok(Body::Source(Box::new(FromWav { reader, block })))));
     }
