@@ -27,6 +27,14 @@ pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
             if !quiet && !json {
                 running.on_late(|label, by| tell(format_args!("chappe: `{label}` is late by {by:.3} s")));
             }
+            if !json {
+                running.on_stopped(|part, pid, stopped| match stopped {
+                    true => tell(format_args!(
+                        "chappe: @{part} is stopped (pid {pid}), and the others wait for it: `kill -CONT {pid}` lets it go on"
+                    )),
+                    false => tell(format_args!("chappe: @{part} goes on (pid {pid})")),
+                });
+            }
             let labels: Vec<String> = running.graph().nodes().iter().map(|n| n.label.clone()).collect();
             let report = running.wait().map_err(|e| failed(anyhow!("{}: {e}", file.display())))?;
             after(&report, &labels, json, *quiet);

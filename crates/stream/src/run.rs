@@ -343,7 +343,7 @@ pub struct Running {
     seats: Vec<Arc<Seat>>,
     queues: Vec<Getterless>,
     threads: Vec<JoinHandle<()>>,
-    parts: Option<Arc<Parts>>,
+    pub(crate) parts: Option<Arc<Parts>>,
     /// What was written for stages that have been replaced since.
     texts: Mutex<HashMap<usize, String>>,
     began: u64,

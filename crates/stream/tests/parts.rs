@@ -3,7 +3,8 @@
 //! A part's program is this test program, run with the one test [`a_part_of_a_graph_serves`].
 
 use chappe_stream::process::{Command, serve};
-use chappe_stream::{Anew, Block, Body, Data, Graph, Kind, Options, Plan, Report, RunError};
+use chappe_stream::{Anew, Block, Body, Data, Graph, Kind, Options, Plan, Report, RunError, Running};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Kinds of the tests: `dies AT FILE`, which kills its process at that block, as often as the file has letters; `slowly MS`.
@@ -14,6 +15,9 @@ fn options() -> Options {
         let file = call.needs_text(1, "file")?.0.to_owned();
         let gives = call.input()?.clone();
         Ok(Plan::filter(gives, move || Ok(Body::Stage(Box::new(Dies { at, file, first: None })))))
+    }));
+    options.kinds.add(Kind::new("stops", "", "stops its process at its first block", |call| {
+        Ok(Plan::filter(call.input()?.clone(), || Ok(Body::Stage(Box::new(Stops(false))))))
     }));
     options.kinds.add(Kind::new("fails", "", "fails", |call| {
         Ok(Plan::filter(call.input()?.clone(), || Ok(Body::Stage(Box::new(Fails)))))
@@ -47,6 +51,17 @@ impl chappe_stream::Stage for Dies {
     }
 }
 
+struct Stops(bool);
+impl chappe_stream::Stage for Stops {
+    fn put(&mut self, block: Block, out: &mut dyn chappe_stream::Out) -> Result<(), chappe_stream::Fault> {
+        if !std::mem::replace(&mut self.0, true) {
+            // SAFETY: a plain call.
+            unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+        }
+        out.put(block)
+    }
+}
+
 struct Fails;
 impl chappe_stream::Stage for Fails {
     fn put(&mut self, _: Block, _: &mut dyn chappe_stream::Out) -> Result<(), chappe_stream::Fault> {
@@ -68,9 +83,13 @@ fn a_part_of_a_graph_serves() {
 }
 
 fn run(text: &str) -> Result<Report, RunError> {
+    begun(text)?.wait()
+}
+
+fn begun(text: &str) -> Result<Running, RunError> {
     let args = ["--exact", "a_part_of_a_graph_serves", "--nocapture", "--test-threads=1"];
     let command = Command { program: None, args: args.map(Into::into).to_vec() };
-    Graph::with(text, options())?.parts_by(command).run()?.wait()
+    Graph::with(text, options())?.parts_by(command).run()
 }
 
 /// 64 blocks of 100 numbers, 0 to 6,399, in a file.
@@ -123,6 +142,25 @@ fn a_part_that_is_killed_in_a_block_goes_on_with_it_marked_and_loses_nothing() {
     assert_eq!((counts("gain").blocks, counts("gain").again), (65, 1));
     // What comes of it says so in the next process, too.
     assert_eq!((counts("file").blocks, counts("file").again), (64, 1));
+}
+
+#[test]
+fn a_part_that_is_stopped_is_told_and_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (ramp(dir.path()), out(dir.path()));
+    let running = begun(&format!("{from} | stops @a | {to}")).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let all = Arc::clone(&told);
+    // It goes on because this is called, and not otherwise.
+    running.on_stopped(move |part, pid, stopped| {
+        all.lock().unwrap().push((part.to_owned(), stopped));
+        // SAFETY: a plain call.
+        unsafe { libc::kill(pid as i32, libc::SIGCONT) };
+    });
+    let report = running.wait().unwrap();
+    assert_eq!(read(dir.path()), (0..6400).map(|i| i as f32).collect::<Vec<_>>());
+    assert_eq!(report.parts[0].restarts, 0);
+    assert_eq!(told.lock().unwrap().first(), Some(&("a".to_owned(), true)));
 }
 
 #[test]

@@ -72,6 +72,27 @@ impl Child {
         }))
     }
 
+    /// Whether it was stopped, or let go on, since this was asked last: `Some(true)` if it was stopped last. Never waits.
+    pub fn stopped(&self) -> Option<bool> {
+        let mut last = None;
+        loop {
+            // SAFETY: zeroes are an info; the call writes nothing else, and takes no child away that has ended.
+            let info = unsafe {
+                let mut info: libc::siginfo_t = std::mem::zeroed();
+                let which = libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG;
+                if libc::waitid(libc::P_PID, self.pid(), &mut info, which) != 0 {
+                    return last;
+                }
+                info
+            };
+            match info.si_code {
+                libc::CLD_STOPPED => last = Some(true),
+                libc::CLD_CONTINUED => last = Some(false),
+                _ => return last,
+            }
+        }
+    }
+
     /// Kills it, and waits until it has gone.
     pub fn kill(&mut self) {
         // It has ended by itself otherwise.

@@ -10,6 +10,7 @@ use super::{Command, tubes};
 use crate::graph::Graph;
 use crate::link::link;
 use crate::report::{NodeReport, RunError};
+use crate::run::Running;
 use crate::seat::Floor;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::child::{Child, Ended, own_program};
@@ -69,6 +70,8 @@ struct Part {
     /// A stage that keeps it from being begun anew.
     once: Option<String>,
     restarts: AtomicU64,
+    /// Its process, while that is stopped; 0.
+    stands: AtomicU32,
     says: Mutex<HashMap<usize, String>>,
     last: Mutex<(u64, u64)>,
 }
@@ -78,7 +81,28 @@ pub struct Parts {
     arena: String,
     parts: Vec<Part>,
     fault: Mutex<Option<Complaint>>,
+    stopped: Mutex<Option<StopCall>>,
     over: AtomicU32,
+}
+
+/// What is called when a part is stopped, or goes on: with its name, its process, and whether it is stopped.
+type StopCall = Box<dyn FnMut(&str, u32, bool) + Send>;
+
+impl Running {
+    /// Calls this whenever the process of a part is stopped by a signal, or goes on: with the part's name, the process's number, and whether it is
+    /// stopped. The others wait for a part that is stopped. Those that are stopped already are told at once.
+    pub fn on_stopped(&self, mut call: impl FnMut(&str, u32, bool) + Send + 'static) {
+        let Some(parts) = &self.parts else { return };
+        let mut to = parts.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        for part in &parts.parts {
+            // Relaxed: written under the lock.
+            match part.stands.load(Ordering::Relaxed) {
+                0 => {}
+                pid => call(&part.name, pid, true),
+            }
+        }
+        *to = Some(Box::new(call));
+    }
 }
 
 impl Drop for Parts {
@@ -134,7 +158,13 @@ pub fn begin(mut whole: Graph, floor: &Arc<Floor>) -> Result<(Piece, Arc<Parts>)
     let objects = (3 * names.len() + 2 * cuts.len() + 64).next_power_of_two().max(1024) as u32;
     let options = ArenaOptions { data: Some(data), objects: Some(objects), ..ArenaOptions::default() };
     Arena::create(&arena, &options).map_err(|e| wrong(&whole, e))?;
-    let mut parts = Parts { arena: arena.clone(), parts: Vec::new(), fault: Mutex::default(), over: AtomicU32::new(0) };
+    let mut parts = Parts {
+        arena: arena.clone(),
+        parts: Vec::new(),
+        fault: Mutex::default(),
+        stopped: Mutex::default(),
+        over: AtomicU32::new(0),
+    };
     let mut made = Vec::new();
     for (number, cut) in cuts.iter().enumerate() {
         let tube = Tube::<[u8]>::create(&object(&arena, "cut", number), &tubes::options(gives(cut.from)));
@@ -169,6 +199,7 @@ pub fn begin(mut whole: Graph, floor: &Arc<Floor>) -> Result<(Piece, Arc<Parts>)
             receives: tubes,
             once,
             restarts: AtomicU64::new(0),
+            stands: AtomicU32::new(0),
             says: Mutex::default(),
             last: Mutex::default(),
         });
@@ -196,6 +227,19 @@ struct Keeper {
     kept: Vec<Kept>,
     floor: Arc<Floor>,
     whole: Graph,
+}
+
+impl Parts {
+    /// A part's process was stopped, or goes on.
+    fn stands(&self, at: usize, pid: u32, stopped: bool) {
+        let part = &self.parts[at];
+        let mut call = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed: under the lock.
+        part.stands.store(if stopped { pid } else { 0 }, Ordering::Relaxed);
+        if let Some(call) = call.as_mut() {
+            call(&part.name, pid, stopped);
+        }
+    }
 }
 
 impl Keeper {
@@ -282,11 +326,14 @@ impl Keeper {
     fn look(&mut self, at: usize) {
         self.hear(at);
         let Some(child) = &mut self.kept[at].child else { return };
+        let change = child.stopped().map(|stopped| (child.pid(), stopped));
         let ended = match child.ended() {
             Ok(Some(ended)) => ended,
-            Ok(None) => return,
+            Ok(None) => return change.into_iter().for_each(|(pid, stopped)| self.parts.stands(at, pid, stopped)),
             Err(e) => return self.fail(at, None, &format!("cannot be waited for: {e}")),
         };
+        // Relaxed: as in `stands`. Killed while it was stopped, perhaps.
+        self.parts.parts[at].stands.store(0, Ordering::Relaxed);
         // What it told last has come by now.
         self.hear(at);
         self.kept[at].child = None;
