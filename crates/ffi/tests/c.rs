@@ -231,7 +231,6 @@ fn plan9s_threads_hold_their_contract() {
     House::new().run(&program, &[]);
 }
 
-/// They do not know the stacks of light threads: what only those point to is taken for lost, and a jump for one from a stack that is none.
 #[test]
 #[ignore = "storm: more compiling than is worth it in the gate"]
 fn plan9s_threads_hold_their_contract_with_sanitizers() {
@@ -239,6 +238,30 @@ fn plan9s_threads_hold_their_contract_with_sanitizers() {
         return not_tested("libthread.c with sanitizers: the compiler has none");
     };
     run(House::new().command(&program, &[]).env("ASAN_OPTIONS", "detect_leaks=0"));
+}
+
+/// It describes an address by the frame of the thread that the stack is, finds no fault where there is none, and takes nothing for lost that only such a stack leads to.
+#[test]
+fn the_address_sanitizer_knows_the_stacks_of_light_threads() {
+    let Some(program) = can_sanitize().then(|| compiled("tests/c/asan.c", "c11", &[SANITIZERS])).flatten() else {
+        return not_tested("asan.c: the compiler has no sanitizers");
+    };
+    let house = House::new();
+    for option in ["detect_stack_use_after_return=0", "detect_stack_use_after_return=1"] {
+        let said = judged(option, house.command(&program, &[]).env("ASAN_OPTIONS", option).output().unwrap());
+        assert_eq!(said, "");
+    }
+    for (what, fault, variable) in [
+        ("overflow", "stack-buffer-overflow", "'overrun'"),
+        ("return", "stack-use-after-return", "'outlived'"),
+    ] {
+        let mut command = house.command(&program, &[what]);
+        let out = command.env("ASAN_OPTIONS", "detect_stack_use_after_return=1").output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(!out.status.success() && said.contains(&format!("AddressSanitizer: {fault}")), "{said}");
+        let line = said.lines().find(|line| line.contains(variable));
+        assert!(said.contains("is located in stack of thread") && line.is_some(), "{said}");
+    }
 }
 
 /// The hash is that of the recurrence, as Rust's example has it.

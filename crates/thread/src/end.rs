@@ -23,7 +23,6 @@ use crate::{ThreadId, asks, local, proc, report};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Waits};
-use chappe_plat::stacks;
 use std::any::Any;
 use std::io;
 use std::marker::PhantomData;
@@ -140,7 +139,7 @@ impl Builder {
             Ok(made) => made,
             Err(e) => {
                 // SAFETY: nobody has it.
-                own.inspect(|own| unsafe { stacks::give_back(own.0 as *mut u8, own.1) });
+                own.inspect(|own| unsafe { record::drop_stack(*own) });
                 return Err(e);
             }
         };
@@ -291,9 +290,9 @@ fn clear(thread: &'static Thread) {
     thread.lives.set(false);
     // SAFETY: the thread is over, or about to be, and nobody else has it.
     let extra = unsafe { &mut *thread.extra.get() };
-    if let Some((at, len)) = extra.take().and_then(|extra| extra.stack) {
+    if let Some(stack) = extra.take().and_then(|extra| extra.stack) {
         // SAFETY: nobody is on it.
-        unsafe { stacks::give_back(at as *mut u8, len) };
+        unsafe { record::drop_stack(stack) };
     }
 }
 

@@ -41,7 +41,7 @@ use crate::record::Thread;
 use crate::runtime::{Runtime, Shared};
 use crate::words::token::{self, ASLEEP, Look, PARKED, Wakes};
 use crate::words::{asked, inbox, turns};
-use crate::{asks, end, record, switch};
+use crate::{asks, end, record, switch, watched};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime, Hooks, Record};
@@ -356,7 +356,7 @@ impl Proc {
         self.load(next);
         // SAFETY: I2: the stack was left, and the thread was in our queue.
         let left = unsafe { switch::switch(me.sp.as_ptr(), next.sp.get(), from_ref(me) as usize) };
-        landed(me, left);
+        landed::<false>(me, left);
     }
 
     /// One more dispatch.
@@ -466,10 +466,19 @@ const ENDED: usize = 1;
 
 /// On another stack than before: nobody is on the one that was left.
 #[inline(always)]
-fn landed(me: &'static Thread, left: usize) {
+fn landed<const FIRST: bool>(me: &'static Thread, left: usize) {
+    if watched::sees_switches() {
+        watched::landed(me, FIRST, whose(left), left & ENDED != 0);
+    }
     let proc = me.proc();
     take_note(proc, left);
     proc.leave();
+}
+
+/// The thread that has left a note; none: the kernel thread.
+fn whose(left: usize) -> Option<&'static Thread> {
+    // SAFETY: a record, or null.
+    unsafe { ((left & !ENDED) as *const Thread).as_ref() }
 }
 
 /// By whoever comes after a thread: null, after none.
@@ -498,7 +507,7 @@ fn bury(proc: &Proc, thread: usize) {
 
 /// The first thing that a thread does.
 pub(crate) fn begin(left: usize) {
-    landed(current().expect("a thread is itself"), left);
+    landed::<true>(current().expect("a thread is itself"), left);
 }
 
 /// The last.
@@ -563,6 +572,11 @@ fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
     proc.load(thread);
     // SAFETY: I2, the thread was in the proc's queue.
     let left = unsafe { switch::switch(kernel.root.as_ptr(), thread.sp.get(), 0) };
+    if watched::sees_switches() {
+        // SAFETY: a record, or null.
+        let back = unsafe { kernel.back.get().as_ref() };
+        watched::landed_at_root(back.or_else(|| whose(left)), left & ENDED != 0);
+    }
     // SAFETY: a record.
     if let Some(back) = unsafe { kernel.back.replace(null()).as_ref() } {
         back.away.set(false);

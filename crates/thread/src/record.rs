@@ -22,7 +22,7 @@ use crate::watched;
 use crate::words::token::EMPTY;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::light::{Record, Waits};
-use chappe_plat::{Made, stacks};
+use chappe_plat::{Made, sanitizer, stacks};
 use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::ptr::null_mut;
@@ -268,6 +268,7 @@ pub(crate) fn asks(thread: &Thread) -> &'static Asks {
 
 /// Why there is no more room.
 pub(crate) fn prepare() -> io::Result<()> {
+    sanitizer::prepare();
     TABLE.get_or_try(Table::make)?;
     stacks::watch_overflow(tell_overflow);
     Ok(())
@@ -328,6 +329,8 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
             away: Cell::new(false),
             lives: Cell::new(false),
         });
+        // Of what it has there.
+        sanitizer::is_root(at as usize..at.add(1) as usize);
         Ok(&*at)
     }
 }
@@ -352,14 +355,24 @@ pub(crate) fn own_stack(size: usize) -> io::Result<(usize, usize)> {
     let at = stacks::reserve(len, c"chappe-stack").map_err(|e| refused(&e.to_string()))?;
     // SAFETY: just reserved.
     unsafe { stacks::dump(at, len) };
-    watched::is_stack(at as usize + page..at as usize + len);
     // SAFETY: just reserved.
     if let Err(e) = unsafe { stacks::guard(at, page) } {
         // SAFETY: as above.
         unsafe { stacks::give_back(at, len) };
         return Err(refused(&e.to_string()));
     }
+    watched::is_stack(at as usize + page..at as usize + len);
     Ok((at as usize, len))
+}
+
+/// It goes.
+///
+/// # Safety
+/// It is one of `own_stack`'s, and nobody is on it.
+pub(crate) unsafe fn drop_stack((at, len): (usize, usize)) {
+    watched::is_no_stack(at + stacks::page()..at + len);
+    // SAFETY: the caller's promise.
+    unsafe { stacks::give_back(at as *mut u8, len) };
 }
 
 /// All records that have ever been used.

@@ -1,14 +1,76 @@
-//! Valgrind is told which memory is a stack: else it takes a switch from one to another for a frame of gigabytes, and says so.
+//! Valgrind and the address sanitizer are told which memory is a stack.
 //!
-//! A client request is a few instructions that do nothing on a processor, and that valgrind knows (valgrind.h). A thread's stack is made known once, when it is new.
+//! Valgrind takes a switch from one to another for a frame of gigabytes else, and says so. A client request is a few instructions that do nothing on a processor, and
+//! that valgrind knows (valgrind.h). A thread's stack is made known once, when it is new.
+//!
+//! The address sanitizer, where the process has one, is told of each switch by the thread that goes on (`chappe_plat::sanitizer`): who that is, and who was left. What it keeps
+//! of a stack that was left lies beside the records, a word each; of a kernel thread's own stack, with that.
 
+use crate::record::{MOST, Thread};
+use chappe_plat::sanitizer::{self, Frames};
+use chappe_plat::{Made, stacks};
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
+
+pub(crate) use chappe_plat::sanitizer::is_on as sees_switches;
 
 const REGISTER: usize = 0x1501;
 
 /// This is a stack from now on.
 pub(crate) fn is_stack(bytes: Range<usize>) {
     request([REGISTER, bytes.start, bytes.end, 0, 0, 0]);
+    sanitizer::is_root(bytes);
+}
+
+/// This is none any more.
+pub(crate) fn is_no_stack(bytes: Range<usize>) {
+    sanitizer::is_no_root(bytes);
+}
+
+thread_local! {
+    /// Where the kernel thread's own stack lies; known when it has first been left.
+    static ROOT: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+    static ROOT_FRAMES: RefCell<Frames> = const { RefCell::new(Frames::NONE) };
+}
+
+/// What is kept of a thread's stack while nobody is on it.
+#[allow(clippy::mut_from_ref, reason = "of a thread that one has")]
+fn frames(thread: &Thread) -> Option<&mut Frames> {
+    static ALL: Made<usize> = Made::new();
+    let all = ALL.get_or_try(|| stacks::reserve(MOST * size_of::<Frames>(), c"chappe-frames").map(|at| at as usize));
+    // SAFETY: within the region, of which each thread's part belongs to the proc that has the thread; zeros are no frames.
+    all.ok().map(|all| unsafe { &mut *(*all as *mut Frames).add(thread.number() as usize) })
+}
+
+/// The calling thread goes on, for the first time or again; which thread it comes after: `None`, the kernel thread itself. One that has `ended` never comes back.
+#[cold]
+#[inline(never)]
+pub(crate) fn landed(me: &Thread, first: bool, left: Option<&Thread>, ended: bool) {
+    let (low, top) = me.stack();
+    if first {
+        // The last on this stack may have left frames without returning from them.
+        sanitizer::is_clear(low..top);
+    }
+    let Some(mine) = frames(me) else { return };
+    match left {
+        None => {
+            let root = ROOT_FRAMES.with_borrow_mut(|root| sanitizer::landed(low..top, mine, Some(root)));
+            ROOT.set((root.start, root.end));
+        }
+        Some(left) => {
+            let left = (!ended).then(|| frames(left)).flatten();
+            sanitizer::landed(low..top, mine, left);
+        }
+    }
+}
+
+/// The kernel thread goes on itself, after that one.
+#[cold]
+#[inline(never)]
+pub(crate) fn landed_at_root(left: Option<&Thread>, ended: bool) {
+    let (low, top) = ROOT.get();
+    let left = left.filter(|_| !ended).and_then(frames);
+    ROOT_FRAMES.with_borrow_mut(|root| sanitizer::landed(low..top, root, left));
 }
 
 #[cfg(target_arch = "x86_64")]

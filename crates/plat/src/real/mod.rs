@@ -25,6 +25,7 @@ pub mod pi;
 pub mod poll;
 pub mod process;
 pub mod rseq;
+pub mod sanitizer;
 pub mod sections;
 pub mod stacks;
 pub mod thread;

@@ -262,5 +262,5 @@ pub(super) fn blocked() {
     kernel.back.set(me);
     // SAFETY: we run on it, and it was left when it ran its first thread.
     let left = unsafe { to_root(kernel, me.sp.as_ptr(), 0) };
-    landed(me, left);
+    landed::<false>(me, left);
 }
