@@ -8,6 +8,8 @@ mod asked;
 #[path = "../../thread/src/words/inbox.rs"]
 mod inbox;
 mod loom;
+#[path = "../../thread/src/words/page.rs"]
+mod page;
 #[path = "../../thread/src/words/token.rs"]
 mod token;
 #[path = "../../thread/src/words/turns.rs"]
@@ -354,4 +356,98 @@ fn owner_and_thief_are_never_both_at_the_queue() {
         s.data.get()
     };
     two_reach(3, scene, meet, [1, 2, 3]);
+}
+
+/// What is asked through a page, and what came of it: by processes, of whom one at a time has the lock.
+#[derive(Clone, Copy)]
+struct Page {
+    state: &'static AtomicU32,
+    lock: &'static AtomicU32,
+    /// How often something was carried out.
+    ran: &'static AtomicU32,
+    request: Data,
+    answer: Data,
+}
+
+const NOTHING: u64 = 0;
+const TAKEN_BACK: u64 = 1;
+const NOT_DONE_YET: u64 = 2;
+
+impl Page {
+    fn new() -> Page {
+        Page { state: word(), lock: word(), ran: word(), request: Data::new(), answer: Data::new() }
+    }
+
+    /// Asks, and takes it back if it is not taken; or dies right after it has asked.
+    fn asks(self, what: u64, dies: bool) -> u64 {
+        // Acquire: the last who asked has gone.
+        if self.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return NOTHING;
+        }
+        let mut came = NOTHING;
+        if page::is_free(self.state) {
+            self.request.set(what);
+            page::ask(self.state);
+            if !dies {
+                // SeqCst: as the asker itself looks.
+                came = match self.state.load(Ordering::SeqCst) {
+                    page::DONE => self.answer.get(),
+                    _ if page::take_back(self.state) => TAKEN_BACK,
+                    _ => NOT_DONE_YET,
+                };
+            }
+        }
+        self.lock.store(0, Ordering::Release); // Release: the kernel gives it up when it dies, too.
+        came
+    }
+
+    /// The process.
+    fn serves(self) {
+        for _ in 0..2 {
+            if page::take(self.state) {
+                self.answer.set(self.request.get() + 1);
+                self.ran.fetch_add(1, Ordering::Relaxed); // Relaxed: a count, looked at in the end.
+                page::is_done(self.state);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_asked_from_outside_is_done_once_or_taken_back() {
+    let meet = |p: Page| {
+        let [came, _] = together(
+            p,
+            [
+                |p: Page| p.asks(10, false),
+                |p| {
+                    p.serves();
+                    NOTHING
+                },
+            ],
+        );
+        // Relaxed: all is over.
+        [came, p.ran.load(Ordering::Relaxed).into()]
+    };
+    two_reach(3, Page::new, meet, [[TAKEN_BACK, 0], [NOT_DONE_YET, 1], [11, 1]]);
+}
+
+#[test]
+fn whoever_asks_after_one_that_died_gets_its_own_answer_or_none() {
+    let meet = |p: Page| {
+        let [_, came, _] = together(
+            p,
+            [
+                |p: Page| p.asks(10, true),
+                |p| p.asks(20, false),
+                |p| {
+                    p.serves();
+                    NOTHING
+                },
+            ],
+        );
+        // Its own request's answer; never that of the one before.
+        came
+    };
+    three_reach(2, Page::new, meet, [NOTHING, TAKEN_BACK, NOT_DONE_YET, 21]);
 }

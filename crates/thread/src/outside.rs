@@ -3,20 +3,12 @@
 //! A process with light threads has one page that whoever may debug it can map (`chappe_plat::mailbox`), and a kernel thread, `chappe-control`, that sleeps
 //! on a word of it: it costs nothing while nobody asks. Who asks takes the page, writes what it wants, and sleeps until that is done.
 //!
-//! | `state` | | set by |
-//! |---|---|---|
-//! | IDLE | nothing is asked | who asks, at the end; or when it gives up |
-//! | ASKED | the request is there | who asks |
-//! | TAKEN | it is carried out | the process |
-//! | DONE | the answer is there | the process |
-//!
-//! - O1: one process asks at a time: it has a lock on its descriptor of the page, which the kernel gives up when it dies, whatever its PID namespace. The
-//!   next asker takes back a request that was not taken, and lets one that was taken be done.
-//! - O2: a request is carried out once, or, if it is taken back in time, not at all: one swap of `state` decides.
+//! Whose turn it is says one word of it: `words::page`.
 
 use crate::asks::{self, Refusal, offered};
 use crate::image::Image;
 use crate::thread::Thread;
+use crate::words::page::{self, ASKED, DONE, TAKEN};
 use crate::{Builder, ThreadId, record};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
@@ -26,10 +18,6 @@ use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
 
-const IDLE: u32 = 0;
-const ASKED: u32 = 1;
-const TAKEN: u32 = 2;
-const DONE: u32 = 3;
 /// Of the version of what is in the page.
 const MAGIC: u64 = u64::from_le_bytes(*b"chappe\x02C");
 /// Of a name, at most.
@@ -221,7 +209,7 @@ impl Page {
                 futex::wait(&self.state, now, None, Scope::Shared);
                 continue;
             }
-            if self.state.compare_exchange(ASKED, TAKEN, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            if !page::take(&self.state) {
                 continue;
             }
             let word = |word: &AtomicU32| word.load(Ordering::SeqCst);
@@ -229,7 +217,7 @@ impl Page {
             let (answer, value) = Request::of(asked, self.name()).map_or((BAD, 0), Request::carry_out);
             self.answer.store(answer, Ordering::SeqCst);
             self.value.store(value, Ordering::SeqCst);
-            self.state.store(DONE, Ordering::SeqCst);
+            page::is_done(&self.state);
             futex::wake(&self.state, u32::MAX, Scope::Shared);
         }
     }
@@ -243,8 +231,7 @@ impl Page {
             std::thread::sleep(Duration::from_millis(1));
         }
         // What the last one has left.
-        let _ = self.state.compare_exchange(ASKED, IDLE, Ordering::SeqCst, Ordering::SeqCst);
-        while self.state.load(Ordering::SeqCst) == TAKEN {
+        while !page::is_free(&self.state) {
             if clock::now() >= until {
                 return Err(Failed::NoAnswer);
             }
@@ -259,14 +246,14 @@ impl Page {
         self.thread.store(thread, Ordering::SeqCst);
         self.argument.store(argument, Ordering::SeqCst);
         self.set_name(name);
-        self.state.store(ASKED, Ordering::SeqCst);
+        page::ask(&self.state);
         futex::wake(&self.state, u32::MAX, Scope::Shared);
         loop {
             match self.state.load(Ordering::SeqCst) {
                 DONE => return Ok((self.answer.load(Ordering::SeqCst), self.value.load(Ordering::SeqCst))),
-                // O2. One that is taken is done in a moment.
+                // One that is taken is done in a moment.
                 ASKED if clock::now() >= until => {
-                    if self.state.compare_exchange(ASKED, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                    if page::take_back(&self.state) {
                         return Err(Failed::NoAnswer);
                     }
                 }

@@ -2,5 +2,6 @@
 
 pub(crate) mod asked;
 pub(crate) mod inbox;
+pub(crate) mod page;
 pub(crate) mod token;
 pub(crate) mod turns;
