@@ -19,10 +19,16 @@ use crate::order::{Order, one_of};
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{ThreadSeat, seat, watched};
+#[cfg(not(feature = "sim"))]
+use crate::tube::body::met_by;
+#[cfg(not(feature = "sim"))]
+use crate::tube::lights::straight::{Ended, fits, wait as wait_straight};
 use crate::tube::lights::{Hope, can_wait, wait_for as wait_for_lightly};
 use crate::tube::{packet, put_packet, spin};
 use crate::wait::{Parties, Party, Patience};
 use chappe_arena::Map;
+#[cfg(not(feature = "sim"))]
+use chappe_plat::back_by_jump;
 use chappe_plat::clock;
 use chappe_plat::light::{self, Record};
 
@@ -74,19 +80,80 @@ pub(crate) fn choose<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(us
         },
         Aim::Look => Order::new(arms.len(), how.biased),
     };
-    rest(arms, how, order)
+    rest(arms, how, order, false)
 }
 
-/// The rest of a choice, after a glance.
+/// What the straight way came to.
+#[cfg(not(feature = "sim"))]
+pub(crate) enum Straight {
+    Found(usize, Taken),
+    /// The long way; in front, if the thread has waited before.
+    Goes { front: bool },
+}
+
+/// The straight way of a choice, after a glance that has found nothing, where it waits for ever: for a light thread, and a few private tubes without slots.
+#[cfg(not(feature = "sim"))]
+#[inline(always)]
+pub(crate) fn straight(arms: &[&dyn Operation], biased: bool) -> Straight {
+    const WAITED: u64 = 8;
+    let word = straight_and_back(arms.as_ptr(), arms.len(), biased);
+    if word & 1 != 0 {
+        // A packet's address ends with three zeros.
+        return Straight::Found((word >> 1 & 3) as usize, met_by(word & !7));
+    }
+    if word & WAITED != 0 {
+        let at = (word >> 1 & 3) as usize;
+        if let Ok(taken) = Aim::Take.attempt(arms[at], &nobody(arms[at].map()).main) {
+            arms[at].took();
+            return Straight::Found(at, taken);
+        }
+    }
+    return Straight::Goes { front: word & WAITED != 0 };
+
+    back_by_jump! {
+        /// Others run before it comes back. The word: a packet, the arm, and 1; or `WAITED` and the arm to be tried.
+        fn straight_and_back(arms: *const &dyn Operation, many: usize, biased: bool) -> u64 = straight_for_jump;
+    }
+
+    #[allow(improper_ctypes_definitions, reason = "called by Rust alone")]
+    extern "C-unwind" fn straight_for_jump(arms: *const &dyn Operation, many: usize, biased: bool) -> u64 {
+        // SAFETY: the caller's slice.
+        let arms = unsafe { std::slice::from_raw_parts(arms, many) };
+        let Some(me) = light::current() else { return 0 };
+        if !fits(arms) || crate::interrupt::current().is_some() {
+            return 0;
+        }
+        let packet = packet();
+        let first = if biased { 0 } else { one_of(many as u32) as usize };
+        match wait_straight(me, arms, first, packet) {
+            Ended::Met(at) => packet | (at as u64) << 1 | 1,
+            Ended::Told(at) => {
+                put_packet(packet);
+                WAITED | (at as u64) << 1
+            }
+            Ended::Not => {
+                put_packet(packet);
+                0
+            }
+        }
+    }
+}
+
+/// The rest of a choice, after a glance. In front: a light thread has waited before, and goes to its old place.
 #[inline(never)]
-pub(crate) fn rest<A: Operation + ?Sized>(arms: &[&A], how: How, order: Order) -> Result<(usize, Taken), SelectError> {
+pub(crate) fn rest<A: Operation + ?Sized>(
+    arms: &[&A],
+    how: How,
+    order: Order,
+    front: bool,
+) -> Result<(usize, Taken), SelectError> {
     let (named, private) = arenas(arms)?;
     let Some(main) = named.or(private) else { return nothing(how.until) };
     if named.is_none()
         && let Some(me) = light::current()
         && can_wait(arms)
     {
-        return lightly(me, arms, how, order);
+        return lightly(me, arms, how, order, front);
     }
     if order.peek().is_none() && matches!(how.until, Until::Now) {
         // All arms are of those that nobody need have a seat for.
@@ -108,6 +175,7 @@ fn lightly<A: Operation + ?Sized>(
     arms: &[&A],
     how: How,
     order: Order,
+    front: bool,
 ) -> Result<(usize, Taken), SelectError> {
     let deadline = match how.until {
         Until::Time(at) => Some(at),
@@ -124,7 +192,7 @@ fn lightly<A: Operation + ?Sized>(
     let packet = if arms.iter().any(|arm| arm.has_meetings()) { packet() } else { 0 };
     let first = if how.biased { 0 } else { one_of(arms.len() as u32) as usize };
     let by = crate::interrupt::current();
-    let wait = || wait_for_lightly(me, arms, Hope { aim: how.aim, first, deadline, packet, by });
+    let wait = || wait_for_lightly(me, arms, Hope { aim: how.aim, first, deadline, packet, by, front });
     let made = if arms.iter().any(|arm| arm.outside().is_some()) { light::from_outside(wait) } else { wait() };
     let is_met = |(at, taken): &(usize, Taken)| arms[*at].has_meetings() && taken.word.0 == packet;
     if !made.as_ref().is_ok_and(is_met) {

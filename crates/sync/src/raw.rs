@@ -396,7 +396,7 @@ pub fn glance<'a>(arms: &[Armed<'a>]) -> Result<SelectedOperation<'a>, Rest> {
 /// # Errors
 /// As [`choose`].
 pub fn choose_rest<'a>(arms: &[Armed<'a>], time: Time, left: Rest) -> Result<SelectedOperation<'a>, SelectError> {
-    let (at, taken) = rest(operations(arms), How { until: until(time), biased: false, aim: Aim::Take }, left.0)?;
+    let (at, taken) = rest(operations(arms), How { until: until(time), biased: false, aim: Aim::Take }, left.0, false)?;
     Ok(SelectedOperation::new(at, arms[at], Some(taken)))
 }
 

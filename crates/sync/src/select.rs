@@ -5,6 +5,8 @@ mod ends;
 pub use ends::{ReceivingEnd, SendingEnd};
 
 use crate::choice::{How, choose, glance, rest};
+#[cfg(not(feature = "sim"))]
+use crate::choice::{Straight, straight};
 use crate::claim::{Aim, Operation, Taken};
 use crate::descriptor::descriptor;
 use crate::error::{AcquireError, DownError, SelectError};
@@ -390,9 +392,22 @@ impl<'a> Select<'a> {
 
 /// What a choice that is made once comes to after a glance: which arm, and what was taken; of a dead arm `None`.
 #[track_caller]
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn chosen(arms: &[Armed<'_>], how: How, order: Order) -> Option<(usize, Option<Taken>)> {
-    match uninterrupted(|| rest(operations(arms), how, order)) {
+    #[cfg(not(feature = "sim"))]
+    if matches!((how.until, how.aim), (Until::Forever, Aim::Take)) && order.peek().is_none() {
+        return match straight(operations(arms), how.biased) {
+            Straight::Found(at, taken) => Some((at, Some(taken))),
+            Straight::Goes { front } => chosen_at_length(arms, how, Order::new(arms.len(), how.biased), front),
+        };
+    }
+    chosen_at_length(arms, how, order, false)
+}
+
+#[track_caller]
+#[inline(never)]
+fn chosen_at_length(arms: &[Armed<'_>], how: How, order: Order, front: bool) -> Option<(usize, Option<Taken>)> {
+    match uninterrupted(|| rest(operations(arms), how, order, front)) {
         Ok((at, taken)) => Some((at, Some(taken))),
         Err(SelectError::Dead { arm, .. }) => Some((arm, None)),
         Err(SelectError::WouldBlock | SelectError::Timeout) => None,

@@ -182,6 +182,28 @@ fn a_choice_is_met_once() {
     three_reach(1, scene, choose, [[SENT, LATE, 11], [LATE, SENT, 112], [LATE, LATE, 202]]);
 }
 
+/// The straight way, twice: nothing of the first wait is left where the second stands.
+#[test]
+fn a_choice_for_ever_is_met_each_time() {
+    let choose = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| code(s.one.send_lightly(s.lights[0], 1, None)),
+                |s| code(s.two.send_lightly(s.lights[2], 2, None)),
+                |s| {
+                    let one = || {
+                        let (at, got) = s.one.recv_either_lightly(s.two, s.lights[1], None);
+                        at as u64 * 100 + code(got)
+                    };
+                    one() * 1000 + one()
+                },
+            ],
+        )
+    };
+    three_reach(1, scene, choose, [[SENT, SENT, 11_112], [SENT, SENT, 112_011]]);
+}
+
 #[test]
 fn two_choices_that_wait_for_each_other_meet() {
     let choose = |s: Scene| {
@@ -199,5 +221,5 @@ fn two_choices_that_wait_for_each_other_meet() {
             ],
         )
     };
-    two_reach(2, scene, choose, [[SENT, 111], [112, SENT]]);
+    two_reach(1, scene, choose, [[SENT, 111], [112, SENT]]);
 }

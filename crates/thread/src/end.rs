@@ -261,6 +261,7 @@ fn ends(me: &'static Thread) -> bool {
 }
 
 /// Nobody is on its stack any more. True: it can be used for another.
+#[inline(always)]
 pub(crate) fn is_over(thread: &'static Thread) -> bool {
     // Relaxed: who has a handle has set it before it gave that up, or never will.
     if thread.end.load(Ordering::Relaxed) & STATE == LOOSE {

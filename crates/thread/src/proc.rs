@@ -79,6 +79,8 @@ pub(crate) struct Proc {
     pub index: usize,
     /// It is the only one, so there is no thief, and nobody to share with.
     lone: bool,
+    /// What each note says: [`TOLD`], or nothing.
+    told: usize,
     // The owner's.
     busy: AtomicU32,
     queue: Queue,
@@ -147,6 +149,7 @@ impl Proc {
             shared,
             index,
             lone: shared.procs == 1,
+            told: if watched::sees_switches() { TOLD } else { 0 },
             busy: AtomicU32::new(1),
             queue: Queue::new(),
             kernel: Cell::new(null()),
@@ -355,7 +358,7 @@ impl Proc {
         me.near.set(near::get::<0>());
         self.load(next);
         // SAFETY: I2: the stack was left, and the thread was in our queue.
-        let left = unsafe { switch::switch(me.sp.as_ptr(), next.sp.get(), from_ref(me) as usize) };
+        let left = unsafe { switch::switch(me.sp.as_ptr(), next.sp.get(), from_ref(me) as usize | self.told) };
         landed::<false>(me, left);
     }
 
@@ -463,12 +466,26 @@ impl Proc {
 
 /// What a note says besides whose stack was left: the thread has ended.
 const ENDED: usize = 1;
+/// The sanitizer is to be told who goes on.
+const TOLD: usize = 2;
 
 /// On another stack than before: nobody is on the one that was left.
 #[inline(always)]
 fn landed<const FIRST: bool>(me: &'static Thread, left: usize) {
-    if watched::sees_switches() {
-        watched::landed(me, FIRST, whose(left), left & ENDED != 0);
+    // Whoever begins comes mostly after one that has ended, or has begun it; the others do not.
+    if left & if FIRST { TOLD } else { ENDED | TOLD } != 0 {
+        return landed_otherwise(me, FIRST, left);
+    }
+    let proc = me.proc();
+    if FIRST { take_note(proc, left) } else { let_go(left) }
+    proc.leave();
+}
+
+/// The same after one that has ended, or under a sanitizer.
+#[inline(never)]
+fn landed_otherwise(me: &'static Thread, first: bool, left: usize) {
+    if left & TOLD != 0 {
+        watched::landed(me, first, whose(left), left & ENDED != 0);
     }
     let proc = me.proc();
     take_note(proc, left);
@@ -476,17 +493,15 @@ fn landed<const FIRST: bool>(me: &'static Thread, left: usize) {
 }
 
 /// The thread that has left a note; none: the kernel thread.
+#[inline(always)]
 fn whose(left: usize) -> Option<&'static Thread> {
     // SAFETY: a record, or null.
-    unsafe { ((left & !ENDED) as *const Thread).as_ref() }
+    unsafe { ((left & !(ENDED | TOLD)) as *const Thread).as_ref() }
 }
 
-/// By whoever comes after a thread: null, after none.
+/// Nobody is on the stack any more of a thread that goes on later. A note that says nothing else.
 #[inline(always)]
-fn take_note(proc: &Proc, left: usize) {
-    if left & ENDED != 0 {
-        return bury(proc, left & !ENDED);
-    }
+fn let_go(left: usize) {
     // SAFETY: a record, or null.
     if let Some(left) = unsafe { (left as *const Thread).as_ref() } {
         // Release: I2.
@@ -494,11 +509,20 @@ fn take_note(proc: &Proc, left: usize) {
     }
 }
 
+/// By whoever comes after a thread: null, after none.
+#[inline(always)]
+fn take_note(proc: &Proc, left: usize) {
+    if left & ENDED != 0 {
+        bury(proc, left);
+    } else {
+        let_go(left & !TOLD);
+    }
+}
+
 /// It has ended.
 #[inline(never)]
-fn bury(proc: &Proc, thread: usize) {
-    // SAFETY: a record.
-    let thread = unsafe { &*(thread as *const Thread) };
+fn bury(proc: &Proc, left: usize) {
+    let thread = whose(left).expect("the kernel thread does not end");
     proc.over.set(proc.over.get() + 1);
     if end::is_over(thread) {
         proc.put_free(thread);
@@ -514,7 +538,7 @@ pub(crate) fn begin(left: usize) {
 pub(crate) fn finish(me: &'static Thread) -> ! {
     let proc = me.proc();
     proc.enter();
-    let (mut nowhere, ended) = (0, from_ref(me) as usize | ENDED);
+    let (mut nowhere, ended) = (0, from_ref(me) as usize | ENDED | proc.told);
     if let Some(next) = proc.pick() {
         proc.prepare_for(next);
         proc.load(next);
@@ -541,6 +565,11 @@ unsafe fn to_root(kernel: &Kernel, from: *mut usize, note: usize) -> usize {
 /// A kernel thread: runs procs, one at a time, until there is none for it any more.
 pub(crate) fn run(shared: &'static Shared, first: Option<&'static Proc>) {
     stacks::prepare_for_overflow();
+    run_procs(shared, first);
+    watched::root_ends();
+}
+
+fn run_procs(shared: &'static Shared, first: Option<&'static Proc>) {
     let kernel = Kernel {
         root: Cell::new(0),
         proc: Cell::new(null()),
@@ -571,8 +600,8 @@ fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
     proc.prepare_for(thread);
     proc.load(thread);
     // SAFETY: I2, the thread was in the proc's queue.
-    let left = unsafe { switch::switch(kernel.root.as_ptr(), thread.sp.get(), 0) };
-    if watched::sees_switches() {
+    let left = unsafe { switch::switch(kernel.root.as_ptr(), thread.sp.get(), proc.told) };
+    if proc.told != 0 {
         // SAFETY: a record, or null.
         let back = unsafe { kernel.back.get().as_ref() };
         watched::landed_at_root(back.or_else(|| whose(left)), left & ENDED != 0);
@@ -584,9 +613,7 @@ fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
         ready(back);
     }
     // One that was away has left no note: it leaves its proc's queue alone.
-    if left != 0 {
-        take_note(proc, left);
-    }
+    take_note(proc, left);
 }
 
 /// A record for a new thread, and the proc that it begins on.

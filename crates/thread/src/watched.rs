@@ -55,12 +55,23 @@ pub(crate) fn landed(me: &Thread, first: bool, left: Option<&Thread>, ended: boo
     match left {
         None => {
             let root = ROOT_FRAMES.with_borrow_mut(|root| sanitizer::landed(low..top, mine, Some(root)));
-            ROOT.set((root.start, root.end));
+            if ROOT.replace((root.start, root.end)) == (0, 0) {
+                // While a light thread runs it is not the kernel thread's stack to the leak checker.
+                sanitizer::is_root(root);
+            }
         }
         Some(left) => {
             let left = (!ended).then(|| frames(left)).flatten();
             sanitizer::landed(low..top, mine, left);
         }
+    }
+}
+
+/// The kernel thread ends.
+pub(crate) fn root_ends() {
+    let (low, top) = ROOT.replace((0, 0));
+    if top != 0 {
+        sanitizer::is_no_root(low..top);
     }
 }
 

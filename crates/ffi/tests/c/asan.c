@@ -28,9 +28,10 @@ static void deep(int depth)
 {
     char room[200];
     memset(room, depth, sizeof room);
-    if (depth == 0)
+    if (depth > 0)
+        deep(depth - 1);
+    else if (four)
         threadexits(NULL);
-    deep(depth - 1);
     CHECK(room[four] == depth);
 }
 
@@ -95,7 +96,7 @@ static void overflows(void *v)
 
 static char *volatile left;
 
-static void leaves_its_frame(void)
+__attribute__((noinline)) static void leaves_its_frame(void)
 {
     char outlived[24];
     memset(outlived, 0, sizeof outlived);

@@ -3,12 +3,15 @@
 //! The scheduler's own part is left out: who has been given its token just goes on.
 
 use super::tubes::{Got, TubeAt, got, received};
-use crate::claim::{Aim, Operation};
+use crate::bias::Holds;
+use crate::claim::{Aim, Operation, Refused, Taken};
 use crate::interrupt::Interrupt;
-use crate::tube::body::{In, Out};
+use crate::tube::body::{In, Out, met_by};
 use crate::tube::direct;
+use crate::tube::lights::straight::{self, Ended, fits};
 use crate::tube::lights::{Comes, Hope, Node, Side, wait_for};
 use crate::tube::meet::{Outcome, Packet};
+use crate::wait::Party;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime, Hooks, Record, Waits};
@@ -100,6 +103,31 @@ pub fn ask(by: &'static Interrupt, who: &'static Record) {
     light::unpark(who);
 }
 
+/// A choice: the straight way, if it has no deadline, and then the long one.
+fn wait_for_either(
+    me: &'static Record,
+    arms: &[&dyn Operation],
+    deadline: Option<u64>,
+    packet: &Packet,
+) -> Result<(usize, Taken), Refused> {
+    let packet = packet.address();
+    let mut hope = Hope { aim: Aim::Take, first: 0, deadline, packet, by: None, front: false };
+    if deadline.is_none() && fits(arms) {
+        match straight::wait(me, arms, 0, packet) {
+            Ended::Met(at) => return Ok((at, met_by(packet))),
+            Ended::Told(at) => {
+                let nobody = Party { map: arms[at].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
+                if let Ok(taken) = Aim::Take.attempt(arms[at], &nobody) {
+                    return Ok((at, taken));
+                }
+                hope.front = true;
+            }
+            Ended::Not => {}
+        }
+    }
+    wait_for(me, arms, hope)
+}
+
 impl TubeAt {
     /// A light thread sends, until the deadline.
     pub fn send_lightly(&self, me: &'static Record, message: u64, deadline: Option<u64>) -> Got {
@@ -132,9 +160,7 @@ impl TubeAt {
         light::set_current(me);
         let (one, two) = (In(self.tube()), In(other.tube()));
         let arms: [&dyn Operation; 2] = [&one, &two];
-        let packet = Packet::of(me);
-        let hope = Hope { aim: Aim::Take, first: 0, deadline, packet: packet.address(), by: None };
-        match wait_for(me, &arms, hope) {
+        match wait_for_either(me, &arms, deadline, &Packet::of(me)) {
             Ok((0, taken)) => (0, received(self.tube().recv_taken(taken))),
             Ok((_, taken)) => (1, received(other.tube().recv_taken(taken))),
             Err(_) => (2, Got::Nothing),
@@ -146,9 +172,7 @@ impl TubeAt {
         light::set_current(me);
         let (one, two) = (Out(self.tube()), In(other.tube()));
         let arms: [&dyn Operation; 2] = [&one, &two];
-        let packet = Packet::of(me);
-        let hope = Hope { aim: Aim::Take, first: 0, deadline: None, packet: packet.address(), by: None };
-        match wait_for(me, &arms, hope) {
+        match wait_for_either(me, &arms, None, &Packet::of(me)) {
             Ok((0, taken)) => (0, got(self.tube().send_taken(taken, message))),
             Ok((_, taken)) => (1, received(other.tube().recv_taken(taken))),
             Err(_) => (2, Got::Nothing),

@@ -45,6 +45,8 @@
 //!
 //! In a forked child there are no light threads: whoever first takes the lock there empties the lists.
 
+#[cfg(not(feature = "sim"))]
+pub(crate) mod straight;
 mod waits;
 
 #[cfg_attr(feature = "sim", allow(unused_imports, reason = "no light thread is explored"))]
@@ -398,6 +400,13 @@ pub(crate) enum Comes {
 }
 
 impl Node {
+    /// One of a choice's arm; the need is 0 if it only looks.
+    #[inline(always)]
+    fn of_choice(record: &'static Record, waits: u64, arm: u32, need: u32, packet: u64) -> Node {
+        let (linked, next, last) = (AtomicU32::new(0), Cell::new(null()), Cell::new(null()));
+        Node { record, waits, arm, need, packet, linked, next, last }
+    }
+
     /// One whose packet says all that becomes of it.
     #[inline(always)]
     pub fn direct(record: &'static Record, packet: &Packet) -> Node {

@@ -91,7 +91,7 @@ fn wait<A: Operation>(
         }
         Waiter::Light(me) => {
             // Its errors are crossbeam's: it cannot be interrupted.
-            let hope = Hope { aim: Aim::Take, first: 0, deadline, packet, by: None };
+            let hope = Hope { aim: Aim::Take, first: 0, deadline, packet, by: None, front: false };
             lights::wait_with(me, &[arm], hope, &mut [MaybeUninit::uninit()]).map(|(_, taken)| taken)
         }
     }

@@ -7,12 +7,11 @@ use crate::claim::{Aim, Operation, Refused, Taken};
 use crate::interrupt::Interrupt;
 use crate::tube::{body, meet};
 use crate::wait::Party;
-use chappe_plat::atomic::{AtomicU32, Ordering, fence};
+use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::{clock, step};
-use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 
 /// Whether a light thread can wait for all of these so.
 pub(crate) fn can_wait<A: Operation + ?Sized>(arms: &[&A]) -> bool {
@@ -30,6 +29,8 @@ pub(crate) struct Hope {
     pub packet: u64,
     /// What ends the wait early.
     pub by: Option<&'static Interrupt>,
+    /// It has waited before, and goes to its old place.
+    pub front: bool,
 }
 
 /// A few places on the stack; more, in a box.
@@ -64,8 +65,18 @@ pub(crate) fn wait_for<'a, A: Operation + ?Sized>(
 
 /// The next arm in turn.
 #[inline(always)]
-fn after(at: usize, all: usize) -> usize {
+pub(super) fn after(at: usize, all: usize) -> usize {
     if at + 1 == all { 0 } else { at + 1 }
+}
+
+/// One more wait of this thread, which is in no list yet: its word.
+#[inline(always)]
+pub(super) fn begin_word(me: &Record) -> u64 {
+    // Relaxed: only we leave IDLE.
+    let waits = (me.word.load(Ordering::Relaxed) >> WAIT).wrapping_add(1) << WAIT | WAITING;
+    // Relaxed: published by the lock of the first list.
+    me.word.store(waits, Ordering::Relaxed);
+    waits
 }
 
 /// The same with a spot for each arm.
@@ -79,13 +90,10 @@ pub(crate) fn wait_with<'a, A: Operation + ?Sized>(
     let nobody = Party { map: arms[0].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
     let look = || arms.iter().enumerate().find_map(|(at, arm)| Some((at, hope.aim.attempt(*arm, &nobody).ok()?)));
     let is_late = || hope.deadline.is_some_and(|at| clock::now() >= at);
-    let mut front = false;
+    let mut front = hope.front;
     let is_interrupted = || hope.by.is_some_and(Interrupt::has_come) || light::is_destroyed();
     loop {
-        // Relaxed: only we leave IDLE.
-        let waits = (me.word.load(Ordering::Relaxed) >> WAIT).wrapping_add(1) << WAIT | WAITING;
-        // Relaxed: published by the lock of the first list.
-        me.word.store(waits, Ordering::Relaxed);
+        let waits = begin_word(me);
         let begun = begin(me, arms, hope, spots, waits, front);
         if begun.stays {
             let due = if begun.clocks { arms.iter().filter_map(|arm| arm.due()).min() } else { None };
@@ -161,17 +169,7 @@ fn begin<'a, A: Operation + ?Sized>(
     let (mut waits_elsewhere, mut slots, mut at) = (false, false, hope.first);
     for _ in arms {
         let spot = spots[at].write(arms[at].standing().map(|place| {
-            let node = Node {
-                record: me,
-                waits,
-                arm: at as u32,
-                need,
-                packet: hope.packet,
-                linked: AtomicU32::new(0),
-                next: Cell::new(null_mut()),
-                last: Cell::new(null_mut()),
-            };
-            (node, place)
+            (Node::of_choice(me, waits, at as u32, need, hope.packet), place)
         }));
         begun.many += 1;
         if let Some((node, place)) = spot {

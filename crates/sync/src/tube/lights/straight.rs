@@ -1,0 +1,101 @@
+//! A light thread waits for one of a few arms, each a tube without slots, and for nothing else: what servers, and streams that come from several sides, do
+//! all the time.
+//!
+//! It is the wait of `waits` in a straight line, and in one frame: a thread that waits so is mostly in no cache, and each line of its stack that is touched on
+//! the way there and back costs more than what is done with it. So what a call finds again (where an arm stands) is not kept. What is not the common case
+//! is left to `waits`: an arm of another kind, a kernel thread at one of the other ends, one that has gone, somebody who only looks, a wait that can be interrupted.
+//!
+//! Invariants: the parent's. The other end is looked at under the lock under which the node goes in (I7).
+//!
+//! Searched: `tests/loom_light.rs`.
+
+use super::waits::{after, begin_word};
+use super::{ARM, ARMS, IDLE, MET, Node, PHASE};
+use crate::claim::Operation;
+use chappe_plat::atomic::Ordering;
+use chappe_plat::light::{self, Record, Waits};
+use chappe_plat::step;
+use std::mem::MaybeUninit;
+
+/// So many arms.
+const FEW: usize = 4;
+
+/// How such a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ended {
+    /// Somebody has met that arm, by the packet.
+    Met(usize),
+    /// That arm is to be tried; if it comes to nothing, its thread waits again in its old place.
+    Told(usize),
+    /// As if it had not begun: the long way.
+    Not,
+}
+
+/// Whether these are such arms.
+#[inline(always)]
+pub(crate) fn fits(arms: &[&dyn Operation]) -> bool {
+    (2..=FEW).contains(&arms.len()) && arms.iter().all(|arm| arm.has_meetings())
+}
+
+/// Waits for one of the arms, which [`fits`] has seen; the node of the `first` goes in first. The packet is for whoever meets it.
+#[inline(always)]
+pub(crate) fn wait(me: &'static Record, arms: &[&dyn Operation], first: usize, packet: u64) -> Ended {
+    let mut nodes = [const { MaybeUninit::<Node>::uninit() }; FEW];
+    let waits = begin_word(me);
+    let (mut at, mut begun, mut stays) = (first, 0, true);
+    while stays && begun < arms.len() {
+        let Some(place) = arms[at].standing() else { return Ended::Not };
+        let node = &*nodes[at].write(Node::of_choice(me, waits, at as u32, 1, packet));
+        place.own.admit_lights(false);
+        let locked = place.lights.lock();
+        let theirs = place.side.other();
+        stays = place.lights.is_empty(theirs) || locked.clear_way(theirs, node, begun > 0);
+        if stays {
+            locked.push(place.side, node, false);
+            begun += 1;
+            at = after(at, arms.len());
+            stays = place.other.is_deserted();
+        }
+        locked.unlock_meeting();
+    }
+    if stays {
+        me.waits.set(Waits::Choice);
+        me.at.set(arms.len() as u64);
+        // SeqCst: who claims.
+        while me.word.load(Ordering::SeqCst) == waits && !light::is_destroyed() {
+            light::park(None);
+        }
+        me.waits.set(Waits::Nothing);
+    }
+    // SeqCst: as above. One that is claimed stays so.
+    let mut now = me.word.load(Ordering::SeqCst);
+    if now == waits {
+        let idle = waits & !PHASE | IDLE;
+        // SeqCst, both: I2, this or the claim.
+        now = me.word.compare_exchange(waits, idle, Ordering::SeqCst, Ordering::SeqCst).err().unwrap_or(idle);
+    }
+    step!("decided, nodes still in the lists");
+    let mut at = first;
+    for _ in 0..begun {
+        // SAFETY: made above.
+        let node = unsafe { nodes[at].assume_init_ref() };
+        // Acquire: I1.
+        if node.linked.load(Ordering::Acquire) != 0
+            && let Some(place) = arms[at].standing()
+        {
+            let locked = place.lights.lock();
+            // Relaxed: under the lock.
+            if node.linked.load(Ordering::Relaxed) != 0 {
+                locked.unlink(place.side, node);
+            }
+            locked.unlock_meeting();
+        }
+        at = after(at, arms.len());
+    }
+    let arm = (now >> ARM & ARMS) as usize;
+    match (now & PHASE, now & MET) {
+        (IDLE, _) => Ended::Not,
+        (_, 0) => Ended::Told(arm),
+        _ => Ended::Met(arm),
+    }
+}
