@@ -417,6 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "maps memory that is shared, or switches stacks")]
     fn a_process_sees_its_own_threads() {
         let runtime = crate::Runtime::new(1).unwrap();
         let stay = runtime.run(|| {

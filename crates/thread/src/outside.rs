@@ -321,6 +321,7 @@ mod tests {
     use crate::{Runtime, park};
 
     #[test]
+    #[cfg_attr(miri, ignore = "maps memory that is shared, or switches stacks")]
     fn one_asks_at_a_time_and_the_page_is_free_when_its_descriptor_goes() {
         let runtime = Runtime::new(1).unwrap();
         let waits = runtime.spawn(park);

@@ -220,7 +220,7 @@ mod tests {
             counts
         };
         let all: Vec<_> = (0..LEVELS).collect();
-        let rounds = 1 << 20;
+        let rounds = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
         let counts = shares(&all, rounds);
         for (level, count) in counts.into_iter().enumerate() {
             let share = rounds >> (level + 1).min(LEVELS - 1);

@@ -22,7 +22,7 @@ pub(crate) type Entry = unsafe extern "C" fn(*mut (), *mut (), usize) -> !;
 /// A stack that was left will be gone on with soon: lets the processor fetch its end meanwhile. Of tens of thousands of threads it is in no cache.
 #[inline(always)]
 pub(crate) fn expect(at: usize, lines: usize) {
-    for line in 0..lines {
+    for line in 0..if cfg!(miri) { 0 } else { lines } {
         let at = at.wrapping_add(64 * line);
         // SAFETY: a hint: nothing is read, and no address is wrong.
         unsafe {

@@ -36,12 +36,17 @@ pub fn page() -> usize {
 /// # Errors
 /// The system's: an address space that is limited, or accounted for strictly.
 pub fn reserve(len: usize, name: &std::ffi::CStr) -> io::Result<*mut u8> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // Miri has no such memory; what is reserved there is small.
+    let no_reserve = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | no_reserve;
     // SAFETY: a new mapping; the name is a C string.
     unsafe {
         let at = libc::mmap(null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
+        }
+        if cfg!(miri) {
+            return Ok(at.cast());
         }
         libc::prctl(SET_VMA, ANON_NAME, at, len, name.as_ptr());
         // A page for each stack, not a huge one.
@@ -56,6 +61,9 @@ pub fn reserve(len: usize, name: &std::ffi::CStr) -> io::Result<*mut u8> {
 /// # Safety
 /// It was reserved.
 pub unsafe fn dump(at: *mut u8, len: usize) {
+    if cfg!(miri) {
+        return;
+    }
     // SAFETY: the caller's promise.
     unsafe { libc::madvise(at.cast(), len, libc::MADV_DODUMP) };
 }
@@ -78,6 +86,9 @@ pub unsafe fn give_back(at: *mut u8, len: usize) {
 /// The page was reserved, and nothing is there.
 pub unsafe fn guard(at: *mut u8, len: usize) -> io::Result<()> {
     static OLD: AtomicU32 = AtomicU32::new(0);
+    if cfg!(miri) {
+        return Ok(());
+    }
     // SAFETY: the caller's promise.
     unsafe {
         // Relaxed: a hint.
@@ -136,7 +147,7 @@ static mut BEFORE: [MaybeUninit<libc::sigaction>; 2] = [MaybeUninit::uninit(); 2
 /// whoever had them before. Once.
 pub fn watch_overflow(told: Told) {
     // AcqRel: once.
-    if !TELL.swap(told as *mut c_void, Ordering::AcqRel).is_null() {
+    if cfg!(miri) || !TELL.swap(told as *mut c_void, Ordering::AcqRel).is_null() {
         return;
     }
     for (at, signal) in [libc::SIGSEGV, libc::SIGBUS].into_iter().enumerate() {
