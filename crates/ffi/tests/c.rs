@@ -251,10 +251,9 @@ fn the_address_sanitizer_knows_the_stacks_of_light_threads() {
         let said = judged(option, house.command(&program, &[]).env("ASAN_OPTIONS", option).output().unwrap());
         assert_eq!(said, "");
     }
-    for (what, fault, variable) in [
-        ("overflow", "stack-buffer-overflow", "'overrun'"),
-        ("return", "stack-use-after-return", "'outlived'"),
-    ] {
+    for (what, fault, variable) in
+        [("overflow", "stack-buffer-overflow", "'overrun'"), ("return", "stack-use-after-return", "'outlived'")]
+    {
         let mut command = house.command(&program, &[what]);
         let out = command.env("ASAN_OPTIONS", "detect_stack_use_after_return=1").output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr);

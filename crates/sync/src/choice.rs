@@ -88,7 +88,9 @@ pub(crate) fn choose<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(us
 pub(crate) enum Straight {
     Found(usize, Taken),
     /// The long way; in front, if the thread has waited before.
-    Goes { front: bool },
+    Goes {
+        front: bool,
+    },
 }
 
 /// The straight way of a choice, after a glance that has found nothing, where it waits for ever: for a light thread, and a few private tubes without slots.

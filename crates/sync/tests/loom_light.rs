@@ -190,7 +190,6 @@ fn a_choice_for_ever_is_met_each_time() {
             s,
             [
                 |s: Scene| code(s.one.send_lightly(s.lights[0], 1, None)),
-                |s| code(s.two.send_lightly(s.lights[2], 2, None)),
                 |s| {
                     let one = || {
                         let (at, got) = s.one.recv_either_lightly(s.two, s.lights[1], None);
@@ -198,10 +197,11 @@ fn a_choice_for_ever_is_met_each_time() {
                     };
                     one() * 1000 + one()
                 },
+                |s| code(s.two.send_lightly(s.lights[2], 2, None)),
             ],
         )
     };
-    three_reach(1, scene, choose, [[SENT, SENT, 11_112], [SENT, SENT, 112_011]]);
+    three_reach(1, scene, choose, [[SENT, 11_112, SENT], [SENT, 112_011, SENT]]);
 }
 
 #[test]

@@ -477,7 +477,11 @@ fn landed<const FIRST: bool>(me: &'static Thread, left: usize) {
         return landed_otherwise(me, FIRST, left);
     }
     let proc = me.proc();
-    if FIRST { take_note(proc, left) } else { let_go(left) }
+    if FIRST {
+        take_note(proc, left)
+    } else {
+        let_go(left)
+    }
     proc.leave();
 }
 

@@ -5,7 +5,7 @@
 //! the way there and back costs more than what is done with it. So what a call finds again (where an arm stands) is not kept. What is not the common case
 //! is left to `waits`: an arm of another kind, a kernel thread at one of the other ends, one that has gone, somebody who only looks, a wait that can be interrupted.
 //!
-//! Invariants: the parent's. The other end is looked at under the lock under which the node goes in (I7).
+//! The invariants are in the parent's head. The other end is looked at under the lock under which the node goes in, as the seventh says.
 //!
 //! Searched: `tests/loom_light.rs`.
 

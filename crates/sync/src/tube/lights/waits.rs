@@ -168,9 +168,8 @@ fn begin<'a, A: Operation + ?Sized>(
     let mut begun = Begun { many: 0, stays: false, clocks: false };
     let (mut waits_elsewhere, mut slots, mut at) = (false, false, hope.first);
     for _ in arms {
-        let spot = spots[at].write(arms[at].standing().map(|place| {
-            (Node::of_choice(me, waits, at as u32, need, hope.packet), place)
-        }));
+        let spot = spots[at]
+            .write(arms[at].standing().map(|place| (Node::of_choice(me, waits, at as u32, need, hope.packet), place)));
         begun.many += 1;
         if let Some((node, place)) = spot {
             place.own.admit_lights(!place.meets);
