@@ -182,26 +182,35 @@ fn a_choice_is_met_once() {
     three_reach(1, scene, choose, [[SENT, LATE, 11], [LATE, SENT, 112], [LATE, LATE, 202]]);
 }
 
-/// The straight way, twice: nothing of the first wait is left where the second stands.
+/// A choice for ever, the straight way, twice: which arms, and what came.
+fn chooses_twice(s: Scene) -> u64 {
+    let one = || {
+        let (at, got) = s.one.recv_either_lightly(s.two, s.lights[1], None);
+        at as u64 * 100 + code(got)
+    };
+    one() * 1000 + one()
+}
+
+fn sends_one(s: Scene) -> u64 {
+    code(s.one.send_lightly(s.lights[0], 1, None))
+}
+
+fn sends_two(s: Scene) -> u64 {
+    code(s.two.send_lightly(s.lights[2], 2, None))
+}
+
+/// Nothing of the first wait is left where the second stands.
 #[test]
 fn a_choice_for_ever_is_met_each_time() {
-    let choose = |s: Scene| {
-        together(
-            s,
-            [
-                |s: Scene| code(s.one.send_lightly(s.lights[0], 1, None)),
-                |s| {
-                    let one = || {
-                        let (at, got) = s.one.recv_either_lightly(s.two, s.lights[1], None);
-                        at as u64 * 100 + code(got)
-                    };
-                    one() * 1000 + one()
-                },
-                |s| code(s.two.send_lightly(s.lights[2], 2, None)),
-            ],
-        )
-    };
-    three_reach(1, scene, choose, [[SENT, 11_112, SENT], [SENT, 112_011, SENT]]);
+    let meet = |s: Scene| together(s, [sends_one, sends_two, chooses_twice]);
+    three_reach(1, scene, meet, [[SENT, SENT, 11_112], [SENT, SENT, 112_011]]);
+}
+
+/// The last begins first: it waits at the second arm, and the choice has stood at the first when it sees that.
+#[test]
+fn a_choice_that_gives_way_forgets_nobody_who_has_met_it() {
+    let meet = |s: Scene| together(s, [sends_one, chooses_twice, sends_two]);
+    three_reach(1, scene, meet, [[SENT, 11_112, SENT], [SENT, 112_011, SENT]]);
 }
 
 #[test]

@@ -79,8 +79,6 @@ pub(crate) struct Proc {
     pub index: usize,
     /// It is the only one, so there is no thief, and nobody to share with.
     lone: bool,
-    /// What each note says: [`TOLD`], or nothing.
-    told: usize,
     // The owner's.
     busy: AtomicU32,
     queue: Queue,
@@ -101,6 +99,8 @@ pub(crate) struct Proc {
     pub tid: AtomicU32,
     pub running: AtomicU64,
     pub ready: AtomicU32,
+    /// What each note says: [`TOLD`], or nothing.
+    told: usize,
     apart: Apart,
 }
 
