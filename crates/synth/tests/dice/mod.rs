@@ -194,14 +194,17 @@ pub fn program(dice: &mut Dice) -> Program {
     let mut p = Program { record, ..Program::default() };
     let wrong = dice.below(4) == 0;
     let mut by_type: [Vec<u32>; 3] = Default::default();
-    for at in 0..1 + dice.below(24) {
+    // What takes an operand that is not there, or comes later, has no type: `Program::type_of` is for operations that stand in order, and
+    // would never end on a circle of them.
+    let mut typed: Vec<bool> = Vec::new();
+    for _ in 0..1 + dice.below(24) {
         let op = operation(dice, &p, &by_type, wrong);
         let Some(op) = op else { continue };
         p.ops.push(op);
         let id = (p.ops.len() - 1) as u32;
-        let _ = at;
-        // What is wrong may have no type.
-        if op.operands().all(|o| o < id) {
+        let has_type = op.operands().all(|o| typed.get(o as usize) == Some(&true));
+        typed.push(has_type);
+        if has_type {
             by_type[p.type_of(id) as usize].push(id);
         }
     }
