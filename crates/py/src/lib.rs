@@ -8,8 +8,9 @@
 //! | `words.rs` | a mutex, a condition variable and a few words beside them: what the compound objects are made of |
 //! | `quick.rs` | the methods of locks and semaphores that are called most, without what a call costs otherwise |
 //! | `clock.rs` | clocks: ticks, and what comes after a while |
-//! | `pool.rs` `semaphore.rs` `lock.rs` `condition.rs` `tube.rs` `map.rs` `select.rs` | the objects |
+//! | `pool.rs` `semaphore.rs` `lock.rs` `condition.rs` `tube.rs` `broadcast.rs` `map.rs` `select.rs` | the objects |
 
+mod broadcast;
 mod clock;
 mod condition;
 mod failure;
@@ -29,6 +30,8 @@ use pyo3::prelude::*;
 /// The compiled part of the package `chappe`.
 #[pymodule]
 mod _chappe {
+    #[pymodule_export]
+    use super::broadcast::{Broadcast, Subscription};
     #[pymodule_export]
     use super::clock::{Clock, after, tick};
     #[pymodule_export]

@@ -18,6 +18,7 @@
 use crate::failure::{Kind, failure, raised};
 use crate::words::{State, part};
 use chappe::map::Map;
+use chappe::tube::broadcast::Broadcast;
 use chappe::tube::named::Tube;
 use chappe::{Arena, ArenaOptions, Condvar, Mutex, Pool, Semaphore};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -199,6 +200,7 @@ fn remove_one(kind: &str, name: &str) -> Result<(), (Kind, String)> {
         "semaphore" => Semaphore::remove(name, true).map_err(told),
         "condvar" => Condvar::remove(name, true).map_err(told),
         "tube" => Tube::remove(name, true).map_err(told),
+        "broadcast" => Broadcast::remove(name, true).map_err(told),
         "map" => Map::unmake(name, true).map_err(told),
         _ => Mutex::remove(name, true).map_err(told),
     }
@@ -232,6 +234,7 @@ pub fn remove(py: Python<'_>, name: &Bound<'_, PyAny>, force: bool) -> PyResult<
             "semaphore" => Semaphore::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
             "condition variable" => Condvar::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
             "tube" => Tube::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
+            "broadcast tube" => Broadcast::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
             "map" => Map::unmake(&name, force).map_err(|e| tell(&e, e.kind()))?,
             _ => Mutex::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
         }

@@ -199,6 +199,15 @@ fn reserved(end: &mut Sender<[u8]>, time: Time) -> Result<named::Slot<'static, [
     Ok(unsafe { std::mem::transmute::<named::Slot<'_, [u8]>, named::Slot<'static, [u8]>>(slot) })
 }
 
+/// A schema's text as the tube stores it.
+///
+/// # Errors
+/// `ValueError` with the place, if it makes no sense.
+pub fn canonical(schema: &str) -> PyResult<String> {
+    let parsed = chappe::synth::Schema::parse(schema).map(|schema| schema.to_string());
+    parsed.map_err(|e| PyValueError::new_err(format!("the schema makes no sense: {e}")))
+}
+
 fn kind_of(text: &str) -> PyResult<Kind> {
     match text {
         "mpmc" => Ok(Kind::Mpmc),
@@ -212,7 +221,7 @@ fn kind_of(text: &str) -> PyResult<Kind> {
 #[pymethods]
 impl Tube {
     #[new]
-    #[pyo3(signature = (name = None, slots = None, size = None, *, kind = "mpmc", drops = false, align = 8, called = None, create = None))]
+    #[pyo3(signature = (name = None, slots = None, size = None, *, kind = "mpmc", drops = false, align = 8, called = None, schema = None, create = None))]
     #[expect(clippy::too_many_arguments, reason = "each has its name in Python")]
     fn new(
         py: Python<'_>,
@@ -223,6 +232,7 @@ impl Tube {
         drops: bool,
         align: u32,
         called: Option<&str>,
+        schema: Option<&str>,
         create: Option<bool>,
     ) -> PyResult<Tube> {
         let slots = slots.map(|n| number("`slots`", "a tube", n)).transpose()?;
@@ -234,14 +244,20 @@ impl Tube {
         let had = Had::of(create);
         let of = called.map(|name| Called { name, size: options.size as usize, align: align as usize });
         let tell = |e| failure(py, e);
-        let open = name.is_some() && had == Had::Either && slots.is_none() && (size.is_none() || of.is_some());
-        let tube =
-            match if open { Some(raw::tube_of(place.name(), chappe::raw::Had::Opened, of, &options)) } else { None } {
-                Some(Err(TubeError::Object(chappe::ObjectError::Unknown { .. }))) | None => {
-                    raw::tube_of(place.name(), had.raw(), of, &options).map_err(tell)?
-                }
-                Some(opened) => opened.map_err(tell)?,
-            };
+        let typed = of.is_some() || schema.is_some();
+        let open = name.is_some() && had == Had::Either && slots.is_none() && (size.is_none() || typed);
+        let made = |had| match (schema, had) {
+            (None, had) => raw::tube_of(place.name(), had, of, &options),
+            (Some(text), raw::Had::Opened) => named::Tube::open_of(place.name(), text),
+            (Some(text), raw::Had::Created) => named::Tube::create_of(place.name(), &options, text),
+            (Some(text), raw::Had::Either) => named::Tube::open_or_create_of(place.name(), &options, text),
+        };
+        let tube = match open.then(|| made(raw::Had::Opened)) {
+            Some(Err(TubeError::Object(chappe::ObjectError::Unknown { .. }))) | None => {
+                made(had.raw()).map_err(tell)?
+            }
+            Some(opened) => opened.map_err(tell)?,
+        };
         place.owns(py, &["tube"])?;
         let info = tube.info().map_err(tell)?;
         let (size, slots) = (info.size, info.slots);
@@ -400,6 +416,12 @@ impl Tube {
     #[getter]
     fn size(&self) -> u32 {
         self.size
+    }
+
+    /// The fields of its records as text, or `None`.
+    #[getter]
+    fn schema(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        detached(py, || self.tube.schema()).map_err(|e| failure(py, e))
     }
 
     /// How many were to be delivered once more because their receivers died, and how many were dropped after a second death.

@@ -6,7 +6,7 @@
 ...     print(gpu)
 cuda:0
 
-`Pool`, `Semaphore`, `Lock`, `RLock`, `RwLock`, `Condition`, `Event`, `Barrier`, `Tube` and `Map` have a name, and then any process that
+`Pool`, `Semaphore`, `Lock`, `RLock`, `RwLock`, `Condition`, `Event`, `Barrier`, `Tube`, `Broadcast` and `Map` have a name, and then any process that
 may use their arena has them, too; or they have none, and belong to this process, those that it forks, and those that they are
 pickled to. `select` waits for several at once, `tick` and `after` make clocks to wait for. `chappe.aio` has all of it for asyncio;
 `chappe.mp` stands in for `multiprocessing`.
@@ -34,6 +34,7 @@ from ._chappe import (
     set_label,
     tick,
 )
+from .broadcasts import Broadcast, Subscription
 from .choice import Choice, select
 from .errors import (
     BrokenBarrierError,
@@ -52,6 +53,7 @@ from .tubes import Tube
 
 __all__ = [
     "Barrier",
+    "Broadcast",
     "BrokenBarrierError",
     "Choice",
     "Clock",
@@ -73,6 +75,7 @@ __all__ = [
     "RwLock",
     "Semaphore",
     "SenderDied",
+    "Subscription",
     "Tube",
     "after",
     "remove",

@@ -16,6 +16,7 @@ from ._chappe import (
     set_label as set_label,
     tick as tick,
 )
+from .broadcasts import Broadcast as Broadcast, Subscription as Subscription
 from .choice import Choice as Choice, select as select
 from .errors import (
     BrokenBarrierError as BrokenBarrierError,
@@ -34,6 +35,7 @@ from .tubes import Tube as Tube
 
 __all__ = [
     "Barrier",
+    "Broadcast",
     "BrokenBarrierError",
     "Choice",
     "Clock",
@@ -55,6 +57,7 @@ __all__ = [
     "RwLock",
     "Semaphore",
     "SenderDied",
+    "Subscription",
     "Tube",
     "after",
     "remove",

@@ -25,6 +25,72 @@ def layout(dtype, shape):
     return dtype, shape, f"numpy {np.lib.format.dtype_to_descr(dtype)!r} {shape}", size
 
 
+# What a field's kind and size are in a schema.
+_SCALARS = {
+    ("b", 1): "bool",
+    **{("i", n): f"i{8 * n}" for n in (1, 2, 4, 8)},
+    **{("u", n): f"u{8 * n}" for n in (1, 2, 4, 8)},
+    **{("f", n): f"f{8 * n}" for n in (4, 8)},
+}
+
+
+# Names that expressions and schemas read as something else.
+_RESERVED = {"true", "false", "null", "in", "as", "by", "size", "where"}
+
+
+def schema_of(dtype):
+    """The schema of a structured dtype, as text: what `#[derive(chappe::Fields)]` and `<chappe/schema.h>` make of a struct.
+
+    A field whose name begins with `_` is left out. TypeError, with its name, for one that a schema has no type for.
+    """
+
+    def refused(why):
+        return TypeError(
+            f"field `{name}` of {dtype} cannot be in a schema: {why}; or make the tube with `schema=False`: then it has no schema, "
+            "and no filter"
+        )
+
+    fields = []
+    for name in dtype.names:
+        if name.startswith("_"):
+            continue
+        field, at = dtype.fields[name][:2]
+        if not (name.isascii() and name.isidentifier()):
+            raise refused("its name is no word of letters, digits and `_`")
+        if name in _RESERVED:
+            raise refused("expressions read its name as something else: give it another name")
+        if field.names is not None:
+            raise refused("it has fields of its own: make each of them a field of the record")
+        if field.subdtype is not None:
+            raise refused(f"it is an array of shape {field.shape}: make each element a field of the record")
+        if field.kind == "S" and field.itemsize:
+            fields.append(f"{name}: str[{field.itemsize}] @ {at}")
+            continue
+        scalar = _SCALARS.get((field.kind, field.itemsize))
+        if scalar is None:
+            why = {
+                "U": 'text takes four bytes a letter in it: use "S"',
+                "M": "a schema has no dates: use int64",
+                "m": "a schema has no times: use int64",
+            }.get(field.kind, f"{field} is none of bool, int8 to int64, uint8 to uint64, float32, float64, S")
+            raise refused(why)
+        if not field.isnative:
+            raise refused("its bytes are in the other order: use a little-endian type")
+        fields.append(f"{name}: {scalar} @ {at}")
+    if not fields:
+        raise TypeError(f"{dtype} has no field that a schema could name")
+    return f"{', '.join(fields)}; size {dtype.itemsize}"
+
+
+def described(dtype, shape, schema):
+    """The schema of records of a dtype and shape, or None for those that have none; `schema` is what the user said."""
+    if schema is False or (schema is None and (dtype.names is None or shape != ())):
+        return None
+    if dtype.names is None or shape != ():
+        raise TypeError(f"a schema is that of one structured record, not of {dtype} and shape {shape}")
+    return schema_of(dtype)
+
+
 def checked(tube, data):
     """The bytes of an array of the tube's dtype and shape; whatever else it is, TypeError or ValueError."""
     try:
@@ -43,8 +109,9 @@ def checked(tube, data):
 
 
 def array(data, dtype, shape):
-    """A record that was copied out."""
-    return np.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
+    """A record that was copied out: an array, or of a structured dtype and no shape one record (`numpy.void`)."""
+    made = np.frombuffer(bytearray(data), dtype=dtype)
+    return made[0] if dtype.names is not None and shape == () else made.reshape(shape)
 
 
 class InSlots:

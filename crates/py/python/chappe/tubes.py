@@ -159,16 +159,17 @@ class Borrowed(_InPlace):
                 it.put_back()
 
 
-def _made(cls, name, dtype, shape):
-    return cls(name, dtype=dtype, shape=shape)
+def _made(cls, name, dtype, shape, schema=None):
+    return cls(name, dtype=dtype, shape=shape, schema=schema)
 
 
 class Tube(_chappe.Tube):
     """A bounded channel of records between any number of processes, of up to `slots` records of up to `size` bytes.
 
     `send` and `recv` carry bytes; `put` and `get` any object that pickles, its large buffers beside the pickle. With a `dtype` (and a
-    `shape`) each record is an array of numpy; who opens the tube with another one gets `Mismatch`. `reserve` and `borrow` are for
-    records where they lie, without a copy.
+    `shape`) each record is an array of numpy; who opens the tube with another one gets `Mismatch`. A structured `dtype` without a shape is
+    the tube's schema: `chappe show` prints it, programs in other languages open the tube by it, and `recv` gives one record. `schema=False`
+    makes a tube of such records without one. `reserve` and `borrow` are for records where they lie, without a copy.
 
     What is sent is received at least once; twice only if a receiver died with it. When all senders have gone or died, receivers get
     what is there, and then `Disconnected`; iterating ends there. If one of them has not ended well they get `SenderDied` first, once,
@@ -197,20 +198,26 @@ class Tube(_chappe.Tube):
         shape=(),
         kind="mpmc",
         drops=False,
+        schema=None,
         create=None,
     ):
-        called, align = None, 8
+        called, align, fields = None, 8, None
         if dtype is not None:
-            from ._arrays import InSlots, layout
+            from ._arrays import InSlots, described, layout
 
             dtype, shape, called, wanted = layout(dtype, shape)
             if size is not None and size != wanted:
                 raise ValueError(f"records of {dtype} and shape {shape} have {wanted} bytes, not {size}")
             size, align = wanted, 64
+            fields = described(dtype, shape, schema)
+            if fields is not None:
+                called = None
+        elif schema:
+            raise TypeError("a schema is made of a structured dtype: give `dtype`, too")
         tube = super().__new__(
-            cls, name, slots, size, kind=kind, drops=drops, align=align, called=called, create=create
+            cls, name, slots, size, kind=kind, drops=drops, align=align, called=called, schema=fields, create=create
         )
-        tube.dtype, tube.shape = dtype, shape
+        tube.dtype, tube.shape, tube._described = dtype, shape, schema
         if dtype is not None:
             tube._arrays = InSlots(tube.name, dtype, shape, _memory)
         _open.add(tube)
@@ -318,7 +325,7 @@ class Tube(_chappe.Tube):
 
     def __reduce__(self):
         dtype = None if self.dtype is None else self.dtype
-        return _made, (type(self), self._sent(), dtype, self.shape)
+        return _made, (type(self), self._sent(), dtype, self.shape, self._described)
 
 
 def _pickled(obj):

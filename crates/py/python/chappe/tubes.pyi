@@ -34,6 +34,7 @@ class Tube(_chappe.Tube):
         shape: Union[int, tuple[int, ...]] = (),
         kind: str = "mpmc",
         drops: bool = False,
+        schema: Optional[bool] = None,
         create: Optional[bool] = None,
     ) -> Self: ...
     def send(self, data: Any, timeout: Optional[float] = None) -> None: ...
