@@ -6,7 +6,7 @@ mod house;
 use chappe::synth::Value;
 use chappe::tube::broadcast::{Broadcast, BroadcastOptions, Publisher, Slow, Subscribe, Subscription};
 use chappe::tube::named::{NotReceived, NotSent, TubeError};
-use chappe::{Arena, ObjectState};
+use chappe::{Arena, ObjectState, Select};
 use house::{Dice, House, LONG, ROLE, eventually, listen, say};
 use std::time::Duration;
 
@@ -384,4 +384,110 @@ fn filters_come_and_go_and_nobody_loses_a_message() {
         assert_eq!(next, count);
         others.join().unwrap();
     });
+}
+
+/// A subscription that wants dear trades, its tube, and a publisher that has not taken the filter in yet.
+fn dear(min: f64) -> (Broadcast<[u8]>, Subscription<[u8]>, Publisher<[u8]>) {
+    let tube = Broadcast::<[u8]>::private(&trades(16)).unwrap();
+    let how = Subscribe::to_all().filter("price > $min").param("min", Value::Double(min));
+    let subscription = tube.subscribe(how).unwrap();
+    let publisher = tube.publisher().unwrap();
+    (tube, subscription, publisher)
+}
+
+fn price(record: &[u8]) -> f64 {
+    f64::from_le_bytes(record[..8].try_into().unwrap())
+}
+
+#[test]
+fn an_arm_of_a_choice_is_ready_only_for_what_its_filter_wants() {
+    let (_tube, subscription, publisher) = dear(100.0);
+    let (tx, rx) = chappe::tube::bounded::<u32>(4);
+    let mut select = Select::new_biased();
+    let s = select.recv_on(&subscription);
+    let r = select.recv(&rx);
+    // Sent before the publisher knows the filter, so these are there.
+    publisher.send(&trade(1.0, 1, "A")).unwrap();
+    publisher.send(&trade(2.0, 1, "A")).unwrap();
+    assert!(select.try_select().is_err(), "nothing is wanted");
+    assert_eq!(subscription.len(), 0, "what is not wanted is dropped on the way");
+    publisher.send(&trade(3.0, 1, "A")).unwrap();
+    tx.send(5).unwrap();
+    let chosen = select.select();
+    assert_eq!((chosen.index(), chosen.recv(&rx)), (r, Ok(5)));
+    publisher.send(&trade(4.0, 1, "A")).unwrap();
+    publisher.send(&trade(200.0, 1, "B")).unwrap();
+    publisher.send(&trade(300.0, 1, "B")).unwrap();
+    let chosen = select.select();
+    assert_eq!(chosen.index(), s);
+    assert_eq!(price(&chosen.recv_on(&subscription).unwrap()), 200.0);
+    let got = chappe::select! {
+        recv(subscription) -> record => price(&record.unwrap()),
+        recv(rx) -> _ => 0.0,
+    };
+    assert_eq!(got, 300.0);
+    // All publishers have gone: ready, and the subscription says how.
+    drop(publisher);
+    let chosen = select.select();
+    assert_eq!(chosen.index(), s);
+    assert!(chosen.recv_on(&subscription).is_err());
+    assert!(matches!(subscription.try_recv(), Err(NotReceived::Disconnected { .. })));
+}
+
+#[test]
+fn what_a_choice_only_looked_at_is_not_lost() {
+    let (_tube, subscription, publisher) = dear(100.0);
+    let never = chappe::tube::never::<u32>();
+    let look = || {
+        let mut select = Select::new();
+        let s = select.recv_on(&subscription);
+        select.recv(&never);
+        assert_eq!(select.ready(), s);
+    };
+    for n in [150.0, 250.0, 350.0, 450.0] {
+        publisher.send(&trade(n, 1, "A")).unwrap();
+    }
+    look();
+    assert_eq!(subscription.len(), 4);
+    assert_eq!(price(&subscription.recv().unwrap()), 150.0);
+    look();
+    let mut buffer = [0; 24];
+    assert_eq!(subscription.recv_into(&mut buffer).unwrap(), 24);
+    assert_eq!(price(&buffer), 250.0);
+    // The parameters hold for what was looked at, too.
+    look();
+    subscription.set(&[("min", Value::Double(400.0))]).unwrap();
+    assert_eq!(subscription.len(), 1);
+    look();
+    assert_eq!(price(&subscription.try_recv().unwrap()), 450.0);
+    assert!(matches!(subscription.try_recv(), Err(NotReceived::Empty)));
+}
+
+#[test]
+fn a_choice_that_sleeps_is_woken_for_what_it_wants() {
+    let house = House::new("choice-of-records");
+    let tube = Broadcast::<[u8]>::create("trades", &trades(16)).unwrap();
+    let stop = chappe::Semaphore::create("stop", 0).unwrap();
+    let publisher = tube.publisher().unwrap();
+    let subscription = tube.subscribe("price > 100.0").unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let other = tube.publisher().unwrap();
+            for n in 1..=3 {
+                for cheap in 0..20 {
+                    other.send(&trade(f64::from(cheap), 1, "A")).unwrap();
+                }
+                other.send(&trade(1000.0 * f64::from(n), 1, "B")).unwrap();
+            }
+        });
+        let mut select = Select::new();
+        let s = select.recv_on(&subscription);
+        select.down(&stop);
+        for n in 1..=3 {
+            let chosen = select.select_timeout(LONG).unwrap();
+            assert_eq!(chosen.index(), s);
+            assert_eq!(price(&chosen.recv_on(&subscription).unwrap()), 1000.0 * f64::from(n));
+        }
+    });
+    drop((publisher, house));
 }

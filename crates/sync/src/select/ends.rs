@@ -2,6 +2,7 @@
 
 use super::Armed;
 use crate::macros::Took;
+use crate::tube::broadcast::Subscription;
 use crate::tube::named::{self, Record};
 use crate::tube::{Receiver, RecvError, SendError, Sender, SingleReceiver, SingleSender};
 
@@ -99,6 +100,21 @@ impl<T: Record + ?Sized> SendingEnd for named::Sender<T> {
             Some(taken) => self.finish(taken, message).map_err(SendError),
             None => Err(SendError(message)),
         }
+    }
+    fn __is_single(&self) -> bool {
+        true
+    }
+}
+
+impl<T: Record + ?Sized> sealed::Sealed for Subscription<T> {}
+/// Messages that the subscription's filter wants. An error if all publishers have gone: the subscription's own receive then says how.
+impl<T: Record + ?Sized> ReceivingEnd for Subscription<T> {
+    type Message = T::Owned;
+    fn __arm(&self) -> Armed<'_> {
+        Armed(&self.heard)
+    }
+    fn __finish(&self, Took(taken): Took) -> Result<T::Owned, RecvError> {
+        taken.and_then(|_| self.finish()).ok_or(RecvError)
     }
     fn __is_single(&self) -> bool {
         true

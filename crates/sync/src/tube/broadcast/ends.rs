@@ -1,6 +1,7 @@
 //! The ends of a broadcast tube as users know them.
 
 use super::cast::{Ear, Mapped, Not};
+use super::heard::Heard;
 use super::made::name_of;
 use super::place::Mask;
 use super::room::publish_seated;
@@ -18,7 +19,6 @@ use chappe_plat::process;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 /// Why nothing was done.
@@ -237,15 +237,17 @@ impl Publisher<[u8]> {
 
 /// Where messages come out, for one subscriber. Of one thread at a time. It goes when it is dropped, or its process dies. In a forked child it
 /// belongs to the parent.
+///
+/// It is an arm of a choice, too ([`Select::recv_on`](crate::Select::recv_on), [`select!`](crate::select!)): ready for a message that it wants, which is
+/// there, and when all publishers have gone. What its filter does not want is dropped on the way, and makes nothing ready.
 pub struct Subscription<T: ?Sized> {
+    pub(crate) heard: Heard,
     cast: Mapped,
     owner: u64,
     who: u32,
     incarnation: u64,
     /// How many deaths of publishers it was told of.
     told: Cell<u32>,
-    own: RefCell<Own>,
-    buffer: RefCell<Vec<u8>>,
     _handle: Handle,
     one: PhantomData<Cell<()>>,
     of: PhantomData<fn(&T)>,
@@ -276,8 +278,7 @@ impl<T: ?Sized> Subscription<T> {
             who,
             incarnation: process::incarnation(),
             told: Cell::new(told),
-            own: RefCell::new(own),
-            buffer: RefCell::new(vec![0; size]),
+            heard: Heard::new(Ear { cast, who }, own, size),
             _handle: handle,
             one: PhantomData,
             of: PhantomData,
@@ -298,12 +299,12 @@ impl<T: ?Sized> Subscription<T> {
 
     /// Whether nothing is there for it now.
     pub fn is_empty(&self) -> bool {
-        !self.cast.ring.has(self.who)
+        !self.cast.ring.has(self.who) && !self.heard.is_held()
     }
 
     /// How many messages are there for it, those that are just being written too.
     pub fn len(&self) -> usize {
-        self.cast.ring.pending(self.who) as usize
+        self.cast.ring.pending(self.who) as usize + usize::from(self.heard.is_held())
     }
 
     /// Gives parameters of its filter other values: for what is sent from here on, and what is there already.
@@ -312,9 +313,11 @@ impl<T: ?Sized> Subscription<T> {
     /// `Schema`: there are no such parameters, or the values do not fit.
     #[cfg(feature = "synth")]
     pub fn set(&self, params: &[(&str, chappe_synth::Value)]) -> Result<(), crate::tube::named::TubeError> {
-        let mut own = self.own.borrow_mut();
+        let mut own = self.heard.own.borrow_mut();
         let text = own.set(params)?;
         self.cast.change(self.who, text);
+        drop(own);
+        self.heard.tests_again();
         Ok(())
     }
 
@@ -330,6 +333,9 @@ impl<T: ?Sized> Subscription<T> {
         if buffer.len() < size {
             let tube = name_of(&self.cast);
             return Err(NotReceived::Buffer { tube, has: buffer.len(), wanted: size });
+        }
+        if let Some(len) = self.heard.given(buffer, self.incarnation) {
+            return Ok(len);
         }
         self.got(buffer, until).map_err(|fault| {
             let tube = || name_of(&self.cast);
@@ -347,31 +353,18 @@ impl<T: ?Sized> Subscription<T> {
         })
     }
 
-    /// Takes what is there, and passes its own test.
-    #[inline]
-    fn take(&self, buffer: &mut [u8]) -> Result<usize, Not> {
-        loop {
-            let room = std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>];
-            // SAFETY: only what was written is written there.
-            let len = self.cast.take(self.who, unsafe { &mut *room })?;
-            if self.own.borrow_mut().passes(&buffer[..len]) {
-                return Ok(len);
-            }
-        }
-    }
-
     fn got(&self, buffer: &mut [u8], until: Until) -> Result<usize, Fault> {
         let cast = &self.cast;
         if !process::is_incarnation(self.incarnation as u32) {
             return Err(Fault::Inherited);
         }
-        match self.take(buffer) {
+        match self.heard.take(buffer) {
             Err(Not::Now) => {}
             other => return other.map_err(Fault::Not),
         }
         if let Until::Now = until {
             // All who publish may be dead.
-            let again = if cast.map.recover_dead() > 0 { self.take(buffer) } else { Err(Not::Now) };
+            let again = if cast.map.recover_dead() > 0 { self.heard.take(buffer) } else { Err(Not::Now) };
             return again.map_err(Fault::Not);
         }
         seat(cast.map, |seat| {
@@ -384,7 +377,7 @@ impl<T: ?Sized> Subscription<T> {
                 turn = turn.wrapping_add(1);
                 // Whether all have gone is asked seldom.
                 let worth = cast.ring.has(self.who) || turn.is_multiple_of(32);
-                match worth.then(|| self.take(buffer)) {
+                match worth.then(|| self.heard.take(buffer)) {
                     None | Some(Err(Not::Now)) => None,
                     other => other,
                 }
@@ -394,15 +387,14 @@ impl<T: ?Sized> Subscription<T> {
             }
             watched(seat).map_err(Fault::System)?;
             let (who, rest) = (alone(seat), rest(seat, true));
-            let ear = Ear { cast: *cast, who: self.who };
             loop {
-                match wait_for(&who, &[&ear], Wish::to_take(end, &rest)) {
+                match wait_for(&who, &[&self.heard.ear], Wish::to_take(end, &rest)) {
                     Ok(_) => {}
                     Err(Refused::Dead(_)) => return Err(Fault::Not(Not::Dead)),
                     Err(Refused::Interrupted) => return Err(Fault::Not(Not::Interrupted)),
                     Err(_) => return Err(Fault::Not(Not::Now)),
                 }
-                match self.take(buffer) {
+                match self.heard.take(buffer) {
                     // What was there was overwritten, or did not pass.
                     Err(Not::Now) => {}
                     other => return other.map_err(Fault::Not),
@@ -415,13 +407,16 @@ impl<T: ?Sized> Subscription<T> {
 
 impl<T: Record + ?Sized> Subscription<T> {
     fn owned(&self, until: Until) -> Result<T::Owned, NotReceived> {
-        let mut buffer = self.buffer.borrow_mut();
-        let len = self.get(&mut buffer, until)?;
-        let filled = T::__owned(len, |room| {
-            room.copy_from_slice(&buffer[..room.len()]);
-            Some(len)
-        });
-        Ok(filled.expect("it was filled"))
+        let mut buffer = self.heard.room();
+        let got = self.get(&mut buffer, until);
+        let owned = got.map(|len| as_owned::<T>(&buffer[..len]));
+        self.heard.room_back(buffer);
+        owned
+    }
+
+    /// What a choice has taken by this end. None: all publishers have gone.
+    pub(crate) fn finish(&self) -> Option<T::Owned> {
+        self.heard.taken(self.incarnation, as_owned::<T>)
     }
 
     /// Receives the next message that it wants; waits while there is none. No allocation but for what it returns, no system call while there is
@@ -459,6 +454,15 @@ impl<T: Record + ?Sized> Subscription<T> {
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T::Owned, NotReceived> {
         self.owned(Until::at(deadline))
     }
+}
+
+/// A message of these bytes.
+fn as_owned<T: Record + ?Sized>(bytes: &[u8]) -> T::Owned {
+    let filled = T::__owned(bytes.len(), |room| {
+        room.copy_from_slice(&bytes[..room.len()]);
+        Some(bytes.len())
+    });
+    filled.expect("it was filled")
 }
 
 impl Subscription<[u8]> {

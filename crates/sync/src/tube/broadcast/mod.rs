@@ -39,6 +39,8 @@ pub(crate) mod room;
 #[cfg(not(feature = "sim"))]
 mod ends;
 #[cfg(not(feature = "sim"))]
+mod heard;
+#[cfg(not(feature = "sim"))]
 mod made;
 #[cfg(not(feature = "sim"))]
 mod route;

@@ -1,0 +1,151 @@
+//! What a subscription hears, as an arm of a choice: messages that its filter wants, and no others.
+//!
+//! An attempt takes the next message that passes out of the tube and holds it; what does not pass (it was sent before the publishers had
+//! taken in the filter, or its parameters were others then) is dropped on the way. The held message is the subscription's: the choice that took it
+//! completes with it, and if that never happens the next receive gets it, so none is lost. Only the thread that has the subscription
+//! takes from it.
+//!
+//! - H1: while a message is held, it is older than all that are in the tube for this subscription.
+//! - H2: a held message passes the filter with the parameters as they are: a change of these tests it again.
+
+use super::cast::{Ear, Not};
+use super::route::Own;
+use crate::claim::{Collected, Mark, Operation, Refused, Taken};
+use crate::wait::{Arm, Grant, Party};
+use chappe_arena::{Map, Place};
+use chappe_plat::process;
+use std::cell::{Cell, RefCell};
+use std::mem::MaybeUninit;
+
+/// A subscription's end, with its own test and room for a message.
+pub(crate) struct Heard {
+    pub(super) ear: Ear,
+    pub(super) own: RefCell<Own>,
+    /// How long the message is that lies in `buffer`.
+    held: Cell<Option<usize>>,
+    buffer: RefCell<Vec<u8>>,
+}
+
+impl Heard {
+    pub(super) fn new(ear: Ear, own: Own, size: usize) -> Heard {
+        Heard { ear, own: RefCell::new(own), held: Cell::new(None), buffer: RefCell::new(vec![0; size]) }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.held.get().is_some()
+    }
+
+    /// Room for a message, until [`Heard::room_back`]. A held message is not lost by it.
+    pub(super) fn room(&self) -> Vec<u8> {
+        let buffer = &mut *self.buffer.borrow_mut();
+        if self.is_held() { vec![0; buffer.len()] } else { std::mem::take(buffer) }
+    }
+
+    pub(super) fn room_back(&self, room: Vec<u8>) {
+        *self.buffer.borrow_mut() = room;
+    }
+
+    /// Takes the next message that is there and passes its own test.
+    #[inline]
+    pub(super) fn take(&self, buffer: &mut [u8]) -> Result<usize, Not> {
+        loop {
+            let room = std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>];
+            // SAFETY: only what was written is written there.
+            let len = self.ear.cast.take(self.ear.who, unsafe { &mut *room })?;
+            if self.own.borrow_mut().passes(&buffer[..len]) {
+                return Ok(len);
+            }
+        }
+    }
+
+    /// The message that is held, in another buffer. In a forked child there is none: it is the parent's.
+    #[inline]
+    pub(super) fn given(&self, buffer: &mut [u8], incarnation: u64) -> Option<usize> {
+        let len = self.held.get()?;
+        process::is_incarnation(incarnation as u32).then(|| {
+            self.held.set(None);
+            buffer[..len].copy_from_slice(&self.buffer.borrow()[..len]);
+            len
+        })
+    }
+
+    /// The message that is held, as something else.
+    pub(super) fn taken<R>(&self, incarnation: u64, make: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let len = self.held.get()?;
+        process::is_incarnation(incarnation as u32).then(|| {
+            self.held.set(None);
+            make(&self.buffer.borrow()[..len])
+        })
+    }
+
+    /// The parameters are others: H2.
+    #[cfg(feature = "synth")]
+    pub(super) fn tests_again(&self) {
+        if let Some(len) = self.held.get()
+            && !self.own.borrow_mut().passes(&self.buffer.borrow()[..len])
+        {
+            self.held.set(None);
+        }
+    }
+
+    /// Holds a message that passes, unless one is held.
+    fn hold(&self) -> Result<(), Not> {
+        if !self.is_held() {
+            let len = self.take(&mut self.buffer.borrow_mut())?;
+            self.held.set(Some(len));
+        }
+        Ok(())
+    }
+}
+
+impl Arm for Heard {
+    fn map(&self) -> &'static Map {
+        self.ear.map()
+    }
+    fn place(&self) -> Place {
+        self.ear.place()
+    }
+    fn before(&self) {}
+    fn enlisted(&self, me: &Party) {
+        self.ear.enlisted(me);
+    }
+    fn look(&self, me: &Party) -> bool {
+        self.is_held() || self.ear.look(me)
+    }
+    fn left(&self, member: u32, grant: Option<Grant>) {
+        self.ear.left(member, grant);
+    }
+}
+
+impl Operation for Heard {
+    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+        if !self.ear.cast.is_live() {
+            return Err(Refused::Dead(0));
+        }
+        match self.hold() {
+            // That all publishers have gone is something to tell: nothing is held then.
+            Ok(()) | Err(Not::Ever) => Ok(Taken::UNIT),
+            Err(Not::Dead) => Err(Refused::Dead(0)),
+            Err(_) => Err(Refused::NoneFree),
+        }
+    }
+    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
+        Collected::Nudged
+    }
+    fn revive(&self) -> bool {
+        self.ear.revive()
+    }
+    /// Nobody else takes from it: what is there stays, unless a later message overwrites it, which `claimed` shows, or publishers come and go,
+    /// which `changes` shows.
+    fn mark(&self, _me: &Party) -> Mark {
+        let cast = &self.ear.cast;
+        let (claimed, changes) = (cast.ring.claimed(), cast.changes());
+        if self.is_held() || !cast.is_live() || cast.is_ready(self.ear.who) {
+            return Mark::Something;
+        }
+        Mark::Nothing(claimed ^ u64::from(changes).rotate_left(32))
+    }
+    fn is_tube(&self) -> bool {
+        true
+    }
+}
