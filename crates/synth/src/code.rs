@@ -7,7 +7,7 @@
 
 use chappe_plat::twofold::Twofold;
 use std::io;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 /// How much is mapped at once.
 const CHUNK: usize = 64 * 1024;
@@ -25,8 +25,8 @@ struct Chunk {
     free: Mutex<Vec<(usize, usize)>>,
 }
 
-/// The chunk from which most pieces come: only looked at, kept alive by its pieces.
-static LAST: Mutex<Weak<Chunk>> = Mutex::new(Weak::new());
+/// The chunk from which most pieces come. It stays when its last piece goes: to map one takes as long as half a compilation.
+static LAST: Mutex<Option<Arc<Chunk>>> = Mutex::new(None);
 
 /// A piece of machine code, which stays as long as this.
 pub struct Piece {
@@ -104,13 +104,16 @@ impl Piece {
         };
         // Taken: by another thread that compiles, or, in a forked child, for ever. Then a chunk of its own.
         let Ok(mut last) = LAST.try_lock() else { return fresh() };
-        if let Some(chunk) = last.upgrade().filter(|c| c.pages.is_here())
+        if let Some(chunk) = last.as_ref().filter(|c| c.pages.is_here())
             && let Some(at) = chunk.take(len)
         {
-            return Ok((chunk, at));
+            return Ok((chunk.clone(), at));
         }
         let (chunk, at) = fresh()?;
-        *last = Arc::downgrade(&chunk);
+        // One that has other pieces still goes with them.
+        if len <= CHUNK {
+            *last = Some(chunk.clone());
+        }
         Ok((chunk, at))
     }
 

@@ -197,6 +197,7 @@ impl Live {
             scratch: Scratch::default(),
             measured: Default::default(),
             straight: None,
+            plain: 0,
         }
     }
 }
@@ -209,6 +210,8 @@ pub struct Evaluator {
     scratch: Scratch,
     measured: [Measured; 4],
     straight: Option<Straight>,
+    /// For how many records more the closures are used without a look for machine code, if the version stays.
+    plain: u64,
 }
 
 /// The machine code for one record, and of which version it is: a use need not look for it.
@@ -216,6 +219,9 @@ struct Straight {
     version: u64,
     test: Test,
 }
+
+/// How many records closures are used for before the next look whether there is machine code.
+const PLAIN: u64 = 63;
 
 /// Batches smaller than this are not worth a vector plan.
 const FEW: usize = 8;
@@ -232,6 +238,13 @@ impl Evaluator {
             && straight.test.is_here()
         {
             return straight.test.test(record);
+        }
+        if self.plain > 0
+            && self.live.now.is_newest(self.reader.version())
+            && let Some(closures) = &self.reader.value().closures
+        {
+            self.plain -= 1;
+            return closures.test(record);
         }
         self.test_slowly(record)
     }
@@ -259,7 +272,9 @@ impl Evaluator {
             let ns = start.elapsed().as_nanos() as f64 / AGAIN as f64;
             self.measured[Form::Test as usize].took(version, Form::Test, ns);
         }
-        test()
+        let passes = test();
+        self.plain = if version.closures.is_some() { self.measured[Form::Test as usize].ahead(PLAIN) } else { 0 };
+        passes
     }
 
     /// Appends the numbers of the records that pass.

@@ -299,12 +299,28 @@ fn compile(program: &Verified, form: Form, listing: bool) -> Result<(Vec<u8>, Te
     if program.ops.iter().any(|op| matches!(op, Op::Param(..) | Op::Match { .. })) {
         return Err(MachineError::Unsupported("it compares long texts, or its parameters have no values yet"));
     }
+    // What the compiler allocates is kept for the next function of the same thread.
+    thread_local! {
+        static CONTEXT: std::cell::RefCell<Context> = std::cell::RefCell::new(Context::new());
+    }
+    CONTEXT.with_borrow_mut(|context| {
+        context.clear();
+        compile_in(context, program, form, listing)
+    })
+}
+
+fn compile_in(
+    context: &mut Context,
+    program: &Verified,
+    form: Form,
+    listing: bool,
+) -> Result<(Vec<u8>, Texts), MachineError> {
     let isa = isa()?;
     let mut signature = Signature::new(CallConv::SystemV);
     let params = if form == Form::Test { 1 } else { 4 };
     signature.params.extend((0..params).map(|_| AbiParam::new(I64)));
     signature.returns.push(AbiParam::new(if form == Form::Test { I8 } else { I64 }));
-    let mut context = Context::for_function(Function::with_name_signature(UserFuncName::user(0, 0), signature));
+    (context.func.name, context.func.signature) = (UserFuncName::user(0, 0), signature);
     Lower::new(program, &mut context.func).function(form);
     let clif = listing.then(|| context.func.display().to_string());
     context.set_disasm(listing);
