@@ -76,6 +76,21 @@ fn actor() {
                 publisher.send(tick).unwrap();
             }
         }
+        // Wants what no trade is, keeps slots, and changes its filter once or for ever.
+        "want" => {
+            let tube = Broadcast::<[u8]>::open("trades").unwrap();
+            let how = Subscribe::to_all().filter("price > $min && qty >= 1000").param("min", Value::Double(1e9));
+            let subscription = tube.subscribe(how.slow(Slow::DropNewest(8))).unwrap();
+            say("ready");
+            let changes: u32 = listen().parse().unwrap();
+            for n in 0..changes {
+                subscription.set(&[("min", Value::Double(1e9 + f64::from(n)))]).unwrap();
+                if n == 0 {
+                    say("changed");
+                }
+            }
+            listen();
+        }
         other => panic!("no such role: {other}"),
     }
 }
@@ -490,4 +505,91 @@ fn a_choice_that_sleeps_is_woken_for_what_it_wants() {
         }
     });
     drop((publisher, house));
+}
+
+/// How far a filter had come when its owner was killed.
+#[derive(Clone, Copy, Debug)]
+enum Killed {
+    /// No publisher has looked at it.
+    Unseen,
+    /// The thread beside the publisher is taking it in: reading it, compiling it, putting it in place.
+    Taken,
+    /// The publisher goes by it.
+    Routed,
+    /// Its parameters were changed, and no publisher has looked.
+    Changed,
+    /// In the middle of changing them, wherever that is.
+    Changing,
+}
+
+/// A subscriber is killed there; what must be so afterwards.
+fn killed_with_a_filter(house: &House, tube: &Broadcast<[u8]>, publisher: &Publisher<[u8]>, at: Killed) {
+    let cheap = trade(1.0, 1, "A");
+    let mut owner = house.actor("want");
+    assert_eq!(owner.hear(), "ready");
+    match at {
+        Killed::Unseen => {}
+        Killed::Taken => publisher.send(&cheap).unwrap(),
+        Killed::Routed => settled(publisher, tube, &cheap),
+        Killed::Changed | Killed::Changing => {
+            settled(publisher, tube, &cheap);
+            owner.tell(if let Killed::Changed = at { "1" } else { "4000000000" });
+            assert_eq!(owner.hear(), "changed");
+            if let Killed::Changing = at {
+                publisher.send(&cheap).unwrap();
+            }
+        }
+    }
+    owner.kill();
+    eventually("the dead one has gone", || {
+        publisher.send(&cheap).unwrap();
+        tube.info().unwrap().subscribers.is_empty()
+    });
+    // Its number, and the slots that were kept for it, can be had by the next, and nothing of its filter is that one's.
+    let next = tube.subscribe(Subscribe::to_all().slow(Slow::DropNewest(8))).unwrap();
+    assert_eq!(next.number(), 0, "{at:?}: the number is free");
+    for n in 1..=8 {
+        publisher.send(&trade(f64::from(n), 1, "A")).unwrap();
+    }
+    let got: Vec<f64> = std::iter::from_fn(|| next.try_recv().ok()).map(|record| price(&record)).collect();
+    assert_eq!(got, (1..=8).map(f64::from).collect::<Vec<_>>(), "{at:?}: the next gets all that it wants");
+    assert_eq!(next.lost(), 0);
+}
+
+#[test]
+fn who_is_killed_with_its_filter_half_taken_in_leaves_nothing_of_it() {
+    let house = House::new("broadcast-filter-killed");
+    // One number, and as many slots to keep as one may: who leaves them behind leaves none for the next.
+    let tube = Broadcast::<[u8]>::create("trades", &BroadcastOptions { subscribers: 1, ..trades(16) }).unwrap();
+    let publisher = tube.publisher().unwrap();
+    for at in [Killed::Unseen, Killed::Taken, Killed::Routed, Killed::Changed] {
+        killed_with_a_filter(&house, &tube, &publisher, at);
+    }
+}
+
+/// What the process has mapped, in bytes, and how many pieces of it are machine code made at run time.
+fn mapped() -> (u64, usize) {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split_whitespace().next().unwrap().parse().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    (pages * 4096, maps.lines().filter(|line| line.contains("chappe synth")).count())
+}
+
+#[test]
+#[ignore = "storm: 300 subscribers that are killed while their filters are taken in and changed"]
+fn filters_of_the_killed_leave_neither_memory_nor_numbers() {
+    let house = House::new("broadcast-filters-killed");
+    let tube = Broadcast::<[u8]>::create("trades", &BroadcastOptions { subscribers: 1, ..trades(16) }).unwrap();
+    let publisher = tube.publisher().unwrap();
+    let all = [Killed::Unseen, Killed::Taken, Killed::Routed, Killed::Changed, Killed::Changing];
+    let mut before = None;
+    for round in 0..300 {
+        killed_with_a_filter(&house, &tube, &publisher, all[round % all.len()]);
+        if round == 20 {
+            before = Some(mapped());
+        }
+    }
+    let ((had, code), (has, more)) = (before.unwrap(), mapped());
+    assert!(more <= code.max(2), "{more} mappings of machine code, and {code} after 20");
+    assert!(has <= had + (1 << 20), "{} KiB more than after 20", (has - had) / 1024);
 }

@@ -372,6 +372,86 @@ fn each_message_wakes_its_subscriber_though_nobody_leaves() {
     }
 }
 
+/// The filters that a subscriber of this world writes, one behind the other: each has more than a word, so it can be torn.
+const FILTERS: [&[u8]; 3] = [b"price > 100", b"qty == 7 || n>8", b"sym == 'B'"];
+
+/// A subscriber, killed anywhere while it comes and changes its filter, and a publisher that looks meanwhile, as its router does.
+fn world_of_filters(world: &World) {
+    let (stage, _) = Stage::with_blocks(world, 6, &[], 3, 24);
+    let tube = CastAt::make(stage.map, "t", 2, 2).expect("a tube");
+    // What a router remembers: of this owner, this version was this text.
+    type Seen = Vec<((u32, u32, u32), Vec<u8>)>;
+    let seen: Shared<RefCell<Seen>> = world.share(RefCell::default());
+    let look = move || {
+        for (who, member, text) in tube.filters() {
+            let Some((version, text)) = text else {
+                reached("just being written");
+                continue;
+            };
+            assert!(
+                FILTERS.contains(&&text[..]) || text.is_empty(),
+                "half a filter: {}",
+                String::from_utf8_lossy(&text)
+            );
+            let mut seen = seen.borrow_mut();
+            match seen.iter().find(|(is, _)| *is == (who, member, version)) {
+                Some((_, before)) => assert_eq!(*before, text, "one version, two filters"),
+                None => seen.push(((who, member, version), text)),
+            }
+        }
+    };
+    let p = world.prepare("subscriber");
+    let me = stage.member(p, "subscriber");
+    stage.reaper(stage.lasting(p, move || {
+        let who = me.subscribes_with(tube, When::Block, FILTERS[0]).expect("room");
+        me.refilters(tube, who, FILTERS[1]);
+        me.refilters(tube, who, FILTERS[2]);
+        me.unsubscribes(tube, who);
+        reached("subscriber");
+    }));
+    let p = world.prepare("publisher");
+    let _member = stage.member(p, "publisher");
+    stage.reaper(stage.lasting(p, move || {
+        (0..3).for_each(|_| look());
+        reached("publisher");
+    }));
+    world.prepare("last").last().run(move || {
+        stage.map.recover_dead();
+        // Who lives may be in the middle of it still.
+        if tube.subscribers() > 0 {
+            return;
+        }
+        let last = Actor::join(stage.map, "last").expect("a slot");
+        // Both numbers can be had again, and whatever the dead had written there is not taken for the next one's.
+        let all: Vec<u32> = FILTERS[1..]
+            .iter()
+            .map(|filter| last.subscribes_with(tube, When::Block, filter).expect("the dead keep their numbers"))
+            .collect();
+        look();
+        let has: Vec<Vec<u8>> = tube.filters().into_iter().map(|(_, _, text)| text.expect("whole").1).collect();
+        assert_eq!((all.len(), has), (2, FILTERS[1..].iter().map(|f| f.to_vec()).collect()));
+        reached("numbers free");
+    });
+}
+
+#[test]
+fn a_filter_is_whole_whoever_is_killed_while_it_is_written() {
+    let all = [
+        Search::sweep("filters_sweep").kills(1),
+        Search::depth("filters_depth", 2).kills(1).schedules(1_000),
+        Search::priorities("filters_pct", 3).kills(1).schedules(1_000),
+        crash::buffers("filters", 300),
+    ]
+    .map(|search| search.run(world_of_filters));
+    for report in &all {
+        report.assert_clean();
+    }
+    for outcome in ["subscriber", "publisher", "just being written", "numbers free"] {
+        let came = all.iter().any(|report| report.outcomes().contains_key(outcome));
+        assert!(came || std::env::var_os("CRASHSIM_REPLAY").is_some(), "never came to `{outcome}`");
+    }
+}
+
 #[test]
 #[ignore = "storm: a minute of further worlds"]
 fn the_same_holds_in_further_worlds() {

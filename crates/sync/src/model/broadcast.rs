@@ -81,6 +81,13 @@ impl CastAt {
         (self.0.ring.lost(who), dropped)
     }
 
+    /// The filters as a publisher's router sees them: subscription, its owner's member number, and the text with its version, or none while it is
+    /// being written.
+    pub fn filters(&self) -> Vec<(u32, u32, Option<(u32, Vec<u8>)>)> {
+        let all: Vec<_> = self.0.subscriptions().collect();
+        all.into_iter().map(|(who, member)| (who, member, self.0.text(who))).collect()
+    }
+
     /// How many publishers have died, or broken off, modulo 2^19.
     pub fn died(&self) -> u32 {
         self.0.died()
@@ -115,13 +122,23 @@ impl Actor {
 
     /// Subscribes: the number.
     pub fn subscribes(&self, tube: CastAt, when: When) -> Option<u32> {
+        self.subscribes_with(tube, when, b"")
+    }
+
+    /// The same with a filter.
+    pub fn subscribes_with(&self, tube: CastAt, when: When, filter: &[u8]) -> Option<u32> {
         let admin = tube.0.map.admin();
         let terms = match when {
             When::Block => Terms::Block,
             When::Oldest => Terms::Oldest,
             When::Newest(most) => Terms::Newest(most),
         };
-        tube.0.subscribe(&admin, self.owner(), terms, b"").ok()
+        tube.0.subscribe(&admin, self.owner(), terms, filter).ok()
+    }
+
+    /// Gives its subscription another filter.
+    pub fn refilters(&self, tube: CastAt, who: u32, filter: &[u8]) {
+        tube.0.change(who, filter);
     }
 
     /// Unsubscribes.

@@ -337,7 +337,7 @@ impl<'m> Cast<'m> {
     }
 
     /// A subscription has another filter from now on. Its owner's.
-    #[cfg(feature = "synth")]
+    #[cfg(any(feature = "synth", feature = "sim"))]
     pub fn change(&self, who: u32, text: &[u8]) {
         self.write_text(who, text);
         self.changed();
