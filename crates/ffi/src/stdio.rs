@@ -19,10 +19,10 @@
 //! Open streams that are written are listed, so that exit(3) can write them out; the child of a fork forgets what its parent will write.
 
 use crate::failure::{Answer, Failure, answer};
+use chappe::forks::{Nest, Once};
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::Once;
 
 const SIZE: usize = 1 << 16;
 const LAYOUT: Layout = match Layout::from_size_align(SIZE, SIZE) {
@@ -65,7 +65,10 @@ struct Open {
 unsafe impl Sync for Open {}
 
 static OPEN: Open = Open { lock: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), all: UnsafeCell::new(Vec::new()) };
+/// Not the standard library's: a child that was forked while another thread registers the handlers does it again, instead of waiting for it.
 static ONCE: Once = Once::new();
+/// Handlers that are registered twice so are called twice around a fork.
+static NEST: Nest = Nest::new();
 
 fn with_open<R>(act: impl FnOnce(&mut Vec<usize>) -> R) -> R {
     before_fork();
@@ -76,17 +79,27 @@ fn with_open<R>(act: impl FnOnce(&mut Vec<usize>) -> R) -> R {
 }
 
 extern "C" fn before_fork() {
+    if NEST.is_inner() {
+        return;
+    }
     // SAFETY: a lock of static storage.
     unsafe { libc::pthread_mutex_lock(OPEN.lock.get()) };
+    NEST.begin();
 }
 
 extern "C" fn after_fork() {
-    // SAFETY: this thread has locked it.
-    unsafe { libc::pthread_mutex_unlock(OPEN.lock.get()) };
+    if NEST.end() {
+        // SAFETY: this thread has locked it.
+        unsafe { libc::pthread_mutex_unlock(OPEN.lock.get()) };
+    }
 }
 
 extern "C" fn in_child() {
-    after_fork();
+    if !NEST.end() {
+        return;
+    }
+    // SAFETY: this thread has locked it, before the fork.
+    unsafe { libc::pthread_mutex_unlock(OPEN.lock.get()) };
     with_open(|all| {
         for &one in all.iter() {
             // SAFETY: what is listed is open, and a child has one thread.
@@ -315,7 +328,7 @@ fn made(fd: c_int, mode: *const c_char, buffering: c_int) -> Answer<*mut Stream>
     let mut made =
         Box::new(Stream { next: base, base, fd, kind, single: buffering == 2, eof: false, error: 0, line: Vec::new() });
     made.next = made.rest();
-    ONCE.call_once(|| {
+    ONCE.call(|| {
         // SAFETY: functions of this library, which is never unloaded once it has made a stream.
         unsafe {
             libc::atexit(at_exit);

@@ -9,9 +9,10 @@
 //! I1: a handler lives as long as its client; the client is closed, so that no thread of the library calls any more, before the handler is freed.
 
 use super::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::Made;
 use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
 use std::marker::PhantomData;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 #[repr(C)]
 struct RawClient {
@@ -86,8 +87,8 @@ calls! {
 extern "C" fn silent(_: *const c_char) {}
 
 fn library() -> Result<&'static Library, String> {
-    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
-    let loaded = LIBRARY.get_or_init(|| {
+    static LIBRARY: Made<Result<Library, String>> = Made::new();
+    let loaded = LIBRARY.get_or(|| {
         let library = Library::load()?;
         // SAFETY: takes functions that live for ever. What the library would print, our errors say.
         unsafe {
