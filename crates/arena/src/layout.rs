@@ -127,6 +127,8 @@ pub struct Header {
     pub baton: AtomicU32,
     /// One a group of members: changes when somebody joins there.
     pub rosters: [AtomicU32; GROUPS],
+    /// Of the objects that were taken out of service without `admin` since it was last looked, how far from the end the first lies; 0: none was.
+    pub condemned: AtomicU32,
 }
 
 /// One member: a thread, or for owned handles a process, attached to the arena.

@@ -28,6 +28,12 @@
 //!   search that goes by it has nothing to find behind it. Without that, a table of names that come and go would fill up for good, and
 //!   a search for what is not there would look at all of it. Who dies in between leaves places that do not count, as before.
 //!
+//! - I10: an object that nobody else can have in use may be *condemned*: taken out of service without `admin`, by the one swap of its head.
+//!   What is left is `admin`'s: the next maker that takes the slot empties the name's place first, so no object has two. The maker finds the
+//!   slot because the condemner lowers `objects_low` by way of `condemned`: before the swap, for a condemner that dies after it, and again after the
+//!   swap, for a maker that went by the slot before it. If the maker takes the first word just before the swap, and the condemner dies
+//!   just after it, then the slot is out of use until one below it, or itself, is looked at again (one slot for a dead member).
+//!
 //! Searching takes no lock and makes no system call.
 
 use crate::error::ArenaError;
@@ -270,6 +276,7 @@ impl Map {
 
     fn free_slot(&'static self) -> Result<u32, ArenaError> {
         let h = self.header();
+        self.note_condemned();
         let (capacity, used) = (self.geometry().objects, self.objects_used());
         // The first that was removed and cannot be used yet: nobody says when it can.
         let mut later = None;
@@ -283,8 +290,7 @@ impl Map {
             // Relaxed: under admin only we change heads to free or live.
             let head = Head(o.head.load(Ordering::Relaxed));
             if self.is_done_with(index, head) {
-                // Release: I4, nobody's bit stands on it any more.
-                o.head.store(Head::free(head.generation()).0, Ordering::Release);
+                self.free(index, head);
             } else if !head.is_free() {
                 later = later.or(head.is_dead().then_some(index));
                 continue;
@@ -308,10 +314,35 @@ impl Map {
             // Relaxed: under admin only we change heads to free or live.
             let head = Head(o.head.load(Ordering::Relaxed));
             if self.is_done_with(index, head) {
-                // Release: I4, nobody's bit stands on it any more.
-                o.head.store(Head::free(head.generation()).0, Ordering::Release);
+                self.free(index, head);
             }
         }
+    }
+
+    /// Frees the slot of an object that [`Map::is_done_with`]. The caller holds `admin`.
+    fn free(&self, index: u32, head: Head) {
+        let o = self.object(index);
+        if !self.is_private() {
+            // I10. Relaxed: under admin, and behind the head.
+            self.forget_name(o.hash.load(Ordering::Relaxed), index);
+        }
+        // Release: I4, nobody's bit stands on it any more.
+        o.head.store(Head::free(head.generation()).0, Ordering::Release);
+    }
+
+    /// I10: the slots that were condemned are looked at again. The caller holds `admin`.
+    fn note_condemned(&self) {
+        let h = self.header();
+        // Acquire: behind the swap of the head, of who has said so after it.
+        let first = h.condemned.load(Ordering::Acquire);
+        if first == 0 {
+            return;
+        }
+        // Relaxed: under admin. Before the word is taken away: who dies in between has made a search longer, no more.
+        h.objects_low.fetch_min(self.geometry().objects.saturating_sub(first), Ordering::Relaxed);
+        step!("condemned slots noted, and said so still");
+        // Relaxed: a failure means that there are more, for the next maker.
+        let _ = h.condemned.compare_exchange(first, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// I4, I6: whether a slot may be used again. The caller holds `admin`.
@@ -410,6 +441,25 @@ impl Map {
                 self.forget_name(o.hash.load(Ordering::Relaxed), place.index); // Relaxed: as above.
             }
         }
+    }
+
+    /// Takes an object out of service without `admin`: I10. For the one that knows that nobody else has it in use, or comes to use it by
+    /// its name. False: it was not there any more.
+    pub fn condemn(&'static self, place: Place) -> bool {
+        let o = self.object(place.index);
+        let from_the_end = self.geometry().objects - place.index;
+        // Release: I10, behind the swap.
+        let say = || _ = self.header().condemned.fetch_max(from_the_end, Ordering::Release);
+        say();
+        // SeqCst: I4, before the look at the bits in `bury`.
+        if o.head.compare_exchange(place.head.0, place.head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return false;
+        }
+        step!("object condemned, not said again");
+        say();
+        step!("object dead, waiters not yet told");
+        (self.hooks.bury)(self, place.index);
+        true
     }
 
     /// Finds `count` neighbouring table cells that no living object uses and marks them as the object's.

@@ -7,7 +7,7 @@ use chappe_arena::{ArenaError, Map, Standing};
 use chappe_crashsim::{Search, World, reached};
 use chappe_plat::Life;
 use chappe_plat::atomic::Ordering;
-use chappe_sync::model::{self, Actor, PoolAt, Refusal};
+use chappe_sync::model::{self, Actor, PoolAt, Refusal, SemaphoreAt};
 use crash::{Stage, directory, searched, stopped};
 use std::sync::OnceLock;
 
@@ -413,4 +413,55 @@ fn names(world: &World) {
 fn names_are_found_while_others_come_and_go() {
     searched("names", names, &["removed", "made and removed", "found"]);
     stopped("names", names);
+}
+
+/// Names of which each has its own place in the table, with an empty one behind all but the last three.
+fn apart() -> &'static [String; 6] {
+    static NAMES: OnceLock<[String; 6]> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let place = |name: &str| chappe_arena::hash(name) as usize & (ROOM.names() - 1);
+        [(1, "a"), (3, "b"), (3, "c"), (5, "d"), (6, "e"), (7, "f")].map(|(at, begin)| {
+            (0..).map(|n| format!("{begin}{n}")).find(|name| place(name) == at).expect("there is no end of names")
+        })
+    })
+}
+
+/// An object is condemned where there is no room for another, while somebody wants to make one: the next maker has its slot, and no name of
+/// what is gone has a place in the table.
+fn condemned(world: &World) {
+    let map = model::create(&directory(), "lab", ROOM).expect("it is made");
+    let [first, made, last, others @ ..] = apart();
+    let make = move |name: &str| SemaphoreAt::make(map, name, 0, false).map(|it| it.place);
+    let first = make(first).expect("room");
+    others.iter().for_each(|name| _ = make(name).expect("room"));
+    world.process("condemner", move || {
+        assert!(map.condemn(first));
+        reached("condemned");
+    });
+    world.process("maker", move || reached(if make(made).is_ok() { "made" } else { "full" }));
+    world.prepare("last").last().run(move || {
+        if map.is_there(first) {
+            map.condemn(first);
+        }
+        if let Some(made) = map.find(made) {
+            map.condemn(made);
+        }
+        make(last).expect("the slot of the one that was condemned");
+        assert!(others.iter().all(|name| map.find(name).is_some()));
+        let places = (0..map.geometry().names()).filter(|i| map.name_place(*i).load(Ordering::SeqCst) != 0).count();
+        assert_eq!(places, 4, "places in the table of names, of four objects");
+    });
+}
+
+#[test]
+fn a_condemned_objects_slot_is_used_again() {
+    let all = [
+        Search::depth("condemned_depth", 3).schedules(20_000).run(condemned),
+        Search::sweep("condemned_kills").kills(1).run(condemned),
+        Search::sweep("condemned_stops").stops(1).resume().run(condemned),
+    ];
+    all.iter().for_each(|report| _ = report.assert_clean());
+    for outcome in ["condemned", "made", "full"] {
+        assert!(all.iter().any(|report| report.outcomes().contains_key(outcome)), "it never came to {outcome}");
+    }
 }
