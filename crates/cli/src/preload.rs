@@ -25,6 +25,8 @@ const PLACE: &str = "CHAPPE_PRELOAD";
 const ARENA: &str = "posix";
 /// What tells the library of `--owned`.
 const OWNED: &str = "CHAPPE_RUN_OWNED";
+/// What tells it of `--barging`.
+const BARGING: &str = "CHAPPE_RUN_BARGING";
 
 /// Becomes the program. `file_size`: SIGXFSZ had its default action when we started. Answers only what went wrong.
 pub fn run(a: &Run, file_size: bool) -> Failure {
@@ -55,10 +57,12 @@ pub fn run(a: &Run, file_size: bool) -> Failure {
         .arg0(name)
         .args(&a.program[1..])
         .env("LD_PRELOAD", in_front(&library, env::var_os("LD_PRELOAD").as_deref()));
-    if a.owned {
-        command.env(OWNED, "1");
-    } else {
-        command.env_remove(OWNED);
+    for (variable, is_on) in [(OWNED, a.owned), (BARGING, a.barging)] {
+        if is_on {
+            command.env(variable, "1")
+        } else {
+            command.env_remove(variable)
+        };
     }
     // The program may change its working directory.
     if env::var_os("CHAPPE_DIR").is_some_and(|d| !d.is_empty()) {

@@ -14,26 +14,7 @@
 use crate::shield::{back, contained, fail, off};
 use crate::{locals, real};
 use libc::c_int;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-
-/// What `chappe run --owned` sets to 1.
-const VARIABLE: &str = "CHAPPE_RUN_OWNED";
-
-/// 0: not looked yet; 1: no; 2: yes.
-static OWNED: AtomicU8 = AtomicU8::new(0);
-
-/// Whether semaphores that start at 1 are to be owned.
-pub fn is_owned() -> bool {
-    // Relaxed: whoever looks finds the same.
-    match OWNED.load(Ordering::Relaxed) {
-        0 => {
-            let owned = std::env::var_os(VARIABLE).is_some_and(|v| v == "1");
-            OWNED.store(1 + u8::from(owned), Ordering::Relaxed); // Relaxed: as above.
-            owned
-        }
-        known => known == 2,
-    }
-}
+use std::sync::atomic::{AtomicBool, Ordering};
 
 static CONCERNED: AtomicBool = AtomicBool::new(false);
 

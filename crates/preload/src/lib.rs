@@ -1,7 +1,7 @@
 //! The library that `chappe run` puts in front of a program's C library: POSIX semaphores on chappe's.
 //!
 //! A program that was not written for chappe, and is not built anew, gets for its `sem_t`: strict FIFO (who gives and takes again at once
-//! overtakes nobody), waits that a kill leaves nobody stuck in, and a place in `chappe ls`. What it sees otherwise is what POSIX says, and
+//! overtakes nobody, unless `--barging` lets it), waits that a kill leaves nobody stuck in, and a place in `chappe ls`. What it sees otherwise is what POSIX says, and
 //! where POSIX leaves it open, what glibc 2.36 does.
 //!
 //! | | |
@@ -12,6 +12,7 @@
 //! | `memory` | semaphores in files that outlive who made them |
 //! | `calls` | the others |
 //! | `wait`, `cancel`, `stack` | waiting: time limits, signals, jumps, cancellation |
+//! | `asked` | the options of `chappe run` |
 //! | `ends` | `--owned`: which are locks, and how a process ends that holds one |
 //! | `last` | how a process ends whose first thread has ended before others |
 //! | `shield`, `forks`, `heap`, `locals` | what keeps us and the program out of each other's way |
@@ -42,6 +43,7 @@
 //!
 //! The greatest value is glibc's SEM_VALUE_MAX, 2,147,483,647.
 
+mod asked;
 mod block;
 mod calls;
 mod cancel;
@@ -86,5 +88,6 @@ extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *cons
     last::prepare();
     // Before the program can change its environment.
     chappe::keep_environment();
-    ends::is_owned();
+    asked::OWNED.is_on();
+    asked::BARGING.is_on();
 }

@@ -21,6 +21,7 @@
 //! as if we were not here. One that somebody still waits on stays, as it does with the C library. Who was posted to does not wait any more:
 //! it has what it was granted, though it has not woken and another object may stand there by then.
 
+use crate::asked::{self, BARGING};
 use crate::folder::Folder;
 use crate::shield::{errno, set_errno, shielded, without_signals};
 use crate::word::{self, OWNED, PLAIN, Said, is_private};
@@ -222,17 +223,17 @@ pub fn remove(kind: u64, spot: Spot) {
     };
 }
 
-/// Real-time threads first, and however long others wait: POSIX'.
+/// Real-time threads first, and however long others wait: POSIX'. With `--barging` they are so told to try again, and may be overtaken.
 const BY_RANK: Discipline = Discipline::Priority { aging: None };
 
 /// Makes an object in an arena that processes share, of a name or of one that nobody chose. What starts at 1 may be a lock.
 pub fn make_shared(arena: &Arena, name: Option<&str>, value: u32) -> Result<(u64, Spot), ObjectError> {
-    if value == 1 && ends::is_owned() {
+    if value == 1 && asked::OWNED.is_on() {
         return Ok((OWNED, OwnedSemaphore::create_in(arena, name)?.spot()));
     }
     let made = match name {
-        Some(name) => Semaphore::create_in_by(arena, name, value, BY_RANK)?,
-        None => Semaphore::unnamed_by(arena, value, BY_RANK)?,
+        Some(name) => Semaphore::create_in_by(arena, name, value, BY_RANK, BARGING.is_on())?,
+        None => Semaphore::unnamed_by(arena, value, BY_RANK, BARGING.is_on())?,
     };
     Ok((PLAIN, made.spot()))
 }
@@ -314,13 +315,13 @@ fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot)
     }
     // Of this one's users none outlives another: there is nobody to return to.
     let arena = Arena::try_private()?;
-    let made = match Semaphore::unnamed_by(&arena, value, BY_RANK) {
+    let made = match Semaphore::unnamed_by(&arena, value, BY_RANK, BARGING.is_on()) {
         Err(ObjectError::Arena(ArenaError::ObjectsFull { .. })) => {
             table().kept = 0;
             // One at a time: nothing is removed under the table's lock.
             let oldest = || table().oldest();
             give_up(std::iter::from_fn(oldest));
-            Semaphore::unnamed_by(&arena, value, BY_RANK)?
+            Semaphore::unnamed_by(&arena, value, BY_RANK, BARGING.is_on())?
         }
         made => made?,
     };

@@ -205,17 +205,23 @@ impl Semaphore {
     /// `Value`, `Arena`.
     #[doc(hidden)]
     pub fn unnamed(arena: &Arena, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::unnamed_by(arena, value, Discipline::Fifo)
+        Semaphore::unnamed_by(arena, value, Discipline::Fifo, false)
     }
 
-    /// The same; waiters are served as `discipline` says.
+    /// The same; waiters are served as `discipline` says, and `barging` lets newcomers overtake them.
     ///
     /// # Errors
     /// As [`Semaphore::unnamed`].
     #[doc(hidden)]
-    pub fn unnamed_by(arena: &Arena, value: u32, discipline: Discipline) -> Result<Semaphore, ObjectError> {
+    pub fn unnamed_by(
+        arena: &Arena,
+        value: u32,
+        discipline: Discipline,
+        barging: bool,
+    ) -> Result<Semaphore, ObjectError> {
         check(value)?;
-        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, discipline.code());
+        let how = discipline.code() | if barging { units::BARGING } else { units::STRONG };
+        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, how);
         Ok(Semaphore(Handle::unnamed(arena, Kind::Semaphore, make)?))
     }
 
@@ -225,10 +231,10 @@ impl Semaphore {
     /// `Exists`, `OtherKind`, `Value`, `Arena`.
     #[doc(hidden)]
     pub fn create_in(arena: &Arena, name: &str, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::create_in_by(arena, name, value, Discipline::Fifo)
+        Semaphore::create_in_by(arena, name, value, Discipline::Fifo, false)
     }
 
-    /// As [`Semaphore::create_by`], in an arena that the caller has.
+    /// As [`Semaphore::create_by`], in an arena that the caller has; `barging` lets newcomers overtake the waiters.
     ///
     /// # Errors
     /// As [`Semaphore::create_in`].
@@ -238,9 +244,11 @@ impl Semaphore {
         name: &str,
         value: u32,
         discipline: Discipline,
+        barging: bool,
     ) -> Result<Semaphore, ObjectError> {
         check(value)?;
-        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, discipline.code());
+        let how = discipline.code() | if barging { units::BARGING } else { units::STRONG };
+        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, how);
         Ok(Semaphore(Handle::create_in(arena, Kind::Semaphore, name, make)?))
     }
 

@@ -9,6 +9,9 @@ pub struct Run {
     /// gives back
     #[arg(long)]
     pub owned: bool,
+    /// A running process may overtake a waiter that is just being woken, as with the C library: more units a second, in no order
+    #[arg(long)]
+    pub barging: bool,
     /// The program and its arguments
     #[arg(required = true, value_name = "PROGRAM", trailing_var_arg = true)]
     pub program: Vec<OsString>,
@@ -39,6 +42,15 @@ With --owned:
   alone, a signal and exec count as deaths. Nor is it a lock any more
   once a process has taken it for which there is no room in the arena.
 
+With --barging:
+  Waiters are woken in order, and whoever comes by before one is awake
+  may take its unit, as with the C library. A program whose processes
+  pass one lock on all the time does more so (Apache with
+  `Mutex posixsem`, 2 processors: 1.00 times the requests that it does
+  with the C library, 0.87 times without --barging), and a waiter may
+  be overtaken any number of times. Owned semaphores are served in order
+  all the same. What was made stays as it was made.
+
 Which programs:
   Linked dynamically with the GNU C library, of this machine's kind, and
   not set-uid, set-gid or with file capabilities: the system ignores
@@ -50,6 +62,8 @@ Environment:
                    ../lib/chappe: libchappe_preload.so
   LD_PRELOAD       what was there stays, behind the library
   CHAPPE_RUN_OWNED set to 1 for the program by --owned
+  CHAPPE_RUN_BARGING
+                   the same by --barging
 
 Exit status:
   The program's: chappe becomes the program. 125 if chappe cannot do it,

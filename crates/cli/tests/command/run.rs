@@ -105,11 +105,13 @@ fn arenas_of_families_that_nobody_has_any_more_go_when_somebody_looks() {
 fn the_library_is_in_front_and_what_was_there_behind_it() {
     let place = Place::new();
     let ours = library().to_str().expect("text");
-    let script = "echo $LD_PRELOAD $CHAPPE_RUN_OWNED";
+    let script = "echo $LD_PRELOAD $CHAPPE_RUN_OWNED $CHAPPE_RUN_BARGING";
     assert_eq!(run(&place, &["--", "sh", "-c", script]).out, format!("{ours}\n"));
     assert_eq!(run(&place, &["--owned", "--", "sh", "-c", script]).out, format!("{ours} 1\n"));
+    assert_eq!(run(&place, &["--barging", "--owned", "--", "sh", "-c", script]).out, format!("{ours} 1 1\n"));
     let mut with_another = place.command(&["run", "--", "sh", "-c", script]);
-    with_another.env("CHAPPE_PRELOAD", library()).env("LD_PRELOAD", ours).env("CHAPPE_RUN_OWNED", "1");
+    with_another.env("CHAPPE_PRELOAD", library()).env("LD_PRELOAD", ours);
+    with_another.env("CHAPPE_RUN_OWNED", "1").env("CHAPPE_RUN_BARGING", "1");
     assert_eq!(Place::spawn(&mut with_another).end().out, format!("{ours}\n"), "once, and not owned");
 }
 
@@ -130,7 +132,7 @@ fn where_it_could_have_no_semaphores_it_is_not_started() {
         assert!(ran.status == Some(125) && ran.out.is_empty() && ran.err.contains(wanted), "{ran:?}");
         assert!(ran.err.contains("cannot put chappe's semaphores under `sh`"), "{ran:?}");
     };
-    refused("nowhere", "nowhere: No such file or directory");
+    refused("nowhere", "nowhere, which CHAPPE_DIR names");
     let arenas = place.arenas();
     std::fs::write(arenas.join("posix"), [7; 5000]).expect("room");
     refused(arenas.to_str().expect("text"), "chappe arena rm --force posix");
@@ -231,6 +233,16 @@ fn the_library_is_found_beside_the_command_or_where_it_is_installed() {
 
 #[test]
 fn a_programs_semaphores_are_listed() {
+    listed(&[], false);
+}
+
+#[test]
+fn a_programs_semaphores_let_newcomers_overtake_if_it_is_asked_for() {
+    listed(&["--barging"], true);
+}
+
+/// A program makes a semaphore and takes a unit, and `chappe ls` shows it.
+fn listed(options: &[&str], barging: bool) {
     if Command::new("python3").arg("--version").output().is_err() {
         return not_tested("semaphores of programs in `chappe ls`: there is no python3");
     }
@@ -242,7 +254,7 @@ s = c.sem_open(b'/listed', os.O_CREAT, 0o600, 3)
 assert s and c.sem_wait(ctypes.c_void_p(s)) == 0
 print('ready', flush=True)
 sys.stdin.read()";
-    let mut c = place.command(&["run", "--", "python3", "-c", script]);
+    let mut c = place.command(&[&["run"], options, &["--", "python3", "-c", script]].concat());
     let mut program = c.env("CHAPPE_PRELOAD", library()).stdin(Stdio::piped()).spawn().expect("start");
     let mut line = String::new();
     let out = program.stdout.as_mut().expect("piped");
@@ -251,6 +263,7 @@ sys.stdin.read()";
     let listed = place.json(&["ls", "posix"]);
     assert_eq!(listed[0]["name"], "posix/listed", "{listed}");
     assert_eq!((&listed[0]["kind"], &listed[0]["value"]), (&"semaphore".into(), &2.into()));
+    assert_eq!(place.ok(&["show", "posix/listed"]).contains("barging"), barging);
     assert!(!place.ok(&["doctor"]).contains(".posix"), "that is nobody's else");
     drop(program.stdin.take());
     assert!(program.wait().expect("our child").success());

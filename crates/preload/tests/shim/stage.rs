@@ -96,7 +96,8 @@ impl Stage {
     /// A program with the C library alone.
     pub fn plain(&self, program: impl AsRef<Path>) -> Command {
         let mut c = Command::new(program.as_ref());
-        c.env("CHAPPE_DIR", self.path()).env_remove("LD_PRELOAD").env_remove("CHAPPE_RUN_OWNED");
+        c.env("CHAPPE_DIR", self.path()).env_remove("LD_PRELOAD");
+        c.env_remove("CHAPPE_RUN_OWNED").env_remove("CHAPPE_RUN_BARGING");
         c.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         c
     }
@@ -112,6 +113,13 @@ impl Stage {
     pub fn owned(&self, program: impl AsRef<Path>) -> Command {
         let mut c = self.under(program);
         c.env("CHAPPE_RUN_OWNED", "1");
+        c
+    }
+
+    /// The same, as `--barging` has it.
+    pub fn barging(&self, program: impl AsRef<Path>) -> Command {
+        let mut c = self.under(program);
+        c.env("CHAPPE_RUN_BARGING", "1");
         c
     }
 
