@@ -122,6 +122,19 @@ pub fn plain(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
+/// An error and what caused it, each said once: many of the library's errors name their cause themselves.
+pub fn chain(e: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for said in e.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = said;
+        } else if !text.ends_with(&said) {
+            text = format!("{text}: {said}");
+        }
+    }
+    text
+}
+
 /// Adds `by_priority` to what was made, if it is so.
 pub fn say_by_priority(made: &mut Value, discipline: Discipline) {
     if let Some(by) = ByPriority::of(discipline) {

@@ -150,7 +150,7 @@ fn started(a: &Pipe, manner: Manner, file_size: bool) -> Result<(Teller, Outcome
     // Without it the pipeline runs as it would anyway.
     let steering = Steering::begin(a, &roots);
     if let Err(e) = &steering {
-        crate::complain(manner.json, &format!("{e:#}: the pipeline runs, and nothing steers it"));
+        crate::complain(manner.json, &format!("{}: the pipeline runs, and nothing steers it", crate::look::chain(e)));
     }
     let ended = stages.stay(&watch, &mut |news| {
         if let Ok(steering) = &steering {

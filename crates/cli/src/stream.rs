@@ -4,7 +4,7 @@ use crate::acquire::TIMED_OUT;
 use crate::args::{Recv, Send};
 use crate::format::{Output, encode};
 use crate::tube;
-use crate::{Failure, failed, tell, write};
+use crate::{Failure, failed, look, tell, write};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chappe::Select;
 use chappe::synth::Schema;
@@ -110,7 +110,7 @@ pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
         sink.ends(sent)
     });
     if let Err(e) = sent {
-        return Err(failed(anyhow!("after {} were sent to `{}`: {e:#}", passed.told(), a.name)));
+        return Err(failed(anyhow!("after {} were sent to `{}`: {}", passed.told(), a.name, look::chain(&e))));
     }
     if json {
         let Passed { records, bytes, .. } = passed;

@@ -14,6 +14,7 @@
 use chappe_arena::{ArenaError, io_at};
 use chappe_plat::dir::{self, Dir};
 use chappe_plat::{Made, process};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where named arenas lie: `$CHAPPE_DIR`, from the working directory if it is relative; or `/dev/shm/chappe-<uid>`; or, if
@@ -89,7 +90,7 @@ pub(crate) fn open_directory(make: bool) -> Result<Dir, ArenaError> {
         }
         return if make { own_directory(&path) } else { open_own(&path) };
     }
-    let dir = Dir::open(&path).map_err(|e| io_at("open directory", &path, e))?;
+    let dir = Dir::open(&path).map_err(|e| no_directory(&path, e))?;
     let facts = dir.facts().map_err(|e| io_at("look at", &path, e))?;
     let (shown, me) = (path.display().to_string(), process::uid());
     if facts.uid != me && facts.uid != 0 && facts.mode & 0o022 == 0 {
@@ -100,6 +101,19 @@ pub(crate) fn open_directory(make: bool) -> Result<Dir, ArenaError> {
         return Err(ArenaError::Mode { path: shown, mode: facts.mode, wanted: 0o1777 });
     }
     Ok(dir)
+}
+
+/// Why the directory that CHAPPE_DIR names cannot be used. One that is missing is not made: several users may be meant to share it.
+fn no_directory(path: &Path, why: io::Error) -> ArenaError {
+    if why.kind() != io::ErrorKind::NotFound {
+        return io_at("open directory", path, why);
+    }
+    let shown = path.display();
+    let what = format!(
+        "cannot open directory {shown}, which CHAPPE_DIR names: make it (`mkdir -m 700 {shown}`; for several users \
+         `chappe arena create default --share group`), or unset CHAPPE_DIR"
+    );
+    ArenaError::Io { what, source: why }
 }
 
 /// Opens a directory of this user's own, making it if need be.

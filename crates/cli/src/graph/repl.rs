@@ -162,7 +162,7 @@ pub fn repl(file: Option<&Path>) -> Result<u8, Failure> {
             Ok(Some(said)) => crate::write(format!("{said}\n").as_bytes())?,
             Err(why) => {
                 failures = 1;
-                crate::tell(format_args!("chappe: {why:#}"));
+                crate::tell(format_args!("chappe: {}", crate::look::chain(&why)));
             }
         }
         prompt();

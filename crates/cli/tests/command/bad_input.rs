@@ -173,7 +173,12 @@ fn a_directory_that_is_not_there_is_named() {
         let ran = Place::spawn(here.command(args).env("CHAPPE_DIR", here.file("nowhere"))).end();
         assert_eq!(ran.status, Some(1));
         says(&ran.err, &["cannot open directory", "/nowhere", "No such file"]);
+        says(&ran.err, &["which CHAPPE_DIR names", "mkdir -m 700", "or unset CHAPPE_DIR"]);
     }
+    let mut send = here.command(&["send", "t"]);
+    let ran = Place::spawn(send.env("CHAPPE_DIR", here.file("nowhere"))).end();
+    says(&ran.err, &["after 0 records", "or unset CHAPPE_DIR"]);
+    assert_eq!(ran.err.matches("No such file").count(), 1, "the cause is said once: {}", ran.err);
 }
 
 #[test]
