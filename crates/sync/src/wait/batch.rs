@@ -170,7 +170,7 @@ pub(super) fn build(map: &Map, object: u32) {
     });
     sort(batch, count);
     batch.count.store(count as u64, Ordering::Relaxed); // Relaxed: published by the tag.
-    batch.next.store(tag / VERSION << LOW, Ordering::Release); // Release: B3, as the tag.
+    batch.next.store((tag / VERSION) << LOW, Ordering::Release); // Release: B3, as the tag.
     let ends = at(tag, if count > FEW as usize { READY } else { NONE });
     // SeqCst: B1. A failure: a waiter has spoiled it.
     let _ = batch.tag.compare_exchange(building, ends, Ordering::SeqCst, Ordering::SeqCst);
