@@ -401,8 +401,10 @@ fn filters_come_and_go_and_nobody_loses_a_message() {
     });
 }
 
+type Dear = (Broadcast<[u8]>, Subscription<[u8]>, Publisher<[u8]>);
+
 /// A subscription that wants dear trades, its tube, and a publisher that has not taken the filter in yet.
-fn dear(min: f64) -> (Broadcast<[u8]>, Subscription<[u8]>, Publisher<[u8]>) {
+fn dear(min: f64) -> Dear {
     let tube = Broadcast::<[u8]>::private(&trades(16)).unwrap();
     let how = Subscribe::to_all().filter("price > $min").param("min", Value::Double(min));
     let subscription = tube.subscribe(how).unwrap();

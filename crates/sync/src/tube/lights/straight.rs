@@ -44,7 +44,11 @@ pub(crate) fn wait(me: &'static Record, arms: &[&dyn Operation], first: usize, p
     let waits = begin_word(me);
     let (mut at, mut begun, mut stays) = (first, 0, true);
     while stays && begun < arms.len() {
-        let Some(place) = arms[at].standing() else { return Ended::Not };
+        let Some(place) = arms[at].standing() else {
+            // The nodes of the arms before it stand in their lists.
+            stays = false;
+            break;
+        };
         let node = &*nodes[at].write(Node::of_choice(me, waits, at as u32, 1, packet));
         place.own.admit_lights(false);
         let locked = place.lights.lock();
