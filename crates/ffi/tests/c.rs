@@ -242,6 +242,7 @@ fn plan9s_threads_hold_their_contract_with_sanitizers() {
 
 /// It describes an address by the frame of the thread that the stack is, finds no fault where there is none, and takes nothing for lost that only such a stack leads to.
 #[test]
+#[ignore = "storm: a program is compiled with the sanitizers, and runs four times"]
 fn the_address_sanitizer_knows_the_stacks_of_light_threads() {
     let Some(program) = can_sanitize().then(|| compiled("tests/c/asan.c", "c11", &[SANITIZERS])).flatten() else {
         return not_tested("asan.c: the compiler has no sanitizers");
