@@ -40,6 +40,10 @@ impl From<Not> for Came {
     }
 }
 
+/// A filter as a publisher's router sees it: subscription, its owner's member number, and the text with its version, or none while it is
+/// being written.
+pub type FilterSeen = (u32, u32, Option<(u32, Vec<u8>)>);
+
 impl CastAt {
     /// Makes a tube of so many slots for so many subscriptions.
     ///
@@ -81,9 +85,8 @@ impl CastAt {
         (self.0.ring.lost(who), dropped)
     }
 
-    /// The filters as a publisher's router sees them: subscription, its owner's member number, and the text with its version, or none while it is
-    /// being written.
-    pub fn filters(&self) -> Vec<(u32, u32, Option<(u32, Vec<u8>)>)> {
+    /// The filters as a publisher's router sees them.
+    pub fn filters(&self) -> Vec<FilterSeen> {
         let all: Vec<_> = self.0.subscriptions().collect();
         all.into_iter().map(|(who, member)| (who, member, self.0.text(who))).collect()
     }
