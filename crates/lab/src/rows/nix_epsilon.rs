@@ -14,7 +14,7 @@ impl Row for Epsilon {
             part: "figure 25",
             title: "experiment 3, tubes between processes: asleep",
             note: "Beside the kernel's pipes, sockets and message queues.",
-            seconds: (12, 90),
+            seconds: (9, 90),
         }
     }
 

@@ -14,7 +14,7 @@ impl Row for Table2 {
             part: "table 2",
             title: "spin locks and semaphore locks",
             note: "A bare contest, then a thousand threads that talk over channels under one lock, as McIlroy's power series do.",
-            seconds: (21, 90),
+            seconds: (14, 90),
         }
     }
 
