@@ -37,11 +37,31 @@ pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 /// # Panics
 /// When the kernel has no such filters.
 pub fn catch_all_but(these: &[libc::c_long], handler: Handler) {
+    catch(these, false, handler);
+}
+
+/// The same, but `futex(2)` wakes: its waits are caught. Of the calling thread only, and of those that it starts.
+///
+/// # Panics
+/// As above.
+pub fn catch_all_but_wakes_and(these: &[libc::c_long], handler: Handler) {
+    catch(these, true, handler);
+}
+
+fn catch(these: &[libc::c_long], wakes: bool, handler: Handler) {
     let rule = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
     // The number of the call.
     let mut filter = vec![rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
     for call in these {
         filter.push(rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, *call as u32, 0, 1));
+        filter.push(rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0));
+    }
+    if wakes {
+        // The operation of a futex call is its second argument: at byte 24, its lower half first. Any other call is caught.
+        filter.push(rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_futex as u32, 0, 4));
+        filter.push(rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 24, 0, 0));
+        filter.push(rule(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, !(libc::FUTEX_PRIVATE_FLAG as u32), 0, 0));
+        filter.push(rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::FUTEX_WAKE as u32, 0, 1));
         filter.push(rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0));
     }
     filter.push(rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_TRAP, 0, 0));
