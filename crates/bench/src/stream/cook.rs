@@ -15,10 +15,10 @@ use std::time::Instant;
 const LINES: usize = 2000;
 
 /// The stage that is written so, for bytes.
-fn made(written: &str) -> Box<dyn Stage> {
+fn made(kinds: &Kinds, written: &str) -> Box<dyn Stage> {
     let lines = text::parse(written).unwrap_or_else(|e| panic!("{e:?}"));
     let inputs = [Type::of(Element::Byte)];
-    let plan = Kinds::standard().plan(&Call::new(&lines[0][0], &inputs, true)).unwrap_or_else(|e| panic!("{e:?}"));
+    let plan = kinds.plan(&Call::new(&lines[0][0], &inputs, true)).unwrap_or_else(|e| panic!("{e:?}"));
     match (plan.make)() {
         Ok(Body::Stage(stage)) => stage,
         other => panic!("{other:?}"),
@@ -86,19 +86,20 @@ fn through(from: &mut std::fs::File, to: &mut std::fs::File, line: &[u8], comes:
 /// There is no pseudo-terminal.
 pub fn measure(rounds: u32) -> Result<(), String> {
     drop(terminal()?);
+    let kinds = Kinds::standard();
     let create = Table::measure(
         "a terminal's cooker: create and destroy",
         rounds,
         vec![
-            Case::repeat("cooker", 2000, || made("cook")),
+            Case::repeat("cooker", 2000, || made(&kinds, "cook")),
             Case::repeat("pseudo-terminal", 20, || terminal().unwrap_or_else(|e| panic!("{e}"))),
         ],
     );
     println!("{}", create.report());
     for length in [1, 16, 80] {
         let line: Vec<u8> = (0..length).map(|at| b'a' + at as u8 % 26).chain([b'\n']).collect();
-        let (mut cook, mut typed) = ([made("cook")], terminal()?);
-        let (mut out, mut shown) = ([made("onlcr"), made("tabs")], terminal()?);
+        let (mut cook, mut typed) = ([made(&kinds, "cook")], terminal()?);
+        let (mut out, mut shown) = ([made(&kinds, "onlcr"), made(&kinds, "tabs")], terminal()?);
         let comes = line.len();
         let (one, two) = (line.clone(), line.clone());
         let into = vec![

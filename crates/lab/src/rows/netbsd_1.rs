@@ -14,7 +14,7 @@ impl Row for Table1 {
             part: "tables 1 and 2",
             title: "a test-and-set by each mechanism, and the index M",
             note: "The row's text has the index M = 100 (t_NI - t) / t_NI of each mechanism.",
-            seconds: (4, 15),
+            seconds: (3, 15),
         }
     }
 

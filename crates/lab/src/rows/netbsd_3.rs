@@ -15,7 +15,7 @@ impl Row for Figure3 {
             part: "figure 3",
             title: "what registered sequences cost a context switch",
             note: "Needs processes of another environment: with the C library's area, with one of chappe's own, and with none.",
-            seconds: (6, 40),
+            seconds: (5, 40),
         }
     }
 

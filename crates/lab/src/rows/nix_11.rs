@@ -14,7 +14,7 @@ impl Row for Increment {
             part: "figure 11",
             title: "a locked increment and a spin lock",
             note: "The paper: 1 to 100 processes on 32 processors; here one thread, and two.",
-            seconds: (4, 15),
+            seconds: (3, 15),
         }
     }
 

@@ -15,7 +15,7 @@ impl Row for EpsilonApplication {
             part: "figure 26",
             title: "experiment 3, tubes between processes: application cores",
             note: "One process on each of two processors.",
-            seconds: (10, 90),
+            seconds: (9, 90),
         }
     }
 

@@ -14,7 +14,7 @@ impl Row for Gamma {
             part: "figure 23",
             title: "experiment 2, a choice of semaphores",
             note: "The paper compares with a program that simulates a choice by a central semaphore; the peer here is the kernel's own wait for several words. examples/c/nix_experiments.c is the paper's program to the letter: docs/nix-experiments.md.",
-            seconds: (6, 100),
+            seconds: (5, 100),
         }
     }
 

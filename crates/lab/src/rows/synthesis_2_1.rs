@@ -14,7 +14,7 @@ impl Row for Overheads {
             part: "tables 2.1 and 2.2",
             title: "pipes, files, the shortest system call, a context switch",
             note: "Files are in memory: no disk is in the way.",
-            seconds: (4, 15),
+            seconds: (3, 15),
         }
     }
 

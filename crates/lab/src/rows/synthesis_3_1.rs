@@ -14,7 +14,7 @@ impl Row for BufferPut {
             part: "table 3.1",
             title: "putting into a buffer",
             note: "Code made for what stays the same: here a subscriber's condition, where the paper has a buffer's put.",
-            seconds: (2, 15),
+            seconds: (1, 15),
         }
     }
 

@@ -14,7 +14,7 @@ impl Row for Switch {
             part: "table 3.3",
             title: "a context switch by what is live",
             note: "Whole switches, scheduler included, in processor time. Floating-point registers need no saving here: the compiler's rules say that no call keeps them.",
-            seconds: (13, 80),
+            seconds: (22, 80),
         }
     }
 

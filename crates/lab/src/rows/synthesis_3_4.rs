@@ -14,7 +14,7 @@ impl Row for Interrupts {
             part: "table 3.4",
             title: "interrupt handlers rewritten as sources come and go",
             note: "The callback of a device with one input and one output, 64 samples a period, in place of an interrupt a sample. Machine code only where the feature `jit` is built in.",
-            seconds: (1, 8),
+            seconds: (3, 8),
         }
     }
 

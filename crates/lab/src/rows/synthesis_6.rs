@@ -14,7 +14,7 @@ impl Row for Feedback {
             part: "chapter 6",
             title: "the frequency-locked loop and the scheduler that listens to the data",
             note: "In simulation. What the loop makes of pipelines, step by step, is in docs/feedback.md; streams over real devices are missing.",
-            seconds: (3, 10),
+            seconds: (1, 10),
         }
     }
 

@@ -14,7 +14,7 @@ impl Row for Devices {
             part: "table 7.3",
             title: "files and devices",
             note: "The kernel alone.",
-            seconds: (3, 10),
+            seconds: (2, 10),
         }
     }
 

@@ -14,7 +14,7 @@ impl Row for Window {
             part: "table 7.5",
             title: "the parts of a window system",
             note: "The cooker alone: chappe draws no characters, so there is neither a VT-100 nor a window.",
-            seconds: (2, 8),
+            seconds: (7, 8),
         }
     }
 
