@@ -239,6 +239,12 @@ impl Evaluator {
         {
             return straight.test.test(record);
         }
+        self.test_otherwise(record)
+    }
+
+    /// Without machine code, or before it is known. Apart, so that what is inlined at each use is the machine code's path alone.
+    #[inline(never)]
+    fn test_otherwise(&mut self, record: &[u8]) -> bool {
         if self.plain > 0
             && self.live.now.is_newest(self.reader.version())
             && let Some(closures) = &self.reader.value().closures
@@ -249,6 +255,7 @@ impl Evaluator {
         self.test_slowly(record)
     }
 
+    #[cold]
     #[inline(never)]
     fn test_slowly(&mut self, record: &[u8]) -> bool {
         let version = self.live.now.get(&mut self.reader);

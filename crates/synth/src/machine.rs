@@ -254,7 +254,8 @@ impl Machine {
 pub struct Test {
     entry: unsafe extern "C" fn(*const u8) -> u8,
     record: usize,
-    incarnation: u64,
+    /// The low half, which no child has.
+    incarnation: u32,
     /// Keeps the code.
     _machine: Arc<Machine>,
 }
@@ -269,13 +270,13 @@ impl Test {
         // SAFETY: compiled for this form and signature, and kept by `_machine`.
         let entry =
             unsafe { std::mem::transmute::<*const u8, unsafe extern "C" fn(*const u8) -> u8>(machine.piece.entry()) };
-        Test { entry, record: machine.record, incarnation: machine.piece.incarnation(), _machine: machine }
+        Test { entry, record: machine.record, incarnation: machine.piece.incarnation() as u32, _machine: machine }
     }
 
     /// Whether it may be called: not in a forked child.
     #[inline(always)]
     pub fn is_here(&self) -> bool {
-        process::incarnation_if_any() == Some(self.incarnation)
+        process::is_still(self.incarnation)
     }
 
     /// Whether a record passes.
