@@ -333,12 +333,12 @@ impl Map {
     /// I10: the slots that were condemned are looked at again. The caller holds `admin`.
     fn note_condemned(&self) {
         let h = self.header();
-        // Acquire: behind the swap of the head, of who has said so after it.
+        // Acquire: behind the swap of the head, of the condemner that has said so after it.
         let first = h.condemned.load(Ordering::Acquire);
         if first == 0 {
             return;
         }
-        // Relaxed: under admin. Before the word is taken away: who dies in between has made a search longer, no more.
+        // Relaxed: under admin. Before the word is taken away: a maker that dies in between has made a search longer, no more.
         h.objects_low.fetch_min(self.geometry().objects.saturating_sub(first), Ordering::Relaxed);
         step!("condemned slots noted, and said so still");
         // Relaxed: a failure means that there are more, for the next maker.
@@ -430,7 +430,7 @@ impl Map {
     /// Takes an object out of service. The caller holds `admin`.
     pub fn unmake(&'static self, _admin: &Admin, place: Place) {
         let o = self.object(place.index);
-        // Relaxed: under admin. First: who dies in between has made a search longer, no more.
+        // Relaxed: under admin. First: a maker that dies in between has made a search longer, no more.
         self.header().objects_low.fetch_min(place.index, Ordering::Relaxed);
         // SeqCst: I4, before the look at the bits in `bury`.
         if o.head.compare_exchange(place.head.0, place.head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {

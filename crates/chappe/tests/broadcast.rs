@@ -561,7 +561,7 @@ fn killed_with_a_filter(house: &House, tube: &Broadcast<[u8]>, publisher: &Publi
 #[test]
 fn who_is_killed_with_its_filter_half_taken_in_leaves_nothing_of_it() {
     let house = House::new("broadcast-filter-killed");
-    // One number, and as many slots to keep as one may: who leaves them behind leaves none for the next.
+    // One number, and as many slots to keep as one may: a dead subscriber that leaves them behind leaves none for the next.
     let tube = Broadcast::<[u8]>::create("trades", &BroadcastOptions { subscribers: 1, ..trades(16) }).unwrap();
     let publisher = tube.publisher().unwrap();
     for at in [Killed::Unseen, Killed::Taken, Killed::Routed, Killed::Changed] {

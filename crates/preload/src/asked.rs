@@ -21,7 +21,7 @@ impl Asked {
 
     /// Whether it is on. The library looks when it is loaded, before the program can change its environment.
     pub fn is_on(&self) -> bool {
-        // Relaxed: whoever looks finds the same.
+        // Relaxed: each thread that looks finds the same.
         match self.seen.load(Ordering::Relaxed) {
             0 => {
                 let on = std::env::var_os(self.variable).is_some_and(|v| v == "1");

@@ -448,6 +448,7 @@ fn condemned(world: &World) {
         }
         make(last).expect("the slot of the one that was condemned");
         assert!(others.iter().all(|name| map.find(name).is_some()));
+        // SeqCst: an onlooker's, after all is done.
         let places = (0..map.geometry().names()).filter(|i| map.name_place(*i).load(Ordering::SeqCst) != 0).count();
         assert_eq!(places, 4, "places in the table of names, of four objects");
     });

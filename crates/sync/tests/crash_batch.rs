@@ -1,6 +1,6 @@
 //! Batches, explored: the waiters of an object of a private arena, kept in the order of arrival. Kill (a thread that ends by itself) and stop at
-//! every operation of those that come, of whoever gives and builds, and of their reapers. What must hold: of those in line before an `up`
-//! none is served while an earlier one that lives still waits; whoever is left is served all the same; and all units are accounted for.
+//! every operation of those that come, of the drainer that gives and builds, and of their reapers. What must hold: of those in line before an `up`
+//! none is served while an earlier one that lives still waits; each waiter that is left is served all the same; and all units are accounted for.
 
 mod counted;
 mod crash;
@@ -118,7 +118,7 @@ fn two_drainers(world: &World) {
     world.check(move || {
         let left = in_order(s, &order);
         let first: Vec<u32> = order.iter().rev().copied().skip(4 - left.len()).collect();
-        assert_eq!(left, first, "who waits on is not who came last");
+        assert_eq!(left, first, "those that wait on are not those that came last");
     });
     world.may_wait(|| true);
 }

@@ -417,7 +417,7 @@ fn world_of_filters(world: &World) {
     }));
     world.prepare("last").last().run(move || {
         stage.map.recover_dead();
-        // Who lives may be in the middle of it still.
+        // An owner that lives may be in the middle of it still.
         if tube.subscribers() > 0 {
             return;
         }

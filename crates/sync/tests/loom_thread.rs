@@ -358,7 +358,7 @@ fn owner_and_thief_are_never_both_at_the_queue() {
     two_reach(3, scene, meet, [1, 2, 3]);
 }
 
-/// What is asked through a page, and what came of it: by processes, of whom one at a time has the lock.
+/// What is asked through a page, and what came of it: by processes, one of which has the lock at a time.
 #[derive(Clone, Copy)]
 struct Page {
     state: &'static AtomicU32,
@@ -380,7 +380,7 @@ impl Page {
 
     /// Asks, and takes it back if it is not taken; or dies right after it has asked.
     fn asks(self, what: u64, dies: bool) -> u64 {
-        // Acquire: the last who asked has gone.
+        // Acquire: the last asker has gone.
         if self.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return NOTHING;
         }

@@ -466,13 +466,13 @@ impl Proc {
 
 /// What a note says besides whose stack was left: the thread has ended.
 const ENDED: usize = 1;
-/// The sanitizer is to be told who goes on.
+/// The sanitizer is to be told which thread goes on.
 const TOLD: usize = 2;
 
 /// On another stack than before: nobody is on the one that was left.
 #[inline(always)]
 fn landed<const FIRST: bool>(me: &'static Thread, left: usize) {
-    // Whoever begins comes mostly after one that has ended, or has begun it; the others do not.
+    // A thread that begins comes mostly after one that has ended, or has begun it; the others do not.
     if left & if FIRST { TOLD } else { ENDED | TOLD } != 0 {
         return landed_otherwise(me, FIRST, left);
     }
@@ -513,7 +513,7 @@ fn let_go(left: usize) {
     }
 }
 
-/// By whoever comes after a thread: null, after none.
+/// By the thread that comes after another: null, after none.
 #[inline(always)]
 fn take_note(proc: &Proc, left: usize) {
     if left & ENDED != 0 {

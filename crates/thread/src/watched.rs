@@ -3,7 +3,7 @@
 //! Valgrind takes a switch from one to another for a frame of gigabytes else, and says so. A client request is a few instructions that do nothing on a processor, and
 //! that valgrind knows (valgrind.h). A thread's stack is made known once, when it is new.
 //!
-//! The address sanitizer, where the process has one, is told of each switch by the thread that goes on (`chappe_plat::sanitizer`): who that is, and who was left. What it keeps
+//! The address sanitizer, where the process has one, is told of each switch by the thread that goes on (`chappe_plat::sanitizer`): which one that is, and which was left. What it keeps
 //! of a stack that was left lies beside the records, a word each; of a kernel thread's own stack, with that.
 
 use crate::record::{MOST, Thread};

@@ -43,7 +43,7 @@ With --owned:
   once a process has taken it for which there is no room in the arena.
 
 With --barging:
-  Waiters are woken in order, and whoever comes by before one is awake
+  Waiters are woken in order, and a process that comes by before one is awake
   may take its unit, as with the C library. A program whose processes
   pass one lock on all the time does more so (Apache with
   `Mutex posixsem`, 2 processors: 1.00 times the requests that it does

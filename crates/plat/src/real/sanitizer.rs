@@ -54,7 +54,7 @@ fn calls() -> Option<&'static Calls> {
 
 /// Looks whether there is one. Before the first stack is made.
 pub fn prepare() {
-    ON.store(!cfg!(miri) && calls().is_some(), Ordering::Relaxed); // Relaxed: whoever makes a stack has been here.
+    ON.store(!cfg!(miri) && calls().is_some(), Ordering::Relaxed); // Relaxed: the thread that makes a stack has been here.
 }
 
 /// Whether there is one.

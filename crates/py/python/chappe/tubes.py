@@ -167,7 +167,7 @@ class Tube(_chappe.Tube):
     """A bounded channel of records between any number of processes, of up to `slots` records of up to `size` bytes.
 
     `send` and `recv` carry bytes; `put` and `get` any object that pickles, its large buffers beside the pickle. With a `dtype` (and a
-    `shape`) each record is an array of numpy; who opens the tube with another one gets `Mismatch`. A structured `dtype` without a shape is
+    `shape`) each record is an array of numpy; a process that opens the tube with another one gets `Mismatch`. A structured `dtype` without a shape is
     the tube's schema: `chappe show` prints it, programs in other languages open the tube by it, and `recv` gives one record. `schema=False`
     makes a tube of such records without one. `reserve` and `borrow` are for records where they lie, without a copy.
 

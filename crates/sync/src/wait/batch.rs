@@ -79,7 +79,7 @@ fn at(tag: u64, phase: u64) -> u64 {
 fn batch(map: &Map, object: u32) -> Option<&Batch> {
     let batch = map.batch(object)?;
     let o = map.object(object);
-    // Relaxed: whoever grants looks at the head once more, after the waiters.
+    // Relaxed: the granter looks at the head once more, after the waiters.
     let kind = Head(o.head.load(Ordering::Relaxed)).kind();
     let is_strict = match kind {
         Some(Kind::Pool) => true,
@@ -151,7 +151,7 @@ pub(super) fn build(map: &Map, object: u32) {
     let mut before = map.header().ticket.load(Ordering::SeqCst);
     batch.before.store(before, Ordering::SeqCst); // SeqCst: B3, before BUILDING.
     let building = at(tag, BUILDING);
-    // SeqCst: E4, before the look at who is enlisting. Nobody changes what is claimed.
+    // SeqCst: E4, before the look at the waiters that are enlisting. Nobody changes what is claimed.
     batch.tag.store(building, Ordering::SeqCst);
     for member in 0..map.members_used() {
         // SeqCst: E4, after BUILDING.
@@ -180,6 +180,7 @@ pub(super) fn build(map: &Map, object: u32) {
 fn sort(batch: &Batch, count: usize) {
     // Relaxed, both: the drainer's own until READY, B3.
     let get = |i: usize| batch.entries[i].load(Ordering::Relaxed);
+    // Relaxed: as above.
     let put = |i: usize, entry: u64| batch.entries[i].store(entry, Ordering::Relaxed);
     let sift = |root: usize, end: usize| {
         let (mut hole, it) = (root, get(root));

@@ -2,8 +2,8 @@
 //!
 //! | `state` | | set by |
 //! |---|---|---|
-//! | IDLE | nothing is asked | whoever asks, when it gives up, or for one that has died |
-//! | ASKED | the request is there | whoever asks |
+//! | IDLE | nothing is asked | the asker, when it gives up, or for one that has died |
+//! | ASKED | the request is there | the asker |
 //! | TAKEN | it is carried out | the process |
 //! | DONE | the answer is there | the process |
 //!
@@ -18,13 +18,13 @@ pub(crate) const ASKED: u32 = 1;
 pub(crate) const TAKEN: u32 = 2;
 pub(crate) const DONE: u32 = 3;
 
-/// By whoever has the lock: takes back what the last asker has left. False: that is carried out just now (O1).
+/// By the asker, which has the lock: takes back what the last asker has left. False: that is carried out just now (O1).
 pub(crate) fn is_free(state: &AtomicU32) -> bool {
     // SeqCst: O2. Acquire: the process has done with the request.
     take_back(state) || state.load(Ordering::Acquire) != TAKEN
 }
 
-/// By whoever has the lock: its request is there.
+/// By the asker, which has the lock: its request is there.
 pub(crate) fn ask(state: &AtomicU32) {
     state.store(ASKED, Ordering::SeqCst); // SeqCst: the request comes before, the look for the answer after.
 }

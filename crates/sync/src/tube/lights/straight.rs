@@ -3,7 +3,7 @@
 //!
 //! It is the wait of `waits` in a straight line, and in one frame: a thread that waits so is mostly in no cache, and each line of its stack that is touched on
 //! the way there and back costs more than what is done with it. So what a call finds again (where an arm stands) is not kept. What is not the common case
-//! is left to `waits`: an arm of another kind, a kernel thread at one of the other ends, one that has gone, somebody who only looks, a wait that can be interrupted.
+//! is left to `waits`: an arm of another kind, a kernel thread at one of the other ends, one that has gone, a thread that only looks, a wait that can be interrupted.
 //!
 //! The invariants are in the parent's head. The other end is looked at under the lock under which the node goes in, as the seventh says.
 //!
@@ -37,7 +37,7 @@ pub(crate) fn fits(arms: &[&dyn Operation]) -> bool {
     (2..=FEW).contains(&arms.len()) && arms.iter().all(|arm| arm.has_meetings())
 }
 
-/// Waits for one of the arms, which [`fits`] has seen; the node of the `first` goes in first. The packet is for whoever meets it.
+/// Waits for one of the arms, which [`fits`] has seen; the node of the `first` goes in first. The packet is for the thread that meets it.
 #[inline(always)]
 pub(crate) fn wait(me: &'static Record, arms: &[&dyn Operation], first: usize, packet: u64) -> Ended {
     let mut nodes = [const { MaybeUninit::<Node>::uninit() }; FEW];
@@ -65,7 +65,7 @@ pub(crate) fn wait(me: &'static Record, arms: &[&dyn Operation], first: usize, p
     if stays {
         me.waits.set(Waits::Choice);
         me.at.set(arms.len() as u64);
-        // SeqCst: who claims.
+        // SeqCst: the claimer's swap.
         while me.word.load(Ordering::SeqCst) == waits && !light::is_destroyed() {
             light::park(None);
         }
