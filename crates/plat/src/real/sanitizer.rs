@@ -4,11 +4,11 @@
 //! frames are left without returning, and to have the frames whose variables it keeps apart (its fake stack) follow their thread. Its leak checker looks for pointers on the
 //! stacks that it knows alone. A program that is built with it has its functions; they are looked up by name, once. Elsewhere nothing is called.
 
+use crate::Made;
 use std::ffi::{CStr, c_void};
 use std::mem::transmute;
 use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 type Start = unsafe extern "C" fn(*mut *mut c_void, *const c_void, usize);
@@ -35,8 +35,8 @@ fn named(name: &CStr) -> Option<*mut c_void> {
 }
 
 fn calls() -> Option<&'static Calls> {
-    static CALLS: OnceLock<Option<Calls>> = OnceLock::new();
-    let calls = CALLS.get_or_init(|| {
+    static CALLS: Made<Option<Calls>> = Made::new();
+    let calls = CALLS.get_or(|| {
         // SAFETY: the sanitizer's functions of these names are so.
         let region = |name| named(name).map(|at| unsafe { transmute::<*mut c_void, Region>(at) });
         Some(Calls {
