@@ -94,7 +94,7 @@ pub struct Header {
     pub cells: AtomicU32,
     /// One more than the highest member slot ever used. Only grows.
     pub members_high: AtomicU32,
-    /// One more than the highest object slot ever used. Only grows.
+    /// One more than the highest object slot ever used; in a private arena, that is used (I11 of object.rs).
     pub objects_high: AtomicU32,
     /// One more than the highest table cell ever used. Only grows.
     pub cells_high: AtomicU32,

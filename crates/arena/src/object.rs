@@ -34,6 +34,11 @@
 //!   swap, for a maker that went by the slot before it. If the maker takes the first word just before the swap, and the condemner dies
 //!   just after it, then the slot is out of use until one below it, or itself, is looked at again (one slot for a dead member).
 //!
+//! - I11: in a private arena a slot becomes free with the removal, if nobody waits on it, and `objects_high` falls while the slot below it is free:
+//!   a walk over all objects does not pass by those that there were once. A member that sets its bit on a removed object takes the bit away itself,
+//!   having looked at the head. If it ends between the two, the bit stays on a slot that no walk passes by. It means nothing: the next object
+//!   there is served as with a dead waiter's bit, and its slot is used again after the member slot's next end.
+//!
 //! Searching takes no lock and makes no system call.
 
 use crate::error::ArenaError;
@@ -436,10 +441,27 @@ impl Map {
         if o.head.compare_exchange(place.head.0, place.head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             step!("object dead, waiters not yet told");
             (self.hooks.bury)(self, place.index);
-            // Relaxed: under admin. What has no name has no place, and its words are others' than a hash.
             if !self.is_private() {
-                self.forget_name(o.hash.load(Ordering::Relaxed), place.index); // Relaxed: as above.
+                // Relaxed: under admin. What has no name has no place, and its words are others' than a hash.
+                self.forget_name(o.hash.load(Ordering::Relaxed), place.index);
+            } else if self.is_done_with(place.index, place.head.dead()) {
+                self.free(place.index, place.head.dead());
+                step!("slot free, still walked past");
+                self.lower_high();
             }
+        }
+    }
+
+    /// I11. The caller holds `admin`.
+    fn lower_high(&self) {
+        let high = &self.header().objects_high;
+        // Relaxed, both: under admin.
+        let was = high.load(Ordering::Relaxed);
+        let is_free = |index: &u32| Head(self.object(*index).head.load(Ordering::Relaxed)).is_free();
+        let used = (0..was).rev().take_while(is_free).last().unwrap_or(was);
+        if used != was {
+            // Release: behind the heads.
+            high.store(used, Ordering::Release);
         }
     }
 
