@@ -3,7 +3,7 @@
 //! `chappe-bench queue [N...]`, for each N (10, 100, 1,000 and 3,000 unless told), in a private and in a named arena: N threads wait on one
 //! semaphore; each `up` wakes one, which waits again before the next `up`. *up*: its time, all of it, the wake included. *counted*: the
 //! instructions that it executes outside of the kernel, counted one by one, with as many waiters. Then: the end of a thread that has waited
-//! once, where the arena has 10 objects, and where it has 50,000.
+//! once, where the arena had 10 objects, where it had 50,000 that were removed, and where it has 50,000 that the thread never touched.
 
 use crate::house::House;
 use crate::steps::stepped;
@@ -122,12 +122,15 @@ pub fn measure(_house: &House, numbers: &[usize]) {
     }
     println!("\n{:<28}{:>12}{:>12}", "end of a thread", "has waited", "has not");
     let semaphore = Semaphore::private(0).expect("a semaphore");
-    for objects in [10, 50_000] {
-        drop((0..objects).map(|_| Semaphore::private(0).expect("a semaphore")).collect::<Vec<_>>());
+    for (objects, stay) in [(10, false), (50_000, false), (50_000, true)] {
+        let mut others: Vec<Semaphore> = (0..objects).map(|_| Semaphore::private(0).expect("a semaphore")).collect();
+        if !stay {
+            others.clear();
+        }
         let (waited, not) = ends(&semaphore);
         println!(
             "  {:<26}{:>12}{:>12}",
-            format!("{objects} objects"),
+            format!("{objects} objects{}", if stay { "" } else { ", removed" }),
             nanoseconds(waited as f64),
             nanoseconds(not as f64)
         );
