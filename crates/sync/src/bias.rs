@@ -1,25 +1,25 @@
-//! The bias of a private lock to a thread: it locks and unlocks with plain stores, until another comes.
+//! Bias: a private lock can prefer one thread, its *owner*, which then locks and unlocks it with plain stores until another thread comes.
 //!
-//! Evidence, section 4 (the thread-biased lock), and netbsd-restartable-sequences for the aim: mutual exclusion without a locked
-//! instruction. No restartable sequence is needed for it: a store, then a look, on one side, and on the other the same with
-//! the fence that costs only that side (`plat::fence`). For mutexes and pools of one permit that are private: the fence
-//! reaches the threads of this process only, and another's stores would be missed. Semaphores have none: an `up` in a signal
-//! handler would come between a load and a store.
+//! Evidence, section 4 (the thread-biased lock). The aim is that of netbsd-restartable-sequences: mutual exclusion without a locked
+//! instruction. No restartable sequence is needed: the owner stores, then looks; a thread that revokes the bias (the *revoker*) does the
+//! same, with a fence whose cost falls on the revoker alone (`plat::fence`). Only private mutexes and private pools of one permit can be
+//! biased: the fence reaches the threads of this process only, so stores of another process would be missed. Semaphores cannot be
+//! biased: an `up` in a signal handler would come between a load and a store.
 //!
-//! A lock that somebody has by its bias is not held as the others see it: its word says whose the bias is, and a word of that thread's
-//! own, its *hold*, whether it is inside. A thread has one hold for each object there can be, in memory that nobody else ever
-//! writes and that stays: so a store that comes late, from a thread that was stopped between its look and its store,
-//! changes nothing of anybody else's. (Were the hold the object's, the late store would unlock the next owner's lock.)
+//! Other threads do not see a biased lock as held or free. Its word names the owner, and a word of the owner's, its *hold*, says whether
+//! the owner is inside. A thread has one hold for each object that there can be. Only that thread writes its holds, and their memory is
+//! never unmapped. So a late store by a thread that was stopped between its look and its store changes no other thread's state. (If the
+//! hold belonged to the object, the late store would unlock the lock of the next owner.)
 //!
-//! The lock's word, while it is biased (all else is the mutex's and the owner cell's):
+//! The lock's word while it is biased (all other words are the mutex's and the owner cell's):
 //!
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-2 | tag | that of FREE: 0 in a pool, 5 in a mutex |
 //! | 3-27 | kept | the mutex's number, the cell's version: as in the word before |
-//! | 28-39 | owner | one more than the member: so a biased word is no free one, whose bits 28 to 63 are zero |
+//! | 28-39 | owner | the member's number plus one: a free word has zeros in bits 28 to 63, so a biased word differs from it |
 //! | 40-62 | epoch | of the bias: one more each time |
-//! | 63 | REVOKING | somebody takes the bias away |
+//! | 63 | REVOKING | a revoker is taking the bias away |
 //!
 //! ```text
 //!                  grant (by the holder)                 revoke                   hold: OUTSIDE
@@ -29,33 +29,33 @@
 //!                                           +------+
 //! ```
 //!
-//! - I1: only the thread that the word names writes its hold. INSIDE: it is, or is about to look whether it is.
-//! - I2: who wants anything else of the lock than its owner's entering and leaving revokes first; whoever loads the
-//!   word to change it does so through [`settled`]. Any number may be at it, none waits for another: each sets REVOKING or finds it
-//!   set, fences, reads the hold, and swaps that very word. So of the bias of one epoch there is one outcome.
-//! - I3: the owner looks at the word again after each store to its hold, and goes on only if it is still biased to it. REVOKING
-//!   after entering: it makes itself the holder by a swap, or finds that it was made that, or that it came too
-//!   late, and then takes its store back. REVOKING after leaving: it makes the lock free by a swap, or finds itself made the
-//!   holder, and unlocks as any holder.
-//! - I4: a bias is granted by the holder alone, who has written the record beside the word before. What the record says is
-//!   therefore true of the epoch that the word names; who read it for another fails to swap.
-//! - I5: nobody waits for a lock that is biased: who has set its wait bit settles the word after that, and who grants a bias
-//!   looks at the bits after that. So the owner need not look at them.
-//! - I6: a thread's end, a fork's child, a force: they settle the word first, and then do what they do with one that is held or
-//!   free. Recovery of one thread leaves alone what is biased to another.
-//! - E1, SeqCst by the two fences: the hold's store comes before the owner's look at the word, REVOKING before the look at the
-//!   hold. One of the two sees the other.
-//! - E2, release: the hold's store at leaving publishes what was done inside; acquire: whoever reads the hold before it
+//! - I1: only the thread that the word names writes its hold. INSIDE means: it is inside, or is about to look whether it is.
+//! - I2: a thread that wants anything of the lock but the owner's entering and leaving revokes first: to change the word, it loads it
+//!   through [`settled`]. Any number of revokers may be at work, and none waits for another: each sets REVOKING or finds it
+//!   set, fences, reads the hold, and swaps that very word. So a bias of one epoch has one outcome.
+//! - I3: the owner looks at the word again after each store to its hold, and goes on only if the lock is still biased to it. REVOKING
+//!   after entering: it makes itself the holder by a compare-and-swap, or finds that a revoker has made it the holder, or that it came
+//!   too late; then it takes its store back. REVOKING after leaving: it makes the lock free by a compare-and-swap, or finds that it
+//!   was made the holder, and unlocks as any holder.
+//! - I4: only the holder grants a bias, after it has written the record beside the word. So the record is
+//!   true of the epoch that the word names; a thread that read it for another epoch fails to swap.
+//! - I5: nobody waits for a lock that is biased: a waiter settles the word after it has set its wait bit, and the granter of a bias
+//!   looks at the bits after the grant. So the owner need not look at them.
+//! - I6: the end of a thread, a fork's child and taking by force settle the word first, and then treat the lock as held or
+//!   free. Recovery of one thread leaves a lock alone that is biased to another.
+//! - E1, SeqCst by the two fences: the owner's store to its hold comes before its look at the word; the store of REVOKING comes before the
+//!   revoker's look at the hold. At least one of the two sees the other.
+//! - E2, release: the hold's store at leaving publishes what was done inside. Acquire: the revoker reads the hold before it
 //!   makes the lock free for others.
 //!
-//! A thread gets the bias when it was the one seen inside in so many samples in a row (one in [`EVERY`] of its acquisitions) that
-//! a revocation would have paid. [`FIRST`] acquisitions at first; twice as many after each revocation of a bias that did not
-//! pay, half as many after one that did, twice ([`SAVES_NS`]), and never more than [`MOST`]: so it neither thrashes nor sticks.
+//! A thread gets the bias when it was inside at so many samples in a row (one in [`EVERY`] acquisitions is a sample) that the bias would
+//! have paid for a revocation: after [`FIRST`] acquisitions at first, twice as many after each revocation of a bias that did not pay,
+//! half as many after one that paid twice over ([`SAVES_NS`]), and never more than [`MOST`]. So it neither thrashes nor sticks.
 //!
-//! Measured (`bench ras`): see `docs/benchmarks.md`. A signal handler may lock what its thread is just locking, if it unlocks it before it returns: it
-//! finds itself inside, as it would with a swap, and is told of the deadlock, or is alone. One that returned with the lock would not be
-//! seen by the thread that it had interrupted between its look at its hold and the store. Blocking is that of the lock; entering, leaving and revoking are wait-free,
-//! but for the fence's system call.
+//! Measured (`bench ras`): see `docs/benchmarks.md`. A signal handler may lock what its thread is just locking, if it unlocks before it
+//! returns: it finds its thread inside, as with a compare-and-swap, and gets the deadlock error, or it is alone. If a handler returned
+//! with the lock, the thread that it interrupted between the look at its hold and the store would not see that. Blocking is that of the
+//! lock. Entering, leaving and revoking are wait-free, except for the system call of the fence.
 //!
 //! Explored: `tests/crash_bias.rs`, `tests/loom_bias.rs`.
 
@@ -69,41 +69,41 @@ const TAG: u64 = 7;
 const KEPT: u64 = 0x01ff_ffff << 3;
 const EPOCH: u64 = 0x7f_ffff << 40;
 const REVOKING: u64 = 1 << 63;
-/// The tags of a mutex that is free, of one that is held; those of a pool's cell.
+/// The tags of a mutex (free, held), and those of a pool's cell.
 const MUTEX: (u64, u64) = (5, 6);
 const CELL: (u64, u64) = (0, 1);
 
-/// One of so many acquisitions is looked at: an odd number, lest one of two locks in turn always be passed over.
+/// One in so many acquisitions is a sample. The number is odd: else a thread that takes two locks in turn would never sample one of them.
 pub(crate) const EVERY: u32 = 17;
-/// After so many acquisitions in a row the bias is granted, at first.
+/// At first, the bias is granted after so many acquisitions in a row.
 const FIRST: u64 = 256;
-/// The most it takes.
+/// The most acquisitions that it ever takes.
 const MOST: u64 = 1 << 16;
-/// What entering and leaving by a bias saves, each time: two swaps. A bias has paid that has saved more than its revocation takes (a system
+/// What each entering and leaving by a bias saves: two swaps. A bias has paid if it has saved more than its revocation takes (a system
 /// call, and the interrupt that it sends: half a microsecond to thirty), which is measured.
 const SAVES_NS: u64 = 8;
-/// What a hold says.
+/// The values of a hold.
 const INSIDE: u32 = 1;
 const OUTSIDE: u32 = 0;
 
 /// Whether private mutexes and pools of one permit may become biased to a thread that uses them alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bias {
-    /// Where it pays: unless `CHAPPE_BIAS` is `off` in the environment, or the kernel lacks the fence.
+    /// Where it pays, unless `CHAPPE_BIAS` is `off` in the environment or the kernel lacks the fence.
     #[default]
     Auto,
     /// Never.
     Off,
 }
 
-/// Whether locks may be biased, as far as the environment says: `CHAPPE_BIAS=off` is the switch. Read once, without a lock: a
-/// handler may ask, or a forked child.
+/// Whether the environment allows biased locks: `CHAPPE_BIAS=off` forbids them. Read once, without a lock: a
+/// signal handler may ask, or a forked child.
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub fn biases() -> bool {
     const ON: u32 = 1;
     const OFF: u32 = 2;
     static SWITCH: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: whoever looks finds the same.
+    // Relaxed: every reader finds the same.
     match SWITCH.load(Ordering::Relaxed) {
         ON => true,
         OFF => false,
@@ -115,13 +115,13 @@ pub fn biases() -> bool {
     }
 }
 
-/// What is explored has no environment.
+/// The explorer has no environment.
 #[cfg(any(feature = "sim", feature = "loom"))]
 pub fn biases() -> bool {
     true
 }
 
-/// What is beside the word of a private object. Its name is empty.
+/// What is beside the word of a private object, in the place of its name, which is empty.
 struct Record<'a>(&'a Object);
 
 impl Record<'_> {
@@ -133,35 +133,35 @@ impl Record<'_> {
     fn owner(&self) -> &AtomicU64 {
         &self.0.name[3]
     }
-    /// How many acquisitions in a row it takes; 0: never.
+    /// How many acquisitions in a row the next grant takes; 0: never biased.
     fn terms(&self) -> &AtomicU64 {
         &self.0.name[4]
     }
 
     /// # Safety
-    /// The object is private: then the address is that of a hold, of whomever. Holds stay.
+    /// The object is private: then the address is that of a hold, of some thread. Holds are never unmapped.
     unsafe fn there(&self) -> Option<&Hold> {
-        // Relaxed: I4, whoever acts on it has seen, or swaps, the word of its epoch.
+        // Relaxed: I4, a thread that acts on it has seen, or swaps, the word of its epoch.
         let at = self.hold().load(Ordering::Relaxed) as *const Hold;
         // SAFETY: the caller's promise.
         unsafe { at.as_ref() }
     }
 }
 
-/// What a thread says of one lock. Its own: others only read it.
+/// What a thread says of one lock. Only that thread writes it.
 #[repr(C)]
 struct Hold {
     /// INSIDE or OUTSIDE.
     inside: AtomicU32,
-    /// How many times it has entered by this bias.
+    /// How many times the owner has entered by this bias.
     entered: AtomicU32,
 }
 
-/// A thread's holds in one private arena: the first of as many as there can be objects. None: it has none, and gets no bias.
+/// A thread's holds in one private arena: the address of the first of as many as there can be objects. Null: the thread gets no bias.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holds(*const Hold);
 
-// SAFETY: an address of atomic words that stay; only their thread is told to use them.
+// SAFETY: an address of atomic words that are never unmapped; only their thread is told to use them.
 unsafe impl Send for Holds {}
 // SAFETY: as above.
 unsafe impl Sync for Holds {}
@@ -174,9 +174,9 @@ impl Holds {
         self.0.is_null()
     }
 
-    /// Those of a member, who is the calling thread. They stay with its slot, for the next occupant.
+    /// The holds of a member that is the calling thread. They stay with its slot, for the next occupant.
     pub fn of(map: &Map, member: u32) -> Holds {
-        // Where there is no such fence, or nobody wants it, none are needed.
+        // Without the fence, or with the bias switched off, no holds are needed.
         fence::prepare();
         if !map.is_private() || !biases() || !fence::is_asymmetric() {
             return Holds::NONE;
@@ -194,7 +194,7 @@ impl Holds {
         Holds(base.cast::<Hold>().cast_const())
     }
 
-    /// Those that a member has, who has been granted a bias.
+    /// The holds of a member that has been granted a bias.
     #[inline(always)]
     fn known(map: &Map, member: u32) -> Holds {
         // Relaxed: written before the first grant.
@@ -202,15 +202,15 @@ impl Holds {
     }
 
     /// # Safety
-    /// The calling thread's, in the arena of which `object` is one; and there are any.
+    /// The holds are the calling thread's, in the arena of `object`, and not null.
     #[inline(always)]
     unsafe fn at(&self, object: u32) -> &Hold {
-        // SAFETY: mapped for so many, and never unmapped; zeros are words.
+        // SAFETY: mapped for so many, and never unmapped; zeros are valid words.
         unsafe { &*self.0.add(object as usize) }
     }
 }
 
-/// The word of a lock that is biased to this member, the epoch aside; `free` is any word of the lock's.
+/// The word of a lock that is biased to this member, without the epoch; `free` is any word of the lock.
 #[inline(always)]
 fn biased(free: u64, kind: (u64, u64), member: u32) -> u64 {
     kind.0 | free & KEPT | u64::from(member.wrapping_add(1)) << 28
@@ -222,14 +222,14 @@ pub(crate) fn mutex(number: u64, member: u32) -> u64 {
     biased(number, MUTEX, member)
 }
 
-/// What a member adds to the free word of a lock that is biased to it.
+/// What is added to the free word of a lock for a bias to this member.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 pub(crate) fn addition(member: u32) -> u64 {
     u64::from(member.wrapping_add(1)) << 28
 }
 
-/// The same of a pool's first cell, which held the permit `held`, or would hold it.
+/// The same for a pool's first cell, which held, or would hold, the permit `held`.
 #[inline(always)]
 pub(crate) fn cell(held: Word, member: u32) -> u64 {
     biased(held.0, CELL, member)
@@ -237,7 +237,7 @@ pub(crate) fn cell(held: Word, member: u32) -> u64 {
 
 #[inline(always)]
 fn raw(o: &Object) -> u64 {
-    // Relaxed: whoever acts on it fences, or swaps the exact word.
+    // Relaxed: a thread that acts on it fences, or swaps the exact word.
     o.slot.word.load(Ordering::Relaxed)
 }
 
@@ -246,7 +246,7 @@ fn is(word: u64, mine: u64) -> bool {
     (word ^ mine) & !EPOCH == 0
 }
 
-/// Whose bias a word says that it is.
+/// The owner that a word names, if it is biased.
 fn owner(word: u64) -> Option<u32> {
     let free = matches!(word & TAG, 0 | 5);
     (free && word >> 28 != 0).then(|| ((word >> 28) as u32 & 0xfff).wrapping_sub(1))
@@ -258,36 +258,36 @@ pub(crate) fn is_biased(word: Word) -> bool {
     word.0 & TAG == CELL.0 && word.0 >> 28 != 0
 }
 
-/// Whose bias it is: a look, that changes nothing.
+/// The owner of the bias, if there is one. Only a look: changes nothing.
 #[inline]
 pub(crate) fn owner_of(map: &Map, o: &Object) -> Option<u32> {
     if map.is_private() { owner(raw(o)) } else { None }
 }
 
-/// Enters, if the lock is biased to the calling thread: `mine` is the word that says so. False says nothing.
+/// Enters, if the lock is biased to the calling thread: `mine` is the word that says so. False: not entered, for whatever reason.
 ///
 /// # Safety
-/// The holds are the calling thread's, in the object's arena; there are any if `mine` names a member.
+/// The holds are the calling thread's, in the object's arena, and not null if `mine` names a member.
 #[inline(always)]
 pub(crate) unsafe fn enter(o: &Object, object: u32, mine: u64, holds: Holds) -> bool {
     let seen = raw(o);
     if !is(seen, mine) {
         return false;
     }
-    // SAFETY: the caller's promise; whoever has a bias has holds.
+    // SAFETY: the caller's promise; a thread with a bias has holds.
     let hold = unsafe { holds.at(object) };
-    // Relaxed, both: the thread's own, and E1 by the fence. Constants are stored, lest each entering wait for the last leaving.
+    // Relaxed, both: the thread's own, and E1 by the fence. Constants are stored, so that no entering waits for the last leaving's store.
     if hold.inside.load(Ordering::Relaxed) == INSIDE {
         return false;
     }
     hold.inside.store(INSIDE, Ordering::Relaxed); // Relaxed: as above.
     fence::light_alone();
     hold.entered.store(hold.entered.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed); // Relaxed: a count.
-    // The very word: a handler may have had the bias granted anew meanwhile, and have left.
+    // The very word: a handler may meanwhile have had the bias granted anew, and have left.
     raw(o) == seen || enter_late(o, hold, mine)
 }
 
-/// I3: the bias goes, or has gone, just now.
+/// I3: the bias is going, or has just gone.
 #[cold]
 #[inline(never)]
 fn enter_late(o: &Object, hold: &Hold, mine: u64) -> bool {
@@ -295,7 +295,7 @@ fn enter_late(o: &Object, hold: &Hold, mine: u64) -> bool {
         // Acquire: what it says was written before.
         let seen = o.slot.word.load(Ordering::Acquire);
         if is(seen, mine) {
-            // Granted anew, by a handler of this thread's: once more.
+            // A handler of this thread had it granted anew: once more.
             hold.inside.store(INSIDE, Ordering::Relaxed); // Relaxed: as in `enter`.
             fence::light_alone();
             if raw(o) == seen {
@@ -309,26 +309,26 @@ fn enter_late(o: &Object, hold: &Hold, mine: u64) -> bool {
         } else if is_held_by_it(o, seen, mine) {
             return true;
         } else {
-            hold.inside.store(OUTSIDE, Ordering::Relaxed); // Relaxed: nobody looks at it but for a bias of this thread's.
+            hold.inside.store(OUTSIDE, Ordering::Relaxed); // Relaxed: read only for a bias of this thread's.
             return false;
         }
     }
 }
 
-/// Leaves, if the calling thread is inside by the bias: `mine` as in [`enter`]. False: it has the lock as others have it.
+/// Leaves, if the calling thread is inside by the bias: `mine` as in [`enter`]. False: it has the lock without a bias.
 #[inline(always)]
 pub(crate) fn leave(map: &Map, o: &Object, object: u32, mine: u64) -> bool {
     if !map.is_private() || !is(raw(o) & !REVOKING, mine) {
         return false;
     }
-    // Its own, wherever the record beside the word points by now: the permit may have been taken away by force.
+    // The thread's own hold, whatever the record beside the word points to by now: the permit may have been taken away by force.
     let holds = Holds::known(map, (mine >> 28) as u32 - 1);
-    // SAFETY: whoever has a bias has holds, and the word names the calling thread.
+    // SAFETY: a thread with a bias has holds, and the word names the calling thread.
     let hold = unsafe { holds.at(object) };
     leave_by(map, o, object, mine, hold)
 }
 
-/// As [`leave`], of a private lock that nobody takes from its holder: then the record beside the word is that of his bias.
+/// As [`leave`], of a private lock that is never taken from its holder by force: then the record beside the word is that of the holder's bias.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 pub(crate) fn leave_own(map: &Map, o: &Object, object: u32, mine: u64) -> bool {
@@ -336,7 +336,7 @@ pub(crate) fn leave_own(map: &Map, o: &Object, object: u32, mine: u64) -> bool {
         return false;
     }
     let record = Record(o);
-    // SAFETY: private, by the caller's word. I4: it is this thread's, which is inside.
+    // SAFETY: private, as the caller promises. I4: the hold is this thread's, which is inside.
     let Some(hold) = (unsafe { record.there() }) else { return false };
     leave_by(map, o, object, mine, hold)
 }
@@ -349,7 +349,7 @@ fn leave_by(map: &Map, o: &Object, object: u32, mine: u64, hold: &Hold) -> bool 
     is(raw(o), mine) || leave_late(map, o, object, mine)
 }
 
-/// I3: the bias goes, or has gone, just now.
+/// I3: the bias is going, or has just gone.
 #[cold]
 #[inline(never)]
 fn leave_late(map: &Map, o: &Object, object: u32, mine: u64) -> bool {
@@ -357,7 +357,7 @@ fn leave_late(map: &Map, o: &Object, object: u32, mine: u64) -> bool {
         // Acquire: what it says was written before.
         let seen = o.slot.word.load(Ordering::Acquire);
         if !is(seen, mine | REVOKING) {
-            // The holder by now, and that is to be given up; or it is free, or another's, or biased anew.
+            // This thread is the holder by now, and has to unlock; or the lock is free, another's, or biased anew.
             return !is_held_by_it(o, seen, mine);
         }
         // SeqCst: as all swaps of the word.
@@ -385,15 +385,15 @@ pub(crate) unsafe fn is_inside(map: &Map, o: &Object, object: u32, mine: u64) ->
     hold.inside.load(Ordering::Relaxed) == INSIDE // Relaxed: the thread's own.
 }
 
-/// Whether the owner was inside a moment ago, of an object that is biased; a look, that takes nothing away. Who only tries need
-/// not ask for more than that; who waits settles the word when it has set its bit (I5).
+/// Whether the owner was inside a moment ago, of an object that is biased. Only a look: takes nothing away. That is enough for a thread that
+/// only tries; a waiter settles the word after it has set its bit (I5).
 pub(crate) fn was_inside(map: &Map, o: &Object) -> Option<bool> {
     let seen = raw(o);
     if !map.is_private() || owner(seen).is_none() {
         return None;
     }
     let record = Record(o);
-    // SAFETY: private, as was just seen: then the address is that of a hold, and holds stay.
+    // SAFETY: private, as was just seen: then the address is that of a hold, and holds are never unmapped.
     let hold = unsafe { record.there() };
     // Relaxed: a moment ago.
     let inside = hold.is_some_and(|h| h.inside.load(Ordering::Relaxed) == INSIDE);
@@ -404,7 +404,7 @@ fn kind(word: u64) -> (u64, u64) {
     if word & TAG == CELL.0 { CELL } else { MUTEX }
 }
 
-/// The word in which the owner of a bias is the holder.
+/// The word that says that the owner of a bias is the holder.
 fn held(o: &Object, word: u64) -> u64 {
     // Relaxed: I4.
     let generation = Record(o).owner().load(Ordering::Relaxed) & 0xff_ffff;
@@ -413,17 +413,17 @@ fn held(o: &Object, word: u64) -> u64 {
 
 /// Whether the word says that the owner of this bias is the holder, whatever its flags.
 fn is_held_by_it(o: &Object, word: u64, mine: u64) -> bool {
-    // Those of a mutex; a pool's cell has part of its version there, which does not change while somebody has it.
+    // The flags of a mutex. A pool's cell has part of its version there, which does not change while the cell is held.
     let flags = if kind(mine) == MUTEX { 0x38 } else { 0 };
     (word ^ held(o, mine)) & !flags == 0
 }
 
-/// The word in which nobody has it. A cell's version goes on, so that it never is the same word as before.
+/// The word of the free lock. A cell's version goes on, so that it is never the same word as before.
 fn free(word: u64) -> u64 {
     if kind(word) == CELL { Word(word & KEPT).freed().0 } else { MUTEX.0 | word & KEPT }
 }
 
-/// The word, biased to nobody: takes a bias away, if there is one (I2).
+/// The word without a bias: takes a bias away, if there is one (I2).
 #[inline]
 pub(crate) fn settled(map: &Map, o: &Object) -> u64 {
     // SeqCst: E1 of the wait queue, after the caller's bit.
@@ -431,15 +431,15 @@ pub(crate) fn settled(map: &Map, o: &Object) -> u64 {
     if owner(seen).is_none() || !map.is_private() { seen } else { revoke(o, None) }
 }
 
-/// The same, for what a generation of a member leaves that is the calling thread, or is dead: its stores need no fence to be
-/// seen. (It may be late, and the bias that of the slot's next occupant.)
+/// The same, to clean up after one generation of a member that is the calling thread, or is dead: its stores are visible without a
+/// fence. (The call may be late, and the bias that of the slot's next occupant.)
 pub(crate) fn settled_of(map: &Map, o: &Object, member: u32, generation: u32) -> u64 {
     // SeqCst: as in `settled`.
     let seen = o.slot.word.load(Ordering::SeqCst);
     if owner(seen).is_none() || !map.is_private() { seen } else { revoke(o, Some((member, generation))) }
 }
 
-/// Whether the bias that the word tells of is this generation's of a member: I4.
+/// Whether the bias that the word names is that of this generation of a member: I4.
 fn is_of(o: &Object, word: u64, who: (u32, u32)) -> bool {
     // Relaxed: I4, it says of which epoch it is.
     let its = Record(o).owner().load(Ordering::Relaxed);
@@ -468,7 +468,7 @@ fn revoke(o: &Object, quiet: Option<(u32, u32)>) -> u64 {
             fence::heavy();
         }
         let took = clock::now().saturating_sub(before);
-        // SAFETY: private: the caller has seen to it.
+        // SAFETY: private: the caller has checked it.
         let hold = unsafe { record.there() };
         // E2 acquire: what its owner did inside, when it was there last.
         let said = hold.map_or(OUTSIDE, |h| h.inside.load(Ordering::Acquire));
@@ -482,7 +482,7 @@ fn revoke(o: &Object, quiet: Option<(u32, u32)>) -> u64 {
     }
 }
 
-/// A bias has gone, by which its owner had entered so often, and that took so long: how soon is it granted again?
+/// A bias was revoked, by which its owner had entered so often; the revocation took so long. Sets how soon it is granted again.
 fn adapt(record: &Record<'_>, entered: u32, took: u64) {
     // Relaxed, all: a measure, not a promise.
     let terms = record.terms().load(Ordering::Relaxed);
@@ -492,15 +492,15 @@ fn adapt(record: &Record<'_>, entered: u32, took: u64) {
         () if saved < took => (terms * 2).min(MOST),
         () => terms,
     };
-    // By a swap, and not of zero: who comes late may find another object there, that is not to be biased.
+    // By a swap, and not from zero: a late revoker may find another object there that must not be biased.
     if terms != 0 && next != terms {
         let _ = record.terms().compare_exchange(terms, next, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.
     }
 }
 
-/// Lets a private object be biased. Its maker calls it, before anybody has it.
+/// Lets a private object be biased. Its maker calls this before any other thread knows the object.
 ///
-/// False: it is not to be, or there is no such fence.
+/// False: the bias is off, or there is no such fence.
 pub(crate) fn allow(map: &Map, o: &Object, bias: Bias) -> bool {
     if bias == Bias::Off || !map.is_private() || !biases() {
         return false;
@@ -518,8 +518,8 @@ pub(crate) fn at_once(o: &Object) {
     Record(o).terms().store(1, Ordering::Relaxed); // Relaxed: nobody else has it yet.
 }
 
-/// The calling thread, a member of this generation, has just taken the lock as others do; `word` is what the lock says now. One
-/// of [`EVERY`] times it is asked here whether it should have it by a bias from now on.
+/// Decides whether the calling thread gets a bias from now on. The thread, a member of this generation, has just taken the lock without one;
+/// `word` is what the lock says now. Called at one in [`EVERY`] acquisitions.
 ///
 /// # Safety
 /// The holds are the calling thread's, in this arena.
@@ -543,7 +543,7 @@ pub(crate) unsafe fn consider(map: &Map, o: &Object, object: u32, word: u64, hol
     }
 }
 
-/// I4: gives the lock's bias to the calling thread, which holds it, and then has it by that.
+/// I4: grants the lock's bias to the calling thread, which holds the lock, and from then on has it by the bias.
 ///
 /// # Safety
 /// As for [`consider`].

@@ -1,13 +1,13 @@
-//! Choice: exactly one of several operations, whichever can be done first.
+//! Choice: one call that takes exactly one of several operations, whichever can be done first.
 //!
-//! `altsems` of Nix (nix-semaphores-tubes, 2.3.3) over everything that has a place in the wait queue. First every arm is
-//! tried, in a random order; if none is ready, one wait stands on all of them (the wait queue's head says how), so
-//! that a choice over thousands costs one record and one bit an arm, whatever their number.
+//! This is `altsems` of Nix (nix-semaphores-tubes, 2.3.3), extended to everything that has a place in the wait queue. An *arm* is one of
+//! the operations. The caller first tries every arm, in a random order. If none is ready, one wait stands on all of them (see the head
+//! of the wait queue), so a choice over thousands of arms costs one record, and one bit an arm.
 //!
-//! Private and named objects mix: the wait word is then the one in the named arena. Two named arenas do not: no
-//! process that shares only one of them could grant.
+//! Private and named objects mix: the wait word is then the one in the named arena. Two named arenas do not mix: a process
+//! that shares only one of them could not grant.
 //!
-//! What Nix's source gets wrong and its text promises (evidence, faults 1, 2 and 4) is held by named tests: every arm
+//! Named tests hold what Nix's text promises and its source gets wrong (evidence, faults 1, 2 and 4): every arm
 //! counts, a choice that was made has taken something, and its number is the caller's.
 
 use crate::bias::Holds;
@@ -32,26 +32,26 @@ use chappe_plat::back_by_jump;
 use chappe_plat::clock;
 use chappe_plat::light::{self, Record};
 
-/// How often who cannot have a place in the wait queue looks.
+/// How often a thread that cannot have a place in the wait queue looks.
 const POLL: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// How a choice is made.
 #[derive(Clone, Copy)]
 pub(crate) struct How {
     pub until: Until,
-    /// The first that is ready, instead of any.
+    /// The first arm that is ready, instead of any.
     pub biased: bool,
     pub aim: Aim,
 }
 
-/// The first part of a choice: what nobody need have a seat for. Else the order goes on with the first arm that is not of that
-/// kind.
+/// The first part of a choice: tries the arms that need no seat (membership of an arena). If that takes nothing, the returned order
+/// goes on with the first arm that needs a seat.
 #[inline(always)]
 pub(crate) fn glance<A: Operation + ?Sized>(arms: &[&A], biased: bool) -> Result<(usize, Taken), Order> {
     let mut order = if biased || arms.len().wrapping_sub(1) >= 64 {
         Order::new(arms.len(), biased)
     } else {
-        // First which are worth it, and then the dice: mostly it is one, and its number no branch depends on.
+        // First the arms that are worth an attempt, then the dice: mostly it is one arm, and no branch depends on its number.
         let likely = arms.iter().enumerate().fold(0, |all, (at, arm)| all | u64::from(arm.may_be()) << at);
         if likely.is_power_of_two()
             && let at = likely.trailing_zeros() as usize
@@ -71,7 +71,7 @@ pub(crate) fn glance<A: Operation + ?Sized>(arms: &[&A], biased: bool) -> Result
     Err(order)
 }
 
-/// Makes a choice: which arm, and what it took.
+/// Makes a choice. Answers which arm, and what it took.
 pub(crate) fn choose<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
     let order = match how.aim {
         Aim::Take => match glance(arms, how.biased) {
@@ -83,17 +83,17 @@ pub(crate) fn choose<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(us
     rest(arms, how, order, false)
 }
 
-/// What the straight way came to.
+/// How the straight way ended.
 #[cfg(not(feature = "sim"))]
 pub(crate) enum Straight {
     Found(usize, Taken),
-    /// The long way; in front, if the thread has waited before.
+    /// Go the long way; in front, if the thread has waited before.
     Goes {
         front: bool,
     },
 }
 
-/// The straight way of a choice, after a glance that has found nothing, where it waits for ever: for a light thread, and a few private tubes without slots.
+/// The straight way of a choice without a deadline, after a glance that has found nothing: for a light thread and a few private tubes without slots.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 pub(crate) fn straight(arms: &[&dyn Operation], biased: bool) -> Straight {
@@ -113,7 +113,7 @@ pub(crate) fn straight(arms: &[&dyn Operation], biased: bool) -> Straight {
     return Straight::Goes { front: word & WAITED != 0 };
 
     back_by_jump! {
-        /// Others run before it comes back. The word: a packet, the arm, and 1; or `WAITED` and the arm to be tried.
+        /// Other threads run before it comes back. The word: a packet, the arm, and 1; or `WAITED` and the arm to be tried.
         fn straight_and_back(arms: *const &dyn Operation, many: usize, biased: bool) -> u64 = straight_for_jump;
     }
 
@@ -158,14 +158,14 @@ pub(crate) fn rest<A: Operation + ?Sized>(
         return lightly(me, arms, how, order, front);
     }
     if order.peek().is_none() && matches!(how.until, Until::Now) {
-        // All arms are of those that nobody need have a seat for.
+        // No arm needs a seat.
         let nobody = nobody(main);
         let found = lull(arms, &nobody, how.biased, how.aim).map_err(|e| failed(arms, e))?;
         return found.ok_or(SelectError::WouldBlock);
     }
     let made = seated(arms, how, order, main, private.filter(|_| named.is_some()));
     match made {
-        // The thread is about to end, or there are more waiters, or tubes, than the private arena has room for.
+        // The thread is about to end, or the private arena has no room for so many waiters or tubes.
         Err(SelectError::Arena(_)) if arms.iter().all(|arm| arm.dies_unseen()) => poll(arms, how),
         made => made,
     }
@@ -222,7 +222,7 @@ fn seated<A: Operation + ?Sized>(
         }
         let again = || look(arms, &who, Order::new(arms.len(), how.biased), how.aim);
         if let Until::Now = how.until {
-            // Each of them, not only the first that helps.
+            // Revive each of them, not only the first that helps.
             let revived = arms.iter().filter(|a| a.revive()).count() > 0;
             let found = if revived { again()? } else { None };
             let found = match found {
@@ -235,7 +235,7 @@ fn seated<A: Operation + ?Sized>(
     })?
 }
 
-/// The choice of who cannot have a place in the wait queue: looks now and then.
+/// The choice of a thread that cannot have a place in the wait queue: it looks every [`POLL`].
 fn poll<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
     loop {
         let who = nobody(arms[0].map());
@@ -254,12 +254,12 @@ fn poll<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), 
     }
 }
 
-/// Who has no seat.
+/// The party of a thread without a seat.
 fn nobody(map: &'static Map) -> Parties {
     Parties { main: Party { map, member: u32::MAX, generation: 0, holds: Holds::NONE }, private: None }
 }
 
-/// Tries the arms that are left.
+/// Tries the arms that are left in the order.
 #[inline]
 fn look<A: Operation + ?Sized>(
     arms: &[&A],
@@ -270,7 +270,7 @@ fn look<A: Operation + ?Sized>(
     lull::look(arms, who, order, aim).map_err(|e| failed(arms, e))
 }
 
-/// None of the arms is ready.
+/// Waits: none of the arms is ready.
 #[inline(never)]
 fn wait<A: Operation + ?Sized>(
     arms: &[&A],
@@ -290,13 +290,13 @@ fn wait<A: Operation + ?Sized>(
     }
     let mut patience = patience(seat);
     let meets = arms.iter().any(|arm| arm.has_meetings());
-    // Whom one could meet is found only by who waits; and who looks for ever has no place among those who wait for the others.
+    // Only a thread that waits finds a partner at a tube without slots. A thread that looks for ever is not in the queues of the other kinds.
     let looks = match patience.forever {
         true => arms.iter().all(|arm| arm.is_tube()),
         false => arms.iter().any(|arm| arm.is_tube()),
     };
     if patience.forever && arms.iter().any(|arm| !arm.dies_unseen()) {
-        // Who never sleeps must see to it beforehand that somebody looks after the dead.
+        // A thread that never sleeps must see to it beforehand that deaths are noticed.
         watched(seat).map_err(SelectError::System)?;
     }
     if looks && !meets {
@@ -305,7 +305,7 @@ fn wait<A: Operation + ?Sized>(
         if let Some(found) = spin(&seat.looks, &patience, || is_late(end), || look().transpose()) {
             return found;
         }
-        // That was it.
+        // The looks are used up.
         patience = Patience { none: !patience.forever, ..patience };
     }
     for arm in arms {
@@ -337,13 +337,13 @@ fn nothing(until: Until) -> Result<(usize, Taken), SelectError> {
     }
 }
 
-/// What stood in the way.
+/// The error of a choice whose arm refused.
 fn failed<A: Operation + ?Sized>(arms: &[&A], refused: Refused) -> SelectError {
     match refused {
         Refused::Dead(arm) => dead(arms, arm),
         Refused::Inherited(arm) => inherited(arms, arm),
         Refused::Interrupted => SelectError::Interrupted,
-        // No arm asks for more than one.
+        // No arm asks for more than one permit.
         Refused::TimedOut | Refused::NoneFree | Refused::TooMany => SelectError::Timeout,
     }
 }
@@ -358,7 +358,7 @@ fn dead<A: Operation + ?Sized>(arms: &[&A], arm: usize) -> SelectError {
     SelectError::Dead { arm, name: shown(map, place) }
 }
 
-/// The named arena of a choice, if any of it is in one, and the private one, if any is there.
+/// The named arena of the arms, if any arm is in one, and the private arena, if any arm is in it.
 fn arenas<A: Operation + ?Sized>(arms: &[&A]) -> Result<(Option<&'static Map>, Option<&'static Map>), SelectError> {
     let (mut named, mut private): (Option<&'static Map>, Option<&'static Map>) = (None, None);
     let mut last: *const Map = std::ptr::null();
