@@ -1,4 +1,4 @@
-//! Waiting until something is ours: what a choice's arms are to the wait queue.
+//! Waiting until an arm of a choice yields something, and what the wait queue needs of an arm.
 //!
 //! An arm can be tried, waited on, and collected. Everything that has a word of its own and a place in the queue joins a
 //! choice through [`Operation`].
@@ -13,7 +13,7 @@ use crate::wait::{Arm, Begun, Ended, Grant, Parties, Party, Patience, Terms, arm
 use chappe_arena::ArenaError;
 use chappe_plat::{clock, step};
 
-/// What is ours: a pool's permit and its cell's word; of a semaphore, nothing more is to be known.
+/// What the caller has taken: a pool's permit and its cell's word; a semaphore's unit needs no description.
 #[derive(Clone, Copy)]
 pub(crate) struct Taken {
     pub position: u32,
@@ -21,11 +21,11 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// A unit: whose it is nobody keeps.
+    /// A unit: nobody records its owner.
     pub const UNIT: Taken = Taken { position: 0, word: Word(0) };
 }
 
-/// Why there is none.
+/// Why nothing was taken.
 #[derive(Debug)]
 pub(crate) enum Refused {
     NoneFree,
@@ -34,28 +34,28 @@ pub(crate) enum Refused {
     Interrupted,
     Dead(usize),
     TooMany,
-    /// This arm's end is the parent process's.
+    /// This arm's end belongs to the parent process.
     #[cfg(not(feature = "sim"))]
     Inherited(usize),
 }
 
 /// What became of a grant.
 pub(crate) enum Collected {
-    /// It is ours.
+    /// The caller has it.
     Taken(Taken),
     /// It was taken away, or is void: wait again, in the old place.
     Void,
-    /// Nothing was granted but another try.
+    /// Nothing was granted: the waiter was told to try again.
     Nudged,
 }
 
-/// What who has no seat yet sees of an arm.
+/// What a thread without a seat sees of an arm.
 pub(crate) enum Glance {
-    /// It is ours.
+    /// The caller has it.
     Taken(Taken),
-    /// It cannot be had now.
+    /// Nothing can be taken now.
     Nothing,
-    /// Only a member can say.
+    /// Only a member can tell.
     Ask,
 }
 
@@ -66,27 +66,27 @@ impl From<Result<Taken, Refused>> for Glance {
     }
 }
 
-/// What a look finds of an arm from which nothing could be taken: see `lull`.
+/// What a look finds at an arm from which nothing could be taken: see `lull`.
 pub(crate) enum Mark {
-    /// There is something, by now or in this very moment.
+    /// There is something: by now, or at this very moment.
     Something,
     /// There is nothing. If a later look finds the same number, there was nothing in between either.
     Nothing(u64),
-    /// What a look finds says nothing of the next: but who stands in the queue is told of what comes.
+    /// A look says nothing of the next look; but a thread that stands in the queue is told of what comes.
     InQueue,
-    /// What a look finds says nothing of the next.
+    /// A look says nothing of the next look.
     Blind,
 }
 
-/// One of the things a choice chooses among.
+/// One of the arms of a choice.
 pub(crate) trait Operation: Arm {
-    /// Whether it is worth an attempt: what looks as if it cannot be had now could not be had at that moment. The cheapest look
+    /// Whether it is worth an attempt. False: at that moment nothing could be taken. The cheapest look
     /// there is.
     #[cfg(not(feature = "sim"))]
     fn may_be(&self) -> bool {
         true
     }
-    /// An attempt by whoever: what it takes is nobody's, or no member's.
+    /// An attempt by a thread without a seat: what it takes has no owner, or no member as owner.
     fn glance(&self) -> Glance {
         Glance::Ask
     }
@@ -94,16 +94,16 @@ pub(crate) trait Operation: Arm {
     fn attempt(&self, me: &Party) -> Result<Taken, Refused>;
     /// Takes what was granted, while the wait word still says so.
     fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected;
-    /// Gives back what the dead hold of it. True if that may have freed something.
+    /// Gives back what dead members hold of it. True if that may have freed something.
     #[cfg(not(feature = "sim"))]
     fn revive(&self) -> bool {
         false
     }
-    /// Makes the object that one waits on, if there is none yet.
+    /// Makes the object that the caller is to wait on, if there is none yet.
     fn prepare(&self) -> Result<(), ArenaError> {
         Ok(())
     }
-    /// When it is to be tried again, though nobody tells us to: clocks.
+    /// When it is to be tried again without being told: clocks.
     fn due(&self) -> Option<u64> {
         None
     }
@@ -118,65 +118,65 @@ pub(crate) trait Operation: Arm {
             Err(_) => Ok(false),
         }
     }
-    /// What an attempt that is made to know leaves behind. Takes nothing.
+    /// The mark of its state: see [`Mark`]. Takes nothing.
     fn mark(&self, _me: &Party) -> Mark {
         Mark::InQueue
     }
-    /// The same of an [`Mark::InQueue`] by who stands in its queue: something, or a number as there.
+    /// The same of an arm with [`Mark::InQueue`], for a thread that stands in its queue: `None`: there is something; else a number as there.
     fn mark_in_queue(&self) -> Option<u64> {
         Some(0)
     }
     /// Gives back what was taken only to see whether it is there.
     fn put_back(&self, _taken: Taken) {}
-    /// The same before it is taken, where nobody would know of what is taken: the wait word still says GRANTED, and what is
-    /// granted goes back as that of the dead does. False: it is taken, and put back.
+    /// Gives back what was granted without taking it first, where a taken thing has no recorded owner: the wait word still says GRANTED, and
+    /// the grant goes back as a dead waiter's does. False: not supported; it is taken, and put back.
     fn hand_back(&self, _me: &Party) -> bool {
         false
     }
-    /// What was chosen is not asked for: a permit goes back, a wake-up is consumed.
+    /// The choice was made, and its caller does not want the result: a permit goes back, a wake-up is consumed.
     #[cfg(not(feature = "sim"))]
     fn forgo(&self, _taken: Taken) {}
-    /// We were told to try, and have taken something.
+    /// The caller was told to try, and has taken something.
     fn took(&self) {}
-    /// Whether nothing of it is lost with a thread that ends in the middle: nobody need watch for that.
+    /// Whether the death of a thread in the middle loses nothing: then nobody need watch for it.
     #[cfg(not(feature = "sim"))]
     fn dies_unseen(&self) -> bool {
         false
     }
-    /// Whether those who wait for it may be overtaken by who tries again and again.
+    /// Whether waiters may be overtaken by a thread that tries again and again.
     fn is_tube(&self) -> bool {
         false
     }
-    /// Where a light thread waits for it, if it can without a seat.
+    /// Where a light thread waits for it without a seat, if it can.
     fn standing(&self) -> Option<Standing<'_>> {
         None
     }
-    /// Whether a light thread can wait for it so, or need not wait in any line.
+    /// Whether a light thread can wait for it without a seat, or need not wait in any queue.
     fn is_for_light(&self) -> bool {
         !self.is_queued() || self.standing().is_some()
     }
-    /// Whether who waits must make a packet known.
+    /// Whether a waiter must make a packet known.
     fn has_meetings(&self) -> bool {
         false
     }
 }
 
-/// What a wait is to come to.
+/// The aim of a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aim {
-    /// Something is ours.
+    /// Take something.
     Take,
-    /// Something could be.
+    /// Find something that could be taken.
     Look,
 }
 
-/// A wait for one of several things, but for who waits.
+/// A wait for one of several arms, without the waiter.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish<'a> {
     pub aim: Aim,
     /// The arm that is looked at first.
     pub first: usize,
-    /// Of several that are ready the first one, instead of any.
+    /// Of several arms that are ready the first, instead of any.
     pub biased: bool,
     pub deadline: Option<u64>,
     pub patience: &'a Patience<'a>,
@@ -185,7 +185,7 @@ pub(crate) struct Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    /// To have the first that comes.
+    /// To take the first that comes.
     pub fn to_take(deadline: Option<u64>, patience: &'a Patience<'a>) -> Wish<'a> {
         Wish { aim: Aim::Take, first: 0, biased: false, deadline, patience, packet: 0 }
     }
@@ -212,11 +212,11 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
     let need = u32::from(aim == Aim::Take);
     patience.interrupt.into_iter().for_each(Interrupt::begin);
     let arrival = arrive(who, patience);
-    // Of the others nothing is there that was not granted.
+    // At arms of the other kinds, nothing can be taken that was not granted.
     let may_look = arms.iter().any(|arm| arm.is_tube() || arm.is_fenced() || arm.due().is_some());
     let is_late = || wish.deadline.is_some_and(|d| clock::now() >= d);
     loop {
-        // A clock may have been another's meanwhile.
+        // Another thread may have taken a clock's stroke: ask again.
         let due = arms.iter().filter_map(|arm| arm.due()).min();
         let deadline = [wish.deadline, due].into_iter().flatten().min();
         let (ended, begun) = wait(who, arms, Terms { first, arrival, need, packet, deadline, patience });
@@ -225,7 +225,7 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
                 if let Some(found) = granted(who, arms, &begun, grant, number, &wish)? {
                     return Ok(found);
                 }
-                // One that is told again and again, and comes too late, gives up all the same.
+                // A waiter that is told again and again, and always comes too late, still times out.
             }
             Ended::TimedOut if !may_look && patience.is_interrupted() => return Err(Refused::Interrupted),
             Ended::TimedOut if !may_look => return Err(Refused::TimedOut),
@@ -246,7 +246,7 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
     }
 }
 
-/// Takes what was granted, and ends the wait. None: it has gone, or it was another try that came to nothing.
+/// Takes what was granted, and ends the wait. None: it is gone, or the waiter was told to try and found nothing.
 pub(crate) fn granted<A: Operation + ?Sized>(
     who: &Parties,
     arms: &[&A],
@@ -277,7 +277,7 @@ pub(crate) fn granted<A: Operation + ?Sized>(
         Collected::Nudged => {
             let tried = aim.attempt(arms[at], me);
             if aim == Aim::Look && !arms[at].is_tube() {
-                // It takes nothing: what it was told of is for the next, whom nobody else would tell. (Tubes tell lookers besides.)
+                // It takes nothing: the next waiter must be told, and nobody else would tell it. (Tubes tell threads that only look besides.)
                 kinds::drain(arms[at].map(), arms[at].place().index);
             }
             match tried {
@@ -294,7 +294,7 @@ pub(crate) fn granted<A: Operation + ?Sized>(
     }
 }
 
-/// Of the arms that wait for one object, each as likely; or the first.
+/// Picks one of the arms that wait for the same object, each as likely; or the first.
 fn any_like<A: Operation + ?Sized>(arms: &[&A], at: usize, biased: bool) -> usize {
     let (map, index) = (arms[at].map(), arms[at].place().index);
     let is_like = |arm: &A| arm.is_queued() && std::ptr::eq(arm.map(), map) && arm.place().index == index;

@@ -1,26 +1,27 @@
-//! Bringing a pool's free permits and its waiters together.
+//! Draining: brings the free permits of a pool and its waiters together.
 //!
-//! Whoever makes a permit free, or sets a wait bit, drains the pool afterwards; so does recovery. Any number of
-//! drainers may be at it at once, and any of them may die or stop at any step:
+//! A thread that makes a permit free, or sets a wait bit, drains the pool afterwards; so does recovery. Any number of
+//! drainers may be at work at once, and any of them may die or stop at any step:
 //!
 //! ```text
 //!   for each cell:
 //!     FREE     -> the oldest waiter w: cell := RESERVED(w, wait n); word of w := GRANTED(cell); wake
 //!                    the word said otherwise meanwhile: cell := FREE, again
-//!     RESERVED -> finish it for whoever began it, or, if it is no longer valid, cell := FREE, again
-//!     HELD     -> next (and note since when, for those who ask)
+//!     RESERVED -> finish the grant that another drainer began, or, if the reservation is no longer valid, cell := FREE, again
+//!     HELD     -> next (and note since when, for listings)
 //! ```
 //!
 //! A waiter may need several permits at once (its record's `need`). Then the cells are reserved for it one by one as they
-//! come free, and it is granted when so many are reserved; whoever finds them all reserved grants. So the head of the queue
-//! waits until all are there, and those behind it wait as well. If it gives up, its reservations are no longer
-//! valid, and it drains; if it dies, recovery does. Who arrived first may set its bit late, when cells are reserved for
-//! who came after it: it takes them over, lest both be half-served for ever. Two drainers may reserve one cell too many: the waiter gives back
-//! what it did not need. A waiter that needs more than the pool has (it shrank) is told so, lest it block the rest.
+//! come free; the drainer that finds as many reserved as it needs grants. So the head of the queue
+//! waits until all are there, and the waiters behind it wait as well. If it gives up, its reservations are no longer
+//! valid, and it drains; if it dies, recovery drains. A waiter that arrived first may set its bit late, when cells are already reserved
+//! for a later arrival: it takes them over, or both would stay half-served for ever. Two drainers may reserve one cell too many: the
+//! waiter gives back what it does not need. A waiter that needs more than the pool has (the pool was shrunk) is told so, or it would
+//! block the others.
 //!
 //! - I1: a drain that returns has seen each cell once when it was neither free with a waiter there, nor reserved and
-//!   unresolved. What becomes free later is its maker's business.
-//! - Dying after the reservation leaves a reservation; after the grant, a granted sleeper: see the wait queue, R5.
+//!   unresolved. A cell that becomes free later is drained by the thread that frees it.
+//! - A drainer that dies after the reservation leaves a reservation; after the grant, a granted sleeper: see the wait queue, R5.
 //!
 //! Lock-free: a compare-and-swap that fails has been overtaken by one that succeeded.
 
@@ -36,7 +37,7 @@ use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{ROBUST, clock, step};
 
-/// A permit's cell, wherever it lies.
+/// A permit's cell, in its object or in the arena's table.
 #[derive(Clone, Copy)]
 pub(crate) struct CellRef<'a> {
     slot: &'a Slot,
@@ -50,14 +51,14 @@ impl<'a> CellRef<'a> {
     pub fn first(map: &'a Map, o: &'a Object) -> CellRef<'a> {
         CellRef { slot: &o.slot, home: map.is_private().then_some((map, o)) }
     }
-    /// One of the table.
+    /// A cell of the table.
     pub fn further(slot: &'a Slot) -> CellRef<'a> {
         CellRef { slot, home: None }
     }
 }
 
 impl CellRef<'_> {
-    /// Reads the cell, biased to nobody.
+    /// Reads the cell; revokes a bias first.
     #[inline]
     pub fn load(&self) -> Word {
         match self.home {
@@ -66,7 +67,7 @@ impl CellRef<'_> {
             None => Word(self.slot.word.load(Ordering::SeqCst)),
         }
     }
-    /// Reads the cell as it is: one that is biased is none that is free.
+    /// Reads the cell as it is. A biased cell reads as one that is not free.
     #[inline(always)]
     pub fn plain(&self) -> Word {
         // SeqCst: as in `load`.
@@ -76,31 +77,31 @@ impl CellRef<'_> {
             _ => seen,
         }
     }
-    /// Swaps the exact word; false if it was another by then.
+    /// Swaps the exact word. False: it was another word by then.
     #[inline(always)]
     pub fn swap(&self, from: Word, to: Word) -> bool {
         // SeqCst: E1 of the wait queue, before the caller's look at the bits.
         self.slot.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
             || (self.home.is_some() && self.swap_settled(from, to))
     }
-    /// Who has it by a bias has not this very word there yet.
+    /// The same where the cell is biased: its owner's word is there only once the bias is settled.
     #[cold]
     fn swap_settled(&self, from: Word, to: Word) -> bool {
         // SeqCst: as in `swap`.
         self.load() == from && self.slot.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
-    /// Publishes it for its pool.
+    /// Publishes the cell for its pool.
     pub fn publish(&self, word: Word) {
-        // Release: whatever its last user did with the cell comes before.
+        // Release: after all that its last user did with the cell.
         self.slot.word.store(word.0, Ordering::Release);
     }
-    /// What it says, whether biased or not: for its pool's maker.
+    /// The word as it is, biased or not: for the maker of its pool.
     #[inline(always)]
     pub fn last(&self) -> Word {
-        // Relaxed: under admin, and nobody's.
+        // Relaxed: under admin, and nobody has the cell.
         Word(self.slot.word.load(Ordering::Relaxed))
     }
-    /// Makes it free, if it still is `taken`'s. False: it was taken away, from one that was thought dead or by force.
+    /// Makes the cell free, if it still says `taken`. False: the permit was taken away, by recovery or by force.
     #[inline]
     pub fn free(&self, taken: Word) -> bool {
         if ROBUST {
@@ -128,30 +129,30 @@ pub(crate) fn cell_at(map: &Map, object: u32, position: u32) -> Option<CellRef<'
     None
 }
 
-/// The cell of a permit that was taken of this pool, which may have been removed since: none if its slot is another object's
-/// by now, whose cells are others. (The exact word tells apart only who had the same cell.)
+/// The cell of a permit that was taken from this pool, which may have been removed since. None: the slot belongs to another object
+/// by now, which has other cells. (The exact word distinguishes only users of the same cell.)
 pub(crate) fn cell_of(map: &Map, place: Place, position: u32) -> Option<CellRef<'_>> {
     let cell = cell_at(map, place.index, position)?;
-    // Acquire: after the way to the cell, which was this pool's if the slot is it still.
+    // Acquire: after the way to the cell, which was this pool's if the slot still is.
     let same = || Head(map.object(place.index).head.load(Ordering::Acquire)).generation() == place.head.generation();
     (position == 0 || same()).then_some(cell)
 }
 
 impl CellRef<'_> {
-    /// Notes when the permit was taken. Who takes one past waiters' eyes reads no clock (that would cost as much as
-    /// both swaps); the first who sees the permit held notes it instead, as "at least since".
+    /// Notes when the permit was taken. A take without waiting reads no clock (that would cost as much as
+    /// both swaps); the first thread that sees the permit held notes the time instead, as "at least since".
     ///
-    /// Layout: `version:24 | exact:1 | milliseconds:38`. For showing only, so not explored.
+    /// Layout: `version:24 | exact:1 | milliseconds:38`. For listings only, so not explored.
     pub fn note(&self, word: Word, exact: bool) {
         // Acquire: before the second look at the cell.
         let there = self.slot.since.load(Ordering::Acquire);
         let explored = cfg!(any(feature = "sim", feature = "loom"));
-        // After `there` was read the cell was still this pool's, or nothing is noted.
+        // The cell was still this pool's after `there` was read, or nothing is noted.
         if explored || (!exact && there >> 39 == word.version()) || self.load() != word {
             return;
         }
         let stamp = word.version() << 39 | u64::from(exact) << 38 | milliseconds();
-        // By a swap: in a slot that is another kind's by now it is not ours to write.
+        // By a swap: another kind of object may have the slot by now, whose word we must not write.
         let _ = self.slot.since.compare_exchange(there, stamp, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.
     }
 
@@ -171,7 +172,7 @@ fn milliseconds() -> u64 {
     (clock::common_coarse() / 1_000_000) & STAMP_MASK
 }
 
-/// Every cell of the object, in order, those beyond its present number of permits included.
+/// Every cell of the object, in order, including those beyond its present number of permits.
 pub(crate) fn cells(map: &Map, object: u32) -> impl Iterator<Item = (u32, CellRef<'_>)> + '_ {
     let o = map.object(object);
     let own = std::iter::once(CellRef::first(map, o));
@@ -186,14 +187,14 @@ pub(crate) fn permits(map: &Map, object: u32) -> u32 {
     map.object(object).permits.load(Ordering::SeqCst) & NUMBER
 }
 
-/// Grants what is free to who waits, and resolves what somebody left half-done. The object is a pool in service.
+/// Grants what is free to the waiters, and finishes or undoes what other drainers left half-done. The object is a pool in service.
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     let count = permits(map, object);
     let (mut shrunk, mut left) = (false, false);
     for (position, cell) in cells(map, object) {
         shrunk |= position >= count;
         if position == 0 && bias::owner_of(map, map.object(object)).is_some() {
-            // Biased: nobody waits for it who has not yet to look at the word himself.
+            // Biased: each of its waiters has yet to look at the word itself.
             continue;
         }
         loop {
@@ -212,7 +213,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                 Tag::Free if position >= count => break,
                 Tag::Free => {
                     let Some(next) = next(map, object, head) else {
-                        // Unless somebody else has granted it meanwhile, and was stopped before the wake.
+                        // Unless another drainer has granted it meanwhile, and was stopped before the wake.
                         if cell.load() == seen {
                             left = true;
                             break;
@@ -227,12 +228,12 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                         continue;
                     }
                     step!("reserved, not yet granted");
-                    // It may need more than there is, and who is before it may have been granted something elsewhere.
+                    // The waiter may need more than there is, and one before it may have been granted something elsewhere.
                     left |= next.need > 1;
                     if hand_over(map, object, head, position, next) {
                         break;
                     }
-                    // I3 of the wait queue: it was granted something else, or gave up.
+                    // I3 of the wait queue: the waiter was granted something else, or gave up.
                     cell.swap(reserved, reserved.freed());
                 }
             }
@@ -241,12 +242,12 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     if left {
         wake_elsewhere(map, object);
     }
-    // Only in a pool that was shrunk can somebody wait for more than there is. None may be free for him, and he need not be
+    // Only in a pool that was shrunk can a waiter need more than there is. No permit may be free for it, and it need not be
     // the first.
     if shrunk {
         each(map, object, |c| {
             if !c.state.is_waiting() {
-                // Who told it so may have been stopped before the wake.
+                // Its granter may have been stopped before the wake.
                 make_up(map, c.member, c.state);
             } else if c.need > count && is_still(map, object, head) {
                 too_many(map, object, c);
@@ -260,7 +261,7 @@ fn too_many(map: &Map, object: u32, who: Candidate) -> bool {
     // After the look at the waiter: it may have come because there are more by now.
     let beyond = who.need > permits(map, object);
     if beyond && !grant(map, who.member, who.state, object, TOO_MANY, true) {
-        // Somebody else has told it, perhaps, and was stopped before the wake.
+        // Another drainer has told it, perhaps, and was stopped before the wake.
         make_up_now(map, who.member);
     }
     beyond
@@ -285,7 +286,7 @@ fn hand_over(map: &Map, object: u32, head: Head, position: u32, to: Candidate) -
     if now.wait() != to.state.wait() {
         return false;
     }
-    // Somebody else granted this very permit, or saw the rest come and granted all of them, this one included.
+    // Another drainer granted this very permit, or saw the rest come and granted all of them, this one included.
     if now.grant().is_some_and(|g| g.is(map, object, what)) {
         // Its granter may have died or been stopped before the wake.
         crate::wait::wake_granted(map, to.member);
@@ -310,7 +311,7 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
             }
             if state.is_waiting() && waits_on(map, object, member) {
                 if it.need > 1 && next(map, object, head).is_some_and(|first| first < it) {
-                    // The waiter that is to be served first, and was seen late, needs it for all of its own. (A later one is first when this one
+                    // The first waiter, which set its bit late, needs the cell for all of its own. (A later waiter is the first when this one
                     // has just been granted all.)
                     cell.swap(seen, seen.freed());
                     return false;
@@ -330,7 +331,7 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
     false
 }
 
-/// What a cell becomes that a dead member has.
+/// What the cell of a dead holder becomes.
 pub(crate) fn left_by_the_dead(map: &Map, place: Place, position: u32, seen: Word) -> Word {
     // After the cell was seen: what is read is of the same object, if the cell can be swapped.
     if position == 0 && owned::takes_along(map, place, seen) { seen.retired() } else { seen.freed() }

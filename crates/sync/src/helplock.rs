@@ -1,26 +1,27 @@
-//! Locks with helping: whoever waits pushes the holder out of its section, instead of waiting for as long as others let the holder wait.
+//! Locks with helping: a waiter helps the holder to finish its section, instead of waiting until the scheduler lets the holder run.
 //!
-//! nonblocking-real-time, 3.3 and 4.3: locking with helping is priority inheritance. A kernel of one processor helps by passing its processor to the
-//! holder; a program has three ways, and this is all behind one interface:
+//! nonblocking-real-time, 3.3 and 4.3: locking with helping is priority inheritance. A kernel of one processor helps by passing its
+//! processor to the holder. A program has three ways, behind one interface:
 //!
-//! | form | the section | who helps | a holder that is stopped |
+//! | form | the section | the helper | a holder that is stopped |
 //! |---|---|---|---|
-//! | steps (a) | a function of at most eight words, without effects beside | anybody finishes it (`mcas`) | holds nobody up |
-//! | inherited (b) | anything that does not wait | the kernel, by priority inheritance | holds up, until it goes on; one that dies is told |
-//! | light (c) | anything that does not wait, of a light thread | who waits passes its turn to the holder | is stopped with its process |
+//! | steps (a) | a function of at most eight words, without effects beside | any thread finishes it (`mcas`) | delays nobody |
+//! | inherited (b) | anything that does not wait | the kernel, by priority inheritance | delays others until it goes on; a death is reported |
+//! | light (c) | anything that does not wait, of a light thread | the waiter passes its turn to the holder | is stopped with its process |
 //!
-//! Steps: the function is applied to a copy of one moment; the record of what is to change is then finished by whoever meets it. Private data of one word or two changes by one
-//! instruction, without a record: nobody is ever in the middle. The function is called again if another was first. Lock-free; in a system of hard priorities it is called again at most as often as somebody of higher priority comes in
-//! between (2.3). Inherited: `entry`. Light: `light`.
+//! Steps: the function is applied to a copy of one moment; any thread that meets the record of the changes finishes it. Private data of
+//! one word or two changes by one instruction, without a record: no thread is ever in the middle. If another thread was first, the
+//! function is called again: lock-free. In a system of hard priorities that happens at most as often as a thread of higher priority
+//! comes in between (2.3). Inherited: `entry`. Light: `light`.
 //!
 //! Deviation: the paper's waiters form a stack, on top of which the highest priority stands because it does not sleep; here they are in
 //! order of priority, and by arrival among equals.
 //!
-//! Progress: steps lock-free; inherited and light blocking, bounded by the sections before it, if no section waits. Deaths: steps: it happened or
-//! not; inherited: the next holder is told, with the data as it was, until somebody says that it is whole, or condemns it.
+//! Progress: steps lock-free; inherited and light blocking, bounded by the sections before it, if no section waits. Deaths: steps: the section
+//! happened or not; inherited: the next holder is told, and gets the data as it was, until a holder says that it is whole, or condemns it.
 //!
-//! Explored: steps as `mcas`. The inherited form is the C library's mutex and the kernel's, which the explorer does not model, and the light one runs on one
-//! proc, in an order that its test decides: `crates/chappe/tests/helplock.rs`.
+//! Explored: steps as `mcas`. The explorer does not model the inherited form, which is the C library's mutex and the kernel's. The light form
+//! runs on one proc (a kernel thread that runs light threads), in an order that its test decides: `crates/chappe/tests/helplock.rs`.
 
 mod entry;
 mod error;
@@ -47,7 +48,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 enum Form<T> {
-    /// Of one word, and of two: what one instruction changes needs no record.
+    /// Of one word, and of two: one instruction changes them, without a record.
     One(AtomicU64),
     Two(Pair),
     Steps(Words),
@@ -58,19 +59,20 @@ enum Form<T> {
 
 /// A lock with helping around data: between threads, processes, or light threads.
 ///
-/// Blocking: a lock of [`HelpLock::steps`] never blocks, and a holder that is stopped or preempted holds up nobody. One of
-/// [`HelpLock::inherited`] blocks while another is inside; the holder runs at the highest priority of those who wait. One of [`HelpLock::light`] blocks while another is
-/// inside that gave way there; who waits passes its turns to the holder, and has the lock and its turn back at once. The highest priority
-/// (level) is next, first come first served among equals. No section may wait for an event: builds with debug assertions panic where a wait of this library is begun
-/// inside of one, and say where the section was.
+/// Blocking: a lock of [`HelpLock::steps`] never blocks, and a holder that is stopped or preempted delays nobody. A lock of
+/// [`HelpLock::inherited`] blocks while another thread is inside; the holder runs at the highest priority of the waiters. A lock of
+/// [`HelpLock::light`] blocks while another light thread is inside that gave way there; a waiter passes its turns to the holder, and gets
+/// the lock and its turn back at once. The highest priority (level) is next, first come first served among equals. No section may wait
+/// for an event: builds with debug assertions panic where a section begins a wait of this library, and say where the section began.
 ///
-/// Priorities are the system's: who may not have the one it asks for (`RLIMIT_RTPRIO`, rtkit) has its own, and the lock works as before.
+/// Priorities are the system's: a thread that may not have the priority that it asks for (`RLIMIT_RTPRIO`, rtkit) keeps its own, and
+/// the lock works as before.
 ///
-/// Signals: a handler must not lock what its thread may hold. In a forked child a private lock is a copy; what another thread held is
-/// held for ever there. A named one is the same; the parent's guards are void: using one panics. Light threads: a section of
-/// [`HelpLock::inherited`] must end before the thread gives way.
+/// Signals: a handler must not lock what its thread may hold. In a forked child a private lock is a copy: what another thread held
+/// stays locked there for ever. A named lock is shared with the parent; the parent's guards are void: using one panics. Light threads: a
+/// section of [`HelpLock::inherited`] must end before the thread gives way.
 ///
-/// A named one takes 64 bytes and its data, and is of glibc's or musl's own shape: all processes use the same C library.
+/// A named lock takes 64 bytes and its data. Its layout is that of glibc or musl: all processes use the same C library.
 ///
 /// Paper: nonblocking-real-time, 3.3 and 4.3.
 ///
@@ -97,8 +99,8 @@ impl<T> std::fmt::Debug for HelpLock<T> {
 pub const MOST_BYTES: usize = 64;
 
 impl<T: Pod> HelpLock<T> {
-    /// Makes one whose sections are steps, which anybody finishes. The name is for messages. What a section does must be a function of the data alone: it may be
-    /// run more than once, and what it did is kept only once.
+    /// Makes a lock whose sections are steps, which any thread finishes. The name is for messages. A section must be a function of the
+    /// data alone: it may run more than once, and its effect is kept only once.
     ///
     /// # Errors
     /// `Words`: there is no memory for it.
@@ -117,11 +119,12 @@ impl<T: Pod> HelpLock<T> {
         Ok(HelpLock { name: name.into(), form: Form::Steps(words) })
     }
 
-    /// The same between processes, under this name in an arena: attaches it, or makes it, with this data. A process that is killed in the middle of a section has run it, or not; nobody is held up. What the
-    /// data is, is not written down there: all who use the name say the same `T`.
+    /// The same between processes, under this name in an arena: attaches it, or makes it, with this data. If a process is killed in the
+    /// middle of a section, the section has happened or not, and nobody is delayed. The type of the data is not recorded: all users of
+    /// the name must use the same `T`.
     ///
     /// # Errors
-    /// `Words`: there are words of another number under that name, or something else; the arena has no room.
+    /// `Words`: the words under that name are of another number, or the object is something else; the arena has no room.
     pub fn steps_named(name: &str, value: T) -> Result<HelpLock<T>, HelpError> {
         const { assert!(size_of::<T>() <= MOST_BYTES, "data of more than eight words: use Service") };
         let first = &to_words::<T, 8>(&value)[..size_of::<T>().div_ceil(8).max(1)];
@@ -131,7 +134,7 @@ impl<T: Pod> HelpLock<T> {
 }
 
 impl<T: Pod> HelpLock<T> {
-    /// As [`HelpLock::inherited`], between processes, under a name in an arena: makes it, with this data, and its arena, with room for it, if need be.
+    /// As [`HelpLock::inherited`], between processes, under a name in an arena: makes it with this data, and, if need be, an arena with room for it.
     ///
     /// # Errors
     /// `Shared`: there is one already, or something else; the arena has no room.
@@ -139,7 +142,7 @@ impl<T: Pod> HelpLock<T> {
         Ok(HelpLock::shared(Shared::made(name, &value, false)?))
     }
 
-    /// Attaches one by name, whatever its data; or makes it.
+    /// Attaches a lock by name, whatever its data; or makes it.
     ///
     /// # Errors
     /// `Shared`: its data is no `T` (name without modules, size); else as [`HelpLock::inherited_create`].
@@ -147,7 +150,7 @@ impl<T: Pod> HelpLock<T> {
         Ok(HelpLock::shared(Shared::made(name, &value, true)?))
     }
 
-    /// Attaches one by name.
+    /// Attaches a lock by name.
     ///
     /// # Errors
     /// `Shared`: there is none, its data is no `T`, or it is something else.
@@ -161,8 +164,8 @@ impl<T: Pod> HelpLock<T> {
 }
 
 impl HelpLock<()> {
-    /// Removes a named one of the inherited form, whatever its data. One that another process has locked and may again is refused unless `force`: then its
-    /// users get [`SharedError::Dead`](crate::SharedError::Dead). (Locks of steps are [`Words`].)
+    /// Removes a named lock of the inherited form, whatever its data. A lock that another process has locked, and may lock again, is refused
+    /// unless `force`: then its users get [`SharedError::Dead`](crate::SharedError::Dead). (Locks of steps are [`Words`].)
     ///
     /// # Errors
     /// `Shared`: there is none, it is in use, or something else.
@@ -172,7 +175,7 @@ impl HelpLock<()> {
 }
 
 impl<T> HelpLock<T> {
-    /// Makes one for any section; its holder inherits the priority of those who wait. The name is for messages.
+    /// Makes a lock for any section; its holder inherits the priority of the waiters. The name is for messages.
     ///
     /// # Errors
     /// `System`: this kernel has no such locks.
@@ -181,15 +184,15 @@ impl<T> HelpLock<T> {
         Ok(HelpLock { name: name.into(), form: Form::Inherited(inherited) })
     }
 
-    /// Makes one for the light threads of this process. Who waits passes its turns to the holder, where both are with one proc: of a runtime with one, or pinned. Elsewhere it
-    /// waits as for anything. A section may give way; the name is for messages.
+    /// Makes a lock for the light threads of this process. A waiter passes its turns to the holder if both are with one proc: in a runtime
+    /// with one proc, or pinned. Else it waits as for anything. A section may give way; the name is for messages.
     ///
-    /// A guard that is leaked leaves it locked.
+    /// A guard that is leaked leaves the lock locked.
     pub fn light(name: &str, value: T) -> HelpLock<T> {
         HelpLock { name: name.into(), form: Form::Light(Light::new(value)) }
     }
 
-    /// Whether anybody finishes its sections.
+    /// Whether any thread finishes its sections.
     pub fn is_steps(&self) -> bool {
         matches!(self.form, Form::One(_) | Form::Two(_) | Form::Steps(_))
     }
@@ -199,7 +202,7 @@ impl<T> HelpLock<T> {
         &self.name
     }
 
-    /// Runs a section. Of a lock of steps, it may be run several times, and is kept once.
+    /// Runs a section. A section of a lock of steps may run several times, and is kept once.
     ///
     /// # Errors
     /// `OwnerDied`, `Condemned`, `Deadlock`, `Words`, `System`: nothing was run.
@@ -246,7 +249,7 @@ impl<T> HelpLock<T> {
         self.locked(true)
     }
 
-    /// Locks it if it is free.
+    /// Locks it if it is free. Never waits.
     ///
     /// # Errors
     /// `WouldBlock`; else as [`HelpLock::lock`].
@@ -282,7 +285,7 @@ impl<T> HelpLock<T> {
         if whole { Ok(guard) } else { Err(HelpError::OwnerDied { name: self.name.clone(), guard }) }
     }
 
-    /// What `lock_all` goes by: those of this process by address, then named ones by name, which all processes have in common.
+    /// The order of `lock_all`: locks of this process by address, then named locks by name, which all processes have in common.
     fn order(&self) -> (Option<&str>, usize) {
         match &self.form {
             Form::Shared(_) => (Some(&self.name), 0),
@@ -291,11 +294,11 @@ impl<T> HelpLock<T> {
     }
 }
 
-/// Locks several, in an order that all callers have in common, those in other processes too, so that no two callers wait for each other. The guards come in the order of
-/// `locks`.
+/// Locks several locks, in an order that all callers have in common, also those in other processes, so that no two callers wait for each
+/// other. The guards come in the order of `locks`.
 ///
 /// # Errors
-/// As [`HelpLock::lock`], of the first that is refused; those before it are unlocked. `Deadlock` if one is named twice.
+/// As [`HelpLock::lock`], of the first lock that is refused; those before it are unlocked. `Deadlock` if a lock occurs twice.
 #[track_caller]
 pub fn lock_all<'a, T>(locks: &[&'a HelpLock<T>]) -> Result<Vec<HelpGuard<'a, T>>, HelpError<HelpGuard<'a, T>>> {
     let mut order: Vec<usize> = (0..locks.len()).collect();
@@ -307,7 +310,7 @@ pub fn lock_all<'a, T>(locks: &[&'a HelpLock<T>]) -> Result<Vec<HelpGuard<'a, T>
     Ok(guards.into_iter().flatten().collect())
 }
 
-/// The bytes of plain data as words, the last of them filled up with zeros.
+/// The bytes of plain data as words, the last word filled up with zeros.
 #[inline(always)]
 fn to_words<T, const K: usize>(value: &T) -> [u64; K] {
     const { assert!(size_of::<T>() <= 64) };
@@ -318,7 +321,7 @@ fn to_words<T, const K: usize>(value: &T) -> [u64; K] {
     words
 }
 
-/// Runs a section on a copy, and answers what the words are to be.
+/// Runs a section on a copy. Answers the new words, and the section's answer.
 #[inline(always)]
 fn run_on<T, R, const K: usize>(words: [u64; K], section: &mut impl FnMut(&mut T) -> R) -> ([u64; K], R) {
     let mut copy = MaybeUninit::<T>::zeroed();
@@ -332,10 +335,10 @@ fn run_on<T, R, const K: usize>(words: [u64; K], section: &mut impl FnMut(&mut T
     (to_words(copy), answer)
 }
 
-/// A section whose data is one word: a swap. That it came again harms nobody: the section is a function of it.
+/// A section whose data is one word: a compare-and-swap. A value that comes again is harmless: the section is a function of it.
 #[inline(always)]
 fn run_one<T, R>(word: &AtomicU64, section: &mut impl FnMut(&mut T) -> R) -> R {
-    // Acquire: what led to it.
+    // Acquire: what led to this value.
     let mut seen = word.load(Ordering::Acquire);
     let mut tries = 0;
     loop {
@@ -350,7 +353,7 @@ fn run_one<T, R>(word: &AtomicU64, section: &mut impl FnMut(&mut T) -> R) -> R {
     }
 }
 
-/// The same of two. What the section is given was there at one moment: that is a swap as well.
+/// The same of two words. The section is given the value of one moment: so that is a swap as well.
 #[inline(always)]
 fn run_two<T, R>(pair: &Pair, section: &mut impl FnMut(&mut T) -> R) -> R {
     let mut seen = pair.load();
@@ -381,7 +384,7 @@ fn run_steps<T, R>(words: &Words, section: &mut impl FnMut(&mut T) -> R) -> Resu
     }
 }
 
-/// A section of steps: a function of a copy, of one moment; then all words at once.
+/// A section of steps: a function of a copy of one moment; then all words change at once.
 #[inline(always)]
 fn run<T, R, const K: usize>(words: &Words, section: &mut impl FnMut(&mut T) -> R) -> Result<R, HelpError> {
     let mut answer = None;
@@ -401,8 +404,8 @@ fn run<T, R, const K: usize>(words: &Words, section: &mut impl FnMut(&mut T) -> 
     Ok(answer.expect("it was run"))
 }
 
-/// A section of the inherited form: gives the lock up when it has ended, by a panic too. A [`HelpGuard`] does the same; moving one in its `Result` takes
-/// twice the time of the lock.
+/// A section of the inherited form: unlocks when the section has ended, also by a panic. A [`HelpGuard`] does the same, but moving one in its
+/// `Result` takes twice the time of the lock.
 struct Section<'a>(&'a Entry);
 
 impl<'a> Section<'a> {
@@ -414,7 +417,7 @@ impl<'a> Section<'a> {
         Section(entry)
     }
 
-    /// It has returned: the data is whole, whatever else is under way in this thread.
+    /// The section has returned: the data is whole, even if this thread is panicking.
     #[inline(always)]
     fn end(self) {
         if cfg!(debug_assertions) {
@@ -434,7 +437,7 @@ impl Drop for Section<'_> {
     }
 }
 
-/// What a guard holds.
+/// The lock that a guard holds.
 #[derive(Clone, Copy)]
 enum Holds<'a> {
     Entry(&'a Entry),
@@ -454,9 +457,9 @@ impl Holds<'_> {
 pub struct HelpGuard<'a, T> {
     holds: Holds<'a>,
     data: *mut T,
-    /// Of a named one, whose guard it is; else 0.
+    /// The process whose guard it is, of a named lock; else 0.
     process: u32,
-    /// It belongs to its thread.
+    /// The guard belongs to its thread.
     thread: PhantomData<&'a mut T>,
 }
 
@@ -467,7 +470,7 @@ impl<T> std::fmt::Debug for HelpGuard<'_, T> {
 }
 
 impl<T> HelpGuard<'_, T> {
-    /// The data is whole again, after a holder died.
+    /// Says that the data is whole again, after a holder died.
     pub fn make_consistent(&self) {
         match self.holds {
             _ if self.is_void() => {}
@@ -476,7 +479,7 @@ impl<T> HelpGuard<'_, T> {
         }
     }
 
-    /// Gives the data up: nobody locks it any more.
+    /// Gives the data up: no thread locks it any more.
     pub fn condemn(self) {
         match self.holds {
             _ if self.is_void() => {}
@@ -485,7 +488,7 @@ impl<T> HelpGuard<'_, T> {
         }
     }
 
-    /// Whether it is the parent's, of this forked child.
+    /// Whether this is a forked child, and the guard is the parent's.
     fn is_void(&self) -> bool {
         self.process != 0 && !process::is_incarnation_in(self.process, u32::MAX >> 1)
     }

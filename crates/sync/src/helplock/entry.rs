@@ -1,13 +1,13 @@
-//! The inherited form: a lock of the kernel's whose holder runs at the highest priority of those who wait, with a note whether the data is whole.
+//! The inherited form: a lock of the kernel's, whose holder runs at the highest priority of the waiters, and a note whether the data is whole.
 //!
-//! | `state` | by | who locks it next |
+//! | `state` | set by | the next locker |
 //! |---|---|---|
-//! | WHOLE | its maker; who says that the data is whole | has it |
-//! | TORN | who locks it after a holder that died or panicked | has it, and is told |
+//! | WHOLE | its maker; a holder that says that the data is whole | has it |
+//! | TORN | the locker after a holder that died; a holder that panicked | has it, and is told |
 //! | CONDEMNED | a holder | is refused, for ever |
 //!
-//! Between processes it lies in a body of an arena, with the data behind it. A member that locks it has its bit there, so that the blocks are another's
-//! only when nobody can have it any more.
+//! Between processes it lies in a body of an arena, with the data behind it. A member that locks it has its bit there, so that the blocks go to
+//! another object only when no member can lock it any more.
 
 use super::HelpError;
 use crate::body::Form;
@@ -26,7 +26,7 @@ const WHOLE: u32 = 0;
 const TORN: u32 = 1;
 const CONDEMNED: u32 = 2;
 
-/// The most bytes of data of a named one.
+/// The most bytes of data of a named lock.
 const MOST_BYTES: u32 = 1 << 20;
 
 /// The lock, and what is known of the data. It stays where it was made.
@@ -41,7 +41,7 @@ impl Entry {
     /// Makes one.
     ///
     /// # Safety
-    /// The place is valid, aligned, nobody's yet, and the entry is not moved from there.
+    /// The place is valid, aligned, no other thread's yet, and the entry is not moved from there.
     pub unsafe fn init(at: *mut Entry) -> io::Result<()> {
         // SAFETY: the caller's promise.
         unsafe {
@@ -62,7 +62,7 @@ impl Entry {
         self.not_whole(held, name)
     }
 
-    /// Locked after a death, in a state of its own, or not at all.
+    /// Locked after a death, or in a state other than WHOLE, or not at all.
     #[cold]
     fn not_whole(&self, held: Result<Held, Unheld>, name: &Arc<str>) -> Result<bool, HelpError> {
         let name = || name.clone();
@@ -86,7 +86,7 @@ impl Entry {
         }
     }
 
-    /// Gives it up. Of who does not hold it nothing happens.
+    /// Unlocks. Does nothing if the calling thread does not hold the lock.
     #[inline]
     pub fn unlock(&self) {
         if std::thread::panicking() {
@@ -95,7 +95,7 @@ impl Entry {
         self.lock.unlock();
     }
 
-    /// Gives it up as it is, whatever is under way in this thread.
+    /// Unlocks with the state as it is, even if this thread is panicking.
     pub fn give_back(&self) {
         self.lock.unlock();
     }
@@ -117,13 +117,13 @@ impl Entry {
     }
 }
 
-/// One for the threads of this process, and its data.
+/// A lock for the threads of this process, and its data.
 pub(crate) struct Inherited<T> {
     pub entry: Entry,
     data: UnsafeCell<T>,
 }
 
-// SAFETY: the data is reached by the holder alone.
+// SAFETY: only the holder reaches the data.
 unsafe impl<T: Send> Sync for Inherited<T> {}
 
 impl<T> Inherited<T> {
@@ -143,14 +143,14 @@ impl<T> Inherited<T> {
     }
 }
 
-/// A named one.
+/// A named lock.
 pub(crate) struct Shared<T> {
     named: Named,
     entry: NonNull<Entry>,
     data: NonNull<T>,
 }
 
-// SAFETY: both are in an arena, which is never unmapped; the data is reached by the holder alone.
+// SAFETY: both are in an arena, which is never unmapped; only the holder reaches the data.
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
@@ -213,13 +213,13 @@ impl<T> Shared<T> {
     }
 }
 
-/// What a named one takes.
+/// How many bytes a named lock takes.
 fn bytes<T>() -> usize {
     const { assert!(align_of::<T>() <= 64, "data that must lie at a multiple of more than 64 bytes") };
     size_of::<Entry>() + size_of::<T>()
 }
 
-/// Which process a guard is of, where that matters: in a forked child the parent's guards of what both share are void.
+/// The process of a guard, where that matters: in a forked child the parent's guards of shared locks are void.
 pub(crate) fn this_process() -> u32 {
     process::incarnation() as u32 | 1 << 31
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum HelpError<G = ()> {
-    /// Locked; a holder died or panicked, and the data is as it left it. See [`HelpGuard::make_consistent`](super::HelpGuard::make_consistent) and [`HelpGuard::condemn`](super::HelpGuard::condemn). Of
+    /// Locked; a holder died or panicked, and the data is as that holder left it. See
+    /// [`HelpGuard::make_consistent`](super::HelpGuard::make_consistent) and [`HelpGuard::condemn`](super::HelpGuard::condemn). From
     /// [`HelpLock::with`](super::HelpLock::with): not locked, and nothing was run; lock it, and look.
     #[error(
         "an earlier holder of `{name}` died in the middle of its section: lock it, look at the data, and say that it is consistent, or condemn it"
@@ -20,13 +21,13 @@ pub enum HelpError<G = ()> {
         /// The lock.
         guard: G,
     },
-    /// Somebody has it.
+    /// Another thread has it.
     #[error("`{name}` is locked")]
     WouldBlock {
         /// Which.
         name: Arc<str>,
     },
-    /// This thread has it, or its holder waits for one that this thread has.
+    /// This thread has it, or its holder waits for a lock that this thread has.
     #[error("`{name}` would be waited for by its own holder: sections of one lock do not nest")]
     Deadlock {
         /// Which.
@@ -44,7 +45,7 @@ pub enum HelpError<G = ()> {
         /// Which.
         name: Arc<str>,
     },
-    /// The caller is no light thread, and the lock is for those.
+    /// The lock is for light threads, and the caller is none.
     #[error(
         "`{name}` is a lock among light threads: lock it in one (chappe::thread::spawn), or use HelpLock::inherited"
     )]
@@ -55,10 +56,10 @@ pub enum HelpError<G = ()> {
     /// The words refused.
     #[error(transparent)]
     Words(WordsError),
-    /// A named one was not made or opened, or was removed.
+    /// A named lock was not made or opened, or was removed.
     #[error(transparent)]
     Shared(#[from] SharedError),
-    /// The system did.
+    /// The system refused.
     #[error("the system refuses: {0}")]
     System(io::Error),
 }
@@ -70,7 +71,7 @@ impl<G> std::fmt::Debug for HelpError<G> {
 }
 
 impl<G> HelpError<G> {
-    /// The same for another kind of guard: that of a dead owner is given up.
+    /// The same error for another kind of guard: the guard of a dead owner's lock is dropped.
     pub(crate) fn without<H>(self) -> HelpError<H> {
         match self {
             HelpError::OwnerDied { name, .. } | HelpError::Condemned { name } => HelpError::Condemned { name },

@@ -1,8 +1,9 @@
-//! The form among light threads of one proc: who meets a lock that another has passes its turn to the holder, and has it back with the lock
-//! (nonblocking-real-time, 3.3 and 4.3: the switch hint).
+//! The light form, among light threads of one proc (the kernel thread that runs them): a waiter passes its turn to the holder, and gets it back
+//! with the lock (nonblocking-real-time, 3.3 and 4.3: the switch hint).
 //!
-//! Light threads are not preempted, so a lock is met only if its holder gave way inside its section. Of those who wait the first one, by level and then by arrival, stays ready: each
-//! of its turns goes to the holder at once. The others sleep. So the holder runs whenever the highest of those who wait would, and nobody of a level between them delays it.
+//! Light threads are not preempted, so a lock is contended only if its holder gave way inside its section. The first waiter, by level and
+//! then by arrival, stays ready: each of its turns goes to the holder at once. The other waiters sleep. So the holder runs whenever the
+//! highest waiter would, and no thread of a level between them delays it.
 //!
 //! ```text
 //!   holder (level 7)  lock -- gives way                -- unlock, hands it over, switches back: ready, as the first of its level
@@ -12,18 +13,18 @@
 //!
 //! | word | values |
 //! |---|---|
-//! | `owner` | 0: nobody; the record of who has it, and AWAITED: somebody is in the lines |
-//! | `busy` | 1: somebody is at the lines |
+//! | `owner` | 0: nobody; the record of the holder, and AWAITED: a waiter is in the lines |
+//! | `busy` | 1: a thread is at the lines |
 //!
 //! Invariants:
-//! - I1: the lines, and `owner` while somebody is in them, are changed by who has set `busy`; nobody gives way, waits or lends meanwhile. So only one that is away from the
-//!   proc (`block_in_place`) or another proc's finds it set.
-//! - I2: AWAITED stands exactly while somebody is in the lines. So who unlocks without it wakes nobody.
-//! - I3: of those in the lines the first is not `asleep`, or its holder was not ready when it looked; who becomes the first is woken.
+//! - I1: only the thread that has set `busy` changes the lines (one a level), and `owner` while a waiter is in them; it does not give way,
+//!   wait or lend meanwhile. So only a thread that is away from the proc (`block_in_place`), or one of another proc, finds `busy` set.
+//! - I2: AWAITED stands exactly while a waiter is in the lines. So a holder that unlocks without it wakes nobody.
+//! - I3: the first waiter in the lines is not `asleep`, or its holder was not ready when it looked; a waiter that becomes the first is woken.
 //! - I4: a waiter's place in the lines is on its own stack, until it has the lock, or its stack is unwound (`destroy`): then it takes itself out.
 //!
-//! Progress: blocking, bounded by the sections before it. Deaths: light threads go with their process; one that panics leaves the data torn.
-//! A guard that is leaked leaves it locked.
+//! Progress: blocking, bounded by the sections before it. Deaths: light threads end with their process; a holder that panics leaves the data torn.
+//! A guard that is leaked leaves the lock locked.
 
 use super::HelpError;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
@@ -37,17 +38,17 @@ const LEVELS: usize = 8;
 /// How many holders that wait for each other are looked at.
 const CHAIN: usize = 64;
 
-/// Somebody who waits.
+/// A thread that waits.
 struct Waiter {
     record: &'static Record,
     next: Cell<*const Waiter>,
     /// It has the lock.
     granted: AtomicU32,
-    /// It is parked, or about to be. At the lines.
+    /// It is parked, or about to be. Read and written at the lines.
     asleep: Cell<bool>,
 }
 
-/// Of one level, by arrival.
+/// The waiters of one level, by arrival.
 struct Line {
     head: Cell<*const Waiter>,
     tail: Cell<*const Waiter>,
@@ -59,7 +60,7 @@ pub(crate) struct Light<T> {
     data: UnsafeCell<T>,
 }
 
-// SAFETY: the data is reached by the holder alone.
+// SAFETY: only the holder reaches the data.
 unsafe impl<T: Send> Sync for Light<T> {}
 
 impl<T> Light<T> {
@@ -76,16 +77,16 @@ pub(crate) struct LightLock {
     owner: AtomicU64,
     busy: AtomicU32,
     lines: [Line; LEVELS],
-    /// A waiter has lent its turn to who has the lock now. At the lines.
+    /// A waiter has lent its turn to the present holder. Read and written at the lines.
     lent: Cell<bool>,
-    /// A holder panicked, and nobody has said since that the data is whole. The holder's.
+    /// A holder panicked, and no holder has said since that the data is whole. The holder's.
     torn: Cell<bool>,
     condemned: Cell<bool>,
 }
 
-// SAFETY: the lines are touched by who has set `busy`, what is the holder's by the holder.
+// SAFETY: only the thread that has set `busy` touches the lines, and only the holder touches what is the holder's.
 unsafe impl Sync for LightLock {}
-// SAFETY: as above; nobody is in the lines of one that is moved.
+// SAFETY: as above; no waiter is in the lines of a lock that is moved.
 unsafe impl Send for LightLock {}
 
 impl LightLock {
@@ -101,7 +102,7 @@ impl LightLock {
         }
     }
 
-    /// I1: does something at the lines.
+    /// I1: does something at the lines: with `busy` set.
     fn at_lines<R>(&self, act: impl FnOnce() -> R) -> R {
         // Acquire: what was done there before. Relaxed: once more.
         while self.busy.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -112,16 +113,16 @@ impl LightLock {
         done
     }
 
-    /// Who is next. At the lines.
+    /// The next waiter. At the lines.
     fn first(&self) -> Option<&Waiter> {
-        // SAFETY: I4: who waits is there until it has the lock.
+        // SAFETY: I4: a waiter is there until it has the lock.
         self.lines.iter().find_map(|line| unsafe { line.head.get().as_ref() })
     }
 
-    /// At the lines.
+    /// Adds a waiter. At the lines.
     fn enlist(&self, waiter: &Waiter, level: u8) {
         let line = &self.lines[usize::from(level) % LEVELS];
-        // SAFETY: I4: who waits is there until it has the lock.
+        // SAFETY: I4: a waiter is there until it has the lock.
         match unsafe { line.tail.replace(waiter).as_ref() } {
             Some(last) => last.next.set(waiter),
             None => line.head.set(waiter),
@@ -152,7 +153,7 @@ impl LightLock {
         Ok(!self.torn.get())
     }
 
-    /// Has it in the end; false: its holder waits for the caller.
+    /// Waits until the caller has the lock. False: its holder waits for the caller.
     #[cold]
     fn wait(&self, me: &'static Record) -> bool {
         if self.holder_at_hand(me).is_err() {
@@ -193,7 +194,7 @@ impl LightLock {
                 leads && self.holder_at_hand(me).is_ok_and(|to| to.is_some_and(|to| light::lend(to, Turn::Last)));
             if !lent && self.may_sleep(&waiter) {
                 light::park(None);
-                // One that is destroyed is unwound here: see `Enlisted`.
+                // A thread that is destroyed is unwound here: see `Enlisted`.
                 light::safe_point(me);
             }
         }
@@ -203,7 +204,7 @@ impl LightLock {
         true
     }
 
-    /// Says that who waits is about to sleep, unless it has the lock by now.
+    /// Says that the waiter is about to sleep, unless it has the lock by now.
     fn may_sleep(&self, waiter: &Waiter) -> bool {
         self.at_lines(|| {
             // Relaxed: written at the lines.
@@ -213,7 +214,8 @@ impl LightLock {
         })
     }
 
-    /// Who has it, or who has what that one waits for, and so on: whose turn brings the lock nearer. `None`: it is not with this proc. An error: the caller itself.
+    /// The holder, or the holder of what that one waits for, and so on: the thread whose turn brings the lock nearer. `None`: it is not with this
+    /// proc. An error: it is the caller itself.
     fn holder_at_hand(&self, me: &'static Record) -> Result<Option<&'static Record>, ()> {
         let mut lock = self;
         for _ in 0..CHAIN {
@@ -236,7 +238,7 @@ impl LightLock {
         Ok(None)
     }
 
-    /// Gives it up: the first of those who wait has it, and runs at once if it has lent its turn, or comes before the caller.
+    /// Unlocks: the first waiter has the lock, and runs at once if it has lent its turn, or has a higher priority than the caller.
     #[inline]
     pub fn unlock(&self) {
         if std::thread::panicking() {
@@ -245,7 +247,7 @@ impl LightLock {
         self.release();
     }
 
-    /// The same, as the data is.
+    /// Unlocks with the data as it is.
     #[inline]
     fn release(&self) {
         // Relaxed: the caller has it: the record is its own, and AWAITED is looked at again by the swap.
@@ -260,11 +262,11 @@ impl LightLock {
     fn hand_over(&self) {
         let next = self.at_lines(|| {
             let Some((level, line)) = self.lines.iter().enumerate().find(|(_, line)| !line.head.get().is_null()) else {
-                // The last of them has gone meanwhile.
+                // The last waiter has gone meanwhile.
                 self.owner.store(0, Ordering::Release); // Release: what was done under it.
                 return None;
             };
-            // SAFETY: I4: who waits is there until it has the lock.
+            // SAFETY: I4: a waiter is there until it has the lock.
             let next = unsafe { line.head.get().as_ref() }?;
             line.head.set(next.next.get());
             if next.next.get().is_null() {
@@ -290,12 +292,12 @@ impl LightLock {
         }
     }
 
-    /// Takes one out that waits. At the lines.
+    /// Takes a waiter out of its line. At the lines.
     fn strike(&self, waiter: &Waiter, level: u8) {
         let was_first = self.first().is_some_and(|first| std::ptr::eq(first, waiter));
         let line = &self.lines[usize::from(level) % LEVELS];
         let (mut before, mut at): (Option<&Waiter>, _) = (None, line.head.get());
-        // SAFETY: I4: who waits is there until it has the lock, or is struck out here.
+        // SAFETY: I4: a waiter is there until it has the lock, or is struck out here.
         while let Some(this) = unsafe { at.as_ref() } {
             at = this.next.get();
             if std::ptr::eq(this, waiter) {
@@ -319,18 +321,18 @@ impl LightLock {
         }
     }
 
-    /// The data is whole again. By the holder.
+    /// Says that the data is whole again. By the holder.
     pub fn make_whole(&self) {
         self.torn.set(false);
     }
 
-    /// Nobody is to have the data any more. By the holder.
+    /// No thread is to have the data any more. By the holder.
     pub fn condemn(&self) {
         self.condemned.set(true);
     }
 }
 
-/// I4: one that waits, and whose stack is unwound there (a thread that is destroyed): it leaves the lines, or gives up what it was given meanwhile.
+/// I4: a waiter whose stack may be unwound there (a thread that is destroyed): it leaves the lines, or gives up what it was given meanwhile.
 struct Enlisted<'a> {
     lock: &'a LightLock,
     waiter: &'a Waiter,
