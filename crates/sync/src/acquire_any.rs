@@ -1,4 +1,4 @@
-//! One permit of whichever of some pools has one first.
+//! Acquiring one permit of any of several pools: of the first pool that has one.
 
 use crate::choice::{How, choose};
 use crate::claim::Aim;
@@ -8,13 +8,13 @@ use crate::patience::Until;
 use crate::pool::{Pool, here};
 use std::time::{Duration, Instant};
 
-/// Takes one permit of whichever of the pools has one first; answers which pool, counted from 0. Waits in the order of
-/// arrival in each of them.
+/// Takes one permit of the first pool that has one free; answers which pool, counted from 0. Waits until then, in each pool in the order of
+/// arrival.
 ///
 /// Fair: of several pools with a free permit, each is as likely. A pool may occur more than once.
 ///
 /// # Errors
-/// `Dead` if one of them is or gets removed; `TwoArenas`, `NoPools`; else as [`Pool::acquire`].
+/// `Dead` if one of the pools is or gets removed; `TwoArenas`, `NoPools`; else as [`Pool::acquire`].
 pub fn acquire_any<'a>(pools: &[&'a Pool]) -> Result<(usize, Permit<'a>), AcquireError> {
     any(pools, Until::Forever)
 }

@@ -1,17 +1,17 @@
 //! Doorbells: how another process wakes a light thread.
 //!
-//! A light thread that waits for something named sleeps as no kernel thread does: its proc runs others. So there is no word of its own
-//! on which anybody sleeps. Its seat names a bell (wait queue, I10), of which each proc has one in each arena that its threads wait in; whoever grants
-//! something there rings that one, and the proc, asleep or not, goes through the seats that wait at it. So a process needs one sleeper a
-//! proc, and a grant costs one wake, whatever the number of its threads.
+//! A light thread that waits for something named does not sleep as a kernel thread does: its proc (the kernel thread that runs it) runs
+//! others. So it has no word of its own on which a thread sleeps. Its seat (its membership of the arena) names a bell (wait queue, I10); each proc has one
+//! bell in each arena that its threads wait in. A granter rings that bell, and the proc, asleep or not, goes through the seats that wait
+//! at it. So a process needs one sleeper a proc, and a grant costs one wake, whatever the number of its threads.
 //!
 //! ```text
 //!   member 7   word ASLEEP, bell_of 4 --.
 //!   member 9   word ASLEEP, bell_of 4 --+--> member 4   bell: count, SLEEPS   <-- proc 0 sleeps here, and on its own word (futex_waitv)
 //! ```
 //!
-//! The bell's slot is a seat that the process keeps and lends to nobody. Where the kernel cannot sleep on two words (before Linux 5.16), or
-//! there is no seat left for a bell, the waiting thread keeps a kernel thread instead.
+//! The bell's slot is a seat that the process keeps and lends to no thread. Where the kernel cannot sleep on two words (before Linux 5.16), or
+//! no seat is left for a bell, the waiting thread keeps a kernel thread instead.
 
 use crate::lent;
 use chappe_arena::Map;
@@ -26,15 +26,15 @@ const WORDS: usize = 64;
 #[repr(C)]
 pub(crate) struct Bell {
     chime: Chime,
-    /// In whose slot it is.
+    /// The member whose slot it is in.
     pub member: u32,
-    /// Who waits: a bit a seat.
+    /// The seats that wait: a bit a seat.
     waiting: [AtomicU64; WORDS],
     map: &'static Map,
     holders: &'static [AtomicU64; 1 << 12],
 }
 
-/// By arena and proc, of which incarnation of the process. `None`: there could be none.
+/// The incarnation of the process, the arena, the proc, and its bell. `None`: no bell could be made.
 type Known = (u64, usize, usize, Option<&'static Bell>);
 
 static BELLS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
@@ -62,7 +62,7 @@ pub(crate) fn here(map: &'static Map) -> Option<&'static Bell> {
 pub(crate) struct Enlisted(&'static Bell, u32);
 
 impl Bell {
-    /// This seat is about to wait here.
+    /// Says that this seat is about to wait here.
     pub fn enlist(&'static self, member: u32) -> Enlisted {
         self.chime.comes();
         // Relaxed: set on the proc itself; another clears it.
@@ -73,15 +73,15 @@ impl Bell {
 
 impl Drop for Enlisted {
     fn drop(&mut self) {
-        // Relaxed: it is awake; that it is looked at once more harms nobody.
+        // Relaxed: it is awake; if it is looked at once more, no harm is done.
         self.0.waiting[self.1 as usize / 64 % WORDS].fetch_and(!(1 << (self.1 % 64)), Ordering::Relaxed);
         self.0.chime.goes();
     }
 }
 
-/// It was rung: calls something with all whose wait is over.
+/// The bell was rung: calls `up` with each thread whose wait is over.
 fn answer(chime: &'static Chime, up: &mut dyn FnMut(&'static Record)) {
-    // SAFETY: all chimes with this answer are the first part of a bell, and stay.
+    // SAFETY: all chimes with this answer are the first part of a bell, and never go away.
     let bell = unsafe { &*std::ptr::from_ref(chime).cast::<Bell>() };
     for (i, word) in bell.waiting.iter().enumerate() {
         // Relaxed: the proc's own, or cleared since.

@@ -380,7 +380,7 @@ pub(crate) unsafe fn is_inside(map: &Map, o: &Object, object: u32, mine: u64) ->
         return false;
     }
     let holds = Holds::known(map, owner(mine).unwrap_or(0));
-    // SAFETY: the caller's promise; whoever has a bias has holds.
+    // SAFETY: the caller's promise; a thread with a bias has holds.
     let hold = unsafe { holds.at(object) };
     hold.inside.load(Ordering::Relaxed) == INSIDE // Relaxed: the thread's own.
 }

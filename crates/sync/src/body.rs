@@ -1,19 +1,19 @@
-//! What an object of an arena has whose whole state lies in the arena's blocks, and which its members change without waiting: maps, stacks,
-//! counters, words, servers.
+//! The body of an object: for objects whose whole state lies in the arena's blocks, and which their members change without waiting: maps,
+//! stacks, counters, words, servers.
 //!
 //! ```text
 //!  BodyHead: four numbers (its shape), two hashes (its types) | users' bits | what the kind has
 //! ```
 //!
-//! A member's bit says that it may be in the middle of a change, or have been killed there. It is set, under `admin`, before the
-//! member's first change, and stays until the thread ends, or finds the object removed: a change looks at its bit, and sets nothing.
-//! A member that only looks has no bit.
+//! A member's bit says that the member may be in the middle of a change, or have been killed there. It is set, under `admin` (the right to
+//! change the set of objects), before the member's first change, and stays until the thread ends, or finds the object removed. A change
+//! only looks at the bit, and sets nothing. A member that only reads has no bit.
 //!
 //! - I1: a member sets its bit only under `admin`, with the object in service, and changes the body only after it has seen its bit, and
 //!   then the object in service. Removal is under `admin`, and the blocks are used again only when no bit stands. So the blocks of a removed
-//!   object become another's only when nobody can change them as the first one's.
-//! - I2: a member that looked at the body, and then at the object, found in service, has seen the object's words: the blocks were its own.
-//! - I3: a dead member's bit goes only with its life word in the hands of the one who clears it, after recovery: see `clear`. So a later
+//!   object go to another only when no member can change them as the first one's.
+//! - I2: a member that looked at the body, and then found the object in service, has seen the object's words: the blocks were its own.
+//! - I3: a dead member's bit is cleared only by the owner of its life word, after recovery: see `clear`. So a later
 //!   member of that number, which may set the bit anew, is not there yet.
 //!
 //! Explored: left out; `crates/chappe/tests/maps.rs` holds that a bit keeps the blocks.
@@ -25,7 +25,7 @@ use chappe_plat::step;
 use std::mem::size_of;
 use std::ptr::NonNull;
 
-/// The word of the object: as if reserved, of the mutex's tags, for nobody.
+/// The word of the object: the mutex's tag for RESERVED, for no member.
 const WORD: u64 = 7 | 0xfff << 28;
 
 #[repr(C, align(64))]
@@ -34,7 +34,7 @@ struct BodyHead {
     types: [AtomicU64; 2],
 }
 
-/// What an object is made for: the kind says what each number is. All who use it say the same.
+/// What an object is made for: the kind says what each number means. All users of an object must give the same form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     /// Its shape.
@@ -51,9 +51,9 @@ pub struct Body<'m> {
     object: &'m Object,
     /// What it was made for.
     pub form: Form,
-    /// Where what the kind has begins: a multiple of 64.
+    /// Where the part of the kind begins: a multiple of 64.
     pub at: NonNull<u8>,
-    /// How many bytes there are.
+    /// How many bytes the part of the kind has.
     pub room: usize,
     users: &'m [AtomicU64],
 }
@@ -63,7 +63,7 @@ unsafe impl Send for Body<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Body<'_> {}
 
-/// Where what the kind has begins.
+/// Where the part of the kind begins.
 fn begins_at(members: u32) -> usize {
     size_of::<BodyHead>() + (members.div_ceil(64) as usize * 8).next_multiple_of(64)
 }
@@ -74,7 +74,7 @@ pub(crate) fn blocks_wanted(bytes: usize, members: u32) -> u32 {
 }
 
 impl<'m> Body<'m> {
-    /// The one at a place, in service or removed; none if it is not there any more.
+    /// The body of the object at a place, in service or removed; none if that object is not there any more.
     pub fn of(map: &'m Map, place: Place) -> Option<Body<'m>> {
         let object = map.object(place.index);
         // Acquire, both: written before the object was in service.
@@ -100,24 +100,24 @@ impl<'m> Body<'m> {
         body.is_its().then_some(body)
     }
 
-    /// Where it is.
+    /// The arena.
     pub fn map(&self) -> &'m Map {
         self.map
     }
 
-    /// Which object.
+    /// The object.
     pub fn object(&self) -> &'m Object {
         self.object
     }
 
-    /// Whether it is in service; after a look at the body: whether what was seen was its own (I2).
+    /// Whether the object is in service. After a look at the body: whether what was seen was the object's own (I2).
     #[inline(always)]
     pub fn is_live(&self) -> bool {
         // SeqCst: I1, after the bit. Acquire would do for I2.
         self.object.head.load(Ordering::SeqCst) == self.place.head.0
     }
 
-    /// Whether the place is this object's, in service or removed.
+    /// Whether the place still is this object's, in service or removed.
     pub fn is_its(&self) -> bool {
         // Acquire: after what was read, before what is changed.
         let now = Head(self.object.head.load(Ordering::Acquire));
@@ -128,7 +128,7 @@ impl<'m> Body<'m> {
         (&self.users[member as usize / 64 % self.users.len()], 1 << (member % 64))
     }
 
-    /// I1: whether a member may begin a change. If not, it has not come yet, or the object was removed.
+    /// I1: whether a member may begin a change. If not, it has not entered yet, or the object was removed.
     #[inline(always)]
     pub fn may_change(&self, member: u32) -> bool {
         self.has_bit(member) && self.is_live()
@@ -136,12 +136,12 @@ impl<'m> Body<'m> {
 
     fn has_bit(&self, member: u32) -> bool {
         let (word, bit) = self.bit(member);
-        // Relaxed: only the member sets its bit, and only the one who has its life word clears it. What was read is the object's word if
+        // Relaxed: only the member sets its bit, and only the owner of its life word clears it. What was read is the object's word if
         // the object is then found in service.
         word.load(Ordering::Relaxed) & bit != 0
     }
 
-    /// I1: before a member's first change. False: it was removed.
+    /// I1: sets a member's bit, before its first change. False: the object was removed.
     #[cold]
     pub fn enter(&self, _admin: &Admin, member: u32) -> bool {
         if !self.is_live() {
@@ -155,7 +155,7 @@ impl<'m> Body<'m> {
         true
     }
 
-    /// The member is in the middle of no change. The blocks may be another's: then its bit was not set.
+    /// Clears a member's bit: it is in the middle of no change. The blocks may be another object's: then its bit was not set.
     pub fn leave(&self, member: u32) {
         let (word, bit) = self.bit(member);
         if self.has_bit(member) && self.is_its() {
@@ -163,7 +163,7 @@ impl<'m> Body<'m> {
         }
     }
 
-    /// The members that have a bit.
+    /// The members whose bit is set.
     pub fn users(&self) -> impl Iterator<Item = u32> + '_ {
         self.users.iter().enumerate().flat_map(|(i, word)| {
             // SeqCst: I1.
@@ -172,8 +172,8 @@ impl<'m> Body<'m> {
         })
     }
 
-    /// For the recovery of a dead member: whether its death is not yet made up for, and the blocks are still the object's. Nothing: it was
-    /// in the middle of no change.
+    /// For the recovery of a dead member: a test whether its death is still to be made up for, and the blocks are still the object's. `None`: it
+    /// was in the middle of no change.
     pub fn left_by(&self, member: u32, generation: u32) -> Option<impl Fn() -> bool + '_> {
         // Without its bit it was in the middle of nothing.
         self.has_bit(member).then_some(())?;
@@ -187,20 +187,20 @@ impl<'m> Body<'m> {
     }
 }
 
-/// I3: with a dead member's life word ours.
+/// I3: clears a dead member's bit. The caller owns its life word.
 pub(crate) fn clear(map: &Map, object: u32, head: Head, member: u32) {
     if let Some(body) = Body::of(map, Place { index: object, head }) {
         body.leave(member);
     }
 }
 
-/// I1: whether somebody may be in the middle of a change.
+/// I1: whether a member may be in the middle of a change.
 pub(crate) fn is_used(map: &Map, object: u32, head: Head) -> bool {
     Body::of(map, Place { index: object, head }).is_some_and(|body| body.users().next().is_some())
 }
 
-/// Makes one of so many bytes. The caller holds `admin` and has seen that the name is free. Without bytes it has no body: a private one's is
-/// elsewhere. `fill` is given zeroed bytes of which nobody else knows.
+/// Makes an object of so many bytes. The caller holds `admin` and has seen that the name is free. Without bytes it has no body: the state of
+/// a private one is elsewhere. `fill` is given zeroed bytes that no other thread knows.
 pub(crate) fn make(
     map: &'static Map,
     admin: &Admin,
@@ -221,7 +221,7 @@ pub(crate) fn make(
             Some((_, form)) => {
                 let first = map.claim_blocks(index, generation, blocks)?;
                 let at = map.blocks(first, blocks);
-                // SAFETY: the blocks are ours, and nobody else knows of them yet; they may have been another object's before.
+                // SAFETY: the blocks are ours, and no other thread knows of them yet; they may have been another object's before.
                 unsafe { at.write_bytes(0, blocks as usize * BLOCK) };
                 // SAFETY: as above; zeros are a `BodyHead`.
                 let head = unsafe { &*at.cast::<BodyHead>() };

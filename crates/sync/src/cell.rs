@@ -1,10 +1,10 @@
-//! The owner cell: one 64-bit word that says who has a permit.
+//! The owner cell: one 64-bit word that names the holder of a permit.
 //!
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-2 | tag | 0 FREE, 1 HELD, 2 RESERVED, 3 LEASED (4 to 7: a word of another kind of object) |
 //! | 3-26 | version | one more each time the cell becomes free |
-//! | 27 | KEEPS | HELD, of an owned semaphore: its holder ends in good order, and takes it along (see `owned`) |
+//! | 27 | KEEPS | HELD, of an owned semaphore: its holder ends in good order, and the unit ends with it (see `owned`) |
 //! | 28-39 | member | the holder's slot, or [`NOBODY`]: LEASED, its job goes on; HELD, retired (see `owned`) |
 //! | 40-63 | aux | HELD, LEASED: the holder's generation; RESERVED: the number of the wait it is reserved for |
 //!
@@ -19,9 +19,9 @@
 //! ```
 //!
 //! Every change is a compare-and-swap from the exact word that was read, so whatever several helpers or
-//! recoverers decide of one word happens once. The version makes a word that was seen before another word
-//! for 2^24 uses of the cell. Beyond that a helper that slept through exactly 2^24 uses can mistake a word
-//! for an older one only if member, tag and aux agree too: then what it does is right for the new one as
+//! recoverers decide about one word happens once. The version distinguishes a word from an older word
+//! for 2^24 uses of the cell. A helper that slept through exactly 2^24 uses can mistake a word
+//! for an older one only if member, tag and aux agree too: then its action is right for the new word as
 //! well (a FREE word is free), or it takes a permit from a hold of the same member by force.
 
 use chappe_plat::ROBUST;
@@ -32,7 +32,7 @@ pub(crate) const NOBODY: u32 = 0xfff;
 const VERSION_MASK: u64 = 0x00ff_ffff;
 const KEEPS: u64 = 1 << 27;
 
-/// What a cell says.
+/// The tag of a cell's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     Free,
@@ -88,27 +88,27 @@ impl Word {
     pub fn leased(self) -> Word {
         Word::new(3, self.version(), self.member(), self.aux())
     }
-    /// The job goes on; its holder is done with it.
+    /// The job goes on; the holder no longer has it.
     pub fn orphaned(self) -> Word {
         Word::new(3, self.version(), NOBODY, 0)
     }
-    /// Held as before, by who takes it along if it ends before it gives it back.
+    /// Held as before; if the holder ends before it gives the unit back, the unit ends with it.
     pub fn kept(self) -> Word {
         Word(self.0 | KEEPS)
     }
-    /// Held as before, and not marked so.
+    /// Held as before, without that mark.
     pub fn unkept(self) -> Word {
         Word(self.0 & !KEEPS)
     }
-    /// Whether its holder takes it along.
+    /// Whether the unit ends with its holder.
     pub fn is_kept(self) -> bool {
         self.0 & KEEPS != 0
     }
-    /// Its holder is gone, and it never comes back.
+    /// Its holder is gone, and the unit never comes back.
     pub fn retired(self) -> Word {
         Word::new(1, self.version(), NOBODY, 0)
     }
-    /// Whether nobody has it, and nobody gets it any more.
+    /// Whether no member has it, and none gets it any more.
     pub fn is_retired(self) -> bool {
         self.tag() == Tag::Held && self.member() == NOBODY
     }
@@ -131,7 +131,7 @@ impl Word {
     pub fn alien() -> Word {
         Word(7)
     }
-    /// Free, in a slot that was of another kind; the slot's generation stands in for the version that is lost.
+    /// Free, in a slot that was of another kind before; the slot's generation replaces the version, which is lost.
     pub fn first(generation: u32) -> Word {
         Word::new(0, u64::from(generation) << 12, 0, 0)
     }

@@ -14,11 +14,11 @@ use chappe_arena::{Map, Place};
 use chappe_plat::process;
 use std::time::{Duration, Instant};
 
-/// What one waits on for the data under a [`Mutex`](crate::Mutex) to change.
+/// Where threads wait for the data under a [`Mutex`](crate::Mutex) to change.
 ///
 /// Works between the threads of a process (private) or between processes (named), with any mutex, of the same arena or
 /// not. Waiters are woken in the order of arrival. As everywhere, look at the condition again after waking: a waiter may wake
-/// without a cause. A notification to somebody who dies before it has heard of it is passed on to the next; one who dies
+/// without a cause. If a waiter dies before it has seen its notification, the next waiter gets it; a waiter that dies
 /// later, while it waits for the mutex, has been woken.
 ///
 /// ```
@@ -55,7 +55,7 @@ impl Arm for Condvar {
 }
 
 impl Condvar {
-    /// Makes one for the threads of this process.
+    /// Makes a condition variable for the threads of this process.
     ///
     /// # Errors
     /// `Arena` when the private arena is full, or there is no address space for it.
@@ -63,7 +63,7 @@ impl Condvar {
         Ok(Condvar(Handle::private(&mut |map, admin, name| condvar::make(map, admin, name))?))
     }
 
-    /// Attaches one by name.
+    /// Attaches a condition variable by name.
     ///
     /// # Errors
     /// `Unknown`, `OtherKind`, `Arena`.
@@ -71,7 +71,7 @@ impl Condvar {
         Ok(Condvar(Handle::open(Kind::Condvar, name)?))
     }
 
-    /// Makes one by name, and its arena if need be.
+    /// Makes a condition variable by name, and its arena if need be.
     ///
     /// # Errors
     /// `Exists`, `OtherKind`, `Arena`.
@@ -79,7 +79,7 @@ impl Condvar {
         Condvar::make(name, false)
     }
 
-    /// Attaches one by name, or makes it.
+    /// Attaches a condition variable by name, or makes it.
     ///
     /// # Errors
     /// `OtherKind`, `Arena`.
@@ -93,8 +93,8 @@ impl Condvar {
         Ok(Condvar(handle))
     }
 
-    /// Removes one by name. One that somebody waits on, or has not woken up on yet, is refused unless `force`: then waiters
-    /// get [`LockError::CondvarDead`].
+    /// Removes a condition variable by name. If a thread waits on it, or has not yet woken up, the removal is refused unless `force`: then
+    /// waiters get [`LockError::CondvarDead`].
     ///
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
@@ -114,22 +114,22 @@ impl Condvar {
         self.0.name()
     }
 
-    /// Unlocks the mutex, waits to be notified, and locks it again. The two first steps are one: no notification by who locks
-    /// the mutex in between is missed. Inside of [`interruptible`](crate::interruptible) an interrupted wait comes back as if it had been
-    /// notified; it may have, so look at what you wait for.
+    /// Unlocks the mutex, waits to be notified, and locks the mutex again. The first two steps are one: no notification is missed that comes
+    /// from a thread that locks the mutex in between. Inside of [`interruptible`](crate::interruptible) an interrupted wait returns as if it
+    /// had been notified; it may have been, so look at the condition.
     ///
     /// # Errors
-    /// As [`Mutex::lock`](crate::Mutex::lock); `CondvarDead`, with the guard, if it is or gets removed.
+    /// As [`Mutex::lock`](crate::Mutex::lock); `CondvarDead`, with the guard, if the condition variable is or gets removed.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<'a, T> {
         self.pass(guard, Until::Forever).0
     }
 
-    /// As [`Condvar::wait`], waiting at most for `duration`. Answers also whether the time was up.
+    /// As [`Condvar::wait`], but waits at most for `duration`. Answers also whether the time was up.
     pub fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, duration: Duration) -> (LockResult<'a, T>, bool) {
         self.pass(guard, Until::after(duration))
     }
 
-    /// As [`Condvar::wait`], waiting at most until `deadline`. Answers also whether the time was up.
+    /// As [`Condvar::wait`], but waits at most until `deadline`. Answers also whether the time was up.
     pub fn wait_deadline<'a, T>(&self, guard: MutexGuard<'a, T>, deadline: Instant) -> (LockResult<'a, T>, bool) {
         self.pass(guard, Until::at(deadline))
     }
@@ -149,7 +149,7 @@ impl Condvar {
             Ok(Err(e)) => return (Err(e), false),
             Err(e) => return (Err(LockError::Arena(e)), false),
         };
-        // It is locked when this returns, whoever interrupts.
+        // The mutex is locked when this returns, even if the wait was interrupted.
         let again = match chappe_plat::light::shielded(|| uninterrupted(|| mutex.lock())) {
             Ok(guard) if heard == Heard::Dead => Err(LockError::CondvarDead { condvar: self.name(), guard }),
             other => other,
@@ -164,12 +164,12 @@ impl Condvar {
         });
     }
 
-    /// Wakes all who wait now. Never waits.
+    /// Wakes all threads that wait now. Never waits.
     pub fn notify_all(&self) {
         self.as_member(|| condvar::notify_all(self.0.map, self.0.place.index));
     }
 
-    /// Who notifies must be seen to die half-way. Without a slot it is not, and the rest is a matter of luck.
+    /// Notifies as a member: only a member's death half-way is noticed. If no slot is left, such a death is not made up for.
     fn as_member(&self, act: impl FnOnce()) {
         if self.0.is_dead() {
             return;

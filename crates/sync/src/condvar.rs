@@ -1,7 +1,7 @@
-//! Condition variables as a protocol: waiting with a mutex given up, until somebody says that there is something to see.
+//! Condition variables as a protocol: a thread gives a mutex up and waits until another thread notifies it.
 //!
-//! Each waiter is a member with its bit on the object, as everywhere (see the wait queue); notifying is granting, to the
-//! oldest, or to all. There is no count: a notification that finds nobody is gone.
+//! Each waiter is a member with its bit on the object, as everywhere (see the wait queue). To notify is to grant, to the
+//! oldest waiter, or to all. There is no count: a notification that finds no waiter is lost.
 //!
 //! ```text
 //!   wait:    begin (bit set) -- unlock -- rest -- end -- lock
@@ -9,15 +9,15 @@
 //!   notify all:          `since` := the next arrival's ticket;  grant to all with an earlier one
 //! ```
 //!
-//! - I1: the bit is set before the mutex is given up: whoever locks it afterwards and notifies finds the waiter.
-//! - I2: `since` grows. Who came before it and still waits is granted by whoever drains: a notifier that dies half-way
-//!   through all of them has notified all of them, once recovery drains.
-//! - I3: a notification is not lost with its waiter: who was granted and died before it saw it has it passed on, to the
-//!   next. (A recoverer that dies may have passed it on: then two wake up for one. A waiter looks at its condition
-//!   again in any case: the user's loop allows for wake-ups without a cause.)
-//! - I4: a notifier that is stopped before the wake holds up nobody whom a later one would have woken.
+//! - I1: the bit is set before the mutex is given up: a thread that locks it afterwards and notifies finds the waiter.
+//! - I2: `since` grows. Any drainer grants to each waiter that came before it and still waits: if a notifier dies half-way
+//!   through a notification of all, it has notified all of them, once recovery drains.
+//! - I3: a notification is not lost with its waiter: if a waiter dies after the grant and before it saw it, recovery passes the grant on
+//!   to the next waiter. (A recoverer that dies may have passed it on: then two wake up for one notification. A waiter looks at its
+//!   condition again in any case: the user's loop allows for wake-ups without a cause.)
+//! - I4: a notifier that is stopped before the wake delays no waiter that a later notifier would have woken.
 //!
-//! Lock-free but for the sleep and the mutex.
+//! Lock-free except for the sleep and the mutex.
 //!
 //! Explored: `tests/crash_condvar.rs`.
 
@@ -31,7 +31,7 @@ use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
-/// The word of every condition variable: as if reserved, of the mutex's tags, for nobody.
+/// The word of every condition variable: the mutex's tag for RESERVED, for no member.
 const WORD: u64 = 7 | 0xfff << 28;
 
 /// What a waiter is granted.
@@ -47,7 +47,7 @@ pub(crate) enum Heard {
     Dead,
 }
 
-/// Waits for a notification. `unlock` gives up the mutex, once one would be heard (I1).
+/// Waits for a notification. `unlock` gives the mutex up, once a notification would be heard (I1).
 pub(crate) fn wait<A: Arm>(
     who: &Parties,
     condvar: &A,
@@ -71,7 +71,7 @@ pub(crate) fn wait<A: Arm>(
     }
 }
 
-/// Wakes the waiter that came first. False: nobody waits.
+/// Wakes the waiter that came first. False: there is none.
 pub(crate) fn notify(map: &Map, place: Place) -> bool {
     while let Some(first) = next(map, place.index, place.head) {
         if tell(map, first.member, first.state, place.index, NOTIFIED) {
@@ -83,16 +83,16 @@ pub(crate) fn notify(map: &Map, place: Place) -> bool {
     false
 }
 
-/// I4: its notifier may have been stopped before the wake.
+/// I4: repeats the wake of a notified waiter, whose notifier may have been stopped before it.
 fn wake_notified(map: &Map, at: Place, told: Candidate) {
     let grant = told.state.grant().filter(|g| !g.dead && !g.returned && g.of(map, at.index));
-    // The head after the state: what the member was granted is this condition variable's, and no other's that came into the slot.
+    // The head after the state: the member was granted this condition variable's notification, not that of a later object in the slot.
     if grant.is_some() && is_still(map, at.index, at.head) {
         wake_told(map, told.member, told.state);
     }
 }
 
-/// Wakes all who wait now.
+/// Wakes all that wait now.
 pub(crate) fn notify_all(map: &Map, object: u32) {
     // SeqCst, both: I2; after the bits of those that must be woken, before the look at them.
     let next = map.header().ticket.load(Ordering::SeqCst);
@@ -101,7 +101,7 @@ pub(crate) fn notify_all(map: &Map, object: u32) {
     crate::kinds::drain(map, object);
 }
 
-/// Wakes whom an unfinished notification of all was for. The object is a condition variable in service.
+/// Wakes the waiters that an unfinished notification of all was for. The object is a condition variable in service.
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     // SeqCst: as in `notify_all`.
     let before = map.object(object).slot.since.load(Ordering::SeqCst);
@@ -115,7 +115,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     });
 }
 
-/// I3: a notification by whatever condition variable is in the slot goes to the next.
+/// I3: passes a notification on to the next waiter, by whatever condition variable is in the slot.
 pub(crate) fn pass_on(map: &Map, object: u32) {
     // Acquire: the object as its maker left it.
     let head = Head(map.object(object).head.load(Ordering::Acquire));

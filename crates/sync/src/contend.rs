@@ -1,4 +1,4 @@
-//! Waiting for a mutex: look for a while, sleep, try again when told, and be given it when overdue.
+//! Waiting for a mutex: the waiter looks for a while, sleeps, tries again when told, and is handed the mutex when overdue.
 //!
 //! ```text
 //!   look (SPINS times, pausing, then giving way) -- free --> ours
@@ -9,7 +9,7 @@
 //!     +---- reserved for us ------------------------------------------------> ours
 //! ```
 //!
-//! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before one sleeps, and roles).
+//! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before the sleep, and roles).
 
 use crate::interrupt::Interrupt;
 use crate::lock::{self, Try};
@@ -19,16 +19,16 @@ use chappe_plat::clock;
 
 /// How long a waiter may be overtaken.
 const OVERDUE_NS: u64 = 500_000;
-/// How many times a lock that is held is looked at before one sleeps.
+/// How many times a waiter looks at a held lock before it sleeps.
 const SPINS: u32 = 12;
-/// The first of them are this many pauses apart (100 to 150 ns), then twice as many each time, up to some 2 us; between the
-/// others, whoever else can run on this processor does. Closer, and the holder loses its cache line to those who look (at
+/// The first looks are this many pauses apart (100 to 150 ns), then twice as many each time, up to some 2 us; between the
+/// later ones, other threads run on this processor. With shorter gaps, the holder loses its cache line to the waiters that look (at
 /// 8 pauses throughout, sections of 20 ns cost 1.7 to 3.4 of parking_lot's on a processor with short pauses; so 0.6 to 1.0);
-/// further apart, and the lock is idle for longer.
+/// with longer gaps, the lock is idle for longer.
 const PAUSING: u32 = 5;
 const PAUSES: u32 = 8;
 
-/// Waits for the mutex. The caller has looked, and found it held. `Busy`: the time was up first, or the wait was interrupted.
+/// Waits for the mutex. The caller has found it held. `Busy`: the time was up first, or the wait was interrupted.
 pub(crate) fn contend<A: Arm>(
     who: &Parties,
     mutex: &A,
@@ -69,7 +69,7 @@ pub(crate) fn contend<A: Arm>(
     }
 }
 
-/// Looks for a while, as long as the role allows. The caller has just found it held.
+/// Looks for a while, as long as the role allows. The caller has just found the mutex held.
 #[inline]
 pub(crate) fn look(patience: &Patience<'_>, attempt: impl Fn() -> Try) -> Try {
     let turns = if patience.none { 0 } else { SPINS };

@@ -1,11 +1,12 @@
 //! Counters: numbers that threads or processes add to.
 //!
-//! nonblocking-real-time, 2.1 and 3.2: a counter is global state that a CAS alone keeps. A named one is a word of an arena's blocks.
+//! nonblocking-real-time, 2.1 and 3.2: a counter is global state that a compare-and-swap alone maintains. A named one is a word of an arena's blocks.
 //!
-//! Progress: adding and looking are wait-free: one instruction, after two looks at whether the object is in service. What depends on the value (`add_within`,
-//! `update`) is lock-free: it begins again because another has changed the value. Deaths: an addition happened, or not; nothing has to be recovered.
+//! Progress: adding and looking are wait-free: one instruction, after two looks at whether the object is in service. An operation that depends on the
+//! value (`add_within`, `update`) is lock-free: it begins again if another thread has changed the value. Deaths: an addition happened, or not;
+//! nothing has to be recovered.
 //!
-//! Memory order: every change is SeqCst, a look acquires: what was written before an addition is seen by a thread that has seen the sum.
+//! Memory order: every change is SeqCst, a look acquires: a thread that has seen the sum sees what was written before the addition.
 
 use crate::body::Body;
 use chappe_plat::atomic::AtomicU64;
@@ -38,12 +39,13 @@ mod made {
         Named(Named, &'static AtomicU64),
     }
 
-    /// A number that threads (private) or processes (named) add to. It outlives all of them: nobody's death takes anything back.
+    /// A number that threads (private) or processes (named) add to. It outlives all of them: a death takes nothing back.
     ///
-    /// Adding and looking never wait, and are wait-free; [`Counter::update`] and [`Counter::add_within`] are lock-free. No system calls, except a thread's first
-    /// change of a named one, which registers it. 64 bits with a sign; an overflow wraps.
+    /// Adding and looking never wait, and are wait-free; [`Counter::update`] and [`Counter::add_within`] are lock-free. No system calls, except at a
+    /// thread's first change of a named counter, which registers the thread. 64 bits with a sign; an overflow wraps.
     ///
-    /// Signals: a handler may call everything but a thread's first change of a named counter. In a forked child, a private one is a copy; a named one is shared on.
+    /// Signals: a handler may call everything but a thread's first change of a named counter. In a forked child, a private counter is a copy; a
+    /// named counter stays shared.
     ///
     /// Paper: nonblocking-real-time, 3.2. For threads that count often on many processors, [`ras`](https://docs.rs/chappe) has counters per processor.
     ///
@@ -67,7 +69,7 @@ mod made {
     }
 
     impl Counter {
-        /// Makes one for the threads of this process.
+        /// Makes a counter for the threads of this process.
         pub fn private(value: i64) -> Counter {
             Counter { of: Of::Private(Arc::new(AtomicU64::new(value as u64))) }
         }
@@ -79,7 +81,7 @@ mod made {
             }
         }
 
-        /// Attaches one by name.
+        /// Attaches a counter by name.
         ///
         /// # Errors
         /// `Object`: there is none, or it is something else.
@@ -89,14 +91,14 @@ mod made {
 
         fn made(name: &str, value: i64, or_open: bool) -> Result<Counter, SharedError> {
             let fill = |at: std::ptr::NonNull<u8>, _| {
-                // SAFETY: eight bytes, of which nobody else knows yet.
+                // SAFETY: eight bytes, of which no other thread knows yet.
                 unsafe { at.cast::<u64>().write(value as u64) };
             };
             let plan = Plan { kind: Kind::Counter, of: &|_| (64, Form::default()), fill: &fill };
             Counter::at(Named::make(&plan, name, or_open)?)
         }
 
-        /// Makes one by name that begins with this value, and its arena if need be.
+        /// Makes a counter by name that begins with this value, and its arena if need be.
         ///
         /// # Errors
         /// `Object`: there is one already, or the arena has no room.
@@ -104,7 +106,7 @@ mod made {
             Counter::made(name, value, false)
         }
 
-        /// Attaches one by name, whatever its value; or makes it.
+        /// Attaches a counter by name, whatever its value; or makes it.
         ///
         /// # Errors
         /// As [`Counter::open`] and [`Counter::create`].
@@ -112,7 +114,7 @@ mod made {
             Counter::made(name, value, true)
         }
 
-        /// Removes one by name. One that another process has changed and may again is refused unless `force`: then its users get `Dead`.
+        /// Removes a counter by name. If another process has changed it, and may again, the removal is refused unless `force`: then its users get `Dead`.
         ///
         /// # Errors
         /// `Object`: there is none, it is in use, or something else.
@@ -150,7 +152,7 @@ mod made {
             }
         }
 
-        /// Adds; a negative number takes away. Answers what it was before. Wait-free.
+        /// Adds; a negative number subtracts. Answers the value before. Wait-free.
         ///
         /// # Errors
         /// `Dead`, `Object`.
@@ -160,7 +162,7 @@ mod made {
             Ok(self.to_change()?.fetch_add(n as u64, Ordering::SeqCst) as i64)
         }
 
-        /// Adds, if the sum is within these limits. Answers what it was before; `None`: nothing was added.
+        /// Adds, if the sum is within these limits. Answers the value before; `None`: nothing was added.
         ///
         /// # Errors
         /// `Dead`, `Object`.
@@ -168,8 +170,8 @@ mod made {
             self.update(|now| now.checked_add(n).filter(|sum| limits.contains(sum)))
         }
 
-        /// Changes it by a function of its value, which is called again each time that another has changed it first; `None`: it stays. Answers what it was
-        /// before, if it was changed. Lock-free.
+        /// Changes the value by a function, which is called again each time that another thread has changed it first; `None`: it stays. Answers the
+        /// value before, if it was changed. Lock-free.
         ///
         /// # Errors
         /// `Dead`, `Object`.

@@ -1,20 +1,21 @@
 //! Descriptors as arms of a choice: readable, writable.
 //!
-//! Who waits for a descriptor has a place in the wait queue like who waits at an end of a tube (see there): so one wait stands
-//! on descriptors, tubes, semaphores and pools. One thread of the process, started when it is first needed, sleeps in the kernel
-//! on all descriptors that anybody waits for, and tells them all to try again; trying is to ask the kernel.
+//! A thread that waits for a descriptor has a place in the wait queue like a waiter at an end of a tube (see there): so one wait stands
+//! on descriptors, tubes, semaphores and pools. One thread of the process, the *watcher*, started when it is first needed, sleeps in the
+//! kernel on all descriptors that are waited for, and tells their waiters to try again; to try is to ask the kernel.
 //!
 //! ```text
-//!   who waits:     counted, bit set -- asks to be told, once -- asks whether it is ready -- sleeps
-//!   the thread:    told -- tells all who wait for that -- asks for what is still waited for
+//!   a waiter:      counted, bit set -- asks to be told, once -- asks whether it is ready -- sleeps
+//!   the watcher:   told -- tells all that wait for that -- asks for what is still waited for
 //! ```
 //!
-//! - I1: who waits asks after its bit is set. So what it is told of comes after that, and the thread sees the bit.
-//! - I2: what is asked for is put together under the registry's lock, from who is counted just then: nobody's is forgotten.
+//! - I1: a waiter asks to be told after its bit is set. So the event comes after that, and the watcher sees the bit.
+//! - I2: what the kernel is asked for is put together under the registry's lock, from the waiters counted at that time: none is forgotten.
 //!
-//! Light threads wait in a list of their own, as at a tube; the thread tells both.
+//! Light threads wait in a list of their own, as at a tube; the watcher tells both.
 //!
-//! A descriptor is known by its number, as to the kernel: whoever waits keeps it open meanwhile. Where the kernel refuses to
+//! A descriptor is known by its number, as to the kernel: its waiters keep it open meanwhile. Where the kernel refuses to
+//! watch a descriptor, its waiters look once a millisecond.
 //! watch one, its waiters look once a millisecond.
 
 use crate::cell::Word;
@@ -32,10 +33,10 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often one looks at a descriptor that cannot be watched.
+/// How often a waiter looks at a descriptor that cannot be watched.
 const POLL_NS: u64 = 1_000_000;
 
-/// What one waits for of a descriptor.
+/// A descriptor, and what is waited for: readable or writable.
 pub(crate) struct Descriptor {
     fd: RawFd,
     out: bool,
@@ -46,11 +47,11 @@ pub(crate) struct Descriptor {
     refused: AtomicU32,
 }
 
-/// Everything of this process; never taken apart, since descriptors are small numbers that come again.
+/// All descriptors that this process ever waited for. Entries are never removed, since descriptors are small numbers that come again.
 #[derive(Default)]
 pub(crate) struct Registry {
     all: Option<HashMap<(RawFd, bool), &'static Descriptor>>,
-    /// Of which incarnation of the process.
+    /// The watcher, and the incarnation of the process that started it.
     watcher: Option<(u64, Arc<Watcher>)>,
 }
 
@@ -60,9 +61,9 @@ fn with<R>(then: impl FnOnce(&mut Registry) -> R) -> R {
     then(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What stands for a descriptor's being readable, or writable, in choices.
+/// What represents that a descriptor is readable, or writable, in choices.
 pub(crate) fn descriptor(fd: RawFd, out: bool) -> &'static Descriptor {
-    // Before the lock, which comes after this one.
+    // Before the registry's lock, which comes after this one.
     let map = Arena::private().map();
     with(|registry| {
         *registry.all.get_or_insert_default().entry((fd, out)).or_insert_with(|| {
@@ -73,7 +74,7 @@ pub(crate) fn descriptor(fd: RawFd, out: bool) -> &'static Descriptor {
 }
 
 impl Registry {
-    /// Asks to be told of all that is waited for of a descriptor.
+    /// Asks the kernel to report all that is waited for of a descriptor.
     fn ask(&mut self, fd: RawFd) -> io::Result<()> {
         let now = process::incarnation();
         if self.watcher.as_ref().is_none_or(|(incarnation, _)| *incarnation != now) {
@@ -91,7 +92,7 @@ impl Registry {
     }
 }
 
-/// Tells all who wait for what a descriptor has become ready for.
+/// Tells all that wait for what a descriptor has become ready for.
 fn tell(ready: Ready) {
     let there = |out| with(|registry| registry.all.as_ref().and_then(|all| all.get(&(ready.fd, out)).copied()));
     for (is_ready, out) in [(ready.read, false), (ready.write, true)] {
@@ -100,11 +101,11 @@ fn tell(ready: Ready) {
             descriptor.lights.tell_all(Side::Recv);
         }
     }
-    // I2. If it cannot be asked now, it was closed: nobody should wait for that.
+    // I2. If the kernel refuses now, the descriptor was closed: nobody should wait for that.
     let _ = with(|registry| registry.ask(ready.fd));
 }
 
-/// What a choice has taken of a descriptor: what is to be said of it.
+/// What a choice has taken of a descriptor: ready, or an error.
 pub(crate) fn outcome(taken: Taken) -> io::Result<()> {
     if taken.position == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(taken.position as i32)) }
 }
@@ -139,7 +140,7 @@ impl Arm for Descriptor {
 }
 
 impl Descriptor {
-    /// Whether anybody waits for it: I2, under the registry's lock.
+    /// Whether a thread waits for it: I2, under the registry's lock.
     fn is_awaited(&self) -> bool {
         self.end.has_waiters() || !self.lights.is_empty(Side::Recv)
     }

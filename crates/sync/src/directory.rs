@@ -1,15 +1,15 @@
-//! Where named arenas lie.
+//! Where the files of named arenas lie.
 //!
 //! | CHAPPE_DIR | directory | admits |
 //! |---|---|---|
-//! | set | the one that it names, which must be there | the users whom its mode admits |
+//! | set | the directory that it names, which must exist | the users that its mode admits |
 //! | not set | `/dev/shm/chappe-UID`, made if need be | this user |
 //! | not set, and another user has made that | `chappe` in `$XDG_RUNTIME_DIR`, made if need be | this user |
 //!
-//! Anybody may make names in `/dev/shm`, so another user can make this user's directory there first, and nobody but that user or root can remove it.
-//! The directory in `$XDG_RUNTIME_DIR` lies on a tmpfs that only this user can enter. Once it is there it is used even if the other
-//! user has removed the first one since: else a new process would meet no arena of those that run. Where
-//! `$XDG_RUNTIME_DIR` is not set, or is no tmpfs of this user's, the directory of the other user is refused with the remedy.
+//! Every user may make names in `/dev/shm`, so another user can make this user's directory there first, and only that user or root can remove it.
+//! The directory in `$XDG_RUNTIME_DIR` lies on a tmpfs that only this user can enter. Once it exists it is used even if the other
+//! user has removed the first one since: else a new process would not find the arenas of those that run. Where
+//! `$XDG_RUNTIME_DIR` is not set, or is no tmpfs of this user's, the other user's directory is refused, and the error says what to do.
 
 use chappe_arena::{ArenaError, io_at};
 use chappe_plat::dir::{self, Dir};
@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 /// another user has made that, `$XDG_RUNTIME_DIR/chappe`.
 ///
 /// # Errors
-/// `Io` if it is relative, and there is no working directory any more.
+/// `Io` if it is relative, and the working directory does not exist any more.
 pub fn directory() -> Result<PathBuf, ArenaError> {
     match said().directory {
-        // Whatever becomes of the working directory.
+        // Absolute: the working directory may change.
         Some(d) => std::path::absolute(d).map_err(|e| io_at("find", Path::new("CHAPPE_DIR"), e)),
         None => Ok(own_place()),
     }
@@ -37,7 +37,7 @@ struct Said {
     runtime: Option<PathBuf>,
 }
 
-/// What it said when it was to be kept.
+/// What the environment said when it was to be kept.
 static KEPT: Made<Said> = Made::new();
 
 fn said() -> Said {
@@ -46,12 +46,12 @@ fn said() -> Said {
     KEPT.get().cloned().unwrap_or_else(now)
 }
 
-/// Reads CHAPPE_DIR, XDG_RUNTIME_DIR and CHAPPE_NO_WAITV for good: for who lives in a program that knows nothing of them, and changes its environment,
-/// and its working directory, in whatever thread.
+/// Reads CHAPPE_DIR, XDG_RUNTIME_DIR and CHAPPE_NO_WAITV for good: for a library in a program that knows nothing of them, and changes its
+/// environment and its working directory in any thread.
 #[doc(hidden)]
 pub fn keep_environment() {
     chappe_plat::futex::wait_any_supported();
-    // Without a working directory a relative one is an error each time. Another thread that was first has read the same.
+    // Without a working directory a relative path is an error each time. Another thread that was first has read the same.
     KEPT.get_or(|| {
         let now = said();
         let directory = now.directory.map(|said| std::path::absolute(&said).unwrap_or(said));
@@ -63,7 +63,7 @@ pub(crate) fn shared_by_choice() -> bool {
     said().directory.is_some()
 }
 
-/// This user's own directory, whether it is there or not.
+/// This user's own directory, whether it exists or not.
 fn own_place() -> PathBuf {
     let me = process::uid();
     let usual = PathBuf::from(format!("/dev/shm/chappe-{me}"));
@@ -80,7 +80,7 @@ fn is_taken(path: &Path) -> bool {
     dir::owner_of(path).is_some_and(|uid| uid != process::uid())
 }
 
-/// Opens the directory and refuses one that others could have prepared.
+/// Opens the directory. Refuses a directory that others could have prepared.
 pub(crate) fn open_directory(make: bool) -> Result<Dir, ArenaError> {
     let path = directory()?;
     if !shared_by_choice() {
@@ -96,14 +96,14 @@ pub(crate) fn open_directory(make: bool) -> Result<Dir, ArenaError> {
     if facts.uid != me && facts.uid != 0 && facts.mode & 0o022 == 0 {
         return Err(ArenaError::Owner { path: shown, uid: facts.uid, me });
     }
-    // Anybody may write, and anybody may rename what others wrote.
+    // All users may write, and any of them may rename what others wrote.
     if facts.mode & 0o002 != 0 && facts.mode & 0o1000 == 0 {
         return Err(ArenaError::Mode { path: shown, mode: facts.mode, wanted: 0o1777 });
     }
     Ok(dir)
 }
 
-/// Why the directory that CHAPPE_DIR names cannot be used. One that is missing is not made: several users may be meant to share it.
+/// Why the directory that CHAPPE_DIR names cannot be used. A missing directory is not made: several users may be meant to share it.
 fn no_directory(path: &Path, why: io::Error) -> ArenaError {
     if why.kind() != io::ErrorKind::NotFound {
         return io_at("open directory", path, why);

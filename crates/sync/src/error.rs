@@ -1,4 +1,4 @@
-//! What can go wrong with an object, in words that say what to do.
+//! The errors of objects: each message says what to do.
 
 use chappe_arena::ArenaError;
 use std::io;
@@ -24,7 +24,7 @@ fn plural(kind: &str) -> &'static str {
     }
 }
 
-/// How one comes to be there.
+/// How an object of this kind is made.
 fn made(kind: &str, name: &str) -> String {
     match kind {
         "semaphore" => format!("`chappe sem create {name}` makes one"),
@@ -45,13 +45,13 @@ pub(crate) fn inside(source: &io::Error) -> String {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// None is free now, or those that are belong to earlier waiters.
+    /// No permit is free now, or the free ones belong to earlier waiters.
     #[error("no permit is free")]
     WouldBlock,
-    /// The time was up before one came free.
+    /// The time was up before a permit came free.
     #[error("timed out waiting for a permit")]
     Timeout,
-    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    /// A signal was handled, or another thread interrupted the wait: see [`interruptible`](crate::interruptible).
     #[error("interrupted while waiting for a permit")]
     Interrupted,
     /// The pool was removed, or its arena was.
@@ -70,7 +70,7 @@ pub enum AcquireError {
         /// The arena of a later one.
         second: String,
     },
-    /// A choice of nothing.
+    /// A choice without pools.
     #[error("a choice needs at least one pool")]
     NoPools,
     /// More permits at once than the pool has.
@@ -88,7 +88,7 @@ pub enum AcquireError {
     /// The arena cannot take another member, or is gone.
     #[error(transparent)]
     Arena(#[from] ArenaError),
-    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    /// The system refused the thread that watches for deaths, without which no thread should sleep.
     #[error("cannot start the thread that watches for deaths: {}", inside(.0))]
     System(#[source] io::Error),
 }
@@ -104,10 +104,10 @@ pub enum PoolError {
         name: String,
         /// Where.
         arena: String,
-        /// Those that are there.
+        /// The pools that are there.
         existing: Vec<String>,
     },
-    /// The name is that of something else.
+    /// Another kind of object has the name.
     #[error(
         "`{name}` is a {is}, not a pool; all objects of an arena share one set of names: take another, or another arena"
     )]
@@ -117,7 +117,7 @@ pub enum PoolError {
         /// What it is.
         is: &'static str,
     },
-    /// There is one already.
+    /// There is a pool of this name already.
     #[error("pool `{name}` is already there, with {permits} permit(s); open it, resize it, or remove it first")]
     Exists {
         /// Which.
@@ -125,19 +125,19 @@ pub enum PoolError {
         /// How many permits it has.
         permits: u32,
     },
-    /// It is there with another number of permits.
+    /// The pool has another number of permits.
     #[error(
         "pool `{name}` has {has} permit(s), not {wanted}; leave the number out, or `chappe pool resize {name} {wanted}`"
     )]
     OtherSize {
         /// Which.
         name: String,
-        /// What it has.
+        /// How many it has.
         has: u32,
         /// What was asked for.
         wanted: u32,
     },
-    /// Not a number of permits.
+    /// That number of permits is not possible.
     #[error("a pool cannot have {permits} permits: between 1 and {most} are possible")]
     Permits {
         /// What was asked for.
@@ -145,7 +145,7 @@ pub enum PoolError {
         /// The limit.
         most: u32,
     },
-    /// Somebody holds or awaits a permit.
+    /// A member holds a permit or waits for one.
     #[error(
         "pool `{name}` is in use: {held} permit(s) held, first by {first}; {waiting} waiting; wait for them, or remove it all the same with --force, which ends them with an error"
     )]
@@ -154,12 +154,12 @@ pub enum PoolError {
         name: String,
         /// Permits held.
         held: usize,
-        /// How many wait.
+        /// How many members wait.
         waiting: usize,
-        /// One of them.
+        /// One of these members.
         first: String,
     },
-    /// Nobody holds this permit.
+    /// No member holds this permit.
     #[error("permit {index} of pool `{name}` is not held by anybody (it has {permits})")]
     NotHeld {
         /// The pool.
@@ -169,13 +169,13 @@ pub enum PoolError {
         /// How many it has.
         permits: u32,
     },
-    /// It was removed.
+    /// The pool was removed.
     #[error("pool `{name}` was removed while it was in use; open it again if it was made anew")]
     Dead {
         /// Which.
         name: String,
     },
-    /// The arena is not there, not usable, full, or the name is not one.
+    /// The arena does not exist, cannot be used or is full, or the name is not valid.
     #[error(transparent)]
     Arena(#[from] ArenaError),
 }
@@ -187,13 +187,13 @@ pub enum LeaseError {
     /// The permit was taken away by force before.
     #[error("the permit is no longer ours: it was released by force")]
     Lost,
-    /// It is of a private pool: no job could find that.
+    /// The permit is of a private pool: no job could find that pool.
     #[error("a private pool's permit cannot be a lease: only those of pools with a name can")]
     Private,
-    /// It is a lease already, and its file is open.
+    /// The permit is a lease already, and its file is open.
     #[error("this permit is leased already, and the file of that lease is open: close it first")]
     Leased,
-    /// Its lease file cannot be had.
+    /// The lease file could not be opened or made.
     #[error(transparent)]
     Arena(#[from] ArenaError),
     /// The system refused the lock.
@@ -210,7 +210,7 @@ pub enum LeaseError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// There is none of this name.
+    /// There is no object of this kind and name.
     #[error("there is no {kind} `{name}` in arena `{arena}` ({}); {}", listed(.existing, plural(.kind)), made(.kind, .name))]
     Unknown {
         /// What was looked for.
@@ -219,10 +219,10 @@ pub enum ObjectError {
         name: String,
         /// Where.
         arena: String,
-        /// Those that are there.
+        /// The objects of this kind that are there.
         existing: Vec<String>,
     },
-    /// There is one already.
+    /// There is an object of this kind and name already.
     #[error("{kind} `{name}` is already there; open it, or remove it first")]
     Exists {
         /// What it is.
@@ -230,7 +230,7 @@ pub enum ObjectError {
         /// Which.
         name: String,
     },
-    /// The name is that of something else.
+    /// Another kind of object has the name.
     #[error(
         "`{name}` is a {is}, not a {wanted}; all objects of an arena share one set of names: take another, or another arena"
     )]
@@ -239,10 +239,10 @@ pub enum ObjectError {
         name: String,
         /// What it is.
         is: &'static str,
-        /// What it should have been.
+        /// The kind that was asked for.
         wanted: &'static str,
     },
-    /// Not the value of a semaphore.
+    /// A semaphore cannot have this value.
     #[error("a semaphore cannot have the value {value}: between 0 and {most} are possible")]
     Value {
         /// What was asked for.
@@ -257,26 +257,26 @@ pub enum ObjectError {
         kind: &'static str,
         /// Which.
         name: String,
-        /// How many bytes it has.
+        /// How many bytes of data it has.
         bytes: usize,
-        /// What was asked for.
+        /// The type that was asked for.
         wanted: String,
     },
-    /// The type of a named mutex wants to lie more even than is possible.
+    /// The type of a named mutex needs a greater alignment than is possible.
     #[error("a named lock cannot guard data that is aligned to {has} bytes: at most {most} are possible")]
     Alignment {
-        /// What it wants.
+        /// The alignment that it needs.
         has: usize,
-        /// What can be had.
+        /// The greatest that is possible.
         most: usize,
     },
-    /// It would be of no use in this process's own arena.
+    /// An object of this kind would be useless in the private arena.
     #[error("an {kind} is for several processes: make it in a named arena, or a semaphore here")]
     Private {
         /// What it is.
         kind: &'static str,
     },
-    /// Somebody uses it.
+    /// The object is in use.
     #[error(
         "{kind} `{name}` is in use: {how}; wait for them, or remove it all the same with --force, which ends them with an error"
     )]
@@ -285,10 +285,10 @@ pub enum ObjectError {
         kind: &'static str,
         /// Which.
         name: String,
-        /// By whom.
+        /// How it is used.
         how: String,
     },
-    /// The arena is not there, not usable, full, or the name is not one.
+    /// The arena does not exist, cannot be used or is full, or the name is not valid.
     #[error(transparent)]
     Arena(#[from] ArenaError),
 }
@@ -297,13 +297,13 @@ pub enum ObjectError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DownError {
-    /// None is saved, or those that are belong to earlier waiters.
+    /// No wake-up is saved, or the saved ones belong to earlier waiters.
     #[error("no wake-up is saved")]
     WouldBlock,
-    /// The time was up before one came.
+    /// The time was up before a wake-up came.
     #[error("timed out waiting for a wake-up")]
     Timeout,
-    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    /// A signal was handled, or another thread interrupted the wait: see [`interruptible`](crate::interruptible).
     #[error("interrupted while waiting for a wake-up")]
     Interrupted,
     /// The semaphore was removed, or its memory was damaged.
@@ -317,7 +317,7 @@ pub enum DownError {
     /// The arena cannot take another member, or is gone.
     #[error(transparent)]
     Arena(#[from] ArenaError),
-    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    /// The system refused the thread that watches for deaths, without which no thread should sleep.
     #[error("cannot start the thread that watches for deaths: {}", inside(.0))]
     System(#[source] io::Error),
 }
@@ -326,7 +326,7 @@ pub enum DownError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpError {
-    /// Its value would be too great. Nothing was changed.
+    /// The value would be too great. Nothing was changed.
     #[error("semaphore `{semaphore}` has the value {value}: {by} more would exceed {most}; nothing was changed")]
     Overflow {
         /// Which.
@@ -351,18 +351,18 @@ pub enum UpError {
     Arena(#[from] ArenaError),
 }
 
-/// Why a mutex was not locked; or that it was, and what is to be known. `G` is the guard.
+/// Why a mutex was not locked; or that it was locked, and what the holder must know. `G` is the guard.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError<G> {
-    /// Locked; a holder died or panicked, and the data is as it left it. Make it whole and call
+    /// Locked; a holder died or panicked, and the data is as that holder left it. Make it whole and call
     /// [`MutexGuard::make_consistent`](crate::MutexGuard::make_consistent), or
     /// [`MutexGuard::condemn`](crate::MutexGuard::condemn).
     #[error(
         "locked, but an earlier holder died in the middle of its section: look at the data, then say that it is consistent, or condemn the mutex"
     )]
     OwnerDied(G),
-    /// Locked, but the condition variable is gone.
+    /// Locked, but the condition variable was removed.
     #[error("condition variable `{condvar}` was removed while it was waited on")]
     CondvarDead {
         /// Which.
@@ -370,22 +370,22 @@ pub enum LockError<G> {
         /// The mutex is locked.
         guard: G,
     },
-    /// Somebody has it.
+    /// Another thread has it.
     #[error("the mutex is locked")]
     WouldBlock,
     /// The time was up first.
     #[error("timed out waiting for the mutex")]
     Timeout,
-    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    /// A signal was handled, or another thread interrupted the wait: see [`interruptible`](crate::interruptible).
     #[error("interrupted while waiting for the mutex")]
     Interrupted,
-    /// This very thread has it.
+    /// The calling thread has it.
     #[error("mutex `{mutex}` is locked by this very thread: it would wait for itself for ever")]
     Deadlock {
         /// Which.
         mutex: String,
     },
-    /// Its data was given up.
+    /// A holder gave its data up.
     #[error(
         "mutex `{mutex}` was condemned: a holder died and its data could not be made whole; remove it and make it anew"
     )]
@@ -393,7 +393,7 @@ pub enum LockError<G> {
         /// Which.
         mutex: String,
     },
-    /// It was removed.
+    /// The mutex was removed.
     #[error("mutex `{mutex}` was removed while it was in use; open it again if it was made anew")]
     Dead {
         /// Which.
@@ -402,7 +402,7 @@ pub enum LockError<G> {
     /// The arena cannot take another member, or is gone.
     #[error(transparent)]
     Arena(ArenaError),
-    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    /// The system refused the thread that watches for deaths, without which no thread should sleep.
     #[error("cannot start the thread that watches for deaths: {}", inside(.0))]
     System(#[source] io::Error),
 }
@@ -423,7 +423,7 @@ pub enum SelectError {
     /// The time was up before an arm was ready.
     #[error("timed out waiting for a choice")]
     Timeout,
-    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    /// A signal was handled, or another thread interrupted the wait: see [`interruptible`](crate::interruptible).
     #[error("interrupted while waiting for a choice")]
     Interrupted,
     /// An arm's object was removed, or its arena was.
@@ -434,7 +434,7 @@ pub enum SelectError {
         /// Its object.
         name: String,
     },
-    /// An arm is an end of a tube that the parent process has alone.
+    /// An arm is an end of a tube that only the parent process has.
     #[error(
         "`{name}` (arm {arm} of the choice) may have one such end only, which is the parent process's; after its end another can be attached here"
     )]
@@ -454,13 +454,13 @@ pub enum SelectError {
         /// The arena of a later one.
         second: String,
     },
-    /// A choice of nothing would never end.
+    /// A choice without arms would never end.
     #[error("a choice of nothing would wait for ever; add an arm, or a time limit")]
     Nothing,
     /// The arena cannot take another member, or is gone.
     #[error(transparent)]
     Arena(#[from] ArenaError),
-    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    /// The system refused the thread that watches for deaths, without which no thread should sleep.
     #[error("cannot start the thread that watches for deaths: {}", inside(.0))]
     System(#[source] io::Error),
 }

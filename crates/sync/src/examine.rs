@@ -1,11 +1,11 @@
-//! Looking for what is wrong with an arena's objects, and putting right what can be: what `chappe doctor` asks.
+//! Examining an arena's objects: finds what is wrong, and repairs what can be repaired. `chappe doctor` uses it.
 //!
-//! Who looks takes nothing apart that the protocols would: it says what the dead had before it is made up for, gives back what
-//! is in the name of a generation that is over (which by the protocols nobody can leave behind: a word that somebody has
-//! written over can), and says of a word that makes no sense that it does not.
+//! The examiner changes nothing that the protocols would. It lists what dead members had before recovery returns it. It gives back what
+//! belongs to a generation of a member that is over: the protocols never leave such a thing behind, but a word that was
+//! overwritten can. It reports each word that makes no sense.
 //!
-//! - I1: a generation of a member slot is over once the slot has another, or was swept of it. What is then found in its name,
-//!   in a word that was read before, is nobody's.
+//! - I1: a generation of a member slot is over once the slot has another generation, or was swept of it. What is then found in its name,
+//!   in a word that was read before, belongs to nobody.
 
 use crate::handle::{called, full_name, what_is};
 use crate::home::Arena;
@@ -23,7 +23,7 @@ use chappe_plat::atomic::Ordering;
 use std::fmt;
 use std::time::Duration;
 
-/// What a member has of an object.
+/// Something that a member has of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Belonging {
@@ -33,7 +33,7 @@ pub struct Belonging {
     pub what: Had,
 }
 
-/// What one can have of an object.
+/// What a member can have of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Had {
@@ -93,17 +93,17 @@ pub struct Removed {
     pub name: String,
     /// What it was.
     pub kind: &'static str,
-    /// Who still has it, or waits for it and has not heard.
+    /// The members that still have it, or wait for it and have not been told yet.
     pub by: Vec<Who>,
 }
 
-/// What was wrong, and is put right.
+/// What was wrong, and has been repaired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Righted {
-    /// Members whose threads are not there any more, and whom the kernel had not marked.
+    /// Members whose threads have ended, without the kernel's mark.
     pub lost: Vec<Who>,
-    /// What was in the name of nobody, and is free: permits, mutexes, messages, ends.
+    /// What belonged to nobody, and is free now: permits, mutexes, messages, ends.
     pub freed: Vec<Belonging>,
     /// Cells and blocks that nothing accounted for.
     pub reclaimed: Reclaimed,
@@ -115,7 +115,7 @@ pub struct Righted {
     pub parts: u32,
     /// Objects that could not be found by their names.
     pub named: Vec<String>,
-    /// Whether somebody had the right to change the set of objects all the time: then what needs it is as it was.
+    /// Whether another thread had the right to change the set of objects all the time: then what needs that right was not repaired.
     pub busy: bool,
 }
 
@@ -130,7 +130,7 @@ pub struct Damage {
 }
 
 impl Arena {
-    /// What a member has. Put together from single looks while others go on.
+    /// What a member has. Put together from single looks while other threads go on.
     pub fn belongings(&self, who: &Who) -> Vec<Belonging> {
         let map = self.map();
         let Some(generation) = map.occupant(who.member) else { return Vec::new() };
@@ -149,10 +149,10 @@ impl Arena {
         all
     }
 
-    /// Puts right what is in nobody's name. Waits at most so long for who changes the set of objects.
+    /// Repairs what belongs to nobody. Waits at most so long for the right to change the set of objects.
     ///
     /// # Errors
-    /// Why this thread cannot be a member: somebody must see it die.
+    /// Why this thread cannot be a member: its own death must be noticed.
     pub fn put_right(&self, most: Duration) -> Result<Righted, ArenaError> {
         let map = self.map();
         seat(map, |_| ())?;
@@ -171,7 +171,7 @@ impl Arena {
         Ok(righted)
     }
 
-    /// Tubes with slots that nobody gets any more, because a thread has left with leaked ones; and how many.
+    /// Tubes with slots that stay taken, because a thread has ended with leaked ones; and how many.
     pub fn kept_slots(&self) -> Vec<(String, u32)> {
         let map = self.map();
         let one = |place| {
@@ -182,33 +182,33 @@ impl Arena {
         map.objects().into_iter().filter(|place| place.head.kind() == Some(Kind::Tube)).filter_map(one).collect()
     }
 
-    /// Objects that were removed, and that somebody still has.
+    /// Objects that were removed, and that a member still has.
     pub fn removed(&self) -> Vec<Removed> {
         let map = self.map();
         let all = (0..map.objects_used()).map(|index| place(map, index));
         all.filter(|place| place.head.is_dead() && !is_part(map, *place)).filter_map(|place| left(map, place)).collect()
     }
 
-    /// Objects whose words make no sense: somebody has written over them.
+    /// Objects whose words make no sense: they were overwritten.
     pub fn damage(&self) -> Vec<Damage> {
         let map = self.map();
         let damaged = |place| {
             let what = nonsense(map, place)?;
-            // Acquire: after all the others. It was removed meanwhile, perhaps.
+            // Acquire: after all the others. The object may have been removed meanwhile.
             let same = map.object(place.index).head.load(Ordering::Acquire) == place.head.0;
             same.then(|| Damage { object: shown(map, place), what })
         };
         map.objects().into_iter().filter_map(damaged).collect()
     }
 
-    /// Member slots whose lock is none, so that nobody can have them: somebody has written over them.
+    /// Member slots whose lock word is invalid, so that no thread can have them: they were overwritten.
     pub fn lost_seats(&self) -> Vec<u32> {
         let map = self.map();
         (0..map.geometry().members).filter(|i| !map.is_seat(*i)).collect()
     }
 
-    /// Who has the right to change the set of objects at this moment, and keeps others from it: a member, or a thread of which
-    /// only the number is known.
+    /// The member that has the right to change the set of objects at this moment, and keeps others from it; or, if it is no member, the number
+    /// of its thread.
     pub fn changer(&self) -> Option<Result<Who, u32>> {
         let tid = self.map().admin_holder()?;
         Some(self.map().member_of(tid).ok_or(tid))
@@ -224,7 +224,7 @@ fn name(map: &Map, place: Place) -> String {
     called(map, place)
 }
 
-/// A name that can be shown, whatever is there.
+/// A name that can be shown, whatever the name's bytes are.
 fn shown(map: &Map, place: Place) -> String {
     let name = map.name_of(map.object(place.index));
     let kind = place.head.kind().map_or("object", |_| what_is(map, place));
@@ -234,7 +234,7 @@ fn shown(map: &Map, place: Place) -> String {
     }
 }
 
-/// What somebody waits for: of a part, the whole.
+/// The object that a member waits for: if it waits at a part, the whole.
 fn waited_for(map: &Map, at: Place) -> String {
     match at.head.kind().and_then(|kind| kinds::of(kind).whole(map, at)) {
         Some((index, what)) => format!("{}{what}", name(map, place(map, index))),
@@ -248,12 +248,12 @@ fn waits_here(map: &Map, object: u32, member: u32) -> bool {
     !state.is_idle() && waits_on(map, object, member)
 }
 
-/// I1.
+/// I1: whether this generation of a member is over.
 pub(crate) fn is_over(map: &Map, member: u32, generation: u32) -> bool {
     map.occupant(member) != Some(generation)
 }
 
-/// Gives back what is in the name of nobody.
+/// Gives back what is in nobody's name.
 fn free(map: &'static Map, place: Place, freed: &mut Vec<Belonging>) {
     if let Some(kind) = place.head.kind().filter(|_| !place.head.is_free()) {
         let all = kinds::of(kind).free(map, place).into_iter();
@@ -278,7 +278,7 @@ fn is_part(map: &Map, place: Place) -> bool {
     place.head.kind().is_some_and(|kind| kinds::of(kind).is_part(map, place))
 }
 
-/// Who still has a removed object; none: nobody, and its slot is free for the next.
+/// The members that still have a removed object. `None`: no member has it, and its slot is free for the next.
 fn left(map: &Map, place: Place) -> Option<Removed> {
     let index = place.index;
     let mut members: Vec<u32> = (0..map.members_used()).filter(|m| waits_on(map, index, *m)).collect();
@@ -290,13 +290,13 @@ fn left(map: &Map, place: Place) -> Option<Removed> {
     (!by.is_empty()).then_some(Removed { name, kind, by })
 }
 
-/// Why it cannot be said how an object in service stands.
+/// Why the state of an object in service cannot be told.
 pub(crate) fn unreadable(map: &'static Map, place: Place) -> Option<&'static str> {
     let Some(kind) = place.head.kind() else { return Some("it is of a kind that there is not") };
     kinds::of(kind).unreadable(map, place)
 }
 
-/// What of an object in service makes no sense.
+/// What makes no sense in an object in service.
 fn nonsense(map: &'static Map, place: Place) -> Option<String> {
     if let Some(what) = unreadable(map, place) {
         return Some(what.to_owned());

@@ -1,17 +1,17 @@
-//! The arena that a process has in common with all that it forks: for objects whose users share memory and no name.
+//! The family's arena, which a process has in common with all that it forks: for objects whose users share memory and no name.
 //!
-//! An ordinary named arena, whose name is nobody's choice: so it is listed, looked after and refused like all others, and who has
-//! an object's [`Spot`](crate::Spot), and did not come by fork, attaches it by that. What is special is its end: it has a user as
-//! long as somebody has it mapped, and nobody says when that is over. So whoever makes one removes those that nobody has mapped any more,
-//! which the kernel can tell (`File::while_alone`); a forked child's mapping counts from the fork on, and nothing is to be said,
-//! and so nothing forgotten, at a fork, an exec or a death.
+//! It is an ordinary named arena, whose name nobody has chosen: so it is listed, maintained and refused like all others. A process that
+//! has an object's [`Spot`](crate::Spot), and did not come by fork, attaches the arena by that name. Only its end is special: it has a user
+//! as long as a process has it mapped, and no process announces when that is over. So a process that makes such an arena removes those
+//! that no process has mapped any more, which the kernel can tell (`File::while_alone`). A forked child's mapping counts from the fork on.
+//! Nothing has to be announced at a fork, an exec or a death, so nothing can be forgotten.
 //!
-//! If somebody else removes its file, those who have it go on: its name is nobody's, so no second one can come under it. What is made
-//! from then on is made in another one.
+//! If another process removes its file, its users go on: its name is no choice, so no second arena can come under it. What is made
+//! from then on is made in another arena.
 //!
 //! So the last one, some 6 MB, stays until another is made, or until a command of `chappe` looks (`run`, `ls`, `doctor`, `top`), which sweeps too. A
-//! process that ends cannot do it: as long as it runs, it has the arena mapped itself. A sweeper that is killed
-//! has removed some of them. Only what has such a name to the letter, which no arena can be given, and begins as an arena does, is removed.
+//! process that ends cannot remove it: as long as it runs, it has the arena mapped itself. A sweeper that is killed
+//! has removed some of them. Only a file that has exactly such a name, which no arena can be given, and begins as an arena does, is removed.
 
 use crate::directory::open_directory;
 use crate::fork;
@@ -24,21 +24,21 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// What the names begin with.
+/// The prefix of the names.
 const PREFIX: &str = "family-";
 
 pub(crate) static FAMILY: Mutex<Option<&'static Map>> = Mutex::new(None);
 
-/// 1: it is to be there before the next fork.
+/// 1: the arena is to exist before the next fork.
 static WANTED: AtomicU32 = AtomicU32::new(0);
 
 impl Arena {
     /// The arena that this process has in common with those that it forks from now on, and with the process that forked it, if that
-    /// had one by then; it is made if there is none. Its name is `family-` and a number of 16 digits. Room for 2,048 members, 4,096
+    /// one had it by then; it is made if there is none. Its name is `family-` and a number of 16 digits. Room for 2,048 members, 4,096
     /// objects, 4 MiB of data.
     ///
-    /// It is removed when no process has it mapped any more and another one is made, or a command of `chappe` looks: what was in it is lost then,
-    /// whoever could still have asked for it.
+    /// It is removed when no process has it mapped any more and another one is made, or a command of `chappe` looks: then what was in it is
+    /// lost, even for processes that still have an object's [`Spot`](crate::Spot).
     ///
     /// # Errors
     /// As [`Arena::create`].
@@ -57,8 +57,8 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Another arena of that kind, for what [`Arena::family`] has no room for: nobody has chosen its name, and it is removed when one is
-    /// made after no process has it mapped any more.
+    /// Another arena of that kind, for what [`Arena::family`] has no room for: its name is not chosen, and it is removed when such an arena
+    /// is made after no process has it mapped any more.
     ///
     /// # Errors
     /// As [`Arena::create`].
@@ -75,13 +75,13 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Removes those that no process has mapped any more.
+    /// Removes the arenas of this kind that no process has mapped any more.
     #[doc(hidden)]
     pub fn sweep_families() {
         sweep("");
     }
 
-    /// Has [`Arena::family`] made before this process forks, if it is not there by then: so that what children make there is in one
+    /// Makes [`Arena::family`] before this process forks, if it does not exist by then: so that what children make there is in one
     /// arena.
     pub fn family_at_fork() {
         fork::prepare();
@@ -90,16 +90,16 @@ impl Arena {
     }
 }
 
-/// The process is about to fork, and holds no lock of ours.
+/// Called when the process is about to fork, and holds no lock of ours.
 pub(crate) fn before_fork() {
     // Relaxed: as above.
     if WANTED.load(Ordering::Relaxed) != 0 {
-        // If there is no room, the child asks again, and is told.
+        // If there is no room, the child asks again, and gets the error.
         let _ = Arena::family();
     }
 }
 
-/// Whether it is still there for others. Who can no longer see its directory (for want of rights) keeps what it has.
+/// Whether other processes can still find it. A process that can no longer see its directory (for want of rights) keeps its arena.
 fn serves(map: &Map) -> bool {
     let is_there = |dir: &Path| !matches!(Dir::open(dir), Err(e) if e.kind() == io::ErrorKind::NotFound);
     map.mark() != Standing::Removed && map.directory().is_some_and(is_there) && !map.is_unlinked()
@@ -111,7 +111,7 @@ pub(crate) fn is_familys(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|number| number.len() == 16 && number.chars().all(is_digit))
 }
 
-/// Removes those that nobody has mapped any more. What cannot be removed stays: it may be another's.
+/// Removes those that no process has mapped any more. What cannot be removed stays: it may be another user's.
 fn sweep(but: &str) {
     let Ok(dir) = open_directory(false) else { return };
     let names = dir.names().unwrap_or_default();

@@ -1,20 +1,19 @@
 //! Forks of a process whose other threads are in the middle of something.
 //!
-//! A forked child has one thread. If another thread of the parent had a mutex of ours at that moment, the child's copy
-//! of it would stay locked for ever. Our own reaper is such another thread, so this is no rare case. So
-//! whoever forks first takes every process-local mutex, in the order in which they nest, and parent and child each let
-//! go of theirs. All of them are held for short, except the directory's (waiting for another process that makes
+//! A forked child has one thread. If another thread of the parent had one of this library's mutexes at that moment, the child's copy
+//! of the mutex would stay locked for ever. The library's own reaper is such a thread, so this is no rare case. So
+//! the forking thread first takes every process-local mutex, in the order in which they nest, and parent and child each
+//! unlock their own. All of them are held for short, except the directory's (a thread may hold it while another process makes
 //! an arena), the custodian's and that of the ends with descriptors (while their threads start): a fork waits for these.
 //!
-//! Threads of ours that the child starts are begun by the C library (`chappe_plat::thread`): it is ready for that, and the
+//! The C library starts this library's threads in the child (`chappe_plat::thread`): it is ready for that, and the
 //! standard library is not.
 //!
-//! What threads keep each for itself (thread_local) needs nothing, too: the child has the copy of the thread that forks, and that is
-//! not in the middle of it. One that forks in a signal handler may be: what it interrupted goes on in the child, where the handler
-//! returns, as it does in the parent, and ends; until then the child's handler may no more join an arena than the parent's.
+//! Thread-local state needs nothing, too: the child has the copy of the thread that forks, and that thread is
+//! not in the middle of it. A thread that forks in a signal handler may be: the function that it interrupted goes on in the child, where
+//! the handler returns, as in the parent, and ends; until then the child's handler must not join an arena, as the parent's must not.
 //!
-//! The locks in shared memory need nothing of the kind: they belong to the parent's thread, and the child has not
-//! got it.
+//! The locks in shared memory need nothing, either: they belong to the parent's thread, which the child does not have.
 
 use crate::descriptor::REGISTRY;
 use crate::family::{self, FAMILY};
@@ -27,10 +26,10 @@ use chappe_plat::{dir, process};
 use std::cell::UnsafeCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// All the guards, outermost first; none while nobody forks.
+/// All the guards, outermost first; none while no thread forks.
 struct Held(UnsafeCell<Vec<Box<dyn std::any::Any>>>);
 
-// SAFETY: touched only by the thread that forks, between `before` and `after`; who else forks meanwhile sleeps on the
+// SAFETY: touched only by the thread that forks, between `before` and `after`; another thread that forks meanwhile sleeps on the
 // first mutex.
 unsafe impl Sync for Held {}
 
@@ -50,7 +49,7 @@ extern "C" fn before() {
     family::before_fork();
     let attached = of(&ATTACHED);
     NEST.begin();
-    // SAFETY: with the first mutex ours, no other thread is between its `before` and its `after`.
+    // SAFETY: this thread has the first mutex, so no other thread is between its `before` and its `after`.
     let held = unsafe { &mut *HELD.0.get() };
     held.push(attached);
     held.push(of(&LIST));
@@ -67,7 +66,7 @@ extern "C" fn before() {
 }
 
 extern "C" fn after() {
-    // The child has a number before it can vfork: one given in there would have the wrong pid.
+    // The child gets a number before it can vfork: a number given in the vforked process would have the wrong pid.
     process::incarnation();
     if !NEST.end() {
         return;
@@ -79,7 +78,7 @@ extern "C" fn after() {
     crate::home::forget_parents_presence();
 }
 
-/// Makes forks safe from now on. Called before the first of the mutexes is used for long; before another's handlers are set
+/// Makes forks safe from now on. Called before the first of the mutexes is used for long; and before other fork handlers are set
 /// up, if those take locks that are held while something here is called.
 pub fn prepare() {
     // As in `after`.

@@ -1,4 +1,4 @@
-//! What a holder has in hand: permits of a thread, permits of a process.
+//! The guards of permits: permits of a thread, and permits of a process.
 
 use crate::claim::Taken;
 use crate::drain::cell_of;
@@ -11,14 +11,14 @@ use crate::seat::process_seat;
 use chappe_plat::process;
 use std::marker::PhantomData;
 
-/// A permit of the calling thread; given back when dropped, and when the thread ends or dies in whatever way.
+/// A permit of the calling thread. It goes back when it is dropped, and when the thread ends or dies, however that happens.
 ///
 /// In a child made by fork it is void: the parent still has it.
 #[must_use = "a permit that is not kept is given back at once"]
 pub struct Permit<'a> {
     pool: &'a Pool,
     taken: Taken,
-    /// The part of it that no descendant of the process has, too.
+    /// The process that it belongs to: a forked child has another incarnation.
     incarnation: u32,
     here: PhantomData<*const ()>,
 }
@@ -49,16 +49,16 @@ impl<'a> Permit<'a> {
     #[inline(always)]
     pub fn release(self) {}
 
-    /// Whether it still is ours: false once it was taken by force, and in a forked child.
+    /// Whether the permit still belongs to this guard: false once it was taken by force, and in a forked child.
     pub fn is_valid(&self) -> bool {
         process::is_incarnation(self.incarnation) && self.pool.still(self.taken)
     }
 
-    /// Makes it a lease, too: it is free only when it was given back *and* the job that inherits the lease is gone.
-    /// To be taken before the job starts. Named pools only.
+    /// Makes it a lease, too: it is free only when it was given back *and* the job that inherits the lease has ended.
+    /// Take the lease before the job starts. Named pools only.
     ///
     /// # Errors
-    /// `Lost` if it was taken by force; `Private`, `Leased`; `Arena`, `Lock`.
+    /// `Lost` if it was taken by force, or in a forked child; `Private`, `Leased`; `Arena`, `Lock`.
     pub fn lease(&mut self) -> Result<Lease, LeaseError> {
         if !process::is_incarnation(self.incarnation) {
             return Err(LeaseError::Lost);
@@ -84,7 +84,7 @@ impl<'a> Permit<'a> {
         if cell.is_some_and(|c| c.swap(mine, word)) {
             return Ok(OwnedPermit { pool: pool.clone(), taken, incarnation });
         }
-        // Taken by force within these few instructions.
+        // The permit was taken by force within these few instructions.
         Err(AcquireError::WouldBlock)
     }
 }
@@ -98,7 +98,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// A permit of the process: it may go from thread to thread, and returns when it is dropped or when the whole process
+/// A permit of the process: it may go from thread to thread. It goes back when it is dropped or when the whole process
 /// has ended (confirmed by its pidfd), not with the thread that took it.
 ///
 /// In a child made by fork it is void.
@@ -106,7 +106,7 @@ impl Drop for Permit<'_> {
 pub struct OwnedPermit {
     pool: Pool,
     taken: Taken,
-    /// The part of it that no descendant of the process has, too.
+    /// The process that it belongs to: a forked child has another incarnation.
     incarnation: u32,
 }
 
@@ -131,7 +131,7 @@ impl OwnedPermit {
     #[inline(always)]
     pub fn release(self) {}
 
-    /// Whether it still is ours: false once it was taken by force, and in a forked child.
+    /// Whether the permit still belongs to this guard: false once it was taken by force, and in a forked child.
     pub fn is_valid(&self) -> bool {
         process::is_incarnation(self.incarnation) && self.pool.still(self.taken)
     }
@@ -160,14 +160,14 @@ impl Drop for OwnedPermit {
     }
 }
 
-/// Several permits of the calling thread; all given back when dropped, and when the thread ends or dies in whatever way.
+/// Several permits of the calling thread. All go back when this is dropped, and when the thread ends or dies, however that happens.
 ///
 /// In a child made by fork they are void: the parent still has them.
 #[must_use = "permits that are not kept are given back at once"]
 pub struct Permits<'a> {
     pool: &'a Pool,
     many: Many,
-    /// The part of it that no descendant of the process has, too.
+    /// The process that they belong to: a forked child has another incarnation.
     incarnation: u32,
     here: PhantomData<*const ()>,
 }
@@ -206,12 +206,12 @@ impl<'a> Permits<'a> {
     /// Gives them back, as dropping does.
     pub fn release(self) {}
 
-    /// Whether all of them still are ours: false once one was taken by force, and in a forked child.
+    /// Whether all of them still belong to this guard: false once one was taken by force, and in a forked child.
     pub fn is_valid(&self) -> bool {
         process::is_incarnation(self.incarnation) && self.many.all().all(|taken| self.pool.still(taken))
     }
 
-    /// Those of them that were taken away by force.
+    /// The permits that were taken away by force.
     pub fn lost(&self) -> impl Iterator<Item = u32> + '_ {
         self.many.all().filter(|taken| !self.pool.still(*taken)).map(|taken| taken.position)
     }
@@ -219,7 +219,7 @@ impl<'a> Permits<'a> {
     /// Makes all of them leases, with one file and one mark. See [`Permit::lease`].
     ///
     /// # Errors
-    /// As [`Permit::lease`]. Those that are leases by then stay so.
+    /// As [`Permit::lease`]. Those that became leases before the error stay leases.
     pub fn lease(&mut self) -> Result<Lease, LeaseError> {
         if !process::is_incarnation(self.incarnation) {
             return Err(LeaseError::Lost);

@@ -1,4 +1,4 @@
-//! What a handle to an object of any kind is made of: where it lies, and how it is found by name.
+//! Handles to objects of any kind: where an object lies, and how it is found by name.
 
 use crate::error::ObjectError;
 use crate::home::{Arena, ArenaOptions};
@@ -18,7 +18,7 @@ pub(crate) fn full_name(arena: &str, name: &str) -> String {
     if arena == "default" { name.to_owned() } else { format!("{arena}/{name}") }
 }
 
-/// A private object goes with its last handle.
+/// Removes a private object with its last handle.
 pub(crate) struct Own {
     map: &'static Map,
     place: Place,
@@ -56,7 +56,7 @@ impl Handle {
         Handle { map, place, object: map.object(place.index), _own: None }
     }
 
-    /// Makes one for the threads of this process.
+    /// Makes an object for the threads of this process.
     pub fn private(make: Maker<'_>) -> Result<Handle, ObjectError> {
         let map = Arena::try_private()?.map();
         let admin = map.admin();
@@ -64,7 +64,7 @@ impl Handle {
         Ok(Handle { _own: Some(Own::new(map, place)), ..Handle::at(map, place) })
     }
 
-    /// Attaches one by name.
+    /// Attaches an object by name.
     pub fn open(kind: Kind, name: &str) -> Result<Handle, ObjectError> {
         let (arena, object) = split(name);
         check_name(object, kind.name())?;
@@ -87,8 +87,8 @@ impl Handle {
         }
     }
 
-    /// As [`Handle::open`], with the right to remove it; nothing if another has removed it meanwhile: its slot may be the
-    /// next one's. The caller is a member from then on, so that the arena stays, and what the dead left has been made up for.
+    /// As [`Handle::open`], with the right to remove the object; `None` if another thread has removed it meanwhile: another object may have
+    /// its slot. The caller becomes a member, so that the arena stays, and what dead members left has been recovered.
     pub fn to_remove(kind: Kind, name: &str) -> Result<Option<(Handle, Admin)>, ObjectError> {
         let handle = Handle::open(kind, name)?;
         handle.map.allow("remove")?;
@@ -98,12 +98,12 @@ impl Handle {
         Ok(handle.map.is_there(handle.place).then_some((handle, admin)))
     }
 
-    /// Makes one by name, and its arena if need be; or attaches the one that is there.
+    /// Makes an object by name, and its arena if need be; or attaches the object that is there.
     pub fn make(kind: Kind, name: &str, or_open: bool, make: Maker<'_>) -> Result<Handle, ObjectError> {
         Handle::make_with(&ArenaOptions::default(), kind, name, or_open, make)
     }
 
-    /// The same; an arena that is not there yet is made with these options.
+    /// The same; an arena that does not exist yet is made with these options.
     pub fn make_with(
         options: &ArenaOptions,
         kind: Kind,
@@ -116,14 +116,14 @@ impl Handle {
         loop {
             let map = Arena::open_or_create(arena, options)?.map();
             match Handle::make_in(map, kind, object, or_open, make) {
-                // It went between the two steps: the next one is another arena.
+                // The arena was removed between the two steps: make another.
                 Err(ObjectError::Arena(ArenaError::Removed { .. })) => {}
                 other => return other,
             }
         }
     }
 
-    /// Makes one in this arena.
+    /// Makes an object in this arena.
     pub fn create_in(arena: &Arena, kind: Kind, name: &str, make: Maker<'_>) -> Result<Handle, ObjectError> {
         check_name(name, kind.name())?;
         Handle::make_in(arena.map(), kind, name, false, make)
@@ -177,7 +177,7 @@ pub(crate) fn find(map: &Map, name: &str, kind: Kind) -> Result<Option<Place>, O
     }
 }
 
-/// What kind of thing it is, in words.
+/// The kind of the object, in words.
 pub(crate) fn what_is(map: &Map, place: Place) -> &'static str {
     owned::name_of(map, place).or_else(|| place.head.kind().map(Kind::name)).unwrap_or("something else")
 }

@@ -1,8 +1,8 @@
 //! What one process knows of arenas: where they lie, and which it has mapped.
 //!
-//! A mapping is kept for the rest of the process's life, and found again by name as long as the name still stands
-//! for the same file. A forked child has its parent's mappings; its copy of the private arena is purged of everybody
-//! before its first use.
+//! A mapping stays for the rest of the process's life, and is found again by name as long as the name still stands
+//! for the same file. A forked child has its parent's mappings. Before it first uses its copy of the private arena, it removes all members
+//! and waits of the parent's threads from it.
 
 use crate::directory::{directory, open_directory, shared_by_choice};
 use crate::error::ObjectError;
@@ -19,7 +19,7 @@ use chappe_plat::{Made, process};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// What the arenas of this process call when somebody died, or an object goes.
+/// What the arenas of this process call when a member died, or an object is removed.
 const HOOKS: Hooks = Hooks {
     recover: crate::recover,
     clear: crate::clear,
@@ -30,12 +30,12 @@ const HOOKS: Hooks = Hooks {
 };
 
 pub(crate) static KNOWN: Mutex<Vec<&'static Map>> = Mutex::new(Vec::new());
-/// What [`PRIVATE`] said first, and in which incarnation of the process: to be found without its lock. A forked child takes the lock.
+/// What [`PRIVATE`] said first, and in which incarnation of the process: readable without its lock. A forked child takes the lock.
 static FIRST: Made<(u64, &'static Map)> = Made::new();
 
 pub(crate) static PRIVATE: Mutex<Option<(u64, &'static Map)>> = Mutex::new(None);
 
-/// Capacities of a new arena; what is `None` gets the default.
+/// Capacities of a new arena; a `None` gets the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArenaOptions {
     /// How many threads and processes can be attached at once (1024; at most 4095).
@@ -45,12 +45,12 @@ pub struct ArenaOptions {
     /// How many permits its pools can have beyond the first of each (16384).
     pub cells: Option<u32>,
     /// How many bytes the data of its mutexes and its tubes can take together, in steps of 64 (256 MiB; at most 4 GiB). They take
-    /// memory when they are first used, so that a limit costs nothing but address space; before Linux 5.14 at once, and the default
+    /// memory when they are first used, so a limit costs nothing but address space; before Linux 5.14 they take it at once, and the default
     /// is 1 MiB.
     pub data: Option<u64>,
 }
 
-/// How many bytes of data an arena can have unless it is said; without sparse files all of them are taken at once.
+/// How many bytes of data an arena has by default; without sparse files all of them are taken at once.
 fn usual_data() -> u64 {
     if can_back() { 256 << 20 } else { 1 << 20 }
 }
@@ -59,7 +59,7 @@ fn usual_data() -> u64 {
 const LITTLE_DATA: u64 = 4 << 20;
 
 impl ArenaOptions {
-    /// For an arena whose first object takes so many bytes of data: with room for it, and as much again as usual.
+    /// For an arena whose first object takes so many bytes of data: with room for it, and for as much again as usual.
     pub(crate) fn with_room(wanted: u64) -> ArenaOptions {
         let (usual, most) = (usual_data(), u64::from(MAX_BLOCKS) * BLOCK as u64);
         let data = (wanted > usual / 2).then(|| wanted.saturating_add(usual).min(most));
@@ -90,7 +90,7 @@ impl ArenaOptions {
     }
 }
 
-/// How much of an arena is there and in use.
+/// How much an arena has room for, and how much of it is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capacity {
@@ -110,12 +110,12 @@ pub struct Capacity {
     pub data: u64,
     /// Bytes of living mutexes' data and of tubes, in steps of 64.
     pub data_used: u64,
-    /// Bytes of shared memory in all, those that nobody has used yet among them: they take no memory.
+    /// Bytes of shared memory in all. Those that were never used are counted, but take no memory.
     pub bytes: u64,
 }
 
 /// A region of memory that holds chappe's objects: this process's own, or a named one that any process of
-/// the same user (or of those that `CHAPPE_DIR` admits) can attach.
+/// the same user (or of the users that `CHAPPE_DIR` admits) can attach.
 ///
 /// A copy of the handle costs nothing. The mapping stays for the rest of the process's life.
 #[derive(Clone, Copy)]
@@ -175,7 +175,7 @@ impl Arena {
         Ok(Arena::keep(Map::attach(&dir, name, HOOKS)?))
     }
 
-    /// Makes the named arena, which must not be there.
+    /// Makes the named arena, which must not exist.
     ///
     /// # Errors
     /// `Exists`, `NoSpace`, `Capacity`, or what is wrong with the directory.
@@ -194,7 +194,7 @@ impl Arena {
         let geometry = options.geometry()?;
         let dir = open_directory(true)?;
         let made = match Map::create(&dir, name, geometry, lasting, HOOKS) {
-            // `ulimit -f` or `-v`, perhaps.
+            // The cause may be `ulimit -f` or `-v`.
             Err(ArenaError::NoSpace { .. } | ArenaError::Io { .. }) if options.data.is_none() => {
                 let little = ArenaOptions { data: Some(LITTLE_DATA.min(usual_data())), ..*options };
                 Map::create(&dir, name, little.geometry()?, lasting, HOOKS)?
@@ -212,8 +212,8 @@ impl Arena {
         Arena::open_or(name, || Arena::create(name, options))
     }
 
-    /// The same; if it is made, then so that whoever has it mapped goes on with it when somebody takes its file away, as with an
-    /// unlinked file. Who opens the name then gets another one, and both serve: not for what there is to be one of.
+    /// The same. If it makes the arena, then processes that have it mapped go on with it after another process removes its file, as with an
+    /// unlinked file. A process that opens the name then gets another arena, and both serve: not for what must exist only once.
     ///
     /// # Errors
     /// As [`Arena::open_or_create`].
@@ -235,8 +235,8 @@ impl Arena {
         }
     }
 
-    /// Removes the named arena. What this process itself has attached, and neither holds nor awaits anything there, is no use. One in use is refused unless `force`, which makes everything in it dead:
-    /// whoever waits there gets an error, and permits held there end with their guards.
+    /// Removes the named arena. An attachment of this process, without anything held or awaited there, does not count as a use. An arena in
+    /// use is refused unless `force`, which makes everything in it dead: its waiters get an error, and permits held there end with their guards.
     ///
     /// # Errors
     /// `NotFound`, `InUse`, or what is wrong with the file.
@@ -265,7 +265,7 @@ impl Arena {
         leave(self.0, |seat| !crate::recover::owns(self.0, seat.joined.index, seat.joined.generation));
     }
 
-    /// The names in the directory, sorted; none if it is not there yet.
+    /// The names in the directory, sorted; none if the directory does not exist yet.
     ///
     /// # Errors
     /// What is wrong with the directory.
@@ -281,18 +281,18 @@ impl Arena {
         dir.names().map_err(|e| io_at("list", dir.path(), e))
     }
 
-    /// This process's own arena.
+    /// This process's own arena, the private one.
     ///
     /// # Panics
-    /// When there is no address space for it.
+    /// If there is no address space for it.
     pub fn private() -> Arena {
         Arena::try_private().expect("address space for the private arena")
     }
 
-    /// The same, for who can go on without.
+    /// The same, for a caller that can go on without it.
     ///
     /// # Errors
-    /// The system's, when there is no address space for it.
+    /// The system's, if there is no address space for it.
     #[doc(hidden)]
     pub fn try_private() -> Result<Arena, ArenaError> {
         if let Some((incarnation, map)) = FIRST.get()
@@ -320,7 +320,7 @@ impl Arena {
             None => {
                 let g = Geometry { members: MAX_MEMBERS, objects: 1 << 16, cells: 1 << 18, blocks: 1 << 20 };
                 let map = Map::private(g, HOOKS)?;
-                // Nobody outlives the process here, so nobody need see it die.
+                // No member outlives the process here, so nobody need notice its death.
                 map.cover(now);
                 *slot = Some((now, map));
                 Ok(Arena(map))
@@ -328,7 +328,7 @@ impl Arena {
         }
     }
 
-    /// The named arena, of those that this process has mapped, in whose memory an address is.
+    /// The named arena that this process has mapped and whose memory contains an address.
     #[doc(hidden)]
     pub fn containing(address: usize) -> Option<Arena> {
         let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -339,7 +339,7 @@ impl Arena {
         Arena(map)
     }
 
-    /// What this handle stands for.
+    /// The mapping of this arena.
     pub fn map(&self) -> &'static Map {
         self.0
     }
@@ -354,20 +354,20 @@ impl Arena {
         self.0.directory().map(|d| d.join(self.0.name()))
     }
 
-    /// Everybody attached, and the dead that are not yet recovered.
+    /// All members that are attached, and the dead that are not yet recovered.
     pub fn members(&self) -> Vec<Who> {
         self.0.members()
     }
 
-    /// What is in it, by name.
+    /// The objects in it, by name.
     pub fn objects(&self) -> Vec<ObjectInfo> {
         inspect::objects(self.0)
     }
 
-    /// One of the things in it, by its name there.
+    /// One of the objects in it, by its name there.
     ///
     /// # Errors
-    /// `Unknown`, which names those that are there; `Arena` if it is no name.
+    /// `Unknown`, which lists the objects that are there; `Arena` if it is not a valid name.
     pub fn object(&self, name: &str) -> Result<ObjectInfo, ObjectError> {
         inspect::look(self.0, self.find(name)?).ok_or_else(|| self.unknown(name))
     }
@@ -378,10 +378,10 @@ impl Arena {
         self.0.find(name).is_some()
     }
 
-    /// Removes one of the things in it, whatever it is, as its own kind's removal does.
+    /// Removes one of the objects in it, of whatever kind, as the removal of that kind does.
     ///
     /// # Errors
-    /// As [`Arena::object`]; or those of its kind's removal: it is in use, unless `force`.
+    /// As [`Arena::object`]; or those of the kind's removal: it is in use, unless `force`.
     #[cfg(not(feature = "loom"))]
     pub fn remove_object(&self, name: &str, force: bool) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let place = self.find(name)?;
@@ -393,7 +393,7 @@ impl Arena {
         crate::kinds::of(kind).remove(self.0, place, &full_name(self.0.name(), name), force)
     }
 
-    /// Who waits on one of them, in the order in which they will be served.
+    /// The waiters of one of the objects, in the order in which they will be served.
     ///
     /// # Errors
     /// As [`Arena::object`].
@@ -426,7 +426,7 @@ impl Arena {
                 .iter()
                 .filter(|p| p.head.is_live(Kind::Pool))
                 .flat_map(|p| self.0.extents(p.index))
-                // Chains that somebody has written over may have the same cells.
+                // Chains that were overwritten may have the same cells.
                 .fold(0, |sum: u32, (_, len)| sum.saturating_add(len)),
             data: u64::from(g.blocks) * BLOCK as u64,
             data_used: objects.iter().map(|p| inspect::bytes(self.0, *p).next_multiple_of(BLOCK as u64)).sum(),
@@ -434,11 +434,12 @@ impl Arena {
         }
     }
 
-    /// Keeps what of the arena is in use now in memory: the members, the objects and their data, but for a private object's that lies on the heap. No operation on them is a page fault from
-    /// then on, until the process ends or calls exec: for threads with deadlines, which also keep their own stacks and code there (`mlockall`). What is made later may lie
-    /// elsewhere: call it again. The calling thread becomes a member first. Answers how many bytes are kept.
+    /// Keeps what of the arena is in use now in memory: the members, the objects and their data, except for a private object's data that lies on
+    /// the heap. No operation on them is a page fault from then on, until the process ends or calls exec: for threads with deadlines, which also
+    /// keep their own stacks and code there (`mlockall`). What is made later may lie elsewhere: call this again. The calling thread becomes a
+    /// member first. Answers how many bytes are kept.
     ///
-    /// A forked child has nothing kept.
+    /// A forked child has nothing kept in memory.
     ///
     /// Paper: nonblocking-real-time, 6 (memory pinning).
     ///
@@ -460,25 +461,25 @@ impl Arena {
         Ok(bytes)
     }
 
-    /// Gives up the calling thread's member slot; permits that it still has there come back, and a mutex that it still has
-    /// locked is condemned. It joins again when it next needs to.
+    /// Gives up the calling thread's member slot. Permits that it still has there go back, and a mutex that it still has
+    /// locked is condemned. The thread joins again when it next needs to.
     pub fn leave(&self) {
         leave(self.0, |_| true);
     }
 }
 
-/// After a fork, in the child: no arena takes it for its parent. In the parent nothing happens.
+/// After a fork, in the child: no arena takes the child for its parent. In the parent this does nothing.
 pub(crate) fn forget_parents_presence() {
     if let Ok(known) = KNOWN.try_lock() {
         known.iter().for_each(|map| map.forget_parents_presence());
     }
 }
 
-/// In a forked child: everybody in its copy of the private arena is another process's thread.
+/// In a forked child: removes all members from its copy of the private arena; they are threads of another process.
 fn purge(map: &'static Map) {
     // The child has one thread at its first use of the arena: the one that forked.
     map.reset_locks();
-    // Nobody's wait goes on here. First of all, lest a permit that comes back is granted to one of the parent's threads:
+    // No wait goes on here. This comes first, or a permit that goes back would be granted to one of the parent's threads:
     // the word of a mixed choice lies in memory that the parent shares.
     let idle = |i: u32, state: State| {
         let m = map.member(i);
@@ -498,7 +499,7 @@ fn purge(map: &'static Map) {
             map.waiting(object, word).store(0, Ordering::Relaxed); // Relaxed: as above.
         }
     }
-    // What one of them was granted and had not taken is there for others.
+    // What a thread was granted and had not taken goes back.
     states(State::is_granted).for_each(|(i, state)| {
         crate::kinds::take_back(map, i, state, None);
         idle(i, state);

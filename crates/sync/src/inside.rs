@@ -1,9 +1,9 @@
-//! Which sections of helping locks and monitors a thread is inside, for those who must not wait there.
+//! Which sections of helping locks and monitors a thread is inside: a thread must not wait there.
 //!
-//! A section that waits for an event keeps everybody from the lock for as long (nonblocking-real-time, 3.2, rule 4), whatever priority it inherits. Monitors
-//! ask in every build; waits of all other kinds ask in builds with debug assertions.
+//! A section that waits for an event keeps all others from the lock for as long (nonblocking-real-time, 3.2, rule 4), whatever priority it
+//! inherits. Monitors ask in every build; waits of all other kinds ask in builds with debug assertions.
 //!
-//! A light thread may give way inside of a section, and go on on another kernel thread: theirs are kept apart.
+//! A light thread may give way inside of a section, and go on on another kernel thread: so the sections of light threads are kept apart.
 
 use chappe_plat::light;
 use std::cell::RefCell;
@@ -23,10 +23,10 @@ thread_local! {
     static INSIDE: RefCell<Vec<Section>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Those of light threads, by number.
+/// The sections of light threads, by the thread's number.
 static LIGHTLY: Mutex<Vec<(u32, Section)>> = Mutex::new(Vec::new());
 
-/// The thread has begun one.
+/// The calling thread has begun a section.
 pub(crate) fn begin(of: usize, name: &Arc<str>, at: &'static Location<'static>) {
     let section = Section { of, name: name.clone(), at };
     match light::current() {
@@ -35,7 +35,7 @@ pub(crate) fn begin(of: usize, name: &Arc<str>, at: &'static Location<'static>) 
     }
 }
 
-/// It has ended it.
+/// The calling thread has ended a section.
 pub(crate) fn end(of: usize) {
     if let Some(me) = light::current() {
         let mut all = LIGHTLY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,7 @@ pub(crate) fn end(of: usize) {
         }
         return;
     }
-    // No thread-locals any more: then nobody asks.
+    // The thread-locals are destroyed already: then nobody asks.
     let _ = INSIDE.try_with(|all| {
         let mut all = all.borrow_mut();
         if let Some(at) = all.iter().rposition(|s| s.of == of) {
@@ -53,7 +53,7 @@ pub(crate) fn end(of: usize) {
     });
 }
 
-/// The last that the thread has begun, of those that are so.
+/// The last section, of those that fit, that the calling thread has begun.
 fn last(is: impl Fn(&Section) -> bool) -> Option<Section> {
     if let Some(me) = light::current() {
         let all = LIGHTLY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,12 +62,12 @@ fn last(is: impl Fn(&Section) -> bool) -> Option<Section> {
     INSIDE.try_with(|all| all.borrow().iter().rev().find(|s| is(s)).cloned()).ok().flatten()
 }
 
-/// The name of another one that the thread is inside of.
+/// The name of another section that the calling thread is inside of.
 pub(crate) fn beside(of: usize) -> Option<Arc<str>> {
     last(|s| s.of != of).map(|s| s.name)
 }
 
-/// Before the thread sleeps.
+/// Called before the thread sleeps.
 ///
 /// # Panics
 /// In builds with debug assertions, inside of a section.

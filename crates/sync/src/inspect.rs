@@ -1,7 +1,7 @@
-//! Looking at objects: who holds what since when, who waits in which order.
+//! Looking at objects: the holders and since when they hold, the waiters and their order.
 //!
-//! Each answer is put together from single loads while others go on: every line of it was true at some moment
-//! during the call, all of them together need not have been.
+//! Each answer is put together from single loads while other threads go on: every line of it was true at some moment
+//! during the call, but not all of them at the same moment.
 
 use crate::cell::{Tag, Word};
 use crate::drain::{cells, permits};
@@ -21,34 +21,34 @@ use chappe_plat::atomic::Ordering;
 use chappe_plat::clock;
 use std::time::Duration;
 
-/// Who has one permit of a pool.
+/// The holder of one permit of a pool.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Holder {
     /// Which permit, counted from 0.
     pub index: u32,
-    /// Whose it is. For an orphan: one of its job's processes, or pid 0 if none can be seen.
+    /// The holder. For an orphan: one of its job's processes, or pid 0 if none can be seen.
     pub who: Who,
     /// For how long, to a clock tick (1 to 10 ms).
     pub held: Duration,
-    /// Whether `held` is exact. A permit taken without waiting is not timed by its taker, whom that would cost as
-    /// much as taking it: then it is since the first waiter, or the first look, or the lease.
+    /// Whether `held` is exact. A thread that takes a permit without waiting does not read the clock, which would cost as
+    /// much as the take: then `held` counts from the first waiter, or the first look, or the lease.
     pub exact: bool,
     /// A job has a lease on it.
     pub leased: bool,
     /// Its holder is gone, and its job goes on.
     pub orphan: bool,
-    /// Of an orphan whose job cannot be seen from here: whose it is, and why nobody here can tell whether it runs.
+    /// For an orphan whose job cannot be seen from here: whose job it is, and why it cannot be told here whether it runs.
     pub unseen: Option<Unseen>,
-    /// Nobody has it yet: it is set aside for the first in line, who waits for several or is just waking up.
+    /// No member has it yet: it is set aside for the first waiter, which waits for several or is just waking up.
     pub set_aside: bool,
 }
 
-/// One who waits.
+/// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
-    /// Who.
+    /// The member that waits.
     pub who: Who,
     /// For how long, to a clock tick.
     pub waiting: Duration,
@@ -58,7 +58,7 @@ pub struct Waiter {
     pub priority: u8,
 }
 
-/// What [`PoolInfo::turnover`] counts to.
+/// The modulus of [`PoolInfo::turnover`].
 const TURNOVER: u32 = 1 << 24;
 
 /// A pool at a glance.
@@ -75,7 +75,7 @@ pub struct PoolInfo {
     pub held: u32,
     /// How many are free.
     pub free: u32,
-    /// How many wait.
+    /// How many members wait.
     pub waiting: u32,
     /// How often a permit has become free, modulo 2^24: the difference of two looks is the turnover between them.
     pub turnover: u32,
@@ -88,21 +88,22 @@ impl PoolInfo {
     }
 }
 
-/// Anything in an arena, at a glance.
+/// Any object in an arena, at a glance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ObjectInfo {
     /// Its name within its arena.
     pub name: String,
-    /// What it is, in a word: `pool`, `semaphore`, `owned semaphore`, `mutex`, `readers-writer lock`, `condition variable`, `tube`, `map`; `object` if that cannot be told.
+    /// Its kind: `pool`, `semaphore`, `owned semaphore`, `mutex`, `readers-writer lock`, `condition variable`, `tube`, `broadcast tube`, `map`,
+    /// `stack`, `counter`, `words`, `server`, `helping lock`, `monitor`; `object` if that cannot be told.
     pub kind: &'static str,
-    /// How it stands.
+    /// Its state.
     pub state: ObjectState,
-    /// How many wait.
+    /// How many members wait.
     pub waiting: u32,
 }
 
-/// How an object stands.
+/// The state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ObjectState {
@@ -117,35 +118,35 @@ pub enum ObjectState {
         /// In which order they are served if not.
         discipline: Discipline,
     },
-    /// A semaphore that returns when the process that holds it dies: see [`crate::owned`].
+    /// A semaphore whose unit returns when the process that holds it dies: see [`crate::owned`].
     Owned {
         /// Its value.
         value: u32,
-        /// Who holds it; once it was demoted, who took its first unit and has not given it back.
+        /// The process that holds it; once it was demoted, the process that took its first unit and has not given it back.
         holder: Option<Who>,
         /// It has proved to be no lock: no death returns anything.
         demoted: bool,
     },
     /// A mutex.
     Mutex {
-        /// Who has it.
+        /// The holder.
         holder: Option<Who>,
-        /// A holder died, and nobody has said since that the data is whole.
+        /// A holder died, and no holder has said since that the data is whole.
         torn: bool,
-        /// Nobody gets it any more.
+        /// It was condemned: no thread gets it any more.
         condemned: bool,
         /// Bytes of data.
         bytes: u32,
     },
     /// A readers-writer lock.
     RwLock {
-        /// Who writes.
+        /// The writer.
         writer: Option<Who>,
-        /// Who reads.
+        /// The readers.
         readers: Vec<Who>,
-        /// A writer died, and nobody has said since that the data is whole.
+        /// A writer died, and no writer has said since that the data is whole.
         torn: bool,
-        /// Nobody gets it any more.
+        /// It was condemned: no thread gets it any more.
         condemned: bool,
         /// Bytes of data.
         bytes: u32,
@@ -158,18 +159,18 @@ pub enum ObjectState {
     Broadcast(BroadcastInfo),
     /// A map.
     Map(MapInfo),
-    /// A stack, counter, server, or words.
+    /// A stack, counter, words, server, helping lock or monitor.
     Shared(SharedInfo),
-    /// Something whose words make no sense: somebody has written over them.
+    /// An object whose words make no sense: they were overwritten.
     Damaged {
-        /// What of it.
+        /// What makes no sense.
         what: String,
     },
 }
 
 pub(crate) fn objects(map: &'static Map) -> Vec<ObjectInfo> {
-    // There may be a hundred thousand, looked at twice a second: names are sorted, which are short, and not all that is known; most of them tell their
-    // order by their first bytes.
+    // There may be a hundred thousand objects, listed twice a second: short names are sorted, not all that is known; most names differ in
+    // their first bytes.
     let named = |place: Place| {
         let name = map.name_of(map.object(place.index));
         let mut first = [0; 8];
@@ -186,7 +187,7 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<ObjectInfo> {
     looked(map, place, map.name_of(map.object(place.index)))
 }
 
-/// The name was read while the object was in its slot, if it still is at the end.
+/// If the object is still in its slot at the end, the name was read while it was there.
 fn looked(map: &'static Map, place: Place, name: String) -> Option<ObjectInfo> {
     let o = map.object(place.index);
     let kind = place.head.kind();
@@ -204,7 +205,7 @@ fn looked(map: &'static Map, place: Place, name: String) -> Option<ObjectInfo> {
     same.then_some(ObjectInfo { name, kind: kind.map_or("object", |_| what_is(map, place)), state, waiting })
 }
 
-/// How many bytes of data a mutex guards in the arena, or a tube or map takes; anything else has none.
+/// How many bytes of data a lock guards in the arena, or the object's blocks have; 0 for objects without either.
 pub(crate) fn bytes(map: &Map, place: Place) -> u64 {
     // Acquire: written before the object was in service.
     let count = map.object(place.index).permits.load(Ordering::Acquire);
@@ -219,7 +220,7 @@ fn since(at: u64) -> Duration {
     Duration::from_nanos(clock::common_coarse().saturating_sub(at))
 }
 
-/// Who has what this cell is of, if somebody has.
+/// The holder that this cell's word names, if there is one.
 pub(crate) fn holder(map: &Map, word: Word) -> Option<Who> {
     (word.tag() == Tag::Held && !word.is_retired()).then(|| map.who(word.member()))
 }
@@ -276,7 +277,7 @@ pub(crate) fn waiters(map: &'static Map, place: Place) -> Vec<Waiter> {
             let priority = map.member(member).priority.load(Ordering::Relaxed).min(u8::MAX.into()) as u8; // Relaxed: as above.
             (at, Waiter { who: map.who(member), waiting: since(began), light, priority })
         })
-        // A dead one's bit is cleared before it is said to be swept.
+        // The bit of a dead member is cleared before the member is said to be swept.
         .filter(|(at, w)| w.who.life == LifeState::Alive && waits_on(map, *at, w.who.member))
         .map(|(_, waiter)| waiter)
         .collect()

@@ -1,65 +1,65 @@
-//! Waits that can be ended from outside: when a handled signal has come, or when another thread says so.
+//! Waits that can be ended from outside: after a signal was handled, or by another thread.
 //!
-//! For interfaces that promise it: POSIX' `sem_wait` answers EINTR, and is a cancellation point. A wait inside of [`interruptible`]
-//! sleeps as all others do. It ends early if the kernel says that a handler ran (an untimed sleep goes on by itself under SA_RESTART, a timed one
-//! never does: that is the kernel's), or if somebody has called [`Interrupt::interrupt`]. Whether there was a grant before is
-//! decided as with a deadline: one swap, and a grant that was faster wins.
+//! This is for interfaces that promise it: POSIX' `sem_wait` answers EINTR, and is a cancellation point. A wait inside of [`interruptible`]
+//! sleeps as all others do. It ends early if the kernel says that a handler ran (an untimed sleep goes on by itself under SA_RESTART, a timed
+//! sleep never does: the kernel decides that), or if a thread has called [`Interrupt::interrupt`]. Whether there was a grant before is
+//! decided as with a deadline: by one swap, and a grant that was faster wins.
 //!
 //! ```text
-//!   who waits:       says where it sleeps -- looks whether it was asked -- sleeps ... says that it does not
-//!   who interrupts:  asks -- looks where it sleeps -- wakes it, and looks again, until it does not
+//!   the waiter:       says where it sleeps -- looks whether it was asked -- sleeps ... says that it does not sleep
+//!   the interrupter:  asks -- looks where the waiter sleeps -- wakes it, and looks again, until it does not sleep
 //! ```
 //!
-//! - I1: of the two at least one sees the other (sequentially consistent). A wake between the waiter's look and its sleep is
-//!   lost, since the word that it sleeps on has not changed: so who interrupts wakes again and again until the waiter has left.
-//! - I2: the word lies in a mapping that is never undone, so a late wake is in vain, and no more.
-//! - I3: that a handler has run ends the wait that it ran in, unless a grant was faster; the next wait knows nothing of it.
+//! - I1: at least one of the two sees the other (sequentially consistent). A wake between the waiter's look and its sleep is
+//!   lost, since the word that it sleeps on has not changed: so the interrupter wakes again and again until the waiter has left.
+//! - I2: the word lies in a mapping that is never undone, so a late wake is useless, but harmless.
+//! - I3: a handler ends the wait that it ran in, unless a grant was faster; the next wait is not affected.
 //!
-//! Explored: `tests/crash_interrupt.rs`. There a sleep that comes back for no reason stands for a handler.
+//! Explored: `tests/crash_interrupt.rs`. There a sleep that returns for no reason represents a handler.
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::Scope;
 use chappe_plat::light::{self, Record};
 use chappe_plat::process;
 
-/// It is a light thread that sleeps.
+/// The waiter is a light thread.
 const LIGHT: u64 = 2;
 
-/// What ends a wait early. One serves one thread at a time. Once somebody has asked, it ends each wait at once.
+/// Ends a thread's waits early. An `Interrupt` serves one thread at a time. Once it has been asked, it ends each wait at once.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     asked: AtomicU32,
-    /// A handler has run in the wait that goes on.
+    /// A handler has run in the present wait.
     handled: AtomicU32,
-    /// Where the waiter sleeps: the address of the word, and whether other processes can wake it there (bit 0); of a light thread, its record
-    /// (bit 1). 0: it does not.
+    /// Where the waiter sleeps: the address of the word, and whether other processes can wake it there (bit 0); for a light thread, its record
+    /// (bit 1). 0: the waiter does not sleep.
     at: AtomicU64,
-    /// Of which incarnation of the process it is a thread: a forked child has a copy of this, and not the thread.
+    /// The incarnation of the waiter's process: a forked child has a copy of this, but not the waiter.
     whose: AtomicU64,
 }
 
 impl Interrupt {
-    /// One that has ended nothing yet.
+    /// An interrupt that has not been asked yet.
     #[cfg(not(any(feature = "sim", feature = "loom")))]
     pub const fn new() -> Interrupt {
         let (asked, handled) = (AtomicU32::new(0), AtomicU32::new(0));
         Interrupt { asked, handled, at: AtomicU64::new(0), whose: AtomicU64::new(0) }
     }
 
-    /// Ends the wait that goes on inside of [`interruptible`], or the next one. When this returns, the waiter has left its sleep.
-    /// Waits for it to do so, and so for one that is stopped, and for a handler that runs in the waiter on top of its wait. For a light thread it
-    /// does not wait: that one is ready, and leaves its wait when it is its turn.
+    /// Ends the present wait inside of [`interruptible`], or the next one. When this returns, the waiter has left its sleep.
+    /// This waits for it to leave, also for a waiter that is stopped, or that runs a handler on top of its wait. It does not wait for
+    /// a light thread: that is ready, and leaves its wait when it runs next.
     pub fn interrupt(&self) {
         while !self.try_interrupt(u32::MAX) {}
     }
 
     /// The same, with at most so many tries, some twenty microseconds apart. False: the waiter has not left its sleep yet. It may
-    /// not have been asleep, so the wake may be lost: somebody has to try again.
+    /// not have been asleep, so the wake may be lost: call this again.
     #[doc(hidden)]
     pub fn try_interrupt(&self, tries: u32) -> bool {
         self.asked.store(1, Ordering::SeqCst); // SeqCst: I1.
         for _ in 0..tries {
-            // SeqCst, both: I1; whose it is was stored before.
+            // SeqCst, both: I1; the incarnation was stored before.
             let (at, whose) = (self.at.load(Ordering::SeqCst), self.whose.load(Ordering::SeqCst));
             if at == 0 || whose != process::incarnation() {
                 return true;
@@ -81,26 +81,26 @@ impl Interrupt {
         false
     }
 
-    /// The waiter has left its wait, and not by returning from it. Called by the waiter, which waits for nothing now.
+    /// The waiter has left its wait, but not by returning from it. Called by the waiter, which waits for nothing now.
     #[doc(hidden)]
     pub fn forsake(&self) {
         self.left();
     }
 
-    /// What was asked is forgotten: by the waiter, which waits for nothing now. Its next wait is ended by who asks from now on.
+    /// Forgets that it was asked. Called by the waiter, which waits for nothing now. Its next wait ends only if a thread asks from now on.
     pub fn clear(&self) {
         if self.is_asked() {
             self.asked.store(0, Ordering::SeqCst); // SeqCst: I1.
         }
     }
 
-    /// Whether somebody has asked.
+    /// Whether a thread has asked.
     pub fn is_asked(&self) -> bool {
         // SeqCst: I1.
         self.asked.load(Ordering::SeqCst) != 0
     }
 
-    /// Whether the wait that goes on is to end.
+    /// Whether the present wait is to end.
     pub(crate) fn has_come(&self) -> bool {
         // Relaxed: the waiter's own.
         self.is_asked() || self.handled.load(Ordering::Relaxed) != 0
@@ -123,15 +123,15 @@ impl Interrupt {
         self.at.store(std::ptr::from_ref(on) as usize as u64 | shared, Ordering::SeqCst); // SeqCst: I1.
     }
 
-    /// The same of a light thread, which parks.
+    /// The waiter is a light thread, and about to park.
     pub(crate) fn parks(&self, me: &'static Record) {
         self.whose.store(process::incarnation(), Ordering::Relaxed); // Relaxed: as above.
         self.at.store(std::ptr::from_ref(me) as usize as u64 | LIGHT, Ordering::SeqCst); // SeqCst: I1.
     }
 
-    /// It does not sleep any more.
+    /// The waiter does not sleep any more.
     pub(crate) fn left(&self) {
-        self.at.store(0, Ordering::Release); // Release: after the sleep. Who still sees the place wakes once more.
+        self.at.store(0, Ordering::Release); // Release: after the sleep. An interrupter that still sees the place wakes once more.
     }
 }
 
@@ -143,11 +143,11 @@ mod scope {
     use std::ptr::{from_ref, null};
 
     thread_local! {
-        /// Of a kernel thread; a light thread's is in its record, since it may be on another one after each wait.
+        /// A kernel thread's. A light thread's is in its record, since it may run on another kernel thread after each wait.
         static BY: Cell<Option<&'static Interrupt>> = const { Cell::new(None) };
     }
 
-    /// What this thread's waits are ended by now.
+    /// The interrupt that ends this thread's waits now.
     pub(crate) fn current() -> Option<&'static Interrupt> {
         match light::current() {
             // SAFETY: `within` has put it there, and takes it away before it goes.
@@ -156,7 +156,7 @@ mod scope {
         }
     }
 
-    /// Sets it, and answers what it was.
+    /// Sets it. Answers what it was.
     fn replace(by: Option<&'static Interrupt>) -> Option<&'static Interrupt> {
         match light::current() {
             // SAFETY: as in `current`.
@@ -167,14 +167,15 @@ mod scope {
         }
     }
 
-    /// Does something in which each wait of this thread, light or not, can be ended by a handled signal, and by whoever has the other end of `by`.
+    /// Runs a function in which each wait of this thread, light or not, can be ended by a handled signal, or by a thread that interrupts `by`.
     ///
     /// A wait that ends so answers `Interrupted`: of semaphores ([`DownError`](crate::DownError)), of pools, for one permit or several
     /// ([`AcquireError`](crate::AcquireError)), of mutexes ([`LockError`](crate::LockError)), of named tubes
     /// ([`NotSent`](crate::tube::named::NotSent), [`NotReceived`](crate::tube::named::NotReceived)) and of choices
-    /// ([`SelectError`](crate::SelectError), by [`Select::wait`](crate::Select::wait) and its like). A condition variable comes
-    /// back as if it had been notified. Of waits at one end of a private tube, [`Sender::send_interruptible`](crate::tube::Sender::send_interruptible)
-    /// and [`Receiver::recv_interruptible`](crate::tube::Receiver::recv_interruptible) end so. Their other waits go on, and so do those of `select!` and
+    /// ([`SelectError`](crate::SelectError), by [`Select::wait`](crate::Select::wait) and its like). A condition variable's wait
+    /// returns as if it had been notified. Of waits at one end of a private tube,
+    /// [`Sender::send_interruptible`](crate::tube::Sender::send_interruptible) and
+    /// [`Receiver::recv_interruptible`](crate::tube::Receiver::recv_interruptible) end so. Their other waits go on, and so do those of `select!` and
     /// [`Select::select`](crate::Select::select) and its like, since their errors are crossbeam's and have no such case.
     ///
     /// ```
@@ -194,7 +195,7 @@ mod scope {
         within(Some(unsafe { &*std::ptr::from_ref(by) }), act)
     }
 
-    /// Does something in which no wait of this thread can be ended so.
+    /// Runs a function in which no wait of this thread can be ended so.
     pub(crate) fn uninterrupted<R>(act: impl FnOnce() -> R) -> R {
         within(None, act)
     }
@@ -216,7 +217,7 @@ pub use scope::interruptible;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub(crate) use scope::{current, uninterrupted};
 
-/// Explored as such: no wait is interrupted there.
+/// In this exploration no wait is interrupted.
 #[cfg(all(feature = "loom", not(feature = "sim")))]
 pub(crate) fn current() -> Option<&'static Interrupt> {
     None
