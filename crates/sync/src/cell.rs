@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0-2 | tag | 0 FREE, 1 HELD, 2 RESERVED, 3 LEASED (4 to 7: a word of another kind of object) |
 //! | 3-26 | version | one more each time the cell becomes free |
-//! | 27 | KEEPS | HELD, of an owned semaphore: its holder ends in good order, and the unit ends with it (see `owned`) |
+//! | 27 | KEEPS | HELD, of an owned semaphore: its holder is ending in good order, and the unit ends with it (see `owned`) |
 //! | 28-39 | member | the holder's slot, or [`NOBODY`]: LEASED, its job goes on; HELD, retired (see `owned`) |
 //! | 40-63 | aux | HELD, LEASED: the holder's generation; RESERVED: the number of the wait it is reserved for |
 //!

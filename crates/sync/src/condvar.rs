@@ -12,7 +12,7 @@
 //! - I1: the bit is set before the mutex is given up: a thread that locks it afterwards and notifies finds the waiter.
 //! - I2: `since` grows. Any drainer grants to each waiter that came before it and still waits: if a notifier dies half-way
 //!   through a notification of all, it has notified all of them, once recovery drains.
-//! - I3: a notification is not lost with its waiter: if a waiter dies after the grant and before it saw it, recovery passes the grant on
+//! - I3: a notification is not lost with its waiter: if a waiter dies before it has seen its grant, recovery passes the grant on
 //!   to the next waiter. (A recoverer that dies may have passed it on: then two wake up for one notification. A waiter looks at its
 //!   condition again in any case: the user's loop allows for wake-ups without a cause.)
 //! - I4: a notifier that is stopped before the wake delays no waiter that a later notifier would have woken.
@@ -124,7 +124,7 @@ pub(crate) fn pass_on(map: &Map, object: u32) {
     }
 }
 
-/// Makes one. The caller holds `admin` and has seen that the name is free.
+/// Makes a condition variable. The caller holds `admin` and has seen that the name is free.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
     map.make(admin, name, Kind::Condvar, |index, _| {
         let o = map.object(index);

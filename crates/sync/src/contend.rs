@@ -1,12 +1,12 @@
 //! Waiting for a mutex: the waiter looks for a while, sleeps, tries again when told, and is handed the mutex when overdue.
 //!
 //! ```text
-//!   look (SPINS times, pausing, then giving way) -- free --> ours
+//!   look (SPINS times, pausing, then giving way) -- free --> locked
 //!     | held                                 ^
 //!     v                                      |
 //!   sleep -- told to try again --> look -----+
 //!     |                              | held: sleep again, in the old place; overdue after half a millisecond
-//!     +---- reserved for us ------------------------------------------------> ours
+//!     +---- reserved for it ------------------------------------------------> locked
 //! ```
 //!
 //! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before the sleep, and roles).

@@ -1,6 +1,6 @@
 //! Counters: numbers that threads or processes add to.
 //!
-//! nonblocking-real-time, 2.1 and 3.2: a counter is global state that a compare-and-swap alone maintains. A named one is a word of an arena's blocks.
+//! nonblocking-real-time, 2.1 and 3.2: a counter is global state that a compare-and-swap alone maintains. A named counter is a word of an arena's blocks.
 //!
 //! Progress: adding and looking are wait-free: one instruction, after two looks at whether the object is in service. An operation that depends on the
 //! value (`add_within`, `update`) is lock-free: it begins again if another thread has changed the value. Deaths: an addition happened, or not;

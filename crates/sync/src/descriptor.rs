@@ -16,7 +16,6 @@
 //!
 //! A descriptor is known by its number, as to the kernel: its waiters keep it open meanwhile. Where the kernel refuses to
 //! watch a descriptor, its waiters look once a millisecond.
-//! watch one, its waiters look once a millisecond.
 
 use crate::cell::Word;
 use crate::claim::{Collected, Glance, Mark, Operation, Refused, Taken};

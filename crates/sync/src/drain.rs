@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A waiter may need several permits at once (its record's `need`). Then the cells are reserved for it one by one as they
-//! come free; the drainer that finds as many reserved as it needs grants. So the head of the queue
+//! come free; a drainer that finds as many cells reserved as the waiter needs grants them. So the head of the queue
 //! waits until all are there, and the waiters behind it wait as well. If it gives up, its reservations are no longer
 //! valid, and it drains; if it dies, recovery drains. A waiter that arrived first may set its bit late, when cells are already reserved
 //! for a later arrival: it takes them over, or both would stay half-served for ever. Two drainers may reserve one cell too many: the

@@ -1,6 +1,6 @@
 //! Examining an arena's objects: finds what is wrong, and repairs what can be repaired. `chappe doctor` uses it.
 //!
-//! The examiner changes nothing that the protocols would. It lists what dead members had before recovery returns it. It gives back what
+//! The examiner leaves alone what the protocols repair themselves. It lists what dead members had before recovery returns it. It gives back what
 //! belongs to a generation of a member that is over: the protocols never leave such a thing behind, but a word that was
 //! overwritten can. It reports each word that makes no sense.
 //!

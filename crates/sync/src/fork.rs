@@ -9,11 +9,11 @@
 //! The C library starts this library's threads in the child (`chappe_plat::thread`): it is ready for that, and the
 //! standard library is not.
 //!
-//! Thread-local state needs nothing, too: the child has the copy of the thread that forks, and that thread is
+//! Thread-local state needs no such care: the child has the copy of the thread that forks, and that thread is
 //! not in the middle of it. A thread that forks in a signal handler may be: the function that it interrupted goes on in the child, where
 //! the handler returns, as in the parent, and ends; until then the child's handler must not join an arena, as the parent's must not.
 //!
-//! The locks in shared memory need nothing, either: they belong to the parent's thread, which the child does not have.
+//! The locks in shared memory need none either: they belong to the parent's thread, which the child does not have.
 
 use crate::descriptor::REGISTRY;
 use crate::family::{self, FAMILY};

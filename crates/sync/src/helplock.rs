@@ -249,7 +249,7 @@ impl<T> HelpLock<T> {
         self.locked(true)
     }
 
-    /// Locks it if it is free. Never waits.
+    /// Locks it if it is free.
     ///
     /// # Errors
     /// `WouldBlock`; else as [`HelpLock::lock`].

@@ -1,7 +1,7 @@
 //! Looking at objects: the holders and since when they hold, the waiters and their order.
 //!
 //! Each answer is put together from single loads while other threads go on: every line of it was true at some moment
-//! during the call, but not all of them at the same moment.
+//! during the call, but not necessarily all of them at the same moment.
 
 use crate::cell::{Tag, Word};
 use crate::drain::{cells, permits};

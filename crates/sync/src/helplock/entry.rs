@@ -38,7 +38,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Makes one.
+    /// Makes a lock at this place.
     ///
     /// # Safety
     /// The place is valid, aligned, no other thread's yet, and the entry is not moved from there.
