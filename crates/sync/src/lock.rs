@@ -1,17 +1,20 @@
-//! Mutexes as a protocol: one holder, who says so, and data that a death leaves as it was.
+//! The mutex protocol: one holder, named in the lock's word, and data that a death leaves as they were.
 //!
-//! nonblocking-real-time, section 3: a lock whose critical section others can survive; the choice between spinning and
-//! hand-off is that of nix-semaphores-tubes, 2.3, the other way round: here whoever comes first may overtake who sleeps,
-//! since a lock that is handed on is idle while its new holder wakes up. No one is overtaken for long: eventual fairness.
+//! nonblocking-real-time, section 3: a lock whose critical section others can survive. The choice between spinning and
+//! hand-off is that of nix-semaphores-tubes, 2.3, reversed: here an arriving thread may take a free lock ahead of sleeping waiters,
+//! since a lock that is handed off is idle while its new holder wakes up. The overtaking is bounded: eventual fairness.
+//!
+//! To *tell* a waiter is to end its wait with a nudge: it wakes and tries again. To *drain* is to match the lock's state with its
+//! waiters. The word:
 //!
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-2 | tag | 5 FREE, 6 HELD, 7 RESERVED |
-//! | 3 | WAITERS | somebody's bit may stand: whoever unlocks must look |
-//! | 4 | TORN | a holder died or panicked, and nobody has made the data whole since |
-//! | 5 | TOLD | somebody was told to try again, and has not yet: who unlocks need not look |
-//! | 6-27 | number | the low bits of the slot's generation: of two mutexes in one slot each has words of its own |
-//! | 28-39 | member | the holder, or for whom it is reserved; HELD by [`NOBODY`]: condemned, for ever |
+//! | 3 | WAITERS | a wait bit may be set: the unlocking thread must look |
+//! | 4 | TORN | a holder died or panicked, and no later holder has made the data whole |
+//! | 5 | TOLD | a waiter was told to try again, and has not tried yet: the unlocking thread need not look |
+//! | 6-27 | number | the low bits of the slot's generation: successive mutexes in one slot have different words |
+//! | 28-39 | member | the holder, or the waiter it is reserved for; HELD by [`NOBODY`]: condemned, for ever |
 //! | 40-63 | aux | HELD: the holder's generation; RESERVED: the number of the wait |
 //!
 //! ```text
@@ -23,36 +26,36 @@
 //!     RESERVED m,n -- take ---+------- condemn: HELD by nobody
 //! ```
 //!
-//! - I1: the data is touched only by the holder that the word names. A holder that dies leaves TORN; who locks next is
-//!   told, and so is everybody until one of them says that the data is whole. Condemned is for ever.
-//! - I2: WAITERS is set by who has set its bit, and cleared only by the holder, which looks at the bits again afterwards and
-//!   sets it again. So a bit that stands is missed by nobody who unlocks.
-//! - I3: whoever was told to try again and finds the lock held waits again, in its old place; then its record says how
-//!   long it has waited already, and once that is too long (see `contend`) the lock is reserved for it. While a living waiter has been
+//! - I1: only the holder that the word names touches the data. A holder that dies leaves TORN. Every later holder is
+//!   told so, until one of them declares the data whole. Condemned is for ever.
+//! - I2: a waiter sets WAITERS after it has set its bit. Only the holder clears WAITERS; it looks at the bits again afterwards, and
+//!   sets WAITERS again if it finds one. So no unlocking thread misses a bit that is set.
+//! - I3: a waiter that was told and finds the lock held waits again, in its old place. Its record then says how
+//!   long it has waited already; once that is too long (see `contend`), the lock is reserved for it. While a living waiter has been
 //!   told and has not tried yet, no other is told.
-//! - I4: whoever was told to try again and then does not want the lock any more drains: the next is told.
-//! - I7: the data is nobody else's while a guard or what was borrowed from it may be used in its process: a thread that
-//!   ends in good order and has leaked its guard leaves the mutex condemned; a mutex that is removed by force keeps its slot
-//!   and its data until the holder gives it up or dies: while the word says HELD, the slot is not used again (condemned
-//!   and not abandoned, nobody has it). Who locks one that was just removed has it in the same way; its word says so
-//!   before its bit is cleared.
-//! - I8: a word has the number of its mutex. So whoever comes late, with the place of one that was in the slot before, changes
-//!   nothing of this one's, not for a moment: were it killed just then, this one would be torn.
-//! - A death at each step: before the swap of `unlock`, the holder's: TORN. After it, recovery drains; told and not yet
-//!   tried, the same; reserved, the reservation is void once recovery has set the member's word to IDLE.
-//! - I5: TOLD is set after somebody was told, and taken away again if that one has tried meanwhile, with another look; it
-//!   takes it away itself before it tries. Recovery takes it away, and looks. So TOLD without anybody who will try is
-//!   left only by one who was stopped, and then I6 goes past it.
-//! - I6: at most every [`HANDS_ON_NS`] a lock is reserved for a waiter that is overdue (while it is handed on it is idle), and
-//!   whoever unlocks looks in spite of TOLD and of one that was told: that one may be stopped for ever.
+//! - I4: a waiter that was told and no longer wants the lock drains: the next is told.
+//! - I7: nobody else gets the data while a guard, or a borrow through it, may be used in its process. A thread that exits
+//!   normally and has leaked its guard leaves the mutex condemned. A mutex removed by force keeps its slot
+//!   and its data until the holder unlocks it or dies: while the word says HELD, the slot is not reused (unless it is condemned
+//!   and not abandoned: then there is no holder). A thread that locks a mutex just removed holds it in the same way; the word says so
+//!   before the thread's bit is cleared.
+//! - I8: a word has the number of its mutex. So a late operation on an earlier mutex of the slot fails, and changes
+//!   nothing of this one, not even for a moment. Otherwise a process killed at that moment would leave this one torn.
+//! - A death at each step. Before the swap of `unlock`: the word is the holder's, so TORN. After it: recovery drains. Told and not yet
+//!   tried: the same. Reserved: the reservation is void once recovery has set the member's word to IDLE.
+//! - I5: the drainer sets TOLD after it has told a waiter. It looks again, and clears TOLD if that waiter has tried meanwhile. The
+//!   waiter itself clears TOLD before it tries. Recovery clears it and drains. So TOLD with no waiter about to try is
+//!   left only by a thread that was stopped, and then I6 gets past it.
+//! - I6: at most every [`HANDS_ON_NS`] the lock is reserved for an overdue waiter (during the hand-off it is idle). That often, the
+//!   unlocking thread looks in spite of TOLD, and passes a waiter that was told: that waiter may be stopped for ever.
 //!
-//! A private one may be biased to a thread: see `bias`. Then its word is FREE in its tag alone, and whoever loads it in order to
-//! change it settles that first.
+//! A private lock may be biased to a thread: see `bias`. Then its word is FREE in its tag only, and every load that precedes a
+//! change of the word settles the bias first.
 //!
-//! Free and nobody waiting: one compare-and-swap from what the handle knows each way, no system call, no allocation.
-//! Blocking is up to the holder; telling and reserving are lock-free. A waiter that was told, and is stopped before it
-//! tries, holds up those behind it until the lock is given up next after half a millisecond (I6); one that is overdue may be
-//! given the lock in its sleep, and then has it.
+//! Free and without waiters: one compare-and-swap to lock and one to unlock, with what the handle knows; no system call, no
+//! allocation. Locking blocks for as long as the holder holds; telling and reserving are lock-free. A waiter that was told, and is
+//! stopped before it tries, holds up those behind it until the first unlock after half a millisecond (I6). An overdue waiter
+//! may be given the lock while it sleeps, and then holds it.
 //!
 //! Explored: `tests/crash_mutex.rs`.
 
@@ -72,17 +75,17 @@ const TORN: u64 = 1 << 4;
 const TOLD: u64 = 1 << 5;
 const FLAGS: u64 = WAITERS | TORN | TOLD;
 const NUMBER: u64 = 0x3f_ffff << 6;
-/// What stays as it is when the lock goes from one to the other.
+/// The bits that do not change when the lock changes hands.
 const KEPT: u64 = FLAGS | NUMBER;
-/// How seldom a lock is reserved for somebody.
+/// The least time between two reservations of a lock.
 const HANDS_ON_NS: u64 = 500_000;
-/// How far ahead a time is of ours that another clock has told.
+/// A stored time this far ahead of our clock was written by another clock.
 const OTHER_CLOCK_NS: u64 = 1_000_000_000;
 const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
-/// Condemned, and what was borrowed of the data may still be in use.
+/// Condemned, and a borrow of the data may still be in use.
 const ABANDONED: u64 = 1 << 40;
 
-/// The word of a lock that this member has, flags and number aside.
+/// The word of a lock that this member holds, without flags and number.
 #[inline(always)]
 pub(crate) fn held_by(member: u32, generation: u32) -> u64 {
     HELD | u64::from(member) << 28 | u64::from(generation) << 40
@@ -118,14 +121,14 @@ fn swap(o: &Object, from: u64, to: u64) -> bool {
     o.slot.word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
 }
 
-/// What an attempt came to.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Try {
-    /// Ours, and whole.
+    /// The caller holds the lock; the data are whole.
     Locked,
-    /// Ours; an earlier holder left it as it was.
+    /// The caller holds the lock; an earlier holder left the data unfinished.
     Torn,
-    /// Somebody's.
+    /// Another has the lock.
     Busy,
     /// Condemned.
     Condemned,
@@ -133,11 +136,11 @@ pub(crate) enum Try {
     Dead,
 }
 
-/// Takes the lock if it is free, whole, and nobody waits: the commonest case. False says nothing.
+/// Takes the lock if it is free, whole, and has no waiters: the commonest case. False means only that this failed.
 #[inline(always)]
 pub(crate) fn take_one(map: &Map, o: &Object, place: Place, mine: u64) -> bool {
     let its = number(place.head);
-    // Acquire: after the swap. It may have been removed: then it is nobody's.
+    // Acquire: after the swap. The mutex may have been removed: then nobody gets it.
     swap(o, FREE | its, mine | its) && (o.head.load(Ordering::Acquire) == place.head.0 || mistaken(map, place, mine))
 }
 
@@ -147,13 +150,13 @@ fn mistaken(map: &Map, place: Place, mine: u64) -> bool {
     false
 }
 
-/// The free word of this mutex.
+/// The word of this mutex when it is free.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn free_word(place: Place) -> u64 {
     FREE | number(place.head)
 }
 
-/// Takes the lock if it is biased to the calling thread, who is `member`.
+/// Takes the lock if it is biased to the calling thread, which is `member`.
 ///
 /// # Safety
 /// The holds are the calling thread's, in this arena.
@@ -164,7 +167,7 @@ pub(crate) unsafe fn enter(o: &Object, place: Place, member: u32, holds: Holds) 
     unsafe { bias::enter(o, place.index, bias::mutex(number(place.head), member), holds) }
 }
 
-/// The calling thread has just taken the lock: perhaps it has it by a bias from now on.
+/// The calling thread has just taken the lock: considers giving it the bias.
 ///
 /// # Safety
 /// The holds are the calling thread's, in this arena.
@@ -174,7 +177,7 @@ pub(crate) unsafe fn consider(map: &Map, o: &Object, place: Place, mine: u64, ho
     unsafe { bias::consider(map, o, place.index, mine | number(place.head), holds) }
 }
 
-/// Takes the lock if it is free, past who waits.
+/// Takes the lock if it is free, overtaking any waiters.
 pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
     let o = map.object(place.index);
     if bias::was_inside(map, o) == Some(true) {
@@ -204,7 +207,7 @@ pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
     }
 }
 
-/// Takes the lock that was reserved for wait `number` of ours, while the wait word still says so.
+/// Takes the lock that was reserved for wait `number` of the caller, while the lock's word still says so.
 pub(crate) fn collect(map: &Map, place: Place, member: u32, mine: u64, number: u32) -> Try {
     let o = map.object(place.index);
     loop {
@@ -219,7 +222,7 @@ pub(crate) fn collect(map: &Map, place: Place, member: u32, mine: u64, number: u
     }
 }
 
-/// I2: the holder takes the flag away if nobody waits any more.
+/// I2: the holder clears WAITERS if no bit is set any more.
 fn settle_waiters(map: &Map, object: u32, o: &Object, mine: u64) {
     let flag = |on: bool| loop {
         let seen = load(o);
@@ -236,19 +239,19 @@ fn settle_waiters(map: &Map, object: u32, o: &Object, mine: u64) {
     }
 }
 
-/// I2: a bit was set.
+/// I2: sets WAITERS, after the caller has set its bit.
 pub(crate) fn mark(map: &Map, object: u32) {
     let o = map.object(object);
     let seen = bias::settled(map, o);
     if seen & 7 >= FREE && seen & WAITERS == 0 {
-        // The exact word: a slot that is another kind's by now is not touched. A failure: it has changed, look again.
+        // The exact word, so that a slot now used by another kind is not touched. On failure it has changed: look again.
         if !swap(o, seen, seen | WAITERS) {
             mark(map, object);
         }
     }
 }
 
-/// Unlocks. False: the lock was not ours any more.
+/// Unlocks. False: the caller no longer held the lock.
 #[inline(always)]
 pub(crate) fn give(map: &Map, place: Place, o: &Object, mine: u64) -> bool {
     let its = number(place.head);
@@ -260,7 +263,7 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, mine: u64) -> bool {
 #[cold]
 fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
     loop {
-        // Biased it is none of ours: `bias::leave` has seen to that, and only a holder grants a bias.
+        // If it is biased, the caller does not hold it: `bias::leave` has checked that, and only a holder grants a bias.
         let seen = load(o);
         if seen & !FLAGS != mine {
             return false;
@@ -275,7 +278,7 @@ fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
     }
 }
 
-/// Says that the data is whole again (`false`) or is not (`true`). The caller holds the lock.
+/// Declares the data whole (`false`) or torn (`true`). The caller holds the lock.
 pub(crate) fn tear(map: &Map, o: &Object, mine: u64, torn: bool) {
     loop {
         let seen = bias::settled(map, o);
@@ -286,7 +289,7 @@ pub(crate) fn tear(map: &Map, o: &Object, mine: u64, torn: bool) {
     }
 }
 
-/// Nobody gets the lock any more. The caller holds it.
+/// Condemns the mutex: it can never be locked again. The caller holds it.
 pub(crate) fn condemn(map: &Map, object: u32, o: &Object, mine: u64) {
     condemn_as(map, object, o, mine, CONDEMNED);
 }
@@ -305,14 +308,14 @@ fn condemn_as(map: &Map, object: u32, o: &Object, mine: u64, condemned: u64) {
     }
 }
 
-/// Brings the lock and who waits for it together. The object is a mutex in service.
+/// Matches the lock with its waiters. The object is a mutex in service.
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     let o = map.object(object);
     loop {
         let seen = load(o);
         match seen & 7 {
             HELD if is_condemned(seen) => return bury(map, object, head),
-            // Biased: nobody waits who has not yet to look at the word himself.
+            // Biased: every waiter has yet to look at the word itself.
             FREE if bias::owner_of(map, o).is_some() => return,
             FREE => {
                 let (trying, next) = tried_and_next(map, object, head);
@@ -338,7 +341,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                 // SeqCst: I2 of the wait queue, as in `resolve`.
                 let now = State(word_of(map, next.member).0.load(Ordering::SeqCst));
                 if now.wait() == next.state.wait() && now.grant().is_some_and(|g| g.is(map, object, 0)) {
-                    // Somebody else granted this very reservation, and may have died or been stopped before the wake.
+                    // Another drainer granted this very reservation, and may have died or been stopped before the wake.
                     return wake_granted(map, next.member);
                 }
                 release_reserved(o, reserved);
@@ -353,10 +356,10 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     }
 }
 
-/// I5: somebody was told. False: it has tried meanwhile, and who unlocked in between may not have looked: look again.
+/// I5: a waiter was told. False: it has tried meanwhile, and a thread that unlocked in between may not have looked: look again.
 fn note_told(map: &Map, object: u32, head: Head, o: &Object) -> bool {
     let seen = load(o);
-    // A failure: who has changed it looks, or sees that nobody was told.
+    // On failure: the thread that changed the word looks itself, or sees that no waiter was told.
     if seen & 7 < FREE || seen & (WAITERS | TOLD) != WAITERS || !swap(o, seen, seen | TOLD) {
         return true;
     }
@@ -368,7 +371,7 @@ fn note_told(map: &Map, object: u32, head: Head, o: &Object) -> bool {
     still
 }
 
-/// I5: who was told is about to try.
+/// I5: clears TOLD; the waiter that was told is about to try.
 pub(crate) fn untell(o: &Object) {
     loop {
         let seen = load(o);
@@ -378,10 +381,10 @@ pub(crate) fn untell(o: &Object) {
     }
 }
 
-/// I6. The time is kept beside the word.
+/// I6: whether the lock may be reserved now. The time of the last reservation is beside the word.
 fn may_reserve(o: &Object) -> bool {
     let now = clock::common();
-    // Relaxed, these: whoever is faster reserves.
+    // Relaxed, these: the faster of two drainers reserves.
     let last = o.slot.since.load(Ordering::Relaxed);
     is_long_ago(o, now) && o.slot.since.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() // Relaxed: as above.
 }
@@ -389,11 +392,11 @@ fn may_reserve(o: &Object) -> bool {
 fn is_long_ago(o: &Object, now: u64) -> bool {
     // Relaxed: as above.
     let since = o.slot.since.load(Ordering::Relaxed);
-    // A time that is to come is another clock's: of a process whose time namespace cannot be told. Both kinds of clock differ by a tick.
+    // A time in the future is another clock's: of a process whose time namespace is not known. The two kinds of clock differ by a tick.
     now.saturating_sub(since) >= HANDS_ON_NS || since.saturating_sub(now) >= OTHER_CLOCK_NS
 }
 
-/// A reservation that is void goes; flags that were set meanwhile stay.
+/// Takes back a void reservation; flags that were set meanwhile stay.
 fn release_reserved(o: &Object, reserved: u64) {
     loop {
         let seen = load(o);
@@ -421,22 +424,22 @@ fn resolve(map: &Map, object: u32, o: &Object, seen: u64) -> bool {
         }
     }
     if member == NOBODY {
-        // No mutex's word: the slot is another kind's by now.
+        // Not a mutex's word: the slot is now another kind's.
         return true;
     }
     release_reserved(o, seen);
     false
 }
 
-/// What the death of a holder leaves: a free lock, and its data as it was.
+/// Recovers from the death of a holder: the lock becomes free and torn, the data stay as they are.
 pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
     let o = map.object(object);
-    // I5: it may have said that somebody was told, or may have been told.
+    // I5: the dead member may have set TOLD, or may have been the waiter that was told.
     untell(o);
     loop {
         let seen = bias::settled_of(map, o, member, generation);
         let next = match seen & 7 {
-            // I2: it may have died when it had taken WAITERS away, and had not yet looked again.
+            // I2: it may have died after it had cleared WAITERS and before it looked again.
             HELD if seen & !KEPT == held_by(member, generation) => FREE | TORN | WAITERS | seen & KEPT,
             _ => return,
         };
@@ -446,27 +449,27 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
     }
 }
 
-/// I7: whether somebody may still have the data.
+/// I7: whether a holder may still use the data.
 pub(crate) fn is_had(map: &Map, o: &Object) -> bool {
     let seen = bias::settled(map, o);
     seen & 7 == HELD && seen & !(WAITERS | TOLD | NUMBER) != CONDEMNED
 }
 
-/// Whose turn it is: who has the lock, or for whom it is reserved.
+/// The member whose turn it is: the holder, or the waiter that the lock is reserved for.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn turn(map: &Map, o: &Object) -> Option<u32> {
     let seen = load(o);
     (seen & 7 >= HELD && member_of(seen) < map.geometry().members).then_some(member_of(seen))
 }
 
-/// Who has the lock: member and generation.
+/// The holder: member and generation.
 pub(crate) fn holder(map: &Map, o: &Object) -> Option<(u32, u32)> {
     let seen = bias::settled(map, o);
     let held = seen & 7 == HELD && member_of(seen) < map.geometry().members;
     held.then_some((member_of(seen), (seen >> 40) as u32))
 }
 
-/// Whom the word names as the holder, member and generation, whether there can be such a one or not.
+/// The holder that the word names, member and generation, even if no such member can exist.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn named(o: &Object) -> Option<(u32, u32)> {
     let seen = load(o);
@@ -479,19 +482,19 @@ pub(crate) fn is_word(o: &Object) -> bool {
     load(o) & 7 >= FREE
 }
 
-/// Whether the data is as a dead holder left it.
+/// Whether the data are as a dead or panicked holder left them.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_torn(o: &Object) -> bool {
     let seen = load(o);
     seen & TORN != 0 && !is_condemned(seen)
 }
 
-/// Whether nobody gets it any more.
+/// Whether the mutex is condemned.
 pub(crate) fn condemned(o: &Object) -> bool {
     is_condemned(load(o))
 }
 
-/// A guard was leaked, and its thread ends: nobody may have the lock, nor the slot.
+/// A thread ends and has leaked its guard: nobody may get the lock, nor the slot.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn abandon(map: &Map, object: u32, mine: u64) {
     let o = map.object(object);
@@ -500,7 +503,7 @@ pub(crate) fn abandon(map: &Map, object: u32, mine: u64) {
     }
 }
 
-/// Takes the lock of a mutex that is to be removed, unless somebody has it or waits.
+/// Takes the lock of a mutex that is to be removed, unless it is held or has waiters.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn take_idle(map: &Map, place: Place, mine: u64) -> bool {
     let o = map.object(place.index);
@@ -516,7 +519,7 @@ pub(crate) fn take_idle(map: &Map, place: Place, mine: u64) -> bool {
     taken
 }
 
-/// Makes a mutex with `bytes` of data. The caller holds `admin` and has seen that the name is free; `fill` writes the data.
+/// Makes a mutex with `bytes` of data. The caller holds `admin` and has checked that the name is free; `fill` writes the data.
 pub(crate) fn make(
     map: &'static Map,
     admin: &Admin,
@@ -535,7 +538,7 @@ pub(crate) fn make(
         o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
         o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: published by the head.
         o.hint.store(hash, Ordering::Relaxed); // Relaxed: published by the head.
-        // Not what a pool may have had there: see `CellRef::note`.
+        // Overwrites what a pool may have had there: see `CellRef::note`.
         o.slot.since.store(clock::common(), Ordering::Relaxed); // Relaxed: published by the head.
         // Release: whatever its last user did with the slot comes before.
         o.slot.word.store(FREE | number(Head::live(generation, Kind::Mutex)), Ordering::Release);
@@ -543,14 +546,14 @@ pub(crate) fn make(
     })
 }
 
-/// Whether it is a member's turn, for onlookers.
+/// Whether the lock is reserved for a member, for observers in tests.
 #[cfg(any(feature = "sim", feature = "loom"))]
 pub(crate) fn is_reserved(o: &Object, member: u32) -> bool {
     let seen = load(o);
     seen & 7 == RESERVED && member_of(seen) == member
 }
 
-/// A word, for stories.
+/// A word as text, for traces.
 #[cfg(any(feature = "sim", feature = "loom"))]
 pub(crate) fn in_words(word: u64) -> String {
     let who = match word & 7 {

@@ -1,12 +1,12 @@
-//! Compare-and-swap of up to eight words at once, in memory that threads or processes share, any of which may be killed or stopped anywhere.
+//! Compare-and-swap of up to eight words at once, in memory shared by threads or processes, any of which may be killed or stopped anywhere.
 //!
-//! Synthesis has two words (5.1.3, CAS2, figure 5.3), by an instruction that no processor has today; nonblocking-real-time (2.1, 6) wants any number, and
-//! gets them by keeping the processor. Here it is an algorithm: whoever meets an operation under way finishes it (helping), so nobody is waited
-//! for. It takes k + 1 swaps where Harris, Fraser and Pratt take 3k + 1: as in Guerraoui, Kogan, Marathe and Zablotchi (2020), a word goes
-//! on leading to the record of the operation that changed it last; the record is used again only when no word leads there (Arbel-Raviv and Brown's
-//! weak records).
+//! Synthesis has two words (5.1.3, CAS2, figure 5.3), by an instruction that no processor has today. nonblocking-real-time (2.1, 6) wants any
+//! number, and gets them by keeping the processor. Here it is an algorithm: a thread that meets an operation in progress finishes it (helping),
+//! so no thread waits for another. It takes k + 1 swaps where Harris, Fraser and Pratt take 3k + 1: as in Guerraoui, Kogan, Marathe and
+//! Zablotchi (2020), a word keeps leading to the *record* (descriptor) of the operation that changed it last. The record is reused only when no
+//! word leads to it (the weak descriptors of Arbel-Raviv and Brown). A *party* is a thread's set of records.
 //!
-//! A word is two: its value, and a stamp. Stamps never come again, so no value does any harm by coming again.
+//! A word consists of two: its value, and a stamp. Stamps are never reused, so a value that comes back does no harm (no ABA problem).
 //!
 //! ```text
 //!   word: value | stamp --led--> party 3, slot 1, turn 9, entry 0          value: what the entry says, by the record's state
@@ -15,42 +15,42 @@
 //!   party: fresh | slot 0..3: state | word, old, new | word, old, new ..
 //! ```
 //!
-//! | a record's state | by | a word that leads to it has |
+//! | a record's state | set by | a word that leads to it has |
 //! |---|---|---|
 //! | UNDECIDED | its owner, before any word leads there | the old value |
-//! | HELPED as well | who is about to help, first | the old value |
-//! | DONE | whoever has seen that all words lead there | the new value |
-//! | FAILED | whoever has seen another value than the old one; who has taken over from the dead | the old value |
+//! | HELPED as well | a helper, before it helps | the old value |
+//! | DONE | a thread that has seen that all words lead there | the new value |
+//! | FAILED | a thread that has seen a value other than the old one; the next owner of a dead owner's party | the old value |
 //!
-//! The steps of one operation: fill a record; lead each word there, in the order of their places; decide; later, before the record is used again, *settle*:
-//! write value and a stamp that is not led to each word that still leads there, both in one swap of 16 bytes.
+//! The steps of one operation: fill a record; lead each word to it, in the order of their places; decide; later, before the record is reused,
+//! *settle*: in each word that still leads there, replace value and stamp, in one swap of 16 bytes, by the value and a stamp that is not led.
 //!
 //! Invariants:
-//! - I1: a stamp is put in a word once. So a swap from a stamp that was read means that the word has not changed since.
-//! - I2: a word that leads to an undecided record changes only after the decision. So when DONE is said all words lead there, and all change at that
-//!   step.
-//! - I3: who puts a record's stamp in a word has read, in this order, the word's stamp, the value under it, and that the record is undecided. So the stamp it
-//!   swaps from was there before the decision.
-//! - I4: when a record is used again, no word leads to its last turn, and nobody who was helping can make one do so: after DONE by I1
-//!   and I3; after FAILED because each of its words has a stamp that is younger than the decision, see `clean`.
-//! - I5: who has read an entry, and then the record's turn, has read that turn's entry.
-//! - I6: a party's slots are filled by one at a time: the member that has the party, and not in a signal handler of its own.
+//! - I1: a stamp is put in a word only once. So a successful swap from a stamp that was read means that the word has not changed since.
+//! - I2: a word that leads to an undecided record changes only after the decision. So when the state becomes DONE all words lead there, and
+//!   all change at that step.
+//! - I3: a thread that puts a record's stamp in a word has read, in this order, the word's stamp, the value under it, and that the record is
+//!   undecided. So the stamp that it swaps from was there before the decision.
+//! - I4: when a record is reused, no word leads to its last turn, and no former helper can make one do so. After DONE this follows from I1
+//!   and I3; after FAILED, from each of its words having a stamp that is younger than the decision: see `clean`.
+//! - I5: a thread that has read an entry, and then finds the record's turn, has read that turn's entry.
+//! - I6: only one thread at a time fills a party's slots: the member that has the party, and not in a signal handler that interrupted it.
 //!
-//! Races: R1 two operations on the same words: the words are taken in one order, and who comes second helps. R2 a helper that was stopped, and goes
-//! on after the decision: I3, I4. R3 a reader that was stopped while the record was used again: I5, it looks again. R4 a value that went away and came
-//! back: I1.
+//! Races: R1 two operations on the same words: both take the words in one order, and the second helps. R2 a helper that was stopped, and
+//! continues after the decision: I3, I4. R3 a reader that was stopped while the record was reused: I5, it looks again. R4 a value that changed and
+//! changed back: I1.
 //!
-//! Ordering edges: E1 (release/acquire) a record before the stamp that leads there. E2 (release/acquire) a record's turn before its entries are written over:
-//! who reads a new entry sees that the turn has changed. E3 (release/acquire) the decision before what is done because of it. E4 value and stamp of
-//! a settled word, by one swap.
+//! Ordering edges: E1 (release/acquire) a record before the stamp that leads there. E2 (release/acquire) a record's turn before its entries are
+//! overwritten: a reader of a new entry sees that the turn has changed. E3 (release/acquire) the decision before what is done because of it. E4
+//! value and stamp of a settled word, by one swap.
 //!
-//! Progress: lock-free; reading is too, and writes nothing. An operation begins again only because another has changed one of its words, and helps at
-//! most as many as there are parties before one of them has succeeded.
+//! Progress: lock-free, reading too, which writes nothing. An operation starts over only because another has changed one of its words, and
+//! helps at most as many operations as there are parties before one of them has succeeded.
 //!
-//! Deaths: an operation of the dead that was undecided is finished or found failed by whoever meets it, or takes the party over; nothing
-//! has to be recovered before others can go on.
+//! Deaths: a dead thread's undecided operation is finished, or found to have failed, by any thread that meets it or that takes the party over.
+//! Nothing has to be recovered before others can continue.
 //!
-//! Explored: `tests/crash_mcas.rs`. Left out: one that was stopped for 2^44 operations of one party.
+//! Explored: `tests/crash_mcas.rs`. Left out: a thread that was stopped for 2^44 operations of one party.
 
 mod place;
 
@@ -65,27 +65,27 @@ use place::{DONE, FAILED, HELPED, Slot, Stamp, UNDECIDED, is_undecided, state_of
 /// The most words that can change at once.
 pub const MOST: usize = 8;
 
-/// One word of an operation: which, what it must have, and what it gets.
+/// One word of an operation: its index, the value it must have, and the value it gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// Which word.
+    /// The index of the word.
     pub word: u32,
-    /// What it must have.
+    /// The value it must have.
     pub old: u64,
-    /// What it gets.
+    /// The value it gets.
     pub new: u64,
 }
 
-/// What was found under a stamp.
+/// The value found under a stamp.
 enum Found {
     Value(u64),
-    /// It leads to an operation that is under way; what it has until then.
+    /// It leads to an operation in progress; the value until that is decided.
     Under(u64),
-    /// It has changed meanwhile.
+    /// The word has changed meanwhile.
     Changed,
 }
 
-/// An operation, as who helps has copied it.
+/// A helper's copy of an operation.
 struct Copied {
     stamp: Stamp,
     count: usize,
@@ -93,7 +93,7 @@ struct Copied {
 }
 
 impl<'a> Field<'a> {
-    /// What a word has. Writes nothing.
+    /// The value of a word. Writes nothing.
     #[inline]
     pub fn load(&self, word: u32) -> u64 {
         let cell = self.cell(word);
@@ -138,7 +138,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Changes one word. Without a record: one swap of value and stamp.
+    /// Changes one word, without a record: one swap of value and stamp.
     #[inline]
     fn swap_one(&self, me: u16, one: &Step) -> bool {
         let cell = self.cell(one.word);
@@ -146,7 +146,7 @@ impl<'a> Field<'a> {
         loop {
             // Acquire: E1, E4.
             let stamp = Stamp(cell.high.load(Ordering::Acquire));
-            // Acquire: before the swap, which fails if it is not what belongs to the stamp.
+            // Acquire: before the swap, which fails if this value does not belong to the stamp.
             let low = cell.low.load(Ordering::Acquire);
             match self.under(cell, stamp) {
                 Found::Value(value) if value != one.old => return false,
@@ -166,12 +166,12 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Changes all of the words, if each has what it must; answers whether they were changed. Words are named once each, in rising order;
-    /// there is one at least, and [`MOST`] at most.
+    /// Changes all the words, if each has its old value; returns whether it did. Each word occurs once, in ascending order; there is at
+    /// least one, and at most [`MOST`].
     #[inline]
     pub fn swap(&self, me: u16, steps: &[Step]) -> bool {
-        // A number that is known: so each of the few is a run of instructions without loops. The steps are read where the caller has just written
-        // them, word by word: a copy of them in wider pieces would wait for the caller's stores.
+        // With a known number each of these becomes a run of instructions without loops. The steps are read word by word where the caller
+        // has just written them: a copy in wider pieces would wait for the caller's stores.
         let field = *self;
         if let [one] = steps {
             field.swap_one(me, one)
@@ -192,11 +192,11 @@ impl<'a> Field<'a> {
             self.help(other);
             self.come_through(stamp, steps);
         }
-        // Acquire: E3. Nobody else begins another turn.
+        // Acquire: E3. Only this thread begins another turn.
         state_of(self.slot(stamp).status.load(Ordering::Acquire)) == DONE
     }
 
-    /// After another was in the way, and perhaps is again.
+    /// Continues after another operation was in the way; it, or another, may be again.
     #[cold]
     fn come_through(&self, stamp: Stamp, steps: &[Step]) {
         let mut tries = 1;
@@ -208,7 +208,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Helps whoever is in the way, and who is in theirs, until one of them is through.
+    /// Helps the operation in the way, and any that is in its way, until one of them is decided.
     #[cold]
     fn help(&self, stamp: Stamp) {
         let mut next = Some(stamp);
@@ -220,7 +220,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Says that the operation is helped, and copies it. `None`: it is decided.
+    /// Marks the operation as helped, and copies it. `None`: it is decided.
     fn announced(&self, stamp: Stamp) -> Option<Copied> {
         let slot = self.slot(stamp);
         loop {
@@ -250,7 +250,7 @@ impl<'a> Field<'a> {
         is_undecided(slot.status.load(Ordering::Acquire), stamp).then_some(copy)
     }
 
-    /// Leads the words of an operation to its record, and decides it. Answers what is in the way; `None`: it is decided.
+    /// Leads the words of an operation to its record, and decides it. Returns the stamp in the way; `None`: it is decided.
     #[inline(always)]
     fn push(&self, stamp: Stamp, steps: &[Step]) -> Option<Stamp> {
         let status = &self.slot(stamp).status;
@@ -294,11 +294,11 @@ impl<'a> Field<'a> {
 
     #[inline(always)]
     fn decide(&self, status: &AtomicU64, stamp: Stamp, state: u64) {
-        // Most often nobody helps: the swap looks.
+        // Most often there is no helper: the swap finds out.
         let mut seen = status_of(stamp.turn());
         while is_undecided(seen, stamp) {
             let decided = seen & !UNDECIDED | state;
-            // AcqRel: E3. Relaxed, a failure: another has decided, or said that it helps.
+            // AcqRel: E3. Relaxed, a failure: another has decided, or has marked that it helps.
             match status.compare_exchange(seen, decided, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
@@ -306,7 +306,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A record of the party's for this operation, to which no word leads yet.
+    /// Fills a record of the party for this operation; no word leads there yet.
     #[inline(always)]
     fn fill(&self, me: u16, steps: &[Step]) -> Stamp {
         let party = self.party(me);
@@ -319,7 +319,7 @@ impl<'a> Field<'a> {
         // Relaxed: I6, and it is decided.
         let turn = turn_of(slot.status.load(Ordering::Relaxed)).wrapping_add(1);
         let stamp = Stamp::new(me, at, turn);
-        // Release, and below: E2, the turn first. (The swap of a word makes all of it known: E1.)
+        // Release, and below: E2, the turn first. (The swap of a word publishes all of it: E1.)
         slot.status.store(status_of(stamp.turn()), Ordering::Release);
         slot.count.store(steps.len() as u64, Ordering::Release); // Release: as above.
         for (step, entry) in steps.iter().zip(&slot.entries) {
@@ -330,13 +330,13 @@ impl<'a> Field<'a> {
         stamp
     }
 
-    /// I4: has no word lead to a record.
+    /// I4: makes no word lead to a record.
     #[inline(always)]
     fn clean(&self, me: u16, at: usize, slot: &Slot) {
         // Acquire: E3.
         let mut status = slot.status.load(Ordering::Acquire);
         if status & UNDECIDED == UNDECIDED && state_of(status) == UNDECIDED {
-            // Its owner is dead, and the party ours.
+            // Its owner is dead, and the party is the caller's now.
             self.decide(&slot.status, Stamp::new(me, at, turn_of(status)), FAILED);
             status = slot.status.load(Ordering::Acquire); // Acquire: as above.
         }
@@ -354,7 +354,7 @@ impl<'a> Field<'a> {
                 self.settle(me, cell, there);
             } else if helped && !self.settle(me, cell, there) {
                 step!("a word changed that was to be settled");
-                // Acquire: I4: a helper may have made it lead here; none does so again.
+                // Acquire: I4: a helper may have led the word here; no other helper can.
                 if cell.high.load(Ordering::Acquire) == mine.0 {
                     self.settle(me, cell, mine);
                 }
@@ -362,12 +362,12 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Gives a word a stamp that is younger than the decision of the record it may lead to. False: another has changed it first.
+    /// Gives a word a stamp that is younger than the decision of the record it may lead to. False: another thread changed the word first.
     #[cold]
     fn settle(&self, me: u16, cell: &Pair, there: Stamp) -> bool {
-        // Acquire: before the swap, which fails if it is not what belongs to the stamp.
+        // Acquire: before the swap, which fails if this value does not belong to the stamp.
         let low = cell.low.load(Ordering::Acquire);
-        // One that leads to an operation under way was put there as such, and nobody swaps from it before that is decided.
+        // A stamp that leads to an operation in progress was put there as such, and no thread swaps from it before that is decided.
         let value = match self.under(cell, there) {
             Found::Value(value) => value,
             Found::Under(_) => return true,
@@ -379,7 +379,7 @@ impl<'a> Field<'a> {
         cell.compare_exchange([low, there.0], [value, fresh.0]).is_ok()
     }
 
-    /// A stamp that is not led, and was nowhere before.
+    /// A stamp that is not led, and was in no word before.
     #[inline(always)]
     fn fresh(&self, me: u16) -> Stamp {
         let party = self.party(me);
@@ -389,9 +389,9 @@ impl<'a> Field<'a> {
         Stamp::unled(me, turn)
     }
 
-    /// What all of the words have at one moment. `None`: one has changed meanwhile.
+    /// The values of all the words at one moment. `None`: one has changed meanwhile.
     ///
-    /// Under one stamp a value changes once at most, when its record is done: so what was found twice, under the same stamps, was there in between.
+    /// Under one stamp a value changes at most once, when its record is done: so values found twice, under the same stamps, were there in between.
     #[inline(always)]
     fn seen_twice<const K: usize>(&self, words: &[u32; K]) -> Option<[u64; K]> {
         let mut seen = [(0, 0); K];
@@ -413,7 +413,7 @@ impl<'a> Field<'a> {
         Some(seen.map(|(_, value)| value))
     }
 
-    /// What all of the words have at one moment. Writes nothing.
+    /// The values of all the words at one moment. Writes nothing.
     #[inline]
     pub fn load_all<const K: usize>(&self, words: &[u32; K]) -> [u64; K] {
         let mut tries = 0;
@@ -426,12 +426,12 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// I6: the party begins an operation. False: it is in the middle of one, which a signal handler has interrupted. Who `life` is must be another
+    /// I6: the party begins an operation. False: it is in the middle of one, which a signal handler has interrupted. `life` must be another
     /// number for each member that has the party in turn, and not 0.
     #[inline(always)]
     pub fn enter(&self, me: u16, life: u64) -> bool {
         let inside = &self.party(me).inside;
-        // Relaxed, both: only its own thread looks, and what died in the middle had another number.
+        // Relaxed, both: only its own thread looks, and a member that died in the middle had another number.
         let free = inside.load(Ordering::Relaxed) != life;
         if free {
             inside.store(life, Ordering::Relaxed); // Relaxed: as above.
@@ -439,13 +439,13 @@ impl<'a> Field<'a> {
         free
     }
 
-    /// It has ended.
+    /// The operation has ended.
     #[inline(always)]
     pub fn leave(&self, me: u16) {
         self.party(me).inside.store(0, Ordering::Relaxed); // Relaxed: as in `enter`.
     }
 
-    /// Writes a word, before anybody else knows of the field.
+    /// Writes a word, before the field is published.
     pub fn begin_with(&self, word: u32, value: u64) {
         self.cell(word).low.store(value, Ordering::Relaxed); // Relaxed: published with the field.
     }

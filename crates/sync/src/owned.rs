@@ -1,18 +1,19 @@
-//! Owned semaphores as a protocol: semaphores that return what a dead process held, until they prove to be no lock.
+//! The protocol of owned semaphores: a death returns what the dead process held, until the semaphore proves to be no lock.
 //!
-//! POSIX has no owner for a semaphore's unit, as Nix (nix-semaphores-tubes, 2.1) and Plan 9 have none: whoever is killed between
-//! `sem_wait` and `sem_post` takes it along, and who uses a semaphore as a lock waits for ever. Here one that starts at 1 keeps
-//! its first unit in a pool of one *permit*, whose cell names the process that has it; further ones are in a semaphore beside
-//! it, the *count*, which has none at first. Who waits, waits for either. Who posts gives the permit back if its process holds it; else the semaphore
-//! is no lock: it is *demoted* for good, and the count gets one more. From then on a death returns nothing, as POSIX has it.
+//! A POSIX semaphore's unit has no owner, nor has one in Nix (nix-semaphores-tubes, 2.1) or Plan 9: a process killed between
+//! `sem_wait` and `sem_post` takes the unit with it, and a program that uses the semaphore as a lock waits for ever. Here a semaphore
+//! that starts at 1 keeps its first unit in a pool of one *permit*, whose cell names the process that holds it. Further units are in a
+//! semaphore beside it, the *count*, which starts at 0. A waiter waits for either. A post gives the permit back if the poster's
+//! process holds it. Otherwise the semaphore is no lock: it is *demoted* for good, and the count gets one more. From then on a death
+//! returns nothing, as in POSIX.
 //!
 //! | the permit's cell | PLAIN | what it is | a death of its holder leaves |
 //! |---|---|---|---|
-//! | FREE, or RESERVED for a waiter | any | a unit to be had | the same |
+//! | FREE, or RESERVED for a waiter | any | an available unit | the same |
 //! | HELD by a process's member | no | a lock, held | FREE: the next gets it |
-//! | HELD by a process's member, KEEPS | no | a lock, held by who ends in good order | RETIRED, and PLAIN |
+//! | HELD by a process's member, KEEPS | no | a lock; its holder is exiting normally | RETIRED, and PLAIN |
 //! | HELD by a process's member | yes | a unit, consumed | RETIRED |
-//! | RETIRED: HELD by nobody | yes | that unit is gone for good, or had by who can be no member | - |
+//! | RETIRED: HELD by nobody | yes | that unit is gone for good, or taken by a process that cannot be a member | - |
 //!
 //! ```text
 //!             wait, for the process       post by that process
@@ -23,65 +24,67 @@
 //!   count:  n   wait: n - 1             post by another: PLAIN, then n + 1
 //! ```
 //!
-//! The word `run` of the two objects says what they are (in a private arena it is the bias'; there are no owned ones there):
+//! The word `run` of the two objects says what they are (a private arena uses it for the bias; it has no owned semaphores):
 //!
 //! | object | bits | field |
 //! |---|---|---|
 //! | permit | 0-20 | one more than the index of its count |
 //! | | 21-30 | the low bits of its own generation |
 //! | | 31 | PLAIN: demoted |
-//! | count | 0-31 | one more than the index of its permit, whose generation is in `more`; all ones: that is not yet there |
+//! | count | 0-31 | one more than the index of its permit, whose generation is in `more`; all ones: there is no permit yet |
 //!
 //! Invariants:
-//! - I1: a unit is in the cell (FREE, RESERVED), in the count (its own I1), or consumed. `wait` takes one, `post` adds one, by one
-//!   swap each; a death adds one by HELD to FREE, or none.
-//! - I2: the count has had no unit before PLAIN is set. PLAIN is never taken away.
-//! - I3: who finds a dead holder's cell reads the cell, then PLAIN, then swaps the exact word. So a death that comes after PLAIN
-//!   returns nothing. One that came before returns its permit, or, if PLAIN was set before anybody had looked, nothing: as if it
-//!   had come later. Of several recoverers one decides. If the word says KEEPS, PLAIN is set between the two, while the dead holder still has
-//!   the cell: nobody else can give it back, so it was no lock.
-//! - I4: a permit is given back, or marked KEEPS, by a swap from the exact word that names the poster's process, which was read before the head was
-//!   looked at. Of two posts at once one gives it back; the other finds another word, and is somebody else's.
-//! - I5: a permit is taken for the process in the swap that takes it, also where it was granted to a thread: at each moment it is
+//! - I1: a unit is in the cell (FREE, RESERVED), in the count (its own I1), or consumed. `wait` takes one and `post` adds one, by one
+//!   swap each. A death adds one (HELD to FREE), or none.
+//! - I2: the count has no unit before PLAIN is set. PLAIN is never cleared.
+//! - I3: a recoverer of a dead holder's cell reads the cell, then PLAIN, then swaps the exact word. So a death after PLAIN
+//!   returns nothing. A death before PLAIN returns the permit; if PLAIN was set before any recoverer looked, it returns nothing, as if
+//!   the death had come later. Of several recoverers one decides. If the word says KEEPS, the recoverer sets PLAIN between the two,
+//!   while the dead holder still has the cell: nobody else can give it back, so it was no lock.
+//! - I4: a permit is given back, or marked KEEPS, by a swap from the exact word that names the poster's process; that word was read
+//!   before the head. Of two posts at once one gives the permit back; the other finds another word, and counts as a post by another.
+//! - I5: the swap that takes a permit takes it for the process, also if it was granted to a thread: at each moment it is
 //!   that thread's reservation or the process's.
-//! - I6: one arrival, two queues: the wait queue's I3 and I5 hold for each. So of those who stand in both lines the first is
-//!   served, by whichever has a unit.
-//! - I7: "there is none" is said if the cell had the same word before and after the look at the count, and neither had one for
-//!   us: at that look there was none.
-//! - I8: the permit's head publishes both. The count is in service before and after; one that no permit in service names, and
-//!   names back, belongs to nobody, and goes when the next is made or removed.
-//! - I9: PLAIN is set by a swap from flags that were read before the head was looked at, and name the generation: a late one does not
-//!   demote the next in the slot.
+//! - I6: one arrival, two queues: the wait queue's I3 and I5 hold for each. So the first of the waiters that are in both lines is
+//!   served, by whichever part has a unit.
+//! - I7: a caller is told that there is no unit only if the cell had the same word before and after the look at the count, and neither
+//!   had a unit for it: at that look there was none.
+//! - I8: the permit's head publishes both parts. The count is in service before and after the permit. A count that no permit in service
+//!   names, and names back, belongs to nobody; the next making or removal removes it.
+//! - I9: PLAIN is set by a swap from flags that name the generation and were read before the head. So a late swap does not
+//!   demote the next owned semaphore in the slot.
 //!
 //! Races, by name: R1 two posts by one process: I4. - R2 demotion against death: I3. - R3 demotion against a grant: they do not
-//! meet; what is reserved is no holder's, and goes on to the next if its waiter dies, PLAIN or not. - R4 death against post: the process
-//! that posts lives; a permit of a dead one is not its own, so it demotes. - R5 two grants to one waiter: the wait queue's I3. - R6 a grant from
-//! the one part, its granter stopped before the wake, against a unit in the other: the wait queue's I9.
+//! meet. A reserved permit has no holder, and goes on to the next waiter if its waiter dies, PLAIN or not. - R4 death against post: the
+//! posting process lives; a dead process's permit is not its own, so it demotes. - R5 two grants to one waiter: the wait queue's I3. -
+//! R6 a grant from one part, its granter stopped before the wake, against a unit in the other part: the wait queue's I9.
 //!
-//! Ordering edges: E1 (SeqCst): PLAIN before the unit that somebody else adds; the cell before PLAIN in recovery. E2: a process
-//! that marks its permit and then ends has done so before the kernel marks its word, which recovery has seen. E3 (SeqCst): who ends says so,
-//! then looks at the cells; who takes one swaps it, then looks whether its process ends: one of the two marks it.
+//! Ordering edges: E1 (SeqCst): PLAIN before the unit that another process adds; the cell before PLAIN in recovery. E2: a process
+//! that marks its permit and then ends has done so before the kernel marks its word, which recovery has seen. E3 (SeqCst): an exiting
+//! process says so, then looks at the cells; a taking thread swaps the cell, then looks whether its process is exiting. One of the two
+//! marks the cell.
 //!
-//! Death at each step: waiting: nothing. Granted and not taken: the reservation is void, or the unit goes back (units), and
-//! either goes to the next. Taken: the table above. Posting, the permit given back or the unit added, and not yet
-//! handed on: recovery drains. Posting, PLAIN and no unit yet: demoted, and not posted. Taking as no member (the arena has no slot
-//! left), PLAIN and nothing taken yet: demoted. Taken so: nobody knows, and nothing returns, which is why it is demoted first. Recovering: whoever comes next decides, also
-//! with PLAIN set for a word that says KEEPS. Making or
+//! Death at each step. Waiting: nothing is lost. Granted and not taken: the reservation is void, or the unit goes back (units);
+//! either goes to the next waiter. Taken: the table above. Posting, the permit given back or the unit added, and not yet
+//! handed on: recovery drains. Posting, PLAIN set and no unit yet: demoted, and not posted. Taking without being a member (the arena has
+//! no slot left), PLAIN set and nothing taken yet: demoted. Taken so: the death goes unnoticed and nothing returns, which is why the
+//! semaphore is demoted first. Recovering: the next recoverer decides, also with PLAIN set for a word that says KEEPS. Making or
 //! removing: I8.
 //!
-//! Progress: as pools and semaphores: lock-free, the sleep aside. `post` takes no lock and allocates nothing.
+//! Progress: as pools and semaphores: lock-free, except for the sleep. `post` takes no lock and allocates nothing.
 //!
 //! Left open:
-//! - A process that ends without having been asked (the system call alone) returns its permit as a killed one does, and so does one that
-//!   calls exec. If somebody else then posts for it, or the next program itself does, there is one unit more than POSIX would have.
-//! - A thread that its process's end stops between its swap and its look (E3) returns what it took, as a killed one does.
+//! - A process that exits without running its exit handlers (the system call alone) returns its permit as a killed one does, and so does
+//!   one that calls exec. If another process then posts for it, or the next program itself, there is one unit more than in POSIX.
+//! - A thread that its process's exit stops between its swap and its look (E3) returns what it took, as a killed one does.
 //! - A holder in another PID namespace is known to be dead by the mark on its life word and the end of its presence (member.rs of the arena):
-//!   its pid says nothing here. If the kernel has not marked the word (a list that was damaged), the permit is not returned until a process of
+//!   its pid says nothing here. If the kernel has not marked the word (a damaged list), the permit is not returned until a process of
 //!   its own namespace looks.
-//! - A child made by clone with the memory of its parent (CLONE_VM, vfork aside) is taken for its parent: what the one takes, the other may
-//!   give back; and it ends without a word, since its number is not its parent's.
+//! - A child made by clone with the memory of its parent (CLONE_VM, except vfork) is taken for its parent: each may give back what the
+//!   other took. Its exit marks nothing, since its pid is not its parent's.
 //!
 //! Explored: `tests/crash_owned.rs`. Left out there: weak memory (a flag and swaps, all sequentially consistent); 1,024 uses of a
+//! slot, with the same count beside it, within one stopped swap of PLAIN.
 //! slot, with the same count beside it, within one stopped swap of PLAIN.
 
 #[cfg(not(feature = "sim"))]
@@ -115,17 +118,17 @@ fn flags(count: u32, generation: u32) -> u32 {
 /// Whether an object, a pool or a semaphore, is a part of an owned semaphore.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_part(map: &Map, o: &Object) -> bool {
-    // Acquire: written before the object was in service.
+    // Acquire: written before the object was put in service.
     !map.is_private() && o.run.load(Ordering::Acquire) != 0
 }
 
-/// I3: whether a dead holder of this pool's first permit takes it along.
+/// I3: whether the first permit of this pool is lost with a dead holder.
 pub(crate) fn is_plain(map: &Map, o: &Object) -> bool {
     // SeqCst: E1, after the cell.
     !map.is_private() && o.run.load(Ordering::SeqCst) & PLAIN != 0
 }
 
-/// I3: whether a dead holder's first permit, whose word is `seen`, goes with it.
+/// I3: whether a dead holder's first permit, whose word is `seen`, is lost with it.
 pub(crate) fn takes_along(map: &Map, place: Place, seen: Word) -> bool {
     let o = map.object(place.index);
     // Acquire: as its maker left it.
@@ -136,7 +139,7 @@ pub(crate) fn takes_along(map: &Map, place: Place, seen: Word) -> bool {
     is_plain(map, o)
 }
 
-/// Says that it is no lock. False: it was removed.
+/// Demotes: the semaphore is no lock. False: it was removed.
 fn demote(map: &Map, permit: Place) -> bool {
     let flags = &map.object(permit.index).run;
     loop {
@@ -145,7 +148,7 @@ fn demote(map: &Map, permit: Place) -> bool {
         if !is_still(map, permit.index, permit.head) {
             return false;
         }
-        // SeqCst: E1, before the unit, or the permit is retired.
+        // SeqCst: E1, before the unit is added or the permit retired.
         let set = || flags.compare_exchange(seen, seen | PLAIN, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if seen & PLAIN != 0 || set() {
             return true;
@@ -153,12 +156,12 @@ fn demote(map: &Map, permit: Place) -> bool {
     }
 }
 
-/// The incarnation of the process that has said that it ends in good order; 0 for none.
+/// The incarnation of the process that has announced its normal exit; 0 for none.
 #[derive(Debug, Default)]
 pub(crate) struct Ending(AtomicU64);
 
 impl Ending {
-    /// E3: the process `here` ends; `mark` marks what it has.
+    /// E3: the process `here` exits; `mark` marks what it holds.
     pub fn say(&self, here: u64, mark: impl FnOnce()) {
         // SeqCst: E3, before the look at the cells.
         self.0.store(here, Ordering::SeqCst);
@@ -166,7 +169,7 @@ impl Ending {
     }
 }
 
-/// Both parts, and whose they are.
+/// Both parts of an owned semaphore, and their arena.
 #[derive(Clone, Copy)]
 pub(crate) struct Pair {
     pub map: &'static Map,
@@ -175,7 +178,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// What has its permit there, if it is in service.
+    /// The owned semaphore that has its permit at this place, if it is in service.
     #[inline(always)]
     pub fn of(map: &'static Map, permit: Place) -> Option<Pair> {
         if map.is_private() || permit.index >= map.geometry().objects || !permit.head.is_live(Kind::Pool) {
@@ -186,7 +189,7 @@ impl Pair {
         let index = link.checked_sub(1).filter(|index| *index < map.geometry().objects)?;
         // Acquire: as above.
         let head = Head(map.object(index).head.load(Ordering::Acquire));
-        // I8: while the permit is, the count is.
+        // I8: while the permit is in service, the count is.
         let there = is_still(map, permit.index, permit.head) && head.kind() == Some(Kind::Semaphore);
         there.then_some(Pair {
             map,
@@ -199,8 +202,8 @@ impl Pair {
         self.map.object(self.permit.index)
     }
 
-    /// Everybody who waits, by arrival (I6). Who stands in the permit's line alone has not arrived: one that comes later may be before it
-    /// in the count's, which is looked at second, since one comes to it second.
+    /// All waiters, by arrival (I6). A waiter in the permit's line only has not fully arrived: a later one may be before it
+    /// in the count's line. That line is looked at second, since waiters enter it second.
     pub fn arrived(&self) -> Vec<u32> {
         let mut all = kinds::arrived(self.map, self.permit.index);
         step!("sees who stands in the permit's line");
@@ -213,7 +216,7 @@ impl Pair {
         CellRef::first(self.map, self.object())
     }
 
-    /// Whether it is a lock no more.
+    /// Whether it was demoted.
     pub fn is_plain(&self) -> bool {
         is_plain(self.map, self.object())
     }
@@ -223,7 +226,7 @@ impl Pair {
         !is_still(self.map, self.permit.index, self.permit.head)
     }
 
-    /// Takes a unit if one is there and nobody waits: the commonest cases. False says nothing.
+    /// Takes a unit if there is one and nobody waits: the commonest cases. False means only that this failed.
     #[inline(always)]
     pub fn take_one(&self, process: Option<&Party>) -> bool {
         let (o, n) = (self.object(), self.map.object(self.count.index));
@@ -231,7 +234,7 @@ impl Pair {
             || units::take_one(n, self.count).is_some()
     }
 
-    /// Takes a unit if one is there and nobody waits for it. Never sleeps.
+    /// Takes a unit if there is one and nobody waits for it. Never sleeps.
     pub fn take(&self, process: &Party) -> Result<(), Refused> {
         let arms = self.arms(process);
         loop {
@@ -249,8 +252,8 @@ impl Pair {
         }
     }
 
-    /// As [`Pair::take`], by who can be no member: nobody could return it for him, so what he takes is a lock no more. He has no place in the
-    /// line, and hands on to nobody, since nobody would notice if he died over it: whoever waits is served first.
+    /// As [`Pair::take`], for a process that cannot be a member. Its death would go unnoticed, so taking the permit demotes the semaphore.
+    /// It has no place in the line. It also hands nothing on, since its death while doing so would go unnoticed: waiters go first.
     pub fn take_unseen(&self) -> Result<(), Refused> {
         loop {
             let seen = self.cell().load();
@@ -274,12 +277,12 @@ impl Pair {
         }
     }
 
-    /// What one waits for. The permit first: it is tried first as well.
+    /// The two parts that a waiter waits for. The permit first: it is tried first as well.
     pub fn arms<'a>(&'a self, process: &'a Party) -> [Part<'a>; 2] {
         [Part::Permit(self, process), Part::Count(self)]
     }
 
-    /// Gives the permit back, if this process holds it. False: it does not.
+    /// Gives the permit back, if this process holds it. False: it does not hold it.
     #[inline(always)]
     pub fn give_back(&self, process: &Party) -> Result<bool, Unwanted> {
         let (cell, o) = (self.cell(), self.object());
@@ -292,7 +295,7 @@ impl Pair {
             if !holds(seen, process) {
                 return Ok(false);
             }
-            // The count has none unless it is demoted, I2.
+            // The count has no unit unless demoted, I2.
             if self.is_plain() && units::value(self.map.object(self.count.index)) >= MAX {
                 return Err(Unwanted::Overflow(MAX));
             }
@@ -306,13 +309,13 @@ impl Pair {
         }
     }
 
-    /// Adds a unit that this process does not hold. Whoever calls this must be seen to die: see `seat`.
+    /// Adds a unit that this process does not hold. The caller must be a thread whose death is noticed: see `seat`.
     pub fn pay_in(&self) -> Result<(), Unwanted> {
         let o = self.map.object(self.count.index);
-        // The unit in the cell counts, too.
+        // The unit in the cell counts too.
         let most = MAX - u32::from(self.cell().load().is_free());
         if units::value(o) >= most {
-            // After the count, which may be another's since it was removed.
+            // After the count, which may have become another's since the removal.
             return Err(if self.is_dead() { Unwanted::Dead } else { Unwanted::Overflow(MAX) });
         }
         // I2: before the unit.
@@ -326,7 +329,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Says that it is no lock. False: it was removed.
+    /// Demotes: the semaphore is no lock. False: it was removed.
     pub fn demote(&self) -> bool {
         demote(self.map, self.permit)
     }
@@ -340,7 +343,7 @@ impl Pair {
         }
     }
 
-    /// Somebody of this process, or of one that it was forked from, has said that it ends.
+    /// This process, or one that it was forked from, has announced its exit.
     #[cold]
     fn taken_late(&self, ending: &Ending, process: impl FnOnce() -> Option<Party>) {
         // SeqCst: as in `taken`.
@@ -350,7 +353,7 @@ impl Pair {
         }
     }
 
-    /// What this process has of it goes with it, unless it gives it back first. False: it has nothing.
+    /// Marks what this process holds of it as lost with the process, unless it gives it back first. False: it holds nothing.
     pub fn keep(&self, process: &Party) -> bool {
         loop {
             let seen = self.cell().load();
@@ -364,7 +367,7 @@ impl Pair {
         }
     }
 
-    /// Whether this process has the permit.
+    /// Whether this process holds the permit.
     #[cfg(any(feature = "sim", feature = "loom"))]
     pub fn is_held_by(&self, process: &Party) -> bool {
         let seen = self.cell().load();
@@ -372,7 +375,7 @@ impl Pair {
         holds(seen, process) && is_still(self.map, self.permit.index, self.permit.head)
     }
 
-    /// How many units there were at one moment, those on their way aside.
+    /// How many units there were at one moment, without those in transit.
     pub fn value(&self) -> u32 {
         loop {
             let before = self.cell().load();
@@ -384,12 +387,12 @@ impl Pair {
         }
     }
 
-    /// What its permit's cell says.
+    /// The word of the permit's cell.
     pub fn word(&self) -> Word {
         self.cell().load()
     }
 
-    /// Takes both out of service. The caller holds `admin`.
+    /// Takes both parts out of service. The caller holds `admin`.
     pub fn unmake(&self, admin: &Admin) {
         self.map.unmake(admin, self.permit);
         step!("its permit dead, its count not yet");
@@ -401,7 +404,7 @@ fn holds(word: Word, process: &Party) -> bool {
     word.unkept() == word.held(process.member, process.generation)
 }
 
-/// One of the two things that a waiter waits for.
+/// One of the two parts that a waiter waits for.
 pub(crate) enum Part<'a> {
     /// The permit, for this process.
     Permit(&'a Pair, &'a Party),
@@ -455,17 +458,17 @@ impl Operation for Part<'_> {
             Part::Count(pair) => (pair.map, units::haunted(pair.map, pair.count.index)),
         };
         if gone {
-            // Whoever else is at it: what the dead held is back when this returns.
+            // Even if another recovers at the same time: what the dead held is back when this returns.
             map.recover_dead();
         }
         gone
     }
 }
 
-/// What waits with the same priority, as all do but real-time threads under `chappe run`, is served in the order of arrival.
+/// Waiters of equal priority (all but real-time threads under `chappe run`) are served in the order of arrival.
 const BY_RANK: Discipline = Discipline::Priority { aging: None };
 
-/// Makes one. The caller holds `admin` and has seen that the name is free.
+/// Makes an owned semaphore. The caller holds `admin` and has checked that the name is free.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str) -> Result<Pair, ArenaError> {
     sweep(map, admin);
     let count = units::make_part(map, admin, "", 0, BY_RANK.code(), MAKING)?;
@@ -485,7 +488,7 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str) -> Result<Pair,
     }
 }
 
-/// I8: removes counts that belong to nobody. Tells how many were in service.
+/// I8: removes counts that belong to nobody. Returns how many were in service.
 pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
     let mut swept = 0;
     for index in 0..map.objects_used() {
@@ -504,7 +507,7 @@ pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
 fn is_lost(map: &'static Map, index: u32, o: &Object) -> bool {
     // Relaxed, both: under `admin`.
     let (link, generation) = (o.run.load(Ordering::Relaxed), o.more.load(Ordering::Relaxed));
-    // What has a name is no count, whatever somebody has written over it.
+    // An object with a name is no count, whatever was written over it.
     if map.is_private() || link == 0 || !map.name_of(o).is_empty() {
         return false;
     }

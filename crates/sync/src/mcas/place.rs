@@ -1,4 +1,4 @@
-//! Where the words of a field and the records of its parties lie, and what their bits say.
+//! The layout of a field's words and of its parties' records, and the meaning of their bits.
 //!
 //! ```text
 //!  words: value, stamp | value, stamp ..        parties: next, fresh | slot | slot | slot | slot
@@ -13,28 +13,28 @@ use std::marker::PhantomData;
 use std::mem::size_of;
 use std::ptr::NonNull;
 
-/// The operation is under way.
+/// The operation is in progress.
 pub(super) const UNDECIDED: u64 = 1;
 /// All words have changed.
 pub(super) const DONE: u64 = 2;
-/// None has.
+/// No word has changed.
 pub(super) const FAILED: u64 = 3;
 const STATE: u64 = 3;
-/// Somebody may be about to lead a word to the record.
+/// A helper may be about to lead a word to the record.
 pub(super) const HELPED: u64 = 4;
 
 const TURN_AT: u32 = 20;
 const TURN: u64 = (1 << 44) - 1;
 const LED: u64 = 1;
 
-/// How many records a party has at most.
+/// The most records that a party has.
 pub(super) const RING: usize = 4;
-/// What stands for the slot in a stamp that leads nowhere.
+/// In a stamp that leads nowhere, instead of the slot.
 const NOWHERE: u64 = 7;
 
-/// How many parties a field can have.
+/// The most parties that a field can have.
 pub const MOST_PARTIES: u32 = 1 << 13;
-/// How many words a field can have.
+/// The most words that a field can have.
 pub const MOST_WORDS: u32 = 1 << 24;
 
 #[inline(always)]
@@ -47,7 +47,7 @@ pub(super) fn state_of(status: u64) -> u64 {
     status & STATE
 }
 
-/// A turn's first state.
+/// The first state of a turn.
 #[inline(always)]
 pub(super) fn status_of(turn: u64) -> u64 {
     turn << TURN_AT | UNDECIDED
@@ -59,7 +59,7 @@ pub(super) fn is_undecided(status: u64, stamp: Stamp) -> bool {
     status & !HELPED == status_of(stamp.turn())
 }
 
-/// Whose a word is.
+/// Which operation a word's value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp(pub u64);
 
@@ -105,7 +105,7 @@ impl Stamp {
     }
 }
 
-/// A word, for stories.
+/// A stamp as text, for traces.
 #[cfg(feature = "sim")]
 fn stamp_in_words(word: u64) -> String {
     let s = Stamp(word);
@@ -114,14 +114,14 @@ fn stamp_in_words(word: u64) -> String {
     format!("{led}, turn {} ({})", s.turn(), s.party())
 }
 
-/// A state, for stories.
+/// A state as text, for traces.
 #[cfg(feature = "sim")]
 fn status_in_words(word: u64) -> String {
     let name = ["unused", "undecided", "done", "failed"][state_of(word) as usize];
     format!("{name}{} ({})", if word & HELPED == 0 { "" } else { ", helped" }, turn_of(word))
 }
 
-/// What a record says of one word.
+/// A record's entry for one word.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Entry {
@@ -139,7 +139,7 @@ pub(super) struct Slot {
     pub entries: [Entry; MOST],
 }
 
-/// What one of those who change words has.
+/// The state of a party, which changes words.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Party {
@@ -152,19 +152,19 @@ pub(super) struct Party {
     pub slots: [Slot; RING],
 }
 
-/// What a field is made for. All who use it say the same.
+/// The dimensions of a field. All its users give the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many words, [`MOST_WORDS`] at most.
+    /// How many words, at most [`MOST_WORDS`].
     pub words: u32,
-    /// How many may change them at once, [`MOST_PARTIES`] at most.
+    /// How many parties may change them at once, at most [`MOST_PARTIES`].
     pub parties: u32,
-    /// How many records each has, 1, 2 or 4: so many operations later, one is used again.
+    /// How many records each party has, 1, 2 or 4: a record is reused after so many operations.
     pub records: u32,
 }
 
 impl Shape {
-    /// Whether there can be such a field.
+    /// Whether a field can have this shape.
     pub fn is_possible(self) -> bool {
         (1..=MOST_WORDS).contains(&self.words)
             && (1..=MOST_PARTIES).contains(&self.parties)
@@ -175,7 +175,7 @@ impl Shape {
         (self.words as usize * size_of::<Pair>()).next_multiple_of(64)
     }
 
-    /// How many bytes it takes, from an address that is a multiple of 64.
+    /// Its size in bytes, from an address that is a multiple of 64.
     pub fn bytes(self) -> usize {
         self.parties_at() + self.parties as usize * size_of::<Party>()
     }
@@ -190,19 +190,19 @@ pub struct Field<'a> {
     memory: PhantomData<&'a [AtomicU64]>,
 }
 
-// SAFETY: all that is shared is atomic words.
+// SAFETY: all shared memory is atomic words.
 unsafe impl Send for Field<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Field<'_> {}
 
 impl<'a> Field<'a> {
-    /// The field at a place. Zeroed memory is one whose words are 0.
+    /// The field at a place. In zeroed memory it is a field whose words are 0.
     ///
     /// # Safety
-    /// At `place`, a multiple of 64, are as many bytes as the shape says, for as long as `'a`, which nothing touches but by atomic words.
+    /// At `place`, a multiple of 64, there are as many bytes as the shape says, for as long as `'a`, and they are accessed as atomic words only.
     ///
     /// # Panics
-    /// If there can be no such field.
+    /// If no field can have this shape.
     pub unsafe fn new(place: NonNull<u8>, shape: Shape) -> Field<'a> {
         assert!(shape.is_possible(), "a field of {shape:?}");
         assert!(place.addr().get().is_multiple_of(64), "a field that is not aligned");
@@ -211,12 +211,12 @@ impl<'a> Field<'a> {
         Field { cells: place.cast(), parties, shape, memory: PhantomData }
     }
 
-    /// What it is made for.
+    /// Its shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// A word. One that is beyond the last was written over by somebody, or is not read in one piece yet: the first.
+    /// A word. An index beyond the last was overwritten by a fault, or is a torn read: then the first word.
     #[inline(always)]
     pub(super) fn cell(&self, word: u32) -> &'a Pair {
         let word = if word < self.shape.words { word as usize } else { 0 };
@@ -224,7 +224,7 @@ impl<'a> Field<'a> {
         unsafe { self.cells.add(word).as_ref() }
     }
 
-    /// A party; one that is beyond the last as above.
+    /// A party; an index beyond the last, as above.
     #[inline(always)]
     pub(super) fn party(&self, party: u16) -> &'a Party {
         let party = if u32::from(party) < self.shape.parties { usize::from(party) } else { 0 };
@@ -232,19 +232,19 @@ impl<'a> Field<'a> {
         unsafe { self.parties.add(party).as_ref() }
     }
 
-    /// Which record is a party's so-manieth.
+    /// The index of a party's record of this number.
     #[inline(always)]
     pub(super) fn nth(&self, number: u64) -> usize {
         (number as u32 & (self.shape.records - 1)) as usize % RING
     }
 
-    /// The record to which a stamp leads.
+    /// The record that a stamp leads to.
     #[inline(always)]
     pub(super) fn slot(&self, stamp: Stamp) -> &'a Slot {
         &self.party(stamp.party()).slots[stamp.slot()]
     }
 
-    /// Names its words, for stories.
+    /// Names its words, for traces.
     #[cfg(feature = "sim")]
     pub fn each_word(&self, name: &mut dyn FnMut(&'a AtomicU64, String, fn(u64) -> String)) {
         for i in 0..self.shape.words {

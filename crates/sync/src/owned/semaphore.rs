@@ -1,4 +1,4 @@
-//! Owned semaphores as the shim for POSIX programs knows them.
+//! The owned semaphores that the shim for POSIX programs uses.
 
 use super::{Ending, Pair, is_part, make, sweep};
 use crate::claim::{Operation, Refused, Wish, wait_for};
@@ -18,16 +18,17 @@ use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::process;
 use std::time::{Duration, Instant};
 
-/// What it is called in messages and listings.
+/// The name of this kind in messages and listings.
 const KIND: &str = "owned semaphore";
 
-/// A semaphore that starts at 1, and returns when the process that holds it dies; until it proves to be no lock.
+/// A semaphore that starts at 1 and gets its unit back when the process that holds it dies, until it proves to be no lock.
 ///
-/// It belongs to the process whose thread has waited for it: any of its threads may post. The first post by a process that does
-/// not hold it *demotes* it: from then on it is a semaphore like any other, of which a death returns nothing. So does who says
-/// [`OwnedSemaphore::demote`], and the end of a process that has said [`ending`], for all that it holds then. A forked child holds nothing of its parent's.
+/// It belongs to the process whose thread has taken it: any thread of that process may post. The first post by a process that does
+/// not hold it *demotes* it: from then on it is an ordinary semaphore, and a death returns nothing. [`OwnedSemaphore::demote`] does the
+/// same; so does the end of a process that has called [`ending`], for every one that it still holds. A forked child holds nothing of its
+/// parent's.
 ///
-/// Waiters are served in the order in which they came. Only in named arenas. It takes the room of two objects: 256 bytes. A
+/// Waiters are served in the order of arrival. Only in named arenas. It takes the room of two objects: 256 bytes. A
 /// handle is plain data.
 #[derive(Clone, Copy)]
 pub struct OwnedSemaphore(Pair);
@@ -39,7 +40,7 @@ impl std::fmt::Debug for OwnedSemaphore {
     }
 }
 
-/// Why [`OwnedSemaphore::post_in_handler`] has not posted. Plain data.
+/// Why [`OwnedSemaphore::post_in_handler`] did not post. Plain data.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotPosted {
@@ -47,18 +48,19 @@ pub enum NotPosted {
     Overflow,
     /// It was removed: `EINVAL`.
     Dead,
-    /// The thread, or the process, is no member of its arena yet: post out of a handler first, or call
+    /// Neither the thread nor the process is a member of its arena yet: post outside a handler first, or call
     /// [`OwnedSemaphore::prepare`]. `EAGAIN`.
     Unmet,
 }
 
-/// This process's word.
+/// Whether this process is exiting.
 static ENDING: Ending = Ending(AtomicU64::new(0));
 
-/// The process ends in good order: what it then holds of owned semaphores is not returned, and demotes them; nor is what its other
-/// threads still take. What it gives back before its end is given back as ever. For what runs at exit; may be called in a signal handler. Of the first 1024 arenas that the process uses.
+/// Announces that the process exits normally: what it then holds of owned semaphores is not returned, and demotes them; the same holds
+/// for what its other threads still take. What it gives back before it ends is given back as usual. To be called at exit; a signal
+/// handler may call it. Covers the first 1024 arenas that the process uses.
 ///
-/// In a child of vfork, which ends in the memory of its parent, it does nothing; nor in a process that has never used chappe.
+/// Does nothing in a child of vfork, which ends in the memory of its parent, and in a process that has never used chappe.
 pub fn ending() {
     let Some(here) = process::incarnation_if_any().filter(|here| (here >> 32) as u32 == process::pid()) else { return };
     ENDING.say(here, || {
@@ -75,19 +77,19 @@ pub fn ending() {
     });
 }
 
-/// The member that stands for this process, made if need be.
+/// The member that stands for this process; made if there is none.
 fn process_of(map: &'static Map) -> Result<Party, ArenaError> {
     let here = process::incarnation();
     if let Some(process) = custodian(map).filter(|_| map.is_covered(here)) {
         return Ok(process);
     }
     process_seat(map)?;
-    // Handlers post in whatever thread.
+    // Handlers post in any thread.
     map.cover(here);
     custodian(map).ok_or_else(|| ArenaError::Removed { name: map.name().into() })
 }
 
-/// The one of this name, if there is one.
+/// The one of this name, if it exists.
 fn found(map: &'static Map, name: &str) -> Result<Option<Pair>, ObjectError> {
     let Some(place) = map.find(name) else { return Ok(None) };
     let other = || ObjectError::OtherKind { name: full_name(map.name(), name), is: what_is(map, place), wanted: KIND };
@@ -98,10 +100,10 @@ impl OwnedSemaphore {
     /// The greatest value.
     pub const MAX: u32 = units::MAX;
 
-    /// Makes one in a named arena, of value 1. Without a name, nobody has chosen one: for who keeps its [`Spot`].
+    /// Makes one in a named arena, with value 1. Without a name it gets none that a user could look up: for callers that keep its [`Spot`].
     ///
     /// # Errors
-    /// `Exists`, `OtherKind`; `Private` in this process's own arena, where nobody would be left to get what a death returns; `Arena`.
+    /// `Exists`, `OtherKind`; `Private` in this process's own arena, where no process could get what a death returns; `Arena`.
     pub fn create_in(arena: &Arena, name: Option<&str>) -> Result<OwnedSemaphore, ObjectError> {
         let map = arena.map();
         if map.is_private() {
@@ -115,7 +117,7 @@ impl OwnedSemaphore {
         };
         if let Some(name) = name {
             check_name(name, KIND)?;
-            // As a member, so that the arena is not removed meanwhile.
+            // As a member, so that the arena is not removed in the meantime.
             seat(map, |_| ())?;
             let admin = map.admin();
             if let Some(there) = found(map, name)? {
@@ -129,10 +131,10 @@ impl OwnedSemaphore {
         Ok(OwnedSemaphore(made.ok_or_else(unmade)?))
     }
 
-    /// The one of this name in an arena.
+    /// Finds the one of this name in an arena.
     ///
     /// # Errors
-    /// `Unknown`, which names those that are there; `OtherKind`.
+    /// `Unknown`, which lists those that exist; `OtherKind`.
     pub fn in_arena(arena: &Arena, name: &str) -> Result<OwnedSemaphore, ObjectError> {
         check_name(name, KIND)?;
         let map = arena.map();
@@ -145,10 +147,10 @@ impl OwnedSemaphore {
         Err(ObjectError::Unknown { kind: KIND, name: full_name(map.name(), name), arena: arena.name(), existing })
     }
 
-    /// The one at a spot. A signal handler may call it, if the arena was met in this process before.
+    /// The one at a spot. A signal handler may call it if this process has met the arena before.
     ///
     /// # Errors
-    /// `Unknown` if there is none, or none any more; `Arena` if there is no such arena any more.
+    /// `Unknown` if there is none (any more); `Arena` if the arena does not exist any more.
     #[inline(always)]
     pub fn at(spot: Spot) -> Result<OwnedSemaphore, ObjectError> {
         let place = Place { index: spot.object, head: Head::live(spot.generation, Kind::Pool) };
@@ -164,7 +166,7 @@ impl OwnedSemaphore {
         Pair::of(h.map, h.place).map(OwnedSemaphore).ok_or_else(|| gone(h.map, spot))
     }
 
-    /// Where it lies.
+    /// Its spot.
     pub fn spot(&self) -> Spot {
         Handle::at(self.0.map, self.0.permit).spot()
     }
@@ -174,10 +176,10 @@ impl OwnedSemaphore {
         called(self.0.map, self.0.permit)
     }
 
-    /// Makes this process ready, so that [`OwnedSemaphore::post`] may be called in any thread's signal handlers. Once a process and
-    /// arena; again in a forked child. Waiting does so by itself.
+    /// Prepares this process, so that signal handlers in any of its threads may call [`OwnedSemaphore::post`]. Once for each process and
+    /// arena; again in a forked child. Waiting does it implicitly.
     ///
-    /// It starts a thread that sleeps, and takes one member slot of the arena.
+    /// It starts a thread, which sleeps, and takes one member slot of the arena.
     ///
     /// # Errors
     /// `Arena`.
@@ -186,7 +188,7 @@ impl OwnedSemaphore {
         Ok(())
     }
 
-    /// Makes the calling thread ready to wait: what [`OwnedSemaphore::wait`] does once, and with locks and allocations. From then on it does
+    /// Prepares the calling thread to wait. [`OwnedSemaphore::wait`] does it once, with locks and allocations. Afterwards it needs
     /// neither.
     ///
     /// # Errors
@@ -196,17 +198,17 @@ impl OwnedSemaphore {
         seat(self.0.map, |seat| watched(seat).map_err(DownError::System))?
     }
 
-    /// Gives up the calling thread's membership of its arena, and a wait that it has left half-way: what it was granted goes to the next.
+    /// Ends the calling thread's membership of its arena and a wait that it has left half-way: what it was granted goes to the next.
     pub fn leave(&self) {
         leave(self.0.map, |_| true);
     }
 
-    /// Whether [`OwnedSemaphore::post`] need not make the calling thread a member first, with locks and allocations.
+    /// Whether [`OwnedSemaphore::post`] can skip making the calling thread a member, which takes locks and allocations.
     pub fn is_met(&self) -> bool {
         self.0.map.is_covered(process::incarnation()) || is_seated(self.0.map)
     }
 
-    /// As [`OwnedSemaphore::post`], by who can be no member: see [`Semaphore::up_unseen`](crate::Semaphore).
+    /// As [`OwnedSemaphore::post`], by a thread that cannot become a member: see [`Semaphore::up_unseen`](crate::Semaphore).
     ///
     /// # Errors
     /// `Overflow`, `Dead`.
@@ -214,8 +216,8 @@ impl OwnedSemaphore {
         self.0.pay_in().map_err(|e| self.refused(e))
     }
 
-    /// As [`OwnedSemaphore::try_wait`], by who can be no member, since the arena has no slot left, or no thread can be started: as nobody could
-    /// return it for him, it is demoted if there is one to take. Never waits.
+    /// As [`OwnedSemaphore::try_wait`], by a thread that cannot become a member, since the arena has no slot left or no thread can be
+    /// started. Taking the first unit demotes the semaphore, since its death could not return it. Never waits.
     ///
     /// # Errors
     /// `WouldBlock`, `Dead`.
@@ -227,48 +229,48 @@ impl OwnedSemaphore {
         }
     }
 
-    /// Whether it is in service: false once it was removed, or its arena was.
+    /// Whether it is in service: false once it, or its arena, was removed.
     pub fn is_there(&self) -> bool {
         let map = self.0.map;
         !self.0.is_dead() && map.mark() != Standing::Removed && !map.is_unlinked()
     }
 
-    /// Takes a unit; waits for one in the order of arrival. A handled signal does not end the wait (but inside of
+    /// Takes a unit; waits for one in the order of arrival. A handled signal does not end the wait (except inside
     /// [`interruptible`](crate::interruptible)).
     ///
     /// # Errors
-    /// `Dead` if it is or gets removed; `Arena` if the process or the thread cannot become a member; `System`.
+    /// `Dead` if it is removed, before or meanwhile; `Arena` if the process or the thread cannot become a member; `System`.
     #[inline(always)]
     pub fn wait(&self) -> Result<(), DownError> {
         self.get(Until::Forever)
     }
 
-    /// Takes a unit if one is there and nobody waits for it. What the dead held is returned first.
+    /// Takes a unit if there is one and nobody waits for it. What dead processes held is returned first.
     ///
     /// # Errors
-    /// `WouldBlock`; else as [`OwnedSemaphore::wait`].
+    /// `WouldBlock`; otherwise as [`OwnedSemaphore::wait`].
     #[inline(always)]
     pub fn try_wait(&self) -> Result<(), DownError> {
         self.get(Until::Now)
     }
 
-    /// Takes a unit, waiting at most for `duration`.
+    /// Takes a unit, waiting for at most `duration`.
     ///
     /// # Errors
-    /// `Timeout`; else as [`OwnedSemaphore::wait`].
+    /// `Timeout`; otherwise as [`OwnedSemaphore::wait`].
     pub fn wait_timeout(&self, duration: Duration) -> Result<(), DownError> {
         self.get(Until::after(duration))
     }
 
-    /// Takes a unit, waiting at most until `deadline`. One that is there is taken also when the time is up.
+    /// Takes a unit, waiting at most until `deadline`. An available unit is taken even if the time is up.
     ///
     /// # Errors
-    /// `Timeout`; else as [`OwnedSemaphore::wait`].
+    /// `Timeout`; otherwise as [`OwnedSemaphore::wait`].
     pub fn wait_deadline(&self, deadline: Instant) -> Result<(), DownError> {
         self.get(Until::at(deadline))
     }
 
-    // The common case stays in registers: what is rare gets a copy.
+    // The common case stays in registers: the rare one gets a copy.
     #[inline(always)]
     fn get(&self, until: Until) -> Result<(), DownError> {
         let it = *self;
@@ -293,7 +295,7 @@ impl OwnedSemaphore {
         let arms = self.0.arms(&process);
         let deadline = match until {
             Until::Now => {
-                // Each of them, not only the first that helps.
+                // Each of them, not only the first that returns something.
                 let revived = arms.iter().filter(|arm| arm.revive()).count() > 0;
                 return if revived && take()? { Ok(()) } else { Err(DownError::WouldBlock) };
             }
@@ -312,10 +314,10 @@ impl OwnedSemaphore {
         })?
     }
 
-    /// Gives back what this process holds, or hands it to who waits; if it holds nothing, demotes the semaphore and adds one. Never
-    /// waits.
+    /// Gives back the permit if this process holds it, or hands it to a waiter. If it does not hold it, demotes the semaphore and adds a
+    /// unit. Never waits.
     ///
-    /// A signal handler may call it, once this process has waited for something in its arena, or called
+    /// A signal handler may call it, once this process has waited for something in its arena, or has called
     /// [`OwnedSemaphore::prepare`].
     ///
     /// # Errors
@@ -334,7 +336,7 @@ impl OwnedSemaphore {
         it.post_foreign()
     }
 
-    /// As [`OwnedSemaphore::post`], by a signal handler: neither locks nor allocates, also when it fails.
+    /// As [`OwnedSemaphore::post`], in a signal handler: it neither locks nor allocates, even if it fails.
     ///
     /// # Errors
     /// `Overflow`, `Dead`; `Unmet` if [`OwnedSemaphore::is_met`] is false: nothing is changed.
@@ -347,7 +349,7 @@ impl OwnedSemaphore {
         let given = custodian(self.0.map).map_or(Ok(false), |process| self.0.give_back(&process)).map_err(refused)?;
         match given {
             true => Ok(()),
-            // Who hands on must be seen to die half-way.
+            // The poster hands on: its death half-way must be noticed.
             false if !self.is_met() => Err(NotPosted::Unmet),
             false => self.0.pay_in().map_err(refused),
         }
@@ -356,14 +358,14 @@ impl OwnedSemaphore {
     #[inline(never)]
     fn post_foreign(self) -> Result<(), UpError> {
         let map = self.0.map;
-        // Who hands on must be seen to die half-way: as a member itself, or through one.
+        // The poster hands on: its death half-way must be noticed, as a member's or through one.
         if !map.is_covered(process::incarnation()) && !is_seated(map) {
             seat(map, |_| ())?;
         }
         self.0.pay_in().map_err(|e| self.refused(e))
     }
 
-    /// Says that it is no lock: from now on no death returns anything. For good.
+    /// Demotes it: from now on no death returns anything. For good.
     ///
     /// # Errors
     /// `Dead`.
@@ -371,28 +373,28 @@ impl OwnedSemaphore {
         if self.0.demote() { Ok(()) } else { Err(self.refused(Unwanted::Dead)) }
     }
 
-    /// Whether it still returns when its holder dies.
+    /// Whether a death of its holder still returns its unit.
     pub fn is_owned(&self) -> bool {
         !self.0.is_plain()
     }
 
-    /// How many units there are at this moment. A look, not a promise.
+    /// How many units there are at this moment. A snapshot: it may change at once.
     pub fn value(&self) -> u32 {
         self.0.value()
     }
 
-    /// Who holds it, or, if it was demoted, took its first unit.
+    /// Its holder or, if it was demoted, the process that took its first unit.
     pub fn holder(&self) -> Option<Who> {
         inspect::holder(self.0.map, self.0.word())
     }
 
-    /// Who waits, in the order in which they will be served.
+    /// The waiters, in the order in which they will be served.
     pub fn waiters(&self) -> Vec<Waiter> {
         inspect::waiters(self.0.map, self.0.permit)
     }
 
-    /// Removes it. One that somebody waits on, or has not woken up on yet, is refused unless `force`: then waiters get
-    /// [`DownError::Dead`]. One that was removed already is none.
+    /// Removes it. Refused if it has waiters, or waiters that have not woken up yet, unless `force`: then they get
+    /// [`DownError::Dead`]. Removing it again does nothing.
     ///
     /// # Errors
     /// `InUse`, `Arena`.
@@ -401,7 +403,7 @@ impl OwnedSemaphore {
         self.take_away(force)
     }
 
-    /// The same, for whom the file of a semaphore admits: see `chappe run`.
+    /// The same, for users that the file of a semaphore admits: see `chappe run`.
     fn take_away(&self, force: bool) -> Result<(), ObjectError> {
         let Pair { map, permit, count } = self.0;
         // As a member, so that the arena is not removed meanwhile.
@@ -411,7 +413,7 @@ impl OwnedSemaphore {
         if self.0.is_dead() {
             return Ok(());
         }
-        // Each stands in both lines.
+        // Each waiter stands in both lines.
         let line = [permit, count].map(|part| in_line(map, part.index));
         if !force && let Some(first) = line.iter().flatten().next() {
             let who = map.who(*first);
@@ -420,12 +422,12 @@ impl OwnedSemaphore {
             return Err(ObjectError::InUse { kind: KIND, name: called(map, permit), how });
         }
         self.0.unmake(&admin);
-        // What others left that were killed in here.
+        // Counts left by processes that were killed in here.
         sweep(map, &admin);
         Ok(())
     }
 
-    /// Removes the one at a spot, whoever waits there. False: it is not there any more.
+    /// Removes the one at a spot, in spite of waiters. False: it does not exist any more.
     ///
     /// # Errors
     /// `Arena`.
@@ -457,7 +459,7 @@ fn gone(map: &Map, spot: Spot) -> ObjectError {
     ObjectError::Unknown { kind: KIND, name, arena: map.name().into(), existing: Vec::new() }
 }
 
-/// What something in service is called, if it is a part of an owned semaphore.
+/// The kind's name of an object in service, if it is a part of an owned semaphore.
 pub(crate) fn name_of(map: &Map, place: Place) -> Option<&'static str> {
     let may_be = matches!(place.head.kind(), Some(Kind::Pool | Kind::Semaphore));
     (may_be && is_part(map, map.object(place.index))).then_some(KIND)
