@@ -1,13 +1,13 @@
-//! The table of kinds: what is done for each, where the wait queue, recovery and those who look do not care which it is.
+//! The table of kinds: what each kind of object does, for the wait queue, recovery and observers, which do not depend on the kind.
 //!
 //! A kind of object is one [`Protocol`] and one row of [`of`]. Its number, its name and what it has besides its slot are in the other half of
-//! the table, `layout::Kind`. Whatever goes through objects of all kinds goes through here.
+//! the table, `layout::Kind`. All code that visits objects of all kinds goes through this table.
 //!
-//! | a protocol says | for whom |
+//! | a protocol's methods | for |
 //! |---|---|
-//! | `drain`, `before`, `announce`, `left`, `untold` | the wait queue: its word against those who wait |
-//! | `take_back`, `recover`, `clear`, `bury` | recovery: a grant, a hold, a trace of the dead; a removed object |
-//! | `is_used`, `is_held`, `abandon` | the arena and the thread that ends: whether a slot, or a seat, may go |
+//! | `drain`, `before`, `announce`, `left`, `untold` | the wait queue: the object's word against its waiters |
+//! | `take_back`, `recover`, `clear`, `bury` | recovery: a grant, a hold, a trace of a dead member; a removed object |
+//! | `is_used`, `is_held`, `abandon` | the arena and an ending thread: whether a slot, or a seat, may be reused |
 //! | `look`, `line`, `is_part`, `whole`, `figures`, `unreadable`, `nonsense`, `had`, `free`, `users` | listings and `chappe doctor` |
 //! | `remove` | `chappe rm` |
 
@@ -35,47 +35,47 @@ use chappe_arena::layout::{Head, Kind};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
-/// What a removal says that failed.
+/// Why a removal failed.
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What is done for one kind of object. The object has this kind's head; where not said otherwise, it is in service.
+/// One kind of object. Methods get an object with this kind's head; unless stated otherwise, it is in service.
 pub(crate) trait Protocol: Sync {
-    /// Brings what an object has and those who wait for it together.
+    /// Matches what the object has with its waiters.
     fn drain(&self, _map: &Map, _object: u32, _head: Head) {}
 
-    /// Before a member publishes a wait on it.
+    /// Called before a member publishes a wait on it.
     fn before(&self, _map: &Map, _object: u32) {}
 
-    /// Whoever takes what it has without a look at the bits finds out from here on that there are some.
+    /// A bit was set: makes threads that take without a look at the bits aware that there are some, by WAITERS or by revoking the bias.
     fn announce(&self, _map: &Map, _object: u32) {}
 
-    /// A member's wait is over; its bit still stands, and its word says how it ended.
+    /// A member's wait is over; its bit is still set, and its word says how the wait ended.
     fn left(&self, _map: &Map, _object: u32, _member: u32) {}
 
-    /// A waiter that was told to try again will not.
+    /// A waiter that was told to try again will not do so.
     fn untold(&self, _map: &Map, _object: u32) {}
 
-    /// A dead member's word says that it was granted something of this object, which would be lost with the word: it goes back, or on.
+    /// A dead member's word says that it was granted something of this object. Gives that back, or to the next, before the word is lost.
     fn take_back(&self, _map: &Map, _object: u32, _member: u32, _state: State, _whose: Option<u32>) {}
 
-    /// What the death of a member leaves of an object, in service or removed. True: a job has a lease on it.
+    /// Recovers an object, in service or removed, from the death of a member. True: a job has a lease on it.
     fn recover(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) -> bool {
         false
     }
 
-    /// With a dead member's life word ours: no trace of it is left in an object, in service or removed.
+    /// Removes all traces of a dead member from an object, in service or removed. The caller owns the member's life word.
     fn clear(&self, _map: &Map, _object: u32, _head: Head, _member: u32) {}
 
-    /// Before those who wait on a removed object are told.
+    /// Called before the waiters of a removed object are told.
     fn bury(&self, _map: &Map, _object: u32, _head: Head) {}
 
-    /// Whether a bit that stands is that of a waiter.
+    /// Whether a bit that is set is that of a waiter.
     fn is_queue(&self) -> bool {
         true
     }
 
-    /// Whether somebody still has what is in the slot of a removed object.
+    /// Whether the contents of a removed object's slot are still in use.
     fn is_used(&self, _map: &Map, _object: u32, _head: Head) -> bool {
         false
     }
@@ -86,7 +86,7 @@ pub(crate) trait Protocol: Sync {
         false
     }
 
-    /// A thread ends, or leaves, in good order, and has leaked guards, and so perhaps references to the data: nobody else may have it.
+    /// A thread ends, or leaves, normally, and has leaked guards, and so perhaps references to the data: no other thread may have it.
     #[cfg(not(feature = "sim"))]
     fn abandon(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) {}
 
@@ -96,36 +96,36 @@ pub(crate) trait Protocol: Sync {
         false
     }
 
-    /// Of a part: the object that it is a part of, and for what of it one waits here.
+    /// For a part: the object that it is a part of, and what its waiters wait for here.
     #[cfg(not(feature = "sim"))]
     fn whole(&self, _map: &Map, _place: Place) -> Option<(u32, &'static str)> {
         None
     }
 
-    /// Those who wait for it, in the order in which they will be served: at which object, which member.
+    /// Its waiters, in the order in which they will be served: at which object, which member.
     #[cfg(not(feature = "sim"))]
     fn line(&self, map: &'static Map, place: Place) -> Vec<(u32, u32)> {
         arrived(map, place.index).into_iter().map(|member| (place.index, member)).collect()
     }
 
-    /// How it stands. None: it is shown with another, or has gone meanwhile.
+    /// Its state. None: it is shown with another, or has gone meanwhile.
     #[cfg(not(feature = "sim"))]
     fn look(&self, map: &'static Map, place: Place, name: &str) -> Option<ObjectState>;
 
-    /// Of one that is a body of the arena and nothing else: its value or count, the most it can have, and the bytes of each. None: its shape
-    /// cannot be.
+    /// For an object that is a body of the arena and nothing else: its value or count, its capacity, and the bytes of each element. None:
+    /// its shape is impossible.
     #[cfg(not(feature = "sim"))]
     fn figures(&self, _body: &Body<'static>) -> Option<(i64, u32, u32)> {
         None
     }
 
-    /// Why it cannot be said how it stands.
+    /// Why its state cannot be told.
     #[cfg(not(feature = "sim"))]
     fn unreadable(&self, _map: &'static Map, _place: Place) -> Option<&'static str> {
         None
     }
 
-    /// What of it makes no sense, though it can be said how it stands.
+    /// What is inconsistent in it, though its state can be told.
     #[cfg(not(feature = "sim"))]
     fn nonsense(&self, _map: &'static Map, _place: Place) -> Option<String> {
         None
@@ -137,13 +137,13 @@ pub(crate) trait Protocol: Sync {
         Vec::new()
     }
 
-    /// Gives back what is in the name of nobody, of an object in service or removed; says what that was.
+    /// Gives back what is in the name of no existing member, in an object in service or removed; returns what that was.
     #[cfg(not(feature = "sim"))]
     fn free(&self, _map: &'static Map, _place: Place) -> Vec<Had> {
         Vec::new()
     }
 
-    /// The members that still have a removed object. None: nobody can tell.
+    /// The members that still have a removed object. None: that cannot be told.
     #[cfg(not(feature = "sim"))]
     fn users(&self, _map: &Map, _place: Place) -> Option<Vec<u32>> {
         Some(Vec::new())
@@ -193,7 +193,7 @@ fn there(map: &Map, object: u32) -> Option<(Head, &'static dyn Protocol)> {
     Some((head, of(head.kind().filter(|_| !head.is_free())?)))
 }
 
-/// Brings what an object has and those who wait for it together.
+/// Matches what an object has with its waiters.
 pub(crate) fn drain(map: &Map, object: u32) {
     let head = head(map, object);
     if let Some(kind) = head.kind().filter(|_| head.in_service()) {
@@ -201,14 +201,14 @@ pub(crate) fn drain(map: &Map, object: u32) {
     }
 }
 
-/// Before a member publishes a wait on the object.
+/// Called before a member publishes a wait on the object.
 pub(crate) fn before(map: &Map, object: u32) {
     if let Some(its) = live(map, object) {
         its.before(map, object);
     }
 }
 
-/// A member's bit was set: whoever sets it looks afterwards.
+/// A member's bit was set: its setter looks afterwards.
 pub(crate) fn enlisted(map: &Map, object: u32) {
     announce(map, object);
     drain(map, object);
@@ -220,8 +220,8 @@ fn announce(map: &Map, object: u32) {
     }
 }
 
-/// Everybody who waits on the object, by arrival. One whose bit stands and that has not announced it yet has not arrived, and might
-/// be overtaken by somebody who knows of it from here: so this announces it.
+/// All waiters of the object, by arrival. Listing the waiters first sets WAITERS (or revokes the bias), so the observer cannot overtake a
+/// waiter it has listed, though that waiter has set its bit and has not announced it yet.
 pub(crate) fn arrived(map: &Map, object: u32) -> Vec<u32> {
     let all = queue(map, object);
     if !all.is_empty() {
@@ -231,22 +231,22 @@ pub(crate) fn arrived(map: &Map, object: u32) -> Vec<u32> {
     all
 }
 
-/// A member's wait is over; its bit still stands, and its word says how it ended.
+/// A member's wait is over; its bit is still set, and its word says how the wait ended.
 pub(crate) fn left(map: &Map, object: u32, member: u32) {
     if let Some(its) = live(map, object) {
         its.left(map, object, member);
     }
 }
 
-/// A waiter that was told to try again will not.
+/// A waiter that was told to try again will not do so.
 pub(crate) fn untold(map: &Map, object: u32) {
     if let Some(its) = live(map, object) {
         its.untold(map, object);
     }
 }
 
-/// A dead member's word says `state`. What of that would be lost with the word goes back, or on. Idempotent. `whose`: its generation, if it is
-/// not the caller itself: nothing is taken from a later one.
+/// A dead member's word is `state`. Gives what would be lost with the word back, or to the next. Idempotent. `whose`: the member's generation,
+/// unless the member itself calls: nothing is taken from a later generation.
 pub(crate) fn take_back(map: &Map, member: u32, state: State, whose: Option<u32>) {
     let Some(grant) = state.grant().filter(|g| !g.dead && !g.is_nudge()) else { return };
     if !grant.of(map, grant.object) || grant.object >= map.geometry().objects {
@@ -257,18 +257,18 @@ pub(crate) fn take_back(map: &Map, member: u32, state: State, whose: Option<u32>
     }
 }
 
-/// Whether an object with one holder is biased to another than this member: then that one has it, or nobody.
+/// Whether an object with one holder is biased to another member: then only that one can hold it.
 fn biased_to_another(map: &Map, object: u32, member: u32) -> bool {
     let o = map.object(object);
     bias::owner_of(map, o).is_some_and(|owner| owner != member)
 }
 
-/// What a dead member's death leaves of an object itself.
+/// Recovers an object from a member's death.
 pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> bool {
     there(map, object).is_some_and(|(head, its)| its.recover(map, object, head, member, generation))
 }
 
-/// Before those who wait on a removed object are told. False: nobody waits on such a one.
+/// Called before the waiters of a removed object are told. False: this kind has no waiters.
 pub(crate) fn bury(map: &Map, object: u32, head: Head) -> bool {
     let Some(its) = head.kind().map(of) else { return true };
     if crate::wait::is_still(map, object, head) {
@@ -283,7 +283,7 @@ pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> b
     there(map, object).is_some_and(|(head, its)| its.is_held(map, object, head, member, generation))
 }
 
-/// Somebody died, and may have been about to tell those who wait at the ends of tubes.
+/// A member died, and may have been about to tell the waiters at the ends of tubes.
 pub(crate) fn stir(map: &Map) {
     for object in 0..map.objects_used() {
         let head = head(map, object);
@@ -293,13 +293,13 @@ pub(crate) fn stir(map: &Map) {
     }
 }
 
-/// Whether somebody still has what is in the slot of a removed object.
+/// Whether the contents of a removed object's slot are still in use.
 pub(crate) fn used(map: &Map, object: u32) -> bool {
     let head = head(map, object);
     head.kind().is_some_and(|kind| of(kind).is_used(map, object, head))
 }
 
-/// With a dead member's life word ours: it is at no end of a tube, and changes nothing.
+/// Removes a dead member from the ends of tubes and from the changers of bodies. The caller owns the member's life word.
 pub(crate) fn clear(map: &Map, member: u32) {
     for object in 0..map.objects_used() {
         if let Some((head, its)) = there(map, object) {
@@ -308,8 +308,8 @@ pub(crate) fn clear(map: &Map, member: u32) {
     }
 }
 
-/// A thread ends, or leaves, in good order, and has not unlocked what it holds: its guards were leaked, and so perhaps
-/// references to the data: nobody else may have it.
+/// A thread ends, or leaves, normally, without unlocking what it holds: its guards were leaked, and so perhaps
+/// references to the data: no other thread may have it.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn abandon(map: &Map, member: u32, generation: u32) {
     for object in 0..map.objects_used() {

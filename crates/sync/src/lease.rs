@@ -1,8 +1,8 @@
-//! Leases: a permit that stays taken while a job runs, whatever becomes of its holder.
+//! Leases: a permit that stays taken while a job runs, whatever happens to its holder.
 //!
 //! A permit returns when its holder dies. If what it protects is used by a *job* that the holder started, that
-//! is too early when the holder is killed and the job goes on. So the job inherits an open file with a lock on one
-//! byte, which only it and its descendants can give up, and a mark in its environment for those that close the file.
+//! is too early when the holder is killed and the job continues. So the job inherits an open file with a lock on one
+//! byte, which only the job and its descendants can release, and a mark in its environment, in case it closes the file.
 //!
 //! ```text
 //!   HELD m -- lease --> LEASED m -- m gives back: job gone --> FREE
@@ -11,17 +11,17 @@
 //! ```
 //!
 //! - I1: the cell says LEASED before the lock is taken: no death can free a cell whose job may start.
-//! - I2: the byte is the cell's own and that of one use of it (its number and version): a job that outlived a
-//!   permit taken by force never stands in the way of a later one.
-//! - I3: an orphan is freed by a process that sees that nobody has the lock and nobody bears the mark: by the reapers of
-//!   the waiters (a thread sleeps on the lock, then on the marked processes), or by a non-blocking acquire
+//! - I2: the byte belongs to the cell and to one use of it (its number and version): a job that outlived a
+//!   permit taken by force never blocks a later one.
+//! - I3: a process frees an orphan after it has seen that no process has the lock and none bears the mark. The reapers of
+//!   the waiters do so (a thread sleeps on the lock, then on the marked processes), or a non-blocking acquire
 //!   in passing. The swap is of the exact word.
-//! - I4: a process that is not seen is not gone. The lock is the kernel's, and holds from everywhere. A mark is seen only by a process that
-//!   sees the job's PID namespace and may read the environment of its processes. So the holder writes down where it lives before the cell
-//!   says LEASED (see `origin`), and only a look that would have shown the job frees its permit. Anybody else leaves it taken.
+//! - I4: a process that cannot be seen is not gone. The lock is the kernel's, and visible everywhere. A mark is visible only to a process that
+//!   sees the job's PID namespace and may read the environment of its processes. So the holder records its namespaces before the cell
+//!   says LEASED (see `origin`), and only a look that would have shown the job frees its permit. Any other process leaves it taken.
 //!
-//! The file lies beside its arena, and nowhere else: all that share the arena share the file, whatever else they share. What removes the one
-//! (systemd's RemoveIPC) removes the other. If somebody removes only the file, the mark remains. A process that closes the file *and*
+//! The file lies beside its arena, and nowhere else: all processes that share the arena share the file. Whatever removes the arena
+//! (systemd's RemoveIPC) removes the file too. If only the file is removed, the mark remains. A process that closes the file *and*
 //! was started with a cleaned environment is not seen.
 
 mod origin;
@@ -48,28 +48,28 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long those who are just ending are waited for before they count as a job that goes on.
+/// How long to wait for processes that are just ending before they count as a running job.
 const PATIENT_NS: u64 = 100_000_000;
 
-/// How long one sleeps who waits for a job that cannot be seen from here, before the next look.
+/// The sleep between two looks for a job that cannot be seen from here.
 const BLIND: Duration = Duration::from_secs(5);
 
-/// What the names of lease files begin with; the arena's name and id follow.
+/// The prefix of lease files' names; the arena's name and id follow.
 const PREFIX: &str = ".lease-";
 
-/// The number of the table's first cell, where all cells are numbered; below are the objects' own.
+/// The number of the table's first cell, in the numbering of all cells; the lower numbers are the objects' own cells.
 const TABLE: u64 = 1 << 20;
 
-/// How many bits of a byte's number are the cell's version.
+/// How many bits of a byte's number hold the cell's version.
 const VERSION_BITS: u32 = 25;
 
 /// The environment variable that marks a job.
 pub const VARIABLE: &str = "CHAPPE_LEASE";
 
-/// A lease on a permit. The job is to inherit [`Lease::as_fd`] and the mark [`Lease::cookie`] in its environment
+/// A lease on a permit. The job must inherit [`Lease::as_fd`], and the mark [`Lease::cookie`] in its environment
 /// as `CHAPPE_LEASE`; the holder may then drop the lease at any time.
 ///
-/// The permit is free only when it was given back (or its holder died) *and* every process that has the file
+/// The permit becomes free only when it was given back (or its holder died) *and* every process that has the file
 /// open, this one included, or bears the mark, has ended.
 #[derive(Debug)]
 pub struct Lease {
@@ -82,7 +82,7 @@ impl Lease {
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
-    /// The value that `CHAPPE_LEASE` must have in the job's environment; it includes the marks of jobs that this
+    /// The value that `CHAPPE_LEASE` must have in the job's environment. It includes the marks of jobs that this
     /// process itself is part of.
     pub fn cookie(&self) -> &str {
         &self.cookie
@@ -102,29 +102,29 @@ fn open(map: &Map) -> Result<(OwnedFd, String), LeaseError> {
     Ok((file, path.display().to_string()))
 }
 
-/// Takes away the lease file of an arena that is gone. Jobs that still have it keep it.
+/// Removes the lease file of an arena that is gone. Jobs that have it open keep it.
 pub(crate) fn forget(map: &Map) {
     if let Ok((dir, name)) = place_of(map) {
-        // If it is not there, so much the better.
+        // It may not exist.
         let _ = dir.unlink(&name);
     }
 }
 
-/// The file of an arena's leases, though the arena is gone.
+/// A file of leases whose arena is gone.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LeaseFile {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
-    /// What the arena was called.
+    /// The arena's name.
     pub arena: String,
-    /// Whether a job still has it.
+    /// Whether a job still has it open.
     pub in_use: bool,
     /// Why it could not be removed.
     pub error: Option<std::io::Error>,
 }
 
-/// Removes the files of leases whose arenas are gone, unless a job still has them. Answers which there were.
+/// Removes the files of leases whose arenas are gone, unless a job still has them. Returns those that it found.
 pub fn leftover_leases() -> Vec<LeaseFile> {
     let Ok(home) = directory() else { return Vec::new() };
     let Ok(dir) = Dir::open(&home) else { return Vec::new() };
@@ -138,7 +138,7 @@ fn leftover(dir: &Dir, name: &str) -> Option<LeaseFile> {
     match Arena::open(arena) {
         Err(ArenaError::NotFound { .. }) => {}
         Ok(other) if other.map().id() != id => {}
-        // It is there; or it cannot be said whether it is.
+        // The arena exists, or that cannot be told.
         _ => return None,
     }
     let path = dir.path().join(name);
@@ -147,7 +147,7 @@ fn leftover(dir: &Dir, name: &str) -> Option<LeaseFile> {
     Some(LeaseFile { path, arena: arena.into(), in_use, error })
 }
 
-/// I2: every cell and every use of it has a byte of its own.
+/// I2: every cell, and every use of it, has a byte of its own.
 fn byte(map: &Map, object: u32, position: u32, word: Word) -> u64 {
     let mut left = position;
     let mut cell = u64::from(object);
@@ -172,7 +172,7 @@ fn mark(map: &Map, byte: u64) -> String {
     format!("{:x}:{byte:x}", map.id())
 }
 
-/// Which permits of a pool this process runs under, as the marks in its environment tell.
+/// The permits of a pool under which this process runs, by the marks in its environment.
 pub(crate) fn around(map: &Map, place: Place) -> Vec<u32> {
     let marks = std::env::var(VARIABLE).unwrap_or_default();
     if marks.is_empty() || map.directory().is_none() {
@@ -187,7 +187,7 @@ pub(crate) fn around(map: &Map, place: Place) -> Vec<u32> {
     leased.filter(|(position, word)| is_named(*position, *word)).map(|(position, _)| position).collect()
 }
 
-/// Makes held permits of one pool a lease: one file, one mark. Their words change to the cells' new ones.
+/// Turns held permits of one pool into a lease: one file, one mark. Their words change to the cells' new ones.
 pub(crate) fn begin<'t>(
     map: &Map,
     place: Place,
@@ -204,7 +204,7 @@ pub(crate) fn begin<'t>(
     let leaser = Leaser::here(&label());
     for taken in permits {
         let byte = byte(map, place.index, taken.position, taken.word);
-        // I4: while the cell is ours alone.
+        // I4: while the caller still holds the cell.
         leaser.write(&file, map, byte).map_err(|source| LeaseError::Lock { path: path.clone(), source })?;
         taken.word = lease_one(map, place, *taken, &file, &path, byte)?;
         marks.push(mark(map, byte));
@@ -212,7 +212,7 @@ pub(crate) fn begin<'t>(
     Ok(Lease { file, cookie: marks.join(",") })
 }
 
-/// Makes one of them a lease. Answers the cell's new word.
+/// Turns one permit into a lease. Returns the cell's new word.
 fn lease_one(map: &Map, place: Place, taken: Taken, file: &OwnedFd, path: &str, byte: u64) -> Result<Word, LeaseError> {
     let held = taken.word;
     let cell = cell_of(map, place, taken.position).ok_or(LeaseError::Lost)?;
@@ -233,19 +233,19 @@ fn lease_one(map: &Map, place: Place, taken: Taken, file: &OwnedFd, path: &str, 
     Err(refused)
 }
 
-/// Whether somebody has the lock or bears the mark. What cannot be looked at counts as running. Processes that are just
-/// ending are given [`PATIENT_NS`] to be gone; then they count, too.
+/// Whether a process has the lock or bears the mark. What cannot be checked counts as running. Processes that are just
+/// ending get [`PATIENT_NS`] to finish; after that they count too.
 fn runs(map: &Map, byte: u64) -> bool {
     gone(map, &[byte]).is_empty()
 }
 
-/// Those of some bytes that nobody has locked, and whose mark nobody bears: as [`runs`], with one look at /proc for all.
+/// The bytes, of these, that no process has locked and whose mark none bears: as [`runs`], with one look at /proc for all.
 fn gone(map: &Map, bytes: &[u64]) -> Vec<u64> {
     let Ok((file, _)) = open(map) else { return Vec::new() };
     let until = clock::now() + PATIENT_NS;
     loop {
-        // The locks first: each is one system call, and looking for marks reads all of /proc; and who gave up a lock may have
-        // left the mark to another.
+        // The locks first: each is one system call, while looking for marks reads all of /proc; and a process that gave up a lock may
+        // have passed the mark on to another.
         let free = |byte: &u64| !lock::is_locked(&file, *byte).unwrap_or(true);
         let mut left: Vec<u64> = bytes.iter().copied().filter(free).collect();
         if left.is_empty() {
@@ -270,14 +270,14 @@ fn seen_by(marked: &Marked, leaser: Option<&Leaser>) -> Result<(), Blind> {
     marked.can_tell(leaser.map(|leaser| &leaser.origin))
 }
 
-/// Gives a leased permit back: free if its job is gone, else an orphan. False: it was taken away before.
+/// Gives a leased permit back: free if its job is gone, else an orphan. False: it was taken away earlier.
 pub(crate) fn end(map: &'static Map, place: Place, position: u32, leased: Word) -> bool {
     let orphan = runs(map, byte(map, place.index, position, leased));
     end_as(map, place, position, leased, orphan)
 }
 
-/// As [`end`], for permits that became leases together: one file and one mark are theirs, so what keeps one keeps all. To
-/// look for each by itself would read all of /proc as often. Those of them that are no leases are left alone.
+/// As [`end`], for permits that became leases together: they share one file and one mark, so what keeps one keeps all. To
+/// look for each by itself would read all of /proc each time. Permits that are no leases are left alone.
 pub(crate) fn end_all(map: &'static Map, place: Place, all: impl Iterator<Item = Taken>) {
     let mut orphan = None;
     for Taken { position, word } in all.filter(|taken| taken.word.tag() == Tag::Leased) {
@@ -286,7 +286,7 @@ pub(crate) fn end_all(map: &'static Map, place: Place, all: impl Iterator<Item =
     }
 }
 
-/// As [`end`], for leases of one pool that each may have a job of its own: one look at /proc for all.
+/// As [`end`], for leases of one pool that may each have a job of its own: one look at /proc for all.
 pub(crate) fn end_each(map: &'static Map, place: Place, all: &[Taken]) {
     let bytes: Vec<u64> = all.iter().map(|taken| byte(map, place.index, taken.position, taken.word)).collect();
     let gone: HashSet<u64> = gone(map, &bytes).into_iter().collect();
@@ -310,7 +310,7 @@ fn end_as(map: &'static Map, place: Place, position: u32, leased: Word, orphan: 
     true
 }
 
-/// Frees an orphan whose job is gone. True if it did.
+/// Frees an orphan whose job is gone. Returns whether it did.
 fn settle(map: &Map, place: Place, position: u32, seen: Word) -> bool {
     let object = place.index;
     let gone = seen.is_orphan() && !runs(map, byte(map, object, position, seen));
@@ -321,14 +321,14 @@ fn settle(map: &Map, place: Place, position: u32, seen: Word) -> bool {
     freed
 }
 
-/// The orphans of a pool: of no other object, though its cells may lie where that counts other things.
+/// The orphans of a pool. The caller must name a pool: other objects use the same fields for other things.
 fn orphans(map: &Map, place: Place) -> impl Iterator<Item = (u32, CellRef<'_>, Word)> {
     let there =
         (0..).map_while(move |position| cell_of(map, place, position).map(|cell| (position, cell, cell.load())));
     there.filter(|(_, _, seen)| seen.is_orphan())
 }
 
-/// Frees those of a pool's orphans whose jobs are gone. Tells how many.
+/// Frees those of a pool's orphans whose jobs are gone. Returns how many.
 pub(crate) fn settle_all(map: &Map, place: Place) -> usize {
     let object = place.index;
     let byte_of = |position, seen| byte(map, object, position, seen);
@@ -343,12 +343,12 @@ pub(crate) fn settle_all(map: &Map, place: Place) -> usize {
     freed
 }
 
-/// The jobs that keep orphans, as far as /proc tells. Looks there once, when it is first asked.
+/// The jobs that keep orphans, as far as /proc shows them. Looks there once, at the first question.
 #[derive(Default)]
 pub(crate) struct Jobs(OnceCell<Marked>);
 
 impl Jobs {
-    /// The job of this one: a process of it that can be seen. Else whose lease it is, and why nobody here can tell whether the job runs.
+    /// The job of this orphan: a visible process of it. Otherwise the holder that leased it, and why it cannot be told here whether the job runs.
     pub fn of(&self, map: &Map, object: u32, position: u32, word: Word) -> (Option<Who>, Option<Unseen>) {
         let marked = self.0.get_or_init(|| Marked::look(VARIABLE));
         let byte = byte(map, object, position, word);
@@ -366,15 +366,15 @@ impl Jobs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unseen {
-    /// The process that began the job: its number in its own PID namespace; 0 if nobody knows.
+    /// The process that started the job: its pid in its own PID namespace; 0 if unknown.
     pub pid: u32,
-    /// That namespace's inode; 0 if nobody knows.
+    /// That namespace's inode; 0 if unknown.
     pub namespace: u64,
-    /// Whose process it was, in its own user namespace.
+    /// Its user, in its own user namespace.
     pub uid: Option<u32>,
-    /// What it called itself.
+    /// Its label.
     pub label: String,
-    /// Why nobody here can tell whether the job runs.
+    /// Why it cannot be told here whether the job runs.
     pub why: String,
 }
 
@@ -390,10 +390,10 @@ impl Unseen {
     }
 }
 
-/// Orphans that a thread of this process waits for: the process (a forked child has no such thread), arena, byte.
+/// Orphans for which a thread of this process waits: the process (a forked child has no such thread), the arena, the byte.
 pub(crate) static WATCHED: Mutex<Vec<(u64, u64, u64)>> = Mutex::new(Vec::new());
 
-/// The arena's hook: sees to it that every orphan has somebody who waits for its job's end.
+/// The arena's hook: starts a thread for every orphan that has none in this process, to wait for its job's end.
 pub(crate) fn look_after(map: &'static Map) {
     if map.directory().is_none() {
         return;
@@ -415,7 +415,7 @@ pub(crate) fn look_after(map: &'static Map) {
                 outlive(map, place, position, seen);
                 WATCHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|k| *k != key);
             });
-            // A refusal is tried again at the reaper's next round.
+            // If refused, the reaper tries again in its next round.
             if started.is_ok() {
                 watched.push(key);
             }
@@ -445,7 +445,7 @@ fn outlive(map: &'static Map, place: Place, position: u32, seen: Word) {
             Some(first) => {
                 process::poll_readable(&[first], -1);
             }
-            // I4: nobody here can tell. A process that can frees the permit, and hands it on.
+            // I4: it cannot be told here. A process that can tell frees the permit, and hands it on.
             None if marked.is_empty() && runs(map, byte) => std::thread::sleep(BLIND),
             None => std::thread::sleep(Duration::from_millis(10)),
         }

@@ -1,14 +1,14 @@
 //! Seats for light threads.
 //!
-//! A light thread needs a seat in an arena for what it holds there and for what it waits for there, as a kernel thread does; private tubes
-//! aside. But the life word of a seat is a kernel thread's, who alone can claim it and let go of it, and a light thread may be on another
-//! one after each wait. So kernel threads that do nothing else hold the seats, and a light thread borrows one the first time it needs it, until it
-//! ends. Then everything that it still held goes back, as when a thread leaves, and the next one has it.
+//! A *seat* is a thread's membership of an arena. A light thread needs one for what it holds and waits for there, as a kernel thread does
+//! (except in private tubes). But the life word of a seat belongs to a kernel thread, which alone can claim and release it, and a light thread may be
+//! on another kernel thread after each wait. So kernel threads that do nothing else hold the seats. A light thread borrows one when it first needs
+//! it, and keeps it until it ends. Then everything that it still holds goes back, as when a thread leaves, and the seat is free for the next.
 //!
-//! So in each arena as many light threads of a process can hold or wait for something at once as there are seats left: some 4,000 for
-//! what is private, some 1,000 in a named arena, less what others have. The next is refused ([`ArenaError::MembersFull`]).
+//! So in each arena as many light threads of a process can hold or wait for something at once as there are seats left: some 4,000 in
+//! the private arena, some 1,000 in a named one, less those in use. The next one is refused ([`ArenaError::MembersFull`]).
 //!
-//! Who is granted something privately wakes the light thread itself: [`holder`] says which it is. Another process rings a bell: see `bell`.
+//! A granter in the same process wakes the light thread itself: [`holder`] tells which it is. Another process rings a bell: see `bell`.
 
 use crate::kinds;
 use crate::recover::{owns, recover};
@@ -19,23 +19,23 @@ use chappe_plat::{process, thread};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
-/// What one kernel thread may hold: the kernel goes through 2,048 robust words of a thread that dies, and not more.
+/// The most seats that one kernel thread holds: when a thread dies, the kernel walks at most 2,048 of its robust words.
 const HELD: u32 = 1_000;
 
-/// A member has 12 bits.
+/// A member's number has 12 bits.
 const MEMBERS: usize = 1 << 12;
 
-/// The light threads that have the seats of an arena.
+/// The light threads that have the seats of an arena, by member.
 type Holders = [AtomicU64; MEMBERS];
 
 /// Those of the private arena.
 static LENT: Holders = [const { AtomicU64::new(0) }; MEMBERS];
-/// Those of the named ones, by arena: never given back.
+/// Those of the named arenas, by arena: never freed.
 static NAMED: Mutex<Vec<(usize, &'static Holders)>> = Mutex::new(Vec::new());
-/// Of which process: in a forked child they are nobody's.
+/// The process they belong to: in a forked child they are void.
 static OF: AtomicU64 = AtomicU64::new(0);
 
-/// Who has the seats of an arena.
+/// The light threads that have the seats of an arena.
 pub(crate) fn holders(map: &Map) -> &'static Holders {
     if map.is_private() {
         return &LENT;
@@ -53,7 +53,7 @@ type Request = (&'static Map, Sender<Result<Joined, ArenaError>>);
 
 struct Seats {
     incarnation: u64,
-    /// By arena: those that nobody has.
+    /// By arena: the seats that no light thread has.
     free: Vec<(usize, Vec<Joined>)>,
     holder: Option<Sender<Request>>,
     held: u32,
@@ -71,10 +71,10 @@ pub(crate) fn holder(map: &Map, member: u32) -> Option<&'static Record> {
     held_by(holders(map), member)
 }
 
-/// The same, where the arena's holders are known.
+/// The same, if the arena's holders are known.
 #[cfg(not(feature = "loom"))]
 pub(crate) fn held_by(holders: &Holders, member: u32) -> Option<&'static Record> {
-    // Acquire: a record, which never goes away; set before it could wait.
+    // Acquire: a record, which is never freed; set before its thread could wait.
     let record = holders[member as usize % MEMBERS].load(Ordering::Acquire) as *const Record;
     // Relaxed: set before any of them.
     if record.is_null() || !process::is_incarnation(OF.load(Ordering::Relaxed) as u32) {
@@ -87,12 +87,12 @@ pub(crate) fn held_by(holders: &Holders, member: u32) -> Option<&'static Record>
 /// A seat for the calling light thread.
 pub(crate) fn borrow(map: &'static Map, me: &'static Record) -> Result<Joined, ArenaError> {
     let joined = take(map)?;
-    // Release: before it waits.
+    // Release: before the thread waits.
     holders(map)[joined.index as usize % MEMBERS].store(std::ptr::from_ref(me) as u64, Ordering::Release);
     Ok(joined)
 }
 
-/// A seat that nobody borrows: of a bell, for as long as the process lives.
+/// A seat that no light thread borrows: a bell's, for as long as the process lives.
 pub(crate) fn take(map: &'static Map) -> Result<Joined, ArenaError> {
     let mut seats = SEATS.lock().unwrap_or_else(PoisonError::into_inner);
     let now = process::incarnation();
@@ -100,7 +100,7 @@ pub(crate) fn take(map: &'static Map) -> Result<Joined, ArenaError> {
         let clear = |holders: &Holders| holders.iter().for_each(|who| who.store(0, Ordering::Relaxed)); // Relaxed: the parent's.
         clear(&LENT);
         NAMED.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|(_, holders)| clear(holders));
-        OF.store(now, Ordering::Release); // Release: before the first is lent.
+        OF.store(now, Ordering::Release); // Release: before the first seat is lent.
         *seats = Seats { incarnation: now, free: Vec::new(), holder: None, held: 0 };
     }
     if let Some((_, free)) = seats.free.iter_mut().find(|(of, _)| *of == key(map))
@@ -114,7 +114,7 @@ pub(crate) fn take(map: &'static Map) -> Result<Joined, ArenaError> {
             for (map, answer) in come {
                 let _ = answer.send(map.join(Seat::Thread, &crate::seat::label()));
             }
-            // What it holds is lent for as long as the process lives.
+            // Its seats are lent for as long as the process lives.
             loop {
                 std::thread::park();
             }
@@ -132,13 +132,13 @@ pub(crate) fn take(map: &'static Map) -> Result<Joined, ArenaError> {
     answered.recv().map_err(|_| gone())?
 }
 
-/// A light thread ends: what it still holds there goes back, and the seat is another's.
+/// A light thread ends: what it still holds there goes back, and the seat becomes free.
 pub(crate) fn give_back(map: &'static Map, joined: Joined) {
     kinds::abandon(map, joined.index, joined.generation);
     if owns(map, joined.index, joined.generation) {
         recover(map, joined.index, joined.generation);
     }
-    holders(map)[joined.index as usize % MEMBERS].store(0, Ordering::Release); // Release: it waits no more.
+    holders(map)[joined.index as usize % MEMBERS].store(0, Ordering::Release); // Release: it no longer waits.
     let mut seats = SEATS.lock().unwrap_or_else(PoisonError::into_inner);
     if seats.incarnation != process::incarnation() {
         return;

@@ -1,11 +1,11 @@
 //! Pools, choice, and the wait queue they share: the protocols.
 //!
-//! `wait` says who waits and who is granted. What a kind of object has, and how it gets from there to a waiter, is in `cell`,
-//! `permit`, `drain` and `many` (pools), `units` (semaphores), `lock` and `contend` (mutexes), `rwlock`, `condvar`; `kinds` tells them
-//! apart; `owned` makes one thing of a pool and a semaphore. `claim` waits until something is ours, `choice` chooses, `recover`
-//! does what a dead member no longer can, `lease` keeps a permit for a job. What users call is in `pool`, `guard`, `semaphore`, `mutex`, `condition` and `select`; what one
-//! process must remember of arenas and its threads is in `home` and `seat`. `plan9` stands apart: semaphores on plain
-//! words, which need no arena and remember nobody.
+//! `wait` is the wait queue: the waiters, their order, and grants. What each kind of object has, and how a waiter gets it, is in `cell`,
+//! `permit`, `drain` and `many` (pools), `units` (semaphores), `lock` and `contend` (mutexes), `rwlock`, `condvar`; `kinds` dispatches to
+//! them. `owned` composes a pool and a semaphore. `claim` waits until an operation succeeds, `choice` chooses, `recover` does what a
+//! dead member no longer can, `lease` keeps a permit for a job. The public API is in `pool`, `guard`, `semaphore`, `mutex`, `condition`
+//! and `select`; what a process must remember of arenas and its threads is in `home` and `seat`. `plan9` stands apart: semaphores on plain
+//! words, which need no arena and record no holder.
 
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
 mod bias;
@@ -61,7 +61,7 @@ pub use interrupt::interruptible;
 pub use recover::recover;
 pub use wait::Discipline;
 
-/// Wakes all who wait on a dead object.
+/// Wakes all waiters of a dead object.
 pub fn bury(map: &'static chappe_arena::Map, object: u32) {
     // Acquire: the object as its remover left it.
     let head = Head(map.object(object).head.load(Ordering::Acquire));
@@ -70,17 +70,17 @@ pub fn bury(map: &'static chappe_arena::Map, object: u32) {
     }
 }
 
-/// Has all who wait at ends of tubes look again: a thread died.
+/// A thread died: makes all waiters at ends of tubes look again.
 pub fn stir(map: &'static chappe_arena::Map) {
     kinds::stir(map);
 }
 
-/// Takes away what only the owner of a member's life word may: its process is at no tube's end any more.
+/// Removes a dead member from the ends of tubes and from the changers of bodies. The caller owns the member's life word.
 pub fn clear(map: &chappe_arena::Map, member: u32) {
     kinds::clear(map, member);
 }
 
-/// Whether somebody still has what is in the slot of a removed object.
+/// Whether the contents of a removed object's slot are still in use.
 pub fn used(map: &chappe_arena::Map, object: u32) -> bool {
     kinds::used(map, object)
 }

@@ -1,4 +1,4 @@
-//! The mutex protocol: one holder, named in the lock's word, and data that a death leaves as they were.
+//! The mutex protocol: one holder, named in the lock's word, and data that a death leaves as it was.
 //!
 //! nonblocking-real-time, section 3: a lock whose critical section others can survive. The choice between spinning and
 //! hand-off is that of nix-semaphores-tubes, 2.3, reversed: here an arriving thread may take a free lock ahead of sleeping waiters,
@@ -124,7 +124,7 @@ fn swap(o: &Object, from: u64, to: u64) -> bool {
 /// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Try {
-    /// The caller holds the lock; the data are whole.
+    /// The caller holds the lock; the data is whole.
     Locked,
     /// The caller holds the lock; an earlier holder left the data unfinished.
     Torn,
@@ -431,7 +431,7 @@ fn resolve(map: &Map, object: u32, o: &Object, seen: u64) -> bool {
     false
 }
 
-/// Recovers from the death of a holder: the lock becomes free and torn, the data stay as they are.
+/// Recovers from the death of a holder: the lock becomes free and torn, the data stays as it is.
 pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
     let o = map.object(object);
     // I5: the dead member may have set TOLD, or may have been the waiter that was told.
@@ -482,7 +482,7 @@ pub(crate) fn is_word(o: &Object) -> bool {
     load(o) & 7 >= FREE
 }
 
-/// Whether the data are as a dead or panicked holder left them.
+/// Whether the data is as a dead or panicked holder left them.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_torn(o: &Object) -> bool {
     let seen = load(o);

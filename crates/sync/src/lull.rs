@@ -1,35 +1,35 @@
-//! A lull: a moment at which no arm of a choice was ready. A choice takes its default, or says that its time is up, only if there
-//! was one.
+//! Lulls. A *lull* is a moment at which no arm of a choice was ready. A choice takes its default, or reports that its time is up, only if
+//! there was one.
 //!
-//! Looks at one arm after the other do not show it, though each finds nothing:
+//! Looking at one arm after the other does not prove a lull, though each look finds nothing:
 //!
 //! ```text
-//!   who chooses:    one: nothing                                          two: nothing
+//!   the chooser:    one: nothing                                          two: nothing
 //!   another:                      sends to one, then receives from two
 //! ```
 //!
-//! So who has found nothing looks again: first at all arms for what marks their state, and then, after all of them, once more.
+//! So a chooser that has found nothing looks again, twice: at the *marks* of all arms, which stand for their state, and then once more.
 //!
-//! | arm | mark | why the same mark twice says that nothing was there in between |
+//! | arm | mark | why the same mark twice proves that nothing was there in between |
 //! |---|---|---|
-//! | a tube with slots | the position where the next message, or hole, will be | positions only go on (`ring` I2, I5; `record` I2, I3) |
-//! | and a named one | besides, how many have come to the other end, and how many messages came again | both only grow |
+//! | a tube with slots | the position where the next message, or hole, will be | positions only advance (`ring` I2, I5; `record` I2, I3) |
+//! | a named one, besides | how many have come to the other end, and how many messages came again | both only grow |
 //! | a tube without slots | how many have come to wait at the other end, and wait there | the first only grows (`end`) |
-//! | a clock | when it strikes next | it goes on when the stroke is taken |
-//! | a semaphore, a pool | none: a unit comes and goes, and leaves no trace | |
-//! | a descriptor | none: the kernel keeps no account | |
+//! | a clock | when it strikes next | it advances when the stroke is taken |
+//! | a semaphore, a pool | none: a unit comes and goes without a trace | |
+//! | a descriptor | none: the kernel keeps no record | |
 //!
-//! If all marks are the same, then between the two looks no arm was ready; else one looks and marks again. A single arm without
-//! mark is tried between the two looks. If there are several, who chooses stands in the queues of semaphores and pools meanwhile,
-//! as one that waits: what comes there is granted, to it or to who came before it. (A semaphore whose waiters may be overtaken has
-//! a mark then: each unit that comes while somebody waits changes its word.)
+//! If all marks are the same, no arm was ready at a moment between the two looks; otherwise the chooser tries all arms and looks again. A
+//! single arm without a mark is tried between the two looks. If there are several, the chooser meanwhile stands in the queues of the
+//! semaphores and pools, as a waiter: what comes there is granted, to it or to an earlier waiter. (A semaphore whose waiters may be
+//! overtaken has a mark then: each unit that comes while a thread waits changes its word.)
 //!
-//! What is left open: of several descriptors each was not ready at a moment at which no other kind of arm was, but not all
-//! at the same moment. At a tube without slots somebody may be there and not seen: while it begins to wait, and stands still
-//! before it can be met; and when it was told to look whether it can meet somebody, until it has found that it cannot. Of a named
-//! tube: who comes to an end, and is killed before it is counted, where somebody of the same process was before.
+//! Not covered: of several descriptors, each was not ready at some moment at which no other kind of arm was, but not all of them
+//! at the same moment. At a tube without slots, a thread at the other end may be missed: while it begins to wait, and is stopped
+//! before it can be met; and after it was told to look whether it can meet another, until it has found that it cannot. At a named
+//! tube: a thread that comes to an end, and is killed before it is counted, if another of its process was there before.
 //!
-//! Progress: lock-free: one looks again only if something came, and was taken by somebody else.
+//! Progress: lock-free: the chooser looks again only if something came, and another took it.
 //!
 //! Explored: `tests/crash_lull.rs`.
 
@@ -40,10 +40,10 @@ use chappe_plat::step;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 
-/// What a look came to: which arm, and what it took.
+/// The outcome of a look: which arm, and what was taken from it.
 type Found = Option<(usize, Taken)>;
 
-/// So many arms in queues need no memory.
+/// Up to so many arms in queues need no allocation.
 const FEW: usize = 32;
 
 /// Tries the arms in this order.
@@ -66,7 +66,7 @@ pub(crate) fn look<A: Operation + ?Sized>(
     Ok(None)
 }
 
-/// After a look at all arms that found nothing: whether there was a moment at which none was ready. If not, an arm that is.
+/// After a look at all arms that found nothing: whether there was a lull. If not, an arm that was ready.
 #[inline(never)]
 pub(crate) fn lull<A: Operation + ?Sized>(
     arms: &[&A],
@@ -99,17 +99,17 @@ pub(crate) fn lull<A: Operation + ?Sized>(
     }
 }
 
-/// What two looks came to.
+/// The outcome of two looks.
 enum Looks {
-    /// At a moment between the two nothing was there.
+    /// There was a moment between the two at which nothing was there.
     Lull,
-    /// What has no mark was there, and is ours.
+    /// An arm without a mark was ready, and something was taken.
     Found(usize, Taken),
     /// Something was there.
     Changed,
 }
 
-/// Two looks at the marks. Between them what has none is tried, but for what one stands in the queue of.
+/// Two looks at the marks. Between them, arms without a mark are tried, except those in whose queues the chooser stands.
 fn looks<A: Operation + ?Sized>(arms: &[&A], who: &Parties, stands: bool, aim: Aim) -> Result<Looks, Refused> {
     let marks = || {
         arms.iter().try_fold(0u64, |sum, arm| {
@@ -138,7 +138,7 @@ fn looks<A: Operation + ?Sized>(arms: &[&A], who: &Parties, stands: bool, aim: A
     Ok(if marks() == Some(before) { Looks::Lull } else { Looks::Changed })
 }
 
-/// As [`looks`], by who stands in the queues of those arms that have no mark meanwhile.
+/// As [`looks`], while the chooser stands in the queues of the arms that have no mark.
 #[cold]
 fn in_queues<A: Operation + ?Sized>(
     arms: &[&A],
@@ -158,7 +158,7 @@ fn in_queues<A: Operation + ?Sized>(
         line = &many[..];
     } else {
         few.iter_mut().zip(queues).for_each(|(place, arm)| _ = place.write(arm));
-        // SAFETY: as many as there are were written just now, and their kinds do not change.
+        // SAFETY: so many were written just now, since the arms' kinds do not change.
         line = unsafe { std::slice::from_raw_parts(few.as_ptr().cast::<&A>(), queued) };
     }
     let budget = Cell::new(0);
@@ -173,22 +173,22 @@ fn in_queues<A: Operation + ?Sized>(
         patience: &patience,
     };
     let begun = begin(who, line, terms);
-    // If something was granted by now, or a queue's object is gone, the end says so.
+    // If something was granted by now, or a queue's object is gone, `conclude` finds out.
     let seen = looks(arms, who, true, aim);
     match conclude(who, line, &begun, &wish).map_err(|e| at_arm_of(e, of))? {
-        // What was found besides is of no kind that must be given back: only descriptors are tried.
+        // Anything else found need not be given back: only descriptors are tried.
         Ends::Granted(nth, taken) => Ok(Looks::Found(of(nth), taken)),
         Ends::Nothing => seen,
         Ends::Void => Ok(Looks::Changed),
     }
 }
 
-/// How a stand in the queues ended.
+/// How the stand in the queues ended.
 enum Ends {
     Granted(usize, Taken),
     /// Nothing was granted up to now.
     Nothing,
-    /// Something was, and came to nothing.
+    /// Something was granted, and came to nothing.
     Void,
 }
 
@@ -213,7 +213,7 @@ fn at_arm(e: Refused, at: usize) -> Refused {
     at_arm_of(e, |_| at)
 }
 
-/// The same of an arm of the whole choice.
+/// The same error, for the arm's index in the whole choice.
 fn at_arm_of(e: Refused, of: impl Fn(usize) -> usize) -> Refused {
     match e {
         Refused::Dead(at) => Refused::Dead(of(at)),

@@ -1,5 +1,5 @@
-//! [`select!`](crate::select!) and [`select_biased!`](crate::select_biased!): a choice that is made once, arm by arm as in a
-//! `match`. The arms lie in an array, so a choice allocates nothing.
+//! [`select!`](crate::select!) and [`select_biased!`](crate::select_biased!): a choice that is made once, written arm by arm as a
+//! `match`. The arms are in an array, so a choice allocates nothing.
 
 use crate::choice::{How, glance};
 use crate::claim::{Aim, Taken};
@@ -22,7 +22,7 @@ pub enum Time {
     Forever,
     /// Not at all.
     Now,
-    /// So long.
+    /// At most so long.
     Within(Duration),
 }
 
@@ -46,11 +46,11 @@ pub fn writable<F: AsFd>(descriptor: &F) -> Armed<'_> {
     Armed::writable(descriptor)
 }
 
-/// What a choice took of the arm that completes it; of a dead arm nothing.
+/// What a choice took from the arm that it chose; nothing from a dead arm.
 #[derive(Clone, Copy)]
 pub struct Took(pub(crate) Option<Taken>);
 
-/// Makes a choice that is made once: which arm, and what was taken; of a dead arm `None`.
+/// Makes a choice once: which arm, and what was taken; `None` from a dead arm.
 #[track_caller]
 #[inline(always)]
 fn made(arms: &[Armed<'_>], biased: bool, until: impl FnOnce() -> Until) -> Option<(usize, Option<Taken>)> {
@@ -60,10 +60,10 @@ fn made(arms: &[Armed<'_>], biased: bool, until: impl FnOnce() -> Until) -> Opti
     }
 }
 
-/// Makes the choice. `None`: none was ready in time.
+/// Makes the choice. `None`: no arm was ready in time.
 ///
 /// # Panics
-/// If it cannot be made at all.
+/// If the choice cannot be made at all.
 #[track_caller]
 #[inline]
 pub fn select(arms: &[Armed<'_>], biased: bool, time: Time) -> Option<Chosen> {
@@ -75,38 +75,38 @@ pub fn select(arms: &[Armed<'_>], biased: bool, time: Time) -> Option<Chosen> {
     made(arms, biased, until).map(|(index, taken)| Chosen { index, took: Took(taken) })
 }
 
-/// What a choice came to, until its arm takes it. It has no destructor: as far as the borrow checker knows, whatever the arms
-/// borrow is used for the last time when the chosen arm takes it, and the arm's expression may do with that what it likes.
+/// The outcome of a choice, until its arm takes it. It has no destructor: for the borrow checker, the last use of what the arms
+/// borrow is when the chosen arm takes the outcome, and the arm's expression may use that freely afterwards.
 ///
-/// No arm is in it: the macro knows which it is. One that is copied from the array, which was written just before in other pieces, waits for the
-/// processor to have done so: a third of the time of a choice.
+/// It contains no arm: the macro knows which it is. A copy of an arm from the array, which was written just before in other pieces, would wait
+/// for the processor to complete those stores: a third of the time of a choice.
 pub struct Chosen {
     index: usize,
     took: Took,
 }
 
 impl Chosen {
-    /// What was taken, to be completed.
+    /// What was taken, for the arm to complete.
     #[inline(always)]
     pub fn took(self) -> Took {
         self.took
     }
 }
 
-/// The place that a `send` arm took, until the message is there.
+/// The slot that a `send` arm took, until the message is there.
 ///
 /// # Panics
-/// If the expression of the message leaves the arm: whoever waits for that place would wait for ever.
+/// If the expression of the message leaves the arm: receivers would wait for that slot for ever.
 pub struct Place(Took);
 
 impl Place {
-    /// Of what was taken.
+    /// The slot in what was taken.
     #[inline(always)]
     pub fn of(took: Took) -> Place {
         Place(took)
     }
 
-    /// It is filled now.
+    /// The slot is filled now.
     #[inline(always)]
     pub fn took(self) -> Took {
         ManuallyDrop::new(self).0
@@ -120,7 +120,7 @@ impl Drop for Place {
     }
 }
 
-/// The wake-up of a `down` arm.
+/// The result of a `down` arm.
 ///
 /// # Errors
 /// `Dead` if the semaphore was removed.
@@ -140,10 +140,10 @@ pub fn permit_of(pool: &Pool, took: Took) -> Result<Permit<'_>, AcquireError> {
     Ok(pool.permit(taken, here()))
 }
 
-/// That a descriptor is ready.
+/// The result of a `readable` or `writable` arm.
 ///
 /// # Errors
-/// The system's, where it could not say.
+/// The system's, if the descriptor could not be checked.
 pub fn descriptor_of(took: Took) -> io::Result<()> {
     took.0.map_or(Ok(()), outcome)
 }
@@ -154,34 +154,34 @@ pub fn is_next(chosen: &Chosen, arms: &mut RangeFrom<usize>) -> bool {
     arms.next() == Some(chosen.index)
 }
 
-/// Exactly one of several operations, whichever can be done first.
+/// Performs exactly one of several operations, the first that is possible.
 ///
 /// | arm | its value |
 /// |---|---|
-/// | `recv(receiver) -> message => ...` | `Result<T, RecvError>`: an error only if there is no sender any more; of a broadcast tube's subscription, a message that its filter wants |
+/// | `recv(receiver) -> message => ...` | `Result<T, RecvError>`: an error only if no sender is left; a broadcast subscription gets what its filter wants |
 /// | `send(sender, message) -> sent => ...` | `Result<(), SendError<T>>`: an error only if there is no receiver any more |
 /// | `down(semaphore) -> r => ...` | `Result<(), DownError>`: an error only if the semaphore is dead |
 /// | `acquire(pool) -> permit => ...` | `Result<Permit, AcquireError>`: an error only if the pool is dead |
 /// | `read(lock) -> guard => ...` | as [`RwLock::read`](crate::RwLock::read): an error with the guard, or that the lock is condemned or dead |
 /// | `write(lock) -> guard => ...` | as [`RwLock::write`](crate::RwLock::write) |
-/// | `readable(fd) -> r => ...` | `io::Result<()>`: it can be read without waiting, or has an end or an error to tell |
-/// | `writable(fd) -> r => ...` | `io::Result<()>`: it can be written without waiting, or has an error to tell |
-/// | `default => ...` | none is ready |
-/// | `default(duration) => ...` | none was ready for so long |
+/// | `readable(fd) -> r => ...` | `io::Result<()>`: it can be read without waiting, or has an end or an error to report |
+/// | `writable(fd) -> r => ...` | `io::Result<()>`: it can be written without waiting, or has an error to report |
+/// | `default => ...` | no arm is ready |
+/// | `default(duration) => ...` | no arm was ready for so long |
 ///
-/// The arms are as in [`Select`](crate::Select): each that is ready is as likely. A default is taken only if at some moment no arm
+/// The arms are as in [`Select`](crate::Select): each that is ready is equally likely. A default is taken only if at some moment no arm
 /// was ready. The expressions of the ends are evaluated first, in order, then the duration; that of a message only if its arm was
-/// chosen. `break`, `continue` and `return` in an arm's expression mean the caller's. An arm's expression may change what the
+/// chosen. `break`, `continue` and `return` in an arm's expression act on the surrounding code. An arm's expression may change what the
 /// operands borrow: `recv(self.rx) -> m => self.handle(m)`.
 ///
-/// Some 55 arms fit into the recursion limit that a crate has unless it says otherwise. A choice of 32 takes the compiler 10 ms to check.
+/// Some 55 arms fit into the default recursion limit of a crate. A choice of 32 takes the compiler 10 ms to check.
 ///
-/// A `send` arm that was chosen has a slot. If its message's expression takes so long that others pass the slot over and fill all
-/// there are, sending waits for one, also in a choice with a `default`.
+/// A `send` arm that was chosen has a slot. If its message's expression takes so long that other senders pass the slot over and fill all
+/// there are, sending waits for a slot, also in a choice with a `default`.
 ///
 /// # Panics
-/// If the choice cannot be made at all: no arms and no default, objects of two named arenas, no slot in the arena.
-/// [`Select`](crate::Select) gives errors instead. If the expression of a message leaves the choice.
+/// If the choice cannot be made at all: no arms and no default, objects of two named arenas, no slot in the arena;
+/// [`Select`](crate::Select) returns errors instead. If the expression of a message leaves the choice.
 ///
 /// ```
 /// use chappe_sync::{Pool, Semaphore, select, tube};
@@ -203,7 +203,7 @@ macro_rules! select {
     };
 }
 
-/// As [`select!`](crate::select!); of several arms that are ready the first is taken.
+/// As [`select!`](crate::select!), but takes the first of several ready arms.
 #[macro_export]
 macro_rules! select_biased {
     ($($arms:tt)*) => {
@@ -242,7 +242,7 @@ macro_rules! __select {
     ($b:literal $done:tt $default:tt $verb:ident($on:expr $(,)?) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
         $crate::__select!(@add $b $done $default $verb ($on) () ($r) ($body) $($($rest)*)?)
     };
-    // Each step's `on` is another name than the others'.
+    // Each step's `on` is a name different from the others'.
     (@add $b:literal [$($done:tt)*] $default:tt $verb:ident ($on:expr) $m:tt $r:tt $body:tt $($rest:tt)*) => {
         $crate::__select!($b [$($done)* {on ($on) $verb $m $r $body}] $default $($rest)*)
     };
@@ -257,7 +257,7 @@ macro_rules! __select {
     };
     (@match $b:literal [$({$on:ident ($end:expr) $verb:ident $m:tt ($r:pat) ($body:expr)})*] $time:expr, $default:expr) => {
         match ($(&$end,)*) {
-            // What is matched here has no destructor, lest an arm's body could not touch what an operand borrows.
+            // The matched value has no destructor; otherwise an arm's body could not touch what an operand borrows.
             ($($on,)*) => match $crate::macros::select(&[$($crate::__select!(@arm $verb $on)),*], $b, $time) {
                 Some(chosen) => {
                     let mut arms = 0..;
@@ -274,7 +274,7 @@ macro_rules! __select {
             },
         }
     };
-    // By method calls, so that whatever leads to an end will do.
+    // By method calls, so that any type that dereferences to an end will do.
     (@arm recv $on:ident) => {{
         use $crate::ReceivingEnd as _;
         $on.__arm()

@@ -1,11 +1,11 @@
 //! Several permits of one pool at once: all of them, or none.
 //!
-//! Who needs n permits waits with `need = n` in its record; the drainer's head says how they are set aside for it. So
-//! the head of the queue gets them all at one moment, and whoever is behind it waits until then (no overtaking, no
+//! A thread that needs n permits waits with `need = n` in its record; the head of `drain` says how they are set aside for it. So
+//! the head of the queue gets them all at one moment, and the waiters behind it wait until then (no overtaking, no
 //! starvation of large requests, no two half-served requests that block each other).
 //!
-//! - I1: who gave up, or was granted too few because some were taken away by force, drains: what was set aside goes on.
-//! - Killed while taking what was granted: what it has goes back with its death, the rest is void.
+//! - I1: a waiter that gave up, or was granted too few because some were taken away by force, drains: what was set aside goes on.
+//! - Killed while taking what was granted: recovery frees what it has taken; the rest is void.
 //!
 //! Explored: `tests/crash_many.rs`.
 
@@ -20,10 +20,10 @@ use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
-/// How many are kept without asking for memory.
+/// How many permits are kept without allocating.
 const FEW: usize = 8;
 
-/// Permits that are ours. Up to [`FEW`] allocate nothing.
+/// Permits that the caller holds. Up to [`FEW`] allocate nothing.
 pub(crate) struct Many {
     few: [Taken; FEW],
     len: usize,
@@ -43,7 +43,7 @@ impl Many {
         }
         self.len += 1;
     }
-    /// How many.
+    /// How many there are.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -51,12 +51,12 @@ impl Many {
     pub fn all(&self) -> impl Iterator<Item = Taken> + '_ {
         self.few[..self.len.min(FEW)].iter().chain(&self.more).copied()
     }
-    /// All of them, to be changed.
+    /// All of them, mutably.
     #[cfg(not(feature = "sim"))]
     pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Taken> {
         self.few[..self.len.min(FEW)].iter_mut().chain(&mut self.more)
     }
-    /// All of them, one by one from now on.
+    /// All of them, by value.
     #[cfg(not(feature = "sim"))]
     pub fn into_all(self) -> impl Iterator<Item = Taken> {
         self.few.into_iter().take(self.len.min(FEW)).chain(self.more)
@@ -69,7 +69,7 @@ impl Many {
 
 /// Takes `need` free permits if so many are free and nobody waits.
 ///
-/// It takes nothing before it has seen that there are enough. If others are faster then, it gives back what it had.
+/// It takes nothing before it has seen that there are enough. If other threads are faster then, it gives back what it took.
 pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) -> Result<(), Refused> {
     let map = me.map;
     let o = map.object(place.index);
@@ -81,7 +81,7 @@ pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) ->
     if need > count {
         return Err(Refused::TooMany);
     }
-    // Who needs none takes nothing from who waits.
+    // A request for none takes nothing from waiters.
     if need > 0 && map.anybody_waits(place.index) && foremost(map, place.index).is_some() {
         return Err(Refused::NoneFree);
     }
@@ -89,7 +89,7 @@ pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) ->
     let too_few = || all().filter(|w| w.is_free()).count() < need as usize;
     if too_few() {
         if all().any(|w| w.tag() == Tag::Reserved) {
-            // Whoever was stopped while granting or withdrawing it holds up nobody.
+            // Frees a reservation whose granter or waiter was stopped while granting or withdrawing it.
             drain(map, place.index);
         }
         if too_few() {
@@ -140,7 +140,7 @@ pub(crate) fn wait_many<A: Arm + ?Sized>(
         step!("granted several, none yet taken");
         let done = collect(who.party(map), place, need, number, into);
         finish(who, &[pool], &begun);
-        // I1; and what was set aside beyond the need.
+        // I1; and what was set aside beyond the need goes on.
         drain(map, place.index);
         if done {
             return Ok(());

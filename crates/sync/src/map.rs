@@ -1,4 +1,4 @@
-//! Maps as users know them: dictionaries that threads or processes share.
+//! Maps, the public API: dictionaries that threads or processes share.
 
 pub mod atlas;
 #[cfg(not(feature = "sim"))]

@@ -1,4 +1,4 @@
-//! Mutexes as users know them: robust locks around data.
+//! Mutexes, the public API: robust locks around data.
 
 use crate::bias::{self, Bias};
 use crate::contend::{contend, look};
@@ -20,22 +20,22 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-/// A lock around data, between threads (private) or processes (named), that outlives its holders.
+/// A lock around data, between threads (private) or processes (named), that survives the death of its holders.
 ///
-/// Whoever locks it after a holder's process died gets [`LockError::OwnerDied`] with the guard, and the data as that holder left it;
-/// so does everybody until one of them calls [`MutexGuard::make_consistent`], or [`MutexGuard::condemn`], after which
-/// nobody gets it any more. A holder that panics counts as dead. A thread that ends and has leaked its guard
-/// ([`std::mem::forget`]) leaves the mutex condemned: what it borrowed of the data may still be in use.
+/// After a holder has died, locking returns [`LockError::OwnerDied`] with the guard, and the data as that holder left it. This
+/// holds for every later holder, until one of them calls [`MutexGuard::make_consistent`], or [`MutexGuard::condemn`], after which
+/// the mutex cannot be locked any more. A holder that panics counts as dead. A thread that ends and has leaked its guard
+/// ([`std::mem::forget`]) leaves the mutex condemned: borrows of the data may still be in use.
 ///
-/// Fairness: eventual. Newcomers may overtake waiters for half a millisecond; then the lock is handed to the waiter.
+/// Fairness: eventual. Arriving threads may overtake a waiter for half a millisecond; then the lock is handed to the waiter.
 /// Not recursive: locking it again in the same thread is [`LockError::Deadlock`].
 ///
-/// Cost: one compare-and-swap each way while nobody waits; no system call, no allocation (after the thread's first
-/// use of the arena). A named mutex has 128 bytes and its data, in steps of 64.
+/// Cost: while nobody waits, one compare-and-swap to lock and one to unlock; no system call, no allocation (after the thread's first
+/// use of the arena). A named mutex takes 128 bytes and its data, in steps of 64.
 ///
 /// In a forked child a guard of the parent is void: dropping it does nothing, using it panics.
 ///
-/// Paper: nonblocking-real-time, section 3; the death words of evidence in the members' records.
+/// Paper: nonblocking-real-time, section 3; the death words in the members' records are those of evidence.
 ///
 /// ```
 /// let count = chappe_sync::Mutex::private(0)?;
@@ -48,7 +48,7 @@ pub struct Mutex<T> {
     data: NonNull<T>,
     /// Whether the data is on this process's heap.
     own: bool,
-    /// Its free word, if it may be biased; 0: it may not.
+    /// Its free word if it may be biased, else 0.
     free: u64,
 }
 
@@ -66,7 +66,7 @@ impl<T> std::fmt::Debug for Mutex<T> {
 impl<T> Drop for Mutex<T> {
     fn drop(&mut self) {
         if self.own {
-            // SAFETY: leaked by `private`, and dropped once. What a guard has borrowed does not outlive the mutex.
+            // SAFETY: leaked by `private`, and dropped once. A guard's borrows do not outlive the mutex.
             drop(unsafe { Box::from_raw(self.data.as_ptr()) });
         }
     }
@@ -81,10 +81,10 @@ impl<T> Arm for Mutex<T> {
     }
 }
 
-/// What locking answers.
+/// The result of locking.
 pub type LockResult<'a, T> = Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>>;
 
-/// A type's name without the modules it is in.
+/// A type's name without its modules.
 pub(crate) fn plain_name<T: ?Sized>() -> String {
     let name = std::any::type_name::<T>();
     let mut plain = String::with_capacity(name.len());
@@ -96,7 +96,7 @@ pub(crate) fn plain_name<T: ?Sized>() -> String {
     plain
 }
 
-/// What the data is, for those that attach it: size, alignment, and the type's name without the modules it is in.
+/// What is recorded of the data's type, to compare when it is attached: size, alignment, and the type's name without its modules.
 pub(crate) fn hash_of<T>() -> u32 {
     hash(Called { name: &plain_name::<T>(), size: size_of::<T>(), align: align_of::<T>() })
 }
@@ -105,7 +105,7 @@ pub(crate) fn hash(of: Called<'_>) -> u32 {
     chappe_arena::hash(&format!("{} {} {}", of.name, of.size, of.align)) as u32
 }
 
-/// Attaches or makes a named mutex whose type is only called something. Also says where its data is.
+/// Attaches or makes a named mutex whose type is given by its description. Also returns where its data is.
 pub(crate) fn named_bytes(
     name: &str,
     had: Had,
@@ -120,7 +120,7 @@ pub(crate) fn named_bytes(
     } else {
         Handle::make(Kind::Mutex, name, had == Had::Either, &mut |map, admin, name| {
             lock::make(map, admin, name, of.size, hash(of), |place| match initial {
-                // SAFETY: the place has room for so many bytes, and is nobody's yet.
+                // SAFETY: the place has room for so many bytes, and is not published yet.
                 Some(bytes) => unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) },
                 // SAFETY: as above.
                 None => unsafe { std::ptr::write_bytes(place, 0, of.size) },
@@ -132,8 +132,8 @@ pub(crate) fn named_bytes(
 }
 
 impl<T> Mutex<T> {
-    /// Makes a mutex for the threads of this process. A thread that uses it alone for a while gets its bias: then it locks
-    /// and unlocks it with plain stores, until another comes.
+    /// Makes a mutex for the threads of this process. If one thread uses it alone for a while, the mutex becomes biased to that thread,
+    /// which then locks and unlocks it with plain stores, until another thread comes.
     ///
     /// # Errors
     /// `Arena` when the private arena is full, or there is no address space for it.
@@ -141,7 +141,7 @@ impl<T> Mutex<T> {
         Mutex::private_with(value, Bias::Auto)
     }
 
-    /// As [`Mutex::private`], and says whether it may be biased. (`CHAPPE_BIAS=off` in the environment: none may.)
+    /// As [`Mutex::private`], and tells whether it may be biased. (With `CHAPPE_BIAS=off` in the environment, none may.)
     ///
     /// # Errors
     /// As [`Mutex::private`].
@@ -149,7 +149,7 @@ impl<T> Mutex<T> {
         let handle = Handle::private(&mut |map, admin, name| lock::make(map, admin, name, 0, 0, |_| ()))?;
         let biased = bias::allow(handle.map, handle.object, bias);
         let free = if ROBUST && biased { lock::free_word(handle.place) } else { 0 };
-        // Its own from here on: what is borrowed of it must outlive moves of the mutex.
+        // On the heap: borrows of the data must outlive moves of the mutex.
         let data = NonNull::from(Box::leak(Box::new(value)));
         Ok(Mutex { handle, data, own: true, free })
     }
@@ -159,10 +159,11 @@ impl<T> Mutex<T> {
         self.handle.name()
     }
 
-    /// Locks it; waits until it is free. A handled signal does not end the wait.
+    /// Locks it; waits until it is free. A handled signal does not end the wait (except inside
+    /// [`interruptible`](crate::interruptible)).
     ///
     /// # Errors
-    /// `OwnerDied`, with the guard; `Condemned`, `Dead`, `Deadlock`; `Arena` if the thread cannot become a member;
+    /// `OwnerDied`, with the guard; `Condemned`, `Dead`, `Deadlock`, `Interrupted`; `Arena` if the thread cannot become a member;
     /// `System`.
     #[inline(always)]
     pub fn lock(&self) -> LockResult<'_, T> {
@@ -172,16 +173,16 @@ impl<T> Mutex<T> {
     /// Locks it if it is free. Never waits.
     ///
     /// # Errors
-    /// `WouldBlock`; else as [`Mutex::lock`].
+    /// `WouldBlock`; otherwise as [`Mutex::lock`].
     #[inline(always)]
     pub fn try_lock(&self) -> LockResult<'_, T> {
         self.get(Until::Now)
     }
 
-    /// Locks it, waiting at most for `duration`.
+    /// Locks it, waiting for at most `duration`.
     ///
     /// # Errors
-    /// `Timeout`; else as [`Mutex::lock`].
+    /// `Timeout`; otherwise as [`Mutex::lock`].
     pub fn lock_timeout(&self, duration: Duration) -> LockResult<'_, T> {
         self.get(Until::after(duration))
     }
@@ -189,12 +190,12 @@ impl<T> Mutex<T> {
     /// Locks it, waiting at most until `deadline`.
     ///
     /// # Errors
-    /// `Timeout`; else as [`Mutex::lock`].
+    /// `Timeout`; otherwise as [`Mutex::lock`].
     pub fn lock_deadline(&self, deadline: Instant) -> LockResult<'_, T> {
         self.get(Until::at(deadline))
     }
 
-    /// Whether a thread has its bias just now.
+    /// Whether it is biased to a thread at this moment.
     pub fn is_biased(&self) -> bool {
         bias::owner_of(self.handle.map, self.handle.object).is_some()
     }
@@ -212,12 +213,12 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Where it is free, whole, and nobody waits, for who has a seat at hand. `LOOKS`: as for a pool's.
+    /// Locks it if it is free, whole, and without waiters, for a thread with a seat at hand. `LOOKS`: as for a pool's.
     #[inline(always)]
     pub(crate) fn get_now<const LOOKS: bool>(&self) -> Option<MutexGuard<'_, T>> {
         let h = &self.handle;
         let kept = if self.free != 0 {
-            // SAFETY: nothing here leaves an arena, or looks for a seat.
+            // SAFETY: nothing in this block leaves an arena, or looks for a seat.
             let seat = unsafe { last_seat() }?;
             if self.enter(seat) {
                 Kept::now(seat.kept)
@@ -240,15 +241,15 @@ impl<T> Mutex<T> {
         lock::take_one(h.map, h.object, h.place, mine).then_some(mine)
     }
 
-    /// Takes one that may be biased, by the bias if it is this thread's.
+    /// Locks one that may be biased, by the bias if it is this thread's.
     #[inline(always)]
     fn enter(&self, seat: &ThreadSeat) -> bool {
         let h = &self.handle;
-        // SAFETY: the seat is the calling thread's. A seat of another arena adds nothing, and a free word is no biased one.
+        // SAFETY: the seat is the calling thread's. A seat of another arena adds nothing, and a free word is never a biased one.
         seat.addition != 0 && unsafe { bias::enter(h.object, h.place.index, self.free + seat.addition, seat.holds) }
     }
 
-    /// Takes one that may be biased as others do, and now and then looks whether it should be.
+    /// Locks one that may be biased without the bias, and now and then considers biasing it.
     #[inline(always)]
     fn take_and_look<const LOOKS: bool>(&self, me: &Party, seat: &ThreadSeat) -> Option<u64> {
         let h = &self.handle;
@@ -281,7 +282,7 @@ impl<T> Mutex<T> {
     fn take<G>(&self, seat: &ThreadSeat, until: Until) -> Result<Try, LockError<G>> {
         let (map, place) = (self.handle.map, self.handle.place);
         let mine = mine(seat);
-        // It may have been at another arena since.
+        // The thread may have used another arena since.
         if self.free != 0 && self.enter(seat) {
             return Ok(Try::Locked);
         }
@@ -292,7 +293,7 @@ impl<T> Mutex<T> {
         }
         let patience = patience(seat);
         if !matches!(until, Until::Now) {
-            // Before all that is only needed for a long wait.
+            // Before the preparations that only a long wait needs.
             let seen = look(&patience, attempt);
             if seen != Try::Busy {
                 return Ok(seen);
@@ -306,7 +307,7 @@ impl<T> Mutex<T> {
                 if lock::turn(map, self.handle.object).is_some_and(|member| map.dead(member).is_some()) {
                     map.recover_dead();
                 }
-                // Reserved for one who has given up, or who was not told: it goes on.
+                // Passes on a reservation whose waiter has given up, or was not told.
                 crate::kinds::drain(map, place.index);
                 return Ok(attempt());
             }
@@ -340,10 +341,10 @@ impl<T: Pod> Mutex<T> {
         Mutex::named(Handle::open(Kind::Mutex, name)?)
     }
 
-    /// Makes a named mutex, and its arena if need be.
+    /// Makes a named mutex; also makes its arena if there is none.
     ///
     /// # Errors
-    /// `Exists`, `OtherKind`, `Arena`.
+    /// `Exists`, `OtherKind`, `Arena`; `Alignment` if the data needs an alignment above 64.
     pub fn create(name: &str, value: T) -> Result<Mutex<T>, ObjectError> {
         Mutex::make(name, value, false)
     }
@@ -363,7 +364,7 @@ impl<T: Pod> Mutex<T> {
         let bytes = bytemuck::bytes_of(&value);
         let handle = Handle::make(Kind::Mutex, name, or_open, &mut |map, admin, name| {
             lock::make(map, admin, name, bytes.len(), hash_of::<T>(), |place| {
-                // SAFETY: the place has room for so many bytes, and is nobody's yet.
+                // SAFETY: the place has room for so many bytes, and is not published yet.
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
             })
         })?;
@@ -377,7 +378,7 @@ impl<T: Pod> Mutex<T> {
     }
 }
 
-/// Where the data of a lock is, if it is what is wanted.
+/// Where the data of a lock is, if its type is the one wanted.
 pub(crate) fn data_of(
     handle: &Handle,
     size: usize,
@@ -385,18 +386,18 @@ pub(crate) fn data_of(
     wanted: impl FnOnce() -> String,
 ) -> Result<NonNull<u8>, ObjectError> {
     let o = handle.object;
-    // Acquire, all: written before the object was in service.
+    // Acquire, all: written before the object was put in service.
     let (bytes, more) = (o.permits.load(Ordering::Acquire) as usize, o.more.load(Ordering::Acquire));
     let kind = handle.place.head.kind().map_or("object", Kind::name);
     if bytes != size || o.hint.load(Ordering::Acquire) != hash {
         return Err(ObjectError::OtherType { kind, name: handle.name(), bytes, wanted: wanted() });
     }
     if handle.is_dead() || (bytes > 0 && more == 0) {
-        // It went while we looked.
+        // It was removed during the look.
         let (name, arena) = (handle.name(), handle.map.name().to_owned());
         return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() });
     }
-    // Of no bytes: nowhere, but as even as any type wants it.
+    // Data of no bytes: nowhere, but aligned for any type.
     let nowhere = NonNull::<[u128; 4]>::dangling().cast();
     Ok(match bytes {
         0 => nowhere,
@@ -405,10 +406,10 @@ pub(crate) fn data_of(
 }
 
 impl Mutex<()> {
-    /// Removes a mutex by name, whatever its data. One that is locked, or awaited, or that somebody has not woken up on yet, is
-    /// refused unless `force`: then its holder's guard ends without effect, and waiters get [`LockError::Dead`].
+    /// Removes a mutex by name, whatever its data. Refused if it is locked, or has waiters, or waiters that have not woken up yet,
+    /// unless `force`: then its holder's guard ends without effect, and waiters get [`LockError::Dead`].
     ///
-    /// Without `force` it locks the mutex first: killed just then it leaves it torn, as whoever dies with the lock.
+    /// Without `force` it locks the mutex first: a process killed at that point leaves it torn, as any holder that dies does.
     ///
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
@@ -424,16 +425,16 @@ impl Mutex<()> {
         }
         handle.map.unmake(&admin, handle.place);
         if !force {
-            // Taken above, so that nobody could come meanwhile.
+            // Taken above, so that no thread could lock it meanwhile.
             lock::give(handle.map, handle.place, handle.object, word);
         }
         Ok(())
     }
 }
 
-/// The data of a locked mutex; unlocked when dropped, and when the thread dies. A thread that ends, or leaves the arena, with
-/// a guard that was leaked (or is still there) leaves the mutex condemned: what was borrowed of the data may be in use. The
-/// process's first thread ends with the process, which leaves it torn, as any death does.
+/// Access to the data of a locked mutex; unlocks when dropped, and when the thread dies. If a thread ends, or leaves the arena, with
+/// a leaked (or still existing) guard, the mutex is condemned: borrows of the data may be in use. The
+/// process's first thread ends with the process, which leaves the mutex torn, as any death does.
 ///
 /// It belongs to the thread that locked it:
 ///
@@ -444,18 +445,18 @@ impl Mutex<()> {
 /// ```
 #[must_use = "a guard that is not kept unlocks at once"]
 pub struct MutexGuard<'a, T> {
-    // Two words, no more: it goes by value in registers, where three would go through memory, which costs as much as a swap.
+    // Two words, no more: it is passed by value in registers, where three would go through memory, which costs as much as a swap.
     mutex: &'a Mutex<T>,
     kept: Kept,
     here: PhantomData<*const ()>,
 }
 
-/// What a guard must remember: the lock's word, and, where such a word has its flags and number, 24 bits of the process's incarnation (as many
-/// forks in a line) and whether it was locked by a destructor that runs because of a panic: that panic is none of this section's.
+/// What a guard must remember: the lock's word, and, in place of that word's flags and number, 24 bits of the process's incarnation (as many
+/// forks in a line) and whether it was locked by a destructor that runs because of a panic: such a panic does not tear the data.
 #[derive(Clone, Copy)]
 struct Kept(u64);
 
-/// The word, and what tells the process.
+/// The word combined with the process's incarnation.
 #[inline(always)]
 pub(crate) fn kept(word: u64, incarnation: u32) -> u64 {
     word | u64::from(incarnation & Kept::INCARNATION) << 3
@@ -497,14 +498,14 @@ impl<'a, T> MutexGuard<'a, T> {
         self.kept.is_ours()
     }
 
-    /// Says that the data is whole again: the next who locks it is not told of the death.
+    /// Declares the data whole again: later holders are not told of the death.
     pub fn make_consistent(this: &mut Self) {
         if this.is_ours() {
             lock::tear(this.mutex.handle.map, this.mutex.handle.object, this.kept.word(), false);
         }
     }
 
-    /// Gives the mutex up for ever: who waits and whoever comes later gets [`LockError::Condemned`].
+    /// Condemns the mutex for ever: its waiters, and all later callers, get [`LockError::Condemned`].
     pub fn condemn(this: Self) {
         if this.is_ours() && !this.mutex.handle.is_dead() {
             let h = &this.mutex.handle;
@@ -516,7 +517,7 @@ impl<'a, T> MutexGuard<'a, T> {
         self.mutex
     }
 
-    /// A number in the guard's stead; never 0. The mutex stays locked.
+    /// A number that stands for the guard; never 0. The mutex stays locked.
     #[doc(hidden)]
     #[inline(always)]
     pub fn into_number(this: Self) -> u64 {
@@ -525,10 +526,10 @@ impl<'a, T> MutexGuard<'a, T> {
         kept
     }
 
-    /// The guard again; `None` in a forked child of who locked it.
+    /// Makes the guard again; `None` in a forked child of the process that locked it.
     ///
     /// # Safety
-    /// The number is that of a guard of this mutex which the calling thread, or its parent, gave for it; one guard is made of it.
+    /// The number was given by the calling thread, or its parent, for a guard of this mutex; only one guard is made of it.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn of_number(mutex: &'a Mutex<T>, number: u64) -> Option<Self> {
@@ -552,7 +553,7 @@ impl<T> Deref for MutexGuard<'_, T> {
         if !self.is_ours() {
             self.void();
         }
-        // SAFETY: I1 of the lock: the word names this thread until the guard is dropped, so nobody else has a reference.
+        // SAFETY: I1 of the lock: the word names this thread until the guard is dropped, so no other thread has a reference.
         // The data was written when the mutex was made, and is a T (private), or plain (named).
         unsafe { self.mutex.data.as_ref() }
     }
@@ -587,7 +588,7 @@ impl<T> Drop for MutexGuard<'_, T> {
         }
         let free = self.mutex.free;
         let by_bias = || {
-            // The member, one more.
+            // The member, plus one.
             let mine = free + (self.kept.0 & 0xfff << 28) + (1 << 28);
             bias::leave_own(h.map, h.object, h.place.index, mine)
         };

@@ -1,4 +1,4 @@
-//! What users know of the objects that are a body of an arena (see `body`) and nothing else: opening, making and removing them, and what can go wrong.
+//! The public API shared by the objects that are a body of an arena (see `body`) and nothing else: opening, making and removing; errors.
 
 use crate::body::{self, Body, Form, blocks_wanted};
 use crate::error::ObjectError;
@@ -17,71 +17,71 @@ use std::ptr::NonNull;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SharedError {
-    /// There is none of this name, or one already; or it is something else, or in use; or the arena cannot take another member.
+    /// The name is unknown, or taken; or it is an object of another kind, or in use; or the arena cannot take another member.
     #[error(transparent)]
     Object(#[from] ObjectError),
     /// It is of another type.
     #[error("{kind} `{name}` is there, and not of {wanted}; open it as what it was made as, or take another name")]
     OtherType {
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
-        /// Which.
+        /// Its name.
         name: String,
-        /// What was asked for.
+        /// The type asked for.
         wanted: String,
     },
-    /// It is there, and was made for other numbers.
+    /// It exists, and was made with other numbers.
     #[error("{kind} `{name}` is there with {has}, not {wanted}; open it as it is, or remove it first")]
     OtherShape {
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
-        /// Which.
+        /// Its name.
         name: String,
-        /// For what it was made.
+        /// The numbers it was made with.
         has: String,
-        /// What was asked for.
+        /// The numbers asked for.
         wanted: String,
     },
-    /// There cannot be such a one.
+    /// No such object is possible.
     #[error("a {kind} cannot have {count} {what}: between {least} and {most} are possible")]
     Capacity {
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
-        /// What of it.
+        /// Which number.
         what: &'static str,
-        /// What was asked for.
+        /// The number asked for.
         count: u64,
-        /// The least that is possible.
+        /// The least possible.
         least: u64,
-        /// The most that is.
+        /// The most possible.
         most: u64,
     },
     /// It has no room for another element.
     #[error("{kind} `{name}` is full: it was made for {capacity}; take some out, or make a larger one")]
     Full {
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
-        /// Which.
+        /// Its name.
         name: String,
-        /// The most it can have.
+        /// Its capacity.
         capacity: u32,
     },
-    /// More threads than it has room for are in the middle of a change: try again.
+    /// More threads are in the middle of a change than it has room for: try again.
     #[error("more than {most} threads are changing {kind} `{name}` at this moment; try again")]
     Busy {
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
-        /// Which.
+        /// Its name.
         name: String,
-        /// How many can.
+        /// How many there may be.
         most: u32,
     },
     /// It was removed.
     #[error("{kind} `{name}` was removed while it was in use; open it again if it was made anew")]
     Dead {
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
-        /// Which.
+        /// Its name.
         name: String,
     },
 }
@@ -92,25 +92,25 @@ impl From<ArenaError> for SharedError {
     }
 }
 
-/// Such an object, as it stands, put together from single looks while others go on.
+/// The state of such an object, composed of single looks while other threads continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SharedInfo {
-    /// What it is: "stack", "counter", "words", "server", "helping lock", "monitor".
+    /// Its kind: "stack", "counter", "words", "server", "helping lock", "monitor".
     pub kind: &'static str,
-    /// How many elements or words it has; of a counter its value.
+    /// How many elements or words it has; a counter's value.
     pub value: i64,
-    /// The most elements it can have; 0: it has no such limit.
+    /// Its capacity in elements; 0: no such limit.
     pub capacity: u32,
     /// The bytes of an element, or of the data.
     pub size: u32,
-    /// Threads that have changed it, and may again.
+    /// The threads that have changed it, and may do so again.
     pub users: Vec<Who>,
-    /// Bytes of the arena's data that it takes.
+    /// How many bytes of the arena's data it takes.
     pub bytes: u64,
 }
 
-/// How one stands; none if its shape cannot be.
+/// The state of an object; `None` if its shape is impossible.
 pub(crate) fn look(map: &'static Map, place: Place) -> Option<SharedInfo> {
     let (body, kind) = (Body::of(map, place)?, place.head.kind()?);
     let (value, capacity, size) = kinds::of(kind).figures(&body)?;
@@ -118,7 +118,7 @@ pub(crate) fn look(map: &'static Map, place: Place) -> Option<SharedInfo> {
     Some(SharedInfo { kind: kind.name(), value, capacity, size, users, bytes: bytes(map, place) })
 }
 
-/// A type, for those that attach it: its name without the modules it is in, and its size.
+/// What is recorded of a type, to compare when it is attached: its name without modules, and its size.
 pub(crate) fn type_name<T>() -> String {
     format!("{} ({} bytes)", plain_name::<T>(), size_of::<T>())
 }
@@ -135,14 +135,14 @@ pub(crate) fn fits(kind: Kind, what: &'static str, count: u64, least: u32, most:
     }
 }
 
-/// What makes one: how many bytes and what form in an arena of so many members, and what is done with the zeroed bytes.
+/// How to make an object: its bytes and form in an arena of so many members, and a function that fills the zeroed bytes.
 pub(crate) struct Plan<'a> {
     pub kind: Kind,
     pub of: &'a dyn Fn(u32) -> (usize, Form),
     pub fill: &'a dyn Fn(NonNull<u8>, Form),
 }
 
-/// A named one.
+/// A named object.
 #[derive(Clone)]
 pub(crate) struct Named {
     pub handle: Handle,
@@ -158,12 +158,12 @@ impl Named {
         }
     }
 
-    /// Attaches one by name.
+    /// Attaches an object by name.
     pub fn open(kind: Kind, name: &str) -> Result<Named, SharedError> {
         Named::at(Handle::open(kind, name)?, kind)
     }
 
-    /// Makes one by name, and its arena, with room for it, if need be; or attaches the one that is there.
+    /// Makes an object by name; also makes its arena, with room for it, if there is none; or attaches an existing object.
     pub fn make(plan: &Plan<'_>, name: &str, or_open: bool) -> Result<Named, SharedError> {
         let kind = plan.kind;
         let (bytes, _) = (plan.of)(1024);
@@ -186,7 +186,7 @@ impl Named {
         Named::at(Handle::make_with(&room, kind, name, or_open, make)?, kind)
     }
 
-    /// It is of these types; `wanted` says which.
+    /// Checks that it is of these types; `wanted` names them for the error.
     pub fn of_types(self, types: [u64; 2], wanted: impl FnOnce() -> String) -> Result<Named, SharedError> {
         if self.body.form.types == types {
             return Ok(self);
@@ -194,7 +194,7 @@ impl Named {
         Err(SharedError::OtherType { kind: self.kind.name(), name: self.handle.name(), wanted: wanted() })
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn shown(&self) -> String {
         shown(self.handle.map, self.handle.place)
     }
@@ -204,13 +204,13 @@ impl Named {
         SharedError::Dead { kind: self.kind.name(), name: self.handle.name() }
     }
 
-    /// I2 of the body: what was seen was its own.
+    /// I2 of the body: whether what was seen belongs to this object.
     #[inline(always)]
     pub fn seen<T>(&self, what: T) -> Result<T, SharedError> {
         if self.body.is_live() { Ok(what) } else { Err(self.gone()) }
     }
 
-    /// Which member changes it, of which generation, and that it may.
+    /// The calling thread's member and generation as a changer; registers it the first time.
     #[inline(always)]
     pub fn me(&self) -> Result<(u16, u32), SharedError> {
         if !ROBUST {
@@ -233,14 +233,14 @@ impl Named {
         if self.body.enter(&admin, me.0.into()) { Ok(me) } else { Err(self.gone()) }
     }
 
-    /// Makes up for those that have died; answers whether there were any.
+    /// Recovers dead members; returns whether there were any.
     pub fn recovered(&self) -> bool {
         self.handle.map.recover_dead() > 0
     }
 }
 
-/// Removes one by name, whatever is in it. One that another process has changed and may again, or in which `what` finds something, is refused unless
-/// `force`: then its users get `Dead`.
+/// Removes an object by name, whatever is in it. Refused if another process has changed it and may do so again, or if `what` finds a
+/// reason, unless `force`: then its users get `Dead`.
 pub(crate) fn unmake(
     kind: Kind,
     name: &str,

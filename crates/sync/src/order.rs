@@ -1,5 +1,5 @@
-//! In which order the arms of a choice are tried, and dice for what has no order: so each arm that is ready has an equal chance,
-//! whatever its kind, and of an object that is there twice each arm.
+//! The order in which the arms of a choice are tried, and dice for unordered choices: each arm that is ready has an equal chance,
+//! whatever its kind, and an object that occurs in two arms has two chances.
 
 #[cfg(not(feature = "sim"))]
 use chappe_plat::clock;
@@ -8,15 +8,15 @@ use std::cell::Cell;
 
 #[cfg(not(feature = "sim"))]
 thread_local! {
-    /// What decides which arm is tried first.
+    /// The state of the dice, which decide the arm that is tried first.
     static DICE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The order in which arms are tried: as listed, or, so that each that is ready is as likely to be found first, by the dice.
+/// The order in which arms are tried: as listed, or by the dice, so that each ready arm is equally likely to be found first.
 pub(crate) struct Order {
     at: usize,
-    /// Up to 64: those that have not had their turn, one bit each. More: numbers below a power of two, by a linear congruence
-    /// of full period: about as likely.
+    /// Up to 64 arms: those that have not had their turn, one bit each. More: numbers below a power of two, by a linear congruence
+    /// of full period: about equally likely.
     left: u64,
     mask: u64,
     factor: u64,
@@ -62,7 +62,7 @@ impl Order {
         (self.at < self.arms).then_some(self.at)
     }
 
-    /// The next one's turn.
+    /// Moves on to the next arm.
     #[inline(always)]
     pub fn skip(&mut self) {
         if self.biased {
@@ -70,7 +70,7 @@ impl Order {
         } else if self.mask != 0 {
             self.skip_far();
         } else if self.left & self.left.wrapping_sub(1) == 0 {
-            // The last, or none: then beyond all.
+            // The last arm, or none: then beyond all.
             self.at = self.left.trailing_zeros() as usize;
             self.left = 0;
         } else {
@@ -105,18 +105,18 @@ impl Order {
     }
 }
 
-/// One of so many, each as likely.
+/// One of so many, all equally likely.
 pub(crate) fn one_of(many: u32) -> u32 {
     ((u64::from(roll()) * u64::from(many)) >> 32) as u32
 }
 
-/// The explorer decides by itself what comes first.
+/// The explorer itself decides which arm comes first.
 #[cfg(feature = "sim")]
 fn roll() -> u32 {
     0
 }
 
-/// A cheap generator (xorshift, 32 bits), one a thread: which arm is tried first need not be secret.
+/// A cheap generator (xorshift, 32 bits), one for each thread: which arm is tried first need not be secret.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 fn roll() -> u32 {
@@ -134,6 +134,6 @@ fn roll() -> u32 {
 #[cfg(not(feature = "sim"))]
 #[cold]
 fn seed() -> u32 {
-    // Another one for each thread.
+    // Different for each thread.
     (clock::now() as u32 ^ (DICE.with(std::ptr::from_ref) as usize as u32).wrapping_mul(0x9e37_79b9)) | 1
 }

@@ -1,5 +1,5 @@
-//! Objects whose whole state is a body of the arena (see `body`) in the table of kinds: maps, which one can wait on, and those on which nobody
-//! waits.
+//! In the table of kinds: objects whose whole state is a body of the arena (see `body`): maps, which have waiters, and the kinds without
+//! waiters.
 
 use super::Protocol;
 use crate::body;
@@ -19,7 +19,7 @@ use chappe_arena::Place;
 #[cfg(not(feature = "sim"))]
 use chappe_plat::atomic::Ordering;
 
-/// What is particular to a kind on which nobody waits.
+/// What is particular to a kind without waiters.
 pub(super) trait Bare: Sync {
     fn recover(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) {}
 
@@ -90,13 +90,13 @@ impl<B: Bare> Protocol for Bodied<B> {
     }
 }
 
-/// What this machine, or this build, has none of.
+/// The error for a kind that this machine, or this build, does not support.
 #[cfg(not(any(feature = "sim", feature = "loom", target_arch = "x86_64", target_arch = "aarch64")))]
 fn no_such(name: &str) -> Result<(), Failure> {
     Err(format!("`{name}` is of a kind that there is not on this machine").into())
 }
 
-/// Calls `$remove` where there is such a kind.
+/// Calls `$remove` where the kind is supported.
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 macro_rules! where_there_is {
     ($name:ident, $remove:expr) => {{

@@ -1,4 +1,4 @@
-//! Mutexes and condition variables in the table of kinds.
+//! In the table of kinds: mutexes and condition variables.
 
 use super::{Protocol, biased_to_another};
 use crate::wait::State;

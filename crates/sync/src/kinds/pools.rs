@@ -1,4 +1,4 @@
-//! Pools in the table of kinds; and owned semaphores, of which a pool is the part that is shown.
+//! In the table of kinds: pools; and owned semaphores, which are shown under their pool.
 
 use super::{Protocol, biased_to_another};
 use crate::{bias, drain as pool};
@@ -20,7 +20,7 @@ use chappe_arena::Place;
 
 pub(super) struct Pools;
 
-/// Whether it is biased to another than this member. (Of a pool of several that is its first permit: of the others nothing is known.)
+/// Whether it is biased to another member. (In a pool of several permits the word is its first permit's, and tells nothing of the others: false.)
 fn is_anothers(map: &Map, object: u32, member: u32) -> bool {
     let one = pool::permits(map, object) == 1 && map.extents(object).next().is_none();
     one && biased_to_another(map, object, member)
@@ -55,7 +55,7 @@ impl Protocol for Pools {
 
     #[cfg(not(feature = "sim"))]
     fn line(&self, map: &'static Map, place: Place) -> Vec<(u32, u32)> {
-        // Each stands in both lines of an owned one.
+        // Each waiter of an owned semaphore stands in both lines.
         let all = Pair::of(map, place).map_or_else(|| super::arrived(map, place.index), |pair| pair.arrived());
         all.into_iter().map(|member| (place.index, member)).collect()
     }
@@ -108,7 +108,7 @@ impl Protocol for Pools {
         for (position, cell) in cells(map, place.index) {
             let seen = cell.load();
             let owned = matches!(seen.tag(), Tag::Held | Tag::Leased) && !seen.is_orphan() && !seen.is_retired();
-            // A lease that lost its holder is its job's.
+            // A lease whose holder is gone belongs to its job.
             let next = || match seen.tag() {
                 Tag::Leased => seen.orphaned(),
                 _ => left_by_the_dead(map, place, position, seen),

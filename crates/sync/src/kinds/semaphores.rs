@@ -1,4 +1,4 @@
-//! Semaphores in the table of kinds. A part of an owned one is shown with the other, which is a pool.
+//! In the table of kinds: semaphores. The count of an owned semaphore is shown with the other part, which is a pool.
 
 use super::Protocol;
 use crate::units;
@@ -50,7 +50,7 @@ impl Protocol for Semaphores {
     #[cfg(not(feature = "sim"))]
     fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<ObjectState> {
         let o = map.object(place.index);
-        // A part of an owned one is no object of its own.
+        // A part of an owned semaphore is not shown by itself.
         owned::name_of(map, place).is_none().then(|| ObjectState::Semaphore {
             value: units::value(o),
             barging: units::is_barging(o),

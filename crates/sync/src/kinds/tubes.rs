@@ -1,7 +1,7 @@
-//! Tubes of a named arena in the table of kinds: plain ones, broadcast tubes, and the ends of either sort.
+//! In the table of kinds: tubes of a named arena: plain ones, broadcast tubes, and the ends of either sort.
 //!
-//! - I1: the slots of a tube name members without generations: what is in the name of a slot without an occupant is taken back
-//!   only while nobody can come to sit there.
+//! - I1: the slots of a tube name members without generations: what is in the name of a member slot without an occupant is taken back
+//!   only while no new member can occupy that slot.
 
 use super::Protocol;
 use crate::tube::{broadcast, named};
@@ -28,7 +28,7 @@ use chappe_plat::atomic::Ordering;
 pub(super) struct Ends;
 
 impl Protocol for Ends {
-    // What there is for those who wait at a private tube only its users know: see `stir`.
+    // Only a private tube's users know what there is for its waiters: see `stir`.
     fn drain(&self, map: &Map, object: u32, head: Head) {
         named::drain_end(map, object, head);
     }
@@ -139,7 +139,7 @@ fn of_tube(pipe: &Pipe<'_>, member: u32) -> Vec<Had> {
     .collect()
 }
 
-/// I1.
+/// I1: gives back what is in the name of vacant member slots.
 #[cfg(not(feature = "sim"))]
 fn of_nobody(map: &'static Map, pipe: &Pipe<'static>) -> Vec<Had> {
     let mut had = Vec::new();

@@ -1,17 +1,18 @@
-//! Whose lease it is, and where that lives: so that who looks from elsewhere knows whether its look can tell that the job is gone.
+//! The origin of a lease: its holder and the namespaces that it lives in. A process elsewhere knows by it whether its look can tell that the job is
+//! gone.
 //!
-//! Each cell has a record of its own in the lease file. The holder writes it before the cell says LEASED, while the cell is its own. The
+//! Each cell has a record of its own in the lease file. The holder writes it before the cell says LEASED, while it holds the cell. The
 //! record names the use of the cell (I2 of the leases): a record of another use says nothing, and neither does a file that was removed and made
-//! anew. Then only a look that shows all there is can tell.
+//! anew. Then only a look that shows everything can tell.
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 0-7 | the cell's byte in this use; 0: never leased |
 //! | 8-23 | the inodes of the PID and the user namespace |
-//! | 24-31 | when, in milliseconds since boot |
-//! | 32-39 | nothing |
-//! | 40-47 | the real user, the process's number in its namespace |
-//! | 48-127 | what the process calls itself, zero-padded |
+//! | 24-31 | the time, in milliseconds since boot |
+//! | 32-39 | unused |
+//! | 40-43, 44-47 | the real user; the process's number in its namespace |
+//! | 48-127 | the process's label, zero-padded |
 
 use chappe_arena::Map;
 use chappe_plat::lease as file;
@@ -23,7 +24,7 @@ use std::os::fd::OwnedFd;
 const LEN: usize = 128;
 const LABEL: usize = 48;
 
-/// Who made a permit a lease.
+/// The holder that turned a permit into a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Leaser {
     pub origin: Origin,
@@ -32,7 +33,7 @@ pub(super) struct Leaser {
 }
 
 impl Leaser {
-    /// The caller.
+    /// The calling process.
     pub fn here(label: &str) -> Leaser {
         Leaser { origin: Origin::here(), pid: process::pid(), label: label.into() }
     }
@@ -53,7 +54,7 @@ impl Leaser {
         all
     }
 
-    /// What a record says, if it is of this use of the cell.
+    /// The contents of a record, if it is of this use of the cell.
     fn of(all: &[u8; LEN], byte: u64) -> Option<Leaser> {
         let long = |i: usize| u64::from_le_bytes(all[8 * i..8 * i + 8].try_into().expect("eight bytes"));
         let word = |at: usize| u32::from_le_bytes(all[at..at + 4].try_into().expect("four bytes"));
@@ -66,12 +67,12 @@ impl Leaser {
         })
     }
 
-    /// Writes it down for a cell that the caller holds.
+    /// Writes the record of a cell that the caller holds.
     pub fn write(&self, file: &OwnedFd, map: &Map, byte: u64) -> io::Result<()> {
         file::write_at(file, &self.bytes(byte), place(map, byte))
     }
 
-    /// What was written down, if it was for this use of the cell.
+    /// Reads the record of a cell, if it is of this use of it.
     pub fn read(file: &OwnedFd, map: &Map, byte: u64) -> Option<Leaser> {
         let mut all = [0; LEN];
         (file::read_at(file, &mut all, place(map, byte)).ok()? == LEN).then_some(())?;
@@ -79,7 +80,7 @@ impl Leaser {
     }
 }
 
-/// Where a cell's record lies: the objects' own cells come first, then those of the table.
+/// The offset of a cell's record: the objects' own cells come first, then those of the table.
 fn place(map: &Map, byte: u64) -> u64 {
     let cell = super::cell_of_byte(byte);
     let nth = cell.checked_sub(super::TABLE).map_or(cell, |nth| u64::from(map.geometry().objects) + nth);

@@ -1,10 +1,10 @@
-//! A map of an arena as a protocol: a table in the arena's blocks, and who waits for it to change. Who may be changing it is the body's: its
-//! invariants are I1 to I3 there.
+//! The protocol of an arena's map: a table in the arena's blocks, and the threads that wait for it to change. Which threads may change it
+//! is up to the body: see its invariants I1 to I3.
 //!
-//! - I4: who waits for a change has its bit in the wait queue set before it looks; who changes looks at those bits afterwards. So one
-//!   of the two sees the other. A changer that dies in between is made up for: recovery tells all who wait, and they look.
+//! - I4: a thread that waits for a change sets its bit in the wait queue before it looks at the table; a changer looks at those bits after
+//!   the change. So one of the two sees the other. If a changer dies in between, recovery notifies all waiters, and they look.
 //!
-//! Who waits is told as with a condition variable, all at once.
+//! Waiters are notified as with a condition variable, all at once.
 //!
 //! Explored: the table, `tests/crash_table.rs`. Left out there: removal and reuse.
 
@@ -15,7 +15,7 @@ use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::{clock, process};
 
-/// What the keys and values of a map are: a hash of their types.
+/// The types of a map's keys and values, as hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Types {
     /// Of keys.
@@ -24,19 +24,19 @@ pub struct Types {
     pub values: u64,
 }
 
-/// A map of an arena, as one process sees it.
+/// A map of an arena, in the view of one process.
 #[derive(Clone, Copy)]
 pub struct Atlas<'m> {
-    /// Who uses it.
+    /// Its memory and the threads that use it.
     pub body: Body<'m>,
     place: Place,
     /// The table.
     pub table: Table<'m>,
-    /// What is in it.
+    /// The types of its keys and values.
     pub types: Types,
 }
 
-/// In the last number of its form: its keys are in order.
+/// In the last number of its form: its keys are ordered.
 const ORDERED: u32 = 1 << 31;
 
 fn form_of(shape: Shape, types: Types) -> Form {
@@ -45,7 +45,7 @@ fn form_of(shape: Shape, types: Types) -> Form {
 }
 
 impl<'m> Atlas<'m> {
-    /// The map at a place, in service or removed; none if there is no such map any more.
+    /// The map at a place, in service or removed; `None` if that map does not exist any more.
     pub fn of(map: &'m Map, place: Place) -> Option<Atlas<'m>> {
         let body = Body::of(map, place)?;
         let Form { numbers: [entries, key, value, spare], types: [keys, values] } = body.form;
@@ -53,12 +53,12 @@ impl<'m> Atlas<'m> {
         if !shape.is_possible() || shape.bytes() > body.room {
             return None;
         }
-        // SAFETY: within the body, as was just seen; it was zeroed when the map was made, and is touched by atomic words only.
+        // SAFETY: within the body, as checked above; it was zeroed when the map was made, and is accessed by atomic words only.
         let table = unsafe { Table::new(body.at, shape) };
         Some(Atlas { body, place, table, types: Types { keys, values } })
     }
 
-    /// I4: tells all who wait for a change.
+    /// I4: notifies all threads that wait for a change.
     #[inline(always)]
     pub fn changed(&self) {
         let map = self.body.map();
@@ -68,30 +68,30 @@ impl<'m> Atlas<'m> {
     }
 }
 
-/// Wakes whom an unfinished telling was for. The object is a map in service.
+/// Finishes a notification that was interrupted: wakes its waiters. The object is a map in service.
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     condvar::drain(map, object, head);
 }
 
-/// What a dead member's death leaves of a map.
+/// Recovers a map from a member's death.
 pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) {
     let Some(atlas) = Atlas::of(map, Place { index: object, head }) else { return };
     // R5 of the table: after the state.
     let Some(is_left) = atlas.body.left_by(member, generation) else { return };
     atlas.table.recover(member as u16, is_left);
     if head.in_service() {
-        // I4: it may have changed something, and told nobody.
+        // I4: it may have changed something without notifying.
         atlas.changed();
     }
 }
 
-/// Makes one. The caller holds `admin` and has seen that the name is free. Without a shape it has no table: a private one's is
-/// elsewhere.
+/// Makes a map. The caller holds `admin` and has checked that the name is free. Without a shape it has no table here: a private map's
+/// is elsewhere.
 pub fn make(map: &'static Map, admin: &Admin, name: &str, shape: Option<(Shape, Types)>) -> Result<Place, ArenaError> {
     let form = shape.map(|(shape, types)| (shape.bytes(), form_of(shape, types)));
     body::make(map, admin, name, Kind::Map, form, |at| {
         if let Some((shape, _)) = shape {
-            // SAFETY: so many bytes, zeroed, from a multiple of 64.
+            // SAFETY: at least so many bytes, zeroed, from a multiple of 64.
             let table = unsafe { Table::new(at, shape) };
             table.seed_with(clock::now() ^ u64::from(process::pid()) << 40);
         }

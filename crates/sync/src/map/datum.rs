@@ -1,4 +1,4 @@
-//! What keys and values can be.
+//! The types that keys and values can have.
 
 use crate::mutex::plain_name;
 use bytemuck::Pod;
@@ -9,18 +9,18 @@ mod sealed {
     impl Sealed for [u8] {}
 }
 
-/// What a key or a value of a [`Map`](super::Map) can be: plain data ([`Pod`]), or bytes of any number up to what the map was made for.
+/// A key or a value of a [`Map`](super::Map): plain data ([`Pod`]), or bytes, of any number up to the map's limit.
 pub trait Datum: sealed::Sealed {
-    /// One of them, copied out: plain data itself, or a vector of bytes.
+    /// A copy of it: plain data itself, or a vector of bytes.
     type Owned;
-    /// How many bytes it has, if it is plain data.
+    /// Its number of bytes, if it is plain data.
     #[doc(hidden)]
     fn __plain() -> Option<usize>;
     #[doc(hidden)]
     fn __bytes(&self) -> &[u8];
     #[doc(hidden)]
     fn __of(owned: &Self::Owned) -> &Self;
-    /// One that is written by `fill` to so many bytes at most; that answers how many it wrote.
+    /// Reads one by `fill`, which gets a buffer of at most so many bytes and returns how many it wrote.
     #[doc(hidden)]
     fn __read<E>(
         most: usize,
@@ -67,7 +67,7 @@ impl Datum for [u8] {
     }
 }
 
-/// What it is, for those that attach it: its name without the modules it is in.
+/// What the map records of the type, to compare when it is attached: the type's name without its modules.
 pub(super) fn called<T: Datum + ?Sized>() -> String {
     let name = plain_name::<T>();
     T::__plain().map_or_else(|| format!("{name} of any length"), |size| format!("{name} ({size} bytes)"))

@@ -1,100 +1,100 @@
-//! What can go wrong with a map.
+//! The errors of maps.
 
 use crate::error::{ObjectError, inside};
 use chappe_arena::ArenaError;
 use std::io;
 
-/// Why a map was not opened, made, looked at, or changed. Nothing was changed.
+/// Why a map was not opened, made, read, or changed. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
-    /// There is none of this name, or one already; or it is something else, or in use; or the arena cannot take another member.
+    /// The name is unknown, or taken; or it is an object of another kind, or in use; or the arena cannot take another member.
     #[error(transparent)]
     Object(#[from] ObjectError),
     /// Its keys or values are of another type.
     #[error("map `{name}` has {has}, not {wanted}; open it as what it was made as, or take another name")]
     OtherType {
-        /// Which.
+        /// The map.
         name: String,
-        /// What it has.
+        /// Its types.
         has: String,
-        /// What was asked for.
+        /// The types asked for.
         wanted: String,
     },
-    /// It is there, and was made for other numbers.
+    /// It exists, and was made with other numbers.
     #[error("map `{name}` is there with {has}, not {wanted}; open it as it is, or remove it first")]
     OtherShape {
-        /// Which.
+        /// The map.
         name: String,
-        /// For what it was made.
+        /// The numbers it was made with.
         has: String,
-        /// What was asked for.
+        /// The numbers asked for.
         wanted: String,
     },
-    /// There cannot be such a map.
+    /// No such map is possible.
     #[error("a map cannot have {count} {what}: between {least} and {most} are possible")]
     Capacity {
-        /// What of it.
+        /// Which number.
         what: &'static str,
-        /// What was asked for.
+        /// The number asked for.
         count: u64,
-        /// The least that is possible.
+        /// The least possible.
         least: u64,
-        /// The most that is.
+        /// The most possible.
         most: u64,
     },
-    /// There is no room for another key. Those that are there can still be changed.
+    /// There is no room for another key. Existing ones can still be changed.
     #[error("map `{name}` is full: it was made for {entries} entries; remove some, or make a larger one")]
     Full {
-        /// Which.
+        /// The map.
         name: String,
-        /// How many it has.
+        /// How many it has room for.
         entries: u32,
     },
-    /// More threads than it has spare cells are in the middle of a change: try again.
+    /// More threads are in the middle of a change than the map has spare cells: try again.
     #[error("map `{name}` is full, and more than {most} threads are changing it at this moment; try again")]
     Busy {
-        /// Which.
+        /// The map.
         name: String,
-        /// How many can.
+        /// The number of spare cells.
         most: u32,
     },
     /// The key is empty, or too long.
     #[error("a key of {len} byte(s): map `{name}` takes keys of 1 to {most}")]
     Key {
-        /// Which.
+        /// The map.
         name: String,
-        /// How long it is.
+        /// Its length.
         len: usize,
-        /// The most it can be.
+        /// The greatest length.
         most: u32,
     },
     /// The value is too long.
     #[error("a value of {len} bytes: map `{name}` takes values of at most {most}")]
     Value {
-        /// Which.
+        /// The map.
         name: String,
-        /// How long it is.
+        /// Its length.
         len: usize,
-        /// The most it can be.
+        /// The greatest length.
         most: u32,
     },
-    /// It has no order.
+    /// The map has no order.
     #[error("map `{name}` has no order: make one with `ordered`")]
     Unordered {
-        /// Which.
+        /// The map.
         name: String,
     },
-    /// It was removed.
+    /// The map was removed.
     #[error("map `{name}` was removed while it was in use; open it again if it was made anew")]
     Dead {
-        /// Which.
+        /// The map.
         name: String,
     },
     /// The wait for a change was interrupted.
     #[error("the wait for the map to change was interrupted")]
     Interrupted,
-    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    /// The system refused the thread that watches for deaths; without it no thread may sleep.
     #[error("cannot start the thread that watches for deaths: {}", inside(.0))]
     System(#[source] io::Error),
 }

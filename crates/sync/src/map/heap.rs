@@ -1,4 +1,4 @@
-//! Memory of a private map.
+//! The memory of a private map.
 
 use crate::table::{Shape, Table};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -10,16 +10,16 @@ pub(super) struct Heap {
     layout: Layout,
 }
 
-// SAFETY: it is touched through the table alone, which is atomic words.
+// SAFETY: it is accessed through the table alone, which is atomic words.
 unsafe impl Send for Heap {}
 // SAFETY: as above.
 unsafe impl Sync for Heap {}
 
 impl Heap {
-    /// Zeroed; none if there is not so much.
+    /// Zeroed memory for a table; `None` if there is not enough.
     pub fn new(shape: Shape) -> Option<Heap> {
         let layout = Layout::from_size_align(shape.bytes(), 64).ok()?;
-        // SAFETY: a table has some bytes.
+        // SAFETY: the size is not 0.
         let at = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         Some(Heap { at, layout })
     }
@@ -27,9 +27,9 @@ impl Heap {
     /// The table there.
     ///
     /// # Safety
-    /// It is not used when this has gone.
+    /// The table is not used after this is dropped.
     pub unsafe fn table(&self, shape: Shape) -> Table<'static> {
-        // SAFETY: so many bytes, zeroed at first, from a multiple of 64; as the caller promises.
+        // SAFETY: at least so many bytes, zeroed at first, from a multiple of 64; the rest is the caller's promise.
         unsafe { Table::new(self.at, shape) }
     }
 }

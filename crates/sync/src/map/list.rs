@@ -1,11 +1,11 @@
-//! Lists in order, as users know them: ordered maps without values.
+//! Ordered lists, the public API: ordered maps without values.
 
 use super::error::MapError;
 use super::made::{Iter, Map, MapOptions};
 use bytemuck::{Pod, Zeroable};
 use std::marker::PhantomData;
 
-/// What has an order that its bytes can tell: numbers, with and without sign, and arrays of bytes.
+/// A type whose order its bytes can express: integers, signed and unsigned, and arrays of bytes.
 pub trait Ranked: Copy + 'static {
     /// Bytes that compare, from the first on, as the values do.
     type Bytes: Pod + std::fmt::Debug;
@@ -37,7 +37,7 @@ macro_rules! signed {
             type Bytes = [u8; size_of::<$t>()];
             #[inline]
             fn to_rank(self) -> Self::Bytes {
-                // The sign's bit: negative numbers come first.
+                // Flips the sign bit: negative numbers come first.
                 (self ^ <$t>::MIN).to_be_bytes()
             }
             #[inline]
@@ -64,7 +64,7 @@ where
     }
 }
 
-/// A key of an ordered map that comes where its value does: see [`MapOptions::ordered`].
+/// A key of an ordered map that sorts as its value does: see [`MapOptions::ordered`].
 ///
 /// ```
 /// use chappe_sync::map::{InOrder, Map, MapOptions};
@@ -104,21 +104,21 @@ impl<T: Ranked> std::fmt::Debug for InOrder<T> {
     }
 }
 
-// SAFETY: its bytes, and nothing else.
+// SAFETY: it consists of its bytes alone.
 unsafe impl<T: Ranked> Zeroable for InOrder<T> {}
 // SAFETY: as above: any bytes, no padding, no pointer.
 unsafe impl<T: Ranked> Pod for InOrder<T> {}
 
-/// Values in order, each once, for threads (private) or processes (named).
+/// Ordered values, each at most once, for threads (private) or processes (named).
 ///
-/// Nothing waits for another thread, dead, stopped or slow: all is lock-free, except a thread's first change of a named one. One may go through the list while
-/// others put in and take out: each value that is there throughout comes, in order, and none twice. Who stops in the middle, or dies there, keeps nobody from
-/// anything. A process that is killed in the middle of an operation has done it, or not.
+/// No operation waits for another thread, dead, stopped or slow: all are lock-free, except a thread's first change of a named list. A
+/// thread may iterate while others insert and remove: each value that is there throughout comes, in order, and none twice. A thread that stops or dies in
+/// the middle blocks nobody. An operation of a killed process has happened, or not.
 ///
-/// It is one linked list: an operation goes past all smaller values, so it is for some hundreds. For look-ups by key without an order take a
-/// [`Map`]; for values with data beside them an ordered one, which this is without data.
+/// It is one linked list: an operation passes all smaller values, so it suits some hundreds of values. For look-ups by key without an order use a
+/// [`Map`]; for ordered values with data, an ordered map, which this is without data.
 ///
-/// Signals, forks: as a map's. In the shell, `chappe map create NAME --ordered`.
+/// Signals, forks: as with a map. In the shell, `chappe map create NAME --ordered`.
 ///
 /// Paper: synthesis, 5.2.3 and figure 5.7 (traversal while others delete).
 ///
@@ -149,7 +149,7 @@ fn options(capacity: u32) -> MapOptions {
 }
 
 impl<T: Ranked> List<T> {
-    /// Makes one for the threads of this process, of at most so many values.
+    /// Makes a list for the threads of this process, of at most so many values.
     ///
     /// # Errors
     /// As [`Map::private`].
@@ -157,16 +157,16 @@ impl<T: Ranked> List<T> {
         Ok(List { map: Map::private(&options(capacity))? })
     }
 
-    /// Attaches one by name.
+    /// Attaches a list by name.
     ///
     /// # Errors
-    /// As [`Map::open`]; `Unordered` if it is a map without order.
+    /// As [`Map::open`]; `Unordered` if it is a map without an order.
     pub fn open(name: &str) -> Result<List<T>, MapError> {
         let map = Map::open(name)?;
         if map.options().ordered { Ok(List { map }) } else { Err(MapError::Unordered { name: map.name() }) }
     }
 
-    /// Makes one by name, of at most so many values, and its arena, with room for it, if need be.
+    /// Makes a list by name, of at most so many values; also makes its arena, with room for it, if there is none.
     ///
     /// # Errors
     /// As [`Map::create`].
@@ -174,7 +174,7 @@ impl<T: Ranked> List<T> {
         Ok(List { map: Map::create(name, &options(capacity))? })
     }
 
-    /// Attaches one by name, or makes it.
+    /// Attaches a list by name, or makes it.
     ///
     /// # Errors
     /// As [`Map::open_or_create`].
@@ -182,20 +182,20 @@ impl<T: Ranked> List<T> {
         Ok(List { map: Map::open_or_create(name, &options(capacity))? })
     }
 
-    /// The map that it is: to wait for changes ([`Map::watch`]), and to see how it stands ([`Map::info`]). Removed by [`Map::unmake`].
+    /// The underlying map: to wait for changes ([`Map::watch`]), and to inspect it ([`Map::info`]). [`Map::unmake`] removes it.
     pub fn map(&self) -> &Map<InOrder<T>, ()> {
         &self.map
     }
 
-    /// Puts a value in, where it belongs. Answers whether it was not there.
+    /// Inserts a value at its place. Returns whether it was not there before.
     ///
     /// # Errors
-    /// `Full`, `Busy`: nothing was put in; `Dead`, `Object`.
+    /// `Full`, `Busy`: nothing was inserted; `Dead`, `Object`.
     pub fn insert(&self, value: T) -> Result<bool, MapError> {
         Ok(self.map.get_or_insert(&InOrder::new(value), &())?.1)
     }
 
-    /// Takes a value out. Answers whether it was there.
+    /// Removes a value. Returns whether it was there.
     ///
     /// # Errors
     /// `Dead`, `Object`.
@@ -219,7 +219,7 @@ impl<T: Ranked> List<T> {
         Ok(self.map.first()?.map(|(key, ())| key.get()))
     }
 
-    /// Takes the smallest value out. (One that is put in before it meanwhile stays.) `None`: the list was empty.
+    /// Removes the smallest value and returns it. (A smaller one that is inserted meanwhile stays.) `None`: the list was empty.
     ///
     /// # Errors
     /// `Dead`, `Object`.
@@ -232,7 +232,7 @@ impl<T: Ranked> List<T> {
         Ok(None)
     }
 
-    /// All values, in order: see the type for what comes while others change the list.
+    /// Iterates over all values, in order: see the type for what comes while others change the list.
     ///
     /// # Errors
     /// `Dead`.
@@ -240,7 +240,7 @@ impl<T: Ranked> List<T> {
         Ok(Values(self.map.iter()?))
     }
 
-    /// All values after this one, whether it is there or not.
+    /// Iterates over all values after this one, whether it is there or not.
     ///
     /// # Errors
     /// `Dead`.
@@ -253,7 +253,7 @@ impl<T: Ranked> List<T> {
         self.map.len()
     }
 
-    /// Whether there is none.
+    /// Whether it has no values.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }

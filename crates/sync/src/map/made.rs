@@ -1,4 +1,4 @@
-//! Making, opening and removing maps; looking things up and changing them.
+//! Making, opening and removing maps; look-ups and changes.
 
 use super::atlas::{self, Atlas, Types};
 use super::datum::{self, Datum, called};
@@ -19,23 +19,23 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// For whom private maps have spare cells.
+/// The number of spare cells of a private map: for so many threads at once.
 const PRIVATE_SPARE: u32 = 256;
-/// What a member of a private map is called: nobody asks who died.
+/// The member number that all threads use in a private map, where deaths do not matter.
 const ANYBODY: u16 = 0;
 
-/// What a map is made for.
+/// The dimensions of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapOptions {
-    /// How many entries it has room for: 1 to 1,048,576 (1,024). When more are put in, the map is full; inserts at the same moment may
-    /// bring it beyond that, by one for each member at most.
+    /// How many entries it has room for: 1 to 1,048,576 (1,024). With that many, the map is full; concurrent inserts may
+    /// exceed it, by at most one for each member.
     pub entries: u32,
-    /// The most bytes of a key, where keys are bytes: 1 to 1 MiB (64). Plain data has its own size.
+    /// The most bytes of a key, if keys are bytes: 1 to 1 MiB (64). Plain data has its own size.
     pub key: u32,
-    /// The most bytes of a value, where values are bytes: up to 1 MiB (256).
+    /// The most bytes of a value, if values are bytes: up to 1 MiB (256).
     pub value: u32,
-    /// Iteration in the order of the keys (false): their bytes from the first on, as `memcmp` has it; for numbers take [`InOrder`](super::InOrder). Then
-    /// entries are one list: a look-up goes past all smaller keys.
+    /// Iteration in the order of the keys (false): by their bytes from the first on, as with `memcmp`; for numbers use [`InOrder`](super::InOrder). Then
+    /// all entries are one list: a look-up passes all smaller keys.
     pub ordered: bool,
 }
 
@@ -45,7 +45,7 @@ impl Default for MapOptions {
     }
 }
 
-/// A map, as it stands: see [`Map::info`].
+/// The state of a map: see [`Map::info`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MapInfo {
@@ -57,11 +57,11 @@ pub struct MapInfo {
     pub key: u32,
     /// The most bytes of a value.
     pub value: u32,
-    /// Threads that have changed it, and may again.
+    /// The threads that have changed it, and may do so again.
     pub users: Vec<Who>,
-    /// How many wait for it to change.
+    /// How many threads wait for it to change.
     pub waiting: u32,
-    /// Bytes of the arena's data that it takes; of a private one, of the heap.
+    /// How many bytes of the arena's data it takes; of the heap, if private.
     pub bytes: u64,
 }
 
@@ -74,16 +74,16 @@ pub(crate) fn info(map: &'static Arena, place: Place) -> Option<MapInfo> {
     Some(MapInfo { used: atlas.table.entries(), entries, key, value, users, waiting, bytes })
 }
 
-/// A dictionary that threads (private) or processes (named) share, and that outlives any of them: whoever is killed in the middle of an
-/// operation has done it, or not.
+/// A dictionary shared by threads (private) or processes (named). It outlives each of them: an operation of a process that is killed in
+/// the middle has happened, or not.
 ///
 /// No operation waits for another thread, dead, stopped or slow: all are lock-free (see the bounds in the guide), except a thread's
-/// first change of a named map, which registers it. Looking something up writes nothing, and makes no system call; nor does a change
-/// that nobody waits for. Keys and values are plain data ([`bytemuck::Pod`]) or, as `[u8]`, bytes of any number up to a limit; both are
-/// copied in and out. Its room is set aside when it is made: a full map is an error, and nothing is lost.
+/// first change of a named map, which registers it. A look-up writes nothing, and makes no system call; nor does a change
+/// that no thread waits for. Keys and values are plain data ([`bytemuck::Pod`]) or, as `[u8]`, bytes of any number up to a limit; both are
+/// copied in and out. Its room is reserved when it is made: a full map is an error, and nothing is lost.
 ///
-/// Signals: a handler may call everything but a thread's first change of a named map, and what calls the user's function. In a forked
-/// child, a private map is a copy; a named one is shared on.
+/// Signals: a handler may call everything except a thread's first change of a named map, and functions that call the user's function. In
+/// a forked child, a private map is a copy; a named one stays shared.
 ///
 /// Sizes: each entry takes 32 bytes and its key, and 16 and its value (each rounded up to 8), and 4 to 8 bytes of the index.
 ///
@@ -156,16 +156,16 @@ fn shape_of<K: Datum + ?Sized, V: Datum + ?Sized>(options: &MapOptions, spare: u
     Ok(shape)
 }
 
-/// What an arena is made with, if a map is the first thing there: room for it, and as much again as usual.
+/// The options of an arena made for a map: room for the map, and as much again as usual.
 fn arena_for(shape: Shape) -> ArenaOptions {
     ArenaOptions::with_room(u64::from(blocks_wanted(shape.bytes(), 1024)) * BLOCK as u64)
 }
 
 impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
-    /// Makes one for the threads of this process.
+    /// Makes a map for the threads of this process.
     ///
     /// # Errors
-    /// `Capacity`; `Object` when the private arena is full, or there is no memory for it.
+    /// `Capacity`; `Object` if the private arena is full, or there is no memory for it.
     pub fn private(options: &MapOptions) -> Result<Map<K, V>, MapError> {
         let shape = shape_of::<K, V>(options, PRIVATE_SPARE)?;
         let Some(heap) = Heap::new(shape) else {
@@ -173,32 +173,32 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
             return Err(MapError::Capacity { what: "bytes in all on this machine now", count, least: 1, most: count });
         };
         let handle = Handle::private(&mut |map, admin, name| atlas::make(map, admin, name, None))?;
-        // SAFETY: the heap goes with the last handle.
+        // SAFETY: the heap is freed with the last handle.
         let table = unsafe { heap.table(shape) };
         table.seed_with(clock::now() ^ std::ptr::from_ref(&heap).addr() as u64);
         Ok(Map { handle, table, atlas: None, _heap: Some(Arc::new(heap)), of: PhantomData })
     }
 
-    /// Attaches one by name.
+    /// Attaches a map by name.
     ///
     /// # Errors
-    /// `OtherType` if its keys and values are no `K` and `V`; `Object`: there is none, or it is something else.
+    /// `OtherType` if its keys and values are not of types `K` and `V`; `Object` if it does not exist, or is of another kind.
     pub fn open(name: &str) -> Result<Map<K, V>, MapError> {
         Map::checked(Handle::open(Kind::Map, name)?, None)
     }
 
-    /// Makes one by name, and its arena, with room for it, if need be.
+    /// Makes a map by name; also makes its arena, with room for it, if there is none.
     ///
     /// # Errors
-    /// `Capacity`; `Object`: there is one already, or the arena has no room.
+    /// `Capacity`; `Object` if it exists already, or the arena has no room.
     pub fn create(name: &str, options: &MapOptions) -> Result<Map<K, V>, MapError> {
         Map::made(name, options, false)
     }
 
-    /// Attaches one by name, or makes it.
+    /// Attaches a map by name, or makes it.
     ///
     /// # Errors
-    /// `OtherShape` if it is there and was made with other options; else as [`Map::open`] and [`Map::create`].
+    /// `OtherShape` if it exists and was made with other options; otherwise as [`Map::open`] and [`Map::create`].
     pub fn open_or_create(name: &str, options: &MapOptions) -> Result<Map<K, V>, MapError> {
         Map::made(name, options, true)
     }
@@ -254,13 +254,13 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         shown(self.handle.map, self.handle.place)
     }
 
-    /// What it was made for.
+    /// The options it was made with.
     pub fn options(&self) -> MapOptions {
         let Shape { entries, key, value, ordered, .. } = self.table.shape();
         MapOptions { entries, key, value, ordered }
     }
 
-    /// How it stands, put together from single looks while others go on.
+    /// Its state, composed of single looks while other threads continue.
     ///
     /// # Errors
     /// `Dead` if it was removed.
@@ -276,7 +276,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         Ok(MapInfo { used, entries, key, value, users, waiting, bytes })
     }
 
-    /// I2 of the atlas: what was seen was the map's.
+    /// I2 of the body: whether what was seen belongs to this map.
     #[inline(always)]
     pub(super) fn seen<T>(&self, what: T) -> Result<T, MapError> {
         if self.atlas.as_ref().is_none_or(|atlas| atlas.body.is_live()) {
@@ -335,7 +335,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         }
     }
 
-    /// Who changes it, and that it may.
+    /// The calling thread as a changer; registers it the first time.
     #[inline(always)]
     fn me(&self) -> Result<u16, MapError> {
         let Some(atlas) = self.atlas.as_ref().filter(|_| ROBUST) else { return Ok(ANYBODY) };
@@ -356,7 +356,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         if atlas.body.enter(&admin, me) { Ok(me as u16) } else { Err(Self::gone(&self.handle)) }
     }
 
-    /// Changes an entry; answers what it had, and whether anything was done.
+    /// Changes an entry; returns its old value, and whether anything was done.
     #[inline(always)]
     fn change(&self, key: &K, decide: &mut impl Decide) -> Result<(Option<V::Owned>, bool), MapError> {
         let key = self.key(key)?;
@@ -372,7 +372,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
             V::__read(self.table.shape().value as usize, change)
         };
         let ended = match once() {
-            // The dead may have some of the room.
+            // Dead members may hold some of the room.
             Err(_) if self.atlas.is_some() && self.handle.map.recover_dead() > 0 => once(),
             ended => ended,
         };
@@ -383,7 +383,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         Ok((old, done))
     }
 
-    /// Tells those that wait for a change.
+    /// Notifies the threads that wait for a change.
     #[inline(always)]
     fn tell(&self) {
         let (map, index) = (self.handle.map, self.handle.place.index);
@@ -392,7 +392,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         }
     }
 
-    /// Gives a key this value, whether it was there or not. Answers what it had.
+    /// Gives a key this value, whether it was there or not. Returns its old value.
     ///
     /// # Errors
     /// `Full`, `Busy`: there is no room, and nothing was changed; `Key`, `Value`, `Dead`; `Object` if the arena cannot take another
@@ -403,7 +403,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         Ok(self.change(key, &mut Put(value))?.0)
     }
 
-    /// The value of a key; if it is not there, it has this one from now on. Answers also whether this was put in.
+    /// The value of a key; if the key is not there, inserts it with this value. Also returns whether it was inserted.
     ///
     /// # Errors
     /// As [`Map::insert`].
@@ -427,7 +427,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         }
     }
 
-    /// Removes a key. Answers what it had.
+    /// Removes a key. Returns its old value.
     ///
     /// # Errors
     /// `Key`, `Dead`; `Object` if the arena cannot take another member.
@@ -436,8 +436,8 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         Ok(self.change(key, &mut Removal)?.0)
     }
 
-    /// Compares and updates: if the key has this value (`None`: is not there), it gets the new one (`None`: is removed), in one step.
-    /// Otherwise answers what it has, and nothing is changed. Values are compared by their bytes.
+    /// Compares and updates in one step: if the key has the expected value (`None`: is not there), it gets the new one (`None`: is removed).
+    /// Otherwise nothing is changed, and its value is returned. Values are compared by their bytes.
     ///
     /// # Errors
     /// As [`Map::insert`].
@@ -454,8 +454,8 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         Ok(if swap.fits { Ok(()) } else { Err(old) })
     }
 
-    /// Changes a key's value by a function of it: `None` is that it is not there. The function is called again each time that another
-    /// has changed the value first; it must not wait for anybody. Answers what the key has then.
+    /// Changes a key's value by a function of it; `None` means that the key is not there. The function is called again each time that another
+    /// thread has changed the value first; it must not wait for any thread. Returns the key's value afterwards.
     ///
     /// # Errors
     /// As [`Map::insert`].
@@ -473,16 +473,16 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         }
     }
 
-    /// All entries. Every key that is there throughout comes, none comes twice, and each was there with its value at the moment at which it
-    /// came. In no order, unless the map was made ordered. Holds nothing: whoever stops in the middle keeps nobody from anything.
+    /// Iterates over all entries. Every key that is there throughout comes, none comes twice, and each was there with its value when it
+    /// came. In no order, unless the map was made ordered. Holds nothing: a thread that stops in the middle blocks nobody.
     ///
     /// # Errors
-    /// `Dead` if it was removed; if that happens in the middle, the iteration ends with it.
+    /// `Dead` if the map was removed; if that happens in the middle, the iteration ends with this error.
     pub fn iter(&self) -> Result<Iter<'_, K, V>, MapError> {
         self.seen(Iter { map: self, walk: Table::start(), ended: false })
     }
 
-    /// As [`Map::iter`], of the keys after this one, whether it is there or not.
+    /// As [`Map::iter`], from the first key after this one, whether it is there or not.
     ///
     /// # Errors
     /// `Unordered` if the map was not made ordered; `Dead`.
@@ -493,7 +493,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         self.seen(Iter { map: self, walk: Table::start_after(key.__bytes()), ended: false })
     }
 
-    /// The first entry: of an ordered map the one with the smallest key.
+    /// The first entry: in an ordered map the one with the smallest key.
     ///
     /// # Errors
     /// `Dead`.
@@ -502,12 +502,12 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         self.iter()?.next().transpose()
     }
 
-    /// How many entries there are; while others change it, how many there were at about that time. Looks at all slots.
+    /// How many entries there are; while others change the map, how many there were at about that time. Looks at all slots.
     pub fn len(&self) -> usize {
         self.table.entries() as usize
     }
 
-    /// Whether there is none.
+    /// Whether it has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -519,24 +519,24 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
 }
 
 impl Map<[u8], [u8]> {
-    /// Attaches one whatever its keys and values are: as bytes.
+    /// Attaches a map whatever the types of its keys and values, as bytes.
     ///
     /// # Errors
-    /// As [`Map::open`], but for `OtherType`.
+    /// As [`Map::open`], except `OtherType`.
     pub fn open_as_bytes(name: &str) -> Result<Map<[u8], [u8]>, MapError> {
         Map::at(Handle::open(Kind::Map, name)?)
     }
 
-    /// Whether its keys and values are bytes, and no plain data of some type.
+    /// Whether its keys and values are bytes, not plain data of some type.
     pub fn is_of_bytes(&self) -> bool {
         self.atlas.as_ref().is_none_or(|atlas| atlas.types == types_of::<[u8], [u8]>())
     }
 
-    /// Removes one by name, whatever is in it. One that has entries, that another process has changed and may again, or that somebody
-    /// waits for, is refused unless `force`: then its users get `Dead`.
+    /// Removes a map by name, whatever its types. Refused if it has entries, if another process has changed it and may do so again, or if
+    /// threads wait for it, unless `force`: then its users get `Dead`.
     ///
     /// # Errors
-    /// `Object`: there is none, it is in use, or something else.
+    /// `Object`: it does not exist, is in use, or is of another kind.
     pub fn unmake(name: &str, force: bool) -> Result<(), MapError> {
         let Some((handle, admin)) = Handle::to_remove(Kind::Map, name)? else { return Ok(()) };
         let (map, place) = (handle.map, handle.place);
@@ -548,7 +548,7 @@ impl Map<[u8], [u8]> {
     }
 }
 
-/// By whom or what it is used.
+/// How the map is used, for an error; `None`: it is not used.
 fn in_use(map: &'static Arena, place: Place) -> Option<String> {
     let info = info(map, place)?;
     let mine = process::pid();
@@ -560,7 +560,7 @@ fn in_use(map: &'static Arena, place: Place) -> Option<String> {
     Some(format!("{} entries in it; {} waiting for a change{by}", info.used, info.waiting))
 }
 
-/// The entries of a map: see [`Map::iter`].
+/// An iterator over the entries of a map: see [`Map::iter`].
 pub struct Iter<'a, K: Datum + ?Sized, V: Datum + ?Sized> {
     map: &'a Map<K, V>,
     walk: Walk,

@@ -11,19 +11,19 @@ use crate::wait::Parties;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What has become of a key.
+/// A change of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
     /// The key's bytes.
     pub key: Vec<u8>,
-    /// What it had before; `None`: it was not there.
+    /// Its value before; `None`: it was not there.
     pub old: Option<Vec<u8>>,
-    /// What it has now; `None`: it was removed.
+    /// Its value now; `None`: it was removed.
     pub new: Option<Vec<u8>>,
 }
 
-/// Sees what changes in a map: see [`Map::watch`].
+/// Observes the changes of a map: see [`Map::watch`].
 pub struct Watch<'a, K: Datum + ?Sized, V: Datum + ?Sized> {
     map: &'a Map<K, V>,
     only: Option<Vec<u8>>,
@@ -31,15 +31,15 @@ pub struct Watch<'a, K: Datum + ?Sized, V: Datum + ?Sized> {
 }
 
 impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
-    /// Watches the map, or one key of it. What is there already comes as the first change. Each look compares what is there with what was
-    /// there at the last one: changes in between that were undone are not seen, and of several to one key the last is.
+    /// Watches the map, or one key of it. Existing entries are reported as the first change. Each look compares the entries with those
+    /// at the last look: changes that were undone in between are not seen, and of several changes to one key the result is.
     pub fn watch(&self, only: Option<&K>) -> Watch<'_, K, V> {
         Watch { map: self, only: only.map(|key| key.__bytes().to_vec()), seen: BTreeMap::new() }
     }
 }
 
 impl<K: Datum + ?Sized, V: Datum + ?Sized> Watch<'_, K, V> {
-    /// What has changed since the last look: sorted by key. Does not wait.
+    /// The changes since the last look, sorted by key. Does not wait.
     ///
     /// # Errors
     /// `Dead`.
@@ -77,12 +77,13 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Watch<'_, K, V> {
         self.map.seen(all)
     }
 
-    /// Waits until something has changed since the last look. Nothing if the time was up.
+    /// Waits until something has changed since the last look. Empty if the time was up.
     ///
-    /// Blocks, by one futex; a waiter that dies leaves nothing. Fairness: all who wait are told of each change.
+    /// Blocks, on one futex; a waiter that dies leaves nothing behind. Fairness: every waiter is notified of each change.
     ///
     /// # Errors
-    /// `Dead`; `Interrupted`, by an [`Interrupt`](crate::Interrupt); `System` if the thread that watches for deaths cannot be started; `Object` if the arena cannot take another member.
+    /// `Dead`; `Interrupted`, by an [`Interrupt`](crate::Interrupt); `System` if the thread that watches for deaths cannot be started;
+    /// `Object` if the arena cannot take another member.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Vec<Event>, MapError> {
         let until = timeout.map_or(Until::Forever, Until::after);
         let deadline = if let Until::Time(at) = until { Some(at) } else { None };
@@ -94,7 +95,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Watch<'_, K, V> {
             let heard = seat(self.map.handle.map, |seat| {
                 watched(seat).map_err(MapError::System)?;
                 let who = Parties { main: party(seat), private: None };
-                // I4 of the atlas: it may have changed before the bit was set. Then we tell ourselves, and whoever else waits.
+                // I4 of the atlas: the map may have changed before the bit was set. Then this thread notifies itself, and all other waiters.
                 let look = || {
                     if self.look().map_or(true, |now| now != self.seen) {
                         condvar::notify_all(self.map.handle.map, self.map.handle.place.index);

@@ -1,20 +1,20 @@
-//! Monitors as users know them.
+//! Monitors, the public API.
 //!
-//! nonblocking-real-time, figure 2: a helping lock, and a semaphore that begins at 0 for each condition; to wait is to unlock, to go down, and to lock again. Signals are
-//! Mesa's: who was woken looks at its condition again. Who enters next is the one of the highest priority, by the lock.
+//! nonblocking-real-time, figure 2: a helping lock, and for each condition a semaphore that starts at 0; to wait is to unlock, to go down, and to lock
+//! again. Signals are Mesa's: a woken thread checks its condition again. The lock admits the waiter of the highest priority next.
 //!
-//! Deviation: the paper's semaphore keeps a signal that nobody waits for. Here waiters are counted under the lock, and such a signal does nothing, as a
-//! condition variable's.
+//! Deviation: the paper's semaphore keeps a signal for which there is no waiter. Here waiters are counted under the lock, and such a signal does
+//! nothing, as with a condition variable.
 //!
-//! Private, a condition has a semaphore:
-//! - I1: `waiting` is how many have announced a wait and were not yet signalled. It changes under the lock only: so a signal between a waiter's announcement and its sleep
-//!   is kept by the semaphore.
-//! - I2: who gives up takes itself off the count, or, if a signal was meant for it by then, takes the signal: none is left over.
+//! In a private monitor, a condition has a semaphore:
+//! - I1: `waiting` is the number of threads that have announced a wait and were not yet signalled. It changes under the lock only. So
+//!   the semaphore keeps a signal that comes between a waiter's announcement and its sleep.
+//! - I2: a waiter that gives up takes itself off the count, or, if a signal was already meant for it, takes the signal: none is left over.
 //!
-//! Named, who waits has a slot, which says for what: see `room`.
+//! In a named monitor, a waiter has a slot, which says which condition it waits for: see `room`.
 //!
-//! Blocking. Deaths: as the lock's; of a named one also as `room` says. The semaphores are explored in `tests/crash_semaphore.rs`, the room in `tests/crash_monitor.rs`; the
-//! lock is the C library's and the kernel's.
+//! Blocking. Deaths: as with the lock; in a named one also as `room` says. The semaphores are explored in `tests/crash_semaphore.rs`, the room in
+//! `tests/crash_monitor.rs`; the lock is the C library's and the kernel's.
 
 use super::in_body;
 use super::room::{MOST_BYTES, MOST_CONDITIONS, Member, NAME, Room, Shape};
@@ -39,55 +39,55 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MonitorError {
-    /// The lock: [`HelpError::OwnerDied`] if a thread died or panicked inside: see [`Monitor::enter_torn`].
+    /// The lock failed: [`HelpError::OwnerDied`] if a thread died or panicked inside: see [`Monitor::enter_torn`].
     #[error(transparent)]
     Lock(#[from] HelpError),
-    /// No such condition.
+    /// There is no such condition.
     #[error("monitor `{monitor}` has no condition `{condition}`; it has {there}")]
     Condition {
-        /// Which monitor.
+        /// The monitor.
         monitor: Arc<str>,
-        /// What was asked for.
+        /// The condition asked for.
         condition: String,
-        /// Those that it has.
+        /// The conditions that it has.
         there: String,
     },
-    /// A condition cannot be called so.
+    /// A condition cannot have this name.
     #[error("a condition of monitor `{monitor}` cannot be called {condition:?}: 1 to 32 bytes, each name once")]
     Name {
-        /// Which monitor.
+        /// The monitor.
         monitor: Arc<str>,
-        /// What it was to be called.
+        /// The name.
         condition: String,
     },
-    /// The thread is inside of another section, which would stay locked.
+    /// The thread is inside another section, which would stay locked.
     #[error("a wait in monitor `{inner}` would keep `{outer}` locked, in which this thread is: leave that first")]
     Nested {
-        /// Where it waits.
+        /// The monitor in which it would wait.
         inner: Arc<str>,
-        /// What stays locked.
+        /// The section that would stay locked.
         outer: Arc<str>,
     },
-    /// The private arena has no room for its conditions.
+    /// The private arena has no room for the conditions.
     #[error(transparent)]
     Object(#[from] ObjectError),
-    /// A named one was not made or opened, or was removed.
+    /// A named monitor was not made or opened, or was removed.
     #[error(transparent)]
     Shared(#[from] SharedError),
-    /// The wait failed. The thread is out of the monitor.
+    /// The wait failed. The thread is outside the monitor.
     #[error(transparent)]
     Wait(#[from] DownError),
 }
 
-/// Of a private one.
+/// A condition of a private monitor.
 struct Condition {
     name: Box<str>,
-    /// I1. Only under the lock.
+    /// I1. Accessed under the lock only.
     waiting: Cell<u32>,
     semaphore: Semaphore,
 }
 
-/// Of a named one.
+/// A named monitor.
 struct Shared<T> {
     named: Named,
     room: Room<'static>,
@@ -101,17 +101,18 @@ enum How<T> {
     Named(Shared<T>),
 }
 
-/// Data that one thread at a time may use, of this process (private) or of all that know the name, with named conditions to wait for there.
+/// Data that one thread at a time may use, in this process (private) or in all that know the name, with named conditions to wait for there.
 ///
-/// Entering blocks while another is inside; that one runs at the highest priority of those who wait, and the highest is next. Waiters for a
-/// condition are signalled in the order of arrival. A signalled waiter looks at its condition again (Mesa). A wait inside of another
-/// monitor is refused, with both names; one inside of a section of a [`HelpLock`](crate::HelpLock) is by builds with debug assertions.
+/// Entering blocks while another thread is inside; that thread runs at the highest priority of the waiters, and the waiter of the highest priority is
+/// next. Waiters for a condition are signalled in the order of arrival. A signalled waiter checks its condition again (Mesa). A wait inside another
+/// monitor is refused, with both names; one inside a section of a [`HelpLock`](crate::HelpLock) is refused in builds with debug assertions.
 ///
-/// A thread that panics, ends or is killed inside: who comes next gets `OwnerDied`, until [`Monitor::enter_torn`] and [`Inside::make_consistent`]. All who wait in a named
-/// one are woken then, and get it too. One that is killed when it was signalled, before it is inside again, passes the signal on to the next.
-/// Signals: a handler must not enter. In a forked child a private one is a copy; of a named one what the parent's thread has there is void in the child.
+/// If a thread panics, ends or is killed inside, the next thread to enter gets `OwnerDied`, until [`Monitor::enter_torn`] and
+/// [`Inside::make_consistent`]. All waiters in a named monitor are woken then, and get it too. A waiter that is killed after it was signalled and
+/// before it is inside again passes the signal on to the next.
+/// Signals: a handler must not enter. In a forked child a private monitor is a copy; in a named one the parent thread's guards are void in the child.
 ///
-/// Sizes: a named one has up to 16 conditions and 1 MiB of plain data, and takes 16 bytes for each member of its arena.
+/// Sizes: a named monitor has up to 16 conditions and 1 MiB of plain data, and takes 16 bytes for each member of its arena.
 ///
 /// Paper: nonblocking-real-time, 3.3, figures 1 and 2.
 ///
@@ -137,9 +138,9 @@ pub struct Monitor<T> {
     of: How<T>,
 }
 
-// SAFETY: the data and the counts are reached by who is inside alone.
+// SAFETY: the data and the counts are reached by the thread inside alone.
 unsafe impl<T: Send> Sync for Monitor<T> {}
-// SAFETY: as above; what is in an arena is never unmapped.
+// SAFETY: as above; memory of an arena is never unmapped.
 unsafe impl<T: Send> Send for Monitor<T> {}
 
 impl<T> std::fmt::Debug for Monitor<T> {
@@ -149,10 +150,10 @@ impl<T> std::fmt::Debug for Monitor<T> {
 }
 
 impl<T> Monitor<T> {
-    /// Makes one for the threads of this process, with these conditions.
+    /// Makes a monitor for the threads of this process, with these conditions.
     ///
     /// # Errors
-    /// `Lock`: this kernel has no such locks; `Object`.
+    /// `Lock`: this kernel lacks such locks; `Object`.
     pub fn private(name: &str, value: T, conditions: &[&str]) -> Result<Monitor<T>, MonitorError> {
         let of = Inherited::new(value).map_err(HelpError::System)?;
         let condition = |name: &&str| {
@@ -165,7 +166,7 @@ impl<T> Monitor<T> {
     fn entry(&self) -> &Entry {
         match &self.of {
             How::Private(of, _) => &of.entry,
-            // SAFETY: in the body, which stays for as long as this member's bit stands: see `entered`.
+            // SAFETY: in the body, which stays for as long as this member's bit is set: see `entered`.
             How::Named(of) => unsafe { of.entry.as_ref() },
         }
     }
@@ -179,7 +180,7 @@ impl<T> Monitor<T> {
         &self.name
     }
 
-    /// What its conditions are called.
+    /// The names of its conditions.
     pub fn conditions(&self) -> impl Iterator<Item = &str> {
         let (private, named): (&[Condition], &[Box<str>]) = match &self.of {
             How::Private(_, all) => (all, &[]),
@@ -213,7 +214,7 @@ impl<T> Monitor<T> {
         Ok(Inside { monitor: self, data, me, process, thread: PhantomData })
     }
 
-    /// Nothing was done inside.
+    /// Unlocks after nothing was done inside.
     fn give_back(&self) {
         if let How::Named(of) = &self.of {
             of.room.leave();
@@ -221,19 +222,19 @@ impl<T> Monitor<T> {
         self.entry().give_back();
     }
 
-    /// Goes inside; waits until nobody else is.
+    /// Enters; waits until no other thread is inside.
     ///
     /// # Errors
-    /// `Lock`.
+    /// `Lock`; `Shared` for a named one.
     #[track_caller]
     pub fn enter(&self) -> Result<Inside<'_, T>, MonitorError> {
         self.entered(false)
     }
 
-    /// The same, also after somebody died inside: the data is as it was left.
+    /// As [`Monitor::enter`], also after a thread died inside: the data is as that thread left it.
     ///
     /// # Errors
-    /// `Lock`, but for `OwnerDied`.
+    /// `Lock`, except `OwnerDied`; `Shared` for a named one.
     #[track_caller]
     pub fn enter_torn(&self) -> Result<Inside<'_, T>, MonitorError> {
         self.entered(true)
@@ -250,7 +251,7 @@ impl<T> Monitor<T> {
         inside::end(self.address());
         if let How::Named(of) = &self.of {
             if std::thread::panicking() {
-                // It tears the data: who waits is to learn of it.
+                // The panic tears the data: the waiters must learn of it.
                 of.room.call_all();
             }
             of.room.leave();
@@ -267,12 +268,12 @@ impl<T: Pod> Monitor<T> {
         if named.body.room < bytes::<T>(shape) {
             return Err(named.gone().into());
         }
-        // SAFETY: within the body, as was just seen.
+        // SAFETY: within the body, as checked above.
         let (names, entry) = unsafe { (named.body.at.add(shape.room()), named.body.at.add(shape.lock_at())) };
         // SAFETY: as above.
         let data = unsafe { entry.add(size_of::<Entry>()) }.cast();
         let name_of = |i: u32| {
-            // SAFETY: as above; written before the monitor was in service, and never again.
+            // SAFETY: as above; written before the monitor was in service, and never changed.
             let bytes = unsafe { std::slice::from_raw_parts(names.add(i as usize * NAME).as_ptr(), NAME) };
             let len = bytes.iter().position(|b| *b == 0).unwrap_or(NAME);
             String::from_utf8_lossy(&bytes[..len]).into()
@@ -298,7 +299,7 @@ impl<T: Pod> Monitor<T> {
         let fill = |at: NonNull<u8>, form: Form| {
             let [bytes, conditions_, members, _] = form.numbers;
             let shape = Shape { members, conditions: conditions_, bytes };
-            // SAFETY: so many zeroed bytes from a multiple of 64, of which nobody else knows yet.
+            // SAFETY: so many zeroed bytes from a multiple of 64, not published yet.
             unsafe {
                 for (i, name) in conditions.iter().enumerate() {
                     let to = at.add(shape.room() + i * NAME).as_ptr();
@@ -320,55 +321,55 @@ impl<T: Pod> Monitor<T> {
         Err(SharedError::OtherShape { kind, name, has, wanted: said(conditions) }.into())
     }
 
-    /// Attaches one by name; its conditions are those that it was made with.
+    /// Attaches a monitor by name; its conditions are those that it was made with.
     ///
     /// # Errors
-    /// `Shared`: there is none, its data is no `T` (name without modules, size), or it is something else.
+    /// `Shared`: it does not exist, its data is of another type (name without modules, size), or it is of another kind.
     pub fn open(name: &str) -> Result<Monitor<T>, MonitorError> {
         Monitor::checked(Named::open(Kind::Monitor, name)?)
     }
 
-    /// Makes one by name, with this data and these conditions, and its arena, with room for it, if need be.
+    /// Makes a monitor by name, with this data and these conditions; also makes its arena, with room for it, if there is none.
     ///
     /// # Errors
-    /// `Name`; `Shared`: too many conditions, or too much data; there is one already, or the arena has no room.
+    /// `Name`; `Shared`: too many conditions or too much data; it exists already, or the arena has no room.
     pub fn create(name: &str, value: T, conditions: &[&str]) -> Result<Monitor<T>, MonitorError> {
         Monitor::made(name, &value, conditions, false)
     }
 
-    /// Attaches one by name, whatever its data, or makes it.
+    /// Attaches a monitor by name, with the data that it has, or makes it.
     ///
     /// # Errors
-    /// `Shared`: it is there with other conditions; else as [`Monitor::open`] and [`Monitor::create`].
+    /// `Shared`: it exists with other conditions; otherwise as [`Monitor::open`] and [`Monitor::create`].
     pub fn open_or_create(name: &str, value: T, conditions: &[&str]) -> Result<Monitor<T>, MonitorError> {
         Monitor::made(name, &value, conditions, true)
     }
 }
 
 impl Monitor<()> {
-    /// Removes a named one, whatever its data. One that another process has entered and may again is refused unless `force`: then its users get
-    /// [`SharedError::Dead`], also those that wait.
+    /// Removes a named monitor, whatever its data. Refused if another process has entered it and may do so again, unless `force`: then its users get
+    /// [`SharedError::Dead`], the waiters too.
     ///
     /// # Errors
-    /// `Shared`: there is none, it is in use, or something else.
+    /// `Shared`: it does not exist, is in use, or is of another kind.
     pub fn unmake(name: &str, force: bool) -> Result<(), MonitorError> {
         Ok(unmake(Kind::Monitor, name, force, |_| None)?)
     }
 }
 
-/// What a named one takes.
+/// The size of a named monitor.
 fn bytes<T>(shape: Shape) -> usize {
     const { assert!(align_of::<T>() <= 64, "data that must lie at a multiple of more than 64 bytes") };
     shape.lock_at() + size_of::<Entry>() + size_of::<T>()
 }
 
-/// The right to be inside of a [`Monitor`], until it is dropped.
+/// The guard of a thread inside a [`Monitor`]: the thread leaves when it is dropped.
 pub struct Inside<'a, T> {
     monitor: &'a Monitor<T>,
     data: *mut T,
-    /// Of a named one: who.
+    /// In a named monitor: the member that is inside.
     me: Option<Member>,
-    /// Of a named one, of which process it is; else 0.
+    /// In a named monitor, the process that it belongs to; else 0.
     process: u32,
     /// It belongs to its thread.
     thread: PhantomData<*mut T>,
@@ -381,16 +382,16 @@ impl<T> std::fmt::Debug for Inside<'_, T> {
 }
 
 impl<'a, T> Inside<'a, T> {
-    /// Leaves, waits for a signal of the condition, and enters again. Look at what you wait for afterwards: another may have been first.
+    /// Leaves, waits for a signal of the condition, and enters again. Check the condition afterwards: another thread may have been first.
     ///
     /// # Errors
-    /// `Condition`, `Nested`: nothing happened but that the thread has left; `Lock`, `Wait`.
+    /// In each case the thread has left. `Condition`, `Nested`: nothing else happened; `Lock`, `Wait`; `Shared` for a named one.
     #[track_caller]
     pub fn wait(self, condition: &str) -> Result<Inside<'a, T>, MonitorError> {
         self.wait_for(condition, None).map(|(inside, _)| inside)
     }
 
-    /// The same, at most for so long. Answers also whether a signal came.
+    /// As [`Inside::wait`], for at most `limit`. Also returns whether a signal came.
     ///
     /// # Errors
     /// As [`Inside::wait`].
@@ -425,7 +426,7 @@ impl<'a, T> Inside<'a, T> {
             None => condition.semaphore.down(),
             Some(limit) => condition.semaphore.down_timeout(limit),
         };
-        // Torn or not: the count is to be kept.
+        // Torn or not: the count must be kept right.
         let inside = monitor.entered(true)?;
         if let Err(e) = went {
             // I2.
@@ -451,7 +452,7 @@ impl<'a, T> Inside<'a, T> {
         let (monitor, Some(me)) = (self.monitor, self.me.filter(|_| !self.is_void())) else {
             panic!("a monitor is used after fork as the parent: enter it in the child");
         };
-        // What may fail: while nobody knows of the wait.
+        // All that may fail, before the wait is announced.
         inside::end(monitor.address());
         let seen = seat(of.named.handle.map, watched);
         inside::begin(monitor.address(), &monitor.name, Location::caller());
@@ -460,7 +461,7 @@ impl<'a, T> Inside<'a, T> {
             limit.map(|limit| clock::now().saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)));
         let wait = of.room.announce(me, condition);
         drop(self);
-        // The room has said so before: see there.
+        // I6 of the room: the wait was announced before this look.
         let is_there = of.named.seen(()).is_ok();
         let rest = || !is_there || of.room.rest(me, wait, deadline);
         let called = if light::current().is_some() { light::from_outside(|| light::blocking(rest)) } else { rest() };
@@ -476,7 +477,7 @@ impl<'a, T> Inside<'a, T> {
         Err(HelpError::OwnerDied { name: self.monitor.name.clone(), guard: () }.into())
     }
 
-    /// Wakes who has waited for the condition longest, if anybody does. It enters when this thread has left.
+    /// Wakes the thread that has waited for the condition longest, if there is one. It enters once this thread has left.
     ///
     /// # Errors
     /// `Condition`.
@@ -490,7 +491,7 @@ impl<'a, T> Inside<'a, T> {
         Ok(())
     }
 
-    /// Wakes all who wait for the condition.
+    /// Wakes all threads that wait for the condition.
     ///
     /// # Errors
     /// `Condition`.
@@ -504,7 +505,7 @@ impl<'a, T> Inside<'a, T> {
         Ok(())
     }
 
-    /// Whether it is the parent's, of this forked child.
+    /// Whether this guard is the parent's, in a forked child.
     fn is_void(&self) -> bool {
         self.process != 0 && !process::is_incarnation_in(self.process, u32::MAX >> 1)
     }
@@ -514,7 +515,7 @@ impl<'a, T> Inside<'a, T> {
         self.data
     }
 
-    /// The data is whole again, after somebody died inside.
+    /// Declares the data whole again, after a thread died inside.
     pub fn make_consistent(&self) {
         if !self.is_void() {
             self.monitor.entry().make_whole();
@@ -522,11 +523,11 @@ impl<'a, T> Inside<'a, T> {
     }
 }
 
-/// I1, inside.
+/// I1: signals one waiter, inside.
 fn signal(condition: &Condition) {
     if let Some(left) = condition.waiting.get().checked_sub(1) {
         condition.waiting.set(left);
-        // It is below its greatest value: no more than wait.
+        // This cannot overflow: there are no more units than waiters.
         let _ = condition.semaphore.up();
     }
 }

@@ -1,32 +1,37 @@
 //! Where processes wait for the conditions of a monitor (nonblocking-real-time, figure 2): to wait is to unlock, to go down, and to lock again.
 //!
-//! The lock is another's: here is who is inside, and a slot for each member that waits. Signals are Mesa's: who was called looks at its condition again.
+//! The lock is elsewhere. Here are the member that is *inside* (holds the lock), and a slot for each member that waits. To *call* a
+//! waiter is to signal it. Signals are Mesa's: a called thread checks its condition again.
 //!
-//! | a slot's phase | by | |
+//! | a slot's phase | set by | |
 //! |---|---|---|
-//! | IDLE | the member, inside again, or when it gives up; who makes up for its death | |
+//! | IDLE | the member, inside again or when it gives up; a recoverer of its death | |
 //! | WAITING | the member, inside | it is about to leave, or sleeps on this word |
-//! | CALLED | who is inside; who makes up for a death | it is about to enter, or sleeps and is about to be woken |
+//! | CALLED | the member inside; a recoverer of a death | it is about to enter, or sleeps and is about to be woken |
 //!
 //! ```text
 //!   state: turn:24 | condition:6 | phase:2          inside: generation:32 | member + 1:32, 0: nobody
 //! ```
 //!
 //! Invariants:
-//! - I1: a member goes WAITING inside, before it leaves. So who comes inside after it finds it, and no signal comes between its leaving and its sleep unseen.
-//! - I2: WAITING ends by one swap of the whole word. So who gives up has either taken itself off, or was called, and a signal goes to one.
-//! - I3: CALLED goes IDLE inside. A call is not lost with the called: of one that dies before it is inside, who makes up for it calls the next of its condition. (One that dies while it
-//!   makes up for that has called one too many: that one looks, and waits again.)
-//! - I4: `inside` names who is inside from after its lock until before its unlock. Of one that died there, all who wait are called, by who comes inside next or by who
-//!   makes up for the death: they learn from the lock that the data is torn. `inside` goes on only after that.
-//! - I5: a caller that died before the wake is made up for by a wake of all that are CALLED.
-//! - I6: who removes the monitor marks it first and calls all then; who waits says so first and looks at the mark then. One sees the other.
+//! - I1: a member goes WAITING inside, before it leaves. So the next member inside finds it, and no signal between its leaving and its
+//!   sleep is lost.
+//! - I2: WAITING ends by one swap of the whole word. So a member that gives up has either withdrawn, or was called; and a signal goes to
+//!   one member.
+//! - I3: CALLED goes IDLE inside. A call is not lost with a called member that dies before it is inside: the recoverer calls the next
+//!   waiter of its condition. (A recoverer that dies in doing so may have called one waiter too many: that one checks its condition, and
+//!   waits again.)
+//! - I4: `inside` names the member inside, from after its lock until before its unlock. If it died there, the next member inside or a
+//!   recoverer calls all waiters: they learn from the lock that the data is torn. Only after that does `inside` change.
+//! - I5: a recoverer of any death wakes all slots that are CALLED, in case the caller died before its wake.
+//! - I6: the remover of the monitor marks it first and then calls all waiters; a waiter announces itself first and then looks at the
+//!   mark. One sees the other.
 //!
-//! Ordering edges: what is done inside is ordered by the lock. E1 (release/acquire) the ticket before WAITING: who makes up for a death looks without the lock. E2 (release/acquire)
-//! a call before what the called does.
+//! Ordering edges: the lock orders what is done inside. E1 (release/acquire) the ticket before WAITING: a recoverer looks without the
+//! lock. E2 (release/acquire) a call before what the called member does.
 //!
-//! Progress: blocking; calling is one look at the slots that were ever used. Deaths: above. Explored: `tests/crash_monitor.rs`, with a robust lock of the explorer's. Left
-//! out: one that was stopped in recovery for 2^24 waits of one member.
+//! Progress: blocking; a call looks once at the slots that were ever used. Deaths: above. Explored: `tests/crash_monitor.rs`, with a
+//! robust lock of the explorer's. Left out: a thread that was stopped in recovery for 2^24 waits of one member.
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
@@ -41,19 +46,19 @@ const PHASE: u32 = 3;
 const CONDITION: u32 = 63;
 const TURN: u32 = 1 << 8;
 
-/// How many conditions there can be.
+/// The most conditions of a monitor.
 pub const MOST_CONDITIONS: u32 = 16;
 /// The most bytes of a condition's name.
 pub const NAME: usize = 32;
 /// The most bytes of data.
 pub const MOST_BYTES: u32 = 1 << 20;
 
-/// Who.
+/// A member of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The number.
+    /// Its number.
     pub index: u16,
-    /// Of which of those that have it in turn.
+    /// Which of the successive users of that number it is.
     pub generation: u32,
 }
 
@@ -63,29 +68,29 @@ impl Member {
     }
 }
 
-/// What a room is made for. All who use it say the same.
+/// The dimensions of a room. All its users give the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many members may wait.
+    /// How many members can wait.
     pub members: u32,
     /// How many conditions there are.
     pub conditions: u32,
-    /// Of the data, which lies behind.
+    /// The bytes of data, which lie behind.
     pub bytes: u32,
 }
 
 impl Shape {
-    /// Whether there can be such a room.
+    /// Whether a room can have this shape.
     pub fn is_possible(self) -> bool {
         (1..=1 << 13).contains(&self.members) && self.conditions <= MOST_CONDITIONS && self.bytes <= MOST_BYTES
     }
 
-    /// The bytes of the room itself: then come the conditions' names.
+    /// The size of the room itself; the conditions' names follow.
     pub fn room(self) -> usize {
         (size_of::<Head>() + self.members as usize * size_of::<Slot>()).next_multiple_of(64)
     }
 
-    /// Where the lock is: behind the names.
+    /// The offset of the lock, behind the names.
     pub fn lock_at(self) -> usize {
         self.room() + (self.conditions as usize * NAME).next_multiple_of(64)
     }
@@ -93,10 +98,10 @@ impl Shape {
 
 #[repr(C, align(64))]
 struct Head {
-    /// The last that was given.
+    /// The last ticket that was given.
     ticket: AtomicU64,
     inside: AtomicU64,
-    /// Slots beyond this one were never used.
+    /// The slots from this one on were never used.
     used: AtomicU64,
 }
 
@@ -107,11 +112,11 @@ struct Slot {
     spare: AtomicU32,
 }
 
-/// A wait, as it was announced: the state's word.
+/// A wait that was announced: the word of its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced(u32);
 
-/// Where members wait, in memory that the caller provides.
+/// The place where members wait, in memory that the caller provides.
 #[derive(Clone, Copy)]
 pub struct Room<'a> {
     head: NonNull<Head>,
@@ -120,19 +125,19 @@ pub struct Room<'a> {
     memory: PhantomData<&'a [AtomicU64]>,
 }
 
-// SAFETY: all that is shared is atomic words.
+// SAFETY: all shared memory is atomic words.
 unsafe impl Send for Room<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Room<'_> {}
 
 impl<'a> Room<'a> {
-    /// The room at a place. Zeroed memory is one where nobody is or waits.
+    /// The room at a place. In zeroed memory it is one without a member inside and without waiters.
     ///
     /// # Safety
-    /// At `place`, a multiple of 64, are as many bytes as the shape says, for as long as `'a`, which nothing touches but by atomic words.
+    /// At `place`, a multiple of 64, there are as many bytes as the shape says, for as long as `'a`, and they are accessed as atomic words only.
     ///
     /// # Panics
-    /// If there can be no such room.
+    /// If no room can have this shape.
     pub unsafe fn new(place: NonNull<u8>, shape: Shape) -> Room<'a> {
         assert!(shape.is_possible(), "a room of {shape:?}");
         // SAFETY: within the bytes that the caller promises.
@@ -140,7 +145,7 @@ impl<'a> Room<'a> {
         Room { head: place.cast(), slots, shape, memory: PhantomData }
     }
 
-    /// What it is made for.
+    /// Its shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -155,7 +160,7 @@ impl<'a> Room<'a> {
         unsafe { std::slice::from_raw_parts(self.slots.as_ptr(), self.shape.members as usize) }
     }
 
-    /// Those that were ever used.
+    /// The slots that were ever used.
     fn used(&self) -> &'a [Slot] {
         // Acquire: before what is read there.
         let used = self.head().used.load(Ordering::Acquire) as usize;
@@ -166,7 +171,7 @@ impl<'a> Room<'a> {
         &self.slots()[usize::from(me.index) % self.slots().len()]
     }
 
-    /// The member has the lock now: it is inside.
+    /// The member has just taken the lock: it is inside.
     pub fn enter(&self, me: Member) {
         let inside = &self.head().inside;
         // Acquire: I4.
@@ -177,18 +182,18 @@ impl<'a> Room<'a> {
         inside.store(me.word(), Ordering::Release); // Release: I4, after the calls.
     }
 
-    /// It is about to unlock.
+    /// The member inside is about to unlock.
     pub fn leave(&self) {
         self.head().inside.store(0, Ordering::Release); // Release: I4.
     }
 
-    /// Whether it is inside, or died there and nobody knows yet.
+    /// Whether the member is inside, or died there and was not recovered yet.
     pub fn is_inside(&self, me: Member) -> bool {
         // Acquire: I4.
         self.head().inside.load(Ordering::Acquire) == me.word()
     }
 
-    /// I1: says, inside, that it is going to wait for a condition.
+    /// I1: announces, inside, that the member is going to wait for a condition.
     pub fn announce(&self, me: Member, condition: u32) -> Announced {
         let (head, slot) = (self.head(), self.slot(me));
         // Relaxed, all: under the lock.
@@ -203,7 +208,7 @@ impl<'a> Room<'a> {
         Announced(state)
     }
 
-    /// Sleeps, outside, until it is called, or until the deadline. Answers whether it was called; if not, it waits no more.
+    /// Sleeps, outside, until the member is called, or until the deadline. Returns whether it was called; if not, it no longer waits.
     pub fn rest(&self, me: Member, wait: Announced, deadline: Option<u64>) -> bool {
         let state = &self.slot(me).state;
         loop {
@@ -213,13 +218,13 @@ impl<'a> Room<'a> {
             }
             if futex::wait(state, wait.0, deadline, Scope::Shared) == Wait::TimedOut {
                 let idle = wait.0 & !PHASE | IDLE;
-                // Relaxed: I2: it takes itself off. Acquire: E2: it was called.
+                // Relaxed: I2: it withdraws. Acquire: E2: it was called.
                 return state.compare_exchange(wait.0, idle, Ordering::Relaxed, Ordering::Acquire).is_err();
             }
         }
     }
 
-    /// I3: inside again: the call was heard.
+    /// I3: inside again: the call has arrived.
     pub fn heard(&self, me: Member) {
         let state = &self.slot(me).state;
         // Relaxed: its own, and CALLED.
@@ -227,7 +232,7 @@ impl<'a> Room<'a> {
         state.store(idle, Ordering::Release); // Release: I3, after `inside`.
     }
 
-    /// Calls who has waited for the condition longest, if anybody does.
+    /// Calls the waiter that has waited for the condition longest. False: there is none.
     pub fn signal(&self, condition: u32) -> bool {
         loop {
             let waiting = self.used().iter().filter_map(|slot| {
@@ -243,12 +248,12 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Calls all who wait for the condition.
+    /// Calls all waiters of the condition.
     pub fn broadcast(&self, condition: u32) {
         self.call_those(|state| state >> 2 & CONDITION == condition);
     }
 
-    /// I4, I6.
+    /// I4, I6: calls all waiters.
     pub fn call_all(&self) {
         self.call_those(|_| true);
     }
@@ -258,19 +263,19 @@ impl<'a> Room<'a> {
             // SeqCst: E1; I6, after the monitor was marked as removed.
             let state = slot.state.load(Ordering::SeqCst);
             if state & PHASE == WAITING && whom(state) {
-                // It gave up, or was called: one of the two is as good.
+                // On failure it gave up or was called by another: either will do.
                 call(slot, state);
             }
         }
     }
 
-    /// Makes up for the death of a member. `is_dead` says that this is not yet done. When this has come to its end, the number may be given anew.
+    /// Recovers the death of a member, while `is_dead` says that this is not yet done. When this returns, the number may be reused.
     pub fn recover(&self, dead: Member, is_dead: impl Fn() -> bool) {
         let inside = &self.head().inside;
         if self.is_inside(dead) && is_dead() {
             step!("it died inside: all are to be called");
             self.call_all();
-            // AcqRel: I4, after the calls. Relaxed, a failure: another has seen to it.
+            // AcqRel: I4, after the calls. Relaxed, a failure: another recoverer has done it.
             let _ = inside.compare_exchange(dead.word(), 0, Ordering::AcqRel, Ordering::Relaxed);
         }
         let slot = self.slot(dead);
@@ -297,13 +302,13 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Whether a member waits and was not called, for onlookers.
+    /// Whether a member waits and was not called, for observers in tests.
     #[cfg(feature = "sim")]
     pub fn waits(&self, me: Member) -> bool {
         self.slot(me).state.load(Ordering::Relaxed) & PHASE == WAITING // Relaxed: when all is over.
     }
 
-    /// Names its words, for stories.
+    /// Names its words, for traces.
     #[cfg(feature = "sim")]
     pub fn each_word(&self, name: &mut dyn FnMut(&'a AtomicU32, String, fn(u64) -> String)) {
         for (i, slot) in self.slots().iter().enumerate() {
@@ -315,7 +320,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// I2.
+/// I2: calls one waiter. False: its state has changed.
 fn call(slot: &Slot, state: u32) -> bool {
     step!("sees one that waits, not yet called");
     // AcqRel: E2. Relaxed, a failure: looked at again.
