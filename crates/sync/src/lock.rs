@@ -15,7 +15,7 @@
 //! | 5 | TOLD | a waiter was told to try again, and has not tried yet: the unlocking thread need not look |
 //! | 6-27 | number | the low bits of the slot's generation: successive mutexes in one slot have different words |
 //! | 28-39 | member | the holder, or the waiter it is reserved for; HELD by [`NOBODY`]: condemned, for ever |
-//! | 40-63 | aux | HELD: the holder's generation; RESERVED: the number of the wait |
+//! | 40-63 | aux | HELD: the holder's generation; RESERVED: the number of the wait; condemned: 1 if abandoned (I7) |
 //!
 //! ```text
 //!              lock                        unlock
@@ -30,10 +30,15 @@
 //!   told so, until one of them declares the data whole. Condemned is for ever.
 //! - I2: a waiter sets WAITERS after it has set its bit. Only the holder clears WAITERS; it looks at the bits again afterwards, and
 //!   sets WAITERS again if it finds one. So no unlocking thread misses a bit that is set.
-//! - I3: a waiter that was told and finds the lock held waits again, in its old place. Its record then says how
-//!   long it has waited already; once that is too long (see `contend`), the lock is reserved for it. While a living waiter has been
-//!   told and has not tried yet, no other is told.
+//! - I3: a waiter that was told and finds the lock held waits again, in its old place. Once it has waited too long (see `contend`),
+//!   its record says so, and the lock is reserved for it. While a living waiter has been told and has not tried yet, no other is
+//!   told (except I6).
 //! - I4: a waiter that was told and no longer wants the lock drains: the next is told.
+//! - I5: the drainer sets TOLD after it has told a waiter. It looks again, and clears TOLD if that waiter has tried meanwhile. The
+//!   waiter itself clears TOLD before it tries. Recovery clears it and drains. So TOLD with no waiter about to try is
+//!   left only by a thread that was stopped, and then I6 gets past it.
+//! - I6: at most every [`HANDS_ON_NS`] the lock is reserved for an overdue waiter (during the hand-off it is idle). That often, the
+//!   unlocking thread looks in spite of TOLD, and passes a waiter that was told: that waiter may be stopped for ever.
 //! - I7: nobody else gets the data while a guard, or a borrow through it, may be used in its process. A thread that exits
 //!   normally and has leaked its guard leaves the mutex condemned. A mutex removed by force keeps its slot
 //!   and its data until the holder unlocks it or dies: while the word says HELD, the slot is not reused (unless it is condemned
@@ -43,11 +48,6 @@
 //!   nothing of this one, not even for a moment. Otherwise a process killed at that moment would leave this one torn.
 //! - A death at each step. Before the swap of `unlock`: the word is the holder's, so TORN. After it: recovery drains. Told and not yet
 //!   tried: the same. Reserved: the reservation is void once recovery has set the member's word to IDLE.
-//! - I5: the drainer sets TOLD after it has told a waiter. It looks again, and clears TOLD if that waiter has tried meanwhile. The
-//!   waiter itself clears TOLD before it tries. Recovery clears it and drains. So TOLD with no waiter about to try is
-//!   left only by a thread that was stopped, and then I6 gets past it.
-//! - I6: at most every [`HANDS_ON_NS`] the lock is reserved for an overdue waiter (during the hand-off it is idle). That often, the
-//!   unlocking thread looks in spite of TOLD, and passes a waiter that was told: that waiter may be stopped for ever.
 //!
 //! A private lock may be biased to a thread: see `bias`. Then its word is FREE in its tag only, and every load that precedes a
 //! change of the word settles the bias first.

@@ -96,7 +96,7 @@ impl Chosen {
 /// The slot that a `send` arm took, until the message is there.
 ///
 /// # Panics
-/// If the expression of the message leaves the arm: receivers would wait for that slot for ever.
+/// If the expression of the message leaves the arm: threads that wait for that slot would wait for ever.
 pub struct Place(Took);
 
 impl Place {

@@ -89,7 +89,7 @@ pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) ->
     let too_few = || all().filter(|w| w.is_free()).count() < need as usize;
     if too_few() {
         if all().any(|w| w.tag() == Tag::Reserved) {
-            // Frees a reservation whose granter or waiter was stopped while granting or withdrawing it.
+            // Resolves a reservation whose granter or waiter was stopped while granting or withdrawing it.
             drain(map, place.index);
         }
         if too_few() {

@@ -452,7 +452,7 @@ pub struct MutexGuard<'a, T> {
 }
 
 /// What a guard must remember: the lock's word, and, in place of that word's flags and number, 24 bits of the process's incarnation (as many
-/// forks in a line) and whether it was locked by a destructor that runs because of a panic: such a panic does not tear the data.
+/// successive forks) and whether it was locked by a destructor that runs because of a panic: such a panic does not tear the data.
 #[derive(Clone, Copy)]
 struct Kept(u64);
 
