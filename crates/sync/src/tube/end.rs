@@ -1,53 +1,53 @@
-//! An end of a tube: who waits there, and how they are told that there is something for them.
+//! An end of a tube: which threads wait there, and how they are told that there is something for them.
 //!
-//! A tube has two: where its receivers wait for messages, and where its senders wait for holes. Messages and holes are in the
-//! ring; an end has only the wait set, an object of the arena that is made when somebody waits there for the first time, and
-//! one word that says whether anybody does:
+//! A tube has two ends: receivers wait for messages at one, senders wait for holes at the other. Messages and holes are in the ring.
+//! An end has only the wait set, which is an object of the arena made when a thread first waits there, and one word:
 //!
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-31 | waiting | how many wait here and have not been told, or a few more |
-//! | 32 | GONE | nobody will ever be at this end again |
-//! | 33 | EVENT | a descriptor is to say so when there is something for this end |
+//! | 32 | GONE | this end has no handle any more, and will never have one |
+//! | 33 | EVENT | a descriptor is to be made readable when there is something for this end |
 //! | 34 | LIGHT | a light thread has waited here, or is about to: see `lights` |
-//! | 35 | SURE | and everybody knows by now |
+//! | 35 | SURE | every thread sees LIGHT by now |
 //! | 36 | TURNING | a waiter is about to set BOTH |
 //! | 37 | BOTH | waiters come often: the acting side makes a full fence, and a waiter makes its own one alone |
-//! | 38-63 | came | one more with each that has come to wait here |
+//! | 38-63 | came | one more with each waiter that has come here |
 //!
 //! ```text
 //!   waiter:    waiting + 1 -- fence for all threads -- look at the ring -- sleep
 //!   sender:    message there -- fence for itself -- waiting? -- tell the first of them; waiting - 1
 //! ```
 //!
-//! The fence for all threads interrupts every processor that runs one of them: some microseconds, which is worth it where a thousand messages go by
-//! without a wait. Where a wait comes with every few messages ([`OFTEN`]) the end *turns*: TURNING, one more fence for all threads, BOTH.
-//! From then on the sender that finds either bit makes a full fence and looks again, and the waiter needs no help of the kernel. After
-//! [`CALM`] such looks that found no waiter the sender takes BOTH away.
+//! The fence for all threads interrupts every processor that runs one of them. It takes some microseconds, which pays where a thousand
+//! messages go by without a wait. Where a wait comes with every few messages ([`OFTEN`]) the end *turns*: TURNING, one more fence for
+//! all threads, BOTH. From then on the sender that finds either bit makes a full fence and looks again, and the waiter needs no help
+//! of the kernel. After [`CALM`] such looks that found no waiter the sender clears BOTH.
 //!
-//! A waiter is told, not granted: it wakes up, and tries again. It may find that somebody else was faster, and wait again, in its
-//! old place; so order among receivers is that of their takes. In return a message for which nobody waits costs one look at
-//! a word that hardly ever changes.
+//! A waiter is told, not granted: it wakes up, and tries again. If another thread was faster, it waits again in its old place. So the
+//! order among receivers is that of their takes. In return a message for which nobody waits costs one load of a word that hardly ever
+//! changes.
 //!
 //! Invariants:
-//! - I1: who waits has counted itself, bit and all, before the fence. So of it and who sends, one sees the other (the asymmetric
-//!   fence, see the ring's E2): it finds the message, or is told.
-//! - I2: each message tells one that would take it, and so does each hole; who only looks is told besides. Several holes may come at
-//!   once (the ring's I5): so who was told and has taken something looks whether there is more, and tells the next.
-//! - I3: each wait is counted off once: by who told it, after the wake; else by itself. Whoever tells it without knowing the
-//!   end (recovery), tells it otherwise ([`STIR`]): it counts itself off. While one is told and not yet counted off, others
-//!   come by here, and make up for the wake if who told it was stopped before.
-//! - I4: GONE is said before all are told, and before a look at who waits; who waits looks at it after I1's fence. So nobody sleeps
-//!   at an end whose other end has gone.
-//! - I5: the waiter that finds BOTH after it was counted needs only its own fence. What an acting thread finds of the end is one of three:
-//!   from before TURNING, then the fence of the thread that turned came after its message, and before BOTH; TURNING or BOTH, then it makes
-//!   a fence of its own, and one of the two sees the other; from after BOTH was taken away, then it finds the count as well. Only
-//!   the thread that set TURNING takes it away, and only BOTH alone is taken away: so BOTH never stands for another turn's fence.
+//! - I1: a waiter has set its bit and counted itself before the fence. So of a waiter and a sender, one sees the other (the asymmetric
+//!   fence, see the ring's E2): the waiter finds the message, or is told.
+//! - I2: each message tells one waiter that would take it, and so does each hole; waiters that only look are told besides. Several
+//!   holes may come at once (the ring's I5): so a waiter that was told and has taken something looks for more, and tells the next.
+//! - I3: each wait is subtracted from `waiting` once: by the thread that told the waiter, after the wake; else by the waiter. Recovery
+//!   does not know the end, so it tells with [`STIR`], and the waiter subtracts itself. While a told waiter is still counted, other
+//!   threads walk the wait set, and repeat the wake if the teller was stopped before it.
+//! - I4: GONE is set before all waiters are told, and before the look at the waiters; a waiter looks at GONE after I1's fence. So no
+//!   thread sleeps at an end whose other end has gone.
+//! - I5: a waiter that finds BOTH after it was counted needs only its own fence. The acting thread reads one of three states. From
+//!   before TURNING: then the fence of the turning thread came after the message, and before BOTH. TURNING or BOTH: then the acting
+//!   thread makes a fence of its own, and one of the two sees the other. From after BOTH was cleared: then it finds the count as well.
+//!   Only the thread that set TURNING clears it, and BOTH is cleared only where TURNING is not set: so BOTH never stands for another
+//!   turn's fence.
 //!
-//! A descriptor that somebody watches elsewhere (epoll, a runtime) is told like a waiter, by whoever takes EVENT away; who has
-//! found nothing sets it again, and then looks, as in I1.
+//! A descriptor that is watched elsewhere (epoll, a runtime) is told like a waiter, by the thread that clears EVENT. A watcher that has
+//! found nothing sets EVENT again, and then looks, as in I1.
 //!
-//! Who only looks (a choice's `ready`) waits with need 0, is told besides, and takes nothing.
+//! A thread that only looks (a choice's `ready`) waits with need 0, is told besides, and takes nothing.
 //!
 //! Explored: `tests/crash_tube.rs`.
 
@@ -67,20 +67,22 @@ const SURE: u64 = 1 << 35;
 const TURNING: u64 = 1 << 36;
 const BOTH: u64 = TURNING << 1;
 const WAITING: u64 = GONE - 1;
-/// One that waits, and has come.
+/// What a waiter adds: one in `waiting`, one in `came`.
 const ONE: u64 = 1 | 1 << 38;
-/// The end turns if no more messages than these go by between two waits: a fence for all threads costs as much as some hundred full ones.
+/// The end turns if no more messages than these go by between two waits: a fence for all threads costs as much as some
+/// hundred full ones.
 const OFTEN: u64 = 256;
-/// After so many looks in vain the end turns back.
+/// After so many looks without a waiter the end turns back.
 const CALM: u32 = 1024;
-/// So many looks at who is just coming or going.
+/// How often `mark` looks again at waiters that are just coming or going.
 const TURNS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 128 };
 
-/// The word of the object: as if reserved, of the mutex's tags, for nobody.
+/// The object's word: the mutex's tag of a reservation, for no member.
 const WORD: u64 = 7 | 0xfff << 28;
 
-/// One end of a tube. Small, since there are programs with a hundred thousand tubes: whoever sends or receives reads both ends, and only who
-/// waits, or tells a waiter, writes.
+/// One end of a tube. Small, since there are programs with a hundred thousand tubes: senders and receivers read both
+/// ends, and only a
+/// waiter, or a thread that tells a waiter, writes.
 pub(crate) struct End {
     state: AtomicU64,
     /// Handles of this end.
@@ -89,11 +91,11 @@ pub(crate) struct End {
     rare: Made<Rare>,
 }
 
-/// What an end has where a kernel thread has waited, or somebody has asked for a descriptor.
+/// What an end has where a kernel thread has waited, or a caller has asked for a descriptor.
 #[derive(Default)]
 struct Rare {
     place: Made<Place>,
-    /// How many messages had gone in at the last fence for all threads, and one; 0: there was none.
+    /// How many messages had gone in at the last fence for all threads, plus one; 0: there was none.
     last: AtomicU64,
     /// How many looks have found BOTH and no waiter since the last wait.
     calm: AtomicU32,
@@ -102,7 +104,7 @@ struct Rare {
 }
 
 impl End {
-    /// One with one handle.
+    /// An end with one handle.
     #[inline(always)]
     pub fn new(map: &'static Map) -> End {
         fence::prepare();
@@ -129,7 +131,7 @@ impl End {
         Ok((event.get_or_try(Event::new)?, is_new))
     }
 
-    /// From now on the descriptor is readable if there comes something after this.
+    /// From now on the descriptor becomes readable when something comes for this end.
     #[cfg(not(feature = "sim"))]
     pub fn arm(&self) {
         if let Some(event) = self.made_event() {
@@ -143,7 +145,7 @@ impl End {
     /// Makes the descriptor readable, if it is armed.
     #[cfg(not(feature = "sim"))]
     pub fn signal(&self) {
-        // AcqRel: what there is comes before it is said. Once: whoever takes the bit away.
+        // AcqRel: what there is comes before the signal. Once: only the thread that clears the bit signals.
         if let Some(event) = self.made_event()
             && self.state.fetch_and(!EVENT, Ordering::AcqRel) & EVENT != 0
         {
@@ -154,8 +156,9 @@ impl End {
     #[cfg(feature = "sim")]
     pub fn signal(&self) {}
 
-    /// A light thread is about to wait here: from now on whoever has something for this end looks for those. `slots`: who has sent or
-    /// received has not looked yet, perhaps.
+    /// A light thread is about to wait here: from now on threads that have something for this end look for light
+    /// threads. `slots`: the tube
+    /// has slots, so a thread that has just sent or received may not have looked yet.
     #[inline(always)]
     pub fn admit_lights(&self, slots: bool) {
         if !self.admits_lights() {
@@ -166,7 +169,7 @@ impl End {
     /// Whether that was done.
     #[inline(always)]
     pub fn admits_lights(&self) -> bool {
-        // Acquire: the fence of the thread that said so first comes before our look at the other end.
+        // Acquire: the fence of the thread that first set SURE comes before our look at the other end.
         self.state.load(Ordering::Acquire) & SURE != 0
     }
 
@@ -192,29 +195,30 @@ impl End {
     /// The same after the other end has gone (lights, I7).
     #[inline(always)]
     pub fn may_have_lights(&self) -> bool {
-        // SeqCst: after GONE was said there, by a SeqCst operation.
+        // SeqCst: after GONE was set there, by a SeqCst operation.
         self.state.load(Ordering::SeqCst) & LIGHT != 0
     }
 
-    /// Whether anybody but light threads waits here, or a descriptor is to be told, after the caller's fence, or under the lock of the
-    /// light threads.
+    /// Whether a kernel thread waits here, or a descriptor is to be told: after the caller's fence, or under the lock
+    /// of the light threads.
     #[inline(always)]
     pub fn is_awaited_by_others(&self) -> bool {
         // SeqCst: after the fence.
         self.state.load(Ordering::SeqCst) & (WAITING | EVENT) != 0
     }
 
-    /// Whether nobody but light threads waits here, nor is a descriptor to be told, and it has not gone: under the lock of the light threads.
+    /// Whether no kernel thread waits here, no descriptor is to be told, and the end has not gone: under the lock of
+    /// the light threads.
     #[inline(always)]
     pub fn is_deserted(&self) -> bool {
         // SeqCst: as above, and in `is_gone`.
         self.state.load(Ordering::SeqCst) & (WAITING | EVENT | GONE) == 0
     }
 
-    /// Whether anybody is counted who waits here.
+    /// Whether a waiter is counted here.
     #[inline(always)]
     pub fn has_waiters(&self) -> bool {
-        // SeqCst: after the caller's lock, which who waits takes after it was counted.
+        // SeqCst: after the caller's lock, which a waiter takes after it was counted.
         self.state.load(Ordering::SeqCst) & WAITING != 0
     }
 
@@ -225,14 +229,15 @@ impl End {
 
     /// Another handle.
     pub fn enter(&self) {
-        // Relaxed: whoever makes one has one.
+        // Relaxed: a caller that makes a handle has one.
         self.handles.fetch_add(1, Ordering::Relaxed);
     }
 
     /// One handle less. True: it was the last, and the end has gone.
     #[inline(always)]
     pub fn leave(&self) -> bool {
-        // Acquire: what was done with any handle comes before the end is gone; of one handle nobody makes another meanwhile. AcqRel: as above.
+        // Acquire: what was done with any handle comes before the end is gone; nobody copies the only handle meanwhile.
+        // AcqRel: as above.
         if self.handles.load(Ordering::Acquire) != 1 && self.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
             return false;
         }
@@ -241,21 +246,21 @@ impl End {
         true
     }
 
-    /// It is to be as if all handles had gone. True: it was not so before.
+    /// Makes the end as if all handles had gone. True: it was not so before.
     #[cfg(not(feature = "sim"))]
     pub fn close(&self) -> bool {
         // SeqCst: I4.
         self.state.fetch_or(GONE, Ordering::SeqCst) & GONE == 0
     }
 
-    /// Whether nobody will ever be here again.
+    /// Whether this end has gone.
     #[inline(always)]
     pub fn is_gone(&self) -> bool {
-        // Acquire: what was done before it went.
+        // Acquire: what was done before the end went.
         self.state.load(Ordering::Acquire) & GONE != 0
     }
 
-    /// Whether somebody may wait here who does not see what was done before this.
+    /// Whether a thread may wait here that does not see what was done before this.
     #[inline(always)]
     pub fn is_awaited(&self) -> bool {
         // I1.
@@ -264,7 +269,8 @@ impl End {
         self.state.load(Ordering::Relaxed) & (WAITING | EVENT | LIGHT | TURNING | BOTH) != 0
     }
 
-    /// Whether nobody is to be told, after all: the acting side's full fence and second look where the end has turned, I5.
+    /// Whether nobody is to be told, after all: the acting side's full fence and second look where the end has turned,
+    /// I5.
     #[inline(always)]
     pub fn is_calm(&self) -> bool {
         // Relaxed: what the look before has seen, or later. With LIGHT the caller makes the fence.
@@ -284,19 +290,19 @@ impl End {
         true
     }
 
-    /// Once more nobody waited. The end turns back after many.
+    /// Counts a look that found no waiter. After many the end turns back.
     fn count_calm(&self, state: u64) {
         let Some(rare) = self.rare.get() else { return };
         // Relaxed, both: a hint; what two threads count at once may count as one.
         let calm = rare.calm.load(Ordering::Relaxed) + 1;
         rare.calm.store(if calm < CALM { calm } else { 0 }, Ordering::Relaxed);
         if calm >= CALM {
-            // SeqCst: I5. A failure: somebody came.
+            // SeqCst: I5. A failure: a waiter came.
             let _ = self.state.compare_exchange(state, state & !BOTH, Ordering::SeqCst, Ordering::SeqCst);
         }
     }
 
-    /// Whether the waiter's own fence is enough. After it was counted.
+    /// Whether the waiter's own fence is enough. Called after the waiter was counted.
     #[inline(always)]
     pub fn is_turned(&self) -> bool {
         // Acquire: I5, behind the fence of the thread that turned.
@@ -307,8 +313,9 @@ impl End {
         turned
     }
 
-    /// The waiter is about to make a fence for all threads: whether the end turns with it, since waits come often. `gone_in`: how
-    /// many messages have. True: [`End::turn`] follows.
+    /// The waiter is about to make a fence for all threads: whether the end turns with it, since waits come often.
+    /// `gone_in`: how
+    /// many messages have gone in. True: [`End::turn`] follows.
     pub fn turns(&self, gone_in: u64) -> bool {
         let Some(rare) = self.rare.get() else { return false };
         let now = gone_in.wrapping_add(1);
@@ -317,7 +324,7 @@ impl End {
         fence::is_asymmetric() && last != 0 && now.wrapping_sub(last) < OFTEN && self.begin_turn()
     }
 
-    /// Sets TURNING. False: it is set, or the end has turned.
+    /// Sets TURNING. False: it is set already, or the end has turned.
     pub fn begin_turn(&self) -> bool {
         // Relaxed: the swap decides.
         let state = self.state.load(Ordering::Relaxed);
@@ -328,16 +335,17 @@ impl End {
 
     /// The thread that set TURNING has made its fence, or could not.
     pub fn turn(&self, is_fenced: bool) {
-        // Nobody else changes either bit meanwhile, so the sum carries from TURNING into BOTH.
+        // No other thread changes either bit meanwhile, so the sum carries from TURNING into BOTH.
         if is_fenced {
             self.state.fetch_add(TURNING, Ordering::Release); // Release: I5, behind the fence.
         } else {
-            self.state.fetch_sub(TURNING, Ordering::Relaxed); // Relaxed: it says nothing.
+            self.state.fetch_sub(TURNING, Ordering::Relaxed); // Relaxed: it publishes nothing.
         }
     }
 
-    /// Tells one who waits here that there is something for it, if anybody but a light thread does: whether it has. What there is, is
-    /// there.
+    /// Tells one kernel thread that waits here, if there is one, that there is something for it: whether it has. The
+    /// message or hole is
+    /// there already.
     #[cold]
     #[inline(never)]
     pub fn tell_one(&self) -> bool {
@@ -363,7 +371,7 @@ impl End {
         }
     }
 
-    /// Tells all who wait here.
+    /// Tells all that wait here.
     #[inline(always)]
     pub fn tell_all(&self) {
         // SeqCst: I4, after GONE.
@@ -385,7 +393,7 @@ impl End {
         });
     }
 
-    /// Tells those who only look.
+    /// Tells the waiters that only look.
     pub fn tell_lookers(&self) {
         self.signal();
         self.each(|c| {
@@ -395,7 +403,7 @@ impl End {
         });
     }
 
-    /// The one among those who wait here, and do not only look, that came first; this member aside.
+    /// The first among the waiters that do not only look; this member aside.
     pub fn first_but(&self, member: u32) -> Option<Candidate> {
         let mut first: Option<Candidate> = None;
         self.each(|c| {
@@ -410,13 +418,14 @@ impl End {
         first
     }
 
-    /// A look, for a choice, at who waits here whom this member could meet: see `lull`. Whoever is counted and not seen to wait is just
-    /// coming or going, and is looked at again for a while.
+    /// A look, for a choice, at the waiters that this member could meet: see `lull`. A member that is counted and not
+    /// seen to wait is just
+    /// coming or going; the look is repeated for a while.
     pub fn mark(&self, member: u32) -> Mark {
         let mut turn = 0;
         loop {
             turn += 1;
-            // SeqCst: before the look who is there.
+            // SeqCst: before the look at the waiters.
             let before = self.state.load(Ordering::SeqCst) & !(EVENT | TURNING | BOTH);
             let (mut waiting, mut others) = (0, false);
             self.each(|c| {
@@ -437,20 +446,20 @@ impl End {
         }
     }
 
-    /// Everybody who waits here, or has waited and been told.
+    /// Each member that waits here, or has waited and been told.
     fn each(&self, see: impl FnMut(Candidate)) {
-        // SeqCst: I4; and with the count of a waiter comes its object.
+        // SeqCst: I4; and the waiter's object is visible with its count.
         if self.state.load(Ordering::SeqCst) & WAITING != 0
             && let Some(place) = self.made_place()
         {
             #[cfg(not(any(feature = "sim", feature = "loom")))]
-            // In a forked child, the parent's waiters are none.
+            // In a forked child, the parent's waiters do not count.
             crate::home::Arena::private();
             each(self.map, place.index, see);
         }
     }
 
-    /// Tells a waiter so; false: it no longer waits as was seen.
+    /// Tells a waiter, by granting `what`. False: it no longer waits as was seen.
     pub fn tell(&self, who: Candidate, what: u32) -> bool {
         let Some(place) = self.made_place() else { return false };
         let told = tell(self.map, who.member, who.state, place.index, what);
@@ -466,7 +475,7 @@ impl End {
         self.state.fetch_sub(1, Ordering::Release);
     }
 
-    /// The object, made if need be.
+    /// Makes the object, if it is not made.
     ///
     /// # Errors
     /// As [`Map::make`].
@@ -478,18 +487,18 @@ impl End {
         Ok(())
     }
 
-    /// Where the object is; it was made before one waits.
+    /// Where the object is; it is made before a thread waits.
     pub fn place(&self) -> Place {
         *self.made_place().expect("who waits has made ready for it")
     }
 
-    /// A member's bit is about to be set: before, lest who sees it counts it off first.
+    /// A member's bit is about to be set. Before it, lest a thread that sees the bit subtracts it first.
     pub fn enlists(&self) {
         // SeqCst: I1, before the fence.
         self.state.fetch_add(ONE, Ordering::SeqCst);
     }
 
-    /// A member's wait is over. `what`: it was told here.
+    /// A member's wait is over. `what`: what was granted to it here, if anything was.
     pub fn left(&self, what: Option<u32>) {
         // I3.
         if !what.is_some_and(|what| matches!(what & !1, NUDGE | MET)) {
@@ -527,13 +536,13 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, tube: u32) -> Result<Place,
         o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.hint.store(tube, Ordering::Relaxed); // Relaxed: published by the head.
-        // Release: whatever its last user did with the slot comes before.
+        // Release: what the slot's last user did comes before.
         o.slot.word.store(WORD, Ordering::Release);
         Ok(())
     })
 }
 
-/// After a death: what the dead was about to tell nobody knows, so all who wait try again.
+/// After a death: nobody knows what the dead process was about to tell, so all waiters try again.
 pub(crate) fn stir(map: &Map, object: u32, head: Head) {
     each(map, object, |c| {
         if c.state.is_waiting() {

@@ -1,24 +1,25 @@
 //! Tubes: channels between the threads of this process.
 //!
-//! | | room | waits |
+//! | | room | blocks |
 //! |---|---|---|
-//! | [`bounded`]`(n)` | n messages | who sends into a full one, who receives from an empty one |
-//! | [`bounded`]`(0)` | none: who sends meets who receives | both |
-//! | [`unbounded`] | any number | who receives from an empty one |
+//! | [`bounded`]`(n)` | n messages | a sender while it is full, a receiver while it is empty |
+//! | [`bounded`]`(0)` | none: a sender hands its message to a receiver that is there | both |
+//! | [`unbounded`] | any number | a receiver while it is empty |
 //! | [`spsc`], [`mpsc`], [`spmc`] | n messages, one sender or receiver or both | as `bounded` |
-//! | [`after`], [`at`], [`tick`] | the next moment | who receives, until then |
+//! | [`after`], [`at`], [`tick`] | the next moment | a receiver, until then |
 //! | [`never()`] | - | for ever |
 //!
-//! The same names, types and behaviour as crossbeam-channel's: a program written for that needs another import. What is better here:
-//! no sender or receiver waits for one that was descheduled in the middle (`try_send` and `try_recv` are lock-free), a choice
-//! allocates nothing, and chooses among semaphores, pools and descriptors as well ([`select!`](crate::select!)).
+//! Names, types and behaviour are those of crossbeam-channel: a program written for it changes its import. What is better here:
+//! no sender or receiver waits for another one that was descheduled in the middle of an operation (`try_send` and `try_recv` are
+//! lock-free); a choice allocates nothing; a choice takes semaphores, pools and descriptors as well ([`select!`](crate::select!)).
 //!
-//! Cost: two locked operations a message, and none with one sender and one receiver; no system call while nobody has to
-//! wait, no allocation (an unbounded tube allocates when it holds more messages than in the last second or so; what that second did not need it gives back). A tube without slots takes 160 bytes, one with some 700 (an unbounded one 2 KB), and 16
-//! a message besides the message, and an entry in the private arena for each end where somebody has waited.
+//! Cost: two locked operations a message, and none with one sender and one receiver. No system call unless a thread must block. No
+//! allocation, except that an unbounded tube allocates when it holds more messages than in the last second or so, and frees what that
+//! second did not need. A tube without slots takes 160 bytes, one with some 700 (an unbounded one 2 KB), and 16 a message besides the
+//! message, and an entry in the private arena for each end where a thread has waited.
 //!
-//! Who waits first looks for some microseconds, as long as that pays, then sleeps: see [`Role`](crate::Role). In a forked child
-//! a tube is a copy.
+//! A thread that must wait first spins for some microseconds, as long as that pays, then sleeps: see [`Role`](crate::Role). A forked
+//! child has its own copy of the tube.
 //!
 //! Paper: nix-semaphores-tubes, 3 and 4.3; synthesis, 3.3.1 and 5.2 (four kinds).
 
