@@ -22,10 +22,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often who cannot have a place in the wait queue looks.
+/// How often a thread that cannot have a place in the wait queue looks.
 const POLL: Duration = Duration::from_millis(1);
 
-/// How long: what [`Until`] says, but for now.
+/// The deadline that [`Until`] names, if it names a time.
 pub(super) fn deadline(until: Until) -> Option<u64> {
     if let Until::Time(at) = until { Some(at) } else { None }
 }
@@ -38,7 +38,7 @@ pub(super) fn alone(seat: &ThreadSeat) -> Parties {
     Parties { main: party(seat), private: None }
 }
 
-/// How one waits who has looked before, or, at a tube without slots, has not.
+/// The patience of a waiter that has looked before, or, at a tube without slots, has not.
 pub(super) fn rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
     #[cfg(not(any(feature = "loom", feature = "sim")))]
     crate::inside::may_sleep();
@@ -46,7 +46,8 @@ pub(super) fn rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
     Patience { none: patience.none || (has_looked && !patience.forever), ..patience }
 }
 
-/// The same where an interruption could not be told: the errors of private tubes are crossbeam's, a slot is to be committed.
+/// The same where an interrupt could not be reported: the errors of private tubes are crossbeam's, a slot is to be
+/// committed.
 pub(super) fn deaf_rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
     Patience { interrupt: None, ..rest(seat, has_looked) }
 }
@@ -61,7 +62,7 @@ pub(crate) fn send_meeting<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message:
     .map_err(send_error)
 }
 
-/// Receives one from a tube without slots.
+/// Receives a message from a tube without slots.
 #[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn recv_meeting<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, RecvError> {
     match light::current() {
@@ -77,7 +78,7 @@ pub(crate) fn send_later<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T
     send(out, message, Until::Forever).map_err(send_error)
 }
 
-/// Receives one where there was none in a ring, or there is none.
+/// Receives a message where a ring had none, or there is no ring.
 #[inline(never)]
 pub(crate) fn recv_beside<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, RecvError> {
     if let Body::Chain(ring) = &into.0.body
@@ -97,7 +98,7 @@ pub(crate) fn send_any<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) 
     }
 }
 
-/// Receives one from a tube of any kind.
+/// Receives a message from a tube of any kind.
 #[inline(never)]
 pub(crate) fn recv_any<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, Not> {
     match into.0.try_recv() {
@@ -133,7 +134,7 @@ fn meet_seated_to_send<T, P: Deref<Target = Tube<T>>>(
         sent => sent,
     };
     if sent.is_ok() {
-        // A kernel thread may have told us to act, for another's sake.
+        // A kernel thread may have told us to act, for another waiter's sake.
         out.0.pass_on_hole();
     }
     sent
@@ -263,7 +264,7 @@ pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) ->
     }
 }
 
-/// Sends the message for which a choice has taken something.
+/// Sends the message by what a choice has taken.
 #[inline]
 pub(crate) fn send_taken<T>(out: &Out<Arc<Tube<T>>>, taken: Taken, message: T) -> Result<(), SendError<T>> {
     let sent = out.0.send_taken(taken, message);
@@ -282,13 +283,13 @@ pub(crate) fn recv_taken<T>(into: &In<Arc<Tube<T>>>, taken: Taken) -> Result<T, 
     let received = into.0.recv_taken(taken);
     done_with(into.0.has_meetings(), taken);
     match received {
-        // Something else has taken it while the caller was elsewhere: only the one receiver of a line can.
+        // The message was taken while the caller was elsewhere: only the one receiver of a line can do that.
         Err(Not::Now) => recv(into, Until::Forever).map_err(|_| RecvError),
         other => other.map_err(|_| RecvError),
     }
 }
 
-/// The packet of a choice that was met goes back to those that nobody uses.
+/// Puts the packet of a choice that was met back among the unused ones.
 #[inline]
 fn done_with(has_meetings: bool, taken: Taken) {
     if has_meetings && taken.position == MET_BY {
@@ -312,7 +313,7 @@ pub(crate) fn descriptor<'t, T>(
     Ok(event.as_fd())
 }
 
-/// Arms the descriptor of an end; false: it is readable, since there is something.
+/// Arms the descriptor of an end. False: it is readable, since there is something.
 pub(crate) fn rearm(end: &End, is_ready: impl FnOnce() -> bool) -> bool {
     end.arm();
     let ready = is_ready();
@@ -323,12 +324,12 @@ pub(crate) fn rearm(end: &End, is_ready: impl FnOnce() -> bool) -> bool {
 }
 
 thread_local! {
-    /// Packets of meetings that nobody uses now.
+    /// Unused packets for meetings.
     #[allow(clippy::vec_box, reason = "others know where they are")]
     static PACKETS: RefCell<Vec<Box<Packet>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A packet for a choice that may come to a meeting: its address.
+/// A packet for a choice that may meet another thread: its address.
 pub(crate) fn packet() -> u64 {
     let spare = PACKETS.try_with(|packets| packets.borrow_mut().pop()).ok().flatten();
     let packet = spare.unwrap_or_else(|| Box::new(Packet::new(std::ptr::null_mut())));
@@ -336,7 +337,7 @@ pub(crate) fn packet() -> u64 {
     Box::into_raw(packet) as u64
 }
 
-/// Takes one back that no meeting uses any more; 0: there was none.
+/// Takes a packet back that no meeting uses any more; 0: there was none.
 pub(crate) fn put_packet(packet: u64) {
     if packet != 0 {
         // SAFETY: it came from `packet`, of this thread.

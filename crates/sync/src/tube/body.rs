@@ -5,15 +5,15 @@
 //! | a ring of a fixed number of slots | a hole | a message |
 //! | a line: the ring of one sender and one receiver | a hole | a message |
 //! | a ring on a chain | nothing | a message |
-//! | nothing: its sender meets its receiver | somebody at the other end | somebody at the other end |
+//! | nothing: its sender meets its receiver | a thread at the other end | a thread at the other end |
 //! | a clock | - | the moment |
 //! | never | - | for ever |
 //!
-//! An end that has gone makes the other one ready: the operation is done, with the error that says so. A message that is
-//! there is received before that.
+//! An end that has gone makes the other one ready: the operation completes, with the error that says so. A message that is there is
+//! received before that error.
 //!
-//! What a choice takes of a tube is a claim (see the ring) or somebody met; [`Taken::position`] says which, and its word
-//! which slot or packet:
+//! What a choice takes of a tube is a claim (see the ring) or a thread met; [`Taken::position`] says which, and its word which slot or
+//! packet:
 
 mod arms;
 
@@ -37,28 +37,28 @@ use std::time::Instant;
 
 /// A slot of the ring is ours.
 const CLAIMED: u32 = 1;
-/// We met somebody who waited: its packet.
+/// We met a waiter: its packet.
 const MEETING: u32 = 2;
-/// We waited, and somebody met us: our packet.
+/// We waited, and another thread met us: our packet.
 pub(crate) const MET_BY: u32 = 3;
-/// There is nobody at the other end any more.
+/// The other end has gone.
 const GONE: u32 = 4;
 /// The clock has struck.
 const STRUCK: u32 = 5;
-/// The line has a hole, or a message, and nobody else can have it.
+/// The line has a hole, or a message, and no other thread can take it.
 const THERE: u32 = 6;
 
-/// What a tube is made of. In boxes, lest one without slots has room for the largest.
+/// What a tube is made of. In boxes, so that a tube without slots is not as large as the largest.
 pub(crate) enum Body<T> {
     /// A fixed number of slots.
     Ring(Box<Ring<T>>),
     /// The same, for one sender and one receiver.
     Line(Box<Line<T>>),
-    /// As many as are wanted.
+    /// As many slots as are wanted.
     Chain(Box<Ring<T, Chain<T>>>),
-    /// None.
+    /// No slot.
     Meet,
-    /// What it tells is a moment.
+    /// The message is a moment.
     Clock(Box<Strokes<T>>),
     /// Nothing ever comes.
     Never,
@@ -83,7 +83,7 @@ pub(crate) struct Tube<T> {
     ends: Ends,
 }
 
-/// What of a tube is the same whatever it carries.
+/// What of a tube does not depend on its messages' type.
 pub(crate) struct Ends {
     /// Where senders wait.
     pub senders: End,
@@ -106,11 +106,11 @@ impl<T> Deref for Tube<T> {
 pub(crate) enum Not {
     /// It would have to wait.
     Now,
-    /// Never: there is nobody at the other end.
+    /// Never: the other end has gone.
     Ever,
 }
 
-/// Nobody in the wait queue: who acts without having waited.
+/// No member of the wait queue: for a thread that acts without having waited.
 pub(super) fn nobody(map: &'static Map) -> Party {
     Party { map, member: u32::MAX, generation: 0, holds: Holds::NONE }
 }
@@ -145,7 +145,8 @@ impl<T> Tube<T> {
         unsafe { Standing { lights: &*lights, side, own: &*own, other: &*other, meets: self.has_meetings() } }
     }
 
-    /// Tells one who waits at an end that there is something for it, if anybody does. What there is, is there.
+    /// Tells one waiter at an end that there is something for it, if a thread waits there. The message or hole is there
+    /// already.
     #[inline(always)]
     pub fn announce(&self, side: Side) {
         let end = if side == Side::Send { &self.senders } else { &self.receivers };
@@ -171,7 +172,7 @@ impl<T> Tube<T> {
         Ok(())
     }
 
-    /// The same by the only sender there can be.
+    /// The same, called by the only sender there can be.
     #[inline(always)]
     pub fn try_send_alone(&self, message: T) -> Result<(), (Not, T)> {
         if let Body::Line(line) = &self.body
@@ -187,7 +188,8 @@ impl<T> Tube<T> {
         self.try_send_alone_other(&mut Some(message))
     }
 
-    /// By reference to a copy: else what is sent at once would have to lie in memory before, for this one's sake.
+    /// By reference to a copy: else a message that is sent at once would have to be written to memory first, for this
+    /// function's sake.
     #[inline(never)]
     fn try_send_alone_other(&self, message: &mut Option<T>) -> Result<(), (Not, T)> {
         let message = message.take().expect("the caller has put it there");
@@ -261,7 +263,7 @@ impl<T> Tube<T> {
         }
     }
 
-    /// The same by the only receiver there can be.
+    /// The same, called by the only receiver there can be.
     #[inline(always)]
     pub fn try_recv_alone(&self) -> Result<T, Not> {
         if let Body::Line(line) = &self.body
@@ -281,7 +283,7 @@ impl<T> Tube<T> {
         if let Body::Line(_) = &self.body { self.try_recv_last() } else { self.try_recv() }
     }
 
-    /// There was none. If there is no sender, it is the end, unless one came in between.
+    /// There was no message. If there is no sender, this is the end, unless a message came in between.
     #[cold]
     fn try_recv_last(&self) -> Result<T, Not> {
         if !self.senders.is_gone() {
@@ -321,7 +323,7 @@ impl<T> Tube<T> {
         }
     }
 
-    /// Whether a message would be received now, or the end be told.
+    /// Whether `recv` would complete now, with a message or with the error that all senders have gone.
     pub fn may_recv(&self, me: &Party) -> bool {
         match &self.body {
             Body::Ring(ring) => ring.has_message() || self.senders.is_gone(),
@@ -334,7 +336,7 @@ impl<T> Tube<T> {
         }
     }
 
-    /// Whether a message would be sent now, or the end be told.
+    /// Whether `send` would complete now, or fail since all receivers have gone.
     pub fn may_send(&self, me: &Party) -> bool {
         let now = match &self.body {
             Body::Ring(ring) => ring.has_hole(),
@@ -346,19 +348,19 @@ impl<T> Tube<T> {
         now || self.receivers.is_gone()
     }
 
-    /// As [`Tube::may_recv`], by who is no member.
+    /// As [`Tube::may_recv`], for a caller that is no member.
     #[cfg(not(feature = "sim"))]
     pub fn may_recv_now(&self) -> bool {
         self.may_recv(&nobody(self.receivers.map()))
     }
 
-    /// As [`Tube::may_send`], by who is no member.
+    /// As [`Tube::may_send`], for a caller that is no member.
     #[cfg(not(feature = "sim"))]
     pub fn may_send_now(&self) -> bool {
         self.may_send(&nobody(self.senders.map()))
     }
 
-    /// One that was told of a hole may not have used it up, or not the only one: the next is told.
+    /// A sender that was told of a hole may not have used it, or not the only one: the next sender is told.
     pub(super) fn pass_on_hole(&self) {
         step!("told, nobody else told yet");
         if self.has_meetings() {
@@ -368,7 +370,7 @@ impl<T> Tube<T> {
         }
     }
 
-    /// The same of a message.
+    /// The same for a message, and the receivers.
     pub(super) fn pass_on_message(&self) {
         step!("told, nobody else told yet");
         if self.has_meetings() {
@@ -387,7 +389,7 @@ impl<T> Tube<T> {
         self.receivers.tell_all();
     }
 
-    /// The last receiver has gone: nobody will have what is in a tube without a bound.
+    /// The last receiver has gone: nobody will receive what is in a tube without a bound.
     #[inline(always)]
     pub fn no_receiver(&self) {
         if self.senders.may_have_lights() {
@@ -395,13 +397,13 @@ impl<T> Tube<T> {
         }
         self.senders.tell_all();
         if let Body::Chain(_) = self.body {
-            // A sender either sees that we have gone, or we see its message.
+            // Either a sender sees that we have gone, or we see its message.
             chappe_plat::fence::heavy();
             self.forget();
         }
     }
 
-    /// Drops what nobody will receive.
+    /// Drops the messages that nobody will receive.
     fn forget(&self) {
         if let Body::Chain(ring) = &self.body
             && self.receivers.is_gone()
@@ -413,7 +415,7 @@ impl<T> Tube<T> {
     /// How many messages there are.
     pub fn len(&self) -> usize {
         match &self.body {
-            // One that is being sent and one that is being received may both be counted.
+            // A message that is being sent and one that is being received may both be counted.
             Body::Line(line) => line.count(),
             Body::Ring(ring) => ring.count().min(ring.capacity().unwrap_or(usize::MAX)),
             Body::Chain(ring) => ring.count(),
@@ -432,7 +434,7 @@ impl<T> Tube<T> {
         }
     }
 
-    /// How many there can be; `None`: as many as one likes.
+    /// How many messages there is room for; `None`: any number.
     pub fn capacity(&self) -> Option<usize> {
         match &self.body {
             Body::Ring(ring) => ring.capacity(),
@@ -443,11 +445,11 @@ impl<T> Tube<T> {
         }
     }
 
-    /// Sends a message where a choice, or a wait, has taken something.
+    /// Sends a message by what a choice, or a wait, has taken.
     pub fn send_taken(&self, taken: Taken, message: T) -> Result<(), (Not, T)> {
         match taken.position {
             CLAIMED => {
-                // SAFETY: what an attempt of this tube answered, and nobody else has.
+                // SAFETY: an attempt of this tube returned it, and no other thread has it.
                 let claim = unsafe { Claim::of(taken.word.0) };
                 match claim.fill(message) {
                     Ok(()) => self.announce(Side::Recv),
@@ -470,7 +472,7 @@ impl<T> Tube<T> {
     pub fn recv_taken(&self, taken: Taken) -> Result<T, Not> {
         match taken.position {
             CLAIMED => {
-                // SAFETY: what an attempt of this tube answered, and nobody else has.
+                // SAFETY: an attempt of this tube returned it, and no other thread has it.
                 let message = unsafe { Claim::of(taken.word.0) }.read();
                 self.announce(Side::Send);
                 Ok(message)
@@ -492,16 +494,16 @@ impl<T> Tube<T> {
         }
     }
 
-    /// Whether who waits must say where its message is, or is to go.
+    /// Whether a waiter must publish a packet, for its message's place.
     pub fn has_meetings(&self) -> bool {
         matches!(self.body, Body::Meet)
     }
 }
 
-/// Hands a message over, or takes one, with whom a choice has met.
+/// Hands a message to the thread that a choice has met, or takes one from it.
 ///
 /// # Safety
-/// It was met, and this is done once; see `meet`.
+/// The two met, and this is done once; see `meet`.
 unsafe fn met<T>(taken: Taken, place: *mut T, way: Way) {
     if taken.position == MEETING {
         // SAFETY: by the caller's promise.
@@ -514,7 +516,7 @@ unsafe fn met<T>(taken: Taken, place: *mut T, way: Way) {
     unsafe { meet::answer(packet, place, way) };
 }
 
-/// What a light thread has that waited and was met with this packet.
+/// What a light thread has taken that waited and was met with this packet.
 pub(crate) fn met_by(packet: u64) -> Taken {
     taken(MET_BY, packet)
 }
@@ -533,7 +535,7 @@ fn collect(me: &Party, grant: Grant) -> Collected {
     Collected::Taken(taken(MET_BY, packet))
 }
 
-/// A kernel thread needs its seat, lest it meet itself; a light thread waits nowhere while it looks.
+/// A kernel thread needs its seat, so that it does not meet itself; a light thread waits nowhere while it looks.
 #[inline(never)]
 fn glance_to_meet<T>(tube: &Tube<T>, other: Side) -> Glance {
     if light::current().is_none() {

@@ -1,8 +1,8 @@
-//! Clocks: tubes at whose other end is the time. Nobody sends there, and nobody waits in a queue: who waits for a clock sleeps
+//! Clocks: tubes whose other end is the time. No thread sends there, and none waits in a queue: a thread that waits for a clock sleeps
 //! until it is due.
 //!
-//! The word is when the next message is due, in monotonic nanoseconds; the message is that moment. Who receives moves the word on
-//! by a swap: of several who do, one gets it. A tick that is late comes once, and the next is a period after that.
+//! The word is when the next message is due, in monotonic nanoseconds; the message is that moment. A receiver moves the word on by a
+//! compare-and-swap: of several receivers one gets the message. A tick that is late comes once, and the next is a period after that.
 
 use crate::claim::Mark;
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,8 @@ pub(crate) struct Clock {
     period: u64,
 }
 
-/// One moment on both scales: the second was read a little earlier. So whether it has struck only the first scale says.
+/// One moment on both scales: the second was read a little earlier. So only the first scale says whether a clock has
+/// struck.
 fn beginning() -> (Instant, u64) {
     static BEGINNING: Made<(Instant, u64)> = Made::new();
     *BEGINNING.get_or(|| {
@@ -57,29 +58,29 @@ fn to_instant(at: u64) -> Instant {
 }
 
 impl Clock {
-    /// One that strikes once, at this moment.
+    /// A clock that strikes once, at this moment.
     pub fn at(when: Instant) -> Clock {
         Clock { next: AtomicU64::new(from_instant(when)), period: 0 }
     }
 
-    /// One that strikes once, after so long; never, if that is beyond what time can say.
+    /// A clock that strikes once, after so long; never, if that is beyond what the word can hold.
     pub fn after(duration: Duration) -> Clock {
         Clock { next: AtomicU64::new(from_now(duration)), period: 0 }
     }
 
-    /// One that strikes every so often.
+    /// A clock that strikes once a period.
     pub fn tick(period: Duration) -> Clock {
         // Not more often than the clock can tell.
         Clock { next: AtomicU64::new(from_now(period)), period: nanoseconds(period).max(1) }
     }
 
-    /// When it strikes next.
+    /// When the clock strikes next.
     pub fn due(&self) -> Option<u64> {
-        // Acquire: what who received did before.
+        // Acquire: what the last receiver did before.
         Some(self.next.load(Ordering::Acquire)).filter(|due| *due != NEVER)
     }
 
-    /// Whether it has struck, and nobody has received that.
+    /// Whether the clock has struck, and no thread has received that.
     pub fn is_due(&self) -> bool {
         self.due().is_some_and(|due| due <= now())
     }
@@ -115,7 +116,7 @@ impl Clock {
 }
 
 fn from_now(duration: Duration) -> u64 {
-    // Before the clock is read: else the beginning could be later.
+    // `beginning` first, before the clock is read: else it could be later.
     beginning();
     now().saturating_add(nanoseconds(duration))
 }

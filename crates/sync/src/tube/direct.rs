@@ -1,19 +1,19 @@
 //! A light thread sends or receives at a tube without slots, and waits for nothing else.
 //!
-//! Power series, servers and pipelines do little else, so this way is the short one: one lock, under which it meets who waits, or takes its
-//! place. What becomes of it is said in its packet alone, and the only other word is the token that it parks with. Two locked operations for who
-//! waits, and two for who comes.
+//! Power series, servers and pipelines do little else, so this way is the short one: under one lock the thread meets a waiter, or puts
+//! its own node in. The result of the wait is stored in its packet alone, and the only other word is the token that it parks with. The
+//! waiter makes two locked operations, and so does the thread that meets it.
 //!
 //! ```text
 //!   lock -- kernel threads, or a descriptor to tell, at the other end?  -- the long way (`wait`)
-//!        -- who waits first at the other end: node out -- unlock -- message -- packet DONE -- unpark
+//!        -- a waiter at the other end: the first node out -- unlock -- message -- packet DONE -- unpark
 //!        -- nobody: node in -- unlock -- park until the packet says DONE, or TOLD: once more, in the old place
 //! ```
 //!
-//! - D1: whoever takes a node out, under the lock, has it, and says so in its packet; so who finds its time up and its node gone waits for that,
-//!   which takes the other some ns.
-//! - D2: the packet and the node lie on the waiter's stack, which it does not leave before one of the two is said; what the other does after that
-//!   is to unpark a record, which never goes away.
+//! - D1: the thread that takes a node out, under the lock, has the waiter, and stores so in its packet. So a waiter that finds its time
+//!   up and its node gone waits for that state, which takes the other thread some ns.
+//! - D2: the packet and the node lie on the waiter's stack, which it does not leave before the packet's state is stored or it has taken
+//!   its own node out. After that the other thread only unparks a record, which never goes away.
 //!
 //! The lists are those of `lights` (I1, I5, I7), in which choices wait as well.
 //!
@@ -30,13 +30,13 @@ use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::{back_by_jump, clock};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
-/// What it came to.
+/// How a wait ended.
 enum Passed {
-    /// Somebody has taken the message, or has brought one.
+    /// The other thread has taken the message, or has brought one.
     Done,
-    /// Somebody has come meanwhile, whose packet this is: the caller moves the message.
+    /// The caller has met a waiter, whose packet this is: the caller moves the message.
     Meets(u64),
-    /// There is nobody at the other end any more.
+    /// The other end has gone.
     Gone,
     Late,
     /// Kernel threads may wait there.
@@ -46,7 +46,7 @@ enum Passed {
 /// Where a message is, or room for one: the waiter's, on its stack.
 type Place = *mut u8;
 
-/// What is said of a wait's end early.
+/// What ends a wait early.
 #[derive(Clone, Copy)]
 struct Until {
     deadline: Option<u64>,
@@ -71,7 +71,8 @@ fn both(ends: &Ends, side: Side) -> (&End, &End) {
     }
 }
 
-/// Waits until somebody comes, with the message, or room for one; the caller has met nobody. `told`: it has waited before, and been told to try again.
+/// Waits until a thread comes with the message, or room for one; the caller has met nobody. `told`: it has waited
+/// before, and been told to try again.
 #[cold]
 #[inline(never)]
 fn pass(ends: &Ends, side: Side, me: &'static Record, place: Place, until: Until, told: bool) -> Passed {
@@ -93,7 +94,7 @@ fn pass(ends: &Ends, side: Side, me: &'static Record, place: Place, until: Until
         note_one(me, side, &ends.lights);
         // SAFETY: the node and its packet were made when this thread came to wait.
         let (node, packet) = unsafe { (node.assume_init_ref(), packet.assume_init_ref()) };
-        // The token of a thread that asked before we came here may have been taken by another wait.
+        // If a thread asked before we came here, another wait may have taken the token.
         if !until.is_asked() {
             light::park(until.deadline);
         }
@@ -106,14 +107,15 @@ fn pass(ends: &Ends, side: Side, me: &'static Record, place: Place, until: Until
     }
 }
 
-/// What became of a wait.
+/// What a waiter heard.
 enum Heard {
     Ends(Passed),
-    /// It is to try again.
+    /// The waiter is to try again.
     Told,
 }
 
-/// Waits until something is said; the caller has parked once. `Late`: the time was up, it was interrupted, or the thread is to end, and the node is out.
+/// Waits until a state is stored; the caller has parked once. `Late`: the time was up, or it was interrupted or is to
+/// end, and the node is out.
 #[cold]
 #[inline(never)]
 fn hear((lights, side): (&Lights, Side), node: &Node, packet: &Packet, until: Until) -> Heard {
@@ -122,7 +124,7 @@ fn hear((lights, side): (&Lights, Side), node: &Node, packet: &Packet, until: Un
         match packet.outcome() {
             Outcome::Open => {}
             Outcome::Done => return Heard::Ends(Passed::Done),
-            // It is to end, and has perhaps taken the token that said so already.
+            // The thread is to end, and has perhaps taken the token that said so already.
             Outcome::Told if light::is_destroyed() => return Heard::Ends(Passed::Late),
             Outcome::Told => return Heard::Told,
         }
@@ -139,7 +141,7 @@ fn hear((lights, side): (&Lights, Side), node: &Node, packet: &Packet, until: Un
 }
 
 impl Passed {
-    /// In one word: an address, or a small number.
+    /// As one word: an address, or a small number.
     #[inline(always)]
     fn word(self) -> u64 {
         match self {
@@ -163,8 +165,10 @@ impl Passed {
     }
 }
 
-/// The same with nothing that ends it early, which is what most wait with: in a straight line where nobody is there, and the partner that comes moves the message. Not of the
-/// message's kind, nor of the side, so that it is compiled once, and threads that wait for each other are in the same function.
+/// The same for a wait that nothing ends early, which is the usual one: a straight line where nobody is there, and the
+/// partner that comes
+/// moves the message. Generic neither over the message nor over the side, so that it is compiled once, and threads that wait for each
+/// other are in the same function.
 #[allow(improper_ctypes_definitions, reason = "called by Rust alone")]
 extern "C-unwind" fn pass_for_ever(ends: &Ends, side: Side, me: &'static Record, place: Place) -> u64 {
     let (own, other) = both(ends, side);
@@ -194,11 +198,12 @@ extern "C-unwind" fn pass_for_ever(ends: &Ends, side: Side, me: &'static Record,
 }
 
 back_by_jump! {
-    /// The same: others have run when it comes back.
+    /// The same: other threads have run when it returns.
     fn pass_and_back(ends: &Ends, side: Side, me: &'static Record, place: Place) -> u64 = pass_for_ever;
 }
 
-/// Sends. The message comes back with what stood in the way; `None`: it is not known yet, since kernel threads may wait there.
+/// Sends. On failure the message comes back with the reason; `None`: not known yet, since kernel threads may wait
+/// there.
 #[inline(always)]
 pub(crate) fn send<T>(
     tube: &Tube<T>,
@@ -212,7 +217,7 @@ pub(crate) fn send<T>(
     })
 }
 
-/// The same, if a light thread is seen to wait there, and none that is not; else the message comes back.
+/// Sends if a light thread waits there, and certainly no kernel thread does; else the message comes back.
 #[inline]
 pub(crate) fn send_at_once<T>(tube: &Tube<T>, message: T) -> Result<(), T> {
     let Some(theirs) = tube.lights.meet_first(Side::Recv, &tube.receivers) else { return Err(message) };
@@ -222,7 +227,7 @@ pub(crate) fn send_at_once<T>(tube: &Tube<T>, message: T) -> Result<(), T> {
     Ok(())
 }
 
-/// The same of one who receives.
+/// The same for a receiver.
 #[inline]
 pub(crate) fn recv_at_once<T>(tube: &Tube<T>) -> Option<T> {
     let theirs = tube.lights.meet_first(Side::Send, &tube.senders)?;
@@ -234,7 +239,7 @@ pub(crate) fn recv_at_once<T>(tube: &Tube<T>) -> Option<T> {
     }
 }
 
-/// The same, until somebody asks: `Not::Now`.
+/// As [`send`], until an interrupt comes: `Not::Now`.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn send_ended_by<T>(
     tube: &Tube<T>,
@@ -296,7 +301,7 @@ pub(crate) fn recv<T>(tube: &Tube<T>, me: &'static Record, deadline: Option<u64>
     })
 }
 
-/// The same, until somebody asks: `Not::Now`.
+/// The same, until an interrupt comes: `Not::Now`.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn recv_ended_by<T>(
     tube: &Tube<T>,

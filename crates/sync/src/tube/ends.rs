@@ -117,9 +117,11 @@ impl<T> fmt::Debug for Receiver<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends a message; waits while there is no room for it. In a tube without slots it waits until somebody receives it.
+    /// Sends a message; blocks while there is no room for it. In a tube without slots it blocks until a receiver takes
+    /// the message.
     ///
-    /// Those who wait are told of holes in the order in which they came, and may be overtaken by who comes just then.
+    /// Waiting senders are told of holes in the order in which they came; a sender that comes just then may overtake
+    /// them.
     ///
     /// # Errors
     /// The message, if there is no receiver any more, or the last one goes meanwhile.
@@ -150,8 +152,10 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends a message if there is room for it now; in a tube without slots, if somebody waits to receive it. Never waits for
-    /// anybody; but who meets a choice in a tube without slots waits until its thread has taken the message.
+    /// Sends a message if there is room for it now; in a tube without slots, if a receiver waits. It never waits for
+    /// room. In a tube
+    /// without slots it may wait for another thread: if it meets a choice, until the choosing thread has taken the message (not if the
+    /// message is small); and for the lock of its light threads, if the holder is descheduled.
     ///
     /// # Errors
     /// `Full`, `Disconnected`, both with the message.
@@ -160,7 +164,7 @@ impl<T> Sender<T> {
         self.out.0.try_send(message).map_err(try_send_error)
     }
 
-    /// As [`Sender::send`], waiting at most for `timeout`.
+    /// As [`Sender::send`], blocking at most for `timeout`.
     ///
     /// # Errors
     /// `Timeout`, `Disconnected`, both with the message.
@@ -174,7 +178,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// As [`Sender::send`], waiting at most until `deadline`.
+    /// As [`Sender::send`], blocking at most until `deadline`.
     ///
     /// # Errors
     /// As [`Sender::send_timeout`].
@@ -234,9 +238,10 @@ pub(super) fn is_full<T>(tube: &Tube<T>) -> bool {
 }
 
 impl<T> Receiver<T> {
-    /// Receives the next message; waits while there is none.
+    /// Receives the next message; blocks while there is none.
     ///
-    /// Those who wait are told of messages in the order in which they came, and may be overtaken by who comes just then.
+    /// Waiting receivers are told of messages in the order in which they came; a receiver that comes just then may
+    /// overtake them.
     ///
     /// # Errors
     /// If there is no message and no sender any more, or the last one goes meanwhile.
@@ -260,8 +265,10 @@ impl<T> Receiver<T> {
         block::recv_beside(&self.into)
     }
 
-    /// Receives the next message if there is one now; in a tube without slots, if somebody waits to send one. Never waits for
-    /// anybody; but who meets a choice in a tube without slots waits until its thread has handed the message over.
+    /// Receives the next message if there is one now; in a tube without slots, if a sender waits. It never waits for a
+    /// message to be sent.
+    /// In a tube without slots it may wait for another thread: if it meets a choice, until the choosing thread has handed the message over;
+    /// and for the lock of its light threads, if the holder is descheduled.
     ///
     /// # Errors
     /// `Empty`, `Disconnected`.
@@ -270,7 +277,7 @@ impl<T> Receiver<T> {
         self.into.0.try_recv().map_err(try_recv_error)
     }
 
-    /// As [`Receiver::recv`], waiting at most for `timeout`.
+    /// As [`Receiver::recv`], blocking at most for `timeout`.
     ///
     /// # Errors
     /// `Timeout`, `Disconnected`.
@@ -282,7 +289,7 @@ impl<T> Receiver<T> {
         .map_err(recv_timeout_error)
     }
 
-    /// As [`Receiver::recv`], waiting at most until `deadline`.
+    /// As [`Receiver::recv`], blocking at most until `deadline`.
     ///
     /// # Errors
     /// As [`Receiver::recv_timeout`].
@@ -314,10 +321,10 @@ impl<T> Receiver<T> {
         self.into.0.capacity()
     }
 
-    /// A descriptor (an eventfd) that becomes readable when there is something to receive, or no sender any more: for epoll and
-    /// runtimes. One for all receivers of the tube in this process, made when it is first asked for; a tube that nobody asks
-    /// pays nothing. Only poll it: do not read it. It becomes readable once, and is made ready for the next time by
-    /// [`rearm`](Self::rearm).
+    /// A descriptor (an eventfd) that becomes readable when there is something to receive, or no sender any more: for
+    /// epoll and
+    /// runtimes. All receivers of the tube in this process share it. It is made on the first call; a tube without it costs nothing more.
+    /// Only poll it: do not read it. It becomes readable once, and [`rearm`](Self::rearm) makes it ready for the next time.
     ///
     /// # Errors
     /// The system's, when it refuses a descriptor; `Unsupported` for clocks and [`never`](super::never()).
@@ -349,7 +356,7 @@ impl<T> Receiver<T> {
         Arc::ptr_eq(&self.into.0, &other.into.0) || (never(self) && never(other))
     }
 
-    /// The messages, waiting for each, until there is no sender any more.
+    /// The messages, blocking for each, until there is no sender any more.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter { receiver: self }
     }
@@ -360,7 +367,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// The messages of a tube, waiting for each: see [`Receiver::iter`].
+/// The messages of a tube, blocking for each: see [`Receiver::iter`].
 pub struct Iter<'a, T: 'a> {
     receiver: &'a Receiver<T>,
 }
@@ -370,7 +377,7 @@ pub struct TryIter<'a, T: 'a> {
     receiver: &'a Receiver<T>,
 }
 
-/// The messages of a tube, waiting for each, with its receiver.
+/// The messages of a tube, blocking for each, with its receiver.
 pub struct IntoIter<T> {
     receiver: Receiver<T>,
 }

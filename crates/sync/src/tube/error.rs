@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// Nobody will receive it: the message comes back.
+/// There is no receiver any more: the message comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
@@ -11,7 +11,7 @@ pub struct SendError<T>(pub T);
 // Exhaustive: programs match on both.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// There is no room for it now; of a tube without slots, nobody waits to receive it.
+    /// There is no room for it now; in a tube without slots, no receiver waits.
     Full(T),
     /// There is no receiver any more.
     Disconnected(T),

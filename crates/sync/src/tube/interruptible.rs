@@ -1,8 +1,8 @@
-//! Waits at one end of a private tube that can be ended from outside: see [`interruptible`](crate::interruptible). Their errors are their own, since
-//! crossbeam's have no such case.
+//! Waits at one end of a private tube that an interrupt can end: see [`interruptible`](crate::interruptible). They have an error type of
+//! their own, since crossbeam's have no such case.
 //!
-//! A light thread at a tube without slots goes the short way (`direct`), and looks at its interrupt each time it is woken; every other wait
-//! is a choice of one arm. And how a tube is closed while both its ends are in use.
+//! A light thread at a tube without slots goes the short way (`direct`), and looks at its interrupt each time it is woken. Every other
+//! wait is a choice of one arm. The module also closes a tube while both its ends are in use.
 
 use super::body::{Body, Not};
 use super::direct;
@@ -18,14 +18,15 @@ use chappe_plat::light;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
-    /// It was interrupted: nothing was sent, or received.
+    /// The wait was interrupted: nothing was sent, or received.
     Interrupted,
-    /// There is nobody at the other end any more.
+    /// The other end has no handle any more.
     Disconnected,
 }
 
 impl<T> Sender<T> {
-    /// As [`Sender::send`], inside of [`interruptible`](crate::interruptible): an interrupt ends the wait. A message that was taken before is sent.
+    /// As [`Sender::send`], inside of [`interruptible`](crate::interruptible): an interrupt ends the wait. A message
+    /// that was taken before is sent.
     ///
     /// # Errors
     /// The message, and why it was not sent.
@@ -50,7 +51,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends if that is seen to be possible at a glance; else the message comes back, which does not say that it is not.
+    /// Sends if that is seen to be possible at a glance; else the message comes back, which does not say that it is
+    /// impossible.
     #[doc(hidden)]
     #[inline]
     pub fn send_at_once(&self, message: T) -> Result<(), T> {
@@ -60,7 +62,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// From now on it is for both sides as if the other had gone: nothing is sent any more, and receivers get what is there, and then an error.
+    /// Disconnects both sides: nothing is sent any more, and receivers get the messages that are there, and then an
+    /// error.
     #[doc(hidden)]
     pub fn close(&self) {
         let tube = &*self.out.0;

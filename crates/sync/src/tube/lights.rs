@@ -1,49 +1,49 @@
 //! Where light threads wait at a tube: a list at each end, under a lock of one word.
 //!
-//! Synthesis' threads wait in the queue of the object itself, and are resumed by whoever brings what they wait for (synthesis, 4.1.3
-//! and 5.3.2). So here: a light thread has no seat in an arena, and needs none. It puts a node, which lies on its stack, into the
-//! list of each end that it waits at, and says in its record's word ([`Record::word`]) that it waits:
+//! Synthesis' threads wait in the queue of the object itself, and are resumed by the thread that brings what they wait for (synthesis,
+//! 4.1.3 and 5.3.2). So here: a light thread needs no seat in an arena. It puts a node, which lies on its stack, into the list of each
+//! end that it waits at, and stores in its record's word ([`Record::word`]) that it waits:
 //!
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-1 | phase | IDLE, WAITING, CLAIMED |
-//! | 2 | MET | claimed by somebody who moves a message with it; else told to try |
+//! | 2 | MET | claimed by a thread that moves a message with it; else told to try |
 //! | 3-26 | arm | which of its arms was claimed |
 //! | 27-63 | wait | one more each time |
 //!
 //! ```text
-//!   who waits:   word WAITING -- nodes into the lists -- fence -- look -- park ... take the nodes out
-//!   who comes:   lock -- first node -- its word WAITING -> CLAIMED -- node out -- unlock -- (message) -- unpark
+//!   waiter:    word WAITING -- nodes into the lists -- fence -- look -- park ... take the nodes out
+//!   claimer:   lock -- first node -- its word WAITING -> CLAIMED -- node out -- unlock -- (message) -- unpark
 //! ```
 //!
-//! Kernel threads wait at the same tubes as ever, by bits in the arena. Where both wait at one end, the two kinds take turns; among
-//! light threads it is first in, first out.
+//! Kernel threads wait at the same tubes by bits in the arena. Where both kinds wait at one end, they take turns. Light threads are
+//! served first in, first out.
 //!
 //! Invariants:
-//! - I1: a node is read and written under the lock only, but for `linked`. Who takes it out says so last; so a thread that finds its node
-//!   unlinked needs no lock to let go of it, and one that finds it linked takes the lock first.
-//! - I2: of all who claim one wait one wins, since each swaps the same word. A record never goes away, and the number of the wait goes on
-//!   across the threads that have it: a claim that comes late fails.
-//! - I3: on a tube with slots, who sends has its message there, then looks for light threads, and who waits has its node there, then
-//!   looks for messages; a fence on both sides. Where no light thread has ever waited, senders go without theirs: the first to wait
-//!   sets the end's mark (`End::admit_lights`), and then makes a fence for all threads.
-//! - I4: who finds the lock taken, and only has to tell, leaves word of that in the lock, and goes; who unlocks does it. So sending to a
-//!   tube with slots waits for nobody, in a signal handler that has interrupted the holder neither. Only a meeting must know now: it
-//!   waits for the lock.
-//! - I7: a tube without slots needs neither the fence nor the word for the holder. What its other end has to say (kernel threads that are
-//!   counted there, a descriptor to be told, GONE) is said before who says it takes the lock and looks for light threads; who waits has its
-//!   node there, and looks at the other end, under the same lock. So one sees the other, and the lock is given back by a plain store. Who
-//!   waits at one such end alone has no word either (`direct`): to take its node out is to claim it.
-//! - I5: of two light threads that wait for each other none is left alone. Whoever puts its node in looks through the other list under the
-//!   same lock. If somebody waits there, and it waits nowhere else yet, it goes and meets it; else the one with the smaller number
-//!   gives its wait up and goes, and the other stays where it is.
-//! - I6: of a kernel thread and a light thread that wait for each other the light one moves: the kernel thread, which looks after its bit,
-//!   tells it to try again, and stays; the light one, which looks after its node is there, gives its wait up (I7).
+//! - I1: a node is read and written under the lock only, except for `linked`. The thread that takes it out stores `linked` last. So a
+//!   thread that finds its node unlinked lets go of it without the lock; a thread that finds it linked takes the lock first.
+//! - I2: of all claims of one wait one wins, since each swaps the same word. A record never goes away, and the number of the wait goes
+//!   on across the threads that use it: a late claim fails.
+//! - I3: on a tube with slots, a sender puts its message there, then looks for light threads; a waiter puts its node there, then looks
+//!   for messages; both make a fence in between. Where no light thread has ever waited, senders go without theirs: the first light
+//!   thread to wait sets the end's mark (`End::admit_lights`), and then makes a fence for all threads.
+//! - I4: a thread that finds the lock taken, and only has to tell, leaves that as a count in the lock word, and goes; the holder tells
+//!   when it unlocks. So sending to a tube with slots waits for no thread, not even in a signal handler that has interrupted the
+//!   holder. Only a meeting needs its result now: it waits for the lock.
+//! - I7: a tube without slots needs neither the fence nor the count for the holder. What the other end reports (kernel threads counted
+//!   there, a descriptor to be told, GONE) is stored before the reporting thread takes the lock and looks for light threads. A waiter
+//!   puts its node in, and looks at the other end, under the same lock. So one sees the other, and a plain store releases the lock. A
+//!   thread that waits at one such end alone has no word either (`direct`): taking its node out claims it.
+//! - I5: of two light threads that wait for each other none is left alone. A thread that puts its node in looks through the other list
+//!   under the same lock. If a thread waits there, and the arriving one waits nowhere else yet, the arriving one goes and meets it.
+//!   Otherwise the one with the smaller number gives its wait up and goes, and the other stays where it is.
+//! - I6: of a kernel thread and a light thread that wait for each other the light thread moves. The kernel thread looks after its bit is
+//!   set, tells the light thread to try again, and stays. The light thread looks after its node is there, and gives its wait up (I7).
 //!
-//! Progress: a light thread that waits holds up nobody. The holder of the lock takes some ns, and cannot park; if the kernel stops it
-//! there, meetings at this tube wait for it.
+//! Progress: a waiting light thread delays no other thread. The holder of the lock takes some ns, and cannot park; if the kernel
+//! deschedules it there, meetings at this tube wait for it.
 //!
-//! In a forked child there are no light threads: whoever first takes the lock there empties the lists.
+//! A forked child has no light threads of its parent: the first thread there that takes the lock empties the lists.
 
 #[cfg(not(feature = "sim"))]
 pub(crate) mod straight;
@@ -69,15 +69,15 @@ const ARM: u32 = 3;
 const ARMS: u64 = 0xff_ffff;
 const WAIT: u32 = 27;
 
-/// No word of a wait, whose phase is WAITING.
+/// A node without a word of its wait, whose phase would be WAITING.
 const DIRECT: u64 = 0;
 
 const HELD: u32 = 1;
-/// Left by who found the lock taken: so many of an end are to be told, or all.
+/// Left in the lock word by threads that found it taken: so many waiters of an end are to be told, or all.
 const TELL: [u32; 2] = [1 << 1, 1 << 15];
 const TELLS: u32 = 0x3fff;
 const TELL_ALL: [u32; 2] = [1 << 29, 1 << 30];
-/// Looks at a lock that is taken before one gives way.
+/// Looks at a lock that is taken before a thread gives way.
 const LOOKS: u32 = 200;
 
 /// Which end of a tube.
@@ -96,16 +96,16 @@ impl Side {
     }
 }
 
-/// A place in a list: on the waiter's stack.
+/// A place in a list, on the waiter's stack.
 pub(crate) struct Node {
     record: &'static Record,
-    /// The word while it waits; [`DIRECT`]: whoever takes it out has it.
+    /// The record's word while the thread waits; [`DIRECT`]: taking the node out claims it.
     waits: u64,
     arm: u32,
-    /// 0: it only looks.
+    /// 0: the thread only looks.
     need: u32,
     packet: u64,
-    /// 1 while it is in a list.
+    /// 1 while the node is in a list.
     linked: AtomicU32,
     next: Cell<*const Node>,
     last: Cell<*const Node>,
@@ -120,13 +120,13 @@ struct List {
 /// The light threads at both ends of a tube.
 pub(crate) struct Lights {
     lock: AtomicU32,
-    /// The process that made it, or first locked it as a forked child: see the head.
+    /// The process that made it, or that first locked it as a forked child: see the head.
     #[cfg(not(any(feature = "sim", feature = "loom")))]
     incarnation: AtomicU32,
     lists: UnsafeCell<[List; 2]>,
     /// How many have come, to either end.
     came: AtomicU32,
-    /// Whose turn it is, where both kinds wait.
+    /// Which kind's turn it is, where both kinds wait.
     turn: Cell<bool>,
     /// The tube has no slots: I7.
     meets: bool,
@@ -170,7 +170,7 @@ impl Lights {
         unsafe { &(*self.lists.get())[side as usize].head }
     }
 
-    /// Whether nobody was in that list just now.
+    /// Whether that list was empty just now.
     #[inline(always)]
     pub fn is_empty(&self, side: Side) -> bool {
         // Relaxed: I3, after the caller's fence; or a hint.
@@ -220,7 +220,7 @@ impl Lights {
         }
     }
 
-    /// The lock, or word for its holder.
+    /// Takes the lock, or leaves `word` for its holder.
     #[inline]
     fn lock_or_leave(&self, word: u32, counts: bool) -> Option<Locked<'_>> {
         if self.meets {
@@ -236,7 +236,7 @@ impl Lights {
             let left = if !counts {
                 now | word
             } else if (now / word) & TELLS == TELLS {
-                // More than there is room for: all.
+                // The count is full: all are to be told.
                 now | all
             } else {
                 now.wrapping_add(word)
@@ -248,7 +248,7 @@ impl Lights {
         }
     }
 
-    /// A lock that another thread of the parent held when this process was forked is free here.
+    /// If another thread of the parent held the lock when this process was forked, it is freed here.
     fn free_inherited(&self) {
         #[cfg(not(any(feature = "sim", feature = "loom")))]
         {
@@ -265,7 +265,7 @@ impl Lights {
         }
     }
 
-    /// By the holder: forgets what a parent's threads have left here.
+    /// Called by the holder: forgets the nodes of a forking parent's threads.
     #[inline(always)]
     fn purge(&self) {
         #[cfg(not(any(feature = "sim", feature = "loom")))]
@@ -289,12 +289,13 @@ impl Lights {
         }
     }
 
-    /// Tells the first that waits at an end, if any does, and all that only look; false: nobody waits, or another will do it.
+    /// Tells the first waiter at an end, if there is one, and all that only look. False: nobody waits, or the lock's
+    /// holder will tell.
     pub fn tell_one(&self, side: Side) -> bool {
         self.lock_or_leave(TELL[side as usize], true).is_some_and(|locked| locked.tell_one(side))
     }
 
-    /// Tells all. At a tube without slots the caller has seen that there may be some.
+    /// Tells all waiters. At a tube without slots the caller has seen that there may be some.
     pub fn tell_all(&self, side: Side) {
         if !self.meets && self.is_empty(side) {
             return;
@@ -304,7 +305,7 @@ impl Lights {
         }
     }
 
-    /// Meets the first that waits there: its packet.
+    /// Meets the first waiter there: its packet.
     #[inline(always)]
     pub fn meet(&self, side: Side) -> Option<u64> {
         if self.is_empty(side) {
@@ -313,7 +314,8 @@ impl Lights {
         self.lock().meet(side)
     }
 
-    /// A light thread meets who came first at the other end of a tube without slots, if that is a light thread and no kernel thread may be there.
+    /// A light thread meets the first waiter at the other end of a tube without slots, if that is a light thread and no
+    /// kernel thread may be there.
     #[inline(always)]
     pub fn meet_first(&self, side: Side, end: &End) -> Option<u64> {
         if self.is_empty(side) {
@@ -325,7 +327,8 @@ impl Lights {
         met
     }
 
-    /// A light thread comes to a tube without slots, to one end and nowhere else: one look at both ends, I7. Its node is made if it waits.
+    /// A light thread comes to one end of a tube without slots, and waits nowhere else: one look at both ends, I7.
+    /// `node` is called if it waits.
     #[inline(always)]
     pub fn come<'n>(&self, side: Side, other: &End, front: bool, node: impl FnOnce() -> &'n Node) -> Comes {
         let locked = self.lock();
@@ -336,7 +339,7 @@ impl Lights {
             if let Some(packet) = locked.meet(side.other()) {
                 return Comes::Meets(packet);
             }
-            // They only look.
+            // These waiters only look.
             locked.tell_all(side.other());
         }
         if other.is_gone() {
@@ -347,7 +350,8 @@ impl Lights {
         Comes::Waits
     }
 
-    /// The same where it has nothing to do but to wait: nobody waits at the other end, which has not gone. False, and nothing has happened: it is otherwise.
+    /// The same where there is nothing to do but wait: nobody waits at the other end, which has not gone. False: there
+    /// is, and nothing was done.
     #[inline(always)]
     pub fn wait_alone<'n>(&self, side: Side, other: &End, node: impl FnOnce() -> &'n Node) -> bool {
         let locked = self.lock();
@@ -359,7 +363,8 @@ impl Lights {
         waits
     }
 
-    /// Takes a node out whose thread waits no longer. False: somebody else has, and will say so in its packet.
+    /// Takes out a node whose thread waits no longer. False: another thread has taken it out, and will store a state in
+    /// its packet.
     pub fn withdraw(&self, side: Side, node: &Node) -> bool {
         let locked = self.lock();
         // Relaxed: under the lock.
@@ -370,44 +375,44 @@ impl Lights {
         linked
     }
 
-    /// Whether somebody waits there whom one could meet.
+    /// Whether a light thread waits there that can be met.
     pub fn is_awaited(&self, side: Side) -> bool {
         (self.meets || !self.is_empty(side)) && self.lock().nodes(side).any(|node| node.need > 0 && node.is_waiting())
     }
 
     /// How many light threads have ever come to wait at either end.
     pub fn came(&self) -> u64 {
-        self.came.load(Ordering::Acquire).into() // Acquire: before a look at who waits.
+        self.came.load(Ordering::Acquire).into() // Acquire: before a look at the waiters.
     }
 
-    /// Whose turn it is: false, light threads'.
+    /// Which kind's turn it is; false: the light threads'.
     pub fn take_turn(&self) -> bool {
         // A hint: a turn may count twice.
         self.turn.replace(!self.turn.get())
     }
 }
 
-/// What a light thread finds that comes to a tube without slots.
+/// What a light thread finds when it comes to a tube without slots.
 pub(crate) enum Comes {
-    /// Somebody waited, whose packet this is.
+    /// A light thread waited, whose packet this is.
     Meets(u64),
-    /// Nobody will ever be there.
+    /// The other end has gone.
     Gone,
     /// Kernel threads may be there.
     Seated,
-    /// Nobody: it waits.
+    /// Nobody was there: the light thread waits.
     Waits,
 }
 
 impl Node {
-    /// One of a choice's arm; the need is 0 if it only looks.
+    /// A node for one arm of a choice; `need` is 0 if the thread only looks.
     #[inline(always)]
     fn of_choice(record: &'static Record, waits: u64, arm: u32, need: u32, packet: u64) -> Node {
         let (linked, next, last) = (AtomicU32::new(0), Cell::new(null()), Cell::new(null()));
         Node { record, waits, arm, need, packet, linked, next, last }
     }
 
-    /// One whose packet says all that becomes of it.
+    /// A node whose packet alone tells what becomes of the wait.
     #[inline(always)]
     pub fn direct(record: &'static Record, packet: &Packet) -> Node {
         Node {
@@ -427,11 +432,12 @@ impl Node {
         if self.waits == DIRECT {
             return true;
         }
-        // Acquire: what who gave up did before.
+        // Acquire: what a thread that gave up did before.
         self.record.word.load(Ordering::Acquire) == self.waits
     }
 
-    /// Of all who claim this wait one wins. It is to be taken out in any case: if another was faster it waits no longer.
+    /// Of all claims of this wait one wins. The caller takes the node out in any case: if another claim won, the thread
+    /// waits no longer.
     #[inline(always)]
     fn claim(&self, met: u64) -> bool {
         if self.waits == DIRECT {
@@ -452,7 +458,7 @@ impl Locked<'_> {
         unsafe { &(*self.0.lists.get())[side as usize] }
     }
 
-    /// The nodes; each may be taken out when it is its turn.
+    /// The nodes; each may be taken out while it is visited.
     #[inline(always)]
     fn nodes(&self, side: Side) -> impl Iterator<Item = &Node> {
         // Relaxed: under the lock.
@@ -510,18 +516,18 @@ impl Locked<'_> {
             // SAFETY: as above.
             unsafe { (*next).last.set(last) };
         }
-        // Release: I1, the last that is done with it.
+        // Release: I1, the last access to the node.
         node.linked.store(0, Ordering::Release);
     }
 
-    /// Tells one to try again, and takes it out. False: it waits no longer.
+    /// Tells a waiter to try again, and takes its node out. False: the thread waits no longer.
     fn tell(&self, side: Side, node: &Node) -> bool {
         let (who, packet) = (node.record, (node.waits == DIRECT).then_some(node.packet));
         let told = node.claim(0);
         self.unlink(side, node);
         if told {
             if let Some(packet) = packet {
-                // SAFETY: its owner waits until this is said.
+                // SAFETY: the packet's owner waits until this is stored.
                 unsafe { super::meet::tell(packet) };
             }
             light::unpark(who);
@@ -547,7 +553,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Takes out the first waiter that one can meet: its packet.
+    /// Takes out the first waiter that can be met: its packet.
     #[inline(always)]
     fn meet(&self, side: Side) -> Option<u64> {
         let list = self.list(side);
@@ -566,7 +572,7 @@ impl Locked<'_> {
             Some(next) => next.last.set(null()),
             None => list.tail.set(null()),
         }
-        // Release: I1, the last that is done with it.
+        // Release: I1, the last access to the node.
         node.linked.store(0, Ordering::Release);
         Some(packet)
     }
@@ -588,7 +594,7 @@ impl Locked<'_> {
         None
     }
 
-    /// I5: looks through the other list. False: it is to go and try.
+    /// I5: looks through the other list. False: `me` is to give up its wait, and try.
     fn clear_way(&self, side: Side, me: &Node, waits_elsewhere: bool) -> bool {
         for node in self.nodes(side) {
             if std::ptr::eq(node.record, me.record) {
@@ -609,7 +615,7 @@ impl Locked<'_> {
 }
 
 impl Locked<'_> {
-    /// Gives back the lock of a tube without slots.
+    /// Releases the lock of a tube without slots.
     #[inline(always)]
     fn unlock_meeting(self) {
         debug_assert!(self.0.meets, "nobody leaves word in it");
@@ -623,11 +629,11 @@ impl Drop for Locked<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.0.meets {
-            // Release: what was done here; nobody leaves word in it, I7.
+            // Release: what was done here; nobody leaves a count in it, I7.
             self.0.lock.store(0, Ordering::Release);
             return;
         }
-        // SeqCst: what was done here; and it is the fence of who waits, I3 and I6.
+        // SeqCst: what was done here; and it is the waiter's fence, I3 and I6.
         if self.0.lock.compare_exchange(HELD, 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             self.unlock_slow();
         }
@@ -635,7 +641,7 @@ impl Drop for Locked<'_> {
 }
 
 impl Locked<'_> {
-    /// I4: does what others have left word of.
+    /// I4: does what other threads have left in the lock word.
     #[cold]
     #[inline(never)]
     fn unlock_slow(&self) {

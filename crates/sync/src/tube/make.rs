@@ -23,7 +23,7 @@ fn slots<T>(capacity: usize) -> Body<T> {
     if capacity == 0 { Body::Meet } else { Body::Ring(Box::new(Ring::new(capacity))) }
 }
 
-/// A tube with room for so many messages. With none, who sends waits for who receives, and hands the message over.
+/// A tube with room for so many messages. With none, a sender waits for a receiver, and hands the message over to it.
 ///
 /// # Panics
 /// If the memory for so many messages is beyond what can be addressed.
@@ -39,10 +39,11 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     both(slots(capacity))
 }
 
-/// A tube with room for any number of messages: sending never waits. Its memory is that of the most messages that it ever held
-/// at once, and goes with it.
+/// A tube with room for any number of messages: sending never waits. It allocates when it holds more messages than in
+/// the last second or
+/// so, and frees what that second did not need.
 ///
-/// When its last receiver goes, so do its messages.
+/// When the last receiver is dropped, the messages are dropped too.
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     both(Body::Chain(Box::new(Ring::unbounded())))
 }
@@ -90,7 +91,7 @@ fn clock(clock: Clock) -> Receiver<Instant> {
     Receiver { into: In(make(Body::Clock(Box::new(Strokes { clock, tell: |moment| moment })))) }
 }
 
-/// A receiver of one message, after so long: the moment when it was due. Clones share it. Never disconnected.
+/// A receiver of one message, after so long: the moment when it was due. Clones share the message. Never disconnected.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -105,13 +106,14 @@ pub fn after(duration: Duration) -> Receiver<Instant> {
     clock(Clock::after(duration))
 }
 
-/// A receiver of one message, at this moment: the moment. Clones share it. Never disconnected.
+/// A receiver of one message, at this moment: the moment. Clones share the message. Never disconnected.
 pub fn at(when: Instant) -> Receiver<Instant> {
     clock(Clock::at(when))
 }
 
-/// A receiver of a message every so often: the moment when it was due. One that is late comes once, and the next a period
-/// after it was received. Clones share them. Never disconnected.
+/// A receiver of a message once a period: the moment when it was due. A late message comes once, and the next a period
+/// after it was
+/// received. Clones share the messages. Never disconnected.
 pub fn tick(period: Duration) -> Receiver<Instant> {
     clock(Clock::tick(period))
 }

@@ -10,8 +10,8 @@
 //! | [`never()`] | - | for ever |
 //!
 //! Names, types and behaviour are those of crossbeam-channel: a program written for it changes its import. What is better here:
-//! no sender or receiver waits for another one that was descheduled in the middle of an operation (`try_send` and `try_recv` are
-//! lock-free); a choice allocates nothing; a choice takes semaphores, pools and descriptors as well ([`select!`](crate::select!)).
+//! no sender or receiver of a tube with slots waits for another one that was descheduled in the middle of an operation (`try_send` and
+//! `try_recv` are lock-free there); a choice allocates nothing; a choice takes semaphores, pools and descriptors as well ([`select!`](crate::select!)).
 //!
 //! Cost: two locked operations a message, and none with one sender and one receiver. No system call unless a thread must block. No
 //! allocation, except that an unbounded tube allocates when it holds more messages than in the last second or so, and frees what that

@@ -1,4 +1,4 @@
-//! What others have to know of a tube: that there is something at an end, for who waits there; and what marks its state, for a
+//! What other threads learn of a tube: that there is something at an end, for the waiters there; and the mark of its state, for a
 //! choice that has found nothing (`lull`).
 
 use super::body::{Body, Tube};
@@ -34,13 +34,13 @@ impl<T> Tube<T> {
         }
     }
 
-    /// A look for somebody to meet at that end: see `lull`.
+    /// A look for a waiter to meet at that end: see `lull`.
     fn mark_meeting(&self, side: Side, me: &Party) -> Mark {
         let end = self.end(side);
         if !end.has_lights() {
             return end.mark(me.member);
         }
-        // Before the look at who waits.
+        // Before the look at the waiters.
         let came = self.lights.came();
         if self.lights.is_awaited(side) {
             return Mark::Something;
@@ -59,7 +59,7 @@ impl<T> Tube<T> {
         }
         match &self.body {
             Body::Ring(ring) => marked(ring.no_message()),
-            // Only who chooses could have taken it. SAFETY: as in `try_recv_alone`.
+            // Only the choosing thread could have taken it. SAFETY: as in `try_recv_alone`.
             Body::Line(line) => marked((!unsafe { line.has_message() }).then_some(0)),
             Body::Chain(ring) => marked(ring.no_message()),
             Body::Meet => self.mark_meeting(Side::Send, me),

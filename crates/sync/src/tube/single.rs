@@ -70,7 +70,7 @@ impl<T> SingleSender<T> {
         SingleSender { out: Out(tube), single: PhantomData }
     }
 
-    /// Sends a message; waits while there is no room for it: see [`Sender::send`](super::Sender::send).
+    /// Sends a message; blocks while there is no room for it: see [`Sender::send`](super::Sender::send).
     ///
     /// # Errors
     /// The message, if there is no receiver any more.
@@ -92,7 +92,7 @@ impl<T> SingleSender<T> {
         self.out.0.try_send_alone(message).map_err(try_send_error)
     }
 
-    /// As [`SingleSender::send`], waiting at most for `timeout`.
+    /// As [`SingleSender::send`], blocking at most for `timeout`.
     ///
     /// # Errors
     /// `Timeout`, `Disconnected`, both with the message.
@@ -106,7 +106,7 @@ impl<T> SingleSender<T> {
         }
     }
 
-    /// As [`SingleSender::send`], waiting at most until `deadline`.
+    /// As [`SingleSender::send`], blocking at most until `deadline`.
     ///
     /// # Errors
     /// As [`SingleSender::send_timeout`].
@@ -161,7 +161,7 @@ impl<T> SingleReceiver<T> {
         SingleReceiver { into: In(tube), single: PhantomData }
     }
 
-    /// Receives the next message; waits while there is none: see [`Receiver::recv`](super::Receiver::recv).
+    /// Receives the next message; blocks while there is none: see [`Receiver::recv`](super::Receiver::recv).
     ///
     /// # Errors
     /// If there is no message and no sender any more.
@@ -183,7 +183,7 @@ impl<T> SingleReceiver<T> {
         self.into.0.try_recv_alone().map_err(try_recv_error)
     }
 
-    /// As [`SingleReceiver::recv`], waiting at most for `timeout`.
+    /// As [`SingleReceiver::recv`], blocking at most for `timeout`.
     ///
     /// # Errors
     /// `Timeout`, `Disconnected`.
@@ -195,7 +195,7 @@ impl<T> SingleReceiver<T> {
         .map_err(recv_timeout_error)
     }
 
-    /// As [`SingleReceiver::recv`], waiting at most until `deadline`.
+    /// As [`SingleReceiver::recv`], blocking at most until `deadline`.
     ///
     /// # Errors
     /// As [`SingleReceiver::recv_timeout`].
@@ -227,10 +227,10 @@ impl<T> SingleReceiver<T> {
         self.into.0.capacity()
     }
 
-    /// A descriptor (an eventfd) that becomes readable when there is something to receive, or no sender any more: for epoll and
-    /// runtimes. One for all receivers of the tube in this process, made when it is first asked for; a tube that nobody asks
-    /// pays nothing. Only poll it: do not read it. It becomes readable once, and is made ready for the next time by
-    /// [`rearm`](Self::rearm).
+    /// A descriptor (an eventfd) that becomes readable when there is something to receive, or no sender any more: for
+    /// epoll and
+    /// runtimes. All receivers of the tube in this process share it. It is made on the first call; a tube without it costs nothing more.
+    /// Only poll it: do not read it. It becomes readable once, and [`rearm`](Self::rearm) makes it ready for the next time.
     ///
     /// # Errors
     /// The system's, when it refuses a descriptor; `Unsupported` for clocks and [`never`](super::never()).
@@ -256,7 +256,7 @@ impl<T> SingleReceiver<T> {
         block::rearm(&self.into.0.receivers, || self.into.0.may_recv_now())
     }
 
-    /// The messages, waiting for each, until there is no sender any more.
+    /// The messages, blocking for each, until there is no sender any more.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         std::iter::from_fn(|| self.recv().ok())
     }

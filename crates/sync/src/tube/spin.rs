@@ -1,22 +1,23 @@
-//! Looking for a while before one sleeps, as long as that pays.
+//! Looking for a while before a thread sleeps, as long as that pays.
 //!
-//! A message from a thread that runs comes within some hundred nanoseconds, a wake-up costs some microseconds: so who finds
-//! nothing looks again, first pausing for ever longer, then giving way to whoever else wants the processor. A message that comes
-//! ten thousand times a second never comes in that time: looking for it would only burn the processor. So each thread keeps count:
-//! what paid is done more, what did not less, and, when it has not paid for long, only now and then.
+//! A message from a running thread comes within some hundred nanoseconds; a wake-up costs some microseconds. So a thread that finds
+//! nothing looks again, first pausing for ever longer, then giving way to other threads that want the processor. A message that comes ten
+//! thousand times a second never comes in that time: looking for it would only burn the processor. So each thread keeps count: what paid
+//! is done more, what did not less, and, when it has not paid for long, only now and then.
 //!
-//! What was there before one slept, though one had not looked for it, or no longer, came while one got ready to sleep, which takes
-//! longer than looking (the fence for all threads: 15 us where processors are virtual): that looking would have paid.
+//! If a message was there before the thread slept, though the thread had stopped looking or had not looked at all, it came while the
+//! thread got ready to sleep. That takes longer than looking (the fence for all threads: 15 us where processors are virtual). So looking
+//! would have paid.
 //!
 //! Where many threads wait on few processors, giving way only lets one waiter after the other look: there it ends after a few times.
 //!
-//! Two who answer each other, and both sleep, would so sleep for ever: for each the answer comes as late as the other takes to
-//! get up. So who has just woken somebody, and now waits, looks for as long as that takes. Then the other, when its turn comes to look,
-//! finds that it pays. If it does not come round in so many answers, it is let sleep, and asked again much later. (Two processors of a
-//! virtual machine, where getting up takes 25 to 50 us: a round trip stayed at 65 us once it had come to that; now it is at 0.4 again
-//! after some hundreds.)
+//! Two threads that answer each other, and both sleep, would sleep for ever after: for each the answer comes as late as the other takes
+//! to get up. So a thread that has just woken another, and now waits, looks for as long as that takes. Then the other thread, when its
+//! turn comes to look, finds that it pays. If that has no effect within so many answers, the thread sleeps again, and tries it much later.
+//! (Two processors of a virtual machine, where getting up takes 25 to 50 us: a round trip stayed at 65 us once it had come to that; now
+//! it is at 0.4 again after some hundreds.)
 //!
-//! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before one sleeps, and roles).
+//! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before a thread sleeps, and roles).
 
 use crate::wait::{Lately, Patience, lately};
 use chappe_plat::atomic::{give_way, pause};
@@ -32,20 +33,22 @@ const MOST: u32 = 8;
 /// Of so many waits that do not look, one does all the same.
 const SELDOM: u32 = 16;
 
-/// If giving way [`GIVING_WAY`] times but once takes longer than this, others use this processor: then each time costs two switches, and to go
-/// on costs more than to sleep. (64 senders that wait at full tubes gave way 64 times each: seven switches a message.)
+/// If giving way [`GIVING_WAY`] times less one takes longer than this, others use this processor: then each time costs
+/// two switches, and
+/// going on costs more than sleeping. (64 senders that wait at full tubes gave way 64 times each: seven switches a message.)
 const CROWDED: u64 = 7_000;
 
-/// How long one looks for the answer of somebody who has to get up first: nanoseconds.
+/// How long a thread looks for the answer of a thread that has to get up first: nanoseconds.
 const GETTING_UP: u64 = 100_000;
-/// For so many answers in a row.
+/// For so many answers in a row without effect.
 const ANSWERS: u8 = 32;
-/// After so many waits in which that was not worth it one tries again.
+/// After so many waits in which that was not worth it the thread tries it again.
 const MUCH_LATER: u16 = 1_000;
 
-/// What a thread knows of whether looking pays: how much it did, how many waits ago it last looked, and whether what it waited for
-/// came while it gave way: then who brings it needs this very processor, and pausing only keeps it off. Whether it then was going to
-/// sleep. How many more answers it would look for while others get up; and for how many waits it has not done that.
+/// What a thread knows of whether looking pays. `pays`: how much it did. `ago`: how many waits ago it last looked.
+/// `gives`: what it
+/// waited for came while it gave way, so the sender needs this very processor, and pausing only delays it. `failed`: it then was going to
+/// sleep. `answers`: how many more answers it would look for while others get up. `since`: for how many waits it has not done that.
 #[derive(Clone, Copy)]
 pub(crate) struct Looks {
     pays: u8,
@@ -59,17 +62,17 @@ pub(crate) struct Looks {
 impl Looks {
     pub const NEW: Looks = Looks { pays: MOST as u8, ago: 0, gives: false, failed: false, answers: ANSWERS, since: 0 };
 
-    /// It came while one looked for a short time. `gives`: while giving way.
+    /// The message came during a short look. `gives`: while giving way.
     fn paid(self, gives: bool) -> Looks {
         Looks { pays: (self.pays + 2).min(MOST as u8), gives, ..Looks::NEW }
     }
 
-    /// It came once somebody had got up for it.
+    /// The message came once another thread had got up for it.
     fn answered(self) -> Looks {
         Looks { answers: self.answers - 1, since: 0, failed: false, ..self }
     }
 
-    /// It did not come.
+    /// The message did not come.
     fn failed(self, looked: bool) -> Looks {
         let (pays, ago) = if looked { (self.pays.saturating_sub(1), 0) } else { (self.pays, self.ago + 1) };
         let rested = self.answers == 0 && self.since >= MUCH_LATER;
@@ -110,7 +113,7 @@ pub(crate) fn spin<R>(
         let most = PAUSING + GIVING_WAY * u32::from(looks.pays.max(1));
         let mut began = 0;
         for turn in if looks.gives { PAUSING } else { 0 }..most {
-            // After the first: the answer of a thread that needs this processor has come by then.
+            // After the first turn: the answer of a thread that needs this processor has come by then.
             if turn == PAUSING + 1 && most > PAUSING + GIVING_WAY {
                 began = clock::now();
             } else if turn == PAUSING + GIVING_WAY && clock::now().saturating_sub(began) > CROWDED {
@@ -122,7 +125,7 @@ pub(crate) fn spin<R>(
                 give_way()
             }
             if let Some(found) = look() {
-                // Later ones than the first: it came from elsewhere.
+                // After a later turn than the first, it came from another processor.
                 count.set(looks.paid(turn == PAUSING));
                 return Some(found);
             }
@@ -139,7 +142,7 @@ pub(crate) fn spin<R>(
     None
 }
 
-/// For as long as somebody takes to get up. Answers at which turn it was there.
+/// Looks for as long as another thread takes to get up. Returns the turn in which it found something.
 #[cold]
 fn look_for_long<R>(is_late: impl Fn() -> bool, mut look: impl FnMut() -> Option<R>) -> Option<(u32, R)> {
     let end = clock::now().saturating_add(GETTING_UP);

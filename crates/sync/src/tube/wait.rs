@@ -1,4 +1,4 @@
-//! Waiting at an end of a tube: in the wait queue, by who has a seat there, or among the light threads.
+//! Waiting at an end of a tube: a kernel thread in the wait queue, by its seat; a light thread in the end's list.
 
 use super::body::{In, Not, Out, Tube};
 use super::lights::{self, Hope};
@@ -9,7 +9,7 @@ use chappe_plat::light::{self, Record};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 
-/// Sends a message, sleeping until it can be. [`Not::Now`]: the time was up.
+/// Sends a message, sleeping until it can be sent. [`Not::Now`]: the time was up.
 pub(crate) fn send_seated<T, P: Deref<Target = Tube<T>>>(
     out: &Out<P>,
     message: T,
@@ -25,7 +25,7 @@ pub(crate) fn send_seated<T, P: Deref<Target = Tube<T>>>(
         if let (Ok(taken), Some(packet)) = (&taken, &packet)
             && taken.word.0 == packet.address()
         {
-            // Who met us has it.
+            // The thread that met us has it.
             await_done(packet);
             return Ok(());
         }
@@ -61,13 +61,13 @@ pub(crate) fn recv_seated<T, P: Deref<Target = Tube<T>>>(
         && taken.word.0 == packet.address()
     {
         await_done(packet);
-        // SAFETY: who met us has put it there.
+        // SAFETY: the thread that met us has put it there.
         return Ok(unsafe { message.assume_init() });
     }
     tube.recv_taken(taken)
 }
 
-/// Who waits at an end.
+/// The thread that waits at an end.
 #[derive(Clone, Copy)]
 pub(crate) enum Waiter<'a> {
     /// A kernel thread, by its seats.
@@ -90,7 +90,7 @@ fn wait<A: Operation>(
             wait_for(who, &[arm], wish).map(|(_, taken)| taken)
         }
         Waiter::Light(me) => {
-            // Its errors are crossbeam's: it cannot be interrupted.
+            // The errors are crossbeam's: the wait cannot be interrupted.
             let hope = Hope { aim: Aim::Take, first: 0, deadline, packet, by: None, front: false };
             lights::wait_with(me, &[arm], hope, &mut [MaybeUninit::uninit()]).map(|(_, taken)| taken)
         }

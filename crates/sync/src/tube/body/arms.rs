@@ -44,7 +44,7 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
     }
 }
 
-/// Whether a light thread may find somebody at that end, or that it has gone; a kernel thread only knows with its seat.
+/// Whether a light thread may find a waiter at that end, or that it has gone; a kernel thread only knows with its seat.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 fn may_be_met<T>(tube: &Tube<T>, other: Side) -> bool {
@@ -52,7 +52,8 @@ fn may_be_met<T>(tube: &Tube<T>, other: Side) -> bool {
     light::current().is_none() || !tube.lights.is_empty(other) || end.is_awaited_by_others() || end.is_gone()
 }
 
-/// The same of a receiver, at a tube that is no ring. Apart, so that a choice over rings looks at each in a few instructions.
+/// The same for a receiver, at a tube that is no ring. Apart, so that a choice over rings looks at each in a few
+/// instructions.
 #[cfg(not(feature = "sim"))]
 #[inline(never)]
 fn may_be_met_here<T>(tube: &Tube<T>) -> bool {

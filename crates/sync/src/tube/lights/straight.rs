@@ -1,11 +1,12 @@
-//! A light thread waits for one of a few arms, each a tube without slots, and for nothing else: what servers, and streams that come from several sides, do
-//! all the time.
+//! A light thread waits for one of a few arms, each a tube without slots, and for nothing else. Servers, and streams that merge several
+//! sources, do this all the time.
 //!
-//! It is the wait of `waits` in a straight line, and in one frame: a thread that waits so is mostly in no cache, and each line of its stack that is touched on
-//! the way there and back costs more than what is done with it. So what a call finds again (where an arm stands) is not kept. What is not the common case
-//! is left to `waits`: an arm of another kind, a kernel thread at one of the other ends, one that has gone, a thread that only looks, a wait that can be interrupted.
+//! It is the wait of `waits` in a straight line, and in one frame. A thread that waits so is mostly in no cache, and each line of its
+//! stack that is touched on the way there and back costs more than the work itself. So what a call finds again (where an arm stands) is
+//! not kept. What is not the common case is left to `waits`: an arm of another kind, a kernel thread at one of the other ends, an end
+//! that has gone, a thread that only looks, a wait that can be interrupted.
 //!
-//! The invariants are in the parent's head. The other end is looked at under the lock under which the node goes in, as the seventh says.
+//! The invariants are in the parent's head. The other end is looked at under the lock under which the node goes in, as I7 says.
 //!
 //! Searched: `tests/loom_light.rs`.
 
@@ -17,17 +18,17 @@ use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::step;
 use std::mem::MaybeUninit;
 
-/// So many arms.
+/// The most arms.
 const FEW: usize = 4;
 
 /// How such a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
-    /// Somebody has met that arm, by the packet.
+    /// A thread has met that arm, by the packet.
     Met(usize),
-    /// That arm is to be tried; if it comes to nothing, its thread waits again in its old place.
+    /// That arm is to be tried; if the try fails, the thread waits again in its old place.
     Told(usize),
-    /// As if it had not begun: the long way.
+    /// As if the wait had not begun: `waits` does it.
     Not,
 }
 
@@ -37,7 +38,8 @@ pub(crate) fn fits(arms: &[&dyn Operation]) -> bool {
     (2..=FEW).contains(&arms.len()) && arms.iter().all(|arm| arm.has_meetings())
 }
 
-/// Waits for one of the arms, which [`fits`] has seen; the node of the `first` goes in first. The packet is for the thread that meets it.
+/// Waits for one of the arms, which [`fits`] has seen; the node of the `first` goes in first. The packet is for the
+/// thread that meets it.
 #[inline(always)]
 pub(crate) fn wait(me: &'static Record, arms: &[&dyn Operation], first: usize, packet: u64) -> Ended {
     let mut nodes = [const { MaybeUninit::<Node>::uninit() }; FEW];
@@ -45,7 +47,7 @@ pub(crate) fn wait(me: &'static Record, arms: &[&dyn Operation], first: usize, p
     let (mut at, mut begun, mut stays) = (first, 0, true);
     while stays && begun < arms.len() {
         let Some(place) = arms[at].standing() else {
-            // The nodes of the arms before it stand in their lists.
+            // The nodes of the arms before it are in their lists.
             stays = false;
             break;
         };
@@ -71,7 +73,7 @@ pub(crate) fn wait(me: &'static Record, arms: &[&dyn Operation], first: usize, p
         }
         me.waits.set(Waits::Nothing);
     }
-    // SeqCst: as above. One that is claimed stays so.
+    // SeqCst: as above. A claimed word stays so.
     let mut now = me.word.load(Ordering::SeqCst);
     if now == waits {
         let idle = waits & !PHASE | IDLE;

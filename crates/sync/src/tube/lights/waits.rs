@@ -1,5 +1,5 @@
-//! How a light thread waits at one or several tubes: its nodes go into their lists, it looks, it parks. The invariants are in the parent's
-//! head.
+//! How a light thread waits at one or several tubes: it puts its nodes into their lists, looks, and parks. The invariants are in the
+//! parent's head.
 
 use super::{ARM, ARMS, IDLE, Lights, MET, Node, PHASE, Side, Standing, WAIT, WAITING};
 use crate::bias::Holds;
@@ -13,7 +13,7 @@ use chappe_plat::{clock, step};
 use std::mem::MaybeUninit;
 use std::ptr::null;
 
-/// Whether a light thread can wait for all of these so.
+/// Whether a light thread can wait for all of these by nodes.
 pub(crate) fn can_wait<A: Operation + ?Sized>(arms: &[&A]) -> bool {
     arms.iter().all(|arm| arm.is_for_light())
 }
@@ -29,23 +29,23 @@ pub(crate) struct Hope {
     pub packet: u64,
     /// What ends the wait early.
     pub by: Option<&'static Interrupt>,
-    /// It has waited before, and goes to its old place.
+    /// The thread has waited before, and goes to its old place.
     pub front: bool,
 }
 
-/// A few places on the stack; more, in a box.
+/// So many places lie on the stack; more, in a box.
 const FEW: usize = 4;
 
-/// Where an arm waits: nowhere, if nobody need tell it.
+/// Where an arm waits; `None`: no other thread need tell it.
 pub(crate) type Spot<'t> = Option<(Node, Standing<'t>)>;
 
 /// What became of a wait's beginning.
 struct Begun {
     /// So many arms have their spot, from the first one on.
     many: usize,
-    /// There is nothing, and nobody.
+    /// The thread is to park: it found nothing, and nobody.
     stays: bool,
-    /// Some wait for a moment.
+    /// Some arms wait for a moment.
     clocks: bool,
 }
 
@@ -69,10 +69,10 @@ pub(super) fn after(at: usize, all: usize) -> usize {
     if at + 1 == all { 0 } else { at + 1 }
 }
 
-/// One more wait of this thread, which is in no list yet: its word.
+/// Begins one more wait of this thread, which is in no list yet: its word.
 #[inline(always)]
 pub(super) fn begin_word(me: &Record) -> u64 {
-    // Relaxed: only we leave IDLE.
+    // Relaxed: only this thread leaves IDLE.
     let waits = (me.word.load(Ordering::Relaxed) >> WAIT).wrapping_add(1) << WAIT | WAITING;
     // Relaxed: published by the lock of the first list.
     me.word.store(waits, Ordering::Relaxed);
@@ -100,7 +100,7 @@ pub(crate) fn wait_with<'a, A: Operation + ?Sized>(
             let until = [hope.deadline, due].into_iter().flatten().min();
             note(me, arms);
             hope.by.into_iter().for_each(|by| by.parks(me));
-            // SeqCst: who claims.
+            // SeqCst: the claimer's swap.
             while me.word.load(Ordering::SeqCst) == waits
                 && until.is_none_or(|at| clock::now() < at)
                 && !is_interrupted()
@@ -148,7 +148,7 @@ pub(crate) fn wait_with<'a, A: Operation + ?Sized>(
                 return Ok((at, taken));
             }
             Err(_) if is_late() => return look().ok_or(Refused::TimedOut),
-            // Somebody was faster: in the old place.
+            // Another thread was faster: wait again, in the old place.
             Err(_) => front = true,
         }
     }
@@ -199,14 +199,14 @@ fn begin<'a, A: Operation + ?Sized>(
     begun
 }
 
-/// The same of one end.
+/// Notes the one end that `me` waits at.
 #[inline(always)]
 pub(crate) fn note_one(me: &Record, side: Side, lights: &Lights) {
     me.waits.set(if side == Side::Send { Waits::Send } else { Waits::Recv });
     me.at.set(std::ptr::from_ref(lights) as u64);
 }
 
-/// For who looks from elsewhere.
+/// Notes what `me` waits for, for threads that inspect it from elsewhere.
 #[inline(always)]
 fn note<A: Operation + ?Sized>(me: &Record, arms: &[&A]) {
     let what = match arms {
@@ -221,7 +221,7 @@ fn note<A: Operation + ?Sized>(me: &Record, arms: &[&A]) {
     me.at.set(what.1);
 }
 
-/// Whether a packet's owner is met by itself: see `meet`.
+/// The light thread that a packet made now belongs to; null: a kernel thread. See `meet`.
 #[inline(always)]
 pub(crate) fn owner() -> *const Record {
     light::current().map_or(null(), std::ptr::from_ref)

@@ -1,8 +1,8 @@
-//! The two ends of a named tube as arms of a choice, and waiting there, by who has a seat.
+//! The two ends of a named tube as arms of a choice, and waiting there by a thread that has a seat.
 //!
-//! What a choice takes is a slot: reserved, or borrowed. It belongs to the thread that made the choice; if that dies before it
-//! has completed it, nothing was sent, and what was borrowed comes again. [`Taken::position`] says which slot was borrowed, or
-//! that the other end has gone; the word is the position, or what the slot said.
+//! A choice takes a slot: reserved, or borrowed. It belongs to the choosing thread. If that thread dies before it has completed the
+//! choice, nothing was sent, and a borrowed record comes again. [`Taken::position`] says which slot was borrowed, or that the other end
+//! has gone; the word is the position, or the slot's word.
 
 use super::pipe::{Pipe, Side, TO_COMMIT};
 use crate::cell::Word;
@@ -14,7 +14,7 @@ use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{Ordering, fence};
 use std::mem::MaybeUninit;
 
-/// There is nobody at the other end any more.
+/// The other end has gone.
 const GONE: u32 = u32::MAX;
 /// A slot was reserved.
 const RESERVED: u32 = u32::MAX - 1;
@@ -25,9 +25,9 @@ pub(crate) type Mapped = Pipe<'static>;
 /// Why nothing was sent, or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Not {
-    /// It would have to wait, or had to for too long.
+    /// The operation would have to wait, or its time was up.
     Now,
-    /// There is nobody at the other end.
+    /// The other end has gone.
     Ever,
     /// The wait was interrupted: see [`crate::interruptible`].
     Interrupted,
@@ -36,7 +36,7 @@ pub(crate) enum Not {
     /// The handle is the parent process's.
     #[cfg(not(feature = "sim"))]
     Inherited,
-    /// Somebody has taken this thread for dead, or it has left the arena meanwhile.
+    /// Another process has taken this thread for dead, or the thread has left the arena meanwhile.
     Lost,
 }
 
@@ -62,7 +62,7 @@ fn number(me: &Party) -> u16 {
     me.member as u16
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 fn attempted(pipe: &Mapped, side: Side, take: impl Fn() -> Option<Taken>) -> Result<Taken, Refused> {
     if !pipe.is_live() {
         return Err(Refused::Dead(0));
@@ -80,7 +80,7 @@ fn attempted(pipe: &Mapped, side: Side, take: impl Fn() -> Option<Taken>) -> Res
     if side == Side::Senders {
         return Ok(gone);
     }
-    // One may have come in between, or come again: what the dead had.
+    // A record may have come in between, or come again from a dead receiver.
     pipe.map.recover_dead();
     Ok(take().unwrap_or(gone))
 }
@@ -107,7 +107,8 @@ impl Arm for Out {
 
 impl Operation for Out {
     fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
-        // An only sender's reservation marks nothing: what it sends before it completes the choice takes the same slot.
+        // An only sender's reservation marks nothing: a message that it sends before it completes the choice takes the
+        // same slot.
         let reserve = || {
             let slot = self.0.ring.reserve(number(me))?;
             Some(Taken { position: RESERVED, word: Word(slot.number()) })
@@ -180,8 +181,8 @@ pub(super) fn is_ready(pipe: &Mapped, side: Side) -> Result<bool, Refused> {
     if pipe.is_live() { Ok(pipe.is_ready(side)) } else { Err(Refused::Dead(0)) }
 }
 
-/// Who has set its bit looks, unless it first must have a fence for others: then it looks when all bits are set. If there is
-/// something, it tells itself, and not who came first: that one may be stopped.
+/// The look of a waiter that has set its bit, unless it must first make a fence for others: then it looks when all bits
+/// are set. If there is something, it tells itself, not the first waiter: that one may be stopped.
 pub(super) fn look(pipe: &Mapped, side: Side, me: &Party, is_there: impl Fn() -> bool) {
     if pipe.is_fenced(side) {
         return;
@@ -197,19 +198,19 @@ pub(super) fn look(pipe: &Mapped, side: Side, me: &Party, is_there: impl Fn() ->
     }
 }
 
-/// Borrows a record, and says that there may be a hole.
+/// Borrows a record, and tells a sender that there may be a hole.
 fn borrow(pipe: &Mapped, me: u16) -> Option<Borrowed> {
     let borrowed = pipe.ring.borrow(me)?;
     pipe.received();
     Some(borrowed)
 }
 
-/// What was reserved by an attempt, or that there is no use.
+/// The slot that an attempt reserved, or that sending is useless.
 pub(crate) fn reserved(taken: Taken, me: u16) -> Result<Slot, Not> {
     if taken.position == GONE { Err(Not::Ever) } else { Ok(Slot::of(taken.word.0, me)) }
 }
 
-/// What was borrowed by an attempt, or that nothing will come.
+/// The record that an attempt borrowed, or that none will come.
 pub(crate) fn borrowed(pipe: &Mapped, taken: Taken) -> Result<Borrowed, Not> {
     if taken.position == GONE { Err(Not::Ever) } else { Ok(pipe.ring.borrowed(taken.position, taken.word.0)) }
 }
@@ -285,7 +286,7 @@ fn try_recv_last(pipe: &Mapped, buffer: &mut [MaybeUninit<u8>]) -> Result<Receiv
     Ok(received)
 }
 
-/// Copies out what an attempt borrowed, and releases it.
+/// Copies out the record that an attempt borrowed, and releases it.
 pub(crate) fn recv_taken(pipe: &Mapped, taken: Taken, buffer: &mut [MaybeUninit<u8>]) -> Result<Received, Not> {
     let borrowed = borrowed(pipe, taken)?;
     let (len, again) = (pipe.ring.copy_out(&borrowed, buffer), borrowed.again());
@@ -310,7 +311,7 @@ pub(crate) fn reserve_seated(
     reserved(taken, number(&who.main))
 }
 
-/// Sends a record, sleeping until it can be.
+/// Sends a record, sleeping until it can be sent.
 pub(crate) fn send_seated(
     out: &Out,
     record: &[u8],
@@ -351,7 +352,7 @@ pub(crate) fn recv_seated(
     recv_taken(&into.0, taken, buffer)
 }
 
-/// Who has its record in a slot that was passed over, and waits until it can be committed.
+/// A sender that has its record in a slot that was passed over, and waits until it can be committed.
 struct Committing<'s> {
     pipe: Mapped,
     slot: &'s Slot,
@@ -377,7 +378,8 @@ impl Arm for Committing<'_> {
     }
 }
 
-/// Commits a record, sleeping while it cannot be because its slot was passed over. If it cannot be, it is given up.
+/// Commits a record, sleeping while it cannot be committed since its slot was passed over. If that becomes impossible,
+/// it is given up.
 pub(crate) fn commit_seated(
     pipe: &Mapped,
     slot: Slot,

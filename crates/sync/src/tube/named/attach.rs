@@ -1,9 +1,9 @@
-//! Which ends of which tubes this process has, how many handles of each: the first one's coming and the last one's going are
-//! said in the arena.
+//! The ends of tubes that this process has, and how many handles of each. The arena records the first handle's coming and the last
+//! one's going.
 //!
-//! A forked child has copies of its parent's handles, and is another process: with the first use of one of them it comes to that
-//! one's end, and to no other: a child that only sends is no receiver, and its parent's death is the receivers'. An end that may have
-//! only one handle stays the parent's.
+//! A forked child has copies of its parent's handles, and is another process. With its first use of a handle it comes to that handle's
+//! end, and to no other: a child that only sends is no receiver, so the receivers are gone when its parent dies. An end that may have only
+//! one handle stays the parent's.
 
 use super::arms::{Mapped, Not};
 use super::error::TubeError;
@@ -21,20 +21,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An end of a tube that this process has.
 struct Entry {
-    /// Handles name it so; the same in a child.
+    /// The entry's name in its handles; the same in a child.
     id: u64,
     pipe: Mapped,
     side: Side,
     handles: usize,
-    /// The member that stands for the process; none: it is the parent's, and not used here.
+    /// The member that stands for the process; `None`: the entry is the parent's, and not used here.
     by: Option<Joined>,
-    /// It was inherited, and cannot be this process's, too.
+    /// The end was inherited, and cannot be this process's as well.
     stays: bool,
-    /// A handle of it has broken off.
+    /// A handle of the end has broken off.
     broken: bool,
 }
 
-/// All of them, and whose they are.
+/// All ends of one process, and which process that is.
 pub(crate) struct Table {
     incarnation: u64,
     entries: Vec<Entry>,
@@ -48,7 +48,7 @@ impl Table {
         ATTACHED.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The table of this very process.
+    /// The table, of this very process.
     fn ours() -> MutexGuard<'static, Table> {
         let mut table = Table::lock();
         let now = process::incarnation();
@@ -65,14 +65,14 @@ impl Table {
         self.entries.iter().position(|e| e.id == id)
     }
 
-    /// The entry of an end: this process's own, or one that it has inherited and may have.
+    /// The entry of an end: this process's own, or one that it has inherited and may use.
     fn entry(&self, pipe: &Mapped, side: Side) -> Option<usize> {
         let is_it = |e: &Entry| std::ptr::eq(e.pipe.map, pipe.map) && e.pipe.place == pipe.place && e.side == side;
         let own = self.entries.iter().position(|e| e.by.is_some() && is_it(e));
         own.or_else(|| self.entries.iter().position(|e| !e.stays && !pipe.is_single(side) && is_it(e)))
     }
 
-    /// Comes to an inherited end as the child of who was there. The caller holds `admin`.
+    /// Brings an inherited end into the child's possession. The caller holds `admin`.
     fn inherit(&mut self, at: usize, joined: Joined) {
         let (pipe, side) = (self.entries[at].pipe, self.entries[at].side);
         let own = self.entry(&pipe, side).is_some_and(|other| other != at);
@@ -159,7 +159,7 @@ impl<A: Operation> Operation for Own<A> {
         self.arm.is_ready(me)
     }
     fn mark(&self, me: &Party) -> Mark {
-        // One that is not ours any more says so when it is tried.
+        // If it is not ours any more, the try reports that.
         if self.ours().is_ok() { self.arm.mark(me) } else { Mark::Something }
     }
     fn took(&self) {
@@ -177,7 +177,7 @@ fn end_name(side: Side) -> &'static str {
 impl Attachment {
     /// Attaches an end of the tube at this place.
     pub fn new(map: &'static Map, place: Place, side: Side) -> Result<Attachment, TubeError> {
-        // As members, both of whose deaths are seen: of the process, and of this thread in the middle of this.
+        // As members, so that both deaths are seen: of the process, and of this thread in the middle of this.
         let joined = process_seat(map)?;
         seat(map, |_| ())?;
         map.recover_dead();
@@ -188,7 +188,7 @@ impl Attachment {
         let Some(pipe) = Pipe::of(map, place).filter(Mapped::is_live) else {
             return Err(TubeError::Dead { name: name() });
         };
-        // Who has a core of its own is not to be interrupted by those who wait.
+        // If this thread has a core of its own, waiters at the other end are not to interrupt it.
         let pipe = if has_own_core() { pipe } else { pipe.registered(side) };
         let incarnation = Cell::new(table.incarnation);
         if let Some(at) = table.entry(&pipe, side) {
@@ -218,12 +218,12 @@ impl Attachment {
         Ok(Attachment { pipe, side, id, incarnation, told: told(&pipe, side) })
     }
 
-    /// Whether a sender has died, or broken off, of which this receiver was not told. It is now.
+    /// Whether a sender has died, or broken off, of which this receiver was not told. It counts as told now.
     pub fn learns_of_death(&self) -> bool {
         self.pipe.learns(self.told.get()).map(|died| self.told.set(died)).is_some()
     }
 
-    /// When the process leaves this end, it has not ended well.
+    /// From now on, when the process leaves this end, it has not ended well.
     pub fn break_off(&self) {
         let mut table = Table::lock();
         if let Some(at) = table.find(self.id) {
@@ -236,7 +236,7 @@ impl Attachment {
         Attachment::new(self.pipe.map, self.pipe.place, self.side)
     }
 
-    /// Sees to it that the end is this process's.
+    /// Ensures that the end is this process's.
     #[inline(always)]
     pub fn here(&self) -> Result<(), Not> {
         if process::is_incarnation(self.incarnation.get() as u32) { Ok(()) } else { self.inherited() }
@@ -244,7 +244,7 @@ impl Attachment {
 
     #[cold]
     fn inherited(&self) -> Result<(), Not> {
-        // Before the table is ours: it has a lock of its own.
+        // Before the table is locked: this has a lock of its own.
         let joined = process_seat(self.pipe.map);
         let mut table = Table::ours();
         let at = table.find(self.id).ok_or(Not::Inherited)?;
@@ -260,7 +260,7 @@ impl Attachment {
     }
 }
 
-/// What a handle that has just come was told of.
+/// The count of deaths that a new handle was told of.
 fn told(pipe: &Mapped, side: Side) -> Cell<u32> {
     Cell::new(if side == Side::Receivers { pipe.known() } else { 0 })
 }
@@ -268,7 +268,8 @@ fn told(pipe: &Mapped, side: Side) -> Cell<u32> {
 impl Drop for Attachment {
     fn drop(&mut self) {
         let map = self.pipe.map;
-        // Who goes must be seen to die before it has told. Without a seat the thread is about to end.
+        // If this thread dies before it has told the waiters, recovery must see it. Without a seat the thread is about
+        // to end.
         let _: Result<(), ArenaError> = seat(map, |_| ());
         let mut table = Table::lock();
         let ours = table.incarnation == process::incarnation();

@@ -1,4 +1,4 @@
-//! What a choice has taken at an end of a named tube, and what becomes of it: sent, received, or looked at in place.
+//! What a choice has taken at an end of a named tube, and how it is completed: sent, received, or read in place.
 
 use super::arms::{Not, borrowed, give_up, recv_taken, reserved, send_taken};
 use super::ends::{Fault, Receiver, Record, Sender, as_unwritten, not_received, not_sent, number};
@@ -11,7 +11,7 @@ use crate::pool::party;
 use crate::seat::seat;
 
 impl<T: Record + ?Sized> Sender<T> {
-    /// Sends the message for which a choice has taken something.
+    /// Sends the message by what a choice has taken.
     pub(crate) fn finish(&self, taken: Taken, message: T::Owned) -> Result<(), T::Owned> {
         let (pipe, record) = (&self.out.0, T::__bytes(&message));
         let sent = seat(pipe.map, |seat| {
@@ -51,7 +51,7 @@ impl<T: Record + ?Sized> Receiver<T> {
 }
 
 impl Sender<[u8]> {
-    /// Sends the record for which a choice has taken something; nothing: the tube is dead.
+    /// Sends the record by what a choice has taken; `None`: the tube is dead.
     pub(crate) fn finish_record(&self, taken: Option<Taken>, record: &[u8]) -> Result<(), NotSent> {
         let pipe = &self.out.0;
         let failed = |why| Err(not_sent(pipe, why, Until::Forever, ()));
@@ -77,7 +77,7 @@ impl Sender<[u8]> {
 }
 
 impl Receiver<[u8]> {
-    /// Receives the record that a choice has taken; nothing: the tube is dead.
+    /// Receives the record that a choice has taken; `None`: the tube is dead.
     pub(crate) fn finish_into(&self, taken: Option<Taken>, buffer: &mut [u8]) -> Result<(usize, bool), NotReceived> {
         let pipe = &self.into.0;
         let received = taken.ok_or(Not::Dead).and_then(|taken| recv_taken(pipe, taken, as_unwritten(buffer)));

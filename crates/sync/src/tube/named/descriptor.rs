@@ -1,27 +1,27 @@
 //! Descriptors of the ends of named tubes: eventfds that a thread of this process makes readable.
 //!
-//! Whoever sends in another process can wake a thread of this one, but can write to no descriptor here. So a thread waits in the
-//! place of those who poll: one for each arena in which a descriptor was asked for, since a choice is made in one named arena.
-//! It makes one choice over all ends that are armed, and takes nothing (as `ready`); beside them stands a private tube, its
-//! bell, which says that the list has changed.
+//! A sender in another process can wake a thread of this one, but can write to no descriptor here. So a thread (the *watcher*) waits on
+//! behalf of the polling threads. There is one for each arena in which a descriptor was asked for, since a choice is made in one named
+//! arena. It makes one choice over all armed ends, and takes nothing (as `ready`). One more arm is a private tube, its bell: it says that
+//! the list of ends has changed.
 //!
 //! ```text
-//!   who polls:    listed -- nothing there -- cleared and armed -- the bell -- polls
-//!   the thread:   takes the bell -- reads the list: what is ready is disarmed, and readable -- chooses among the bell and the rest
+//!   poller:     listed -- nothing there -- cleared and armed -- the bell -- polls
+//!   watcher:    takes the bell -- reads the list: what is ready is disarmed, and readable -- chooses among the bell and the rest
 //! ```
 //!
-//! - I1: the thread takes the bell before it reads the list. So who arms an end that it has not read rings a bell that it has yet to
-//!   hear; and the end is looked at after it was armed, whatever came before or comes after that.
-//! - I2: the thread looks into a tube under the lock, and only while the end is listed and armed; a handle takes its end off the
-//!   list before it leaves the tube. So nobody waits for the thread to let go of an end: it has none. What is left of it at the
-//!   tube is its bit in the wait queue, until it hears the bell.
-//! - I3: a descriptor is written to under the lock, while it is listed; with the handle both go, and so does the number.
-//! - I4: an end that is ready is disarmed: if nobody arms it again, the thread sleeps.
-//! - I5: the list is one process's. A forked child, which has no such thread, begins with an empty one, and leaves alone the
+//! - I1: the watcher takes the bell before it reads the list. So if it has not read a newly armed end, the bell for that end is still to be
+//!   heard. The end is looked at after it was armed, whatever came before or comes after that.
+//! - I2: the watcher looks into a tube under the lock, and only while the end is listed and armed; a handle takes its end off the list
+//!   before it leaves the tube. So no thread waits for the watcher to let go of an end: it has none. What is left of it at the tube is
+//!   its bit in the wait queue, until it hears the bell.
+//! - I3: a descriptor is written to under the lock, while it is listed; dropping the handle removes both, and the descriptor's number.
+//! - I4: an end that is ready is disarmed: if no thread arms it again, the watcher sleeps.
+//! - I5: the list belongs to one process. A forked child, which has no watcher, begins with an empty list, and leaves alone the
 //!   descriptors that it shares with its parent.
 //!
-//! Where the thread cannot wait (no place in an arena), it looks once a millisecond. If it panics, all ends of its arena become
-//! readable, and the next that is armed starts another.
+//! Where the watcher cannot wait (no place in an arena), it looks once a millisecond. If it panics, all ends of its arena become readable,
+//! and the next end that is armed starts another watcher.
 
 use super::arms::{Mapped, is_ready, look};
 use super::attach::Attachment;
@@ -50,7 +50,7 @@ use std::time::Duration;
 
 /// How often the thread looks if it cannot wait.
 const POLL: Duration = Duration::from_millis(1);
-/// How long it stays for the next end when there is none any more.
+/// How long the thread stays for the next end after the last one has gone.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// An end whose handle has a descriptor.
@@ -62,7 +62,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// Whether an operation would not wait.
+    /// Whether an operation would not block.
     fn is_ready(&self) -> bool {
         is_ready(&self.pipe, self.side).unwrap_or(true)
     }
@@ -79,7 +79,7 @@ struct Watcher {
     bell: tube::Sender<()>,
 }
 
-/// All of them, and whose they are.
+/// All ends and watchers of one process, and which process that is.
 pub(crate) struct List {
     incarnation: u64,
     next: u64,
@@ -90,12 +90,12 @@ pub(crate) struct List {
 pub(crate) static LIST: Mutex<List> =
     Mutex::new(List { incarnation: 0, next: 0, ends: BTreeMap::new(), watchers: Vec::new() });
 
-/// Does something with the list of this very process.
+/// Runs `then` with the list of this very process.
 fn with<R>(then: impl FnOnce(&mut List) -> R) -> R {
     let mut list = LIST.lock().unwrap_or_else(PoisonError::into_inner);
     let now = process::incarnation();
     if list.incarnation != now {
-        // I5. To drop a bell would be to ring it: the other end is in the parent alone.
+        // I5. Dropping a bell would ring it: its other end is in the parent alone.
         list.watchers.drain(..).for_each(std::mem::forget);
         list.ends.clear();
         list.incarnation = now;
@@ -108,12 +108,12 @@ impl List {
         self.watchers.iter().position(|w| std::ptr::eq(w.map, map))
     }
 
-    /// Sees to it that an arena has its thread.
+    /// Ensures that an arena has its thread.
     fn start(&mut self, map: &'static Map) -> io::Result<()> {
         if self.watcher(map).is_some() {
             return Ok(());
         }
-        // The bell lies there.
+        // The bell lies in the private arena.
         Arena::try_private().map_err(|e| match e {
             ArenaError::Io { source, .. } => source,
             e => io::Error::other(e),
@@ -134,7 +134,7 @@ impl List {
         Ok(())
     }
 
-    /// I1: after the list has changed. Full: it will hear it.
+    /// I1: after the list has changed. A full bell will be heard.
     fn ring(&self, map: &'static Map) {
         if let Some(at) = self.watcher(map) {
             let _ = self.watchers[at].bell.try_send(());
@@ -159,7 +159,7 @@ impl List {
         end.event.clear();
         let was_armed = std::mem::replace(&mut end.is_armed, true);
         if self.start(map).is_err() {
-            // The operation may still say what is wrong.
+            // The operation itself may still report the error.
             self.fire_all(map);
             return false;
         }
@@ -183,7 +183,7 @@ impl List {
         self.of(map).filter(|(_, end)| end.is_armed).for_each(|(_, end)| end.fire());
     }
 
-    /// Fires what is ready; the armed ends that are left, and whether any is listed at all.
+    /// Fires the ends that are ready. Returns the armed ends that are left, and whether any end is listed at all.
     fn read(&mut self, map: &'static Map) -> (Vec<Armed>, bool) {
         let (mut rest, mut any) = (Vec::new(), false);
         for (id, end) in self.of(map) {
@@ -200,7 +200,7 @@ impl List {
         (rest, any)
     }
 
-    /// Lets an arena's thread go if nobody needs it.
+    /// Ends an arena's thread if no end needs it.
     fn dismiss(&mut self, map: &'static Map) -> bool {
         let goes = self.of(map).next().is_none();
         if goes {
@@ -210,13 +210,13 @@ impl List {
     }
 }
 
-/// Makes this thread ready to wait in an arena, and beside it for the bell.
+/// Prepares this thread to wait in an arena, and at the bell.
 fn join(map: &'static Map) -> io::Result<()> {
     seat(Arena::private().map(), |_| ()).map_err(io::Error::other)?;
     seat(map, watched).map_err(io::Error::other)?
 }
 
-/// What an arena's thread does.
+/// The loop of an arena's thread.
 fn watch(map: &'static Map, bell: &tube::Receiver<()>) {
     loop {
         let _ = bell.try_recv();
@@ -236,7 +236,7 @@ fn watch(map: &'static Map, bell: &tube::Receiver<()>) {
     }
 }
 
-/// What the thread leaves behind if it panics: users see for themselves.
+/// What the thread does if it panics: all ends become readable, and their users look for themselves.
 struct Last(&'static Map);
 
 impl Drop for Last {
@@ -299,7 +299,7 @@ impl Operation for Armed {
     }
 }
 
-/// What a handle has of its descriptor: nothing, until that is asked for.
+/// A handle's descriptor: none, until it is asked for.
 #[derive(Default)]
 pub(super) struct Watched(OnceCell<Box<Asked>>);
 
@@ -307,7 +307,7 @@ struct Asked {
     incarnation: u64,
     id: u64,
     event: Arc<Event>,
-    /// That of a forked child: the parent's may still be borrowed.
+    /// The descriptor of a forked child: the parent's may still be borrowed.
     next: Watched,
 }
 
@@ -318,7 +318,7 @@ impl Drop for Asked {
 }
 
 impl Watched {
-    /// This process's, or where that is to be.
+    /// This process's descriptor, or the place for it.
     fn ours(&self) -> Result<&Asked, &OnceCell<Box<Asked>>> {
         match self.0.get() {
             Some(asked) if asked.incarnation == process::incarnation() => Ok(asked),
@@ -327,7 +327,7 @@ impl Watched {
         }
     }
 
-    /// The descriptor of a handle of ours, armed when it is made.
+    /// The descriptor of a handle of this process, armed when it is made.
     fn descriptor(&self, pipe: Mapped, side: Side) -> io::Result<BorrowedFd<'_>> {
         let empty = match self.ours() {
             Ok(asked) => return Ok(asked.event.as_fd()),
@@ -368,26 +368,26 @@ impl<T: ?Sized> Sender<T> {
         self.watched.descriptor(self.out.at.pipe, Side::Senders)
     }
 
-    /// Makes the descriptor unreadable, and ready to become readable again. False: a `try_send` would not answer `Full` now, and
-    /// it is readable.
+    /// Makes the descriptor unreadable, and ready to become readable again. False: a `try_send` would not return `Full`
+    /// now, and the descriptor is readable.
     pub fn rearm(&self) -> bool {
         self.watched.rearm(&self.out.at, Side::Senders)
     }
 }
 
 impl<T: ?Sized> Receiver<T> {
-    /// A descriptor (an eventfd) that becomes readable when there is something to receive, no sender any more (gone or dead), or
-    /// no tube: for epoll and runtimes. This handle's own, made when it is first asked for, and closed with the handle. Only poll
-    /// it: do not read it. It becomes readable once, and is made ready for the next time by [`rearm`](Self::rearm). Others may be
-    /// faster: then a `try_recv` finds nothing.
+    /// A descriptor (an eventfd) that becomes readable when there is something to receive, no sender any more (gone or
+    /// dead), or no tube: for epoll and runtimes. It belongs to this handle: it is made on the first call, and closed
+    /// with the handle. Only poll it: do not read it. It becomes readable once, and [`rearm`](Self::rearm) makes it
+    /// ready for the next time. Another receiver may be faster: then a `try_recv` finds nothing.
     ///
-    /// The first one in an arena starts a thread of this process, one for all tubes of that arena; it takes a place among the arena's
-    /// members, and ends a second after the last handle with a descriptor has gone. Who asks for none has no thread, and pays
-    /// nothing. Each rearming and each becoming readable wakes that thread, which looks at all armed ends of the arena: ten
-    /// microseconds, so a thread that may block is better off with `recv`. Neither method waits for another process; while
-    /// armed, the end has a waiter in listings.
+    /// The first one in an arena starts a thread of this process, one for all tubes of that arena. The thread takes a
+    /// place among the arena's members, and ends a second after the last handle with a descriptor has gone. A process
+    /// without descriptors has no such thread, and pays nothing. Each rearming and each becoming readable wakes that
+    /// thread, which looks at all armed ends of the arena: ten microseconds, so a thread that may block is better off
+    /// with `recv`. Neither method waits for another process; while armed, the end has a waiter in listings.
     ///
-    /// In a forked child the parent's descriptor means nothing: the child asks again, and gets one of its own.
+    /// In a forked child the parent's descriptor is useless: the child asks again, and gets one of its own.
     ///
     /// # Errors
     /// The system's, when it refuses a descriptor or a thread; the arena's, when it cannot take another member;
@@ -413,8 +413,8 @@ impl<T: ?Sized> Receiver<T> {
         self.watched.descriptor(self.into.at.pipe, Side::Receivers)
     }
 
-    /// Makes the descriptor unreadable, and ready to become readable again. False: a `try_recv` would not answer `Empty` now, and
-    /// it is readable.
+    /// Makes the descriptor unreadable, and ready to become readable again. False: a `try_recv` would not return
+    /// `Empty` now, and the descriptor is readable.
     pub fn rearm(&self) -> bool {
         self.watched.rearm(&self.into.at, Side::Receivers)
     }

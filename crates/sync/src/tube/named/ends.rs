@@ -1,4 +1,4 @@
-//! The ends of a named tube as users know them.
+//! The public ends of a named tube: senders and receivers.
 
 use super::arms::{In, Mapped, Not, Out, borrow_seated, borrowed, recv_seated, reserve_seated, reserved, send_seated};
 use super::arms::{try_recv, try_send};
@@ -31,20 +31,20 @@ mod sealed {
 
 /// What a named tube can carry: plain data ([`Pod`]), or bytes of any number up to the tube's [`size`](super::TubeOptions::size).
 pub trait Record: sealed::Sealed {
-    /// One of them, as a choice sends and receives it: plain data itself, or a vector of bytes.
+    /// A message as a choice sends and receives it: plain data itself, or a vector of bytes.
     type Owned;
-    /// Size and alignment, if it is plain data.
+    /// Size and alignment, if the type is plain data.
     #[doc(hidden)]
     fn __plain() -> Option<(usize, usize)>;
     #[doc(hidden)]
     fn __bytes(owned: &Self::Owned) -> &[u8];
-    /// One that is written by `fill` to so many bytes; that answers how many it wrote.
+    /// A message of `size` bytes that `fill` writes; `fill` returns how many bytes it wrote.
     #[doc(hidden)]
     fn __owned(size: usize, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Self::Owned>;
-    /// So many bytes there, as what they are.
+    /// `len` bytes at `place`, as this type.
     #[doc(hidden)]
     fn __at(place: *mut u8, len: usize) -> *mut Self;
-    /// How many bytes there are: of plain data all, whatever is said.
+    /// How many bytes a record has: plain data all of them, whatever `len` is.
     #[doc(hidden)]
     fn __whole(all: usize, len: usize) -> usize;
 }
@@ -140,10 +140,10 @@ pub(super) fn number(me: &Party) -> u16 {
     me.member as u16
 }
 
-/// Of so many looks of who spins, one sees too whether anybody is left at the other end.
+/// In one of so many looks, a spinning thread checks too whether the other end is empty.
 const THOROUGH: u32 = 32;
 
-/// Does what can be done at once; else, unless it is not to wait, looks for a while, then sleeps.
+/// Does what can be done at once; else, unless `until` is now, looks for a while, then sleeps.
 #[inline(always)]
 fn done<R>(
     at: &Attachment,
@@ -180,13 +180,13 @@ fn waited<R>(
         return Ok(first?);
     }
     if let Until::Now = until {
-        // What the dead have may be all there is.
+        // What the dead had may be all there is.
         let found = if revive() { looked(now(me)) } else { None };
         return Ok(found.unwrap_or(Err(Not::Now))?);
     }
     let (end, patience) = (deadline(until), patience(seat));
     if patience.forever {
-        // Who never sleeps must see to it beforehand that somebody looks after the dead.
+        // A thread that never sleeps must start the thread that recovers the dead beforehand.
         watched(seat).map_err(Fault::System)?;
     }
     let mut turn = 0u32;
@@ -202,14 +202,14 @@ fn waited<R>(
     Ok(sleep(&alone(seat), end, &rest(seat, true))?)
 }
 
-/// Where messages go in. Of one thread at a time; another handle: [`another`](Sender::another), or the tube's
-/// [`sender`](super::Tube::sender).
+/// The end where messages go in. It is used by one thread at a time. Another handle: [`another`](Sender::another), or
+/// the tube's [`sender`](super::Tube::sender).
 ///
-/// When the last one of a process goes, or the process dies, the process has left; when the last process has, receivers get what
-/// is there, and then [`NotReceived::Disconnected`], or [`NotReceived::SenderDied`] if one of the senders has not ended well: its
-/// process died with it, or its thread dropped it in a panic, or it [broke off](Sender::break_off).
+/// When a process drops its last sender, or dies, it has left the end. When the last process has left, receivers get
+/// what is there, and then [`NotReceived::Disconnected`], or [`NotReceived::SenderDied`] if one of the senders has not
+/// ended well: its process died with it, or its thread dropped it in a panic, or it [broke off](Sender::break_off).
 ///
-/// In a forked child it is the child's own from its first use there; one that there may be only one of stays the parent's.
+/// In a forked child it is the child's own from its first use there; the only sender of a tube stays the parent's.
 pub struct Sender<T: ?Sized> {
     /// First: it goes before the end does.
     pub(super) watched: Watched,
@@ -218,13 +218,13 @@ pub struct Sender<T: ?Sized> {
     of: PhantomData<fn(&T)>,
 }
 
-/// Where messages come out. Of one thread at a time; another handle: [`another`](Receiver::another), or the tube's
-/// [`receiver`](super::Tube::receiver).
+/// The end where messages come out. It is used by one thread at a time. Another handle: [`another`](Receiver::another),
+/// or the tube's [`receiver`](super::Tube::receiver).
 ///
-/// Several receivers share the messages: each goes to one. When the last one of a process goes, or the process dies, the process
-/// has left; when the last process has, senders get [`NotSent::Disconnected`].
+/// Several receivers share the messages: each goes to one. When a process drops its last receiver, or dies, it has left
+/// the end. When the last process has left, senders get [`NotSent::Disconnected`].
 ///
-/// In a forked child it is the child's own from its first use there; one that there may be only one of stays the parent's.
+/// In a forked child it is the child's own from its first use there; the only receiver of a tube stays the parent's.
 pub struct Receiver<T: ?Sized> {
     /// First: it goes before the end does.
     pub(super) watched: Watched,
@@ -247,17 +247,17 @@ impl<T: ?Sized> std::fmt::Debug for Receiver<T> {
 
 macro_rules! both {
     ($end:ident $arm:ident) => {
-        /// Whether there is no message in the tube; one that was removed has none.
+        /// Whether there is no message in the tube; a removed tube has none.
         pub fn is_empty(&self) -> bool {
             self.$arm.here().is_none_or(|pipe| pipe.ring.is_empty())
         }
 
-        /// Whether there is no room. One that was removed is not full.
+        /// Whether there is no room. A removed tube is not full.
         pub fn is_full(&self) -> bool {
             self.$arm.here().is_some_and(|pipe| !pipe.ring.has_hole())
         }
 
-        /// How many messages there are in the tube, those that somebody looks at in place aside. Looks at all slots.
+        /// How many messages there are in the tube, without those that a receiver reads in place. Looks at all slots.
         pub fn len(&self) -> usize {
             self.$arm.here().map_or(0, |pipe| pipe.ring.len())
         }
@@ -288,8 +288,8 @@ impl<T: ?Sized> Sender<T> {
 
     both!(Sender out);
 
-    /// Goes without having ended well: when all senders have gone, receivers get [`NotReceived::SenderDied`], as if this process
-    /// had died. Never waits.
+    /// Leaves without having ended well: when all senders have gone, receivers get [`NotReceived::SenderDied`], as if
+    /// this process had died. Never blocks.
     pub fn break_off(self) {
         self.out.at.break_off();
     }
@@ -318,8 +318,8 @@ impl<T: ?Sized> Sender<T> {
         slot.map(|slot| Slot::new(pipe, slot)).map_err(|fault| not_sent(pipe, fault, until, ()))
     }
 
-    /// Reserves a slot, to write the message in place; waits while there is none. In the order of arrival among those who sleep;
-    /// who comes by may be faster.
+    /// Reserves a slot, to write the message in place; blocks while there is none. Sleeping threads are told in the
+    /// order of arrival; a thread that comes just then may be faster.
     ///
     /// # Errors
     /// `Disconnected`, `Dead`, `Inherited`, `Arena`, `System`.
@@ -327,7 +327,7 @@ impl<T: ?Sized> Sender<T> {
         self.slot(Until::Forever)
     }
 
-    /// Reserves a slot if there is one now.
+    /// Reserves a slot if there is one now. Never blocks.
     ///
     /// # Errors
     /// `Full`; else as [`Sender::reserve`].
@@ -335,7 +335,7 @@ impl<T: ?Sized> Sender<T> {
         self.slot(Until::Now)
     }
 
-    /// As [`Sender::reserve`], waiting at most for `timeout`.
+    /// As [`Sender::reserve`], blocking at most for `timeout`.
     ///
     /// # Errors
     /// `Timeout`; else as [`Sender::reserve`].
@@ -343,7 +343,7 @@ impl<T: ?Sized> Sender<T> {
         self.slot(Until::after(timeout))
     }
 
-    /// As [`Sender::reserve`], waiting at most until `deadline`.
+    /// As [`Sender::reserve`], blocking at most until `deadline`.
     ///
     /// # Errors
     /// As [`Sender::reserve_timeout`].
@@ -354,17 +354,17 @@ impl<T: ?Sized> Sender<T> {
 
 /// The same bytes, which stay written.
 pub(super) fn as_unwritten(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
-    // SAFETY: whoever has it here writes only what was written.
+    // SAFETY: the caller writes only initialized bytes.
     unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
 }
 
 impl<T: Pod> Sender<T> {
-    /// Sends a message; waits while there is no room for it. A handled signal does not end the wait.
+    /// Sends a message; blocks while there is no room for it. A handled signal does not end the wait.
     ///
-    /// Room and nobody waiting: three swaps, none with an only sender; no system call, no allocation (after the thread's first
-    /// use of the arena). What one sender sends is received in that order, as long as one receiver receives it; among
-    /// those who wait for room, who came first is told first, and who comes by may be faster. A sender that dies in the middle has
-    /// sent nothing.
+    /// With room and without a waiter: three swaps, none with an only sender; no system call, no allocation (after the
+    /// thread's first use of the arena). The messages of one sender are received in their order, as long as one
+    /// receiver receives them. Waiting senders are told of room in the order of arrival; a sender that comes just then
+    /// may be faster. A sender that dies in the middle has sent nothing.
     ///
     /// # Errors
     /// `Disconnected` if all receivers have gone, `Dead` if the tube was removed; `Inherited`, `Arena`, `System`: each with the
@@ -374,7 +374,7 @@ impl<T: Pod> Sender<T> {
         self.put(bytemuck::bytes_of(&message), Until::Forever, || message)
     }
 
-    /// Sends a message if there is room for it now. Never waits.
+    /// Sends a message if there is room for it now. Never blocks.
     ///
     /// # Errors
     /// `Full`; else as [`Sender::send`].
@@ -383,7 +383,7 @@ impl<T: Pod> Sender<T> {
         self.put(bytemuck::bytes_of(&message), Until::Now, || message)
     }
 
-    /// As [`Sender::send`], waiting at most for `timeout`.
+    /// As [`Sender::send`], blocking at most for `timeout`.
     ///
     /// # Errors
     /// `Timeout`; else as [`Sender::send`].
@@ -391,7 +391,7 @@ impl<T: Pod> Sender<T> {
         self.put(bytemuck::bytes_of(&message), Until::after(timeout), || message)
     }
 
-    /// As [`Sender::send`], waiting at most until `deadline`.
+    /// As [`Sender::send`], blocking at most until `deadline`.
     ///
     /// # Errors
     /// As [`Sender::send_timeout`].
@@ -409,16 +409,16 @@ impl Sender<[u8]> {
         self.put(record, until, || ())
     }
 
-    /// Sends these bytes as one record: as the `send` of a tube of plain data.
+    /// Sends these bytes as one record: like the `send` of a tube of plain data.
     ///
     /// # Errors
-    /// `TooLong` if the tube was made for shorter ones; `Disconnected`, `Dead`, `Inherited`, `Arena`, `System`.
+    /// `TooLong` if the tube was made for shorter records; `Disconnected`, `Dead`, `Inherited`, `Arena`, `System`.
     #[inline]
     pub fn send(&self, record: &[u8]) -> Result<(), NotSent> {
         self.bytes(record, Until::Forever)
     }
 
-    /// Sends these bytes if there is room now. Never waits.
+    /// Sends these bytes if there is room now. Never blocks.
     ///
     /// # Errors
     /// `Full`; else as `send`.
@@ -427,7 +427,7 @@ impl Sender<[u8]> {
         self.bytes(record, Until::Now)
     }
 
-    /// As `send`, waiting at most for `timeout`.
+    /// As `send`, blocking at most for `timeout`.
     ///
     /// # Errors
     /// `Timeout`; else as `send`.
@@ -435,7 +435,7 @@ impl Sender<[u8]> {
         self.bytes(record, Until::after(timeout))
     }
 
-    /// As `send`, waiting at most until `deadline`.
+    /// As `send`, blocking at most until `deadline`.
     ///
     /// # Errors
     /// `Timeout`; else as `send`.
@@ -480,9 +480,9 @@ impl<T: ?Sized> Receiver<T> {
         loan.map(|loan| Loan::new(pipe, loan)).map_err(|fault| not_received(&self.into.at, fault, until))
     }
 
-    /// Borrows the next message, to look at it in place; waits while there is none. A borrower that dies before it has released it
-    /// leaves it to be delivered once more, marked; if that one dies too, it is dropped, and counted. (Of a tube that was made to
-    /// drop, the first one's death drops it.)
+    /// Borrows the next message, to read it in place; blocks while there is none. If the borrower dies before it has
+    /// released the message, it is delivered once more, marked. If the next borrower dies too, it is dropped, and
+    /// counted. (A tube that was made to drop drops it after the first death.)
     ///
     /// # Errors
     /// As `recv`.
@@ -490,7 +490,7 @@ impl<T: ?Sized> Receiver<T> {
         self.loan(Until::Forever)
     }
 
-    /// Borrows the next message if there is one now.
+    /// Borrows the next message if there is one now. Never blocks.
     ///
     /// # Errors
     /// `Empty`; else as `recv`.
@@ -498,7 +498,7 @@ impl<T: ?Sized> Receiver<T> {
         self.loan(Until::Now)
     }
 
-    /// As [`Receiver::borrow`], waiting at most for `timeout`.
+    /// As [`Receiver::borrow`], blocking at most for `timeout`.
     ///
     /// # Errors
     /// `Timeout`; else as `recv`.
@@ -506,7 +506,7 @@ impl<T: ?Sized> Receiver<T> {
         self.loan(Until::after(timeout))
     }
 
-    /// As [`Receiver::borrow`], waiting at most until `deadline`.
+    /// As [`Receiver::borrow`], blocking at most until `deadline`.
     ///
     /// # Errors
     /// `Timeout`; else as `recv`.
@@ -516,27 +516,30 @@ impl<T: ?Sized> Receiver<T> {
 }
 
 impl<T: Pod> Receiver<T> {
-    /// The message alone: beside the mark it would lie at an odd place, and be copied once more (64 bytes: 8 ns of 44).
+    /// The message alone: returned together with the mark it would lie at an odd place, and be copied once more (64
+    /// bytes: 8 ns of 44).
     fn message(&self, until: Until) -> Result<T, NotReceived> {
         let mut message = T::zeroed();
         self.get(as_unwritten(bytemuck::bytes_of_mut(&mut message)), until)?;
         Ok(message)
     }
 
-    /// Receives the next message; waits while there is none. A handled signal does not end the wait.
+    /// Receives the next message; blocks while there is none. A handled signal does not end the wait.
     ///
-    /// A message there: no system call, no allocation (after the thread's first use of the arena). Among those who wait, who came
-    /// first is told first, and who comes by may be faster. A receiver that dies in the middle has it, or has not: then it is
-    /// received by another. It may be one that was delivered before: [`recv_marked`](Receiver::recv_marked) says so.
+    /// If a message is there: no system call, no allocation (after the thread's first use of the arena). Waiting
+    /// receivers are told in the order of arrival; a receiver that comes just then may be faster. If a receiver dies in
+    /// the middle, either it has the message, or another receives it. The message may have been delivered before:
+    /// [`recv_marked`](Receiver::recv_marked) says so.
     ///
     /// # Errors
-    /// `Disconnected` if there is none and all senders have gone, `SenderDied` if one of them did in the middle, `Dead` if the tube was removed; `Inherited`, `Arena`, `System`.
+    /// `Disconnected` if there is none and all senders have gone, `SenderDied` if one of them died or broke off, `Dead`
+    /// if the tube was removed; `Inherited`, `Arena`, `System`.
     #[inline]
     pub fn recv(&self) -> Result<T, NotReceived> {
         self.message(Until::Forever)
     }
 
-    /// As [`Receiver::recv`]; and whether a receiver has died that had it before.
+    /// As [`Receiver::recv`]; and whether a receiver that had the message before has died.
     ///
     /// # Errors
     /// As [`Receiver::recv`].
@@ -547,7 +550,7 @@ impl<T: Pod> Receiver<T> {
         Ok((message, again))
     }
 
-    /// Receives the next message if there is one now. Never waits.
+    /// Receives the next message if there is one now. Never blocks.
     ///
     /// # Errors
     /// `Empty`; else as [`Receiver::recv`].
@@ -556,7 +559,7 @@ impl<T: Pod> Receiver<T> {
         self.message(Until::Now)
     }
 
-    /// As [`Receiver::recv`], waiting at most for `timeout`.
+    /// As [`Receiver::recv`], blocking at most for `timeout`.
     ///
     /// # Errors
     /// `Timeout`; else as [`Receiver::recv`].
@@ -564,7 +567,7 @@ impl<T: Pod> Receiver<T> {
         self.message(Until::after(timeout))
     }
 
-    /// As [`Receiver::recv`], waiting at most until `deadline`.
+    /// As [`Receiver::recv`], blocking at most until `deadline`.
     ///
     /// # Errors
     /// `Timeout`; else as [`Receiver::recv`].
@@ -589,16 +592,18 @@ impl Receiver<[u8]> {
         self.get(as_unwritten(buffer), until)
     }
 
-    /// Receives the next record: as the `recv` of a tube of plain data. Allocates; [`recv_into`](Receiver::recv_into) and
+    /// Receives the next record: like the `recv` of a tube of plain data. Allocates; [`recv_into`](Receiver::recv_into)
+    /// and [`borrow`](Receiver::borrow) do not.
     /// [`borrow`](Receiver::borrow) do not.
     ///
     /// # Errors
-    /// `Disconnected` if there is none and all senders have gone, `SenderDied` if one of them did in the middle, `Dead` if the tube was removed; `Inherited`, `Arena`, `System`.
+    /// `Disconnected` if there is none and all senders have gone, `SenderDied` if one of them died or broke off, `Dead`
+    /// if the tube was removed; `Inherited`, `Arena`, `System`.
     pub fn recv(&self) -> Result<Vec<u8>, NotReceived> {
         Ok(self.record(Until::Forever)?.0)
     }
 
-    /// As `recv`; and whether a receiver has died that had it before.
+    /// As `recv`; and whether a receiver that had the record before has died.
     ///
     /// # Errors
     /// As `recv`.
@@ -606,7 +611,7 @@ impl Receiver<[u8]> {
         self.record(Until::Forever)
     }
 
-    /// Receives the next record if there is one now.
+    /// Receives the next record if there is one now. Never blocks.
     ///
     /// # Errors
     /// `Empty`; else as `recv`.
@@ -614,7 +619,7 @@ impl Receiver<[u8]> {
         Ok(self.record(Until::Now)?.0)
     }
 
-    /// As `recv`, waiting at most for `timeout`.
+    /// As `recv`, blocking at most for `timeout`.
     ///
     /// # Errors
     /// `Timeout`; else as `recv`.
@@ -622,7 +627,7 @@ impl Receiver<[u8]> {
         Ok(self.record(Until::after(timeout))?.0)
     }
 
-    /// As `recv`, waiting at most until `deadline`.
+    /// As `recv`, blocking at most until `deadline`.
     ///
     /// # Errors
     /// `Timeout`; else as `recv`.
@@ -630,16 +635,16 @@ impl Receiver<[u8]> {
         Ok(self.record(Until::at(deadline))?.0)
     }
 
-    /// Receives the next record into a buffer that has room for the longest: how many bytes, and whether a receiver has died that
-    /// had it before. Waits while there is none.
+    /// Receives the next record into a buffer that has room for the longest: returns how many bytes, and whether a
+    /// receiver that had the record before has died. Blocks while there is none.
     ///
     /// # Errors
-    /// `Buffer` if it has not, and then nothing is received; else as `recv`.
+    /// `Buffer` if the buffer is too small, and then nothing is received; else as `recv`.
     pub fn recv_into(&self, buffer: &mut [u8]) -> Result<(usize, bool), NotReceived> {
         self.fill(buffer, Until::Forever)
     }
 
-    /// As [`Receiver::recv_into`], if there is one now.
+    /// As [`Receiver::recv_into`], if there is a record now. Never blocks.
     ///
     /// # Errors
     /// `Empty`; else as [`Receiver::recv_into`].
@@ -647,7 +652,7 @@ impl Receiver<[u8]> {
         self.fill(buffer, Until::Now)
     }
 
-    /// As [`Receiver::recv_into`], waiting at most for `timeout`.
+    /// As [`Receiver::recv_into`], blocking at most for `timeout`.
     ///
     /// # Errors
     /// `Timeout`; else as [`Receiver::recv_into`].

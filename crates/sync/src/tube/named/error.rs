@@ -1,4 +1,4 @@
-//! What can go wrong with a named tube, in words that say what to do.
+//! The errors of named tubes; their texts say what to do.
 
 use crate::error::{ObjectError, inside};
 use chappe_arena::ArenaError;
@@ -8,7 +8,7 @@ use std::{fmt, io};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TubeError {
-    /// There is none of this name, or one already; or it is something else, or in use.
+    /// There is no tube of this name, or one already; or the object is of another kind, or in use.
     #[error(transparent)]
     Object(#[from] ObjectError),
     /// Its messages are of another type.
@@ -21,17 +21,17 @@ pub enum TubeError {
         /// What was asked for.
         wanted: String,
     },
-    /// It is there, and was made with other options.
+    /// The tube exists, and was made with other options.
     #[error("tube `{name}` is there as {has}, not as {wanted}; open it as it is, or remove it first")]
     OtherShape {
         /// Which.
         name: String,
-        /// As what it was made.
+        /// How it was made.
         has: String,
         /// What was asked for.
         wanted: String,
     },
-    /// There cannot be such a tube.
+    /// A tube cannot have such a size.
     #[error("a tube cannot have {count} {what}: between 1 and {most} are possible")]
     Capacity {
         /// What of it.
@@ -41,13 +41,13 @@ pub enum TubeError {
         /// The limit.
         most: u64,
     },
-    /// Not an alignment.
+    /// Such an alignment is not possible.
     #[error("records cannot be aligned to {align} bytes: powers of two up to 64 are possible")]
     Align {
         /// What was asked for.
         align: u64,
     },
-    /// Its only end of this kind is somebody's.
+    /// The end may have one handle only, and a process has it.
     #[error(
         "tube `{name}` has one {end} at a time, and pid {pid} `{label}` has it; wait until that one goes, or make the tube as one with many"
     )]
@@ -56,12 +56,12 @@ pub enum TubeError {
         name: String,
         /// `sender` or `receiver`.
         end: &'static str,
-        /// Whose process.
+        /// The process that has it.
         pid: u32,
-        /// What that calls itself.
+        /// That process's label.
         label: String,
     },
-    /// No sender may come any more.
+    /// The tube is sealed: no sender may come any more.
     #[error("tube `{name}` is sealed: no sender may be attached any more, what is in it is still received")]
     Sealed {
         /// Which.
@@ -73,7 +73,7 @@ pub enum TubeError {
         /// What is wrong, with the place.
         what: String,
     },
-    /// It was removed.
+    /// The tube was removed.
     #[error("tube `{name}` was removed while it was in use; open it again if it was made anew")]
     Dead {
         /// Which.
@@ -97,7 +97,7 @@ pub enum NotSent<M = ()> {
     /// There was no room in time.
     #[error("timed out waiting for room in the tube")]
     Timeout(M),
-    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    /// A signal was handled, or another thread interrupted the wait: see [`interruptible`](crate::interruptible).
     #[error("interrupted while waiting for room in the tube")]
     Interrupted(M),
     /// All receivers have gone.
@@ -116,7 +116,7 @@ pub enum NotSent<M = ()> {
         /// What was not sent.
         message: M,
     },
-    /// More bytes than a record of the tube can have.
+    /// The record has more bytes than a record of the tube can have.
     #[error("a record of {len} bytes is too long for tube `{tube}`: {most} are the most it was made for")]
     TooLong {
         /// Which.
@@ -128,7 +128,7 @@ pub enum NotSent<M = ()> {
         /// What was not sent.
         message: M,
     },
-    /// Fewer bytes than a record of the tube's schema has.
+    /// The record has fewer bytes than a record of the tube's schema has.
     #[error("a record of {len} bytes is too short for tube `{tube}`: by its schema each has {wanted}")]
     TooShort {
         /// Which.
@@ -164,7 +164,7 @@ pub enum NotSent<M = ()> {
         /// What was not sent.
         message: M,
     },
-    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    /// The system refused to start the thread that watches for deaths, without which no thread may sleep.
     #[error("cannot start the thread that watches for deaths: {}", inside(.source))]
     System {
         /// The system's reason.
@@ -201,23 +201,24 @@ impl<M> NotSent<M> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotReceived {
-    /// There is none now.
+    /// There is no message now.
     #[error("the tube is empty")]
     Empty,
-    /// None came in time.
+    /// No message came in time.
     #[error("timed out waiting for a message")]
     Timeout,
-    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    /// A signal was handled, or another thread interrupted the wait: see [`interruptible`](crate::interruptible).
     #[error("interrupted while waiting for a message")]
     Interrupted,
-    /// There is none, and all senders have gone.
+    /// There is no message, and all senders have gone.
     #[error("tube `{tube}` is empty and has no sender any more: they have gone, or died")]
     Disconnected {
         /// Which.
         tube: String,
     },
-    /// There is none, all senders have gone, and one of them died, or broke off, before it had said that it was done: what was
-    /// received may be a part. Told once to each receiver that was there or found messages; then `Disconnected`.
+    /// There is no message, all senders have gone, and one of them died, or broke off, before it had ended well: what
+    /// was received may be a part. Each receiver that was there or found messages is told once; after that it gets
+    /// `Disconnected`.
     #[error("tube `{tube}` is empty and has no sender any more: one of them died, or broke off, in the middle")]
     SenderDied {
         /// Which.
@@ -254,7 +255,7 @@ pub enum NotReceived {
     /// The arena cannot take another member, or is gone.
     #[error(transparent)]
     Arena(#[from] ArenaError),
-    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    /// The system refused to start the thread that watches for deaths, without which no thread may sleep.
     #[error("cannot start the thread that watches for deaths: {}", inside(.0))]
     System(#[source] io::Error),
 }

@@ -1,4 +1,4 @@
-//! Named tubes themselves: made, opened, looked at, removed.
+//! Named tubes themselves: making, opening, inspecting and removing them.
 
 use super::arms::Mapped;
 use super::ends::{Receiver, Record, Sender};
@@ -16,7 +16,7 @@ use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
 use chappe_arena::{Admin, Map, Place, Who};
 use std::marker::PhantomData;
 
-/// How many a tube may have at each end at a time. With only one, that end is faster, and a second one is refused.
+/// How many handles each end may have at a time. An end with only one is faster, and a second handle is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// One sender, one receiver.
@@ -49,18 +49,19 @@ impl Kind {
     }
 }
 
-/// What a tube is made as.
+/// The options with which a tube is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TubeOptions {
     /// How many messages it has room for (64; at most 524,288).
     pub slots: u32,
-    /// Of a tube of bytes: the most that one record can have (256). A tube of plain data has its type's size.
+    /// Of a tube of bytes: the most bytes that one record can have (256). A tube of plain data has its type's size.
     pub size: u32,
     /// Of a tube of bytes: where a record begins in memory (8; a power of two, at most 64). Plain data has its own.
     pub align: u32,
-    /// How many it has at each end at a time (many).
+    /// How many handles each end may have at a time (many).
     pub kind: Kind,
-    /// A message whose receiver dies before it has released it is dropped, and counted, instead of being delivered once more.
+    /// If a receiver dies before it has released a message, the message is dropped, and counted, instead of being
+    /// delivered once more.
     pub drops: bool,
 }
 
@@ -85,11 +86,11 @@ fn told(shape: Shape) -> String {
     format!("{kind}, {slots} slots of {size} bytes aligned to {align}{drops}")
 }
 
-/// A tube, as it stands: see [`Tube::info`].
+/// A tube's state: see [`Tube::info`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TubeInfo {
-    /// How many it has at each end at a time.
+    /// How many handles each end may have at a time.
     pub kind: Kind,
     /// How many messages it has room for.
     pub slots: u32,
@@ -97,10 +98,10 @@ pub struct TubeInfo {
     pub size: u32,
     /// How many messages are there.
     pub messages: usize,
-    /// How many were sent since it was made, by what its slots tell: so what was reserved and given up counts, too, and what
-    /// was passed over because its sender was too slow.
+    /// How many were sent since the tube was made, as its slots tell: reservations that were given up count too, and
+    /// slots that were passed over because their sender was too slow.
     pub sent: u64,
-    /// How many of those have left it: received, released, or dropped.
+    /// How many of those have left the tube: received, released, or dropped.
     pub received: u64,
     /// The processes that have a sender.
     pub senders: Vec<Who>,
@@ -110,15 +111,15 @@ pub struct TubeInfo {
     pub receivers_came: u32,
     /// How many senders have gone without having ended well: died, or broke off.
     pub senders_died: u32,
-    /// Who waits for room, in the order of arrival.
+    /// The threads that wait for room, in the order of arrival.
     pub senders_waiting: Vec<Waiter>,
-    /// Who waits for a message, in the order of arrival.
+    /// The threads that wait for a message, in the order of arrival.
     pub receivers_waiting: Vec<Waiter>,
     /// How many messages were to be delivered once more, because their receiver had died.
     pub redelivered: u64,
     /// How many were dropped because their receivers had died.
     pub dropped: u64,
-    /// Whether what a dead receiver had is dropped at once.
+    /// Whether a dead receiver's message is dropped at once.
     pub drops: bool,
     /// Whether no sender may come any more.
     pub sealed: bool,
@@ -158,7 +159,7 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
     })
 }
 
-/// What a tube is called by users.
+/// The tube's name, as users write it.
 pub(crate) fn name_of(pipe: &Mapped) -> String {
     shown(pipe.map, pipe.place)
 }
@@ -196,7 +197,7 @@ impl<T: ?Sized> std::fmt::Debug for Tube<T> {
     }
 }
 
-/// What messages are: the type's name without the modules it is in.
+/// The name of the messages' type: without the modules it is in.
 fn plain_name<T: ?Sized>() -> String {
     crate::mutex::plain_name::<T>()
 }
@@ -205,7 +206,7 @@ fn hash_of<T: ?Sized>() -> u64 {
     chappe_arena::hash(&plain_name::<T>())
 }
 
-/// Refuses what cannot be.
+/// Refuses impossible shapes.
 fn check(shape: Shape) -> Result<(), TubeError> {
     if !(1..=MOST_SLOTS).contains(&shape.slots) {
         let (count, most) = (shape.slots.into(), MOST_SLOTS.into());
@@ -221,7 +222,7 @@ fn check(shape: Shape) -> Result<(), TubeError> {
     Ok(())
 }
 
-/// What an arena is made with, if a tube is the first thing there: room for it, and as much again as usual.
+/// The options for an arena whose first object is a tube: room for the tube, and as much again as usual.
 fn arena_for(shape: Shape) -> ArenaOptions {
     let wanted = pipe::blocks_wanted(shape, 1024).map_or(0, |blocks| u64::from(blocks) * BLOCK as u64);
     ArenaOptions::with_room(wanted)
@@ -234,12 +235,12 @@ fn made(name: &str, or_open: bool, shape: Shape, hash: u64) -> Result<Handle, Tu
 }
 
 impl<T: ?Sized> Tube<T> {
-    /// Refuses a tube of other messages, or, if it is said, of another shape.
+    /// Refuses a tube of other messages, or, if `wanted` is given, of another shape.
     fn checked(handle: Handle, wanted: Option<Shape>, plain: Option<(u32, u32)>) -> Result<Tube<T>, TubeError> {
         Tube::checked_as(handle, wanted, plain, hash_of::<T>(), std::any::type_name::<T>())
     }
 
-    /// The same of messages that are called so.
+    /// The same for messages whose type has this hash and name.
     fn checked_as(
         handle: Handle,
         wanted: Option<Shape>,
@@ -249,14 +250,14 @@ impl<T: ?Sized> Tube<T> {
     ) -> Result<Tube<T>, TubeError> {
         let name = || handle.name();
         let Some(pipe) = Pipe::of(handle.map, handle.place) else {
-            // It went while we looked.
+            // The tube went while we looked.
             let (name, arena) = (handle.name(), handle.map.name().to_owned());
             let kind = ObjectKind::Tube.name();
             return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() }.into());
         };
         let has = pipe.shape();
         let other = plain.is_some_and(|(size, align)| (size, align) != (has.size, has.align));
-        // Records that say what they are can be had as bytes.
+        // Records with a schema can be opened as bytes.
         let described = plain.is_none() && pipe.schema_hash() != 0;
         if (pipe.hash() != hash && !described) || other {
             let wanted = plain.map_or_else(
@@ -272,7 +273,7 @@ impl<T: ?Sized> Tube<T> {
         Ok(Tube { handle, of: PhantomData })
     }
 
-    /// Its name: `jobs`, or `lab/jobs` in another arena than `default`.
+    /// The tube's name: `jobs`, or `lab/jobs` in another arena than `default`.
     pub fn name(&self) -> String {
         self.handle.name()
     }
@@ -282,7 +283,7 @@ impl<T: ?Sized> Tube<T> {
         pipe.ok_or_else(|| TubeError::Dead { name: self.name() })
     }
 
-    /// How it stands, put together from single looks while others go on.
+    /// The tube's state, put together from single looks while others go on.
     ///
     /// # Errors
     /// `Dead` if it was removed.
@@ -291,20 +292,20 @@ impl<T: ?Sized> Tube<T> {
         info(self.handle.map, self.handle.place).ok_or_else(|| TubeError::Dead { name: self.name() })
     }
 
-    /// Says that no sender comes any more: those that are there may go on, and what is in it is still received; when they have
-    /// gone, receivers get `Disconnected`, also if there never was one. For ever.
+    /// Lets no more senders attach. Those that are attached may go on, and what is in the tube is still received. When
+    /// they have gone, receivers get `Disconnected`, also if there never was a sender. This cannot be undone.
     ///
     /// # Errors
     /// `Dead` if it was removed; `Object` if the arena cannot take another member.
     pub fn seal(&self) -> Result<(), TubeError> {
-        // Who dies before it has told those who wait must be seen to.
+        // If this thread dies before it has told the waiters, recovery must see it.
         seat(self.handle.map, |_| ())?;
         let admin = self.handle.map.admin();
         self.pipe()?.seal(&admin);
         Ok(())
     }
 
-    /// Whether it was removed.
+    /// Whether the tube was removed.
     pub fn is_dead(&self) -> bool {
         self.handle.is_dead()
     }
@@ -330,7 +331,7 @@ impl<T: Record + ?Sized> Tube<T> {
     }
 }
 
-/// A type's size and alignment, as a tube has them; of bytes none.
+/// A type's size and alignment, as a tube has them; `None` for bytes.
 fn plain<T: Record + ?Sized>() -> Result<Option<(u32, u32)>, TubeError> {
     let Some((size, align)) = T::__plain() else { return Ok(None) };
     if align > BLOCK {
@@ -448,7 +449,7 @@ impl<T: Record + ?Sized> Tube<T> {
 }
 
 impl Tube<[u8]> {
-    /// Makes a tube whose name nobody chose, for who keeps this handle.
+    /// Makes a tube with a generated name, for a caller that keeps this handle.
     ///
     /// # Errors
     /// As [`Tube::create`].
@@ -460,8 +461,8 @@ impl Tube<[u8]> {
         Tube::checked(Handle::unnamed(arena, ObjectKind::Tube, make)?, None, None)
     }
 
-    /// Removes this very tube, with what is in it and whoever is attached. False: it is not there any more. Also by a thread that cannot be
-    /// a member any more, since it ends.
+    /// Removes this very tube, with its messages and its attached ends. False: it is not there any more. A thread that
+    /// cannot be a member any more, since it ends, can call this too.
     #[doc(hidden)]
     pub fn destroy(&self) -> bool {
         let (map, place) = (self.handle.map, self.handle.place);
@@ -473,7 +474,7 @@ impl Tube<[u8]> {
         pipe.is_some()
     }
 
-    /// One of records of a type that is only called something, and of its size.
+    /// A tube of records of which only a type name and a size are known.
     pub(crate) fn called(name: &str, had: Had, of: Called<'_>, options: &TubeOptions) -> Result<Tube<[u8]>, TubeError> {
         let (size, align) = (u32::try_from(of.size).unwrap_or(u32::MAX), u32::try_from(of.align).unwrap_or(u32::MAX));
         let (shape, hash) = (Shape { size, align, ..options.shape() }, chappe_arena::hash(of.name));
@@ -485,8 +486,8 @@ impl Tube<[u8]> {
         Tube::checked_as(handle, wanted, Some((size, align)), hash, of.name)
     }
 
-    /// Removes a tube by name, whatever it carries. One that has messages, or that somebody is attached to, is refused
-    /// unless `force`: then the messages are lost, and its users get `Dead`.
+    /// Removes a tube by name, whatever it carries. A tube that has messages, or an attached end, is refused unless
+    /// `force`: then the messages are lost, and its users get `Dead`.
     ///
     /// # Errors
     /// `Object`: there is none, it is in use, or something else.
@@ -509,12 +510,12 @@ impl Tube<[u8]> {
     }
 }
 
-/// By whom or what it is used.
+/// The users and contents that keep the tube from being removed.
 fn in_use(map: &'static Map, place: Place) -> Option<String> {
     let info = info(map, place)?;
     let (senders, receivers) = (info.senders.len(), info.receivers.len());
     let waiting = info.senders_waiting.len() + info.receivers_waiting.len();
-    // Who waits is attached; or it was, and its thread that waits for descriptors has not yet heard that.
+    // A waiter is attached; or it was, and its process's watcher for descriptors has not yet heard that it left.
     if senders + receivers + info.messages == 0 {
         return None;
     }

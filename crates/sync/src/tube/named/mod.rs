@@ -1,24 +1,26 @@
 //! Tubes between processes: bounded channels of plain data, or of bytes, in an arena.
 //!
-//! A named tube outlives its users: any process that may use the arena attaches a [`Sender`] or a [`Receiver`], and whatever was sent
-//! is there until it is received, or the tube is removed. Any of them may be killed, or stopped, at any instruction:
+//! A named tube outlives its users: any process that may use the arena attaches a [`Sender`] or a [`Receiver`], and what was sent stays
+//! until it is received, or the tube is removed. A process may be killed, or stopped, at any instruction:
 //!
-//! | who dies | what becomes of the message |
+//! | what dies | what becomes of the message |
 //! |---|---|
 //! | a sender before its message is sent | nothing was sent |
 //! | a receiver that copies out | it has the message, or another receives it |
 //! | a receiver that looks at it in place ([`Receiver::borrow`]) | it is delivered once more, marked; after a second death it is dropped, and counted |
 //!
-//! So what is sent is received at least once, and twice only if it says so. Who stops in the middle holds up nobody: others pass it
-//! over. Order is that of the commits, and what one sender sends stays in order. What comes once more comes before all that is still
-//! there, the oldest first. So if receivers come one after the other, each receives from where the last one was killed, in order. Where
-//! several receive at a time, one's share may come late to another, and [`Loan::position`] says where it belongs.
+//! So each message is received at least once, and redelivered messages are flagged. A thread that stops in the middle delays no other
+//! thread: the others pass its slot over. The order is that of the commits, and the messages of one sender stay in order. Redelivered
+//! messages come before all that is still there, the oldest first. So receivers that come one after the other each go on where the last
+//! one was killed, in order. Where several receive at a time, the share of a dead one may come late to another: [`Loan::position`] says
+//! where a message belongs.
 //!
-//! When every sender has gone, receivers get what is there and then `Disconnected`; if one of them died, broke off, or exited with
-//! its sender still there, `SenderDied` first, once for each receiver that was there or found something. When every receiver has gone,
-//! or died, senders get `Disconnected`. Both may be attached again, and then it goes on; unless it is [sealed](Tube::seal): then no sender comes any more. Before the
-//! first one has come, one waits. A message that another receiver is just looking at is not there: if that one dies after
-//! the others were told `Disconnected`, it is there for whoever is attached next.
+//! When every sender has gone, receivers get what is there and then `Disconnected`. If one of the senders died, broke off, or exited with
+//! its sender still there, they get `SenderDied` first, once for each receiver that was there or found something. When every receiver has
+//! gone, or died, senders get `Disconnected`. Both may be attached again, and then it goes on; a [sealed](Tube::seal) tube accepts no
+//! further sender. Until the first process has come to an end, the other end behaves as if it were there. A message that another receiver
+//! is looking at in place is not there: if that receiver dies after the others were told `Disconnected`, the message is there for the
+//! next receiver that is attached.
 //!
 //! Each operation has a plain form, which waits, a `try_`, a `_timeout` and a `_deadline`. Both ends join choices
 //! ([`select!`](crate::select!)), with private tubes, pools and semaphores, and have descriptors for epoll and runtimes

@@ -1,58 +1,57 @@
-//! A named tube as a protocol: a ring of records in an arena, who is at its ends, and how they are told that there is something.
+//! A named tube as a protocol: a ring of records in an arena, the processes at its ends, and how they are told that there is something.
 //!
-//! What is sent is in the ring (see `record`). Besides it a tube has two objects, where its users wait: its own, which has its
-//! name, for receivers, and one without a name for senders, which names the tube. What belongs to both lies in the arena's
-//! blocks:
+//! Sent records are in the ring (see `record`). Besides it a tube has two objects, where its users wait: its own, which has its name, for
+//! receivers, and one without a name for senders, which names the tube. What belongs to both lies in the arena's blocks:
 //!
 //! ```text
 //!  TubeHead: shape, hash, end, sealed, two sides, schema's hash | senders' bits | receivers' bits | ring | schema's text
 //! ```
 //!
-//! A bit says that a process, by the member that stands for it, has a handle of that end. A word has the bits of 32 members, and counts
-//! besides who came by one of them and has not ended well: `count:32 | bits:32`. At an end that may have only one handle, `only` says
-//! whose it is: `generation:32 | member + 1:32`.
+//! A bit says that a process has a handle of that end; the bit's number is the member that stands for the process. A word has the bits of
+//! 32 members, and counts the arrivals that have not ended well: `count:32 | bits:32`. At an end that may have only one handle, `only`
+//! names its owner: `generation:32 | member + 1:32`.
 //!
 //! ```text
-//!   who waits:      bit on the object -- fence -- look at the ring, and who is at the other end -- tell itself, or sleep
-//!   who sends:      swap of the slot's word -- bits on the tube? -- tell the first of them
-//!   who receives:   swap of the slot's word -- bits on the end? -- a hole? -- tell the first of them
-//!   who leaves:     bit of the side goes -- nobody left? -- tell all at the other end
+//!   waiter:      bit on the object -- fence -- look at the ring, and at the other end's bits -- tell itself, or sleep
+//!   sender:      swap of the slot's word -- bits on the tube? -- tell the first of them
+//!   receiver:    swap of the slot's word -- bits on the end? -- a hole? -- tell the first of them
+//!   leaver:      bit of the side goes -- nobody left? -- tell all at the other end
 //! ```
 //!
-//! An end that may have only one handle stores plainly, and the fence is on the side of who waits at the other end (`fence::across`):
-//! if whoever made the tube could have that, said in `flags` for good, and if the handle's process is registered.
+//! An end that may have only one handle stores plainly, and the waiter at the other end makes the fence (`fence::across`). This needs that
+//! the tube's maker could have such a fence (said in `flags` for good), and that the handle's process is registered.
 //!
-//! There is no count of waiters in the arena: a kill would leave it wrong for ever. The wait bits are the waiters' own, and
-//! those of the dead mean nothing.
+//! The arena has no count of waiters: a kill would leave it wrong for ever. The wait bits are the waiters' own, and the bits of dead
+//! members mean nothing.
 //!
 //! Invariants:
-//! - I1: who waits has set its bit before the fence, and then looks, who sends has swapped the slot's word before it looks at the
-//!   bits: sequentially consistent, or with a fence in between where an only sender or receiver stores plainly. So one of
-//!   the two sees the other. The same with a hole, and with the bits of a side and who waits at the other. If there is none in
-//!   between either, who waits has had one for all processes that do so; who may not have that looks again and again.
-//! - I2: who was told and took something looks whether there is more, and tells the next. A send may leave a hole (its own slot,
-//!   where it was passed over), a loan may open one (the ring's I4): so after each send and each borrow too one looks who
-//!   waits for holes. Who has its unsent record in a slot of its own can use more holes than others: it is told of everything.
-//! - I3: whoever dies between the change and the telling is made up for: recovery drains every object, and tells the first for
-//!   whom there is something. Who comes by a waiter that was told and may not have been woken wakes it.
-//! - I4: the bit of a side is set before `had` is counted up, and goes before one looks whether the side is empty. So if there was
-//!   no bit, looked at one after the other, and `had` is as before and not 0, then all who had come by then have gone: nobody
-//!   came and handed over behind the look. The bit of a dead process counts for nothing, and is taken away by who owns the dead's life word, before
-//!   the number is given anew: so nobody clears a successor's; and who sees a bit, and then nobody dead, looks at the bit again: it
-//!   may have been a dead one's, who has been swept since. `only` goes by a swap from the exact generation.
-//! - I8: who comes sets its bit and counts itself in the same step, who leaves and has ended well takes back both in one step, and of
-//!   the dead the bit alone is taken. So the count of a word, less the living whose bits are in it, says at each instant how many have
-//!   died, or broken off; it never goes back, nothing has to be written for the dead, and no death is counted twice.
-//! - I5: attaching, sealing, making and removing are done under `admin`. So nobody is refused, or let in, by what has changed
-//!   meanwhile; only recovery is outside, and only takes away.
-//! - I6: the tube's head publishes it (objects, I1). The senders' object is made before, and goes after it: one whose tube does not
-//!   live belongs to nobody, and goes with the next tube that is made. Who waits there is told by whoever finds it.
-//! - I7: the blocks of a tube that was removed are used again only when no bit of a side stands: whoever may touch the ring has a
-//!   handle, and so a bit, or recovers the dead. Who has just left still looks whether others are there: from what is another's by
-//!   then it would at most tell somebody to look in vain.
+//! - I1: a waiter sets its bit before its fence, and then looks; a sender swaps the slot's word before it looks at the bits. Both are
+//!   sequentially consistent, or have a fence in between where an only sender or receiver stores plainly. So one of the two sees the
+//!   other. The same holds with a hole, and with the bits of a side and the waiters at the other. If the plain side has no fence in between
+//!   either, the waiter has made one for all processes that store so; a waiter that may not make that fence looks again and again.
+//! - I2: a waiter that was told and took something looks for more, and tells the next. A send may leave a hole (its own slot, where it
+//!   was passed over), a loan may open one (the ring's I4): so each send and each borrow is followed by a look at the waiters for holes
+//!   too. A sender with its unsent record in a slot of its own can use more holes than others: it is told of everything.
+//! - I3: if a process dies between the change and the telling, recovery makes up for it: it drains every object, and tells the first for
+//!   which there is something. A thread that walks the wait bits and finds a waiter that was told and may not have been woken wakes it.
+//! - I4: the bit of a side is set before `had` is counted up, and is cleared before its owner looks whether the side is empty. So if no bit
+//!   was found, in looks at one word after the other, and `had` is as before and not 0, then all that had come by then have gone: no
+//!   process came and handed over behind the look. The bit of a dead process counts for nothing. The owner of the dead's life word clears
+//!   it before the number is given anew: so no bit of a successor is cleared. A thread that sees a bit, and then no death, looks at the bit
+//!   again: it may have been a dead member's, which has been swept since. `only` is freed by a swap from the exact generation.
+//! - I8: an arriving process sets its bit and counts itself in one step; one that leaves and has ended well takes back both in one step;
+//!   of a dead one only the bit is taken. So the count of a word, less the living whose bits are in it, says at each instant how many have
+//!   died, or broken off. It never goes back, nothing has to be written for the dead, and no death is counted twice.
+//! - I5: attaching, sealing, making and removing are done under `admin`. So no process is refused, or let in, by what has changed
+//!   meanwhile. Only recovery is outside, and it only takes away.
+//! - I6: the tube's head publishes it (objects, I1). The senders' object is made before it, and goes after it. A senders' object whose
+//!   tube does not live is abandoned, and goes when the next tube is made. The thread that finds it tells its waiters.
+//! - I7: the blocks of a removed tube are used again only when no bit of a side stands: whatever touches the ring has a handle, and so a
+//!   bit, or recovers the dead. A process that has just left still looks whether others are there. If the memory is another tube's by
+//!   then, it would at most tell a waiter to look in vain.
 //!
-//! Deaths: of a sender or receiver in the ring, see `record`. A death counts as gone from the end. A maker's leaves a senders'
-//! object (I6), a remover's the same. Who was told and dies: I3.
+//! Deaths: of a sender or receiver in the ring, see `record`. A dead process counts as gone from the end. If a maker or a remover dies in
+//! the middle, it leaves a senders' object (I6). If a told waiter dies: I3.
 //!
 //! Progress: sending and receiving are lock-free; attaching waits for a living holder of `admin`.
 //!
@@ -77,9 +76,9 @@ use chappe_plat::{Life, ROBUST, probe, step};
 use std::mem::size_of;
 use std::ptr::NonNull;
 
-/// The word of the object: as if reserved, of the mutex's tags, for nobody.
+/// The object's word: the mutex's tag of a reservation, for no member.
 const WORD: u64 = 7 | 0xfff << 28;
-/// What a waiter needs that has its record in a slot already, and wants to commit it.
+/// The need of a waiter that has its record in a slot already, and wants to commit it.
 pub(crate) const TO_COMMIT: u32 = 2;
 
 const ONE_SENDER: u32 = 1;
@@ -101,12 +100,12 @@ impl Side {
     }
 }
 
-/// What a tube has of a side, besides the bits.
+/// What a tube has for a side, besides the bits.
 #[repr(C)]
 struct SideHead {
-    /// Whose the only handle is.
+    /// The owner of the only handle.
     only: AtomicU64,
-    /// How many times somebody has come.
+    /// How many times a process has come.
     had: AtomicU32,
 }
 
@@ -117,18 +116,18 @@ struct TubeHead {
     size: AtomicU32,
     align: AtomicU32,
     flags: AtomicU32,
-    /// Of the type of its messages.
+    /// The hash of its messages' type.
     hash: AtomicU64,
     /// Where senders wait: `generation:32 | object:32`.
     end: AtomicU64,
-    /// 1: nobody comes to the senders' end any more.
+    /// 1: no sender may come any more.
     sealed: AtomicU32,
     /// Bytes of the schema's text, which comes behind the ring.
     schema_len: AtomicU32,
     sides: [SideHead; 2],
     /// The schema's hash; 0: it has none.
     schema: AtomicU64,
-    /// How many deaths of senders receivers were told of.
+    /// Of how many deaths of senders receivers were told.
     told: AtomicU32,
 }
 
@@ -146,7 +145,7 @@ pub(crate) struct Pipe<'m> {
     bits: &'m [AtomicU64],
     /// An only sender or receiver may go without fences.
     is_swift: bool,
-    /// This one does.
+    /// The caller's handle goes without fences.
     is_plain: bool,
 }
 
@@ -166,14 +165,14 @@ fn ring_at(members: u32) -> usize {
     size_of::<TubeHead>() + (2 * words(members) * 8).next_multiple_of(64)
 }
 
-/// How many blocks a tube takes in an arena of so many members; none if there are not so many.
+/// How many blocks a tube takes in an arena of so many members; `None` if that overflows.
 pub(crate) fn blocks_wanted(shape: Shape, members: u32) -> Option<u32> {
     let bytes = crate::record::bytes_wanted(shape)?.checked_add(ring_at(members))?;
     u32::try_from(bytes.div_ceil(BLOCK)).ok()
 }
 
 impl<'m> Pipe<'m> {
-    /// The tube at a place, in service or removed; none if there is no such tube any more.
+    /// The tube at a place, in service or removed; `None` if there is no such tube any more.
     pub fn of(map: &'m Map, place: Place) -> Option<Pipe<'m>> {
         let object = map.object(place.index);
         // Acquire, both: written before the object was in service.
@@ -202,8 +201,9 @@ impl<'m> Pipe<'m> {
             return None;
         }
         const { assert!(align_of::<RingHead>() <= BLOCK) };
-        // SAFETY: within the blocks, as was just seen; they were zeroed when the tube was made, and nothing else touches them
-        // until it has gone, and nobody has a handle (I7).
+        // SAFETY: within the blocks, as was just seen; they were zeroed when the tube was made, and nothing else
+        // touches them
+        // until it has gone, and no process has a handle (I7).
         let ring = unsafe { Ring::new(at.add(ring_at(map.geometry().members)), shape) };
         let end = Place { index: end as u32, head: Head::live((end >> 32) as u32, Kind::End) };
         // Relaxed: written before the object was in service.
@@ -215,7 +215,7 @@ impl<'m> Pipe<'m> {
         self.head.shape()
     }
 
-    /// Of the type of its messages.
+    /// The hash of its messages' type.
     #[cfg(not(feature = "sim"))]
     pub fn hash(&self) -> u64 {
         // Relaxed: written before the object was in service.
@@ -255,7 +255,7 @@ impl<'m> Pipe<'m> {
         if side == Side::Senders { self.ring.one_sender() } else { self.ring.one_receiver() }
     }
 
-    /// Whether who waits at an end must have a fence for those at the other.
+    /// Whether a waiter at an end must make a fence for the threads at the other.
     pub fn is_fenced(&self, side: Side) -> bool {
         self.is_swift && self.is_single(side.other())
     }
@@ -265,7 +265,7 @@ impl<'m> Pipe<'m> {
         Pipe { is_plain: self.is_swift && self.is_single(side) && across::register(), ..self }
     }
 
-    /// The processes at an end, by the members that stand for them; the dead aside.
+    /// The processes at an end, by the members that stand for them; without the dead.
     pub fn attached(&self, side: Side) -> impl Iterator<Item = u32> + '_ {
         // I4: the bit once more, after the look at the death.
         self.all(side).filter(move |member| self.map.dead(*member).is_none() && self.has_bit(side, *member))
@@ -280,7 +280,7 @@ impl<'m> Pipe<'m> {
         })
     }
 
-    /// Frees the only handle of an end, if it is that of a member and generation that are over. False: it is not.
+    /// Frees the only handle of an end, if its owner (member, generation) is over. False: it is not.
     #[cfg(not(feature = "sim"))]
     pub fn free_over(&self, side: Side, is_over: impl Fn(u32, u32) -> bool) -> bool {
         let only = &self.side(side).only;
@@ -296,7 +296,8 @@ impl<'m> Pipe<'m> {
         self.word(side, member).load(Ordering::SeqCst) & bit(member) != 0
     }
 
-    /// Whether somebody has been at an end, or nobody ever will, and now, by a look at one after the other, nobody is there.
+    /// Whether the side is empty and will stay so until another process comes: one has been there (or none ever will), and a look at one
+    /// bit after the other finds none now.
     #[inline(always)]
     fn is_empty(&self, side: Side, nobody: impl Fn() -> bool) -> bool {
         let had = &self.side(side).had;
@@ -314,7 +315,8 @@ impl<'m> Pipe<'m> {
         }
     }
 
-    /// Whether all have left an end, as far as can be seen at once: one that has died, and is not yet recovered, may be there.
+    /// Whether all have left an end, as far as the bits show: a process that died, and is not yet recovered, still
+    /// counts as there.
     #[inline(always)]
     pub fn seems_gone(&self, side: Side) -> bool {
         // SeqCst: I4.
@@ -326,7 +328,7 @@ impl<'m> Pipe<'m> {
         self.is_empty(side, || self.attached(side).next().is_none())
     }
 
-    /// A process comes to an end. The caller has seen to it that the dead are made up for.
+    /// Attaches a process to an end. The caller has had the dead recovered.
     pub fn attach(&self, _admin: &Admin, side: Side, member: u32, generation: u32) -> Result<(), Unattached> {
         if !self.is_live() {
             return Err(Unattached::Dead);
@@ -337,11 +339,11 @@ impl<'m> Pipe<'m> {
         self.enter(side, member, generation)
     }
 
-    /// As [`Pipe::attach`], where a handle is there already.
+    /// As [`Pipe::attach`], where the process has a handle already.
     pub fn enter(&self, side: Side, member: u32, generation: u32) -> Result<(), Unattached> {
         if self.is_single(side) {
             let mine = by(member, generation);
-            // SeqCst, both: I5, but for recovery, which takes it away.
+            // SeqCst, both: I5, except for recovery, which frees it.
             match self.side(side).only.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
                 Err(there) if there != mine => return Err(Unattached::Taken((there as u32).wrapping_sub(1))),
                 _ => {}
@@ -352,13 +354,13 @@ impl<'m> Pipe<'m> {
         step!("there, as if nobody had ever been");
         // SeqCst: I4.
         if self.side(side).had.fetch_add(1, Ordering::SeqCst) == u32::MAX {
-            // SeqCst: as above. 0 is nobody.
+            // SeqCst: as above. 0 would say that no process ever came.
             self.side(side).had.fetch_add(1, Ordering::SeqCst);
         }
         Ok(())
     }
 
-    /// A process leaves an end, and has ended well, or broken off.
+    /// Detaches a process from an end. `well`: it has ended well; else it has broken off.
     pub fn detach(&self, side: Side, member: u32, generation: u32, well: bool) {
         self.go(side, member, well);
         self.free(side, member, generation);
@@ -368,11 +370,11 @@ impl<'m> Pipe<'m> {
 
     fn free(&self, side: Side, member: u32, generation: u32) {
         let mine = by(member, generation);
-        // SeqCst, both: I4. A failure: somebody else's.
+        // SeqCst, both: I4. A failure: another member's.
         let _ = self.side(side).only.compare_exchange(mine, 0, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// The object where one waits at an end.
+    /// The object where threads wait at an end.
     pub fn waits(&self, side: Side) -> Place {
         if side == Side::Senders { self.end } else { self.place }
     }
@@ -423,7 +425,7 @@ impl<'m> Pipe<'m> {
         }
     }
 
-    /// Who was told that there is a message, and has taken one: there may be more.
+    /// Called by a waiter that was told that there is a message, and has taken one: there may be more.
     pub fn pass_on(&self) {
         step!("told, nobody else told yet");
         if self.is_awaited(Side::Receivers) {
@@ -431,7 +433,7 @@ impl<'m> Pipe<'m> {
         }
     }
 
-    /// Whether there is something for who waits at an end: a message, a hole, or that the other end has gone.
+    /// Whether there is something for a waiter at an end: a message, a hole, or that the other end has gone.
     pub fn is_ready(&self, side: Side) -> bool {
         let now = if side == Side::Senders { self.ring.has_hole() } else { self.ring.has_message() };
         now || self.is_gone(side.other())
@@ -439,7 +441,7 @@ impl<'m> Pipe<'m> {
 
     /// A look for a choice: see `lull`.
     pub fn mark(&self, side: Side) -> Mark {
-        // SeqCst: I4, before the look at who is there.
+        // SeqCst: I4, before the look at the bits.
         let had = self.side(side.other()).had.load(Ordering::SeqCst);
         if !self.is_live() || self.is_gone(side.other()) {
             return Mark::Something;
@@ -451,18 +453,19 @@ impl<'m> Pipe<'m> {
         })
     }
 
-    /// Tells who waits at an end, if there is something for it.
+    /// Tells the waiters at an end, if there is something for them.
     #[cold]
     #[inline(never)]
     pub fn bring(&self, side: Side) {
-        // SeqCst: I1, of who waits, and of recoverers.
+        // SeqCst: I1, of waiters, and of recoverers.
         fence(Ordering::SeqCst);
         let gone = self.is_gone(side.other());
         let some = gone || if side == Side::Senders { self.ring.has_hole() } else { self.ring.has_message() };
         self.tell_those(side, gone, some);
     }
 
-    /// Tells who waits at an end, if nobody is at the other any more. Whoever has just left may no longer look into the ring (I7).
+    /// Tells the waiters at an end, if the other end is empty. The caller has just left, and may no longer look into
+    /// the ring (I7).
     fn bring_end(&self, side: Side) {
         // SeqCst: I1, as above.
         fence(Ordering::SeqCst);
@@ -492,7 +495,8 @@ impl<'m> Pipe<'m> {
         }
     }
 
-    /// Tells a waiter. False: it no longer waits as was seen. A slot that is another object's by now has no waiters of ours.
+    /// Tells a waiter. False: it no longer waits as was seen. True if the slot is another object's by now: it has no
+    /// waiters of ours.
     fn tell(&self, at: Place, who: Candidate) -> bool {
         !is_still(self.map, at.index, at.head) || tell(self.map, who.member, who.state, at.index, NUDGE)
     }
@@ -500,7 +504,7 @@ impl<'m> Pipe<'m> {
 
 #[cfg(not(feature = "sim"))]
 impl Pipe<'static> {
-    /// Makes up for the dead, if a process at either end is. What they had may be all there is. False: nobody died.
+    /// Recovers the dead, if a process at either end has died. What they had may be all there is. False: none died.
     pub fn revive(&self) -> bool {
         let dead = |side| {
             let words = self.bits(side).iter().enumerate();
@@ -559,7 +563,8 @@ pub(crate) fn make_of(
     let made = map.make(admin, name, Kind::Tube, |index, generation| {
         let first = map.claim_blocks(index, generation, blocks)?;
         let at = map.blocks(first, blocks);
-        // SAFETY: the blocks are ours, and nobody else knows of them yet; they may have been another object's before.
+        // SAFETY: the blocks are ours, and no other process knows of them yet; they may have been another object's
+        // before.
         unsafe { at.write_bytes(0, blocks as usize * BLOCK) };
         // SAFETY: as above; zeros are a `TubeHead`.
         let head = unsafe { &*at.cast::<TubeHead>() };
@@ -586,7 +591,7 @@ pub(crate) fn make_of(
         o.hint.store(0, Ordering::Relaxed); // Relaxed: as above.
         its.permits.store(generation, Ordering::Relaxed); // Relaxed: as above.
         its.hint.store(index + 1, Ordering::Relaxed); // Relaxed: as above.
-        // Release: whatever its last user did with the slot comes before.
+        // Release: what the slot's last user did comes before.
         o.slot.word.store(WORD, Ordering::Release);
         Ok(())
     });
@@ -614,7 +619,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
 
 /// Whether the slot is the tube's with which the place was filled: in service, or removed and not yet cleared away.
 fn is_place_of(object: &Object, place: Place) -> bool {
-    let now = Head(object.head.load(Ordering::Acquire)); // Acquire: after whatever was read before.
+    let now = Head(object.head.load(Ordering::Acquire)); // Acquire: after what was read before.
     now.kind() == Some(Kind::Tube) && !now.is_free() && now.generation() == place.head.generation()
 }
 
@@ -625,7 +630,7 @@ impl Pipe<'_> {
     }
 }
 
-/// Makes up for what a dead member was at in a tube.
+/// Recovers what a dead member was doing in a tube.
 pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) {
     let Some(pipe) = Pipe::of(map, Place { index: object, head }) else { return };
     let m = map.member(member);
@@ -639,13 +644,13 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
     }
 }
 
-/// I4: with a dead member's life word ours.
+/// I4: clears a dead member's bits. The caller holds its life word.
 pub(crate) fn clear(map: &Map, object: u32, head: Head, member: u32) {
     let Some(pipe) = Pipe::of(map, Place { index: object, head }) else { return };
     for side in [Side::Senders, Side::Receivers] {
         let bit = bit(member);
         if let Some(word) = pipe.bits(side).get(member as usize / PER_WORD)
-            // Relaxed: only we set or clear this bit.
+            // Relaxed: only the caller sets or clears this bit.
             && word.load(Ordering::Relaxed) & bit != 0
             // A bit that stands keeps the tube's blocks from being another's (I7); what was read may be another's already.
             && pipe.has_blocks()
@@ -656,7 +661,7 @@ pub(crate) fn clear(map: &Map, object: u32, head: Head, member: u32) {
     }
 }
 
-/// I7: whether anybody has a handle.
+/// I7: whether a process has a handle.
 pub(crate) fn is_attached(map: &Map, object: u32, head: Head) -> bool {
     let Some(pipe) = Pipe::of(map, Place { index: object, head }) else { return false };
     // SeqCst: I4.
@@ -671,7 +676,7 @@ pub(crate) fn is_used_by(map: &Map, object: u32, head: Head, member: u32) -> boo
     Pipe::of(map, Place { index: object, head }).is_some_and(|pipe| pipe.ring.is_used_by(member as u16))
 }
 
-/// A thread leaves, and has leaked slots of its own: nobody gets them.
+/// A leaving thread has leaked slots of its own: no thread gets them.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn keep_from_all(map: &Map, object: u32, head: Head, member: u32) {
     if let Some(pipe) = Pipe::of(map, Place { index: object, head }) {

@@ -1,4 +1,4 @@
-//! Messages in place: a slot to be written, and a record that is looked at where it lies.
+//! Messages in place: a slot to be written, and a record that is read where it lies.
 
 use super::arms::{Mapped, Not, commit, commit_seated, give_up, release};
 use super::ends::{Fault, Record, not_sent};
@@ -14,11 +14,11 @@ use chappe_plat::process;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A slot of a tube to be written in place, by the thread that reserved it: [`commit`](Slot::commit) sends it. Dropped, it
-/// is given up, as it is when its thread dies: nothing was sent.
+/// A slot of a tube to be written in place, by the thread that reserved it: [`commit`](Slot::commit) sends it. Dropping
+/// it gives it up, and so does the death of its thread: nothing was sent.
 ///
-/// What it holds at first is a message of before, or zeros. Whoever has a slot keeps others from this slot, and from nothing
-/// else. It belongs to the thread:
+/// It holds an earlier message at first, or zeros. While a thread has a slot, only this slot is out of use for others.
+/// It belongs to the thread:
 ///
 /// ```compile_fail
 /// fn must_be_send<T: Send>(_: T) {}
@@ -35,9 +35,9 @@ pub struct Slot<'a, T: ?Sized> {
     here: PhantomData<*const ()>,
 }
 
-/// A message that is looked at in place, by the thread that borrowed it. [`release`](Loan::release), or dropping it, says that it
-/// is received. If the thread dies before that, or panics, it is delivered once more, and says so ([`again`](Loan::again)). One
-/// that is leaked keeps its slot for as long as the tube lasts.
+/// A message that is read in place, by the thread that borrowed it. [`release`](Loan::release), or dropping it,
+/// receives it. If the thread dies before that, or panics, the message is delivered once more, marked
+/// ([`again`](Loan::again)). A leaked loan keeps its slot for as long as the tube lasts.
 ///
 /// ```compile_fail
 /// fn must_be_send<T: Send>(_: T) {}
@@ -85,7 +85,7 @@ impl<'a, T: ?Sized> Slot<'a, T> {
     }
 }
 
-/// What was not committed at once: its slot was passed over.
+/// Commits a slot that was not committed at once: it was passed over.
 #[cold]
 fn sent_later(pipe: &Mapped, why: Unsent, len: u32) -> Result<(), NotSent> {
     let fault = match why {
@@ -112,21 +112,22 @@ fn sent_later(pipe: &Mapped, why: Unsent, len: u32) -> Result<(), NotSent> {
 }
 
 impl<T: Pod> Slot<'_, T> {
-    /// Sends it. Waits only if its slot was passed over because this took long, and the tube has been full since.
+    /// Sends the message. Blocks only if its slot was passed over because this took long, and the tube has been full
+    /// since.
     ///
     /// # Errors
-    /// `Disconnected`, `Dead`, `Lost`: it is given up.
+    /// `Disconnected`, `Dead`, `Lost`: the slot is given up.
     pub fn commit(self) -> Result<(), NotSent> {
         self.send(size_of::<T>() as u32)
     }
 }
 
 impl Slot<'_, [u8]> {
-    /// Sends the first `len` bytes. Waits only if its slot was passed over because this took long, and the tube has been full
-    /// since.
+    /// Sends the first `len` bytes. Blocks only if its slot was passed over because this took long, and the tube has
+    /// been full since.
     ///
     /// # Errors
-    /// `TooLong` if the slot has not so many, `Disconnected`, `Dead`, `Lost`: it is given up.
+    /// `TooLong` if the slot has not so many, `Disconnected`, `Dead`, `Lost`: the slot is given up.
     pub fn commit(self, len: usize) -> Result<(), NotSent> {
         let most = self.len();
         if len > most {
@@ -174,15 +175,15 @@ impl<'a, T: ?Sized> Loan<'a, T> {
         borrowed
     }
 
-    /// Whether a receiver has died that had it before: it may have been done already.
+    /// Whether a receiver that had the message before has died: its work may have been done already.
     pub fn again(&self) -> bool {
         self.borrowed().again()
     }
 
-    /// Says that it is received: its slot is free.
+    /// Receives the message: its slot is free.
     ///
     /// # Errors
-    /// `Lost` if the thread has left the arena meanwhile: it may come again.
+    /// `Lost` if the thread has left the arena meanwhile: the message may come again.
     #[inline]
     pub fn release(mut self) -> Result<(), NotReceived> {
         match self.end() {
@@ -191,21 +192,21 @@ impl<'a, T: ?Sized> Loan<'a, T> {
         }
     }
 
-    /// Where in line it was committed. The next record's number is one more, but where a sender gave up a slot, or others received
-    /// what is in between. It wraps, after 2^32 rounds of all slots.
+    /// The message's place in the order of the commits. The next record's number is one more, except where a sender
+    /// gave up a slot, or other receivers got what is in between. The number wraps, after 2^32 rounds of all slots.
     pub fn position(&self) -> u64 {
         self.pipe.ring.order(self.borrowed())
     }
 
-    /// Gives it back, unreceived: it comes once more, marked, before all that was sent later, however often it has come. (Of a tube
-    /// that was made to drop, it is dropped, and counted.)
+    /// Gives the message back, unreceived: it comes once more, marked, before all that was sent later, however often it
+    /// has come. (A tube that was made to drop drops and counts it.)
     pub fn put_back(mut self) {
         self.back(false);
     }
 
     fn back(&mut self, died: bool) {
         if let Some(borrowed) = self.borrowed.take().filter(|_| process::is_incarnation(self.incarnation)) {
-            // As a member: who dies in between must be seen to.
+            // As a member: if this thread dies in between, recovery must see it.
             let _ = seat(self.pipe.map, party);
             self.pipe.ring.put_back(&borrowed, died, |slot| self.pipe.comes_again(borrowed.member(), slot));
             self.pipe.returned();
@@ -237,7 +238,8 @@ impl<T: Record + ?Sized> Deref for Loan<'_, T> {
         }
         let (at, len) = self.pipe.ring.record(self.borrowed());
         let len = T::__whole(self.pipe.ring.size() as usize, len as usize);
-        // SAFETY: so many bytes, aligned as a record wants; nobody writes them until they are released; always plain data.
+        // SAFETY: so many bytes, aligned as a record wants; no thread writes them until they are released; always plain
+        // data.
         unsafe { &*T::__at(at.cast_mut(), len) }
     }
 }

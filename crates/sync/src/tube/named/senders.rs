@@ -1,5 +1,5 @@
-//! The senders' object of a tube: a second object of the arena, on which those wait who send. It comes before its tube and goes
-//! after it (the tube's I6); what a killed maker or remover left of it is found here.
+//! The senders' object of a tube: a second object of the arena, on which senders wait. It is made before its tube and goes after it (the
+//! tube's I6). If a maker or remover is killed in the middle, this module finds and removes what it left.
 
 use super::pipe::{Pipe, Side};
 use crate::wait::{bury, is_still};
@@ -7,10 +7,10 @@ use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place};
 use chappe_plat::atomic::Ordering;
 
-/// Of a senders' object whose tube is just being made.
+/// The hint of a senders' object whose tube is just being made.
 pub(super) const MAKING: u32 = u32::MAX;
 
-/// I6: removes senders' objects whose tubes do not live. Tells how many were in service.
+/// I6: removes senders' objects whose tubes do not live. Returns how many of them were in service.
 pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
     let mut swept = 0;
     for index in 0..map.objects_used() {
@@ -24,7 +24,7 @@ pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
     swept
 }
 
-/// The tube of a senders' object, if that lives.
+/// The tube of a senders' object, if that tube lives.
 fn tube_of(map: &Map, index: u32) -> Option<Place> {
     let o = map.object(index);
     // Acquire, both: of a living tube, written before it was in service.
@@ -49,23 +49,23 @@ fn is_lost(map: &Map, index: u32) -> bool {
     is_named(map.object(index)) && tube_of(map, index).is_none()
 }
 
-/// Whether an end is that of a named tube.
+/// Whether an end belongs to a named tube.
 pub(crate) fn is_named(o: &Object) -> bool {
     // Acquire: written before the object was in service.
     o.hint.load(Ordering::Acquire) != 0
 }
 
-/// Brings holes and senders together. The object is an end in service: a named tube's, or none of ours.
+/// Tells senders of holes. The object is an end in service: a named tube's, or none of ours.
 pub(crate) fn drain_end(map: &Map, object: u32, head: Head) {
     if !map.anybody_waits(object) || !is_named(map.object(object)) {
         return;
     }
     match tube_of(map, object).and_then(|place| Pipe::of(map, place)) {
         Some(pipe) if pipe.end.index == object => pipe.bring(Side::Senders),
-        // Its maker is at it: nobody waits here yet, but who came late to the slot's last object.
+        // Its maker is at it: no sender waits here yet, except one that came late to the slot's last object.
         None if is_being_made(map, object) => {}
         _ => {
-            // I6. SeqCst: before the look at the bits. A failure: another did it.
+            // I6. SeqCst: before the look at the bits. A failure: another thread did it.
             let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
             bury(map, object, head.dead());
         }

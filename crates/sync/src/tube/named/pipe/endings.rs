@@ -1,4 +1,5 @@
-//! Who is at the ends of a named tube, which senders have gone without having ended well, and that none comes any more.
+//! The processes at the ends of a named tube: which are there, which senders have gone without having ended well, and the seal that lets
+//! no more senders in.
 
 use super::{AtomicU64, Ordering, Pipe, Side};
 use chappe_arena::Admin;
@@ -6,7 +7,7 @@ use chappe_plat::step;
 
 /// So many members have their bits in one word; the other half counts (I8 of the tube).
 pub(super) const PER_WORD: usize = 32;
-/// One that has come and not ended well.
+/// One arrival that has not ended well.
 const ONE: u64 = 1 << PER_WORD;
 
 /// Words of a side, for so many members.
@@ -18,7 +19,7 @@ pub(super) fn bit(member: u32) -> u64 {
     1 << (member as usize % PER_WORD)
 }
 
-/// Whose bits are set in the so-manieth word.
+/// The members whose bits are set in word `at`.
 pub(super) fn members_in(at: usize, word: u64) -> impl Iterator<Item = u32> {
     (0..PER_WORD).filter(move |bit| word >> bit & 1 != 0).map(move |bit| (at * PER_WORD + bit) as u32)
 }
@@ -33,7 +34,8 @@ impl Pipe<'_> {
         self.change(side, member, |word| (word & bit(member) == 0).then(|| word.wrapping_add(ONE | bit(member))));
     }
 
-    /// Takes a member's bit; if it has ended well, it no longer counts. If recovery was there before, nothing is left to do.
+    /// Clears a member's bit; if it has ended well, it no longer counts. If recovery was there before, nothing is left
+    /// to do.
     pub(super) fn go(&self, side: Side, member: u32, well: bool) {
         let gone = if well { ONE | bit(member) } else { bit(member) };
         self.change(side, member, |word| (word & bit(member) != 0).then(|| word.wrapping_sub(gone)));
@@ -52,7 +54,7 @@ impl Pipe<'_> {
         }
     }
 
-    /// How many times somebody has come to an end.
+    /// How many times a process has come to an end.
     #[cfg(not(feature = "sim"))]
     pub fn came(&self, side: Side) -> u32 {
         // SeqCst: I4 of the tube.
@@ -77,8 +79,9 @@ impl Pipe<'_> {
             }
             step!("senders counted");
             let still = |bit: usize| dead[bit].is_none() || self.map.dead((at * PER_WORD + bit) as u32) == dead[bit];
-            // SeqCst: as above. The same word once more: nobody came or went, and no bit of a dead one was taken; and the dead are still
-            // the same dead: none of them left, died, and had its number given to who came since.
+            // SeqCst: as above. The word is the same: nobody came or went, and no bit of a dead member was cleared; and
+            // the dead are still
+            // the same dead: none of them was recovered and its number given to a later arrival that died too.
             if word.load(Ordering::SeqCst) == seen && (0..PER_WORD).all(still) {
                 let living = (seen as u32).count_ones() - dead.iter().flatten().count() as u32;
                 return ((seen >> PER_WORD) as u32).wrapping_sub(living);
@@ -86,19 +89,19 @@ impl Pipe<'_> {
         }
     }
 
-    /// How many of them receivers were told of.
+    /// Of how many of these deaths receivers were told.
     pub fn told(&self) -> u32 {
         // SeqCst: as all of a side.
         self.head.told.load(Ordering::SeqCst)
     }
 
-    /// Receivers were told of so many.
+    /// Notes that receivers were told of so many deaths.
     fn tell_died(&self, died: u32) {
         let told = &self.head.told;
         // SeqCst: as all of a side.
         let mut seen = told.load(Ordering::SeqCst);
         while is_more(died, seen) {
-            // SeqCst, both: as above. A failure: another was told.
+            // SeqCst, both: as above. A failure: another receiver was told.
             match told.compare_exchange(seen, died, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return,
                 Err(now) => seen = now,
@@ -106,9 +109,10 @@ impl Pipe<'_> {
         }
     }
 
-    /// Of how many deaths of senders a receiver that has just come has nothing to be told: what those sent is gone, or others were told.
+    /// Of how many deaths of senders a new receiver need not be told: those senders' records are gone, or others were
+    /// told.
     pub fn known(&self) -> u32 {
-        // Before the look at the ring: what those have sent is there by now, or has been received.
+        // Before the look at the ring: what the dead have sent is there by now, or has been received.
         let died = self.died();
         step!("deaths counted, not yet looked what is there");
         if !self.ring.is_empty() {
@@ -118,22 +122,22 @@ impl Pipe<'_> {
         died
     }
 
-    /// Whether more senders have died, or broken off, than a receiver was told of: how many. It is told now.
+    /// Whether more senders have died, or broken off, than a receiver was told of: how many. That counts as telling it.
     pub fn learns(&self, told: u32) -> Option<u32> {
         let died = self.died();
         is_more(died, told).then(|| self.tell_died(died)).map(|()| died)
     }
 
-    /// No sender comes any more.
+    /// Lets no more senders in.
     pub fn seal(&self, _admin: &Admin) {
-        // SeqCst: I4 of the tube, before the look who waits.
+        // SeqCst: I4 of the tube, before the look at the waiters.
         self.head.sealed.store(1, Ordering::SeqCst);
         step!("sealed, nobody told yet");
         self.bring(Side::Receivers);
     }
 }
 
-/// Of two counts that begin anew after the last number.
+/// Compares two counts that wrap around.
 fn is_more(count: u32, than: u32) -> bool {
     count.wrapping_sub(than) as i32 > 0
 }
