@@ -1,7 +1,7 @@
 //! The protocols without the conveniences of a process: what the explorer drives.
 //!
-//! `Pool` and its guards keep seats in thread-local storage and drop what they hold; a virtual process has
-//! neither, because a kill runs no destructor. Everything below the seats is the same source.
+//! `Pool` and its guards keep seats in thread-local storage and drop what they hold. A virtual process can do neither, because a kill runs
+//! no destructor. Everything below the seats is the same source.
 
 mod arms;
 mod begun;
@@ -53,7 +53,7 @@ use chappe_arena::{ArenaError, Hooks, Joined, Map, Place, Seat};
 use chappe_plat::dir::Dir;
 use std::cell::Cell;
 
-/// What the arena calls back. Leases are locks of the system and not explored.
+/// The arena's callbacks. Leases are locks of the system and not explored.
 pub const HOOKS: Hooks = Hooks {
     recover: crate::recover,
     clear: crate::clear,
@@ -86,13 +86,13 @@ impl Arm for MutexAt {
 pub enum Locking {
     /// Locked, and whole.
     Locked,
-    /// Locked; an earlier holder left it as it was.
+    /// Locked; an earlier holder left the data torn.
     Torn,
-    /// Not locked: somebody has it, or the time was up.
+    /// Not locked: another member has it, or the time was up.
     Busy,
-    /// Nobody gets it any more.
+    /// The mutex was given up for ever.
     Condemned,
-    /// It was removed.
+    /// The mutex was removed.
     Dead,
 }
 
@@ -108,7 +108,7 @@ impl From<Try> for Locking {
     }
 }
 
-/// A permit that its holder believes to have.
+/// A permit that the actor took, and may have lost since.
 #[derive(Clone, Copy)]
 pub struct Held {
     pool: PoolAt,
@@ -121,25 +121,25 @@ impl Held {
         self.taken.position
     }
 
-    /// Whether its holder still has it: it may have been taken away.
+    /// Whether the permit is still the actor's: it may have been taken away.
     pub fn is_there(&self) -> bool {
         let cell = cell_at(self.pool.map, self.pool.place.index, self.taken.position);
         cell.is_some_and(|c| c.load() == self.taken.word)
     }
 }
 
-/// Why there is none.
+/// Why nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// None free, or they belong to waiters.
     NoneFree,
     /// The time was up.
     TimedOut,
-    /// This arm's object is gone.
+    /// This arm's object was removed.
     Dead(usize),
     /// The pool has not so many permits.
     TooMany,
-    /// It was interrupted.
+    /// The wait was interrupted.
     Interrupted,
 }
 
@@ -203,7 +203,7 @@ pub fn private_of_all(geometry: Geometry) -> Result<&'static Map, ArenaError> {
 pub struct Actor {
     who: Parties,
     joined: Joined,
-    /// The member at whose bell it sleeps.
+    /// The member at whose bell the actor sleeps.
     bell: Option<u32>,
     /// The priority of its waits.
     priority: u8,
@@ -218,7 +218,7 @@ impl Actor {
         Actor::join_as(map, Seat::Thread, label)
     }
 
-    /// Joins on behalf of the whole process: the calling thread is its custodian, and others act for it.
+    /// Joins on behalf of the whole process: the calling thread is its custodian, and other threads act for it.
     ///
     /// # Errors
     /// As [`Map::join`].
@@ -248,22 +248,22 @@ impl Actor {
         Ok(self)
     }
 
-    /// Sleeps at the bell of that one from now on, as a light thread does.
+    /// From now on the actor sleeps at the bell of another one, as a light thread does.
     pub fn at_bell_of(self, bell: &Actor) -> Actor {
         Actor { bell: Some(bell.member()), ..self }
     }
 
-    /// Its slot.
+    /// The actor's member slot.
     pub fn member(&self) -> u32 {
         self.joined.index
     }
 
-    /// Gives the slot up, and what it still owns.
+    /// Gives up the slot, and what its member still owns.
     pub fn leave(self) {
         self.who.main.map.leave(self.joined);
     }
 
-    /// Takes a permit if one is free and nobody waits.
+    /// Takes a permit if one is free and no member waits.
     ///
     /// # Errors
     /// `NoneFree`, `Dead`.
@@ -294,7 +294,8 @@ impl Actor {
         Ok((at, Held { pool: pools[at], taken }))
     }
 
-    /// Does one of several things, sleeping at once if none is ready, until `deadline`. Answers which, and the permit.
+    /// Completes one of several arms, sleeping at once if none is ready, until `deadline`. Returns which, and the
+    /// permit.
     ///
     /// # Errors
     /// `TimedOut`, `Dead`.
@@ -344,7 +345,7 @@ impl Actor {
         Ok(wait_for(&who, arms, Wish::to_take(deadline, &patience))?)
     }
 
-    /// Consumes a unit if one is there and nobody waits.
+    /// Consumes a unit if one is there and no member waits.
     ///
     /// # Errors
     /// `NoneFree`, `Dead`.
@@ -404,7 +405,7 @@ impl Actor {
         Ok(many.all().map(|taken| Held { pool, taken }).collect())
     }
 
-    /// It sleeps at once.
+    /// The actor sleeps at once.
     fn patience<'a>(&self, budget: &'a Cell<u32>) -> Patience<'a> {
         Patience { budget, forever: false, none: true, interrupt: None, priority: self.priority, bell: None }
     }
@@ -439,12 +440,12 @@ impl Actor {
         }
     }
 
-    /// Unlocks. False: it was not ours any more.
+    /// Unlocks. False: the mutex was not ours any more.
     pub fn unlock(&self, mutex: MutexAt) -> bool {
         lock::give(mutex.map, mutex.place, mutex.map.object(mutex.place.index), self.mine())
     }
 
-    /// Says that the data is whole again, or not.
+    /// Marks the data as torn, or as whole again.
     pub fn tear(&self, mutex: MutexAt, torn: bool) {
         lock::tear(mutex.map, mutex.map.object(mutex.place.index), self.mine(), torn);
     }
@@ -497,28 +498,28 @@ impl SemaphoreAt {
         Ok(SemaphoreAt { map, place })
     }
 
-    /// Adds units. False: refused, it is dead or would overflow.
+    /// Adds units. False: refused, the semaphore is dead or would overflow.
     pub fn up(self, n: u32) -> bool {
         let o = self.map.object(self.place.index);
         units::give_one(o, self.place, n).is_some() || units::give(self.map, self.place, o, n).is_ok()
     }
 
-    /// Says that somebody may wait, as one that has given up leaves it.
+    /// Marks that a member may wait, as a waiter that has given up leaves it.
     pub fn mark(self) {
         units::mark(self.map, self.place.index);
     }
 
-    /// Brings units and waiters together, as whoever comes by.
+    /// Grants units to waiters, as any member that touches the object does.
     pub fn drain(self) {
         drain(self.map, self.place.index);
     }
 
-    /// Its value.
+    /// The semaphore's value.
     pub fn value(self) -> u32 {
         units::value(self.map.object(self.place.index))
     }
 
-    /// Whether nobody takes past who waits: the moment of arrival.
+    /// Whether WAITERS is set: from then on no taker overtakes a waiter.
     pub fn is_awaited(self) -> bool {
         units::is_awaited(self.map.object(self.place.index))
     }
@@ -528,26 +529,26 @@ impl SemaphoreAt {
         units::all(self.map, self.place.index)
     }
 
-    /// Whether who waits may be overtaken.
+    /// Whether waiters may be overtaken.
     #[cfg(feature = "sim")]
     pub fn may_be_overtaken(self) -> bool {
         units::barging(self.map.object(self.place.index))
     }
 
-    /// Removes it.
+    /// Removes the semaphore.
     pub fn remove(self) {
         let admin = self.map.admin();
         self.map.unmake(&admin, self.place);
     }
 
-    /// Who waits, in order: member slots.
+    /// The waiters, in order: member slots.
     pub fn waiters(self) -> Vec<u32> {
         arrived(self.map, self.place.index)
     }
 }
 
 impl MutexAt {
-    /// What says of which type its data is.
+    /// The hash of the data's type.
     pub const TYPE: u32 = 0x9e37_79b9;
 
     /// Makes a mutex with 8 bytes of data, or finds the one of this name.
@@ -563,12 +564,13 @@ impl MutexAt {
         Ok(MutexAt { map, place })
     }
 
-    /// Who has it: its member slot. Or whose bias it is, who may be inside: a look that takes the bias away would change what is explored.
+    /// The holder's member slot. Or the owner of the bias, which may be inside: a look that revokes the bias would
+    /// change what is explored.
     pub fn holder(self) -> Option<u32> {
         self.bias().or_else(|| lock::holder(self.map, self.map.object(self.place.index)).map(|(member, _)| member))
     }
 
-    /// Removes it.
+    /// Removes the mutex.
     pub fn remove(self) {
         let admin = self.map.admin();
         self.map.unmake(&admin, self.place);
@@ -589,13 +591,13 @@ impl PoolAt {
         map.find(name).filter(|p| p.head.is_live(Kind::Pool)).map(|place| PoolAt { map, place })
     }
 
-    /// Removes it.
+    /// Removes the pool.
     pub fn remove(self) {
         let admin = self.map.admin();
         self.map.unmake(&admin, self.place);
     }
 
-    /// Removes it unless somebody holds or waits. False: somebody does.
+    /// Removes the pool unless a member holds a permit or waits. False: one does.
     pub fn remove_idle(self, me: &Actor) -> bool {
         let admin = self.map.admin();
         let idle = permit::take_all(self.place, me.party(self.map));
@@ -605,7 +607,7 @@ impl PoolAt {
         idle
     }
 
-    /// Gives it another number of permits.
+    /// Gives the pool another number of permits.
     ///
     /// # Errors
     /// As [`Map::claim_cells`].
@@ -613,12 +615,12 @@ impl PoolAt {
         permit::resize(self.map, &self.map.admin(), self.place, count)
     }
 
-    /// Takes a permit from whoever has it.
+    /// Takes a permit away from its holder.
     pub fn force(self, index: u32) -> bool {
         permit::force(self.map, self.place, index).is_some()
     }
 
-    /// The end of an orphan's job. False: it is no orphan.
+    /// The end of an orphan's job. False: the permit is no orphan.
     pub fn job_ends(self, index: u32) -> bool {
         let Some(cell) = cell_at(self.map, self.place.index, index) else { return false };
         let seen = cell.load();
@@ -629,7 +631,7 @@ impl PoolAt {
         freed
     }
 
-    /// How many permits it has.
+    /// How many permits the pool has.
     pub fn permits(self) -> u32 {
         permits(self.map, self.place.index)
     }
@@ -640,12 +642,12 @@ impl PoolAt {
         cells(self.map, self.place.index).take(count).filter(|(_, c)| c.load().is_free()).count() as u32
     }
 
-    /// Who waits, in order: member slots.
+    /// The waiters, in order: member slots.
     pub fn waiters(self) -> Vec<u32> {
         arrived(self.map, self.place.index)
     }
 
-    /// What one of its cells says, in words.
+    /// A cell's value, as text.
     pub fn cell(self, index: u32) -> String {
         cell_at(self.map, self.place.index, index).map_or_else(|| "none".into(), |c| format!("{:?}", c.load()))
     }
@@ -657,13 +659,13 @@ pub fn granted_word(number: u64, object: u32, permit: u32) -> u64 {
     crate::wait::State::idle(number).granted(grant).0
 }
 
-/// Has semaphores' numbers as wide as those that ship, in this program, from now on.
+/// Makes semaphores' numbers in this program as wide as those that ship, from now on.
 #[cfg(feature = "sim")]
 pub fn wide_numbers() {
     units::WIDE.get_or_init(|| ());
 }
 
-/// Says that somebody may wait for a mutex, as one that has given up leaves it.
+/// Marks that a member may wait for a mutex, as a waiter that has given up leaves it.
 pub fn mark(mutex: MutexAt) {
     lock::mark(mutex.map, mutex.place.index);
 }

@@ -1,4 +1,4 @@
-//! Pools and semaphores as what a choice chooses among.
+//! Pools and semaphores as arms of a choice.
 
 use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::permit;
@@ -30,7 +30,7 @@ impl Operation for PoolAt {
         if let Some(taken) = permit::take_one(o, self.place, me) {
             return Ok(taken);
         }
-        // As in `Pool`: who only tries leaves a bias alone.
+        // As in `Pool`: a mere try leaves a bias alone.
         let last = if self.map.is_private() { None } else { permit::take_last(o, self.place, me) };
         last.map_or_else(|| permit::take(self.place, me), Ok)
     }
@@ -78,12 +78,12 @@ impl Operation for SemaphoreAt {
     }
 }
 
-/// One of the things a choice chooses among.
+/// One arm of a choice.
 #[derive(Clone, Copy)]
 pub enum AnyAt {
-    /// A permit.
+    /// Take a permit.
     Pool(PoolAt),
-    /// A unit.
+    /// Consume a unit.
     Semaphore(SemaphoreAt),
 }
 

@@ -1,5 +1,5 @@
-//! Waits of which only the first part is done, for the explorer: who waits so may be granted what it waits for, and take it
-//! never; or give up before anything came.
+//! The first half of a wait, for the explorer. A member that waits so may be granted what it waits for, and never take it; or give up
+//! before anything came.
 
 use super::{Actor, SemaphoreAt};
 use crate::claim::{Aim, Operation, Wish, wait_for};
@@ -10,12 +10,12 @@ use std::cell::Cell;
 pub struct InLine(Begun);
 
 impl Actor {
-    /// Gets in line for a unit, and does not sleep.
+    /// Begins to wait for a unit, and does not sleep.
     pub fn get_in_line(&self, semaphore: SemaphoreAt) -> InLine {
         InLine(self.begin(semaphore))
     }
 
-    /// Gives up.
+    /// Gives the wait up.
     pub fn leave_the_line(&self, semaphore: SemaphoreAt, InLine(begun): InLine) {
         end(&self.who, &[&semaphore], &begun);
     }

@@ -1,4 +1,4 @@
-//! Private locks that are biased to whoever takes them, at once, for the explorer: what takes hundreds of acquisitions otherwise.
+//! Private locks that are biased at once to the thread that takes them, for the explorer: otherwise this takes hundreds of acquisitions.
 
 use super::{Actor, Held, MutexAt, PoolAt};
 use crate::bias::{self, Holds};
@@ -18,12 +18,12 @@ impl MutexAt {
         Ok(MutexAt { map, place })
     }
 
-    /// Takes its bias away, as who only looks at it may.
+    /// Revokes the bias, as any thread that only looks at the lock may.
     pub fn settle(self) {
         bias::settled(self.map, self.map.object(self.place.index));
     }
 
-    /// Whose bias it is, if it is biased: a member.
+    /// The owner of the bias, if the lock is biased: a member.
     pub fn bias(self) -> Option<u32> {
         bias::owner_of(self.map, self.map.object(self.place.index))
     }
@@ -40,7 +40,7 @@ impl PoolAt {
         Ok(PoolAt { map, place })
     }
 
-    /// Whose bias it is, if it is biased: a member.
+    /// The owner of the bias, if the pool is biased: a member.
     pub fn bias(self) -> Option<u32> {
         bias::owner_of(self.map, self.map.object(self.place.index))
     }
@@ -51,7 +51,7 @@ impl Actor {
         Holds::of(map, self.party(map).member)
     }
 
-    /// Locks by the bias, if there is one and it is ours.
+    /// Locks by the bias, if the actor owns it.
     pub(super) fn enter(&self, mutex: MutexAt) -> bool {
         let MutexAt { map, place } = mutex;
         // SAFETY: the actor's own.
@@ -59,7 +59,7 @@ impl Actor {
             && unsafe { lock::enter(map.object(place.index), place, self.party(map).member, self.holds(map)) }
     }
 
-    /// It has just locked as others do.
+    /// After locking without the bias: may give the actor the bias.
     pub(super) fn locked(&self, mutex: MutexAt, mine: u64) {
         let MutexAt { map, place } = mutex;
         if map.is_private() {
@@ -68,9 +68,9 @@ impl Actor {
         }
     }
 
-    /// Takes the permit by the bias, if there is one and it is ours; or as others do, and then perhaps has the bias.
+    /// Takes the permit by the bias, if the actor owns it; or without it, and then perhaps gets the bias.
     ///
-    /// None: it is somebody's.
+    /// `None`: another member has the permit.
     pub fn take_biased(&self, pool: PoolAt) -> Option<Held> {
         let PoolAt { map, place } = pool;
         let (o, me): (_, &Party) = (map.object(place.index), self.party(map));

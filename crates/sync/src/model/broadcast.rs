@@ -1,4 +1,4 @@
-//! Broadcast tubes, for the explorer: what a thread does at their ends, without handles. It stands for its process.
+//! Broadcast tubes, for the explorer: the operations of a thread at their ends, without handles. The thread stands for its process.
 
 use super::Actor;
 use super::named::Came;
@@ -59,7 +59,7 @@ impl CastAt {
         Ok(CastAt(Cast::of(map, place).expect("a tube")))
     }
 
-    /// The object that all wait on.
+    /// The object on which all threads wait.
     pub fn object(&self) -> u32 {
         self.0.place.index
     }
@@ -74,7 +74,7 @@ impl CastAt {
         self.0.ring.shape().slots
     }
 
-    /// How many subscribe, the dead aside.
+    /// How many members subscribe, without the dead.
     pub fn subscribers(&self) -> usize {
         self.0.subscriptions().count()
     }
@@ -112,13 +112,13 @@ impl Actor {
         Parties { private: None, ..self.who }
     }
 
-    /// Comes as a publisher: its entry.
+    /// Adds a publisher: its entry.
     pub fn publishes(&self, tube: CastAt) -> Option<usize> {
         let admin = tube.0.map.admin();
         tube.0.enter(&admin, self.owner()).ok()
     }
 
-    /// Goes as one.
+    /// Removes a publisher.
     pub fn publishes_no_more(&self, tube: CastAt, at: usize) {
         tube.0.leave(at, self.owner(), true);
     }
@@ -144,12 +144,12 @@ impl Actor {
         tube.0.change(who, filter);
     }
 
-    /// Unsubscribes.
+    /// Ends the subscription.
     pub fn unsubscribes(&self, tube: CastAt, who: u32) {
         tube.0.unsubscribe(who, self.owner());
     }
 
-    /// Sends to all who subscribe, sleeping at once if it cannot be now, until `deadline`.
+    /// Sends to all subscriptions, sleeping at once if that is impossible now, until `deadline`.
     pub fn says(&self, tube: CastAt, message: u64, deadline: Option<u64>) -> Came {
         let (record, mut wanted) = (message.to_le_bytes(), Mask::default());
         tube.0.subscriptions().for_each(|(who, _)| wanted[who as usize / 64] |= 1 << (who % 64));
@@ -162,7 +162,7 @@ impl Actor {
         sent.map_or_else(Came::from, |()| Came::Sent)
     }
 
-    /// Takes a subscription's next, sleeping at once if there is none now, until `deadline`.
+    /// Takes a subscription's next message, sleeping at once if there is none now, until `deadline`.
     pub fn hears(&self, tube: CastAt, who: u32, deadline: Option<u64>) -> Came {
         let mut buffer = [MaybeUninit::new(0); 8];
         let budget = Cell::new(0);

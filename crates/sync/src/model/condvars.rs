@@ -38,17 +38,17 @@ impl CondvarAt {
         Ok(CondvarAt { map, place })
     }
 
-    /// Wakes the first. False: nobody waits.
+    /// Wakes the first waiter. False: there is none.
     pub fn notify_one(self) -> bool {
         condvar::notify(self.map, self.place)
     }
 
-    /// Wakes all.
+    /// Wakes all waiters.
     pub fn notify_all(self) {
         condvar::notify_all(self.map, self.place.index);
     }
 
-    /// Removes it.
+    /// Removes the condition variable.
     pub fn remove(self) {
         let admin = self.map.admin();
         self.map.unmake(&admin, self.place);

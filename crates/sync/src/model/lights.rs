@@ -1,6 +1,6 @@
-//! Light threads at tubes without slots, for loom: each of its threads is one, and sleeps on its token.
+//! Light threads at tubes without slots, for loom: each of loom's threads is a light thread, and sleeps on its token.
 //!
-//! The scheduler's own part is left out: who has been given its token just goes on.
+//! The scheduler is left out: a thread that was given its token just goes on.
 
 use super::tubes::{Got, TubeAt, got, received};
 use crate::bias::Holds;
@@ -69,7 +69,7 @@ static HOOKS: Hooks = Hooks {
     level: || 0,
 };
 
-/// A light thread. In the set-up.
+/// Makes a light thread, while the scene is set up.
 pub fn light(number: u32) -> &'static Record {
     light::install(&HOOKS);
     let record = Box::leak(Box::new(Record {
@@ -82,14 +82,14 @@ pub fn light(number: u32) -> &'static Record {
         kept: Cell::new(null_mut()),
         ends: Cell::new(null()),
     }));
-    // Each word is touched while the scene is set up. Relaxed, both: nobody else is there.
+    // Each word is touched while the scene is set up. Relaxed, both: no other thread is there.
     record.word.store(0, Ordering::Relaxed);
     record.token.store(EMPTY, Ordering::Relaxed); // Relaxed: as above.
     record.control.store(0, Ordering::Relaxed); // Relaxed: as above.
     record
 }
 
-/// What ends a light thread's wait. In the set-up.
+/// Makes an interrupt for a light thread's wait, while the scene is set up.
 pub fn interrupt() -> &'static Interrupt {
     let interrupt = Box::leak(Box::new(Interrupt::default()));
     // Each word is touched there.
@@ -97,13 +97,13 @@ pub fn interrupt() -> &'static Interrupt {
     interrupt
 }
 
-/// Somebody asks it to stop, and wakes it.
+/// Interrupts a light thread, and wakes it.
 pub fn ask(by: &'static Interrupt, who: &'static Record) {
     by.try_interrupt(0);
     light::unpark(who);
 }
 
-/// A choice: the straight way, if it has no deadline, and then the long one.
+/// A choice: the straight way, if it has no deadline, and then the long way.
 fn wait_for_either(
     me: &'static Record,
     arms: &[&dyn Operation],
@@ -142,14 +142,14 @@ impl TubeAt {
         received(direct::recv(self.tube(), me, deadline).map_err(|not| not.expect("light threads only")))
     }
 
-    /// A light thread sends, until somebody asks it to stop.
+    /// A light thread sends, until an interrupt comes.
     pub fn send_lightly_until(&self, by: &'static Interrupt, me: &'static Record, message: u64) -> Got {
         light::set_current(me);
         got(direct::send_ended_by(self.tube(), me, message, Some(by))
             .map_err(|(not, message)| (not.expect("light threads only"), message)))
     }
 
-    /// A light thread receives, until somebody asks it to stop.
+    /// A light thread receives, until an interrupt comes.
     pub fn recv_lightly_until(&self, by: &'static Interrupt, me: &'static Record) -> Got {
         light::set_current(me);
         received(direct::recv_ended_by(self.tube(), me, Some(by)).map_err(|not| not.expect("light threads only")))
@@ -179,7 +179,8 @@ impl TubeAt {
         }
     }
 
-    /// A light thread comes to receive until it finds that kernel threads may be at the other end; how often it waited.
+    /// A light thread comes to receive until it finds that kernel threads may be at the other end. Returns how often it
+    /// waited.
     pub fn come_until_seated(&self, me: &'static Record) -> u64 {
         light::set_current(me);
         let tube = self.tube();
@@ -207,7 +208,7 @@ impl TubeAt {
         assert!(matches!(direct::recv(self.tube(), me, None), Err(None)), "nobody sends");
     }
 
-    /// A kernel thread comes to wait to send: its first half, and its look for light threads.
+    /// A kernel thread begins to wait to send: the first half of that, and its look for light threads.
     pub fn come_seated(&self) {
         let tube = self.tube();
         tube.senders.enlists();
@@ -217,7 +218,7 @@ impl TubeAt {
         }
     }
 
-    /// Light threads have waited at both ends before. In the set-up.
+    /// As if light threads had waited at both ends before. For the set-up.
     pub fn has_been_waited_at(&self) {
         self.tube().senders.admit_lights(false);
         self.tube().receivers.admit_lights(false);

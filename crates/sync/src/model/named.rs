@@ -1,4 +1,4 @@
-//! Tubes between processes, for the explorer: what a thread does at their ends, without handles. It stands for its process.
+//! Tubes between processes, for the explorer: the operations of a thread at their ends, without handles. The thread stands for its process.
 
 use super::{Actor, SemaphoreAt};
 use crate::claim::{Operation, Wish, wait_for};
@@ -16,18 +16,18 @@ use std::mem::MaybeUninit;
 #[derive(Clone, Copy)]
 pub struct NamedAt(Mapped);
 
-/// How an operation at an end came out.
+/// The outcome of an operation at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// It was sent.
+    /// The message was sent.
     Sent,
-    /// This was received; and whether a receiver has died that had it before.
+    /// This message was received; and whether a receiver that had it before has died.
     Message(u64, bool),
     /// A semaphore's unit was consumed.
     Unit,
     /// Not now, or not in time.
     Nothing,
-    /// There is nobody at the other end.
+    /// The other end has gone.
     Gone,
     /// The tube was removed.
     Dead,
@@ -54,7 +54,7 @@ pub enum Refusal {
     Dead,
     /// No sender may come any more.
     Sealed,
-    /// Somebody has the only handle.
+    /// Another process has the only handle.
     Taken,
 }
 
@@ -74,7 +74,7 @@ fn message(bytes: [MaybeUninit<u8>; 8]) -> u64 {
 }
 
 impl NamedAt {
-    /// Makes a tube of so many slots, one at each end, or drops, as is said.
+    /// Makes a tube of so many slots; the flags say whether each end may have one handle only, and whether it drops.
     ///
     /// # Errors
     /// As [`Map::make`].
@@ -93,7 +93,7 @@ impl NamedAt {
         self.0
     }
 
-    /// The objects that one waits on: of the senders, of the receivers.
+    /// The objects on which threads wait: senders, receivers.
     pub fn objects(&self) -> [u32; 2] {
         [self.0.end.index, self.0.place.index]
     }
@@ -114,13 +114,13 @@ impl NamedAt {
         pipe::unmake(self.0.map, &admin, &self.0);
     }
 
-    /// No sender comes any more.
+    /// Seals the tube: no sender comes any more.
     pub fn seal(&self) {
         let admin = self.0.map.admin();
         self.0.seal(&admin);
     }
 
-    /// Who is at an end.
+    /// How many processes are at an end.
     pub fn attached(&self, senders: bool) -> usize {
         self.0.attached(side(senders)).count()
     }
@@ -130,17 +130,17 @@ impl NamedAt {
         self.0.died()
     }
 
-    /// Of how many of them a receiver that has just come has nothing to be told.
+    /// Of how many of them a new receiver need not be told.
     pub fn known(&self) -> u32 {
         self.0.known()
     }
 
-    /// How many there are of whom a receiver was not told. It is now.
+    /// How many there are, if a receiver was not told of all. It counts as told now.
     pub fn learns(&self, told: u32) -> Option<u32> {
         self.0.learns(told)
     }
 
-    /// Receives what is there, as nobody.
+    /// Receives what is there, without being a member.
     pub fn drained(&self) -> Came {
         let mut buffer = [MaybeUninit::new(0); 8];
         match self.0.ring.try_recv(&mut buffer) {
@@ -149,7 +149,7 @@ impl NamedAt {
         }
     }
 
-    /// How many were dropped.
+    /// How many messages were dropped.
     pub fn dropped(&self) -> u64 {
         self.0.ring.dropped()
     }
@@ -164,10 +164,10 @@ impl Actor {
         Parties { private: None, ..self.who }
     }
 
-    /// Comes to an end.
+    /// Attaches to an end.
     ///
     /// # Errors
-    /// Why it may not.
+    /// Why that is refused.
     pub fn attach(&self, tube: NamedAt, senders: bool) -> Result<(), Refusal> {
         let admin = tube.0.map.admin();
         let who = self.who.main;
@@ -220,14 +220,14 @@ impl Actor {
         Ok(Reserved(slot))
     }
 
-    /// Commits it.
+    /// Commits the slot.
     pub fn commit(&self, tube: NamedAt, slot: Reserved) -> Came {
         let budget = Cell::new(0);
         let sent = commit_seated(&tube.0, slot.0, 8, &self.lone(), &sleeper(&budget));
         sent.map_or_else(Came::from, |()| Came::Sent)
     }
 
-    /// Gives it up.
+    /// Gives the slot up.
     pub fn give_up(&self, tube: NamedAt, slot: Reserved) {
         give_up(&tube.0, slot.0);
     }
@@ -249,7 +249,7 @@ impl Actor {
         Ok((Lent(lent), message(buffer), again))
     }
 
-    /// Releases it. False: it was taken away.
+    /// Releases the message. False: it was taken away.
     pub fn give_back(&self, tube: NamedAt, lent: Lent) -> bool {
         release(&tube.0, lent.0)
     }

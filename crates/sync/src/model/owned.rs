@@ -1,4 +1,4 @@
-//! Owned semaphores as the explorer drives them: a thread waits, for a process whose member somebody else may have joined.
+//! Owned semaphores as the explorer drives them. A thread waits for its process; another thread may have joined the arena for that process.
 
 use super::{Actor, Refusal};
 use crate::Interrupt;
@@ -13,7 +13,7 @@ use chappe_arena::{ArenaError, Map};
 pub struct OwnedAt(Pair);
 
 impl OwnedAt {
-    /// Makes one, or finds the one of this name.
+    /// Makes an owned semaphore, or finds the one of this name.
     ///
     /// # Errors
     /// As [`Map::make`].
@@ -25,12 +25,12 @@ impl OwnedAt {
         }
     }
 
-    /// Finds one by name.
+    /// Finds an owned semaphore by name.
     pub fn find(map: &'static Map, name: &str) -> Option<OwnedAt> {
         map.find(name).and_then(|place| Pair::of(map, place)).map(OwnedAt)
     }
 
-    /// Takes a unit if one is there and nobody waits for it.
+    /// Takes a unit if one is there and no member waits for it.
     ///
     /// # Errors
     /// `NoneFree`, `Dead`.
@@ -47,7 +47,7 @@ impl OwnedAt {
         Ok(self.0.take(process.party(self.0.map))?)
     }
 
-    /// Takes a unit as no member.
+    /// Takes a unit without being a member.
     ///
     /// # Errors
     /// As [`OwnedAt::try_wait`].
@@ -55,7 +55,7 @@ impl OwnedAt {
         Ok(self.0.take_unseen()?)
     }
 
-    /// Takes a unit for a process, the thread `me` of which sleeps at once if there is none, until `deadline`.
+    /// Takes a unit for a process. Its thread `me` sleeps at once if there is none, until `deadline`.
     ///
     /// # Errors
     /// `TimedOut`, `Dead`.
@@ -83,12 +83,12 @@ impl OwnedAt {
         Ok(())
     }
 
-    /// What a thread does after it has taken a unit for its process.
+    /// The step of a thread after it has taken a unit for its process.
     pub fn taken(self, process: &Actor, end: &EndAt) {
         self.0.taken(&end.0, || Some(*process.party(self.0.map)));
     }
 
-    /// The process says that it ends in good order.
+    /// Declares that the process ends in good order.
     pub fn ends(self, process: &Actor, end: &EndAt) {
         end.0.say(chappe_plat::process::incarnation(), || _ = self.keep(process));
     }
@@ -101,22 +101,22 @@ impl OwnedAt {
         }
     }
 
-    /// Says that it is no lock.
+    /// Declares that the semaphore is no lock.
     pub fn demote(self) -> bool {
         self.0.demote()
     }
 
-    /// Says that the process ends in good order. False: it has not got the permit.
+    /// Declares that the process ends in good order. False: it has not got the permit.
     pub fn keep(self, process: &Actor) -> bool {
         self.0.keep(process.party(self.0.map))
     }
 
-    /// Whether who has the permit has said so.
+    /// Whether the holder of the permit has declared that.
     pub fn is_kept(self) -> bool {
         self.0.word().is_kept()
     }
 
-    /// Whether it is none.
+    /// Whether the semaphore is no lock.
     pub fn is_plain(self) -> bool {
         self.0.is_plain()
     }
@@ -151,7 +151,7 @@ impl OwnedAt {
         self.0.word().is_retired()
     }
 
-    /// Whether the permit is free, or set aside for who waits.
+    /// Whether the permit is free, or reserved for a waiter.
     pub fn is_there(self) -> bool {
         matches!(self.0.word().tag(), Tag::Free | Tag::Reserved)
     }
@@ -162,12 +162,12 @@ impl OwnedAt {
         self.0.unmake(&admin);
     }
 
-    /// Who waits, in order: member slots.
+    /// The waiters, in order: member slots.
     pub fn waiters(self) -> Vec<u32> {
         self.0.arrived()
     }
 
-    /// Whether anybody's bit stands on a part of it.
+    /// Whether any member's bit stands on one of its parts.
     pub fn is_awaited(self) -> bool {
         self.parts().iter().any(|part| self.0.map.anybody_waits(*part))
     }
@@ -183,16 +183,16 @@ impl OwnedAt {
     }
 }
 
-/// What a process says of its end.
+/// What a process declares of its end.
 #[derive(Debug, Default)]
 pub struct EndAt(Ending);
 
-/// How many times a cell had become free before it said this.
+/// How many times a cell had become free when it held this value.
 pub fn times_freed(cell: u64) -> u64 {
     Word(cell).version()
 }
 
-/// Removes what killed makers and removers have left of owned semaphores; how many there were.
+/// Removes what killed makers and removers have left of owned semaphores. Returns how many there were.
 pub fn sweep_parts(map: &'static Map) -> u32 {
     let admin = map.admin();
     sweep(map, &admin)

@@ -1,4 +1,4 @@
-//! Those that serve by priority, and those that wait there, for the explorer.
+//! Objects that serve by priority, and their waiters, for the explorer.
 
 use super::{Actor, PoolAt, SemaphoreAt};
 use crate::permit;
@@ -6,7 +6,7 @@ use crate::wait::Discipline;
 use chappe_arena::{ArenaError, Map};
 
 impl Actor {
-    /// With this priority from now on.
+    /// The actor with this priority from now on.
     pub fn of_priority(self, priority: u8) -> Actor {
         Actor { priority, ..self }
     }
@@ -28,7 +28,7 @@ impl SemaphoreAt {
 }
 
 impl PoolAt {
-    /// Makes a pool that serves so, or finds the one of this name.
+    /// Makes a pool that serves by priority, or finds the one of this name.
     ///
     /// # Errors
     /// As [`Map::make`].

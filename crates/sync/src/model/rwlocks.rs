@@ -1,4 +1,4 @@
-//! Readers-writer locks, as members that the explorer runs have them.
+//! Readers-writer locks, as members use them under the explorer.
 
 use super::{Actor, Refusal};
 use crate::claim::{Operation, Wish, wait_for};
@@ -13,7 +13,7 @@ use std::cell::Cell;
 #[derive(Clone, Copy)]
 pub struct RwLockAt(Slots);
 
-/// A turn at a lock, as its member has it.
+/// A turn at a lock, as its member holds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     /// To write.
@@ -41,10 +41,10 @@ impl RwLockAt {
         self.0.places()
     }
 
-    /// Locks it, waiting at most until the deadline. `Dead`: it was removed, or condemned.
+    /// Locks, sleeping at most until the deadline. `Dead`: the lock was removed, or condemned.
     ///
     /// # Errors
-    /// Why it was not.
+    /// Why the lock was not taken.
     pub fn enter(self, me: &Actor, writes: bool, deadline: Option<u64>) -> Result<Turn, Refusal> {
         let (reading, writing) = (Reading(self.0), Writing(self.0));
         let arm: &dyn Operation = if writes { &writing } else { &reading };
@@ -62,7 +62,7 @@ impl RwLockAt {
         found.map(|taken| Turn { writes, torn: taken.position != 0, word: taken.word.0 }).map_err(Refusal::from)
     }
 
-    /// Locks it if nobody has it or waits.
+    /// Locks if no member has the lock or waits.
     pub fn try_enter(self, me: &Actor, writes: bool) -> Option<Turn> {
         let party = &me.who.main;
         let word = held_by(party.member, party.generation);
@@ -88,39 +88,39 @@ impl RwLockAt {
         Turn { writes: false, ..turn }
     }
 
-    /// The writer says that the data is whole.
+    /// The writer declares that the data is whole.
     pub fn mend(self, turn: Turn) {
         self.0.tear(turn.word, false);
     }
 
-    /// The writer gives it up for ever.
+    /// The writer gives the lock up for ever.
     pub fn condemn(self, turn: Turn) {
         self.0.condemn(turn.word);
     }
 
-    /// Says that somebody may wait, as one that has given up leaves it.
+    /// Marks that a member may wait, as a waiter that has given up leaves it.
     pub fn mark(self) {
         crate::kinds::enlisted(self.0.map, self.0.lock.index);
     }
 
-    /// Removes it.
+    /// Removes the lock.
     pub fn remove(self) {
         self.0.unmake(&self.0.map.admin());
     }
 
-    /// Removes what is left of locks that were half made, or half removed: how many parts.
+    /// Removes what is left of locks that were half made, or half removed. Returns how many parts.
     pub fn sweep(map: &'static Map) -> u32 {
         row::sweep(map, &map.admin())
     }
 
-    /// Its word, in words.
+    /// The lock's word, as text.
     pub fn word(self) -> String {
         // SeqCst: for stories.
         word::in_words(self.0.map.object(self.0.lock.index).slot.word.load(Ordering::SeqCst))
     }
 }
 
-/// Such a word in words, for stories.
+/// Such a word as text, for stories.
 pub fn rwlock_in_words(value: u64) -> String {
     word::in_words(value)
 }

@@ -1,4 +1,4 @@
-//! Tubes of threads, for the explorer: what a thread does at their ends, without its seat.
+//! Tubes of threads, for the explorer: the operations of a thread at their ends, without its seat.
 
 use super::{Actor, SemaphoreAt};
 use crate::claim::{Aim, Operation, Refused, Taken, Wish, wait_for};
@@ -17,29 +17,29 @@ use std::cell::Cell;
 /// A tube of numbers.
 pub struct TubeAt(Tube<u64>);
 
-/// How an operation at an end came out.
+/// The outcome of an operation at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got {
-    /// It was sent.
+    /// The message was sent.
     Sent,
-    /// This was received.
+    /// This message was received.
     Message(u64),
     /// A semaphore's unit was consumed.
     Down,
     /// Not now, or not in time.
     Nothing,
-    /// There is nobody at the other end.
+    /// The other end has gone.
     Gone,
-    /// An arm is ready: this one.
+    /// This arm is ready.
     Ready(usize),
 }
 
 /// Which end of a tube.
 #[derive(Clone, Copy)]
 pub enum End<'t> {
-    /// Where this message is to go in.
+    /// Send this message.
     Send(&'t TubeAt, u64),
-    /// Where messages come out.
+    /// Receive a message.
     Recv(&'t TubeAt),
     /// No end: a semaphore.
     Down(&'t SemaphoreAt),
@@ -94,7 +94,7 @@ impl TubeAt {
         TubeAt::new(map, Body::Line(Box::new(Line::new(slots))))
     }
 
-    /// The objects that one waits on: of the senders, of the receivers.
+    /// The objects on which threads wait: senders, receivers.
     pub fn objects(&self) -> [u32; 2] {
         [self.0.senders.place().index, self.0.receivers.place().index]
     }
@@ -105,21 +105,21 @@ impl TubeAt {
         self.0.receivers.enter();
     }
 
-    /// A sender goes.
+    /// Drops a sender.
     pub fn no_sender(&self) {
         if self.0.senders.leave() {
             self.0.no_sender();
         }
     }
 
-    /// A receiver goes.
+    /// Drops a receiver.
     pub fn no_receiver(&self) {
         if self.0.receivers.leave() {
             self.0.no_receiver();
         }
     }
 
-    /// Sends if it can be now.
+    /// Sends if that is possible now.
     pub fn try_send(&self, message: u64) -> Got {
         got(self.0.try_send(message))
     }
@@ -129,7 +129,7 @@ impl TubeAt {
         received(self.0.try_recv())
     }
 
-    /// The first half of a wait to receive: whether there is something.
+    /// The first half of a wait to receive. Returns whether there is something.
     #[cfg(feature = "loom")]
     pub fn begin_to_wait(&self) -> bool {
         self.0.receivers.enlists();
@@ -142,7 +142,7 @@ impl TubeAt {
         })
     }
 
-    /// The end where one receives turns: from now on both sides make a full fence.
+    /// Turns the receivers' end: from now on both sides make a full fence.
     #[cfg(feature = "loom")]
     pub fn turn(&self) {
         assert!(self.0.receivers.begin_turn());
@@ -165,7 +165,8 @@ impl TubeAt {
         self.send_and_look(message) && !self.0.receivers.is_calm()
     }
 
-    /// The first half of a wait to send through a tube without slots, of a kernel thread: whether light threads may be there.
+    /// The first half of a kernel thread's wait to send through a tube without slots. Returns whether light threads may
+    /// be there.
     #[cfg(feature = "loom")]
     pub fn begin_to_meet(&self) -> bool {
         self.0.senders.enlists();
@@ -173,21 +174,21 @@ impl TubeAt {
         self.0.receivers.has_lights()
     }
 
-    /// That of a wait to receive, of a light thread: whether a kernel thread waits.
+    /// The first half of a light thread's wait to receive. Returns whether a kernel thread waits.
     #[cfg(feature = "loom")]
     pub fn begin_to_meet_lightly(&self) -> bool {
         self.0.receivers.admit_lights(false);
         self.0.senders.has_waiters()
     }
 
-    /// Whether anybody has come to wait at one of its ends.
+    /// Whether any thread has come to wait at one of the ends.
     #[cfg(feature = "loom")]
     pub fn is_awaited(&self) -> bool {
         let Ends { senders, receivers, .. } = &*self.0;
         [senders, receivers].iter().any(|end| end.has_waiters() || end.has_lights())
     }
 
-    /// Sends a message, and says whether somebody is to be told.
+    /// Sends a message. Returns whether a waiter is to be told.
     #[cfg(feature = "loom")]
     pub fn send_and_look(&self, message: u64) -> bool {
         match &self.0.body {
@@ -237,7 +238,7 @@ impl Actor {
         }
     }
 
-    /// Does one of several things: which, and how it came out.
+    /// Completes one of several arms: which, and its outcome.
     pub fn talt(&self, arms: &Arms<'_>, deadline: Option<u64>) -> (usize, Got) {
         match self.chosen(arms, deadline, Aim::Take) {
             Ok((at, taken)) => (at, arms.finish(at, taken)),
@@ -245,7 +246,7 @@ impl Actor {
         }
     }
 
-    /// Waits until one of several things can be done, and does none.
+    /// Waits until one of several arms can be completed, and completes none.
     pub fn ready(&self, arms: &Arms<'_>, deadline: Option<u64>) -> Got {
         self.chosen(arms, deadline, Aim::Look).map_or(Got::Nothing, |(at, _)| Got::Ready(at))
     }
@@ -258,7 +259,7 @@ impl Actor {
                 return Ok((at, taken));
             }
         }
-        // As a choice's: it is in use until the operation is completed, and leaked here if it is not.
+        // As a choice's packet: it is in use until the operation is completed, and leaked here if it is not.
         let packet = Box::into_raw(Box::new(Packet::new(std::ptr::null_mut())));
         let budget = Cell::new(0);
         let patience = self.patience(&budget);
@@ -275,7 +276,7 @@ impl Arms<'_> {
             End::Down(_) => Got::Down,
         };
         if taken.position == MET_BY && !matches!(self.0[at], End::Down(_)) {
-            // SAFETY: ours, and nobody uses it any more.
+            // SAFETY: ours, and no thread uses it any more.
             drop(unsafe { Box::from_raw(taken.word.0 as *mut Packet) });
         }
         done

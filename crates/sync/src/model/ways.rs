@@ -1,4 +1,4 @@
-//! What somebody can have of objects of every kind, for the explorer: given, taken, and chosen among, with a default.
+//! Operations on objects of every kind, for the explorer: given, taken, and chosen among, with a default.
 
 use super::{Actor, NamedAt, PoolAt, SemaphoreAt, TubeAt};
 use crate::claim::{Aim, Collected, Mark, Operation, Refused, Taken, Wish, wait_for};
@@ -13,7 +13,7 @@ use chappe_arena::{Map, Place};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 
-/// What a choice may come to.
+/// An arm of a choice.
 #[derive(Clone, Copy)]
 pub enum Way<'t> {
     /// A unit.
@@ -115,7 +115,7 @@ impl Operation for Watched<'_> {
     }
 }
 
-/// What somebody has taken and is to give back: a permit.
+/// What a member has taken and is to give back: a permit.
 #[derive(Default)]
 pub struct Share(Cell<Option<Taken>>);
 
@@ -163,7 +163,8 @@ impl Actor {
         }
     }
 
-    /// Has one of several, or says that there was none: now, or by the deadline. After each look at one of them it is `seen`.
+    /// Completes one of several arms, or reports that none was ready: now, or by the deadline. `seen` is called after
+    /// each look at an arm.
     pub fn one_of(&self, ways: &[Way<'_>], deadline: Option<u64>, seen: &dyn Fn(usize)) -> Option<usize> {
         let seen: Vec<_> = (0..ways.len()).map(|at| move || seen(at)).collect();
         let arms = ways.iter().zip(&seen).map(|(way, seen)| Watched { arm: way.operation(), seen });
@@ -193,7 +194,7 @@ impl Actor {
 }
 
 impl NamedAt {
-    /// A sender and a receiver come, which this member stands for.
+    /// Attaches a sender and a receiver, which this member stands for.
     pub fn both_ends(&self, map: &'static Map, me: &Actor) {
         let (member, admin) = (me.who.main, map.admin());
         for side in [super::named::side(true), super::named::side(false)] {

@@ -1,15 +1,15 @@
-//! The protocols' words in words, for the explorer's stories.
+//! The protocols' state words as text, for the explorer's stories.
 
 use crate::cell::Word;
 use crate::lock;
 use crate::units::Units;
 
-/// A cell's value in words, for stories.
+/// A cell's value as text, for stories.
 pub fn cell_in_words(value: u64) -> String {
     format!("{:?}", Word(value))
 }
 
-/// A wait word's value in words, for stories.
+/// A wait word's value as text, for stories.
 pub fn state_in_words(value: u64) -> String {
     let state = crate::wait::State(value);
     match state.grant() {
@@ -24,12 +24,12 @@ pub fn state_in_words(value: u64) -> String {
     }
 }
 
-/// A semaphore's word in words, for stories.
+/// A semaphore's word as text, for stories.
 pub fn units_in_words(value: u64) -> String {
     format!("{:?}", Units(value))
 }
 
-/// A mutex's word in words, for stories.
+/// A mutex's word as text, for stories.
 pub fn lock_in_words(value: u64) -> String {
     lock::in_words(value)
 }

@@ -166,9 +166,8 @@ impl Passed {
 }
 
 /// The same for a wait that nothing ends early, which is the usual one: a straight line where nobody is there, and the
-/// partner that comes
-/// moves the message. Generic neither over the message nor over the side, so that it is compiled once, and threads that wait for each
-/// other are in the same function.
+/// partner that comes moves the message. Generic neither over the message nor over the side, so that it is compiled
+/// once, and threads that wait for each other are in the same function.
 #[allow(improper_ctypes_definitions, reason = "called by Rust alone")]
 extern "C-unwind" fn pass_for_ever(ends: &Ends, side: Side, me: &'static Record, place: Place) -> u64 {
     let (own, other) = both(ends, side);

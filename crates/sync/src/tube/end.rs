@@ -81,8 +81,7 @@ const TURNS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 
 const WORD: u64 = 7 | 0xfff << 28;
 
 /// One end of a tube. Small, since there are programs with a hundred thousand tubes: senders and receivers read both
-/// ends, and only a
-/// waiter, or a thread that tells a waiter, writes.
+/// ends, and only a waiter, or a thread that tells a waiter, writes.
 pub(crate) struct End {
     state: AtomicU64,
     /// Handles of this end.
@@ -157,8 +156,7 @@ impl End {
     pub fn signal(&self) {}
 
     /// A light thread is about to wait here: from now on threads that have something for this end look for light
-    /// threads. `slots`: the tube
-    /// has slots, so a thread that has just sent or received may not have looked yet.
+    /// threads. `slots`: the tube has slots, so a thread that has just sent or received may not have looked yet.
     #[inline(always)]
     pub fn admit_lights(&self, slots: bool) {
         if !self.admits_lights() {
@@ -314,8 +312,7 @@ impl End {
     }
 
     /// The waiter is about to make a fence for all threads: whether the end turns with it, since waits come often.
-    /// `gone_in`: how
-    /// many messages have gone in. True: [`End::turn`] follows.
+    /// `gone_in`: how many messages have gone in. True: [`End::turn`] follows.
     pub fn turns(&self, gone_in: u64) -> bool {
         let Some(rare) = self.rare.get() else { return false };
         let now = gone_in.wrapping_add(1);
@@ -344,8 +341,7 @@ impl End {
     }
 
     /// Tells one kernel thread that waits here, if there is one, that there is something for it: whether it has. The
-    /// message or hole is
-    /// there already.
+    /// message or hole is there already.
     #[cold]
     #[inline(never)]
     pub fn tell_one(&self) -> bool {
@@ -419,8 +415,7 @@ impl End {
     }
 
     /// A look, for a choice, at the waiters that this member could meet: see `lull`. A member that is counted and not
-    /// seen to wait is just
-    /// coming or going; the look is repeated for a while.
+    /// seen to wait is just coming or going; the look is repeated for a while.
     pub fn mark(&self, member: u32) -> Mark {
         let mut turn = 0;
         loop {

@@ -153,9 +153,9 @@ impl<T> Sender<T> {
     }
 
     /// Sends a message if there is room for it now; in a tube without slots, if a receiver waits. It never waits for
-    /// room. In a tube
-    /// without slots it may wait for another thread: if it meets a choice, until the choosing thread has taken the message (not if the
-    /// message is small); and for the lock of its light threads, if the holder is descheduled.
+    /// room. In a tube without slots it may wait for another thread: if it meets a choice, until the choosing thread
+    /// has taken the message (not if the message is small); and for the lock of its light threads, if the holder is
+    /// descheduled.
     ///
     /// # Errors
     /// `Full`, `Disconnected`, both with the message.
@@ -322,9 +322,9 @@ impl<T> Receiver<T> {
     }
 
     /// A descriptor (an eventfd) that becomes readable when there is something to receive, or no sender any more: for
-    /// epoll and
-    /// runtimes. All receivers of the tube in this process share it. It is made on the first call; a tube without it costs nothing more.
-    /// Only poll it: do not read it. It becomes readable once, and [`rearm`](Self::rearm) makes it ready for the next time.
+    /// epoll and runtimes. All receivers of the tube in this process share it. It is made on the first call; a tube
+    /// without it costs nothing more. Only poll it: do not read it. It becomes readable once, and
+    /// [`rearm`](Self::rearm) makes it ready for the next time.
     ///
     /// # Errors
     /// The system's, when it refuses a descriptor; `Unsupported` for clocks and [`never`](super::never()).

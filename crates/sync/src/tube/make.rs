@@ -40,8 +40,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 /// A tube with room for any number of messages: sending never waits. It allocates when it holds more messages than in
-/// the last second or
-/// so, and frees what that second did not need.
+/// the last second or so, and frees what that second did not need.
 ///
 /// When the last receiver is dropped, the messages are dropped too.
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {

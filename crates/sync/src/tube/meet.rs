@@ -92,8 +92,7 @@ pub struct Packet {
 }
 
 // SAFETY: the owner sets `owner` before it publishes the packet, and does not change it until the packet is back; the
-// room is the
-// acting thread's until that stores IN_ROOM, then the owner's.
+// room is the acting thread's until that stores IN_ROOM, then the owner's.
 unsafe impl Sync for Packet {}
 
 impl Packet {
@@ -318,7 +317,7 @@ pub(crate) fn look(other: Opposite<'_>, me: &Party) -> bool {
         return other.first_but(me.member).is_some() || other.has_lights() && lights.is_awaited(side);
     }
     if other.has_lights() {
-        // I6 of `lights`: the light thread moves, we stay.
+        // I6 of the light threads (`lights`): the light thread moves, we stay.
         lights.tell_one(side);
     }
     other.tell_lookers();
@@ -351,8 +350,7 @@ pub(crate) fn rematch(senders: &End, receivers: &End) {
 }
 
 /// Hands a message to the owner of this packet, or takes one from it: the acting thread's part. `place`: where the
-/// message is, or is to
-/// go.
+/// message is, or is to go.
 ///
 /// # Safety
 /// `meet` returned the packet, and this is done once; `T` is the tube's; what lies at `place` is left as moved out.

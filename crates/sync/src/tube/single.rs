@@ -228,9 +228,9 @@ impl<T> SingleReceiver<T> {
     }
 
     /// A descriptor (an eventfd) that becomes readable when there is something to receive, or no sender any more: for
-    /// epoll and
-    /// runtimes. All receivers of the tube in this process share it. It is made on the first call; a tube without it costs nothing more.
-    /// Only poll it: do not read it. It becomes readable once, and [`rearm`](Self::rearm) makes it ready for the next time.
+    /// epoll and runtimes. All receivers of the tube in this process share it. It is made on the first call; a tube
+    /// without it costs nothing more. Only poll it: do not read it. It becomes readable once, and
+    /// [`rearm`](Self::rearm) makes it ready for the next time.
     ///
     /// # Errors
     /// The system's, when it refuses a descriptor; `Unsupported` for clocks and [`never`](super::never()).

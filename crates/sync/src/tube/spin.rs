@@ -34,8 +34,8 @@ const MOST: u32 = 8;
 const SELDOM: u32 = 16;
 
 /// If giving way [`GIVING_WAY`] times less one takes longer than this, others use this processor: then each time costs
-/// two switches, and
-/// going on costs more than sleeping. (64 senders that wait at full tubes gave way 64 times each: seven switches a message.)
+/// two switches, and going on costs more than sleeping. (64 senders that wait at full tubes gave way 64 times each:
+/// seven switches a message.)
 const CROWDED: u64 = 7_000;
 
 /// How long a thread looks for the answer of a thread that has to get up first: nanoseconds.
@@ -46,9 +46,9 @@ const ANSWERS: u8 = 32;
 const MUCH_LATER: u16 = 1_000;
 
 /// What a thread knows of whether looking pays. `pays`: how much it did. `ago`: how many waits ago it last looked.
-/// `gives`: what it
-/// waited for came while it gave way, so the sender needs this very processor, and pausing only delays it. `failed`: it then was going to
-/// sleep. `answers`: how many more answers it would look for while others get up. `since`: for how many waits it has not done that.
+/// `gives`: what it waited for came while it gave way, so the sender needs this very processor, and pausing only delays
+/// it. `failed`: it then was going to sleep. `answers`: how many more answers it would look for while others get up.
+/// `since`: for how many waits it has not done that.
 #[derive(Clone, Copy)]
 pub(crate) struct Looks {
     pays: u8,

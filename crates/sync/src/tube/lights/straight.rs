@@ -6,7 +6,7 @@
 //! not kept. What is not the common case is left to `waits`: an arm of another kind, a kernel thread at one of the other ends, an end
 //! that has gone, a thread that only looks, a wait that can be interrupted.
 //!
-//! The invariants are in the parent's head. The other end is looked at under the lock under which the node goes in, as I7 says.
+//! The invariants are in the parent's head. The other end is looked at under the lock under which the node goes in, as the seventh says.
 //!
 //! Searched: `tests/loom_light.rs`.
 

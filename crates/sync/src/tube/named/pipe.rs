@@ -202,8 +202,7 @@ impl<'m> Pipe<'m> {
         }
         const { assert!(align_of::<RingHead>() <= BLOCK) };
         // SAFETY: within the blocks, as was just seen; they were zeroed when the tube was made, and nothing else
-        // touches them
-        // until it has gone, and no process has a handle (I7).
+        // touches them until it has gone, and no process has a handle (I7).
         let ring = unsafe { Ring::new(at.add(ring_at(map.geometry().members)), shape) };
         let end = Place { index: end as u32, head: Head::live((end >> 32) as u32, Kind::End) };
         // Relaxed: written before the object was in service.

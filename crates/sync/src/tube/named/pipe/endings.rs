@@ -80,8 +80,8 @@ impl Pipe<'_> {
             step!("senders counted");
             let still = |bit: usize| dead[bit].is_none() || self.map.dead((at * PER_WORD + bit) as u32) == dead[bit];
             // SeqCst: as above. The word is the same: nobody came or went, and no bit of a dead member was cleared; and
-            // the dead are still
-            // the same dead: none of them was recovered and its number given to a later arrival that died too.
+            // the dead are still the same dead: none of them was recovered and its number given to a later arrival that
+            // died too.
             if word.load(Ordering::SeqCst) == seen && (0..PER_WORD).all(still) {
                 let living = (seen as u32).count_ones() - dead.iter().flatten().count() as u32;
                 return ((seen >> PER_WORD) as u32).wrapping_sub(living);
