@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 const SMALL: Geometry = Geometry { members: 4, objects: 2, cells: 2, blocks: 1 };
 
-/// As users' code does it: whoever comes first makes it.
+/// As users' code does it: the first process that comes makes the arena.
 fn open_or_create() -> &'static Map {
     let dir = directory();
     loop {
@@ -30,7 +30,7 @@ fn open_or_create() -> &'static Map {
     }
 }
 
-/// Three come at once to a place where there is nothing yet; all meet in one arena and one pool.
+/// Three processes come at once to a place where there is nothing yet; all meet in one arena and one pool.
 fn create(world: &World) {
     let inside = world.share(std::cell::Cell::new(0u32));
     for name in ["a", "b", "c"] {
@@ -98,7 +98,7 @@ fn remove(world: &World) {
     joiner.run(move || {
         match Actor::join(map, "joiner") {
             Ok(me) => {
-                // Whoever is in keeps it from being removed, unless by force.
+                // A member keeps the arena from being removed, unless by force.
                 if let Ok(held) = me.try_acquire(pool) {
                     me.release(held);
                     reached("worked");
@@ -181,7 +181,7 @@ fn slots(world: &World) {
             reached(name);
         });
     }
-    // Two who recover whatever they find.
+    // Two processes that recover all the dead they find.
     for name in ["sweeper", "sweeper too"] {
         world.process(name, move || {
             if stage.map.recover_dead() > 0 {
@@ -201,11 +201,11 @@ fn slots_and_sweeps_survive_kills() {
     stopped("slots", slots);
 }
 
-/// Somebody dies holding; a waiter's reaper sees it, and is itself killed; another waiter's takes over.
+/// A holder dies holding; a waiter's reaper sees it, and is itself killed; another waiter's takes over.
 fn reap(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1], 0);
     let (h, ..) = stage.holder(world, "holder", &pools);
-    // Ends with the permit in hand.
+    // Ends with the permit in its hands.
     let (inside, pid) = (stage.inside, h.pid());
     h.run(move || inside.forget(pid));
     for name in ["first", "second"] {
@@ -281,8 +281,8 @@ fn a_slow_recoverer_takes_nothing_from_the_next_occupant() {
     searched("heir", heir, &["found dead", "in the same slot", "in another slot"]);
 }
 
-/// Threads that do not lead their processes: one ends with its slot, another joins there, while somebody looks after the
-/// dead. What is marked of the first is not taken for the second's.
+/// Threads that do not lead their processes: one ends with its slot, another joins there, while a third recovers the
+/// dead. The marks of the first are not taken for the second's.
 fn successor(world: &World) {
     let map = model::create(&directory(), "lab", Geometry { members: 1, ..SMALL }).expect("an arena");
     world.prepare("first").thread("of the first", move || std::mem::forget(Actor::join(map, "first"))).run(|| ());
@@ -315,7 +315,7 @@ fn who_joins_where_another_thread_has_died_is_not_taken_for_it() {
     stopped("successor", successor);
 }
 
-/// An arena is removed by force under a holder and a waiter; whoever removes it may die at any point.
+/// An arena is removed by force under a holder and a waiter; the remover may die at any point.
 fn forced(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1, 1], 0);
     let pool = pools[0];
@@ -361,7 +361,8 @@ fn neighbours() -> &'static [String; 4] {
     })
 }
 
-/// Names come and go at one place of the table; whoever is killed there, what is there is found, and what is not is not.
+/// Names come and go at one place of the table. Wherever a process is killed: what is there is found, and what is not
+/// is not.
 fn names(world: &World) {
     let map = model::create(&directory(), "lab", ROOM).expect("it is made");
     let all = neighbours();
@@ -403,7 +404,7 @@ fn names(world: &World) {
             assert!(!found(name));
             PoolAt::make(map, name, 1).expect("room").remove();
         }
-        // A kill leaves places that do not count, and these go with the next name that goes beside them.
+        // A kill leaves places that do not count. They go with the next name that goes beside them.
         let left = (0..map.geometry().names()).filter(|i| map.name_place(*i).load(Ordering::SeqCst) != 0).count();
         assert_eq!(left, 0, "places of the table are not empty");
     });
@@ -426,8 +427,8 @@ fn apart() -> &'static [String; 6] {
     })
 }
 
-/// An object is condemned where there is no room for another, while somebody wants to make one: the next maker has its slot, and no name of
-/// what is gone has a place in the table.
+/// An object is condemned where there is no room for another, while a process wants to make one: the next maker has its
+/// slot, and no name of what is gone has a place in the table.
 fn condemned(world: &World) {
     let map = model::create(&directory(), "lab", ROOM).expect("it is made");
     let [first, made, last, others @ ..] = apart();
@@ -448,7 +449,7 @@ fn condemned(world: &World) {
         }
         make(last).expect("the slot of the one that was condemned");
         assert!(others.iter().all(|name| map.find(name).is_some()));
-        // SeqCst: an onlooker's, after all is done.
+        // SeqCst: an observer's, after all is done.
         let places = (0..map.geometry().names()).filter(|i| map.name_place(*i).load(Ordering::SeqCst) != 0).count();
         assert_eq!(places, 4, "places in the table of names, of four objects");
     });

@@ -1,6 +1,7 @@
-//! Batches, explored: the waiters of an object of a private arena, kept in the order of arrival. Kill (a thread that ends by itself) and stop at
-//! every operation of those that come, of the drainer that gives and builds, and of their reapers. What must hold: of those in line before an `up`
-//! none is served while an earlier one that lives still waits; each waiter that is left is served all the same; and all units are accounted for.
+//! Batches, explored: the waiters of an object of a private arena, kept in the order of arrival. Kill (a thread that ends by itself) and stop
+//! at every operation of the arriving waiters, of the drainer that gives and builds, and of their reapers. What must hold: of those in line
+//! before an `up` none is served while an earlier one that lives still waits; each waiter that is left is served all the same; and all units
+//! are accounted for.
 
 mod counted;
 mod crash;
@@ -12,12 +13,12 @@ use counted::Counted;
 use crash::{Stage, searched_in, stopped_in};
 use std::collections::BTreeSet;
 
-/// Of each search.
+/// For each search.
 const SCHEDULES: u64 = 2_000;
 
 /// Adds a unit; of those in line before, the first that lives is served first.
 fn up_in_order(s: &Counted, who: &[(u32, Process)]) {
-    // Relaxed: for an onlooker.
+    // Relaxed: for an observer.
     let wait = |m: u32| (s.semaphore.map.member(m).ticket.load(Ordering::Relaxed), m);
     // A waiter may go on to its next wait in the middle of a look. What two looks have in common was in line between them.
     let waits = || {
@@ -85,15 +86,15 @@ fn a_stopped_builder_holds_nobody_up() {
 /// Those in line, by their tickets.
 fn in_order(s: SemaphoreAt, members: &[u32]) -> Vec<u32> {
     let mut all = members.to_vec();
-    // Relaxed: for an onlooker.
+    // Relaxed: for an observer.
     all.sort_by_key(|m| s.map.member(*m).ticket.load(Ordering::Relaxed));
     let waiters = s.waiters();
     all.retain(|m| waiters.contains(m));
     all
 }
 
-/// Four are in line, the last member first; two give at once, so that one may find the batch that the other builds. It was another object's,
-/// which has used its first entry.
+/// Four are in line, the last member first. Two processes give at once, so that one may find the batch that the other
+/// builds. The batch was another object's before, which has used its first entry.
 fn two_drainers(world: &World) {
     let stage = Stage::private(world, 12, 3);
     let [other, _, s] = [(); 3].map(|()| SemaphoreAt::make(stage.map, "", 0, false).expect("a semaphore"));
@@ -133,7 +134,7 @@ fn a_batch_that_is_being_built_serves_nobody() {
     }
 }
 
-/// One has its ticket, and gets in line once others have come, and have been kept in order.
+/// A waiter has its ticket, and gets in line once others have come, and have been kept in order.
 fn late_comer(world: &World) {
     let stage = Stage::private(world, 8, 1);
     let s = SemaphoreAt::make(stage.map, "", 0, false).expect("a semaphore");

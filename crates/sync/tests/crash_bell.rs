@@ -1,5 +1,5 @@
-//! Doorbells, explored: who waits as a light thread does, and sleeps where its proc does, at the bell of another seat of its process. Kills
-//! and stops of who grants at every operation, between the grant and the bell, and between the bell and the wake.
+//! Doorbells, explored: a waiter waits as a light thread does, and sleeps where its proc does, at the bell of another seat of its process.
+//! Kills and stops of the granter at every operation, between the grant and the bell, and between the bell and the wake.
 
 mod counted;
 mod crash;
@@ -21,7 +21,7 @@ fn guest(s: &Counted, stage: &Stage, world: &World, name: &'static str, served: 
     }));
 }
 
-/// One who sleeps at a bell, and one who sleeps on its own word; one raises for both.
+/// One waiter sleeps at a bell, another on its own word; one process raises units for both.
 fn both_kinds(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
@@ -37,7 +37,7 @@ fn a_grant_reaches_who_sleeps_at_a_bell() {
     searched("bell", both_kinds, &["raised", "guest served", "customer served"]);
 }
 
-/// One who raises one, and nobody else who could make up for what it forgets; wakes that are for nobody.
+/// One process raises one unit, and no other could make up for what it forgets; there are wakes that are for nobody.
 fn alone(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
@@ -63,7 +63,7 @@ fn a_single_grant_is_not_lost() {
     }
 }
 
-/// Two who raise one each, for two at bells of their own.
+/// Two processes raise one unit each, for two waiters at bells of their own.
 fn two_bells(world: &World) {
     let (stage, _) = Stage::new(world, 10, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
@@ -80,7 +80,7 @@ fn two_bells_survive_stops() {
     stopped("two_bells", two_bells);
 }
 
-/// The time of who sleeps at a bell may be up at any moment.
+/// The time of a waiter that sleeps at a bell may be up at any moment.
 fn time_out(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);

@@ -1,5 +1,5 @@
-//! Biased mutexes and pools, explored: kill and stop at every operation of entering, leaving, granting and revoking. What must
-//! hold: what holds of those that are not biased. That threads of one process are killed one by one is more than there can be.
+//! Biased mutexes and pools, explored: kill and stop at every operation of entering, leaving, granting and revoking. What must hold: what
+//! holds of unbiased ones. Killing single threads of one process is harsher than reality.
 
 mod crash;
 
@@ -11,7 +11,7 @@ use crash::guarded::{Guarded, last};
 use crash::{Stage, searched_in, stopped_in};
 use std::cell::Cell;
 
-/// Of each search.
+/// For each search.
 const SCHEDULES: u64 = 3_000;
 
 fn stage(world: &World) -> (Stage, Guarded) {
@@ -47,7 +47,7 @@ fn uses(m: Guarded, stage: &Stage, (p, me): (Process, Actor), name: &'static str
     }));
 }
 
-/// The owner at it, and another who comes.
+/// The owner uses the lock, and another thread comes.
 fn two(world: &World) {
     let (stage, m) = stage(world);
     uses(m, &stage, owner(m, &stage, world, "owner"), "owner", 2);
@@ -60,8 +60,9 @@ fn a_bias_survives_kills() {
     searched_in(SCHEDULES, "bias_two", two, &["owner", "other", "entered by the bias", "told, and torn"]);
 }
 
-/// The owner comes twice, another once, a third only looks, and nobody waits: a small world, to be searched deep. One of the others is stopped when it
-/// has seen that the owner is outside; when it goes on, the lock is biased anew, and the third is just taking that away.
+/// The owner comes twice, another thread once, a third only looks, and nobody waits: a small world, to be searched
+/// deep. One of the others is stopped when it has seen that the owner is outside. When it goes on, the lock is biased
+/// anew, and the third is just revoking that.
 fn late(world: &World) {
     let (stage, m) = stage(world);
     let tries = |(p, me): (Process, Actor), times: u32| {
@@ -88,7 +89,7 @@ fn a_late_revocation_does_not_touch_the_next_bias() {
     Search::depth("bias_late", 3).schedules(400_000).run(late).assert_clean();
 }
 
-/// Two who revoke at once.
+/// Two threads revoke at once.
 fn three(world: &World) {
     let (stage, m) = stage(world);
     uses(m, &stage, owner(m, &stage, world, "owner"), "owner", 2);
@@ -108,7 +109,7 @@ fn stops_of_owners_and_revokers_are_survived() {
     stopped_in(SCHEDULES / 2, "bias_three", three);
 }
 
-/// Without deaths: the schedules around each step, and those with store buffers, which is what the fence is for.
+/// Without deaths: the schedules around each step, and those with store buffers, which the fence is for.
 #[test]
 fn the_owner_sees_the_revoker_or_is_seen() {
     Search::depth("bias_order", 3).schedules(40_000).run(two).assert_clean();
@@ -118,7 +119,7 @@ fn the_owner_sees_the_revoker_or_is_seen() {
     }
 }
 
-/// The owner goes with the lock in its hands, and another has its slot afterwards.
+/// The owner leaves with the lock in its hands, and another member has its slot afterwards.
 fn leaver(world: &World) {
     let (stage, m) = stage(world);
     let (p, me) = owner(m, &stage, world, "leaver");
@@ -145,7 +146,7 @@ fn leaving_with_a_biased_lock_survives_kills() {
     searched_in(SCHEDULES, "bias_leaver", leaver, &["came again", "other", "told, and torn"]);
 }
 
-/// The owner of a pool's permit by bias, and one who waits for it in line.
+/// The owner of a pool's permit by bias, and a thread that waits for the permit in line.
 fn pool(world: &World) {
     let stage = Stage::private(world, 8, 2);
     let pool = PoolAt::biased(stage.map).expect("a pool");
@@ -218,7 +219,8 @@ fn who_is_listed_is_not_overtaken() {
     searched_in(SCHEDULES, "bias_listed", listed, &["waiter served"]);
 }
 
-/// The permit is taken by force from the owner of the bias, who is just giving it back, and another has it, and the bias, when it goes on.
+/// The permit is taken by force from the owner of the bias, which is just giving it back. Another has the permit, and
+/// the bias, when it goes on.
 fn forced(world: &World) {
     let stage = Stage::private(world, 8, 2);
     let pool = PoolAt::biased(stage.map).expect("a pool");

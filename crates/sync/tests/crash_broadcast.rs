@@ -1,6 +1,6 @@
 //! Broadcast tubes, explored: kill and stop at every operation of publishing, receiving, waiting, coming and going. What must hold:
-//! each subscriber gets each message, in one order for all, and no message twice; of a killed publisher's message all get it or nobody;
-//! what is lost is counted; nobody sleeps while there is something for it or all publishers have gone; the dead block nobody.
+//! each subscriber gets each message, in one order for all, and no message twice; of a killed publisher's message all get it or none does;
+//! what is lost is counted; no thread sleeps while there is something for it or all publishers have gone; the dead block nobody.
 
 mod crash;
 
@@ -10,10 +10,10 @@ use chappe_sync::model::{Actor, Came, CastAt, When, cast_in_words};
 use crash::{Stage, stopped_in};
 use std::cell::RefCell;
 
-/// What one has done.
+/// What one process has done.
 #[derive(Default)]
 struct Journal {
-    /// What it is just sending: perhaps it is sent.
+    /// The message that it is just sending: perhaps it is sent.
     begun: Vec<u64>,
     /// What was sent for sure.
     sent: Vec<u64>,
@@ -21,14 +21,14 @@ struct Journal {
     /// Its subscription, and how it is to lag.
     listens: Option<(u32, When)>,
     is_subscriber: bool,
-    /// It has heard all there is: its publishers have gone.
+    /// It has heard all messages there are: its publishers have gone.
     heard_all: bool,
     /// It is just receiving: a message may be gone with it.
     hearing: bool,
     /// It is just ceasing to publish, or has ceased; it has ceased.
     hushing: bool,
     hushed: bool,
-    /// It subscribed when it liked: what was sent before was not for it.
+    /// It subscribed at any time: what was sent before was not for it.
     late: bool,
     /// How many publishers had died when it subscribed, and when it had heard all.
     deaths: (u32, u32),
@@ -63,7 +63,7 @@ enum Act {
 
 use Act::*;
 
-/// What a process is at the tube.
+/// The part of a process at the tube.
 #[derive(Clone, Copy)]
 enum Part {
     Publishes,
@@ -170,7 +170,8 @@ impl Scene {
         }));
     }
 
-    /// Who has heard all knows how many publishers died; those that were killed while they left are counted or not.
+    /// A subscriber that has heard all knows how many publishers died; those that were killed while they left are
+    /// counted or not.
     fn deaths_are_known(&self) {
         let journals = self.journals.borrow();
         let killed = journals.iter().filter(|(p, j)| !j.borrow().is_subscriber && p.fate() == Fate::Killed);
@@ -184,7 +185,7 @@ impl Scene {
         }
         let died = self.tube.died();
         self.stage.map.recover_dead();
-        // Recovery counts none anew; one that is there still may be killed meanwhile.
+        // Recovery counts none anew; a publisher that is there still may be killed meanwhile.
         let now = self.tube.died();
         let publishers = journals.iter().map(|(_, j)| j.borrow()).filter(|j| !j.is_subscriber);
         let most = publishers.filter(|j| !j.hushed).count() as u32;
@@ -253,7 +254,7 @@ impl Scene {
     /// Every slot can be used, whatever the dead had.
     fn last(&self) {
         let last = Actor::join(self.stage.map, "last").expect("a slot");
-        // Who lives may have its subscription still.
+        // A process that lives may have its subscription still.
         if self.tube.subscribers() > 0 {
             return;
         }
@@ -355,7 +356,7 @@ fn who_subscribes_while_publishers_leave_hears_of_the_deaths_that_there_are() {
 
 #[test]
 fn each_message_wakes_its_subscriber_though_nobody_leaves() {
-    // Who leaves tells all, and would make up for what was missed.
+    // A leaver tells all, and would make up for what was missed.
     let lone: Processes<'_> = &[("publisher", Publishes, &[Say(10)]), ("one", BLOCK, &[Hear])];
     explored("lone", 2, lone, &[]);
     let room: Processes<'_> = &[
@@ -372,7 +373,8 @@ fn each_message_wakes_its_subscriber_though_nobody_leaves() {
     }
 }
 
-/// The filters that a subscriber of this world writes, one behind the other: each has more than a word, so it can be torn.
+/// The filters that a subscriber of this world writes, one after the other: each has more than a word, so it can be
+/// torn.
 const FILTERS: [&[u8]; 3] = [b"price > 100", b"qty == 7 || n>8", b"sym == 'B'"];
 
 /// A subscriber, killed anywhere while it comes and changes its filter, and a publisher that looks meanwhile, as its router does.
@@ -422,7 +424,7 @@ fn world_of_filters(world: &World) {
             return;
         }
         let last = Actor::join(stage.map, "last").expect("a slot");
-        // Both numbers can be had again, and whatever the dead had written there is not taken for the next one's.
+        // Both numbers can be taken again, and what the dead had written there is not taken for the next one's.
         let all: Vec<u32> = FILTERS[1..]
             .iter()
             .map(|filter| last.subscribes_with(tube, When::Block, filter).expect("the dead keep their numbers"))

@@ -1,7 +1,6 @@
-//! Condition variables, explored: kill and stop at every operation of wait (with and without a deadline), notify one, notify
-//! all, removal, together with the mutex. What must hold: a notification reaches one who waits, and another one if that
-//! one dies before it has heard it; all are woken by a notification of all, though its sender dies; nobody sleeps on
-//! something that is there.
+//! Condition variables, explored: kill and stop at every operation of wait (with and without a deadline), notify one, notify all, removal,
+//! together with the mutex. What must hold: a notification reaches a waiter, and another waiter if the first dies before it has heard it; a
+//! notification of all wakes all, though its sender dies; no thread sleeps on something that is there.
 
 mod crash;
 
@@ -12,7 +11,7 @@ use chappe_sync::model::{self, Actor, CondvarAt, Locking, MutexAt, PoolAt, Refus
 use crash::{Stage, searched_in, stopped_in};
 use std::cell::Cell;
 
-/// Of each search.
+/// For each search.
 const SCHEDULES: u64 = 3_000;
 
 fn mutex(world: &World, stage: &Stage) -> MutexAt {
@@ -38,7 +37,7 @@ fn waits(c: CondvarAt, me: &Actor) -> bool {
     !idle && c.map.object(c.place.index).waiting[0].load(Ordering::SeqCst) & 1 << me.member() != 0
 }
 
-/// Counts, at their deaths, those who may have heard a notification and not acted on it: all that do not wait.
+/// Counts, at their deaths, the processes that may have heard a notification and not acted on it: all that do not wait.
 fn deaf(stage: &Stage, p: Process, name: &'static str, c: CondvarAt, gone: Shared<Cell<u32>>) -> Actor {
     let me = stage.member(p, name);
     p.on_death(move || {
@@ -49,7 +48,7 @@ fn deaf(stage: &Stage, p: Process, name: &'static str, c: CondvarAt, gone: Share
     me
 }
 
-/// Whatever was torn is whole again; answers that.
+/// Repairs what was torn; returns whether it was.
 fn whole(me: &Actor, m: MutexAt, how: Locking) {
     match how {
         Locking::Locked => {}
@@ -103,7 +102,7 @@ fn flag(world: &World) {
         reached("set");
     }));
     let since = &stage.map.object(c.place.index).slot.since;
-    // It died before it came to that.
+    // It died before that.
     let fresh = since.load(Ordering::SeqCst);
     world.may_wait(move || p.fate() == Fate::Killed && since.load(Ordering::SeqCst) == fresh);
     world.prepare("last").last().run(move || settled(&stage, m, &[c]));
@@ -115,7 +114,7 @@ fn notifying_all_survives_kills() {
     stopped_in(SCHEDULES / 2, "flag", flag);
 }
 
-/// A place for one thing: one puts two there, two take one each.
+/// A place for one thing: one process puts two there, two take one each.
 fn buffer(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 3);
     let m = mutex(world, &stage);
@@ -167,8 +166,9 @@ fn a_buffer_survives_kills() {
     stopped_in(SCHEDULES / 2, "buffer", buffer);
 }
 
-/// Two wait, the one with a deadline; one notification, once both wait or have gone. Who hears it and is not the last passes
-/// it on; so the patient one hears it in any case, unless the one who heard it before has died with it.
+/// Two wait, one of them with a deadline. One notification comes, once both wait or have gone. A waiter that hears it
+/// and is not the last passes it on. So the patient waiter hears it in any case, unless the waiter that heard it before
+/// has died with it.
 fn time_out(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 2);
     let (m, c) = (mutex(world, &stage), condvar(world, &stage, "c"));
@@ -220,8 +220,8 @@ fn a_time_out_survives_kills() {
     stopped_in(SCHEDULES / 2, "condvar_time_out", time_out);
 }
 
-/// The condition variable is removed under its waiter and its notifier, and its slot used again, as whatever: there, nothing
-/// comes from nowhere and nothing gets lost.
+/// The condition variable is removed under its waiter and its notifier, and its slot is used again, as any kind: there,
+/// nothing comes from nowhere and nothing gets lost.
 fn removal(world: &World, again: fn(&Actor, Stage)) {
     let (stage, _) = Stage::new(world, 8, &[], 2);
     let (m, c) = (mutex(world, &stage), condvar(world, &stage, "c"));
@@ -289,7 +289,8 @@ fn removal_survives_kills() {
     searched_in(SCHEDULES, "condvar_to_pool", removal_to_pool, &REMOVED);
 }
 
-/// One comes so late that another condition variable is in the slot by now: it must not take that one's notification along.
+/// A waiter comes so late that another condition variable is in the slot by now: it must not take that one's
+/// notification along.
 fn late(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 2);
     let (m, c) = (mutex(world, &stage), condvar(world, &stage, "c"));

@@ -1,4 +1,4 @@
-//! What senders of a named tube say when they leave, explored: receivers know how many have not ended well.
+//! What senders of a named tube report when they leave, explored: receivers know how many have not ended well.
 
 mod crash;
 
@@ -12,7 +12,7 @@ const STAYS: u8 = 0;
 const LEAVES: u8 = 1;
 const LEFT: u8 = 2;
 
-/// Some senders leave, and may be killed; when nobody is there any more, a receiver asks how many have not ended well.
+/// Some senders leave, and may be killed; when none is there any more, a receiver asks how many have not ended well.
 fn endings(world: &World, names: &[&'static str]) {
     let (stage, _) = Stage::with_blocks(world, 10, &[], 6, 32);
     let tube = NamedAt::make(stage.map, "t", 2, [false, false], false).expect("a tube");
@@ -44,8 +44,8 @@ fn endings(world: &World, names: &[&'static str]) {
     }));
 }
 
-/// The same, and the receiver comes when it likes: it is told of the death of each sender of which it got something, and of no other
-/// death than those there are. With messages it may find them, and else an empty tube.
+/// The same, and the receiver comes at any time. It is told of the death of each sender of which it got something, and
+/// of no other death than those there are. With messages it may find them, and else an empty tube.
 fn late(world: &World, names: &[&'static str], with_messages: bool) {
     let (stage, _) = Stage::with_blocks(world, 10, &[], 6, 32);
     let tube = NamedAt::make(stage.map, "t", 2, [false, false], false).expect("a tube");

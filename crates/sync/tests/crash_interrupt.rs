@@ -1,5 +1,5 @@
-//! Interrupted waits, explored: a word of another thread, or a signal, beside a grant, beside deaths. What must hold: who was
-//! asked does not sleep on, and who asks goes on; a unit that was on its way is the waiter's, or the next one's.
+//! Interrupted waits, explored: a request of another thread, or a signal, beside a grant, beside deaths. What must hold: an interrupted waiter
+//! does not sleep on, and the interrupting thread goes on; a unit that was on its way is the waiter's, or the next one's.
 
 mod counted;
 mod crash;
@@ -16,7 +16,7 @@ use std::cell::Cell;
 /// So many sleeps are interrupted at most.
 const SIGNALS: u32 = 3;
 
-/// One waits, and another thread of its process interrupts it; a unit comes meanwhile, for which another waits as well.
+/// A waiter is interrupted by another thread of its process; a unit comes meanwhile, for which another waits as well.
 fn asked(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
@@ -52,8 +52,8 @@ fn an_interrupt_beside_a_grant_survives_kills() {
     stopped_in(2_000, "interrupt_asked", asked);
 }
 
-/// The same by signals, and it waits again each time. Nobody asks. Its reaper is in another process: who
-/// has one has its sleeps interrupted first.
+/// The same by signals, and the waiter waits again each time. No thread asks. Its reaper is in another process: in a
+/// process with a reaper, the reaper's sleeps would be interrupted first.
 fn signalled(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
@@ -92,7 +92,7 @@ fn a_signal_beside_a_grant_survives_kills() {
     }
 }
 
-/// In both lines of an owned semaphore, whose holder gives it back or dies.
+/// A waiter in both lines of an owned semaphore, whose holder gives it back or dies.
 fn in_two_lines(world: &World) {
     let (stage, s) = Owned::new(world, 12);
     let it = s.it;

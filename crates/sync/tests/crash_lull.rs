@@ -1,5 +1,5 @@
-//! A choice with a default, or a deadline, explored: it says that nothing was there only if at some moment nothing was. One thing goes
-//! from hand to hand meanwhile, among objects of every kind: before it is taken from one there is one in another.
+//! A choice with a default, or a deadline, explored: it reports that nothing was there only if at some moment nothing was. One thing is carried
+//! between objects of every kind meanwhile: before it is taken from one there is one in another.
 
 mod crash;
 
@@ -12,7 +12,7 @@ use std::cell::Cell;
 /// How often the one thing changes hands.
 const MOVES: usize = 4;
 
-/// Of which kind an object is.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Unit,
@@ -58,13 +58,13 @@ impl Thing {
         }
     }
 
-    /// Whether there is one before anybody has given one.
+    /// Whether there is one before any process has given one.
     fn begins_with_one(&self) -> bool {
         matches!(self, Thing::Pool(_) | Thing::Holes(_))
     }
 }
 
-/// Two things, the first of which has one; and who stands for whoever carries it.
+/// Two things, the first of which has one; and the process and member of the carrier.
 fn laid(world: &World, kinds: [Kind; 2], members: u32) -> (Stage, [Thing; 2], Process, Actor, Shared<Share>) {
     let permits: Vec<u32> = kinds.iter().filter(|kind| **kind == Permit).map(|_| 1).collect();
     let (stage, mut pools) = Stage::with_blocks(world, members, &permits, 10, 32);
@@ -89,12 +89,13 @@ fn laid(world: &World, kinds: [Kind; 2], members: u32) -> (Stage, [Thing; 2], Pr
     (stage, things, carrier, me, share)
 }
 
-/// After each look at an empty place the thing is carried there, up to so many times: whoever chooses is led by the nose.
+/// After each look at an empty place the thing is carried there, up to so many times, so that the chooser always looks
+/// in vain.
 fn led(world: &World, kinds: [Kind; 2], moves: usize) {
     let (stage, things, carrier, other, share) = laid(world, kinds, 6);
     carrier.run(chappe_crashsim::process::linger);
     for (thing, name) in things.iter().zip(["told once", "told too"]) {
-        // Whoever was told of a unit and has not come for it: of the next one nobody else is told.
+        // A waiter that was told of a unit and has not come for it: no other is told of the next unit.
         if let Thing::Units(semaphore) = thing
             && semaphore.may_be_overtaken()
         {
@@ -109,7 +110,7 @@ fn led(world: &World, kinds: [Kind; 2], moves: usize) {
     stage.lasting(chooser, move || {
         let (at, left) = (Cell::new(0), Cell::new(moves));
         let seen = |arm: usize| {
-            // The arms are the other way round.
+            // The arms are in the opposite order.
             let there = 1 - arm;
             if there != at.get() && left.get() > 0 {
                 left.set(left.get() - 1);
@@ -141,7 +142,8 @@ fn however_often_it_is_carried_past_who_looks() {
     }
 }
 
-/// One looks for a thing in two places, or for so long; another carries it from the first to the second and back.
+/// A chooser looks for a thing in two places, or for so long; a carrier brings it from the first to the second and
+/// back.
 fn carried(world: &World, kinds: [Kind; 2], waits: bool) {
     let (stage, things, carrier, me, share) = laid(world, kinds, 4);
     stage.lasting(carrier, move || {
@@ -205,7 +207,7 @@ fn two_that_have_none() {
     }
 }
 
-/// Two tubes without slots: who took over from the first sender waits at the second before that is met.
+/// Two tubes without slots: the thread that took over from the first sender waits at the second before that one is met.
 fn met(world: &World) {
     let (stage, _) = Stage::new(world, 6, &[], 8);
     let tubes = [(); 2].map(|()| world.share(TubeAt::bounded(stage.map, 0)));
@@ -228,7 +230,8 @@ fn met(world: &World) {
         assert!(got.is_some(), "at each moment somebody was there");
         reached("found");
     });
-    // Who is left over waits for ever; and the chooser, if the first had gone before it looked for the first time.
+    // The thread that is left over waits for ever; and so does the chooser, if the first had gone before it looked for
+    // the first time.
     world.may_wait(|| true);
 }
 
@@ -241,7 +244,7 @@ fn who_waits_at_tubes_without_slots() {
     }
 }
 
-/// It is not made to wait for anything: a choice of what is not there comes to its default.
+/// The chooser is not made to wait: a choice of what is not there comes to its default.
 #[test]
 fn where_nothing_is_it_says_so() {
     for waits in [false, true] {

@@ -1,6 +1,6 @@
-//! Several permits at once, explored: kill and stop at every operation of acquire_many (free, blocked, timed), of those it
-//! competes with, of force and resize. What must hold: all or none; nobody overtakes the first; whoever gives up, dies or
-//! is refused holds up nobody; everything is there again at the end.
+//! Several permits at once, explored: kill and stop at every operation of acquire_many (free, blocked, timed), of its competitors, of force and
+//! resize. What must hold: all or none; nobody overtakes the first; a waiter that gives up, dies or is refused delays nobody; everything is
+//! there again at the end.
 
 mod crash;
 
@@ -10,7 +10,7 @@ use chappe_sync::model::{PoolAt, Refusal};
 use crash::{Stage, searched_in, stopped_in};
 use std::cell::Cell;
 
-/// Of each search.
+/// For each search.
 const SCHEDULES: u64 = 3_000;
 
 /// A process that takes so many at once, gives them back, and lives on; with its reaper.
@@ -69,7 +69,7 @@ fn several_at_once_survive_kills() {
     stopped_in(SCHEDULES / 2, "many_mix", mix);
 }
 
-/// Two are given back one by one, to one who needs both, and one behind it.
+/// Two permits are given back one by one, to a waiter that needs both, and one behind it.
 fn half(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[2], 0);
     giver(&stage, world, pools[0], 2);
@@ -84,8 +84,8 @@ fn being_served_by_halves_survives_kills() {
     stopped_in(SCHEDULES / 2, "half", half);
 }
 
-/// The first of the queue needs two and gives up, with one set aside for it: that one is for who is behind it. The other
-/// permit never comes.
+/// The first of the queue needs two and gives up, with one permit reserved for it: that permit is for the waiter behind
+/// it. The other permit never comes.
 fn time_out(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[2], 0);
     let pool = pools[0];
@@ -128,7 +128,7 @@ fn giving_up_survives_kills() {
     stopped_in(SCHEDULES / 2, "many_time_out", time_out);
 }
 
-/// As it is given back, the permit that is set aside for the first is taken away by force.
+/// As it is given back, the permit that is reserved for the first is taken away by force.
 fn force(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[2], 0);
     let pool = pools[0];
@@ -154,7 +154,7 @@ fn taking_by_force_survives_kills() {
     searched_in(SCHEDULES, "many_force", force, &["given back", "two", "one", "takes what is set aside"]);
 }
 
-/// The pool shrinks below the need of the first: it is told, and who is behind it gets what was set aside.
+/// The pool shrinks below the need of the first: it is told, and the waiter behind it gets what was reserved.
 fn resize(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[2], 0);
     let pool = pools[0];
@@ -197,7 +197,8 @@ fn shrinking_survives_kills() {
     stopped_in(SCHEDULES / 2, "many_resize", resize);
 }
 
-/// Who comes while the first is waiting is served after it, also if there were enough for him long before.
+/// A process that comes while the first is waiting is served after it, though there were enough permits for it long
+/// before.
 fn order(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[2], 0);
     let pool = pools[0];
@@ -234,7 +235,8 @@ fn nobody_overtakes_the_first() {
     searched_in(9 * SCHEDULES, "many_order", order, &["two", "one", "came second"]);
 }
 
-/// Two that need both permits: who arrived first may be seen last, when one permit is set aside for the other.
+/// Two waiters need both permits: the one that arrived first may be seen last, when one permit is reserved for the
+/// other.
 fn crossed(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[2], 0);
     giver(&stage, world, pools[0], 2);

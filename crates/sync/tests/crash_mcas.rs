@@ -1,6 +1,6 @@
-//! Words that change together, explored: every order of a few operations on words that they have in common, everybody killed and stopped at every
-//! step, and those who take over from the dead as well. What must hold: histories are linearizable, an operation of the dead happened or not,
-//! none half; a stopped one holds nobody up.
+//! Words that change together, explored: every order of a few operations on words that they share, every process killed and stopped at every
+//! step, and those that take over from the dead as well. What must hold: histories are linearizable, an operation of the dead happened or not,
+//! none half; a stopped process delays no other.
 
 mod history;
 
@@ -61,7 +61,7 @@ impl Stage {
     fn new(world: &World, records: u32) -> Stage {
         let shape = Shape { words: WORDS, parties: PARTIES, records };
         let place = world.zeroed(shape.bytes());
-        // SAFETY: so many bytes, zeroed, until the schedule's end; nobody else knows of them.
+        // SAFETY: so many bytes, zeroed, until the schedule's end; no other process knows of them.
         let field: Field<'static> = unsafe { Field::new(NonNull::new(place).expect("memory"), shape) };
         field.each_word(&mut |word, name, show| world.name_with(word, name, show));
         Stage {
@@ -112,7 +112,7 @@ impl Stage {
         })
     }
 
-    /// Takes the party of a dead one over, and goes on under its number.
+    /// Takes over the party of a dead one, and goes on under its number.
     fn heir(&self, world: &World, of: u16, ops: Vec<Op>) {
         let stage = *self;
         world.prepare("heir").daemon(&format!("of {of}"), move || {
@@ -244,7 +244,7 @@ fn a_helper_that_is_late_touches_no_word() {
     let world = |world: &World| {
         let stage = Stage::new(world, 1);
         stage.begins_with(1, 9);
-        // Found failed, or not, by where it comes; then its record is used for another.
+        // Found failed, or not, by its observer; then its record is used for another operation.
         stage.member(world, "one", 1, move |s| {
             s.does(1, swap(&[(0, 0, 1), (1, 0, 1)]));
             s.does(1, swap(&[(0, 0, 5), (2, 0, 5)]));

@@ -1,5 +1,6 @@
-//! Named monitors, explored: everybody killed and stopped at every step, recoverers as well; the lock around is the explorer's robust one. What must hold: two are never inside; a signal
-//! reaches one who waits, and another one if that one dies before it is inside; of one that dies inside all who wait are told; nobody sleeps while there is something for it.
+//! Named monitors, explored: every process killed and stopped at every step, recoverers as well; the lock around is the explorer's robust one.
+//! What must hold: two are never inside; a signal reaches a waiter, and another one if that one dies before it is inside; if a process dies
+//! inside, all waiters are told; no thread sleeps while there is something for it.
 
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
@@ -16,11 +17,11 @@ const OTHER: u32 = 1;
 struct Stage {
     room: Room<'static>,
     lock: Shared<AtomicU32>,
-    /// Who is inside; what there is to take; whether a holder left it half done.
+    /// Whether a process is inside; what there is to take; whether a holder left it half done.
     inside: Shared<Cell<bool>>,
     items: Shared<Cell<u32>>,
     half: Shared<Cell<bool>>,
-    /// Somebody has learned of that.
+    /// A process has learned of that.
     told: Shared<Cell<bool>>,
     lives: Shared<[[AtomicU32; MEMBERS]; 2]>,
     who: Shared<RefCell<Vec<(Member, Process)>>>,
@@ -34,7 +35,7 @@ impl Stage {
     fn new(world: &World) -> Stage {
         let shape = Shape { members: MEMBERS as u32, conditions: 2, bytes: 0 };
         let place = world.zeroed(shape.room());
-        // SAFETY: so many bytes, zeroed, until the schedule's end; nobody else knows of them.
+        // SAFETY: so many bytes, zeroed, until the schedule's end; no other process knows of them.
         let room: Room<'static> = unsafe { Room::new(NonNull::new(place).expect("memory"), shape) };
         room.each_word(&mut |word, name, show| world.name_with(word, name, show));
         let lock = world.share(AtomicU32::new(0));
@@ -68,7 +69,7 @@ impl Stage {
         robust::release(&self.lock);
     }
 
-    /// Waits until there is something, and takes it. False: the time is over.
+    /// Waits until there is something, and takes it. False: the time was up.
     fn take(&self, me: Member, condition: u32, limit: Option<u64>) -> bool {
         let deadline = limit.map(|limit| clock::now() + limit);
         self.enter(me);
@@ -129,7 +130,7 @@ impl Stage {
         }
     }
 
-    /// Who waits may do so for ever while there is nothing to take. (Behind one that is stopped inside, too.)
+    /// A waiter may wait for ever while there is nothing to take. (Behind a process that is stopped inside, too.)
     fn rest(&self, world: &World) {
         let stage = *self;
         world.may_wait(move || {
@@ -231,7 +232,7 @@ fn a_call_is_not_lost_with_the_caller() {
     assert!(report.complete());
 }
 
-/// Nobody comes inside after it: who waits learns of the death all the same.
+/// No process comes inside after the death: a waiter learns of it all the same.
 #[test]
 fn all_who_wait_are_told_of_a_death_inside() {
     let report = Search::depth("monitor_told", 0).kills(1).whole().run(|world: &World| {

@@ -1,6 +1,6 @@
-//! Mutexes, explored: kill and stop at every operation of lock (free, blocked, timed, overdue), unlock, condemn, removal. What
-//! must hold: one holder; who finds the data as a dead holder left it is told, and nobody else; nobody sleeps while the lock
-//! is free; nobody is overtaken for ever; at the end no bit and no flag stands.
+//! Mutexes, explored: kill and stop at every operation of lock (free, blocked, timed, overdue), unlock, condemn, removal. What must hold: one
+//! holder; the process that finds the data as a dead holder left it is told, and no other; no thread sleeps while the lock is free; no thread is
+//! overtaken for ever; at the end no bit and no flag stands.
 
 mod crash;
 
@@ -12,10 +12,10 @@ use crash::guarded::{Guarded, last, word};
 use crash::{Stage, searched_in, sleep, stopped_in};
 use std::cell::Cell;
 
-/// Of each search.
+/// For each search.
 const SCHEDULES: u64 = 3_000;
 
-/// Three who want it, one of them twice.
+/// Three processes want the mutex, one of them twice.
 fn trio(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let m = Guarded::new(world, &stage, "m");
@@ -30,7 +30,7 @@ fn lock_and_unlock_survive_kills() {
     searched_in(SCHEDULES, "trio", trio, &["a", "b", "c", "told, and torn", "told for nothing"]);
 }
 
-/// WAITERS stands after one has given up; who locks next takes that away and dies, while two have begun to wait.
+/// WAITERS stands after a waiter has given up. The next locker clears it and dies, while two have begun to wait.
 fn flag(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let m = Guarded::new(world, &stage, "m");
@@ -67,7 +67,7 @@ fn the_flag_of_the_dead_stands() {
     }
 }
 
-/// A holder, and two who wait behind it.
+/// A holder, and two waiters behind it.
 fn queue(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let m = Guarded::new(world, &stage, "m");
@@ -79,7 +79,7 @@ fn queue(world: &World) {
 
 #[test]
 fn a_queue_survives_kills() {
-    // Who says late that one was told: all live, and many steps must meet.
+    // For a process that records late that a waiter was told: all live, and many steps must meet.
     Search::priorities("mutex_told_late", 4).schedules(20_000).run(queue).assert_clean();
     searched_in(SCHEDULES, "mutex_queue", queue, &["holder", "first", "second", "told, and torn", "told for nothing"]);
 }
@@ -110,8 +110,8 @@ fn a_time_out_survives_kills() {
     searched_in(SCHEDULES, "mutex_time_out", time_out, &["holder", "in time", "too late", "patient"]);
 }
 
-/// One keeps the lock for long and takes it again at once, until two others, who are overtaken each time, have had it: the one
-/// with a deadline may go before it is given the lock.
+/// One process keeps the lock for long and takes it again at once, until two others, which are overtaken each time,
+/// have had it: the one with a deadline may go before it is given the lock.
 fn overdue(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let m = Guarded::new(world, &stage, "m");
@@ -149,7 +149,7 @@ fn who_is_overdue_is_given_the_lock() {
     stopped_in(SCHEDULES / 2, "overdue", overdue);
 }
 
-/// The holder gives it up for ever while others wait, or come.
+/// The holder condemns the mutex while others wait, or come.
 fn condemn(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let m = Guarded::new(world, &stage, "m");
@@ -197,7 +197,7 @@ fn leaver(world: &World) {
         m.data.half.set(6);
         m.data.abandoned(pid);
         me.leave();
-        // Its slot is somebody else's from now on.
+        // Its slot is another member's from now on.
         let again = Actor::join(stage.map, "again").expect("a slot");
         assert!(m.enter(&again, again.lock(m.mutex, None)));
         m.work(&again);
@@ -219,7 +219,7 @@ fn stops_that_are_resumed_lose_nothing() {
     stopped_in(SCHEDULES / 2, "mutex_time_out", time_out);
 }
 
-/// The mutex is removed under its holder and who waits, and its slot used again, as whatever.
+/// The mutex is removed under its holder and its waiter, and its slot is used again, as any kind.
 fn removal(world: &World, make: fn(Stage) -> bool) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let m = MutexAt::make(stage.map, "m").expect("a mutex");
@@ -247,7 +247,7 @@ fn removal(world: &World, make: fn(Stage) -> bool) {
         let me = stage.member(p, name);
         stage.reaper(stage.lasting(p, move || match me.lock(m, None) {
             Locking::Locked | Locking::Torn => {
-                // Removed, perhaps; but no other's, which comes only when this one is given up.
+                // Removed, perhaps; but not another object's slot, which it becomes only after this unlock.
                 let head = o.head.load(Ordering::SeqCst);
                 assert!([m.place.head.0, m.place.head.dead().0].contains(&head), "the lock of the next mutex");
                 reached("served before");
@@ -269,7 +269,7 @@ fn removal(world: &World, make: fn(Stage) -> bool) {
             assert!(me.release(held));
         } else if place.head.is_live(chappe_arena::layout::Kind::Mutex) {
             let again = MutexAt { map, place };
-            // Torn: one who took the wrong one by mistake died before it had given it back.
+            // Torn: a process that took the wrong mutex by mistake died before it had given it back.
             assert!(matches!(me.try_lock(again), Locking::Locked | Locking::Torn), "a fresh mutex: {}", word(again));
             assert!(me.unlock(again));
         } else {
@@ -304,7 +304,8 @@ fn removal_survives_kills() {
     stopped_in(SCHEDULES / 2, "mutex_to_mutex", removal_to_mutex);
 }
 
-/// One comes so late that another mutex is in the slot by now: it must not take away what is meant for that one's waiter.
+/// A process comes so late that another mutex is in the slot by now: it must not take away what is meant for that one's
+/// waiter.
 fn late(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let m = MutexAt::make(stage.map, "m").expect("a mutex");
@@ -327,10 +328,10 @@ fn late(world: &World) {
             chappe_plat::atomic::pause();
         }
         m.remove();
-        // Until then its slot is kept for him.
+        // Until then its slot is kept for the remover.
         assert!(remover.unlock(m));
         if let Ok(again) = MutexAt::make(stage.map, "again") {
-            // One that comes late may have it by mistake for a moment, and die.
+            // The late process may have it by mistake for a moment, and die.
             assert!(matches!(remover.lock(again, None), Locking::Locked | Locking::Torn));
             anew.set(Some(again));
             let enlisted = |me: &Actor| o.waiting[0].load(Ordering::SeqCst) & 1 << me.member() != 0;
@@ -339,7 +340,7 @@ fn late(world: &World) {
                 chappe_plat::atomic::pause();
             }
             assert!(remover.unlock(again));
-            // Once more, past whom that may have told to try again.
+            // Once more, overtaking a waiter that the unlock may have told to try again.
             assert!(matches!(remover.lock(again, None), Locking::Locked | Locking::Torn));
             while here(p, too_late.get()) {
                 chappe_plat::atomic::pause();
@@ -351,7 +352,7 @@ fn late(world: &World) {
     stage.reaper(stage.lasting(p, move || {
         match me.lock(m, None) {
             Locking::Dead => reached("late"),
-            // The remover died before it came to that.
+            // The remover died before that.
             Locking::Torn => assert!(me.unlock(m)),
             other => panic!("{other:?}"),
         }

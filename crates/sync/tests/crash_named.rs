@@ -1,6 +1,6 @@
-//! Tubes between processes, explored: kill and stop at every operation of sending, receiving, in place and not, waiting, coming and
-//! going. What must hold: nobody sleeps while there is something for it or the other end has gone; what was sent for sure is
-//! received, once, or once more and marked; what a dead or stopped one had holds up nobody else.
+//! Tubes between processes, explored: kill and stop at every operation of sending, receiving, in place and not, waiting, coming and going. What
+//! must hold: no thread sleeps while there is something for it or the other end has gone; what was sent for sure is received, once, or once more
+//! and marked; what a dead or stopped process had delays no other.
 
 mod crash;
 
@@ -11,13 +11,13 @@ use chappe_sync::record::in_words;
 use crash::{Stage, stopped_in};
 use std::cell::RefCell;
 
-/// What one has done.
+/// What one process has done.
 #[derive(Default)]
 struct Journal {
     /// What may have been sent, and what was for sure.
     begun: Vec<u64>,
     sent: Vec<u64>,
-    /// What came, and whether it was said to come again.
+    /// What came, and whether it was marked as delivered before.
     got: Vec<(u64, bool)>,
     /// What was received for sure.
     done: Vec<u64>,
@@ -25,7 +25,7 @@ struct Journal {
     receiving: bool,
 }
 
-/// A process's.
+/// The journal of a process.
 type Kept = (Process, Shared<RefCell<Journal>>);
 
 #[derive(Clone, Copy)]
@@ -332,7 +332,7 @@ fn a_hole_wakes_who_waits_or_the_receivers_death_does() {
 
 #[test]
 fn each_message_wakes_one_though_nobody_leaves() {
-    // Who leaves tells all, and would make up for what was missed.
+    // A leaver tells all, and would make up for what was missed.
     let lone: Processes<'_> = &[("sender", SENDS, &[Put(10)]), ("receiver", RECEIVES, &[Get])];
     explored("lone", ONE, lone, &[]);
     explored("lone_line", Shape { one: [true, true], ..ONE }, lone, &[]);
@@ -393,7 +393,7 @@ fn who_gives_up_takes_nothing_along() {
 fn a_sealed_tube_ends_for_who_waits() {
     let sealed: Processes<'_> =
         &[("sealer", &[], &[Seal]), ("receiver", RECEIVES, &[All]), ("other", RECEIVES, &[BorrowAll])];
-    // If the sealer dies before it has sealed it, they wait for ever.
+    // If the sealer dies before it has sealed the tube, they wait for ever.
     let all = [
         Search::depth("sealed_schedules", 3).schedules(10_000).run(world(FEW, sealed)),
         Search::sweep("sealed_stop").stops(1).resume().run(world(FEW, sealed)),
@@ -443,7 +443,7 @@ fn units_and_messages_wake_one_each() {
     }
 }
 
-/// One is stopped for good, anywhere: others go on without it.
+/// One process is stopped for good, anywhere: others go on without it.
 fn past_a_stopped_one(world: &World) {
     let scene = Scene::new(world, 10, FEW);
     scene.process(world, "sender", SENDS, &[Put(10)]);
@@ -492,8 +492,8 @@ fn two_holes_that_open_at_once_wake_two() {
     }
 }
 
-/// Somebody has written its message to a slot that was passed over, and the tube is full since. When the others are looked at in
-/// place, nobody else can use its slot, and it can: it is told so.
+/// A sender has written its message to a slot that was passed over, and the tube is full since. When the other messages
+/// are read in place, no other sender can use its slot, and it can: it is told so.
 fn committed_behind_loans(world: &World) {
     let scene = Scene::new(world, 9, Shape { slots: 3, ..FEW });
     let (tube, stage) = (scene.tube, scene.stage);
@@ -544,7 +544,7 @@ fn what_was_passed_over_is_committed_while_all_else_is_looked_at() {
     }
 }
 
-/// A maker, or a remover, dies anywhere; then another makes one of the same name, and nothing is left of the first.
+/// A maker, or a remover, dies anywhere; then another makes a tube of the same name, and nothing is left of the first.
 fn made_and_removed(world: &World) {
     // Room for one tube: its object, and that of its senders.
     let (stage, _) = Stage::with_blocks(world, 8, &[], 2, 20);
@@ -554,7 +554,7 @@ fn made_and_removed(world: &World) {
         stage.lasting(p, move || {
             let Ok(tube) = NamedAt::make(stage.map, "t", 1, [false, false], false) else { return };
             if me.attach(tube, true) == Ok(()) {
-                // Who has come may use it, though it is removed meanwhile.
+                // A process that has come may use the tube, though it is removed meanwhile.
                 assert!(matches!(me.put(tube, 1, Some(clock::now())), Came::Sent | Came::Nothing | Came::Dead));
                 me.detach(tube, true);
             }
@@ -595,7 +595,7 @@ fn who_dies_while_it_makes_or_removes_one_leaves_nothing() {
     }
 }
 
-/// The only sender dies anywhere; another takes its place when that is made up for.
+/// The only sender dies anywhere; another takes its place once that is recovered.
 fn one_after_the_other(world: &World) {
     let scene = Scene::new(world, 8, Shape { one: [true, false], ..FEW });
     scene.process(world, "sender", SENDS, &[Put(10), Put(11), Leave(true)]);
@@ -634,7 +634,7 @@ fn the_only_one_is_followed_by_another() {
     }
 }
 
-/// One comes to the senders' end, and then the one leaves that was there: somebody is there all the time.
+/// A second sender comes, and then the first one leaves: a sender is there all the time.
 fn handed_over(world: &World) {
     let scene = Scene::new(world, 8, FEW);
     let p = world.prepare("senders").immortal();

@@ -1,5 +1,5 @@
-//! Members in several PID namespaces, explored. Threads of different namespaces have the same numbers, and the kernel marks whatever
-//! word a dying thread was just claiming or releasing if its number is in there: nobody who lives may be taken for dead for it.
+//! Members in several PID namespaces, explored. Threads of different namespaces have the same numbers. When a thread dies, the kernel marks the
+//! word that it was just claiming or releasing if its number is in there: no living thread may be taken for dead for it.
 
 mod crash;
 
@@ -13,7 +13,8 @@ use chappe_sync::model::{self, Actor, PoolAt};
 use crash::directory;
 use std::cell::Cell;
 
-/// Who is inside the one permit: an identity, which no two processes have in common whatever their numbers; 0 for nobody.
+/// The process inside the one permit: an identity, which no two processes have in common whatever their numbers; 0 for
+/// none.
 type Inside = Shared<Cell<u32>>;
 
 const NAMESPACES: [u64; 3] = [0x4000_000a, 0x4000_000b, 0x4000_000c];
@@ -100,7 +101,8 @@ fn explored(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
     assert!(missed.is_empty() || std::env::var_os("CRASHSIM_REPLAY").is_some(), "{name} never came to {missed:?}");
 }
 
-/// Three come and go, all of them number 1. One that finds the gate of its slot shut when it leaves keeps the slot until it ends.
+/// Three come and go, all of them number 1. If one finds the gate of its slot shut when it leaves, it keeps the slot
+/// until it ends.
 fn comers(world: &World) {
     let scene = Scene::new(world, 4);
     for (n, name) in ["a", "b"].into_iter().enumerate() {
@@ -126,7 +128,8 @@ fn threads_of_one_number_come_and_go_in_the_same_slots() {
     explored("comers", comers, &["a", "b", "found dead"]);
 }
 
-/// One leaves its slot and comes back; another of its number, in another namespace, comes for the same slot and stays.
+/// One leaves its slot and comes back; another process of its number, in another namespace, comes for the same slot and
+/// stays.
 fn heirs(world: &World) {
     let scene = Scene::new(world, 1);
     let a = scene.first(world, "leaver", 0);

@@ -1,8 +1,8 @@
-//! Numbers that come round: somebody is held up in front of its swap for so long that all the others' numbers are again what it has seen.
+//! Numbers that wrap around: a process is delayed before its swap for so long that all the other numbers are again what it has seen.
 //!
-//! In the explorer a semaphore's `seq` has one bit, and so have a wait's number in a grant and in a reservation: they come round with every second
-//! wait, in all suites. Here are the smallest worlds in which that did harm before there was something beside them that does not
-//! come round: searched whole.
+//! In the explorer a semaphore's `seq` has one bit, and so have a wait's number in a grant and in a reservation: they wrap with every second
+//! wait, in all suites. Here are the smallest worlds in which that did harm before there was something beside them that does not wrap: searched
+//! whole.
 
 mod crash;
 
@@ -18,7 +18,8 @@ fn searched_whole(name: &str, preemptions: u32, world: impl Fn(&World) + Sync, o
     assert!(report.complete(), "some order of events was left out");
 }
 
-/// Somebody sees that nobody waits, and is about to say so. Meanwhile one begins to wait, and the semaphore's word is what it was.
+/// A process sees that nobody waits, and is about to store that. Meanwhile another begins to wait, and the semaphore's
+/// word is what it was.
 fn nobody_waits(world: &World) {
     let (stage, _) = Stage::new(world, 4, &[], 1);
     let s = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
@@ -41,8 +42,8 @@ fn who_saw_nobody_wait_takes_nobodys_flag_away() {
     searched_whole("nobody_waits", 1, nobody_waits, &["served"]);
 }
 
-/// A unit is sent to a waiter that has begun its first wait, and the sender is held up before it grants it. The waiter gives up, and
-/// waits again, and again.
+/// A unit is sent to a waiter that has begun its first wait, and the sender is delayed before it grants it. The waiter
+/// gives up, and waits again, and again.
 fn late_grant(world: &World) {
     let (stage, _) = Stage::new(world, 4, &[], 1);
     let s = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
@@ -67,8 +68,8 @@ fn a_grant_to_one_wait_is_none_to_a_later_one() {
     searched_whole("late_grant", 2, late_grant, &["one", "none"]);
 }
 
-/// Somebody recovers one that died granted, and is held up before it says that its wait is over. The slot's next occupant waits twice, and is
-/// granted the same.
+/// A recoverer of a member that died granted is delayed before it stores that its wait is over. The slot's next
+/// occupant waits twice, and is granted the same.
 fn late_recovery(world: &World) {
     let (stage, pools) = Stage::new(world, 2, &[1], 0);
     let (map, pool) = (stage.map, pools[0]);

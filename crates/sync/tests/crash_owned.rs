@@ -1,8 +1,8 @@
 //! Owned semaphores, explored: kill and stop at every operation of wait, post, demotion, making, removal.
 //!
-//! What must hold. After each step (`Owned::new`): a unit that somebody else's post added is there only once it is demoted, which
-//! it stays; only then is a permit retired; what a process held that died after the demotion is never free again. At the end
-//! (`Owned::settled`), everything of the dead recovered, the units that are there:
+//! What must hold. After each step (`Owned::new`): a unit that another process's post added is there only once the semaphore is demoted, which it
+//! stays; only then is a permit retired; if a process died after the demotion, what it held is never free again. At the end (`Owned::settled`),
+//! everything of the dead recovered, the units that are there:
 //!
 //! | | adds | |
 //! |---|---|---|
@@ -14,7 +14,7 @@
 //! | the death of a process that has the permit, not demoted then | 0 or 1 | 1 if it never is demoted |
 //! | the same, demoted, or said to end in good order | 0 | |
 //!
-//! No more than these, and no fewer; nobody sleeps while one is there; of a lock, one is inside at a time.
+//! No more than these, and no fewer; no thread sleeps while one is there; of a lock, one process is inside at a time.
 
 mod crash;
 mod owned;
@@ -29,7 +29,7 @@ use crash::{Stage, searched, searched_in, stopped_in};
 use owned::{Actors, Doing, Owned, more};
 use std::cell::Cell;
 
-/// Two who use it as a lock.
+/// Two processes use it as a lock.
 fn lockers(world: &World) {
     let (stage, s) = Owned::new(world, 10);
     s.locker(world, &stage, "one", "one done");
@@ -43,7 +43,7 @@ fn a_lock_survives_kills_of_its_holders() {
     stopped_in(2_000, "lockers", lockers);
 }
 
-/// A holder, and two who wait behind it: each may die at any moment.
+/// A holder, and two waiters behind it: each may die at any moment.
 fn line(world: &World) {
     let (stage, s) = Owned::new(world, 12);
     s.giver(world, &stage, "holder");
@@ -57,7 +57,7 @@ fn a_line_survives_kills() {
     searched_in(6_000, "owned_line", line, &["given back", "first done", "second done", "settled, owned"]);
 }
 
-/// Somebody who has none posts, two want one each, and the books balance.
+/// A process without a permit posts, two want one each, and the books balance.
 fn posted_for_two(world: &World, stage: &Stage, s: Owned) {
     s.foreigner(world, stage, "foreigner");
     s.taker(world, stage, "a", "a served");
@@ -66,7 +66,7 @@ fn posted_for_two(world: &World, stage: &Stage, s: Owned) {
     s.last(world);
 }
 
-/// One has it, and lives or dies; another, who has not, posts; two want one each.
+/// One process has the permit, and lives or dies; another, which has not, posts; two want one each.
 fn foreign(world: &World) {
     let (stage, s) = Owned::new(world, 14);
     let p = world.prepare("holder");
@@ -81,7 +81,7 @@ fn a_foreign_post_against_the_holders_death() {
     stopped_in(2_000, "foreign", foreign);
 }
 
-/// One that ends in good order, and so demotes what it has first; another posts for it.
+/// A process ends in good order, and so demotes what it has first; another posts for it.
 fn demoted(world: &World) {
     let (stage, s) = Owned::new(world, 12);
     let p = world.prepare("producer");
@@ -99,7 +99,7 @@ fn the_end_of_who_demotes_first_returns_nothing() {
     searched_in(6_000, "owned_demoted", demoted, &["ended", "posted", "a served", "b served"]);
 }
 
-/// One that says that it ends in good order, and does, with what it has; another posts for it, perhaps.
+/// A process declares that it ends in good order, and does, with what it has; another posts for it, perhaps.
 fn ended(world: &World) {
     let (stage, s) = Owned::new(world, 12);
     let p = world.prepare("producer");
@@ -118,7 +118,8 @@ fn the_end_of_who_ends_in_good_order_returns_nothing() {
     stopped_in(2_000, "owned_ended", ended);
 }
 
-/// One that ends in good order, with nobody who posts for it, and two who recover it: who looks later finds it demoted.
+/// A process ends in good order, no other posts for it, and two recover it: the one that looks later finds the
+/// semaphore demoted.
 fn recovered(world: &World) {
     let (stage, s) = Owned::new(world, 12);
     let p = world.prepare("producer");
@@ -150,7 +151,7 @@ fn recovery_of_who_ended_in_good_order_survives_kills() {
     searched_in(6_000, "owned_recovered", recovered, &["one", "other"]);
 }
 
-/// One thread says that its process ends, while another gives back what it holds; two use it as a lock.
+/// One thread declares that its process ends, while another gives back what it holds; two use it as a lock.
 fn in_time(world: &World) {
     let (stage, s) = Owned::new(world, 14);
     let it = s.it;
@@ -178,7 +179,7 @@ fn what_is_given_back_before_the_end_stays_a_lock() {
     searched_in(6_000, "owned_in_time", in_time, &outcomes);
 }
 
-/// The holder gives back, and somebody else adds one, for two who wait.
+/// The holder gives back, and another process adds one, for two waiters.
 fn granted(world: &World) {
     let (stage, s) = Owned::new(world, 14);
     s.giver(world, &stage, "holder");
@@ -240,7 +241,7 @@ fn tries(world: &World) {
             reached("taken");
         }
     });
-    // Whether there was a moment with nothing since somebody began to look.
+    // Whether there was a moment with nothing since a process began to look.
     let none = world.share(Cell::new(false));
     world.invariant(move || {
         if !it.is_there() && it.count() == 0 {
@@ -360,7 +361,7 @@ fn a_process_has_it_and_not_its_threads() {
     searched_in(6_000, "owned_custodian", custodian, &["done", "locker done"]);
 }
 
-/// Removed under who waits and who posts, and made anew in the same two slots.
+/// The semaphore is removed under a waiter and a poster, and made anew in the same two slots.
 fn removal(world: &World) {
     let (stage, s) = Owned::new(world, 14);
     let (map, it) = (stage.map, s.it);
@@ -443,7 +444,8 @@ fn making_survives_kills() {
     searched_in(6_000, "owned_making", making, &["one", "other"]);
 }
 
-/// One thread says that its process ends, while another takes what has just come free: whichever is the later marks it (E3).
+/// One thread declares that its process ends, while another takes what has just come free: the later of the two marks
+/// it (E3).
 fn taken_late(world: &World) {
     let (stage, s) = Owned::new(world, 12);
     let it = s.it;
@@ -483,7 +485,8 @@ fn what_is_taken_after_the_end_is_said_goes_with_the_process() {
     searched_in(6_000, "owned_taken_late", taken_late, &outcomes);
 }
 
-/// One waits. Another comes when it has been told that the first one does, and somebody who has none posts: the first comes first.
+/// A waiter waits. Another comes when it has been told that the first one does, and a process without a permit posts:
+/// the first comes first.
 fn listed(world: &World) {
     let (stage, s) = Owned::new(world, 14);
     let h = world.prepare("holder");
@@ -519,7 +522,8 @@ fn who_is_listed_is_not_overtaken() {
     searched_in(6_000, "owned_listed", listed, &["posted", "first served", "second served"]);
 }
 
-/// One of two who post is stopped for ever, perhaps between its grant and the wake. What the other one gives is the waiter's.
+/// One of two posters is stopped for ever, perhaps between its grant and the wake. What the other one gives is the
+/// waiter's.
 fn beside_a_stopped(world: &World, foreign_first: bool) {
     let (stage, s) = Owned::new(world, 12);
     let (h, f) = (world.prepare("holder"), world.prepare("foreigner"));

@@ -1,8 +1,7 @@
 //! Plan 9's words, explored: `semacquire`, `semrelease`, `Usem` and `Lock` between two to four processes.
 //!
-//! Without deaths everybody comes through, by wake-ups alone: no second look is ever needed. With kills and stops
-//! nothing returns, which is all that these words promise; but no permit is doubled, and nobody sleeps for good
-//! beside a positive word.
+//! Without deaths every process comes through, by wake-ups alone: no second look is ever needed. With kills and stops nothing returns, which
+//! is all that these words promise; but no permit is doubled, and no thread sleeps for good beside a positive word.
 
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, backstops, reached};
 use chappe_plat::atomic::AtomicI32;
@@ -23,7 +22,7 @@ struct Page {
 #[derive(Clone, Copy)]
 struct Stage {
     page: Shared<Page>,
-    /// Who plays, and which word each waits for.
+    /// The processes, and which word each waits for.
     cast: Shared<[Cell<Option<Process>>; 4]>,
     wants: Shared<[Cell<Option<usize>>; 4]>,
 }
@@ -46,10 +45,10 @@ impl Stage {
         for (word, name) in stage.page.words.iter().zip(names) {
             world.name_with(word, name, |value| (value as i32).to_string());
         }
-        // How often somebody may look again in one schedule: asserted below to be never, unless somebody is dead or
+        // How often a process may look again in one schedule: asserted below to be never, unless one is dead or
         // stopped.
         world.backstops_at_most(20);
-        // Who sleeps on a word that is 0 has nothing to come for.
+        // A process that sleeps on a word that is 0 has nothing to come for.
         world.may_wait(move || stage.sleepers().all(|word| stage.page.words[word].peek() == 0));
         stage
     }
@@ -74,7 +73,8 @@ impl Stage {
         self.cast[index].set(Some(process));
     }
 
-    /// At the end, with whether anybody was killed or stopped: if not, nobody sleeps, and nobody had to look again.
+    /// At the end, with whether any process was killed or stopped: if not, no process sleeps, and none had to look
+    /// again.
     fn at_the_end(self, world: &World, check: impl FnOnce(&Page, bool) + 'static) {
         world.check(move || {
             let lost = self.players().any(|(_, p)| matches!(p.fate(), Fate::Killed | Fate::Stopped));
@@ -89,7 +89,7 @@ impl Stage {
     }
 
     /// A plain word that began with `first` is what it must be: all that was given and not taken, and perhaps what a
-    /// dead one gave without living to say so.
+    /// dead process gave without living to report it.
     fn conserved(self, world: &World, word: usize, first: i32) {
         world.invariant(move || assert!(self.page.words[word].peek() >= 0, "a semaphore is negative"));
         self.at_the_end(world, move |page, lost| {
@@ -173,7 +173,7 @@ impl Player {
         page.given[word].set(page.given[word].get() + count);
     }
 
-    /// Between having and giving back: no more than `most` at a time. A dead one stays inside: nothing returns.
+    /// Between taking and giving back: no more than `most` at a time. A dead process stays inside: nothing returns.
     fn inside(self, most: i32) {
         let inside = &self.stage.page.inside;
         inside.set(inside.get() + 1);
@@ -267,7 +267,7 @@ fn section_sixs_wake_up_is_not_lost() {
     searched("section_six", ALL, section_six, &["A done", "B done", "C done"], LOOK);
 }
 
-/// One release for two who wait, and one who only looks.
+/// One release for two waiters, and a process that only looks.
 fn at_once(world: &World) {
     let stage = Stage::new(world, ["word", "other"], [0, 0]);
     stage.player(world, "a", |me| me.acquire(0));
@@ -290,7 +290,7 @@ fn one_release_wakes_as_many_as_it_gives() {
     searched("at_once", 3, at_once, &["a done", "b done", "c done", "took in passing", "nothing there"], LOOK);
 }
 
-/// One that gives up when it is interrupted, R2: what woke it must not be lost to the other.
+/// A waiter that gives up when it is interrupted, R2: what woke it must not be lost to the other.
 fn gives_up(world: &World) {
     let stage = Stage::new(world, ["word", "other"], [0, 0]);
     stage.player(world, "hasty", |me| {
@@ -334,7 +334,7 @@ fn ping_pong_goes_on() {
     searched("ping_pong", ALL, ping_pong, &["one done", "two done"], &[]);
 }
 
-/// Some who share one permit of a `Usem`, one of them without waiting for it.
+/// Some processes share one permit of a `Usem`, one of them without waiting for it.
 fn usem(world: &World, patient: &[&'static str]) {
     let (stage, usem) = Stage::usem(world, 1);
     for name in patient.iter().copied() {
@@ -367,7 +367,7 @@ fn a_usem_gives_each_permit_once() {
     searched("usem", 3, |w| usem(w, &["a", "b"]), &outcomes, LOOK);
 }
 
-/// Section 4: one that runs what others put into its queue, and sleeps when there is nothing.
+/// Section 4: a process that runs what others put into its queue, and sleeps when there is nothing.
 fn run_queue(world: &World) {
     let (stage, nready) = Stage::usem(world, 0);
     let (queued, got) = (world.share(Cell::new(0)), world.share(Cell::new(0)));
@@ -396,7 +396,7 @@ fn a_run_queue_is_counted() {
     searched("run_queue", 3, run_queue, &["runner done", "p done", "q done"], LOOK);
 }
 
-/// Some who lock, one of them only if it can at once.
+/// Some processes lock, one of them only if it can at once.
 fn lock(world: &World, patient: &[&'static str]) {
     let (stage, lock) = Stage::lock(world);
     for name in patient.iter().copied() {
@@ -426,7 +426,7 @@ fn a_lock_lets_in_one_at_a_time() {
     searched("lock", 3, |w| lock(w, &["a", "b"]), &outcomes, LOOK);
 }
 
-/// One who locks dies, or not, before it has the lock: the others are not held up.
+/// A locker dies, or not, before it has the lock: the others are not delayed.
 fn forsaken(world: &World) {
     let (stage, lock) = Stage::lock(world);
     for name in ["a", "b", "c"] {

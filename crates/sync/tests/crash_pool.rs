@@ -1,6 +1,5 @@
-//! Pools, explored: kill and stop at every operation of acquire (free, blocked, choice), release, time-out, force and
-//! resize, with two to four processes. What must hold: one holder a permit, nobody sleeps for ever, everything of the
-//! dead comes back, and no backstop is needed.
+//! Pools, explored: kill and stop at every operation of acquire (free, blocked, choice), release, time-out, force and resize, with two to four
+//! processes. What must hold: one holder a permit, no thread sleeps for ever, everything of the dead comes back, and no backstop is needed.
 
 mod crash;
 
@@ -8,7 +7,7 @@ use chappe_crashsim::{Search, World, reached};
 use chappe_sync::model::{Actor, PoolAt, Refusal};
 use crash::{Stage, searched, stopped};
 
-/// One takes a permit that is free and gives it back, and another one, too; either may have to wait.
+/// One process takes a free permit and gives it back, and so does another; either may have to wait.
 fn pair(world: &World) {
     let (stage, pools) = Stage::new(world, 6, &[1], 0);
     stage.customer(world, "left", "left done", &pools);
@@ -26,7 +25,7 @@ fn acquire_and_release_survive_kills() {
     searched("pair", pair, &["left done", "right done"]);
 }
 
-/// A holder, and two who wait behind it: the first may die after it was granted, or while it waits.
+/// A holder, and two waiters behind it: the first may die after it was granted, or while it waits.
 fn queue(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1], 0);
     stage.giver(world, "holder", &pools);
@@ -40,7 +39,7 @@ fn a_queue_survives_kills() {
     searched("queue", queue, &["given back", "first served", "second served"]);
 }
 
-/// A choice of three pools, held by two others, who give back at once; one more waits for one of them alone.
+/// A choice of three pools, held by two other processes, which give back at once; one more waits for one of them alone.
 fn choice(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1, 1, 1], 0);
     stage.giver(world, "holder", &pools[..1]);
@@ -110,7 +109,7 @@ fn a_time_out_survives_kills() {
     searched("time_out", time_out, &["in time", "too late", "patient served"]);
 }
 
-/// Three permits, and four who want them; the pool grows and shrinks meanwhile.
+/// Three permits, and four processes that want them; the pool grows and shrinks meanwhile.
 fn several(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[2], 0);
     let pool = pools[0];
@@ -142,7 +141,7 @@ fn force(world: &World) {
     let _ = stage.member(f, "forcer");
     let inside = stage.inside;
     f.run(move || {
-        // What it takes is nobody's from the moment on; the holder may not know.
+        // The permit is nobody's from the moment on; the holder may not know.
         inside.who[0][0].set(0);
         inside.force.set(true);
         if pool.force(0) {
@@ -187,7 +186,7 @@ fn removal(world: &World) {
         Err(e) => panic!("{e:?}"),
     }));
     world.prepare("last").last().run(move || {
-        // Whoever removed it may have died half-way.
+        // The remover may have died half-way.
         let pool = PoolAt::find(stage.map, "p0").or_else(|| PoolAt::find(stage.map, "again"));
         let pool = pool.unwrap_or_else(|| PoolAt::make(stage.map, "again", 1).expect("its slot is free again"));
         stage.settled(&[pool]);
@@ -247,7 +246,7 @@ fn bystander(world: &World) {
     let s = world.prepare("stopped");
     let me = stage.member(s, "stopped");
     s.run(move || {
-        // Gives back and takes: whatever it is at when it is stopped, it has one permit at most.
+        // Gives back and takes: wherever it is stopped, it has one permit at most.
         if let Ok(hold) = stage.try_enter(&me, pool) {
             stage.leave(&me, hold);
         }
@@ -269,8 +268,8 @@ fn nobody_waits_for_a_stopped_bystander() {
     }
 }
 
-/// A choice between a pool of the chooser's own process and a named one; a thread of its own gives back the one,
-/// another process the other.
+/// A choice between a pool of the chooser's own process and a named one; a thread of its own process gives back the
+/// first, another process the second.
 fn mixed(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1], 0);
     let named = pools[0];
@@ -324,7 +323,7 @@ fn a_mixed_choice_survives_kills() {
     stopped("mixed", mixed);
 }
 
-/// One waits here for a while, then there, then for both: a late granter of one wait must not grant to the next.
+/// A waiter waits here for a while, then there, then for both: a late granter of one wait must not grant to the next.
 fn wander(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1, 1], 0);
     stage.giver(world, "holder", &pools);
@@ -355,8 +354,8 @@ fn wandering_survives_kills() {
     stopped("wander", wander);
 }
 
-/// One waits here for a while, then there, and stays: a late granter of the first wait must not grant to the second what is
-/// to go to who waits here now.
+/// A waiter waits here for a while, then there, and stays: a late granter of the first wait must not grant to the
+/// second what is to go to the process that waits here now.
 fn stray(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1, 1], 0);
     let (g, giver, holds) = stage.holder(world, "giver", &pools);
@@ -371,7 +370,7 @@ fn stray(world: &World) {
             assert!(stage.leave(&wanderer, hold));
         } else {
             reached("went on");
-            // For ever: nobody comes by here again.
+            // For ever: no process comes by here again.
             over.set(true);
             let _ = stage.enter(&wanderer, &arms[1..], None);
         }
@@ -395,8 +394,8 @@ fn a_late_grant_holds_nobody_up() {
         .assert_reached(&["went on", "patient served"]);
 }
 
-/// One removes a pool unless it is in use, over and over; two others make it if it is not there, and use it: never both
-/// at once, in whichever pool of that name.
+/// One process removes a pool unless it is in use, over and over; two others make it if it is not there, and use it:
+/// never both at once, in whichever pool of that name.
 fn idle(world: &World) {
     // Room for a second one of its name.
     let (stage, pools) = Stage::new(world, 8, &[1, 1], 0);
@@ -431,7 +430,7 @@ fn idle(world: &World) {
     });
 }
 
-/// Two remove the pool, and one makes another of its name: what is there in the end is nobody's.
+/// Two processes remove the pool, and one makes another of its name: what is there in the end is nobody's.
 fn removed_twice(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[1], 0);
     for name in ["one", "two"] {

@@ -1,6 +1,6 @@
-//! Serving by priority, explored: kill and stop at every operation of those that wait with a higher and a lower priority, and of the giver of what they wait for.
-//! What must hold: once both are in line the higher is served first, unless it died, or the lower has waited for
-//! the aging time; each that is left is served all the same; and everything is there again at the end.
+//! Serving by priority, explored: kill and stop at every operation of two waiters, of a higher and a lower priority, and of the giver of what they
+//! wait for. What must hold: once both are in line the higher is served first, unless it died, or the lower has waited for the aging time; each
+//! that is left is served all the same; and everything is there again at the end.
 
 mod counted;
 mod crash;
@@ -15,7 +15,7 @@ use crash::{Stage, searched_in, stopped_in};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Of each search.
+/// For each search.
 const SCHEDULES: u64 = 1_500;
 
 const MS: u64 = 1_000_000;
@@ -202,7 +202,7 @@ fn aging(world: &World) {
     let (map, low, high) = (stage.map, others[0].member, others[1].member);
     // A sleep may end before a process that could go on has gone on: then the higher comes first.
     let low_is_aged_and_first = move || {
-        // Relaxed: for an onlooker.
+        // Relaxed: for an observer.
         let is_aged = map.member(low).waiting_since.load(Ordering::Relaxed) + most < clock::now();
         // Relaxed: as above.
         let came = |member| map.member(member).ticket.load(Ordering::Relaxed);

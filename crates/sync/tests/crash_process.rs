@@ -1,5 +1,5 @@
-//! Permits of a whole process: its custodian's word is marked while another of its threads may still be at work, and its number
-//! goes to another process when it is gone.
+//! Permits of a whole process: its custodian's word is marked while another of its threads may still be at work, and its number goes to another
+//! process when it is gone.
 
 mod crash;
 
@@ -16,7 +16,7 @@ fn owner(world: &World, stage: &Stage, name: &'static str, p: Process, pool: Poo
     let me: std::rc::Rc<std::cell::Cell<Option<Actor>>> = std::rc::Rc::default();
     let (seat, hands) = (me.clone(), me);
     let began = world.share(AtomicU32::new(0));
-    // Who no longer maps the arena has called exec, as far as others see.
+    // A process that no longer maps the arena has called exec, as far as others see.
     p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
     let pid = p.pid();
     let inside = stage.inside;
@@ -72,7 +72,7 @@ fn what_a_process_had_comes_back_when_all_its_threads_are_gone_and_its_number_is
     }
 }
 
-/// A thread ends, alone, with a permit; whoever takes its slot next stands for a whole process, and dies on the way.
+/// A thread ends, alone, with a permit; the next owner of its slot stands for a whole process, and dies on the way.
 fn thread_alone(world: &World) {
     let (stage, pools) = Stage::new(world, 12, &[1], 0);
     let (pool, map) = (pools[0], stage.map);
@@ -192,8 +192,8 @@ fn who_joined_meanwhile_is_not_taken_for_the_dead_one_before() {
     }
 }
 
-/// The thread that stands for a process ends before another, which does not wait any more, while somebody is about to take
-/// the slot, having seen it free.
+/// The thread that stands for a process ends before another, which does not wait any more, while a third is about to
+/// take the slot, having seen it free.
 fn seen_free(world: &World) {
     let (stage, pools) = Stage::new(world, 12, &[1], 0);
     let (pool, map) = (pools[0], stage.map);
@@ -239,7 +239,8 @@ fn who_saw_a_slot_free_does_not_take_it_from_a_process_that_came_meanwhile() {
     }
 }
 
-/// A thread ends with the permit while the reaper of who waits looks; another one takes its slot in that moment, and dies.
+/// A thread ends with the permit while the waiter's reaper looks; another thread takes its slot in that moment, and
+/// dies.
 fn taken_in_between(world: &World) {
     let (stage, pools) = Stage::new(world, 6, &[1], 0);
     let (map, pool, inside) = (stage.map, pools[0], stage.inside);

@@ -1,6 +1,6 @@
-//! The ring of records, explored: every order of a few sends and receives, everybody killed and stopped at every step,
-//! recoverers as well. What must hold: an operation happened entirely or not at all; what was sent comes once, in its sender's
-//! order, and once more, marked, if its receiver died; who is stopped holds up nobody; the dead leave all slots to the others.
+//! The ring of records, explored: every order of a few sends and receives, every process killed and stopped at every step, recoverers as well.
+//! What must hold: an operation happened entirely or not at all; what was sent comes once, in its sender's order, and once more, marked, if its
+//! receiver died; a stopped process delays no other; the dead leave all slots to the others.
 
 mod records;
 
@@ -63,7 +63,7 @@ fn what_was_passed_over_is_sent_elsewhere() {
     }
 }
 
-/// Two receivers look at what is there in place; whoever recovers may die as well.
+/// Two receivers read what is there in place; the recoverers may die as well.
 fn loans(world: &World, shape: Shape) {
     let stage = Stage::new(world, shape, EDGES[1]);
     stage.prefill(2);
@@ -87,7 +87,8 @@ fn what_a_dead_receiver_had_is_dropped_where_that_was_asked_for() {
     explored("record_drops", &way, |w| loans(w, Shape { drops: true, ..many(2) }), &["dropped"]);
 }
 
-/// One has borrowed a record beforehand, and is killed, or stopped, or gives it back late; others go round the ring.
+/// A process has borrowed a record beforehand, and is killed, or stopped, or gives it back late; others go round the
+/// ring.
 fn round(world: &World, slots: u32) {
     let stage = Stage::new(world, many(slots), EDGES[1]);
     stage.prefill(u64::from(slots));
@@ -108,7 +109,7 @@ fn who_has_a_slot_holds_up_nobody() {
     }
 }
 
-/// Ends that only one may have.
+/// Ends that may have one handle only.
 fn ends(world: &World, one_sender: bool, one_receiver: bool) {
     let stage = Stage::new(world, Shape { one_sender, one_receiver, ..many(2) }, EDGES[1]);
     stage.prefill(1);
@@ -132,8 +133,9 @@ fn an_end_that_only_one_has_promises_the_same() {
     }
 }
 
-/// A member has died with a record borrowed, and the ring has room besides. That record comes again, though nobody tells who
-/// looks for it, and recoverers die; meanwhile it keeps nobody from sending. Where all is quiet nobody sends.
+/// A member has died with a record borrowed, and the ring has room besides. That record comes again, though the
+/// receiver is not told of it, and recoverers die. Meanwhile it keeps no sender from sending. Where all is quiet no
+/// process sends.
 fn orphan(world: &World, quiet: bool) {
     let ring = ring(world, many(3), EDGES[1]);
     let send = move |message| {
@@ -169,8 +171,8 @@ fn what_comes_again_is_found_and_keeps_nobody_from_sending() {
     explored("record_orphan_quiet", &way, |w| orphan(w, true), &["soon"]);
 }
 
-/// One receiver after the other. The first has died with two records, of different laps, while its sender goes on: the second is
-/// there when it has made up for that death, and another recoverer is at it as well, which may be killed or stopped.
+/// One receiver after the other. The first has died with two records, of different laps, while its sender goes on. The
+/// second comes when it has recovered that death. Another recoverer is at it as well, and may be killed or stopped.
 fn successor(world: &World, shape: Shape) {
     let ring = ring(world, shape, EDGES[1]);
     let send = move |message| {
@@ -278,7 +280,8 @@ fn what_a_living_receiver_puts_back_is_not_lost() {
     }
 }
 
-/// One comes again, one is sent, one is taken. Who has sent sees whether both are there: then something is at every moment.
+/// One record comes again, one is sent, one is taken. The sender sees whether both are there: then something is at
+/// every moment.
 fn never_empty(world: &World) {
     let ring = ring(world, many(3), EDGES[1]);
     let send = move |message| {
@@ -315,8 +318,8 @@ fn who_says_that_nothing_is_there_was_right_at_some_moment() {
         .assert_reached(&["both", "nothing"]);
 }
 
-/// One is in line, and another comes again. Who takes the first has looked for the second before that came. So something is at every
-/// moment, and only who looks at the count once more sees it.
+/// One record is in line, and another comes again. The taker of the first has looked for the second before that came.
+/// So something is at every moment, and only a receiver that looks at the count once more sees it.
 fn comes_again_late(world: &World) {
     let ring = ring(world, many(3), EDGES[1]);
     let send = move |message| {
@@ -326,7 +329,7 @@ fn comes_again_late(world: &World) {
     send(800);
     send(900);
     let _others = (ring.borrow(3).expect("a record"), ring.borrow(1).expect("a record"));
-    // From here on receivers look for what comes again.
+    // From here on receivers look for redelivered records.
     ring.recover(3, || true, || true, |_| ());
     assert_eq!(receive(&ring), Some((800, true)));
     send(100);
@@ -356,7 +359,7 @@ fn nothing_is_said_only_after_another_look_for_what_comes_again() {
     assert!(report.complete(), "{} schedules, and not all", report.schedules());
 }
 
-/// All but the own slot of one who was passed over are in use, by others who do nothing. Its own will do.
+/// All slots but that of a sender that was passed over are in use, by members that do nothing. Its own will do.
 fn own_slot(world: &World, slots: u32) {
     let ring = ring(world, many(slots), EDGES[1]);
     let slot = ring.reserve(1).expect("a hole");
@@ -379,8 +382,9 @@ fn who_was_passed_over_may_use_its_own_slot() {
     }
 }
 
-/// A member has died with a record borrowed. One recovers it, and may come late, or die; another one does so, gives its number
-/// to somebody new, who borrows what comes next into the same slot, and recovers a second dead member meanwhile.
+/// A member has died with a record borrowed. One process recovers it, and may come late, or die. Another one does so,
+/// and gives the number to a new member, which borrows what comes next into the same slot, and recovers a second dead
+/// member meanwhile.
 fn renumbered(world: &World, drops: bool) {
     let ring = ring(world, Shape { drops, ..many(2) }, EDGES[1]);
     let send = move |message| {
@@ -427,7 +431,7 @@ fn a_late_recoverer_harms_nobody_who_has_the_number_now() {
     }
 }
 
-/// Hints that somebody left far behind, who was stopped before it stored them.
+/// Hints that are far behind, stored by a process that was stopped before its store.
 fn far_behind(world: &World, filled: u64) {
     let stage = Stage::new(world, many(3), 1 << 40);
     stage.prefill(filled);

@@ -1,6 +1,6 @@
-//! The histories of a ring of records are a queue's: whatever overlaps, there is an order of all that was sent and received,
-//! and of each answer that nothing is there, in which a queue would have answered the same. Some are stopped beforehand and go
-//! on, some are killed; what comes again, marked, is not counted a second time.
+//! The histories of a ring of records are a queue's: whatever overlaps, there is an order of all that was sent and received, and of each answer that
+//! nothing is there, in which a queue would have answered the same. Some processes are stopped beforehand and go on, some are killed; redelivered
+//! records, which are marked, are not counted a second time.
 
 mod records;
 
@@ -14,7 +14,7 @@ use std::collections::HashSet;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Act {
     Push(u64),
-    /// There was no hole, or so it was said (I4 of the ring); or it is no step of the queue.
+    /// There was no hole, or so it was reported (I4 of the ring); or it is no step of the queue.
     Refused,
     /// Under way.
     Take,
@@ -22,7 +22,7 @@ enum Act {
     Nothing,
 }
 
-/// What somebody did, and between which moments.
+/// What a process did, and between which moments.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     act: Act,
@@ -88,7 +88,7 @@ impl Scene {
         borrowed
     }
 
-    /// Who was stopped after its reservation goes on: it began to send at the very beginning.
+    /// A process that was stopped after its reservation goes on: it began to send at the very beginning.
     fn finish(&self, slot: Slot, message: u64) {
         let call = self.begin(Act::Push(message));
         self.calls.borrow_mut()[call].from = 0;

@@ -1,4 +1,4 @@
-//! Slots that are used again: whoever is late with what it meant for the last occupant does nothing to the next.
+//! Slots that are used again: an operation that was meant for the last occupant, and comes late, does nothing to the next.
 
 mod crash;
 
@@ -9,8 +9,8 @@ use chappe_sync::model::{self, Actor, Came, CondvarAt, Locking, MutexAt, NamedAt
 use crash::Stage;
 use std::cell::Cell;
 
-/// One was granted a unit and is dead; a recoverer is late; another one has the member's slot by then, waits for the same
-/// semaphore, and is granted a unit of its own.
+/// A member was granted a unit and is dead; a recoverer is late. Another one has the member's slot by then, waits for
+/// the same semaphore, and is granted a unit of its own.
 fn recovered_late(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
@@ -64,7 +64,7 @@ fn a_late_recoverer_takes_nothing_of_the_next_occupant() {
         .assert_reached(&["the same slot"]);
 }
 
-/// One is late with its notification; a semaphore has the condition variable's slot by then, and a unit on its way to a waiter.
+/// A notification comes late; a semaphore has the condition variable's slot by then, and a unit on its way to a waiter.
 fn notified_late(world: &World, before: u32) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let map = stage.map;
@@ -101,7 +101,7 @@ fn a_late_notification_is_nothing_to_who_waits_for_something_else() {
     }
 }
 
-/// One is late with its swap of a semaphore's word; a mutex, and then another semaphore, have the slot by then.
+/// A swap of a semaphore's word comes late; a mutex, and then another semaphore, have the slot by then.
 fn made_anew(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 2);
     let a = SemaphoreAt::make(stage.map, "a", 0, false).expect("a semaphore");
@@ -144,8 +144,8 @@ fn a_late_swap_takes_nothing_of_the_next_object() {
         .assert_reached(&["made anew"]);
 }
 
-/// One is about to wait for a semaphore that is removed; in its slot a tube's senders' object is made, and the tube after it; somebody
-/// recovers meanwhile.
+/// A process is about to wait for a semaphore that is removed; in its slot a tube's senders' object is made, and the
+/// tube after it; a recoverer runs meanwhile.
 fn tube_begun(world: &World) {
     let (stage, _) = Stage::with_blocks(world, 8, &[], 2, 20);
     let map = stage.map;
@@ -184,7 +184,7 @@ fn who_recovers_while_a_tube_is_made_leaves_it_alone() {
         .assert_reached(&["in the same slot"]);
 }
 
-/// One has the place of a mutex that is gone, and tries to lock it; another mutex is in the slot, and is used.
+/// A process has the place of a mutex that is gone, and tries to lock it; another mutex is in the slot, and is used.
 fn locked_late(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let map = stage.map;
@@ -217,7 +217,7 @@ fn who_comes_late_with_the_place_of_a_mutex_locks_no_other() {
     Search::depth("locked_late", 2).kills(1).schedules(30_000).run(locked_late).assert_clean().assert_reached(&reached);
 }
 
-/// One gives a permit back and is late with its hint where one is free; a mutex has the pool's slot by then.
+/// A process gives a permit back, and its hint where a permit is free comes late; a mutex has the pool's slot by then.
 fn hinted_late(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[2], 0);
     let (map, pool) = (stage.map, pools[0]);

@@ -1,5 +1,5 @@
-//! The ring, explored: every order of a few sends and receives, and everybody stopped at every step. What must hold: what was
-//! sent is received once, in its sender's order; who is stopped holds up nobody and keeps one slot at most.
+//! The ring, explored: every order of a few sends and receives, and every thread stopped at every step. What must hold: what was sent is received
+//! once, in its sender's order; a stopped thread delays no other and keeps one slot at most.
 
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_sync::ring::{Chain, Claim, Fixed, Ring, Track};
@@ -12,16 +12,16 @@ struct Books {
     sent: RefCell<Vec<u64>>,
     /// What may be under way.
     begun: RefCell<Vec<u64>>,
-    /// By whom, and what. What two receive at once may be noted in either order.
+    /// The receiver, and the message. What two receive at once may be noted in either order.
     received: RefCell<Vec<(&'static str, u64)>>,
 }
 
-/// How one sends, and how one receives.
+/// How a process sends, and how it receives.
 #[derive(Clone, Copy, PartialEq)]
 enum How {
-    /// As anybody may.
+    /// By the operations for many.
     Any,
-    /// Where nobody else does.
+    /// By the operations for a single sender or receiver.
     Alone,
     /// A message is claimed first.
     Later,
@@ -89,8 +89,8 @@ impl<K: Track<u64>> Scene<K> {
         world.process(name, move || (0..times).for_each(|_| _ = scene.receive(name)))
     }
 
-    /// At the end: what is there comes, but for one in the hands of each receiver that is stopped; and the ring is as it was,
-    /// but for a slot of each sender that is, and of each receiver that had claimed a message.
+    /// At the end: what is there comes, except for one message in the hands of each stopped receiver; and the ring is
+    /// as it was, except for a slot of each stopped sender, and of each stopped receiver that had claimed a message.
     fn settled(&self, senders: usize, receivers: usize) {
         while self.receive("last").is_some() {}
         let Books { sent, begun, received } = &*self.books;
@@ -155,7 +155,7 @@ fn some<K: Track<u64>>(world: &World, scene: Scene<K>) {
     last(world, scene, &[sender], &receivers);
 }
 
-/// Two who send and receive in turn: a run is used again while the one is in the middle of something in it.
+/// Two threads send and receive in turn: a run is used again while one is in the middle of something in it.
 fn turns<K: Track<u64>>(world: &World, scene: Scene<K>) {
     let turn = |name: &'static str, number: u64, times: u64| {
         world.process(name, move || {

@@ -18,7 +18,7 @@ enum Act {
     Nothing,
 }
 
-/// What somebody did, and between which moments.
+/// What a process did, and between which moments.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     act: Act,
@@ -54,7 +54,7 @@ impl Scene {
     }
 
     fn end(&self, call: usize, act: Act) {
-        // SeqCst: a call has ended, for who looks from outside, when what it stored is visible.
+        // SeqCst: for an outside observer a call has ended when what it stored is visible.
         chappe_plat::atomic::fence(SeqCst);
         let to = self.tick();
         let call = &mut self.calls.borrow_mut()[call];
@@ -74,7 +74,7 @@ impl Scene {
         got.is_some()
     }
 
-    /// Who was stopped after its claim goes on: it began to send at the very beginning.
+    /// A process that was stopped after its claim goes on: it began to send at the very beginning.
     fn finish(&self, claimed: u64, message: u64) {
         let call = self.begin(Act::Push(message));
         self.calls.borrow_mut()[call].from = 0;
@@ -182,8 +182,8 @@ fn its_histories_are_those_of_a_queue() {
     }
 }
 
-/// One sends twice, each time as a process of its own; a hint is led back in between to a position that was passed over. Who
-/// comes when it is of no interest ends at once: fewer orders.
+/// One sender sends twice, each time as a process of its own; a hint is led back in between to a position that was
+/// passed over. A process that comes when it is of no interest ends at once: fewer orders.
 fn led_back(world: &World) {
     let ring = world.share(Ring::new(3));
     let slow = ring.claim().expect("a hole").number();

@@ -1,6 +1,6 @@
 //! Readers-writer locks, explored: kill and stop at every operation of read and write (free, blocked, timed), unlock, downgrade, condemn, removal.
-//! What must hold: a writer is alone; who finds the data as a dead writer left it is told, and nobody else; a dead reader keeps nobody out; nobody sleeps
-//! while it is its turn; nobody enters past those who wait; at the end no bit and no flag stands.
+//! What must hold: a writer is alone; the process that finds the data as a dead writer left it is told, and no other; a dead reader excludes nobody;
+//! no thread sleeps while it is its turn; no thread enters past the waiters; at the end no bit and no flag stands.
 
 mod crash;
 
@@ -11,17 +11,17 @@ use chappe_sync::model::{self, Actor, Refusal, RwLockAt, Turn};
 use crash::{Stage, searched_in, sleep};
 use std::cell::Cell;
 
-/// Of each search.
+/// For each search.
 const SCHEDULES: u64 = 400;
 
-/// What the lock guards, and who believes to be inside.
+/// What the lock guards, and which processes believe to be inside.
 #[derive(Default)]
 struct Data {
     left: Cell<u32>,
     right: Cell<u32>,
-    /// Who writes: a process number.
+    /// The writer: a process number.
     writer: Cell<u32>,
-    /// Who reads: one bit a process.
+    /// The readers: one bit a process.
     readers: Cell<u64>,
     /// How many writers have died, or may have.
     gone: Cell<u32>,
@@ -169,7 +169,7 @@ fn reading_and_writing_survive_kills() {
     searched_in(SCHEDULES, "rwlock_trio", trio, &["a", "b", "r", "torn"]);
 }
 
-/// A reader inside, a writer and a reader behind it: who dies inside, or gives the lock up, lets the next in.
+/// A reader inside, a writer and a reader behind it: if the one inside dies, or gives the lock up, the next comes in.
 fn line(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 3);
     let l = Guarded::new(world, &stage);
@@ -213,7 +213,7 @@ fn time_out(world: &World) {
         turn
     });
     let served = l.data;
-    // Stays until the reader behind the writer has read, or is dead: so the writer's going is what lets it in.
+    // Stays until the reader behind the writer has read, or is dead: so the writer's going lets it in.
     let q = world.prepare("reader");
     let behind = l.member(&stage, q, "reader");
     stage.reaper(stage.lasting(q, move || {
@@ -247,7 +247,8 @@ fn a_writer_that_gives_up_lets_the_next_in() {
     searched_in(SCHEDULES, "rwlock_time_out", time_out, &["in time", "too late", "reader"]);
 }
 
-/// Readers that come again and again, one of them always inside, until the writer has had its turn: nobody passes it.
+/// Readers that come again and again, one of them always inside, until the writer has had its turn: no reader passes
+/// it.
 fn persistent(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 4);
     let l = Guarded::new(world, &stage);
@@ -321,7 +322,7 @@ fn a_downgrade_survives_kills() {
     searched_in(SCHEDULES, "rwlock_downgrade", downgrade, &["down", "writer", "reader"]);
 }
 
-/// It is condemned, or removed, with a reader and a writer in line.
+/// The lock is condemned, or removed, with a reader and a writer in line.
 fn ended(world: &World, removed: bool) {
     let (stage, _) = Stage::new(world, 8, &[], 3);
     let l = Guarded::new(world, &stage);

@@ -1,6 +1,5 @@
-//! Semaphores, explored: kill and stop at every operation of up, down (saved, blocked, timed), choice, removal. What must
-//! hold after every step: no unit comes from nowhere; at the end: none is gone but with who may have taken it, and nobody
-//! sleeps while one is there.
+//! Semaphores, explored: kill and stop at every operation of up, down (saved, blocked, timed), choice, removal. What must hold after every step: no
+//! unit comes from nowhere; at the end: no unit is gone except with a process that may have taken it, and no thread sleeps while one is there.
 
 mod counted;
 mod crash;
@@ -11,7 +10,7 @@ use counted::{Counted, enough, last, more};
 use crash::{Stage, searched, stopped};
 use std::cell::Cell;
 
-/// One unit is there, two are added by two; three want one each.
+/// One unit is there, two more are added by two processes; three want one each.
 fn pairs(world: &World, barging: bool) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 1, 1, barging);
@@ -44,13 +43,13 @@ fn barging_up_and_down_survive_kills() {
     searched("barging", barging_pairs, &SERVED);
 }
 
-/// Two are added at once, for two who wait.
+/// Two units are added at once, for two waiters.
 fn lot(world: &World, barging: bool) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 2, barging);
     s.upper(&stage, world, "upper", 1);
     for (name, served) in [("a", "a served"), ("b", "b served")] {
-        // Those who may be overtaken live on: nobody's end tells the other.
+        // Waiters that may be overtaken live on: their ends do not tell each other.
         if barging {
             s.lasting_customer(&stage, world, name, served);
         } else {
@@ -75,7 +74,7 @@ fn up_many_survives_kills() {
     searched("barging_lot", barging_lot, &["raised", "a served", "b served"]);
 }
 
-/// A unit goes to one who dies with it; who brings it back dies as well, at each step of that; the next finds it.
+/// A unit goes to a waiter that dies with it; its recoverer dies as well, at each step of that; the next finds it.
 fn half_way(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
@@ -126,7 +125,7 @@ fn time_out(world: &World, barging: bool) {
         }
     }));
     p.on_death(move || more(&s.books.perhaps_up));
-    // What it took along if it died.
+    // The units that it took along if it died.
     s.sure_upper(&stage, world, "another upper", 1);
     s.customer(&stage, world, "patient", "patient served");
     s.customer(&stage, world, "other", "other served");
@@ -153,7 +152,8 @@ fn a_barging_time_out_survives_kills() {
     searched("barging_time_out", barging_time_out, &TIMED);
 }
 
-/// A choice of two semaphores (one of them twice) and a pool, each of which somebody makes ready; others want the same.
+/// A choice of two semaphores (one of them twice) and a pool, each of which a process makes ready; others want the
+/// same.
 fn choice(world: &World) {
     let (stage, pools) = Stage::new(world, 10, &[1], 2);
     let pool = pools[0];
@@ -246,7 +246,8 @@ fn a_mixed_choice_survives_kills() {
     searched("sem_mixed", mixed, &["its own", "the named"]);
 }
 
-/// One waits for one semaphore, then for the other, then for both, while units of its earlier waits are on their way.
+/// A waiter waits for one semaphore, then for the other, then for both, while units of its earlier waits are on their
+/// way.
 fn wander(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 2);
     let a = Counted::new(world, &stage, "left", 0, 1, false);
@@ -320,7 +321,7 @@ fn hand_off_is_fifo() {
     searched("sem_order", order, &["first served", "second served"]);
 }
 
-/// The semaphore is removed under its waiters by whom it has woken, and its slot used again, for whatever.
+/// The semaphore is removed under its waiters by a process that it has woken, and its slot is used again, for any kind.
 fn removal(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
@@ -373,7 +374,8 @@ fn post_then_destroy_survives_kills() {
     stopped("sem_removal", removal);
 }
 
-/// Who adds the unit that one waits for removes the semaphore: who was granted it has it, though not yet awake.
+/// The process that adds the unit removes the semaphore: the waiter that was granted the unit has it, though not yet
+/// awake.
 fn granted(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
@@ -383,7 +385,7 @@ fn granted(world: &World) {
     let has_given = given.clone();
     stage.lasting(u, move || {
         s.up(1);
-        // Nobody else takes any.
+        // No other takes any.
         has_given.set(s.value() == 0);
         s.remove();
     });
@@ -417,7 +419,8 @@ fn stops_that_are_resumed_lose_nothing() {
     stopped("sem_wander", wander);
 }
 
-/// One gives up and waits again at once, while two raise and another waits: what was on its way to the earlier wait.
+/// A waiter gives up and waits again at once, while two raise and another waits: what was on its way to the earlier
+/// wait.
 fn again(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
@@ -439,7 +442,7 @@ fn again(world: &World) {
     last(world, stage, &[s]);
 }
 
-/// The same with the least that it takes: one raises, one gives up and waits again, behind one who came meanwhile.
+/// The same with the fewest processes: one raises, one gives up and waits again, behind one that came meanwhile.
 fn again_behind(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
@@ -483,14 +486,15 @@ fn waiting_again_at_once_gets_no_unit_twice() {
     }
 }
 
-/// One gives up and ends, and leaves WAITERS behind; whoever takes it away meets one who has just begun to wait.
+/// A waiter gives up and ends, and leaves WAITERS behind; the process that clears it meets one that has just begun to
+/// wait.
 fn late(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
     let p = world.prepare("hasty");
     let me = s.downer(&stage, p, "hasty");
     p.run(move || {
-        // It may have been given one before it gave up: then that is the other's.
+        // It may have been given one before it gave up: then that unit is the other's.
         if s.down(&me, Some(chappe_plat::clock::now() + 1000)).is_ok() {
             s.up();
         }
@@ -500,8 +504,8 @@ fn late(world: &World) {
     last(world, stage, &[s]);
 }
 
-/// The same, with the least that it takes: one has given up and left WAITERS behind; a recoverer, of one who never waited,
-/// takes it away.
+/// The same with the fewest processes: a waiter has given up and left WAITERS behind; a recoverer, of a member that
+/// never waited, clears it.
 fn late_recoverer(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
@@ -547,7 +551,7 @@ fn who_begins_to_wait_while_another_leaves_is_not_missed() {
     }
 }
 
-/// A unit on its way from one who dies to one who gives up: it is there, and whoever only tries gets it.
+/// A unit on its way from a process that dies to a waiter that gives up: it is there, and a mere try gets it.
 fn under_way(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
@@ -585,8 +589,8 @@ fn a_unit_on_its_way_to_nobody_is_there() {
     }
 }
 
-/// A unit is sent by the swap that adds it, to one who gives up meanwhile: it goes on to who came next. Nobody else does anything
-/// that would make up for it.
+/// The swap that adds a unit sends it to a waiter that gives up meanwhile: it goes on to the waiter that came next. No
+/// other process does anything that would make up for it.
 fn refused(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);
@@ -616,7 +620,7 @@ fn a_unit_sent_to_who_gives_up_goes_on() {
         .assert_reached(&reached);
 }
 
-/// One only looks whether there is a unit; another raises one, and a third takes it.
+/// One process only looks whether there is a unit; another raises one, and a third takes it.
 fn looked_at(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, false);

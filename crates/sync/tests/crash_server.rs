@@ -1,6 +1,6 @@
-//! Servers, explored. Among processes: every order of a few requests, everybody killed and stopped at every step, recoverers as well. Among the threads of a process: every
-//! order, nobody killed alone. What must hold: histories are linearizable, a request of the dead was carried out once or not at all; a stopped process delays nobody; when
-//! all is over, no seat and no cell is out of use.
+//! Servers, explored. Among processes: every order of a few requests, every process killed and stopped at every step, recoverers as well. Among the
+//! threads of a process: every order, no thread killed alone. What must hold: histories are linearizable, a request of the dead was carried out once or
+//! not at all; a stopped process delays no other; when all is over, no seat and no cell is out of use.
 
 mod history;
 mod journal;
@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 const MEMBERS: usize = 5;
 const LAST: u16 = 9;
 
-/// Adds; answers what was there before.
+/// Adds; returns what was there before.
 #[derive(Clone, Copy, Debug)]
 struct Add(u64);
 
@@ -61,7 +61,7 @@ impl Stage {
     fn new(world: &World) -> Stage {
         let sizes = Sizes { state: 16, request: 8, answer: 8, spare: 4 };
         let place = world.zeroed(sizes.bytes());
-        // SAFETY: so many bytes, zeroed, until the schedule's end; nobody else knows of them.
+        // SAFETY: so many bytes, zeroed, until the schedule's end; no other process knows of them.
         let desk: Desk<'static> = unsafe { Desk::new(NonNull::new(place).expect("memory"), sizes) };
         desk.each_word(&mut |word, name, show| world.name_with(word, name, show));
         desk.begin_with(&[0; 16]);
@@ -180,8 +180,9 @@ fn a_request_that_another_carried_out_is_not_carried_out_again() {
     assert!(report.complete());
 }
 
-/// The dead's request is carried out before an heir of its seat writes another there. A third caller, which comes between the heir's writing and its announcement,
-/// would take what is written for the dead's. (Who is dead stands still where it has announced, and the heir makes up for its death.)
+/// The dead's request is carried out before an heir of its seat writes another there. A third caller, which comes
+/// between the heir's writing and its announcement, would take what is written for the dead's. (The dead one stopped
+/// where it had announced, and the heir makes up for its death.)
 #[test]
 fn an_heir_of_a_seat_writes_over_nothing_that_is_announced() {
     let report = Search::depth("server_heir", 1).whole().run(|world: &World| {

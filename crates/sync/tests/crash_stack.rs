@@ -1,6 +1,6 @@
-//! Stacks, explored. The array that processes share: every order of a few pushes and pops, everybody killed and stopped at every step, recoverers as
-//! well. The linked one of a process: every order, nobody killed alone. What must hold: histories are linearizable, an operation of the dead happened or
-//! not; a stack is full only if it was so at one moment; when all is over, no cell is out of use.
+//! Stacks, explored. The array that processes share: every order of a few pushes and pops, every process killed and stopped at every step, recoverers as
+//! well. The linked one of a process: every order, no thread killed alone. What must hold: histories are linearizable, an operation of the dead happened
+//! or not; a stack is full only if it was so at one moment; when all is over, no cell is out of use.
 
 mod history;
 mod journal;
@@ -71,7 +71,7 @@ impl Stage {
     fn with_spare(world: &World, capacity: u32, spare: u32, there: &[u8]) -> Stage {
         let shape = Shape { capacity, size: 12, spare };
         let place = world.zeroed(shape.bytes());
-        // SAFETY: so many bytes, zeroed, until the schedule's end; nobody else knows of them.
+        // SAFETY: so many bytes, zeroed, until the schedule's end; no other process knows of them.
         let pile: Pile<'static> = unsafe { Pile::new(NonNull::new(place).expect("memory"), shape) };
         pile.each_word(&mut |word, name, show| world.name_with(word, name, show));
         for v in there {

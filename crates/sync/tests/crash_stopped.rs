@@ -1,5 +1,5 @@
-//! Somebody is stopped for ever in the middle of telling a waiter: whoever does the same after it makes up for it. (For
-//! pools and strong semaphores see their own suites; here is what no object's word knows of.)
+//! A process is stopped for ever in the middle of telling a waiter: the next process that does the same makes up for it. (For pools and strong
+//! semaphores see their own suites; here is what no object's word records.)
 
 mod crash;
 
@@ -35,7 +35,8 @@ fn explored_in(schedules: u64, name: &str, world: impl Fn(&World) + Sync) {
     }
 }
 
-/// One waits; one wakes it, and may be stopped for ever; another one wakes it once that one has done it, or is stopped.
+/// One process waits; another wakes it, and may be stopped for ever; a third wakes it once the second has done it, or
+/// is stopped.
 fn play<W: FnOnce(&Actor) + 'static, V: FnOnce(&Actor) + 'static, K: FnOnce(&Actor) + 'static>(
     world: &World,
     stage: Stage,
@@ -144,7 +145,8 @@ fn a_stopped_unlocker_holds_up_nobody() {
     explored("stopped_unlocker", unlocker);
 }
 
-/// Two raise at once, the second one so many, and one of them is stopped; one waits, wherever it was when they came.
+/// Two processes raise at once, the second by so many, and one of them is stopped; a third waits, wherever it was when
+/// they came.
 fn raised_at_once(world: &World, barging: bool, lot: u32) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = SemaphoreAt::make(stage.map, "s", 0, barging).expect("a semaphore");
@@ -169,13 +171,14 @@ fn raised_at_once(world: &World, barging: bool, lot: u32) {
 
 #[test]
 fn of_two_who_raise_at_once_one_may_be_stopped() {
-    // A unit of one may be sent at once; several are added first.
+    // A single unit may be sent at once; several are added first.
     explored("stopped_strong", |world| raised_at_once(world, false, 1));
     explored("stopped_strong_lot", |world| raised_at_once(world, false, 2));
     explored("stopped_barging", |world| raised_at_once(world, true, 1));
 }
 
-/// Two notify at once, and one of them is stopped: of those that waited before the other began, it wakes as many as it must.
+/// Two processes notify at once, and one of them is stopped: of those that waited before the other began, it wakes as
+/// many as it must.
 fn notified_at_once(world: &World, all: [bool; 2]) {
     let (stage, _) = Stage::new(world, 8, &[], 2);
     let m = MutexAt::make(stage.map, "m").expect("a mutex");
@@ -208,7 +211,7 @@ fn notified_at_once(world: &World, all: [bool; 2]) {
             reached("past a stopped one");
         }
     }));
-    // Who was not there yet is not meant.
+    // A waiter that was not there yet is not meant.
     world.may_wait(move || !meant.get());
 }
 
@@ -250,7 +253,8 @@ fn told_and_stopped(world: &World) {
         for _ in 0..4 {
             crash::sleep(10_000_000);
             if !over.get() && holder.try_lock(m) == Locking::Locked {
-                // It has looked itself, and sleeps, or is about to: before that, it may still tell the stopped one in vain.
+                // The waiter has looked itself, and sleeps, or is about to: before that, it may still tell the stopped
+                // one in vain.
                 let me = stage.map.member(waiter.member());
                 let waits = me.slept.load(Ordering::SeqCst) != 0
                     && o.waiting[0].load(Ordering::SeqCst) & 1 << waiter.member() != 0;
@@ -265,7 +269,7 @@ fn told_and_stopped(world: &World) {
             }
         }
     });
-    // Nobody came by after that; or the lock is reserved for the stopped one.
+    // No process came by after that; or the lock is reserved for the stopped one.
     world.may_wait(move || !came.get() || model::is_reserved(m, first.member()));
 }
 
@@ -274,7 +278,8 @@ fn a_stopped_waiter_holds_up_nobody() {
     explored("stopped_waiter", told_and_stopped);
 }
 
-/// Whoever gives a permit back is stopped when it has set it aside for one that then gives up: it is there for who only tries.
+/// A process that gives a permit back is stopped when it has reserved it for a waiter that then gives up: a mere try
+/// gets the permit.
 fn set_aside_for_nobody(world: &World) {
     let (stage, pools) = Stage::new(world, 8, &[1], 0);
     let pool = pools[0];
@@ -315,7 +320,7 @@ fn a_stopped_granter_holds_up_nobody_who_tries() {
 enum Gift {
     Unit(SemaphoreAt),
     Permit(PoolAt),
-    /// That it is removed.
+    /// The semaphore's removal.
     End(SemaphoreAt),
 }
 
@@ -333,7 +338,7 @@ impl Gift {
             Gift::Permit(p) => AnyAt::Pool(p),
         }
     }
-    /// One who gives it.
+    /// A process that gives it.
     fn giver(self, stage: Stage, process: Process, name: &'static str, then: impl FnOnce() + 'static) {
         let me = stage.member(process, name);
         match self {
@@ -356,7 +361,8 @@ impl Gift {
     }
 }
 
-/// One waits for either of two; two give it both, and one of them is stopped: it gets what the other one gives.
+/// A chooser waits for either of two; two processes give it both, and one of them is stopped: it gets what the other
+/// one gives.
 fn chosen_past(world: &World, kinds: [&str; 2]) {
     let (stage, _) = Stage::new(world, 8, &[], 2);
     let gifts = [Gift::make(stage, "a", kinds[0]), Gift::make(stage, "b", kinds[1])];
@@ -433,7 +439,7 @@ fn a_stopped_granter_keeps_no_chooser_from_a_message() {
     explored("chosen_past_message", |world| chosen_past_a_tube(world, false));
 }
 
-/// One waits for this alone; somebody is stopped while it tells it; another takes the object out of service.
+/// A waiter waits for this alone; a process is stopped while it tells it; another takes the object out of service.
 fn removed_behind(world: &World, kind: &str) {
     let (stage, _) = Stage::new(world, 8, &[], 2);
     let (wanted, v) = (Gift::make(stage, "a", kind), world.prepare("first"));
@@ -442,7 +448,7 @@ fn removed_behind(world: &World, kind: &str) {
     let first = stage.member(v, "first");
     match wanted {
         Gift::Unit(s) => stage.lasting(v, move || _ = s.up(1)),
-        // Who looks at what is being removed tells those who wait.
+        // A try on an object that is being removed tells the waiters.
         Gift::End(s) => stage.lasting(v, move || _ = first.try_down(s)),
         Gift::Permit(p) => {
             let held = v.before(|| first.try_acquire(p).expect("it is free"));
@@ -473,7 +479,7 @@ fn who_removes_an_object_wakes_whom_a_stopped_one_should_have() {
     }
 }
 
-/// One waits for two permits of a pool that shrinks; who gives one back says so to it, and is stopped.
+/// A waiter needs two permits of a pool that shrinks; a process that gives one back tells it so, and is stopped.
 fn shrunk_behind(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 2);
     let p = PoolAt::make(stage.map, "p", 2).expect("a pool");
@@ -502,7 +508,8 @@ fn who_shrinks_a_pool_wakes_whom_a_stopped_one_should_have() {
     explored("shrunk", shrunk_behind);
 }
 
-/// A choice of something of the chooser's own process, which a sibling gives, and of something named, whose giver is stopped.
+/// A choice of an object of the chooser's own process, to which a sibling gives, and of a named one, whose giver is
+/// stopped.
 fn chosen_past_at_home(world: &World, kinds: [&'static str; 2]) {
     let (stage, _) = Stage::new(world, 8, &[], 2);
     let c = world.prepare("chooser").immortal();
@@ -539,7 +546,7 @@ fn a_stopped_granter_keeps_no_chooser_from_what_a_sibling_gives() {
     }
 }
 
-/// The last sender of a tube leaves; who gives the unit that the receiver would have as well is stopped.
+/// The last sender of a tube leaves; the process that gives the unit for which the receiver waits as well is stopped.
 fn left_behind(world: &World) {
     let (stage, _) = Stage::with_blocks(world, 8, &[], 6, 32);
     let tube = NamedAt::make(stage.map, "t", 2, [false, false], false).expect("a tube");
@@ -547,7 +554,8 @@ fn left_behind(world: &World) {
     let w = world.prepare("chooser").immortal();
     let me = stage.member(w, "chooser");
     let over = world.share(Cell::new(false));
-    // Both begin when the chooser has begun to wait: what they do to each other is searched, not how far the chooser has come.
+    // Both begin when the chooser has begun to wait: the search is over what they do to each other, not over how far
+    // the chooser has come.
     let waits = move || {
         // SeqCst: as the waiter's own stores.
         let word = || stage.map.member(me.member()).state.load(Ordering::SeqCst);

@@ -1,7 +1,6 @@
-//! The table of a map, explored: every order of a few puts, gets, removals and walks, everybody killed and stopped at every
-//! step, recoverers as well. What must hold: histories are linearizable, an operation of the dead happened or not; a table is full
-//! only if as many keys as it was made for were there at one moment; a walk sees every key that was there throughout, none twice;
-//! when all is over, no node and no cell is out of use.
+//! The table of a map, explored: every order of a few puts, gets, removals and walks, every process killed and stopped at every step, recoverers as
+//! well. What must hold: histories are linearizable, an operation of the dead happened or not; a table is full only if as many keys as it was made for
+//! were there at one moment; a walk sees every key that was there throughout, none twice; when all is over, no node and no cell is out of use.
 
 mod history;
 
@@ -101,7 +100,7 @@ impl Stage {
 
     fn shaped(world: &World, shape: Shape) -> Stage {
         let place = world.zeroed(shape.bytes());
-        // SAFETY: so many bytes, zeroed, until the schedule's end; nobody else knows of them.
+        // SAFETY: so many bytes, zeroed, until the schedule's end; no other process knows of them.
         let table: Table<'static> = unsafe { Table::new(NonNull::new(place).expect("memory"), shape) };
         table.each_word(&mut |word, name, show| world.name_with(word, name, show));
         let near = |k: &u8| table.is_one_list(&[0], &[*k]);
@@ -229,13 +228,13 @@ impl Stage {
         assert_linearizable(self.before.borrow().clone(), &self.history.borrow());
         let there = self.walk();
         if stopped.is_empty() {
-            // Whoever came by has unlinked what is over; what the dead had not freed, their recovery has.
+            // Passing operations have unlinked what is over; what the dead had not freed, their recovery has freed.
             self.table.recover(LAST, || true);
             assert_eq!(self.table.taken(), (there.len(), there.len()), "nodes or cells are lost");
             for key in &there {
                 self.does(LAST, Op::Remove(*key)).expect("a removal");
             }
-            // A recoverer may have died, or sleep, before it freed what it had unlinked: whoever looks next does.
+            // A recoverer may have died, or sleep, before it freed what it had unlinked: the next recovery does it.
             self.table.recover(LAST, || true);
             assert_eq!(self.table.taken(), (0, 0), "nodes or cells are lost");
         } else {
@@ -359,7 +358,8 @@ fn a_table_is_full_only_if_it_was_so_at_one_moment() {
     explored("table_full_once", 2, 8_000, world, &["full", "past a dead one", "past a stopped one"]);
 }
 
-/// Small enough to be searched whole: who has unlinked a node is late to free it, and the node is another's by then.
+/// Small enough to be searched whole: a process has unlinked a node and frees it late, and the node is another's by
+/// then.
 #[test]
 fn one_that_is_late_frees_nothing_of_anothers() {
     let world = |world: &World| {

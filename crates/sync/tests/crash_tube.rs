@@ -1,6 +1,5 @@
-//! Tubes of threads, explored: who waits at an end is told. What must hold: nobody sleeps while there is something for him, each
-//! message is received once, in its sender's order, a choice does one thing, and whoever stops in the middle holds up nobody who
-//! need not wait for just this.
+//! Tubes of threads, explored: waiters at an end are told. What must hold: no thread sleeps while there is something for it, each message is received
+//! once, in its sender's order, a choice does one thing, and a thread that stops in the middle delays no thread that need not wait for just this.
 
 mod crash;
 
@@ -10,14 +9,14 @@ use chappe_sync::model::{Actor, Arms, End, Got, SemaphoreAt, TubeAt};
 use crash::Stage;
 use std::cell::{Cell, RefCell};
 
-/// What tubes of a world there are.
+/// How many tubes a world has.
 const SLOTS: usize = 2;
 
 #[derive(Clone, Copy)]
 struct Scene {
     stage: Stage,
     tubes: [Shared<TubeAt>; 2],
-    /// What was sent for sure, and what was received by whom.
+    /// What was sent for sure, and which thread received what.
     sent: Shared<RefCell<Vec<u64>>>,
     received: Shared<RefCell<Vec<(u32, u64)>>>,
 }
@@ -219,8 +218,8 @@ fn a_hole_wakes_who_waits_and_each_message_one() {
     explored_as("crowd_none", [&none, &none], crowd, &[]);
 }
 
-/// Two wait to receive, and two come to send: the later of them tells one of the two, who meets the other sender, which was about
-/// to look itself.
+/// Two wait to receive, and two come to send: the later sender tells one of the receivers, which meets the other
+/// sender, which was about to look itself.
 #[test]
 fn who_was_told_for_anothers_sake_tells_the_next() {
     let world = |world: &World| {
@@ -262,7 +261,7 @@ fn choices_meet_choices_in_both_directions() {
     explored_as("cross_one", [&one, &one], cross, &[]);
     let three: Threads<'_> = &[("one", &[Both(10), Cross(11)]), ("other", &[Cross(20), Both(21)])];
     explored_as("cross_twice", [&none, &none], three, &[]);
-    // Both ends of one tube: nobody meets himself.
+    // Both ends of one tube: no thread meets itself.
     let turn: Threads<'_> = &[("one", &[Turn(10)]), ("other", &[Turn(20)])];
     explored_as("turn_none", [&none, &none], turn, &[]);
     let turns: Threads<'_> =
@@ -359,7 +358,8 @@ fn who_is_stopped_before_it_wakes_holds_up_nobody_whom_another_would_wake() {
     }
 }
 
-/// One waits for either of two messages, or for a message or a unit; who gives the other thing is stopped for good, anywhere.
+/// A chooser waits for either of two messages, or for a message or a unit; the giver of the other thing is stopped for
+/// good, anywhere.
 fn chosen_past_a_stopped_teller(world: &World, unit: bool) {
     let scene = Scene::new(world, 5, [&few, &few]);
     let semaphore = SemaphoreAt::make(scene.stage.map, "s", 0, false).expect("a semaphore");
@@ -395,7 +395,8 @@ fn who_is_stopped_before_it_wakes_keeps_no_chooser_from_a_message() {
     }
 }
 
-/// One waits for one end of a tube, or for a unit; who gives the unit is stopped, and somebody else does this at the other end.
+/// A chooser waits for one end of a tube, or for a unit; the giver of the unit is stopped, and another thread does this
+/// at the other end.
 fn chosen_past_a_stopped_upper(world: &World, make: fn(&Stage) -> TubeAt, looks: bool, sends: bool, act: Act) {
     let scene = Scene::new(world, 6, [&make, &make]);
     let semaphore = SemaphoreAt::make(scene.stage.map, "s", 0, false).expect("a semaphore");
@@ -444,7 +445,8 @@ fn who_is_stopped_before_it_wakes_keeps_no_chooser_from_who_comes_or_goes() {
     }
 }
 
-/// One looks whether it could have a unit of a semaphore whose waiters may be overtaken, and takes none; another waits behind it.
+/// One thread looks whether it could have a unit of a semaphore whose waiters may be overtaken, and takes none; another
+/// waits behind it.
 fn looked_at_and_wanted(world: &World) {
     let scene = Scene::new(world, 6, [&few, &few]);
     let s = SemaphoreAt::make(scene.stage.map, "s", 0, true).expect("a semaphore");
@@ -477,7 +479,7 @@ fn who_only_looked_passes_on_what_it_was_told() {
     }
 }
 
-/// A thread ends without unwinding anywhere in a send; who waits is woken if the message is there.
+/// A thread ends without unwinding anywhere in a send; the waiter is woken if the message is there.
 fn ends_in_the_middle(world: &World) {
     let scene = Scene::new(world, 8, [&few, &few]);
     let p = world.prepare("sender");

@@ -1,5 +1,5 @@
-//! Who watches for all: one process's reaper does, in threads of a group of members each, and the others stand by. It is killed at
-//! every step, and so is who takes its place: nobody's death stays unfound, and no backstop finds it.
+//! The watcher of an arena: one process's reaper watches for all, in threads of a group of members each, and the others stand by. It is killed at every
+//! step, and so is the reaper that takes its place: no death stays unfound, and no backstop finds it.
 
 mod crash;
 
@@ -31,7 +31,7 @@ fn explored(name: &str, schedules: u64, world: impl Fn(&World) + Sync, outcomes:
     assert!(missed.is_empty() || std::env::var_os("CRASHSIM_REPLAY").is_some(), "{name} never came to {missed:?}");
 }
 
-/// Somebody ends with the permit; so many wait for it, whose reapers watch in groups of so many slots.
+/// A holder ends with the permit; so many wait for it, whose reapers watch in groups of so many slots.
 fn handed_over(world: &World, waiting: usize, group: u32) {
     let (stage, pools) = Stage::new(world, 14, &[1], 0);
     stage.map.in_groups_of(group);
@@ -66,8 +66,8 @@ fn groups_are_handed_over_with_their_watcher() {
     explored("watcher_groups", 4_000, |world| handed_over(world, 3, 2), &["first", "second", "third"]);
 }
 
-/// The watcher is killed. Its threads die one after the other, the one that watches the holder's group last, perhaps: it may take
-/// along the wake for the holder, who ends when the watcher's place is taken.
+/// The watcher is killed. Its threads die one after the other, the one that watches the holder's group last, perhaps:
+/// it may take along the wake for the holder, which ends when the watcher's place is taken.
 fn late_to_die(world: &World) {
     let (stage, pools) = Stage::new(world, 12, &[1], 0);
     let map = stage.map;
@@ -83,7 +83,7 @@ fn late_to_die(world: &World) {
     // The slot of the new watcher's thread for the holder's group, while the old one's is in its own still.
     let taken = move || matches!(map.member(4).life.probe(), Life::Alive(_));
     h.run(move || {
-        // Time passes where all only give way: not for long.
+        // Time passes where all processes only give way: not for long.
         for _ in 0..12 {
             if watcher.fate() != Fate::Killed || taken() {
                 break;
@@ -110,7 +110,7 @@ fn a_thread_that_watched_a_group_takes_no_wake_along() {
     }
 }
 
-/// Two wait for what somebody has who joins meanwhile, in a group that nobody watches yet, and ends with it.
+/// Two wait for the permit of a process that joins meanwhile, in a group that no reaper watches yet, and ends with it.
 fn newcomer(world: &World) {
     let (stage, pools) = Stage::new(world, 10, &[1], 0);
     stage.map.in_groups_of(2);
@@ -136,8 +136,8 @@ fn who_joins_while_the_watcher_dies_is_watched() {
     explored("watcher_newcomer", 4_000, newcomer, &["first", "second", "ended with it"]);
 }
 
-/// A process of one PID namespace ends, and somebody else keeps what shows that it is there. The watcher is in another
-/// namespace; one who stands by can tell.
+/// A process of one PID namespace ends, and another keeps what shows that it is there. The watcher is in another
+/// namespace; a reaper that stands by can tell.
 fn kin(world: &World) {
     const HERE: u64 = 0x4000_000a;
     const THERE: u64 = 0x4000_000b;
@@ -175,7 +175,7 @@ fn kin(world: &World) {
     child.run(process::linger);
     p.run(move || {
         begun();
-        // It may end before the other thread has told everybody.
+        // It may end before the other thread has told every waiter.
         futex::wake(&began, u32::MAX, Scope::Shared);
     });
     let stranger = world.prepare("stranger").in_namespace(THERE, 1);
@@ -204,7 +204,7 @@ fn those_who_can_tell_judge_what_the_watcher_cannot() {
     }
 }
 
-/// The watcher is stopped for ever. Somebody ends with the permit, and somebody else who gets it next.
+/// The watcher is stopped for ever. A process ends with the permit, and so does the next one that gets it.
 fn stopped(world: &World) {
     // Of each word that it sleeps on the stopped one takes a wake along.
     world.backstops_at_most(8);

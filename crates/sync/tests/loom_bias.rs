@@ -27,7 +27,7 @@ fn scene() -> Scene {
     Scene { who, mutex, data: Data::new() }
 }
 
-/// Adds one to what is there, if nobody is inside.
+/// Adds one to what is there, if no thread is inside.
 fn add(s: Scene, me: usize) -> u64 {
     match s.who[me].try_lock(s.mutex) {
         Locking::Locked => {

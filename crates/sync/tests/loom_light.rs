@@ -199,7 +199,7 @@ fn sends_two(s: Scene) -> u64 {
     code(s.two.send_lightly(s.lights[2], 2, None))
 }
 
-/// Nothing of the first wait is left where the second stands.
+/// No node of the first wait is left where the second stands.
 #[test]
 fn a_choice_for_ever_is_met_each_time() {
     let meet = |s: Scene| together(s, [sends_one, sends_two, chooses_twice]);

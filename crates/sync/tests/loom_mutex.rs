@@ -1,4 +1,4 @@
-//! Mutexes and condition variables under loom: what one holder wrote the next one reads, and nobody sleeps for ever.
+//! Mutexes and condition variables under loom: what one holder wrote the next one reads, and no thread sleeps for ever.
 
 #[path = "loom/arena.rs"]
 mod arena;

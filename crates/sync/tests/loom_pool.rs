@@ -1,4 +1,4 @@
-//! Pools under loom: one holder of a permit at a time, and nobody sleeps beside a free one.
+//! Pools under loom: one holder of a permit at a time, and no thread sleeps beside a free one.
 
 #[path = "loom/arena.rs"]
 mod arena;

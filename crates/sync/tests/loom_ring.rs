@@ -10,7 +10,7 @@ use loom::{three_reach, two_reach};
 #[derive(Clone, Copy)]
 struct Scene {
     ring: &'static Ring<u64>,
-    /// Claimed while the scene was set up, by one that was stopped then.
+    /// Claimed while the scene was set up, by a sender that was stopped then.
     claimed: u64,
     data: Data,
 }
@@ -36,7 +36,7 @@ impl Scene {
         unsafe { Claim::of_lap(self.claimed, 1) }
     }
 
-    /// The stopped one goes on.
+    /// The stopped sender goes on.
     fn finish(&self, message: u64) {
         if let Err(message) = self.claim().fill(message) {
             self.ring.push(message).expect("a hole");
@@ -69,7 +69,7 @@ fn what_was_written_before_has_come_with_it() {
     two_reach(3, || Scene::new(2, true), |s| together(s, [publish, receive_it])[1], [0, 1]);
 }
 
-/// One is stopped before its message; another message is behind it. It goes on while that one is received.
+/// A sender is stopped before its message; another message is behind it. It goes on while that one is received.
 fn half_sent() -> Scene {
     let scene = Scene::new(3, true);
     scene.ring.push(2).expect("a hole");
@@ -123,7 +123,8 @@ fn a_sender_passes_one_over_that_goes_on() {
     two_reach(3, passed_over, execution, [(1, 13)]);
 }
 
-/// One only claims, or sends; another one sends, then receives: it finds its own at least, wherever the hints lead.
+/// One thread only claims, or sends; another sends, then receives: it finds its own message at least, wherever the
+/// hints lead.
 fn send_and_take(s: Scene) -> u64 {
     s.ring.push(5).expect("a hole");
     s.take()

@@ -48,7 +48,7 @@ fn settled(s: Scene, units: [u32; 2]) {
     assert_eq!([s.s.units(), s.t.units()], units, "with those under way");
 }
 
-/// Whether the unit was there at once, and how often one slept.
+/// Whether the unit was there at once, and how often a thread slept.
 fn up_against_down(s: Scene) -> (u64, u64) {
     let [_, at_once] = together(
         s,

@@ -1,5 +1,5 @@
-//! The words of the light threads' scheduler (`chappe-thread`) under loom: token and events, what is asked of a thread, inbox, and whose turn it is at a
-//! queue. They are that crate's own source; what lies between them there, switching stacks, no model can have.
+//! The words of the light threads' scheduler (`chappe-thread`) under loom: token and events, requests to a thread, inbox, and turns at a queue. They are
+//! that crate's own source. What lies between them there, switching stacks, cannot be modelled.
 
 #![allow(dead_code, reason = "what the scheduler uses and no model does")]
 
@@ -94,7 +94,7 @@ impl Scene {
         self.queued.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The thread waits, parked, until somebody has put it into the queue.
+    /// The thread waits, parked, until another thread has put it into the queue.
     fn rests(self) {
         // Acquire: what was done before.
         while self.queued.load(Ordering::Acquire) == 0 {
@@ -130,7 +130,7 @@ impl Scene {
         }
     }
 
-    /// The proc's turn: whoever is ready runs for a moment, does what it is asked to, and is ready again.
+    /// The proc's turn: the ready thread runs for a moment, does what it is asked to, and is ready again.
     fn dispatch(self) {
         if !self.take_out() || !asked::may_run(self.control) {
             return;
@@ -146,7 +146,7 @@ impl Scene {
     /// When all is over: the flags, in how many queues it is, and how many interrupts it has run, once its proc has had its turns.
     fn ended(self) -> [u64; 3] {
         (0..3).for_each(|_| self.dispatch());
-        // Relaxed, all: nobody else is there.
+        // Relaxed, all: no other thread is there.
         let flags = self.control.load(Ordering::Relaxed) & FLAGS;
         let (queued, ran) = (self.queued.load(Ordering::Relaxed), self.ran.load(Ordering::Relaxed)); // Relaxed: as above.
         [u64::from(flags), u64::from(queued), u64::from(ran)]
@@ -278,7 +278,7 @@ fn who_is_destroyed_while_it_is_suspended_is_ready_to_end() {
 fn nothing_is_asked_of_the_next_thread_with_the_record() {
     let meet = |s: Scene| {
         together(s, [|s: Scene| s.does(Op::Stop), |s| asked::end(s.control)]);
-        // Relaxed: nobody else is there.
+        // Relaxed: no other thread is there.
         u64::from(s.control.load(Ordering::Relaxed))
     };
     two_reach(3, scene, meet, [1 << GENERATION]);
@@ -358,12 +358,12 @@ fn owner_and_thief_are_never_both_at_the_queue() {
     two_reach(3, scene, meet, [1, 2, 3]);
 }
 
-/// What is asked through a page, and what came of it: by processes, one of which has the lock at a time.
+/// Requests through a page, and their results: by processes, one of which has the lock at a time.
 #[derive(Clone, Copy)]
 struct Page {
     state: &'static AtomicU32,
     lock: &'static AtomicU32,
-    /// How often something was carried out.
+    /// How often a request was carried out.
     ran: &'static AtomicU32,
     request: Data,
     answer: Data,
@@ -378,7 +378,7 @@ impl Page {
         Page { state: word(), lock: word(), ran: word(), request: Data::new(), answer: Data::new() }
     }
 
-    /// Asks, and takes it back if it is not taken; or dies right after it has asked.
+    /// Asks, and takes the request back if it is not taken; or dies right after it has asked.
     fn asks(self, what: u64, dies: bool) -> u64 {
         // Acquire: the last asker has gone.
         if self.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {

@@ -1,4 +1,4 @@
-//! The ends of tubes under loom: of who waits and who sends, one sees the other. The asymmetric fence is two full ones here.
+//! The ends of tubes under loom: of a waiter and a sender, one sees the other. The asymmetric fence is two full ones here.
 
 #[path = "loom/arena.rs"]
 mod arena;
@@ -38,7 +38,7 @@ fn one_sees_the_other(s: Scene) -> (bool, bool) {
     (told == 1, saw == 1)
 }
 
-/// The same where the end has turned: nobody asks the kernel.
+/// The same where the end has turned: no thread asks the kernel.
 fn turned(s: Scene) -> Scene {
     s.tube.turn();
     // It was touched while the scene was set up.

@@ -1,4 +1,4 @@
-//! A semaphore with books of its units: what was added and taken, by whom who lives, and what the dead may have done.
+//! A semaphore with books of its units: what the living know to have added and taken, and what the dead may have done.
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
@@ -7,7 +7,7 @@ use chappe_crashsim::{Fate, Process, Shared, World, reached};
 use chappe_sync::model::{self, Actor, Refusal, SemaphoreAt};
 use std::cell::Cell;
 
-/// What has happened to the units of one semaphore, as an onlooker sees it.
+/// What has happened to the units of one semaphore, as an observer sees it.
 #[derive(Default)]
 pub struct Books {
     /// How many there were after the last step.
@@ -15,10 +15,10 @@ pub struct Books {
     /// Steps that added `lot`, and steps that took one.
     pub added: Cell<u32>,
     pub taken: Cell<u32>,
-    /// What those who did not die know of.
+    /// What the processes that did not die know of.
     pub ups: Cell<u32>,
     pub downs: Cell<u32>,
-    /// What those who died may have done.
+    /// What the processes that died may have done.
     pub perhaps_up: Cell<u32>,
     pub perhaps_down: Cell<u32>,
 }
@@ -101,7 +101,7 @@ impl Counted {
         })
     }
 
-    /// As `upper`; if it is killed, another adds what it may not have added: nobody who waits is left without.
+    /// As `upper`; if it is killed, another adds what it may not have added: no waiter is left without.
     pub fn sure_upper(&self, stage: &Stage, world: &World, name: &'static str, times: u32) {
         let done = world.share(Cell::new(false));
         let p = world.prepare(name);
@@ -151,7 +151,7 @@ impl Counted {
         }))
     }
 
-    /// At the end, everything of the dead recovered: the books balance, but for what the dead may have done.
+    /// At the end, everything of the dead recovered: the books balance, except for what the dead may have done.
     pub fn settled(&self, stage: &Stage) {
         stage.map.recover_dead();
         let (b, s) = (&self.books, self.semaphore);
@@ -176,8 +176,7 @@ pub fn last(world: &World, stage: Stage, all: &[Counted]) {
     world.prepare("last").last().run(move || all.iter().for_each(|s| s.settled(&stage)));
 }
 
-/// Nobody but the dead can have left somebody asleep: as many units as customers, so all are served, or fewer if
-/// uppers died.
+/// Only the dead can have left a waiter asleep: as many units as customers, so all are served, or fewer if uppers died.
 pub fn enough(world: &World, all: &[Counted]) {
     let all = all.to_vec();
     world.may_wait(move || all.iter().all(|s| s.semaphore.units() == 0 && s.books.perhaps_up.get() > 0));

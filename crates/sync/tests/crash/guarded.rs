@@ -1,4 +1,4 @@
-//! A mutex with data, and those who come to it: who finds the data torn is told, and nobody else; one is inside at a time.
+//! A mutex with data, and its users: the process that finds the data torn is told, and no other; one is inside at a time.
 
 use super::Stage;
 use chappe_crashsim::{Process, Shared, World, reached};
@@ -7,16 +7,16 @@ use chappe_plat::step;
 use chappe_sync::model::{self, Actor, Locking, MutexAt};
 use std::cell::Cell;
 
-/// What the mutex guards: two numbers that differ only while somebody is at them.
+/// What the mutex guards: two numbers that differ only while a process changes them.
 #[derive(Default)]
 pub struct Data {
     pub left: Cell<u32>,
     pub right: Cell<u32>,
-    /// Who is inside: a process number.
+    /// The process inside: its number.
     pub inside: Cell<u32>,
     /// How many have gone with the lock in their hands, by death or otherwise.
     pub gone: Cell<u32>,
-    /// What those who did not die know of having done.
+    /// What the processes that did not die know of having done.
     pub done: Cell<u32>,
     /// How many of the gone have done half of it.
     pub half: Cell<u32>,
@@ -30,18 +30,18 @@ pub struct Guarded {
     pub data: Shared<Data>,
 }
 
-/// The word, in words.
+/// The word as text.
 pub fn word(mutex: MutexAt) -> String {
     model::lock_in_words(mutex.map.object(mutex.place.index).slot.word.load(Ordering::SeqCst))
 }
 
 impl Guarded {
-    /// One by this name.
+    /// A guarded mutex of this name.
     pub fn new(world: &World, stage: &Stage, name: &str) -> Guarded {
         Guarded::of(MutexAt::make(stage.map, name).expect("a mutex"), world, name)
     }
 
-    /// One that is there.
+    /// A mutex that is there, guarded.
     pub fn of(mutex: MutexAt, world: &World, name: &str) -> Guarded {
         let o = mutex.map.object(mutex.place.index);
         world.name_with(&o.slot.word, format!("word of {name}"), model::lock_in_words);
@@ -64,7 +64,7 @@ impl Guarded {
         me
     }
 
-    /// Comes in, unless it was refused: whoever is told that the data is torn repairs it first.
+    /// Comes in, unless it was refused; if it is told that the data is torn, it repairs the data first.
     pub fn enter(&self, me: &Actor, how: Locking) -> bool {
         let d = &self.data;
         if !matches!(how, Locking::Locked | Locking::Torn) {
@@ -146,7 +146,7 @@ impl Data {
             self.inside.set(0);
             self.half.set(self.half.get() + u32::from(self.left.get() != self.right.get()));
         }
-        // Whether it had the lock already, or still, only it knew.
+        // Only the process knew whether it had the lock already, or still.
         self.gone.set(self.gone.get() + 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The stage on which pools are explored: an arena, its members, who is inside, and what must hold at the end.
+//! The stage on which pools are explored: an arena, its members, the processes inside, and what must hold at the end.
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
@@ -18,13 +18,14 @@ use std::path::Path;
 pub const PERMITS: usize = 4;
 pub const POOLS: usize = 3;
 
-/// Who believes to be inside each permit of each pool: process numbers, 0 for nobody.
+/// The process that believes to be inside each permit of each pool: process numbers, 0 for none.
 #[derive(Default)]
 pub struct Inside {
     pub who: [[Cell<u32>; PERMITS]; POOLS],
     /// A holder may lose its permit by force without knowing.
     pub force: Cell<bool>,
-    /// How many are about to be taken from holders who may not know: so many may be another's while one still thinks it has them.
+    /// How many permits are about to be taken from holders that may not know: so many may be another's while one still
+    /// believes to have them.
     pub taken: Cell<u32>,
 }
 
@@ -170,8 +171,8 @@ impl Stage {
         me.release(hold.held)
     }
 
-    /// At the end: everything of the dead comes back, and each pool has all its permits to give, once each; nobody's
-    /// bit stands.
+    /// At the end: everything of the dead comes back, and each pool has all its permits to give, once each; no bit
+    /// stands.
     pub fn settled(&self, pools: &[PoolAt]) {
         self.map.recover_dead();
         let me = Actor::join(self.map, "last").expect("a slot for the last");
@@ -190,7 +191,7 @@ impl Stage {
 }
 
 impl Inside {
-    /// Notes that one is inside.
+    /// Notes that a process is inside.
     pub fn enter(&self, pool: PoolAt, held: Held) -> Hold {
         let pid = chappe_plat::process::pid();
         let at = pool.place.index as usize;
@@ -206,7 +207,7 @@ impl Inside {
             }
         }
         note(&format!("has permit {} of pool {at}", held.index()));
-        // Time enough for somebody else to come in.
+        // Time enough for another process to come in.
         chappe_plat::step!("is inside");
         Hold { held, pool: at, pid }
     }
@@ -267,7 +268,7 @@ pub fn searched_in(schedules: u64, name: &str, world: impl Fn(&World) + Sync, ou
     assert!(missed.is_empty() || std::env::var_os("CRASHSIM_REPLAY").is_some(), "{name} never came to {missed:?}");
 }
 
-/// Somebody is stopped anywhere, and goes on when nobody else can: who does not need his permit is not held up.
+/// A process is stopped anywhere, and goes on when no other can: processes that do not need its permit are not delayed.
 pub fn stopped(name: &str, world: impl Fn(&World) + Sync) {
     stopped_in(4_000, name, world);
 }

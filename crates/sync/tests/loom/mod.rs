@@ -1,4 +1,4 @@
-//! What the models of loom share.
+//! What the loom models share.
 
 use chappe_plat::explore::{FOUND, SOUND, TWO_THREADS, search};
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! An owned semaphore with books of its units, and those who use it.
+//! An owned semaphore with books of its units, and its users.
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
@@ -17,19 +17,20 @@ pub enum Doing {
     Posts,
 }
 
-/// What has happened to the units, as an onlooker sees it.
+/// What has happened to the units, as an observer sees it.
 #[derive(Default)]
 pub struct Books {
     pub posts: Cell<u32>,
     pub perhaps_posts: Cell<u32>,
     pub waits: Cell<u32>,
     pub perhaps_waits: Cell<u32>,
-    /// Deaths of who had the permit of what was not demoted, and had not said that it ends in good order.
+    /// Deaths of holders of the permit of a semaphore that was not demoted, where the holder had not declared to end in
+    /// good order.
     pub returns: Cell<u32>,
-    /// How many times the cell had become free when somebody died, or ended, who had the permit of what was demoted.
+    /// How many times the cell had become free when the holder of a demoted semaphore's permit died, or ended.
     pub kept: Cell<Option<u64>>,
     pub was_plain: Cell<bool>,
-    /// Who believes to be inside the lock.
+    /// The process that believes to be inside the lock.
     pub inside: Cell<u32>,
 }
 
@@ -55,7 +56,7 @@ pub struct Actors {
 }
 
 impl Owned {
-    /// An arena with room for one, and that.
+    /// An arena with room for one owned semaphore, and that.
     pub fn new(world: &World, members: u32) -> (Stage, Owned) {
         let (stage, _) = Stage::new(world, members, &[], 2);
         let it = OwnedAt::make(stage.map, "s").expect("room for one");
@@ -98,7 +99,7 @@ impl Owned {
     pub fn actors(&self, world: &World, p: Process, name: &'static str) -> Actors {
         let (owned, map) = (*self, self.map);
         let (me, process) = p.before(|| {
-            // Who no longer maps the arena has called exec, as far as others see.
+            // A process that no longer maps the arena has called exec, as far as others see.
             model::attach(&crash::directory(), "default").expect("it is there");
             let process = Actor::join_for_process(map, name).expect("a slot");
             (Actor::join(map, name).expect("a slot"), process)
@@ -114,14 +115,14 @@ impl Owned {
         actors
     }
 
-    /// One that has the permit from the start.
+    /// A process that has the permit from the start.
     pub fn holder(&self, world: &World, p: Process, name: &'static str) -> Actors {
         let actors = self.actors(world, p, name);
         p.before(|| assert_eq!(actors.try_wait(), Ok(())));
         actors
     }
 
-    /// One that has the permit from the start, gives it back, and lives on.
+    /// A process that has the permit from the start, gives it back, and lives on.
     pub fn giver(&self, world: &World, stage: &Stage, name: &'static str) -> Process {
         let p = world.prepare(name);
         let a = self.holder(world, p, name);
@@ -131,7 +132,7 @@ impl Owned {
         })
     }
 
-    /// One that waits, is inside, posts, and ends; with its reaper.
+    /// A process that waits, is inside, posts, and ends; with its reaper.
     pub fn locker(&self, world: &World, stage: &Stage, name: &'static str, done: &'static str) -> Process {
         let p = world.prepare(name);
         let (a, books, pid) = (self.actors(world, p, name), self.books, p.pid());
@@ -145,7 +146,7 @@ impl Owned {
         }))
     }
 
-    /// One that waits, keeps what it gets, and lives on; with its reaper.
+    /// A process that waits, keeps what it gets, and lives on; with its reaper.
     pub fn taker(&self, world: &World, stage: &Stage, name: &'static str, served: &'static str) -> Process {
         let p = world.prepare(name);
         let a = self.actors(world, p, name);
@@ -155,7 +156,7 @@ impl Owned {
         }))
     }
 
-    /// One that posts what it has not got, and lives on.
+    /// A process that posts what it has not got, and lives on.
     pub fn foreigner(&self, world: &World, stage: &Stage, name: &'static str) -> Process {
         let p = world.prepare(name);
         let a = self.actors(world, p, name);
@@ -165,7 +166,7 @@ impl Owned {
         })
     }
 
-    /// Nobody who sleeps has overlooked anything.
+    /// No sleeping thread has overlooked anything.
     pub fn may_wait_for_nothing(&self, world: &World) {
         let it = self.it;
         world.may_wait(move || !it.is_there() && it.count() == 0);
@@ -181,7 +182,7 @@ impl Owned {
     pub fn settled(&self) {
         let (b, it) = (&self.books, self.it);
         let process = Actor::join_for_process(self.map, "last").expect("a slot for the last");
-        // Those who live on with what they have may be killed meanwhile.
+        // Processes that live on with what they have may be killed meanwhile.
         let (there, returns) = loop {
             let returns = b.returns.get();
             self.map.recover_dead();
@@ -255,7 +256,7 @@ impl Actors {
         let (b, it) = (&self.owned.books, self.owned.it);
         let held = it.is_held_by(&self.process);
         let word = &self.owned.map.member(self.me.member()).state;
-        // SeqCst: an onlooker's look, which is no step of the schedule.
+        // SeqCst: an observer's look, which is no step of the schedule.
         let idle = model::state_in_words(word.load(SeqCst)).starts_with("idle");
         match self.doing.get() {
             Doing::Waits if held => more(&b.waits),

@@ -1,11 +1,11 @@
-//! Who can be no member, and an owned semaphore.
+//! A process that can be no member, and an owned semaphore.
 
 use super::crash::{searched_in, stopped_in};
 use super::owned::{Doing, Owned, more};
 use chappe_crashsim::{World, reached};
 use std::cell::Cell;
 
-/// One that is no member takes what is there, and keeps it; two use it as a lock.
+/// A process that is no member takes what is there, and keeps it; two use it as a lock.
 fn unseen(world: &World) {
     let (stage, s) = Owned::new(world, 12);
     let it = s.it;

@@ -13,14 +13,14 @@ use std::ptr::NonNull;
 pub const MEMBERS: usize = 6;
 pub const LAST: u16 = 9;
 
-/// What one has done. A message's hundreds are its sender's number, the rest rises.
+/// What one member has done. A message's hundreds are its sender's number, the rest rises.
 #[derive(Default)]
 pub struct Journal {
     /// What may be under way.
     begun: Vec<u64>,
     /// What was sent for sure.
     pub sent: Vec<u64>,
-    /// What came, and whether it was said to come again.
+    /// What came, and whether it was marked as delivered before.
     pub got: Vec<(u64, bool)>,
     /// What was released for sure.
     released: Vec<u64>,
@@ -85,7 +85,7 @@ pub fn fill(ring: &Ring<'_>, slot: &Slot, message: u64) -> u32 {
 /// A ring in memory that all share, whose first lap is this one.
 pub fn ring(world: &World, shape: Shape, lap: u64) -> Ring<'static> {
     let place = world.zeroed(bytes_needed(shape.slots, shape.size, shape.align));
-    // SAFETY: so many bytes, zeroed, until the schedule's end; nobody else knows of them.
+    // SAFETY: so many bytes, zeroed, until the schedule's end; no other process knows of them.
     let ring: Ring<'static> = unsafe { Ring::new(NonNull::new(place).expect("memory"), shape) };
     ring.begin_at(lap);
     for slot in 0..shape.slots {
@@ -130,7 +130,7 @@ impl Stage {
         })
     }
 
-    /// Two processes that recover whoever has died: one sees it in each of the lives.
+    /// Two processes that recover the dead: one sees a death in each of the lives.
     pub fn recoverers(&self, world: &World, members: &[u16], both: bool) {
         for (i, name) in ["recoverer", "another"].into_iter().enumerate().take(1 + usize::from(both)) {
             let p = world.prepare(name);
