@@ -104,7 +104,7 @@ impl<T> Deref for Tube<T> {
 /// Why nothing was sent, or received, now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Not {
-    /// It would have to wait.
+    /// The operation would have to wait.
     Now,
     /// Never: the other end has gone.
     Ever,
@@ -380,7 +380,7 @@ impl<T> Tube<T> {
         }
     }
 
-    /// The last sender has gone.
+    /// The last sender has gone: tells the receivers.
     #[inline(always)]
     pub fn no_sender(&self) {
         if self.receivers.may_have_lights() {

@@ -39,7 +39,7 @@ enum Passed {
     /// The other end has gone.
     Gone,
     Late,
-    /// Kernel threads may wait there.
+    /// Kernel threads may wait at the other end.
     Seated,
 }
 

@@ -164,7 +164,7 @@ impl End {
         }
     }
 
-    /// Whether that was done.
+    /// Whether `admit_lights` was done.
     #[inline(always)]
     pub fn admits_lights(&self) -> bool {
         // Acquire: the fence of the thread that first set SURE comes before our look at the other end.

@@ -162,7 +162,7 @@ impl Packet {
         std::ptr::from_ref(self) as u64
     }
 
-    /// Makes it ready for another wait.
+    /// Makes the packet ready for another wait, with its place to be named later.
     pub fn reopen(&self) {
         // Relaxed, both: published with the wait.
         self.state.store(OPEN, Ordering::Relaxed);
@@ -238,9 +238,9 @@ pub(crate) unsafe fn tell(packet: u64) {
 /// The direction of a message, as seen by one of the two threads that met.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// To it.
+    /// The message comes to this thread.
     In,
-    /// From it.
+    /// The message goes from this thread.
     Out,
 }
 

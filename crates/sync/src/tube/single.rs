@@ -1,5 +1,5 @@
-//! The ends of a tube that has one sender, or one receiver: they cannot be cloned, nor used by two threads at once, and need no
-//! locked operation where the other end is single as well, or sends.
+//! The ends of a tube that has one sender, or one receiver: they cannot be cloned, nor used by two threads at once. A single sender at a
+//! tube with slots needs no locked operation; a single receiver needs none if the sender is single as well.
 
 use super::block;
 use super::body::{In, Not, Out, Tube};
@@ -14,7 +14,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Of one thread at a time.
+/// A marker: used by one thread at a time.
 type Single = PhantomData<std::cell::Cell<()>>;
 
 /// The only sender of a tube: see [`Sender`](super::Sender).

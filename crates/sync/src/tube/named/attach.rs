@@ -85,7 +85,7 @@ impl Table {
     }
 }
 
-/// A handle's part of being attached.
+/// The part of an attachment that a handle holds.
 pub(crate) struct Attachment {
     pub pipe: Mapped,
     side: Side,

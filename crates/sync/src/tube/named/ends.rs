@@ -211,7 +211,7 @@ fn waited<R>(
 ///
 /// In a forked child it is the child's own from its first use there; the only sender of a tube stays the parent's.
 pub struct Sender<T: ?Sized> {
-    /// First: it goes before the end does.
+    /// Declared first: dropped before the end.
     pub(super) watched: Watched,
     pub(crate) out: Own<Out>,
     one: PhantomData<Cell<()>>,
@@ -226,7 +226,7 @@ pub struct Sender<T: ?Sized> {
 ///
 /// In a forked child it is the child's own from its first use there; the only receiver of a tube stays the parent's.
 pub struct Receiver<T: ?Sized> {
-    /// First: it goes before the end does.
+    /// Declared first: dropped before the end.
     pub(super) watched: Watched,
     pub(crate) into: Own<In>,
     one: PhantomData<Cell<()>>,
@@ -352,7 +352,7 @@ impl<T: ?Sized> Sender<T> {
     }
 }
 
-/// The same bytes, which stay written.
+/// The same bytes as memory to be written; the caller keeps them initialized.
 pub(super) fn as_unwritten(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     // SAFETY: the caller writes only initialized bytes.
     unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }

@@ -14,7 +14,7 @@ pub enum TubeError {
     /// Its messages are of another type.
     #[error("tube `{name}` carries {has}, not {wanted}; open it as what it was made for, or take another name")]
     OtherType {
-        /// Which.
+        /// The tube's name.
         name: String,
         /// What it carries.
         has: String,
@@ -24,7 +24,7 @@ pub enum TubeError {
     /// The tube exists, and was made with other options.
     #[error("tube `{name}` is there as {has}, not as {wanted}; open it as it is, or remove it first")]
     OtherShape {
-        /// Which.
+        /// The tube's name.
         name: String,
         /// How it was made.
         has: String,
@@ -52,7 +52,7 @@ pub enum TubeError {
         "tube `{name}` has one {end} at a time, and pid {pid} `{label}` has it; wait until that one goes, or make the tube as one with many"
     )]
     Single {
-        /// Which.
+        /// The tube's name.
         name: String,
         /// `sender` or `receiver`.
         end: &'static str,
@@ -64,7 +64,7 @@ pub enum TubeError {
     /// The tube is sealed: no sender may come any more.
     #[error("tube `{name}` is sealed: no sender may be attached any more, what is in it is still received")]
     Sealed {
-        /// Which.
+        /// The tube's name.
         name: String,
     },
     /// A schema, or a filter over one, makes no sense; or there is none.
@@ -76,7 +76,7 @@ pub enum TubeError {
     /// The tube was removed.
     #[error("tube `{name}` was removed while it was in use; open it again if it was made anew")]
     Dead {
-        /// Which.
+        /// The tube's name.
         name: String,
     },
 }
@@ -103,7 +103,7 @@ pub enum NotSent<M = ()> {
     /// All receivers have gone.
     #[error("tube `{tube}` has no receiver any more: they have gone, or died")]
     Disconnected {
-        /// Which.
+        /// The tube's name.
         tube: String,
         /// What was not sent.
         message: M,
@@ -111,7 +111,7 @@ pub enum NotSent<M = ()> {
     /// The tube was removed.
     #[error("tube `{tube}` was removed while it was in use; open it again if it was made anew")]
     Dead {
-        /// Which.
+        /// The tube's name.
         tube: String,
         /// What was not sent.
         message: M,
@@ -119,7 +119,7 @@ pub enum NotSent<M = ()> {
     /// The record has more bytes than a record of the tube can have.
     #[error("a record of {len} bytes is too long for tube `{tube}`: {most} are the most it was made for")]
     TooLong {
-        /// Which.
+        /// The tube's name.
         tube: String,
         /// How many bytes.
         len: usize,
@@ -131,7 +131,7 @@ pub enum NotSent<M = ()> {
     /// The record has fewer bytes than a record of the tube's schema has.
     #[error("a record of {len} bytes is too short for tube `{tube}`: by its schema each has {wanted}")]
     TooShort {
-        /// Which.
+        /// The tube's name.
         tube: String,
         /// How many bytes.
         len: usize,
@@ -143,7 +143,7 @@ pub enum NotSent<M = ()> {
     /// The thread has left the arena meanwhile, and its slot was taken from it.
     #[error("the thread has left the arena of tube `{tube}` with a slot of its own: that was given up")]
     Lost {
-        /// Which.
+        /// The tube's name.
         tube: String,
         /// What was not sent.
         message: M,
@@ -151,7 +151,7 @@ pub enum NotSent<M = ()> {
     /// The handle was inherited in a fork, and cannot be shared.
     #[error("the sender of tube `{tube}` belongs to the parent process; let the child attach one of its own")]
     Inherited {
-        /// Which.
+        /// The tube's name.
         tube: String,
         /// What was not sent.
         message: M,
@@ -213,7 +213,7 @@ pub enum NotReceived {
     /// There is no message, and all senders have gone.
     #[error("tube `{tube}` is empty and has no sender any more: they have gone, or died")]
     Disconnected {
-        /// Which.
+        /// The tube's name.
         tube: String,
     },
     /// There is no message, all senders have gone, and one of them died, or broke off, before it had ended well: what
@@ -221,19 +221,19 @@ pub enum NotReceived {
     /// `Disconnected`.
     #[error("tube `{tube}` is empty and has no sender any more: one of them died, or broke off, in the middle")]
     SenderDied {
-        /// Which.
+        /// The tube's name.
         tube: String,
     },
     /// The tube was removed.
     #[error("tube `{tube}` was removed while it was in use; open it again if it was made anew")]
     Dead {
-        /// Which.
+        /// The tube's name.
         tube: String,
     },
     /// The buffer has no room for the longest record.
     #[error("a buffer of {has} bytes is too small for tube `{tube}`: its records have up to {wanted}")]
     Buffer {
-        /// Which.
+        /// The tube's name.
         tube: String,
         /// How many bytes it has.
         has: usize,
@@ -243,13 +243,13 @@ pub enum NotReceived {
     /// The thread has left the arena meanwhile, and the record may come again.
     #[error("the thread has left the arena of tube `{tube}` with a record of its own: it may come again")]
     Lost {
-        /// Which.
+        /// The tube's name.
         tube: String,
     },
     /// The handle was inherited in a fork, and cannot be shared.
     #[error("the receiver of tube `{tube}` belongs to the parent process; let the child attach one of its own")]
     Inherited {
-        /// Which.
+        /// The tube's name.
         tube: String,
     },
     /// The arena cannot take another member, or is gone.

@@ -312,8 +312,8 @@ impl<T: ?Sized> Tube<T> {
 }
 
 impl<T: Record + ?Sized> Tube<T> {
-    /// Attaches a sender. The first of a process makes the process one of the tube's; it starts a thread for that, once for
-    /// each arena.
+    /// Attaches a sender. The first sender of a process attaches the process; that starts a thread, once for each
+    /// arena.
     ///
     /// # Errors
     /// `Single` if there may be only one, and there is; `Sealed`, `Dead`; `Object` if the arena cannot take another member.
@@ -321,8 +321,8 @@ impl<T: Record + ?Sized> Tube<T> {
         Sender::new(self.handle.map, self.handle.place)
     }
 
-    /// Attaches a receiver. The first of a process makes the process one of the tube's; it starts a thread for that, once for
-    /// each arena.
+    /// Attaches a receiver. The first receiver of a process attaches the process; that starts a thread, once for each
+    /// arena.
     ///
     /// # Errors
     /// `Single` if there may be only one, and there is; `Dead`; `Object` if the arena cannot take another member.

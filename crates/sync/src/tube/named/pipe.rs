@@ -270,7 +270,7 @@ impl<'m> Pipe<'m> {
         self.all(side).filter(move |member| self.map.dead(*member).is_none() && self.has_bit(side, *member))
     }
 
-    /// The same, and the dead.
+    /// The same, with the dead.
     pub fn all(&self, side: Side) -> impl Iterator<Item = u32> + '_ {
         let bits = self.bits(side).iter().enumerate();
         bits.flat_map(|(i, word)| {
@@ -385,7 +385,7 @@ impl<'m> Pipe<'m> {
         self.map.waits_on(index, object)
     }
 
-    /// A record was sent.
+    /// Called after a record was sent: tells receivers, and senders if there may be a hole (I2).
     #[inline(always)]
     pub fn sent(&self) {
         let is_alone = self.ring.one_sender();
@@ -403,7 +403,7 @@ impl<'m> Pipe<'m> {
         }
     }
 
-    /// A borrowed record is there again.
+    /// Called after a borrowed record was put back: tells receivers.
     #[cfg(not(feature = "sim"))]
     pub fn returned(&self) {
         if self.is_awaited(Side::Receivers) {
@@ -411,7 +411,7 @@ impl<'m> Pipe<'m> {
         }
     }
 
-    /// A record was received, or borrowed, or a slot given back.
+    /// Called after a record was received, or borrowed, or a slot given back: tells senders.
     #[inline(always)]
     pub fn received(&self) {
         if self.ring.one_receiver() {
@@ -607,7 +607,7 @@ pub(crate) fn unmake(map: &'static Map, admin: &Admin, pipe: &Pipe<'_>) {
     map.unmake(admin, pipe.end);
 }
 
-/// Brings messages and receivers together. The object is a tube in service.
+/// Tells receivers of messages. The object is a tube in service.
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     if map.anybody_waits(object)
         && let Some(pipe) = Pipe::of(map, Place { index: object, head })
@@ -623,7 +623,7 @@ fn is_place_of(object: &Object, place: Place) -> bool {
 }
 
 impl Pipe<'_> {
-    /// A record is to be delivered once more.
+    /// Reports, to a probe, that a record is to be delivered once more.
     pub(super) fn comes_again(&self, member: u32, slot: u32) {
         probe::redelivery(&self.map.header().name, &self.object.name, self.place.index, member, slot);
     }
