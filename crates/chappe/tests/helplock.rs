@@ -208,3 +208,40 @@ fn a_monitor_in_which_somebody_died_is_made_whole() {
     drop(inside);
     assert_eq!(*monitor.enter().unwrap(), 2);
 }
+
+/// Runs `then` in a destructor, while the thread unwinds.
+fn while_unwinding(then: impl FnMut()) {
+    struct Last<F: FnMut()>(F);
+    impl<F: FnMut()> Drop for Last<F> {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _last = Last(then);
+        panic!("on purpose");
+    }));
+    assert!(unwound.is_err());
+}
+
+#[test]
+fn a_section_begun_and_ended_by_a_destructor_is_whole_although_the_thread_unwinds() {
+    let (lock, monitor) = (HelpLock::inherited("log", 1).unwrap(), Monitor::private("m", 1, &["c"]).unwrap());
+    while_unwinding(|| {
+        *lock.lock().unwrap() = 2;
+        let inside = monitor.enter().unwrap();
+        let (mut inside, signalled) = inside.wait_timeout("c", std::time::Duration::ZERO).unwrap();
+        assert!(!signalled);
+        *inside = 2;
+    });
+    assert_eq!(*lock.lock().unwrap(), 2);
+    assert_eq!(*monitor.enter().unwrap(), 2);
+}
+
+#[test]
+fn data_that_is_condemned_while_its_holder_unwinds_stays_condemned() {
+    let lock = HelpLock::inherited("log", 1).unwrap();
+    let mut guard = Some(lock.lock().unwrap());
+    while_unwinding(|| guard.take().unwrap().condemn());
+    assert!(matches!(lock.lock(), Err(HelpError::Condemned { .. })));
+}

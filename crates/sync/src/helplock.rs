@@ -281,7 +281,7 @@ impl<T> HelpLock<T> {
         if cfg!(debug_assertions) {
             inside::begin(holds.address(), &self.name, Location::caller());
         }
-        let guard = HelpGuard { holds, data, process, thread: PhantomData };
+        let guard = HelpGuard { holds, data, process, unwinding: std::thread::panicking(), thread: PhantomData };
         if whole { Ok(guard) } else { Err(HelpError::OwnerDied { name: self.name.clone(), guard }) }
     }
 
@@ -433,7 +433,8 @@ impl Drop for Section<'_> {
         if cfg!(debug_assertions) {
             inside::end(std::ptr::from_ref(self.0).addr());
         }
-        self.0.unlock();
+        // The section itself has panicked: `end` keeps this from being called after it.
+        self.0.unlock(false);
     }
 }
 
@@ -459,6 +460,8 @@ pub struct HelpGuard<'a, T> {
     data: *mut T,
     /// The process whose guard it is, of a named lock; else 0.
     process: u32,
+    /// The thread was unwinding when it locked: it runs a destructor, whose section the panic does not break off.
+    unwinding: bool,
     /// The guard belongs to its thread.
     thread: PhantomData<&'a mut T>,
 }
@@ -524,8 +527,8 @@ impl<T> Drop for HelpGuard<'_, T> {
         }
         match self.holds {
             _ if self.is_void() => {}
-            Holds::Entry(of) => of.unlock(),
-            Holds::Light(of) => of.unlock(),
+            Holds::Entry(of) => of.unlock(self.unwinding),
+            Holds::Light(of) => of.unlock(self.unwinding),
         }
     }
 }

@@ -127,9 +127,11 @@ pub(crate) fn take(map: &'static Map) -> Result<Joined, ArenaError> {
     }
     let (answer, answered) = channel();
     let gone = || ArenaError::Removed { name: map.name().into() };
-    seats.held += 1;
     seats.holder.as_ref().expect("just made").send((map, answer)).map_err(|_| gone())?;
-    answered.recv().map_err(|_| gone())?
+    let joined = answered.recv().map_err(|_| gone())?;
+    // A refused one counts for nothing: the thread holds no life word for it.
+    seats.held += u32::from(joined.is_ok());
+    joined
 }
 
 /// A light thread ends: what it still holds there goes back, and the seat becomes free.

@@ -68,8 +68,6 @@ impl Entry {
         let name = || name.clone();
         match held {
             Ok(Held::Whole) => {}
-            // Relaxed: under the lock.
-            Ok(Held::AfterDeath) if self.state.load(Ordering::Relaxed) == CONDEMNED => {}
             Ok(Held::AfterDeath) => self.tear(),
             Err(Unheld::Busy) => return Err(HelpError::WouldBlock { name: name() }),
             Err(Unheld::Deadlock) => return Err(HelpError::Deadlock { name: name() }),
@@ -88,8 +86,8 @@ impl Entry {
 
     /// Unlocks. Does nothing if the calling thread does not hold the lock.
     #[inline]
-    pub fn unlock(&self) {
-        if std::thread::panicking() {
+    pub fn unlock(&self, unwinding: bool) {
+        if !unwinding && std::thread::panicking() {
             self.tear();
         }
         self.lock.unlock();
@@ -100,8 +98,12 @@ impl Entry {
         self.lock.unlock();
     }
 
+    /// Condemned data stays condemned.
     fn tear(&self) {
-        self.state.store(TORN, Ordering::Relaxed); // Relaxed: under the lock.
+        // Relaxed, both: under the lock.
+        if self.state.load(Ordering::Relaxed) != CONDEMNED {
+            self.state.store(TORN, Ordering::Relaxed);
+        }
     }
 
     pub fn make_whole(&self) {

@@ -147,7 +147,7 @@ impl LightLock {
             }
         }
         if self.condemned.get() {
-            self.unlock();
+            self.release();
             return Err(HelpError::Condemned { name: name.clone() });
         }
         Ok(!self.torn.get())
@@ -240,8 +240,8 @@ impl LightLock {
 
     /// Unlocks: the first waiter has the lock, and runs at once if it has lent its turn, or has a higher priority than the caller.
     #[inline]
-    pub fn unlock(&self) {
-        if std::thread::panicking() {
+    pub fn unlock(&self, unwinding: bool) {
+        if !unwinding && std::thread::panicking() {
             self.torn.set(true);
         }
         self.release();

@@ -211,7 +211,7 @@ impl<T> Monitor<T> {
             return Err(HelpError::OwnerDied { name: self.name.clone(), guard: () }.into());
         }
         inside::begin(self.address(), &self.name, Location::caller());
-        Ok(Inside { monitor: self, data, me, process, thread: PhantomData })
+        Ok(Inside { monitor: self, data, me, process, unwinding: std::thread::panicking(), thread: PhantomData })
     }
 
     /// Unlocks after nothing was done inside.
@@ -247,16 +247,17 @@ impl<T> Monitor<T> {
         })
     }
 
-    fn leave(&self) {
+    /// `unwinding`: as in [`Inside`].
+    fn leave(&self, unwinding: bool) {
         inside::end(self.address());
         if let How::Named(of) = &self.of {
-            if std::thread::panicking() {
+            if !unwinding && std::thread::panicking() {
                 // The panic tears the data: the waiters must learn of it.
                 of.room.call_all();
             }
             of.room.leave();
         }
-        self.entry().unlock();
+        self.entry().unlock(unwinding);
     }
 }
 
@@ -371,6 +372,8 @@ pub struct Inside<'a, T> {
     me: Option<Member>,
     /// In a named monitor, the process that it belongs to; else 0.
     process: u32,
+    /// The thread was unwinding when it entered: it runs a destructor, whose section the panic does not break off.
+    unwinding: bool,
     /// It belongs to its thread.
     thread: PhantomData<*mut T>,
 }
@@ -550,7 +553,7 @@ impl<T> std::ops::DerefMut for Inside<'_, T> {
 impl<T> Drop for Inside<'_, T> {
     fn drop(&mut self) {
         if !self.is_void() {
-            self.monitor.leave();
+            self.monitor.leave(self.unwinding);
         }
     }
 }
