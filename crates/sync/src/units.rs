@@ -1,82 +1,80 @@
-//! Semaphores as a protocol: saved wake-ups, and how one gets from the count to a waiter.
+//! Semaphores as a protocol: a count of saved wake-ups, and how a unit gets from the count to a waiter.
 //!
-//! The semaphores of Nix (nix-semaphores-tubes, 2.2 and 2.3): a count, strong semantics, `down` and `up` out of the kernel
-//! while nobody waits. Where Nix locks the structure in user space and in the kernel, here is one word and the wait
-//! queue. Two things differ from a pool's cells. A unit has no owner, so nothing returns with a death; and it is in
-//! no cell, so that a unit on its way to a waiter must be somewhere: it is named in the word itself.
+//! These are the semaphores of Nix (nix-semaphores-tubes, 2.2 and 2.3): a count, strong semantics, `down` and `up` without a system call
+//! while no thread waits. Nix locks the structure in user space and in the kernel; here there is one word and the wait queue. Two things
+//! differ from a pool's cells. A unit has no owner, so nothing returns with a death. And a unit is in no cell, so the word itself
+//! must name a unit that is on its way to a waiter.
 //!
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-2 | 4 | a semaphore's word |
-//! | 3 | WAITERS | somebody's bit may stand: nobody takes past it, and whoever adds must look |
+//! | 3 | WAITERS | a waiter's bit may stand: no thread takes past it, and a thread that adds must look |
 //! | 4-35 | count | saved wake-ups |
 //! | 36 | back | the unit on its way goes from the member to the count, not to the member |
-//! | 37-48 | member | whose it is; [`NOBODY`]: no unit is on its way |
+//! | 37-48 | member | the member it goes to or comes from; [`NOBODY`]: no unit is on its way |
 //! | 49-63 | seq | one more with each unit sent on its way, and twice with each wait |
 //!
-//! Beside it stands the *stamp* ([`Object`]'s `slot.since`), 64 bits: one more with each change of the word but two, which are those that only
-//! add to or take from the count while nobody waits. Such a change swaps both words together (two neighbours, one instruction). So whoever swaps from
-//! what it has seen, however long ago that was and however often seq has come round since, swaps only if nothing was sent, brought back, marked
-//! or unmarked in between.
+//! Beside the word stands the *stamp* ([`Object`]'s `slot.since`), 64 bits. It rises by one with each change of the word, except changes that only
+//! add to or take from the count while no member waits. A change with a stamp swaps both words together (two neighbours, one instruction). So
+//! such a swap succeeds only if nothing was sent, brought back, marked or unmarked since the thread read the two, however long ago that was
+//! and however often seq has wrapped around since.
 //!
 //! ```text
 //!   down: count - 1 ------------------------------------- one compare-and-swap, if not WAITERS
-//!   up:   count + 1 ------------------------------------- one; then, if WAITERS, a look at who waits
+//!   up:   count + 1 ------------------------------------- one; then, if WAITERS, a look for waiters
 //!
-//!   hand-off, by whoever drains:             a dead member's grant:
+//!   hand-off, by any drainer:                a dead member's grant:
 //!     count - 1, to m, seq s                   back from m, seq s'
 //!     m's word: WAITING n -> GRANTED s         m's word: GRANTED -> RETURNED
 //!     to nobody   (or m gave up: count + 1)    count + 1, to nobody;  m's word: IDLE
 //! ```
 //!
-//! An `up` of one that finds waiters, and nothing else to do, sends its unit with the swap that would have added it: what
-//! the hand-off is from there on.
+//! An `up` of one unit that finds waiters, and nothing else to do, sends the unit with the swap that would have added it. The hand-off goes on
+//! from there.
 //!
 //! Invariants:
 //! - I1: a unit is in the count, on its way (at most one), or in the word of a member that says GRANTED by this semaphore
-//!   and not RETURNED. `up` adds one; a member that goes from GRANTED to IDLE has taken one. Nothing else does.
+//!   and not RETURNED. `up` adds one; a member that goes from GRANTED to IDLE has taken one. Nothing else changes the number.
 //! - I2: "to m, s" ends with no unit in the count only while m's word says GRANTED s; m does not leave GRANTED s before
-//!   its semaphore's word no longer says "to m". So whoever finds the two together knows, and who finds m's word
-//!   otherwise knows as well: it never was granted, and the unit goes back into the count.
+//!   its semaphore's word no longer says "to m". So a thread that finds the two together knows that m has the unit; a thread that finds
+//!   m's word otherwise knows that m was never granted it, and the unit goes back into the count.
 //! - I3: before m publishes a wait on this semaphore, it ends what is on its way to it and changes seq. So while m is in
-//!   such a wait n, each "to m" was made for wait n. Who grants reads the word, then m's word and bit, then the word
-//!   again: what was on its way then was for the wait that it saw; whoever finds it void sees n decided, and then a
-//!   grant to n fails.
+//!   such a wait n, each "to m" was made for wait n. A granter reads the word, then m's word and bit, then the word again: what was on its
+//!   way then was for the wait that it saw. A thread that finds it void sees n decided, and then a grant to n fails.
 //! - I4: a member's word is RETURNED only while "back from m" stands, or after; "back" ends after RETURNED, and RETURNED
-//!   after "back". A recoverer reads the word, then m's word and whose slot it is, then swaps the word: a late one fails, since the stamp has
-//!   changed. m's word is changed together with its ticket (see the wait queue): another wait's is not.
+//!   after "back". A recoverer reads the word, then m's word and the owner of m's slot, then swaps the word: a late recoverer fails, since the
+//!   stamp has changed. m's word is changed together with its ticket (see the wait queue), so the word of another wait is not changed.
 //! - I5: the count never exceeds [`MAX`] by `up`. Units that come back may exceed it, by one for each member (the field has
 //!   room).
-//! - I6: a waiter sets its bit, then WAITERS, and changes the stamp with it even if it stood. Who takes WAITERS away has read the
+//! - I6: a waiter sets its bit, then WAITERS, and changes the stamp even if WAITERS stood. A thread that clears WAITERS has read the
 //!   word, then seen no bit, then swaps the word. So while a bit stands and its waiter may sleep, WAITERS stands.
-//! - I7: strong: after a waiter has set WAITERS, no `down` takes a unit before it, one that had begun before included.
+//! - I7: strong: after a waiter has set WAITERS, no `down` takes a unit before it, not even a `down` that had begun before.
+//! - I8: seq only tells a member's grants apart while a unit is on its way: which of them is this unit's. At that time the member has no other
+//!   grant of this semaphore, since the sender of the unit saw it wait after it had seen the stamp. So seq may wrap around.
 //!
-//! Barging: waiters may be overtaken, for throughput. A unit is not sent; the oldest waiter is told to try again
-//! ([`NUDGE`]), as many at once as there are units. Who was told and dies, or finds nothing, has lost nothing:
-//! recovery looks again, and who finds nothing waits on in its old place.
+//! Barging: waiters may be overtaken, for throughput. A unit is not sent; the drainer tells the oldest waiters to try again
+//! ([`NUDGE`]), as many at once as there are units. If a waiter that was told dies, or finds no unit, nothing is lost:
+//! recovery looks again, and the waiter that finds none waits on in its old place.
 //!
-//! `up` never waits: a compare-and-swap that fails was overtaken by one that succeeded. It keeps no record, so a
+//! `up` never waits: a compare-and-swap fails only because another succeeded. It keeps no record, so a
 //! signal handler may call it, also in the middle of any operation of the same thread on the same semaphore.
-//! After its swap it touches only the slot, which is never anything but an object, and only if somebody waited: what it
-//! finds to do there is right for whatever lives there by then. So the semaphore may be removed by whom it has woken.
-//! Who adds where nobody waits needs no slot in the arena: there is nothing that its death could leave undone.
+//! After its swap it touches only the slot, which never holds anything but an object, and only if there were waiters: what it
+//! does there is correct for any object in the slot by then. So a thread that `up` has woken may remove the semaphore.
+//! An `up` without waiters needs no slot in the arena: its death could leave nothing undone.
 //!
 //! Measured: a swap from a guess of the word, tried before any load, makes a pair 0.94 of one that loads first, since the
 //! swap need not wait for the load (two locked operations with nothing else: 0.85 of `sem_t`; this: 0.89).
 //!
-//! Death at each step: before the swap of `up`, nothing; after it, recovery drains. A unit on its way is ended by
-//! whoever comes next: a later `up` or `down`, a waiter, recovery. Stopped: the others go on; what the stopped
-//! one had sent on its way reaches its member as soon as anybody touches the semaphore.
+//! Death at each step: before the swap of `up`, nothing; after it, recovery drains. A unit on its way is ended by the next user: a later `up`
+//! or `down`, a waiter, recovery. A stopped thread does not hold up the others; what it had sent on its way reaches its member as soon as
+//! any thread touches the semaphore.
 //!
-//! A word that is none (a wild write) makes the semaphore dead for ever, and tells all who wait (nix-semaphores-tubes,
+//! A word that is no semaphore's (a wild write) makes the semaphore dead for ever, and all waiters are told (nix-semaphores-tubes,
 //! 2.4, "dead semaphores").
 //!
-//! Left open: a single thread of a living process that ends without unwinding in the middle of a *mixed* choice, after a
-//! private semaphore had granted to it, takes that unit along if another process recovers it: only its own could. And a
-//! forked child's copy of a private semaphore lacks a unit that a mixed choice of the parent had been granted and not taken.
-//!
-//! - I8: seq only tells a member's grants apart while a unit is on its way: which of them is this unit's. At that time the member has no
-//!   other grant of this semaphore, since the unit was sent by who saw it wait after it had seen the stamp. So it may come round.
+//! Not handled: if a single thread of a living process ends without unwinding in the middle of a *mixed* choice, after a private semaphore had
+//! granted to it, and another process recovers it, that unit is lost: only its own process could return it. And a forked child's copy of a
+//! private semaphore lacks a unit that a mixed choice of the parent had been granted and not taken.
 //!
 //! Explored: `tests/crash_semaphore.rs`, with a seq of one bit.
 
@@ -100,21 +98,21 @@ const ONE: u64 = 1 << 4;
 const BACK: u64 = 1 << 36;
 const MEMBER: u64 = 0xfff << 37;
 const SEQ: u64 = 1 << 49;
-/// Its bits.
+/// The bits of seq.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 const fn seq_bits() -> u64 {
     !(SEQ - 1)
 }
-/// In the explorer one, so that it comes round all the time, unless a suite looks at what the number is for.
+/// In the explorer one bit, so that it wraps around all the time, unless a suite tests what the number is for.
 #[cfg(feature = "sim")]
 fn seq_bits() -> u64 {
     if WIDE.get().is_some() { !(SEQ - 1) } else { SEQ }
 }
-/// The explored numbers are as wide as those that ship.
+/// Set: the explored numbers are as wide as in a shipped build.
 #[cfg(feature = "sim")]
 pub(crate) static WIDE: std::sync::OnceLock<()> = std::sync::OnceLock::new();
-// A grant names its number where others say NUDGE.
+// A grant has its seq in the field where other grants say NUDGE.
 const _: () = assert!(u64::MAX / SEQ < NUDGE as u64);
 
 /// The word, taken apart.
@@ -167,7 +165,7 @@ impl Units {
     fn unmarked(self) -> Units {
         Units(self.0 & !WAITERS)
     }
-    /// A semaphore's word, nobody waits, and nothing is under way.
+    /// A semaphore's word without waiters, and no unit is under way.
     #[inline(always)]
     fn is_plain(self) -> bool {
         self.0 & (7 | WAITERS | MEMBER) == TAG | MEMBER
@@ -191,7 +189,7 @@ fn load(o: &Object) -> Units {
     Units(o.slot.word.load(Ordering::SeqCst))
 }
 
-/// Swaps the exact word: of a plain one, or to add to the count where nobody waits.
+/// Swaps the exact word alone: a plain one, or to add to the count while no member waits.
 #[inline(always)]
 fn swap(o: &Object, from: Units, to: Units) -> bool {
     // SeqCst: E1 of the wait queue, before the caller's look at the bits.
@@ -212,13 +210,13 @@ fn look(o: &Object) -> Seen {
     Seen { units: load(o), stamp }
 }
 
-/// Swaps both, if nothing but the count has changed since, and that is as it was. Answers what is there then.
+/// Swaps both, if the stamp is unchanged and the count is as it was. Answers what is there then.
 fn change(o: &Object, from: Seen, to: Units) -> Option<Seen> {
     let next = Seen { units: to, stamp: from.stamp.wrapping_add(1) };
     // A swap of both is a full fence: E1 of the wait queue, as in `swap`.
     #[cfg(not(all(feature = "loom", not(feature = "sim"))))]
     let done = o.slot.pair().compare_exchange([from.units.0, from.stamp], [to.0, next.stamp]).is_ok();
-    // loom has no such swap; its searches are too short for seq to come round.
+    // loom has no such swap; its searches are too short for seq to wrap around.
     #[cfg(all(feature = "loom", not(feature = "sim")))]
     let done = swap(o, from.units, to);
     done.then_some(if cfg!(all(feature = "loom", not(feature = "sim"))) {
@@ -234,12 +232,12 @@ pub(crate) fn barging(o: &Object) -> bool {
     o.permits.load(Ordering::Relaxed) & NUMBER == BARGING
 }
 
-/// How many units there are, the one under way aside.
+/// How many units there are, without the one under way.
 pub(crate) fn value(o: &Object) -> u32 {
     load(o).count()
 }
 
-/// Whether the word is none of a semaphore's: whoever uses it will mark it dead.
+/// Whether the word is no semaphore's: the next user will mark the semaphore dead.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_broken(map: &Map, o: &Object) -> bool {
     !load(o).is_whole(map)
@@ -251,8 +249,8 @@ pub(crate) fn is_barging(o: &Object) -> bool {
     barging(o)
 }
 
-/// Takes a unit if the word is as it was seen or guessed, one is there and nobody waits: the commonest case. Answers the
-/// word that it leaves; `None` says nothing.
+/// Takes a unit if the word is as it was seen or guessed, a unit is there and no member waits: the commonest case. Answers the
+/// word that it leaves; `None` means nothing: take the slow path.
 #[inline(always)]
 pub(crate) fn take_from(o: &Object, place: Place, seen: Units) -> Option<Units> {
     let left = Units(seen.0.wrapping_sub(ONE));
@@ -267,8 +265,8 @@ pub(crate) fn take_one(o: &Object, place: Place) -> Option<Units> {
     take_from(o, place, load(o))
 }
 
-/// Takes a unit if there is one and, in a strong semaphore, nobody waits for it. Never enters the kernel: whoever makes
-/// a unit hands it on.
+/// Takes a unit if there is one and, in a strong semaphore, no member waits for it. Never enters the kernel: it adds no unit that
+/// it would have to hand on.
 pub(crate) fn take(map: &Map, place: Place) -> Result<(), Refused> {
     let o = map.object(place.index);
     loop {
@@ -290,7 +288,7 @@ pub(crate) fn is_there(map: &Map, place: Place) -> Result<bool, Refused> {
     }
 }
 
-/// By who stands in the queue, and was not granted: something, or a number that changes with each unit that it was not granted.
+/// For a waiter in the queue that was not granted anything: a mark that changes with each unit that was added and not granted to it.
 pub(crate) fn mark_in_queue(map: &Map, place: Place) -> Option<u64> {
     let o = map.object(place.index);
     if !barging(o) {
@@ -300,7 +298,7 @@ pub(crate) fn mark_in_queue(map: &Map, place: Place) -> Option<u64> {
     (units.is_whole(map) && units.count() == 0).then_some(stamp)
 }
 
-/// A word with a unit that may be taken, and whether anybody waits.
+/// A word with a unit that may be taken, and whether a waiter's bit stands.
 fn find(map: &Map, place: Place) -> Result<(Seen, bool), Refused> {
     let o = map.object(place.index);
     loop {
@@ -310,7 +308,7 @@ fn find(map: &Map, place: Place) -> Result<(Seen, bool), Refused> {
         let head = Head(o.head.load(Ordering::Acquire));
         if head != place.head {
             if head == place.head.dead() {
-                // Who found it broken may have died before it had told everybody.
+                // The thread that found it broken may have died before it had told all waiters.
                 bury(map, place.index, head);
             }
             return Err(Refused::Dead(0));
@@ -320,7 +318,7 @@ fn find(map: &Map, place: Place) -> Result<(Seen, bool), Refused> {
             return Err(Refused::Dead(0));
         }
         if units.count() == 0 && units.under_way() {
-            // It may be to one who gave up: then it is there.
+            // The unit may be on its way to a waiter that gave up: then it goes into the count.
             conclude(map, place.index, o, seen);
             continue;
         }
@@ -335,14 +333,14 @@ fn find(map: &Map, place: Place) -> Result<(Seen, bool), Refused> {
 /// Why units were not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unwanted {
-    /// It would have more than [`MAX`]; it has so many.
+    /// The count would exceed [`MAX`]; this is the count.
     Overflow(u32),
-    /// It is dead.
+    /// The semaphore is dead.
     Dead,
 }
 
-/// Adds `n` units if the word is as it was seen or guessed, and nobody waits: the commonest case. Needs no slot in the
-/// arena. Answers the word that it leaves; `None` says nothing.
+/// Adds `n` units if the word is as it was seen or guessed, and no member waits: the commonest case. Needs no slot in the
+/// arena. Answers the word that it leaves; `None` means nothing: take the slow path.
 #[inline(always)]
 pub(crate) fn give_to(o: &Object, place: Place, seen: Units, n: u32) -> Option<Units> {
     let left = Units(seen.0.wrapping_add(u64::from(n) * ONE));
@@ -358,7 +356,7 @@ pub(crate) fn give_one(o: &Object, place: Place, n: u32) -> Option<Units> {
     give_to(o, place, load(o), n)
 }
 
-/// Adds `n` units, and hands on what it can. Whoever calls this must be seen to die: see `seat`.
+/// Adds `n` units, and hands on what it can. The caller must have a seat, so that its death is noticed: see `seat`.
 pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Unwanted> {
     loop {
         // Before the head: if the swap succeeds, it was this semaphore's word.
@@ -377,7 +375,7 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Un
             }
             continue;
         }
-        // The commonest hand-off: a unit for who waits, and nothing else about. It is sent at once, by the swap that adds it.
+        // The commonest hand-off: one unit, a waiter, and nothing else to do. The swap that adds the unit also sends it.
         let is_alone = n == 1 && seen.count() == 0 && !seen.under_way() && !barging(o);
         if let Some(next) = if is_alone { next(map, place.index, place.head) } else { None } {
             let Some(sent) = change(o, both, seen.more(1).to(next.member)) else { continue };
@@ -386,7 +384,7 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Un
             }
             return Ok(());
         }
-        // The stamp is a trace of a unit that nobody is granted, for the waiter that only wants to see whether one came.
+        // The stamp records a unit that is granted to no member, for the waiter that only wants to see whether a unit came.
         if change(o, both, seen.more(n)).is_some() {
             hand_on(map, place.index);
             return Ok(());
@@ -435,7 +433,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
             return nudge(map, object, head, o);
         }
         let Some(next) = next(map, object, head) else {
-            // Unless somebody else has sent it to the one who was there: that one may not have been woken.
+            // If the word is unchanged, no waiter is left. Else another thread has sent the unit to the waiter, which may not have been woken.
             if look(o) == both {
                 return wake_elsewhere(map, object);
             }
@@ -447,12 +445,12 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     }
 }
 
-/// Grants what was sent. False: there was another end to it.
+/// Grants what was sent. False: the grant failed, and the unit was concluded otherwise.
 fn deliver(map: &Map, object: u32, o: &Object, to: Candidate, sent: Seen) -> bool {
     step!("unit sent, not yet granted");
     let granted = grant(map, to.member, to.state, object, sent.units.seq(), false);
     if granted {
-        // I2: if the word still says so, the grant does. It was woken: that need not be made up for.
+        // I2: if the object's word still says so, so does the member's. The member was woken: no thread need repeat that.
         change(o, sent, sent.units.arrived(false));
     } else {
         conclude(map, object, o, sent);
@@ -463,8 +461,8 @@ fn deliver(map: &Map, object: u32, o: &Object, to: Candidate, sent: Seen) -> boo
 /// Tells as many of the oldest waiters to try again as there are units.
 fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
     loop {
-        // Before the look at who is trying: each of them will look after this, so there is somebody for each of these
-        // units. Who adds more looks itself.
+        // Before counting the waiters that are trying: each of them will look after this, so there is a waiter for each of these
+        // units. A thread that adds more units looks itself.
         let seen = load(o);
         let count = if seen.is_whole(map) { seen.count() } else { 0 };
         let (trying, next) = tried_and_next(map, object, head);
@@ -476,16 +474,16 @@ fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
     }
 }
 
-/// Ends what is under way. Whatever several do of one word happens once.
+/// Ends what is under way. Idempotent: if several threads conclude the same word, it happens once.
 fn conclude(map: &Map, object: u32, o: &Object, seen: Seen) {
     conclude_by(map, object, o, seen, NOBODY);
 }
 
-/// The same by a member, which is awake.
+/// As [`conclude`], by the member `me`, which is awake.
 fn conclude_by(map: &Map, object: u32, o: &Object, both: Seen, me: u32) {
     let seen = both.units;
     let member = seen.member();
-    // Before the word: of another wait's the ticket is another.
+    // Before the word: another wait has another ticket.
     let ticket = ticket_of(map, member);
     let (word, _) = word_of(map, member);
     let its = |state: State| state.grant().filter(|g| !g.dead && g.of(map, object));
@@ -493,7 +491,7 @@ fn conclude_by(map: &Map, object: u32, o: &Object, both: Seen, me: u32) {
     let mut state = State(word.load(Ordering::SeqCst));
     if seen.0 & BACK != 0 {
         if its(state).is_some_and(|g| !g.returned) && look(o) == both {
-            // I4, before the word goes on. A failure: somebody else did it.
+            // I4, before the word goes on. A failure: another thread did it.
             change_granted_of(map, member, ticket, state, state.returned());
             // SeqCst: as above.
             state = State(word.load(Ordering::SeqCst));
@@ -543,7 +541,7 @@ fn stamp(map: &Map, object: u32, to: fn(Units) -> Units) {
     }
 }
 
-/// I2: before a member leaves GRANTED, and when it gave up: what is under way to it is ended, and goes on.
+/// I2: before a member leaves GRANTED, and when it gave up: ends what is under way to it, and hands the unit on.
 pub(crate) fn left(map: &Map, object: u32, member: u32) {
     let o = map.object(object);
     loop {
@@ -557,8 +555,8 @@ pub(crate) fn left(map: &Map, object: u32, member: u32) {
     }
 }
 
-/// Gives back what a member was granted and has not taken: because it died, or because it no longer wants it. Answers
-/// once its word says RETURNED and the unit is in the count, or nothing of this semaphore any more.
+/// Gives back what a member was granted and has not taken: because it died, or because it no longer wants it. Returns
+/// once the member's word says RETURNED and the unit is in the count, or the word no longer has a grant of this semaphore.
 pub(crate) fn take_back(map: &Map, object: u32, member: u32, granted: State, whose: Option<u32>) {
     let o = map.object(object);
     loop {
@@ -573,7 +571,7 @@ pub(crate) fn take_back(map: &Map, object: u32, member: u32, granted: State, who
         let (word, _) = word_of(map, member);
         // SeqCst: I4, after the word. The exact word: a later occupant of the slot was granted in another wait, or after this look.
         let same = word.load(Ordering::SeqCst) == granted.0;
-        // SeqCst: after the member's word: a later occupant's may say the same by now.
+        // SeqCst: after the member's word: a later occupant's word may say the same by now.
         let its = whose.is_none_or(|g| (map.member(member).ident.load(Ordering::SeqCst) >> 32) as u32 == g);
         if !same || !its || granted.grant().is_none_or(|g| g.returned) {
             return;
@@ -585,9 +583,9 @@ pub(crate) fn take_back(map: &Map, object: u32, member: u32, granted: State, who
     }
 }
 
-/// As [`take_back`], by the member itself, which has been granted one and wanted only to know. False: a nudge.
+/// As [`take_back`], by the member itself, which was granted a unit but only wanted to know of it. False: it was a nudge.
 pub(crate) fn hand_back(map: &Map, object: u32, member: u32) -> bool {
-    // SeqCst: our own word, which nobody changes any more but who takes back.
+    // SeqCst: our own word, which only a thread that takes the unit back still changes.
     let granted = State(word_of(map, member).0.load(Ordering::SeqCst));
     let is_unit = granted.grant().is_some_and(|g| !g.is_nudge());
     if is_unit {
@@ -596,7 +594,7 @@ pub(crate) fn hand_back(map: &Map, object: u32, member: u32) -> bool {
     is_unit
 }
 
-/// It is out of service, and nobody who waits has been told: a unit that is on its way to one of them was given before, and arrives.
+/// The semaphore is out of service, and no waiter has been told yet: a unit on its way to a waiter was given before, and arrives.
 pub(crate) fn settle(map: &Map, object: u32) {
     let o = map.object(object);
     let seen = look(o);
@@ -605,7 +603,7 @@ pub(crate) fn settle(map: &Map, object: u32) {
     }
 }
 
-/// Marks the semaphore dead: its word is none.
+/// Marks the semaphore dead: its word is no semaphore's.
 #[cold]
 fn break_off(map: &Map, object: u32) {
     let o = map.object(object);
@@ -615,8 +613,8 @@ fn break_off(map: &Map, object: u32) {
     if !head.is_live(Kind::Semaphore) || bad.is_whole(map) {
         return;
     }
-    // SeqCst: before the look at the bits in `bury`; pairs with the waiter's second look. A failure means that somebody
-    // else did it.
+    // SeqCst: before the look at the bits in `bury`; pairs with the waiter's second look. A failure: another thread
+    // did it.
     if o.head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
         step!("object dead, waiters not yet told");
         bury(map, object, head.dead());
@@ -628,12 +626,12 @@ pub(crate) const STRONG: u32 = 0;
 /// ... or they may be overtaken; or as [`Discipline::code`] says.
 pub(crate) const BARGING: u32 = 1;
 
-/// Makes a semaphore; `how`: one of these. The caller holds `admin` and has seen that the name is free.
+/// Makes a semaphore; `how`: [`STRONG`], [`BARGING`] or a discipline's code. The caller holds `admin` and has seen that the name is free.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, value: u32, how: u32) -> Result<Place, ArenaError> {
     make_part(map, admin, name, value, how, 0)
 }
 
-/// As [`make`], one that is a part of something. `flags`: see [`Object::run`].
+/// As [`make`], a semaphore that is a part of another object. `flags`: see [`Object::run`].
 pub(crate) fn make_part(
     map: &'static Map,
     admin: &Admin,
@@ -648,22 +646,22 @@ pub(crate) fn make_part(
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.run.store(flags, Ordering::Relaxed); // Relaxed: published by the head.
         let last = load(o);
-        // Further on than whatever its last users have seen; far from it, if another kind was in the slot meanwhile.
+        // Beyond every seq that its last users have seen; far from it, if another kind was in the slot meanwhile.
         let seq = if last.0 & 7 == TAG { last.seq() + 1 } else { generation.wrapping_mul(0x2545) };
         // Relaxed: published by the head. Beyond all stamps of the semaphores that were here before.
         o.slot.since.store(u64::from(generation) << 32, Ordering::Relaxed);
-        // Release: whatever its last user did with the slot comes before.
+        // Release: what its last user did with the slot comes before.
         o.slot.word.store(Units::new(value, seq).0, Ordering::Release);
         Ok(())
     })
 }
 
-/// What became of a grant, while the wait word still says so.
+/// What a grant gave, while the wait word still says GRANTED.
 pub(crate) fn collect(grant: Grant) -> Collected {
     if grant.is_nudge() { Collected::Nudged } else { Collected::Taken(Taken::UNIT) }
 }
 
-/// Whether one of those who wait is dead, and may have been granted a unit.
+/// Whether a waiting member is dead, and may have been granted a unit.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn haunted(map: &Map, object: u32) -> bool {
     let mut haunted = false;
@@ -689,7 +687,7 @@ pub(crate) fn all(map: &Map, object: u32) -> u32 {
     let granted = (0..map.members_used()).filter(|m| of(*m).is_some()).count() as u32;
     let way = match (seen.under_way(), seen.0 & BACK != 0) {
         (false, _) => 0,
-        // It is the member's by now, or not yet.
+        // The member has it by now, or not yet.
         (true, false) => u32::from(of(seen.member()).is_none_or(|g| g.permit != seen.seq())),
         (true, true) => u32::from(of(seen.member()).is_none()),
     };

@@ -1,31 +1,31 @@
-//! The wait queue: who waits for what, in which order, and who is granted.
+//! The wait queue: which members wait for which objects, in which order they are served, and how a waiter is granted something.
 //!
-//! Nix's `altsems` (nix-semaphores-tubes, 2.3.3) marks a process as woken by one test-and-set, so that of
-//! several wake-ups it takes exactly one. Here the mark is one word a member, which also says what was granted.
-//! Where Nix queues under locks shared with the kernel, and wakes out of order, there is no queue to lock: the
-//! queue of an object is a set of bits, one a member, and the arrival order is a ticket in the member's record. (Pools and semaphores can
-//! be made to serve by priority instead: see the discipline.)
-//! So nothing can be half-linked, a dead member's trace is a bit that means nothing, and a choice over any
-//! number of objects is one record and as many bits. It needs no allocation, and no helping to unlock. (Private arenas keep waiters in order: see the batch.)
+//! In Nix's `altsems` (nix-semaphores-tubes, 2.3.3) a waker marks a process as woken by one test-and-set, so that the process takes exactly
+//! one of several wake-ups. Here the mark is one word per member, which also says what was granted. Nix queues under locks shared with the
+//! kernel, and wakes out of order. Here there is no queue to lock: an object's queue is a bit set with one bit per member, and the arrival
+//! order is a ticket in the member's record. (Pools and semaphores can be made to serve by priority instead: see the discipline.)
+//! So nothing can be half-linked, a dead member leaves only a bit without meaning, and a choice over any number of objects needs one record
+//! and one bit per object. There is no allocation, and no helping to unlock. (Private arenas also keep waiters in order: see the batch.)
 //!
+//! The *granter* is the thread that swaps a waiter's word to GRANTED. A *drainer* looks for waiters of an object and grants what is free.
 //! The wait word of a member (`Member::state`), whose low half is the futex it sleeps on:
 //!
 //! | bits | field | set by |
 //! |---|---|---|
 //! | 0-1 | phase: IDLE, WAITING, ASLEEP, GRANTED | see below |
-//! | 2-24 | number of the wait, one more each time: its low bits | the member |
-//! | 25 | what was granted has gone back: see units | whoever takes it back |
+//! | 2-24 | the low bits of the wait's number, which rises by one with each wait | the member |
+//! | 25 | what was granted has gone back: see units | the thread that takes it back |
 //! | 26 | granted by the private arena (a mixed choice) | the granter |
-//! | 27 | granted an error: the object is dead, or has not so much | whoever found out |
+//! | 27 | granted an error: the object is dead, or has fewer permits than were asked for | the thread that found out |
 //! | 28-31, 52-63 | which: see below | the granter |
 //! | 32-51 | which object | the granter |
 //! | 32-63 | unless GRANTED: the high bits of the number, also in `Member::era` | the member |
 //!
-//! *Which* is a pool's permit; a semaphore's number of the grant; [`NUDGE`] or [`STIR`] from objects whose waiters may be
-//! overtaken: nothing was granted, try again; [`MET`] from a tube without slots, whose other end will hand over or take a message;
-//! 0 from a condition variable; with bit 27, 0 for a dead object and [`TOO_MANY`]. Of a
-//! nudge and a notification no object's word knows: they have the bit [`WOKEN`] once the waiter needs no wake any more, so
-//! that whoever comes by after a granter that was stopped before the wake makes up for it, and wakes nobody twice.
+//! *Which* is a pool's permit, or a semaphore's number of the grant; [`NUDGE`] or [`STIR`] from objects whose waiters may be overtaken
+//! (nothing was granted, try again); [`MET`] from a tube without slots, whose other end will hand over or take a message; 0 from a condition
+//! variable; with bit 27, 0 for a dead object and [`TOO_MANY`]. No object's word records a nudge or a notification. Therefore such a
+//! grant carries the bit [`WOKEN`] once its waiter needs no wake any more: if a granter stops before the wake, the next thread that looks
+//! makes up for it, and none wakes the waiter twice.
 //!
 //! ```text
 //!                     cancel: compare-and-swap by the member
@@ -38,60 +38,54 @@
 //! ```
 //!
 //! Invariants:
-//! - I1: a member's bits are set only while it is in wait n, after its word says WAITING n, and all cleared
-//!   before wait n+1 is published. Only the member sets them; only it, or the owner of its dead life word,
-//!   clears them. So who reads the word (WAITING n), then the bit (set), then swaps the word from WAITING n
-//!   grants to a member that waits there.
-//! - I2: a permit is granted in two steps, either of which anybody may finish or undo: the object's word says what
-//!   is for which member (each kind in its own way: drain, units, lock); the member's word goes from n to GRANTED. What
-//!   is meant for wait n is valid while the word says WAITING n, ASLEEP n, or GRANTED n with this, and never again
-//!   after that.
-//! - I3: of all grants to wait n one wins, since each swaps the same word. The others undo their reservation and
-//!   go on with the next waiter.
-//! - I4: whoever makes a permit free looks at the bits afterwards; whoever sets a bit looks at the permits
-//!   afterwards (E1). At least one of them brings the two together. Who does so, and dies, is made up for: recovery
-//!   of any dead member drains every object.
-//! - I5: FIFO per object, or by priority and FIFO within one. While a bit stands, nobody takes a permit directly; the drainer grants to the
-//!   smallest [`Candidate`]. The ticket is taken before any bit is set.
-//! - I6: a member whose word is GRANTED takes or gives back what was granted, also when its time is up. Only then is its
-//!   word IDLE, and only then are its bits cleared.
-//! - I7: a slot is used again, for whatever, only when no bit stands on it (objects, I4). Who grants has seen the bit, and
-//!   then that the slot still is its object's: so what it grants is the object's that the member waits for.
-//! - I8: a member notes the number of its wait before its word says ASLEEP. Who makes up for a wake that may be missing, and
-//!   finds another number there, need not: it has not slept in this wait, and a word that says GRANTED never says ASLEEP
-//!   again in it. So whoever is awake makes no system call for itself, and nobody for it.
-//! - I9: a grant ends a wait on all its objects, and only its granter, or who touches that object, knows of the wake that it may
-//!   need. So whoever has something on another of them, and finds nobody to grant it to, or takes it out of service, wakes those
-//!   whose bits stand there and who were granted elsewhere: a stopped granter does not keep a choice from what others give.
-//!
-//! - I10: a member that a light thread sleeps as names, before its word says ASLEEP, whose bell is to be rung instead of waking its word:
-//!   `Member::bell_of`. The bell is in a slot that its process keeps; its proc sleeps on it (plat, light: C1, C2), and finds by the words of
-//!   all that it has there whose wait is over. If the process dies, whoever has the slot next is woken for no reason.
+//! - I1: a member's bits are set only while it is in wait n, after its word says WAITING n, and all are cleared before wait n+1 is
+//!   published. Only the member sets them; only the member, or the owner of its dead life word, clears them. So a granter that reads the
+//!   word (WAITING n), then the bit (set), then swaps the word from WAITING n, grants to a member that waits there.
+//! - I2: a permit is granted in two steps, and any thread may finish or undo either. First the object's word says what is for which
+//!   member (each kind in its own way: drain, units, lock); then the member's word goes from n to GRANTED. What is meant for wait n is
+//!   valid while the word says WAITING n, ASLEEP n, or GRANTED n with this, and never again after that.
+//! - I3: of all grants to wait n one wins, since each swaps the same word. The other granters undo their reservations and go on with the
+//!   next waiter.
+//! - I4: a thread that makes a permit free looks at the bits afterwards; a waiter that sets a bit looks at the permits afterwards (E1).
+//!   At least one of them brings the two together. If it dies before it does, recovery of any dead member drains every object.
+//! - I5: FIFO per object, or by priority and FIFO within one. While a bit stands, no thread takes a permit directly; the drainer grants to
+//!   the smallest [`Candidate`]. The ticket is taken before any bit is set.
+//! - I6: a member whose word is GRANTED takes or gives back what was granted, even when its time is up. Only then is its word IDLE, and
+//!   only then are its bits cleared.
+//! - I7: a slot is used again, for anything, only when no bit stands on it (objects, I4). A granter has seen the bit, and then that the
+//!   slot still is its object's. So what it grants belongs to the object that the member waits for.
+//! - I8: a member notes the number of its wait before its word says ASLEEP. A thread that would repeat a wake and finds another number there
+//!   need not: the member has not slept in this wait, and a word that says GRANTED never says ASLEEP again in it. So a member that is awake
+//!   makes no system call, and no thread makes one for it.
+//! - I9: a grant ends a wait on all its objects, but only its granter and the users of the granter's object know of the wake that it may need. So a
+//!   drainer that has something on another of these objects and finds no waiter to grant it to, and a remover, repeat the wake of members
+//!   whose bits stand there and that were granted elsewhere. A stopped granter does not keep a choice from what other threads give.
+//! - I10: a member that a light thread sleeps as names, before its word says ASLEEP, the bell to be rung instead of waking its word:
+//!   `Member::bell_of`. The bell is in a slot that its process keeps; its proc sleeps on it (plat, light: C1, C2), and reads the words of
+//!   all its members there to find whose wait is over. If the process dies, the slot's next occupant is woken for no reason.
 //!
 //! Races, by name:
 //! - R1 bit against fast take: I4. - R2 grant against time-out or cancel: one swap decides. - R3 two granters,
 //!   one choice: I3. - R4 grant while still enlisting: the member looks at its word after each bit, and takes.
-//! - R5 granter dead before the reservation, before the grant, before the wake: a free permit, a reservation
-//!   that anybody resolves, a granted member that recovery wakes. - R6 member dead while granted: its
-//!   reservation is no longer valid once recovery has set its word to IDLE; the permit goes on. - R7 slot
-//!   reuse: the number of the wait goes on across occupants.
+//! - R5 granter dead before the reservation, before the grant, before the wake: a free permit, a reservation that any thread resolves, a
+//!   granted member that recovery wakes. - R6 member dead while granted: its reservation is no longer valid once recovery has set its word
+//!   to IDLE; the permit goes on. - R7 slot reuse: the number of the wait goes on across occupants.
 //!
 //! Ordering edges:
 //! - E1 (SeqCst): set bit / read cell against free cell / read bits. - E2 (release/acquire): ticket, need, priority, time and alias
 //!   before the word that says WAITING. - E3: grant before wake; the futex compares the low half.
 //!
-//! Progress: lock-free, except for the sleep itself. A stopped granter holds up what it had not yet
-//! granted, as if it had not begun to release; whoever else touches the object goes on.
+//! Progress: lock-free, except for the sleep itself. A stopped granter holds up only what it had not yet granted, as if it had not begun to
+//! release; other threads that touch the object go on.
 //!
-//! Explored: `tests/crash_pool.rs`. Left out there: store buffers (all accesses are sequentially consistent in the
-//! explorer).
+//! Explored: `tests/crash_pool.rs`. Left out there: store buffers (all accesses are sequentially consistent in the explorer).
 //!
-//! Numbers that come again: a wait's number has 55 bits while the word says WAITING or ASLEEP, and only those words are granted: a granter
-//! that was stopped for as long as it may be grants in the wait that it saw, or fails. GRANTED and reservations have 23
-//! of them. Whoever changes a word that says GRANTED, and is not the member, changes it together with the ticket beside it, which no other
-//! wait has; so a recoverer that was stopped over 2^23 waits changes nothing of the slot's later ones. A reservation for another wait of the same
-//! low bits is taken for one of this wait: it is granted, since the member waits there, or goes back, and then the member, which looks at the cell
-//! before it takes, waits again. In the explorer the low bits are one.
+//! Wrap-around: a wait's number has 55 bits while the word says WAITING or ASLEEP, and only such words are granted: a granter that was
+//! stopped for any time grants in the wait that it saw, or fails. GRANTED and reservations have 23 of the bits. A thread other than the member
+//! changes a word that says GRANTED only together with the ticket beside it, which no other wait has; so a recoverer that was stopped over
+//! 2^23 waits changes nothing of the slot's later ones. A reservation for another wait of the same low bits is taken for one of this wait:
+//! either it is granted, since the member waits there, or it goes back, and then the member, which looks at the cell before it takes, waits
+//! again. In the explorer the low bits are one.
 
 mod batch;
 mod discipline;
@@ -124,7 +118,7 @@ use chappe_plat::{clock, fence, probe, step};
 use state::{ASLEEP, PHASE, WAIT_MASK, WAITING, WOKEN, era, short};
 use std::cell::Cell;
 
-/// The wait word that counts for a member, and who can sleep on it: see [`record_of`].
+/// The wait word that counts for a member, and the scope of its futex: see [`record_of`].
 pub(crate) fn word_of(map: &Map, member: u32) -> (&AtomicU64, Scope) {
     let (m, scope) = record_of(map, member);
     (&m.state, scope)
@@ -146,7 +140,7 @@ fn record_of(map: &Map, member: u32) -> (&Member, Scope) {
     (m, map.scope())
 }
 
-/// Wakes a member that sleeps: its kernel thread, the light thread that has the seat, or, from another process, that one's proc.
+/// Wakes a member that sleeps: its kernel thread, the light thread that has the seat, or, from another process, that thread's proc.
 fn wake(map: &Map, member: u32) {
     probe::wake(&map.header().name, member);
     let (m, scope) = record_of(map, member);
@@ -199,8 +193,8 @@ pub(crate) fn change_granted_of(map: &Map, member: u32, ticket: u64, from: State
     change_granted(record_of(map, member).0, ticket, from, to)
 }
 
-/// The same for what no object's word knows of: a nudge, a notification. False: it no longer waits as was seen; if it was granted
-/// something meanwhile, the wake that it may need was made up for (I9).
+/// As [`grant`], for what no object's word records: a nudge, a notification. False: the member no longer waits as was seen; if it was
+/// granted something meanwhile, the wake that it may need was repeated (I9).
 pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) -> bool {
     let said = |asleep: bool| Grant {
         private: is_private(map),
@@ -209,7 +203,7 @@ pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) 
         object,
         permit: what | if asleep { 0 } else { WOKEN },
     };
-    // Before the swap, and after the caller has seen it wait: if that succeeds, it is this wait's.
+    // Before the swap, and after the caller has seen the member wait: if the swap succeeds, the ticket is this wait's.
     let ticket = ticket_of(map, member);
     match decide(map, member, seen, said) {
         Some(told) => {
@@ -223,21 +217,21 @@ pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) 
     }
 }
 
-/// Wakes whom somebody has told, who may have been stopped before the wake. The word is what was seen.
+/// Repeats the wake of a member that was told something, since the teller may have been stopped before it. `seen`: the member's word.
 pub(crate) fn wake_told(map: &Map, member: u32, seen: State) {
     if seen.grant().is_some_and(|g| g.permit & WOKEN == 0) {
-        // Before the wake: one that is told the same in a later wait is not meant.
+        // Before the wake: what the member is told in a later wait is not meant.
         let ticket = ticket_of(map, member);
         wake(map, member);
         woken(map, member, seen, ticket);
     }
 }
 
-/// Says that it needs no wake any more, unless that is said, or it has gone on.
+/// Notes in the member's word that it needs no wake any more, unless the word says so, or the member has gone on.
 fn woken(map: &Map, member: u32, told: State, ticket: u64) {
     if let Some(g) = told.grant().filter(|g| g.permit & WOKEN == 0) {
         let awake = told.granted(Grant { permit: g.permit | WOKEN, ..g });
-        // After the wake. A failure: it has gone on, or another has said so.
+        // After the wake. A failure: the member has gone on, or another thread has noted it.
         change_granted_of(map, member, ticket, told, awake);
     }
 }
@@ -246,8 +240,8 @@ fn is_private(map: &Map) -> bool {
     map.scope() == Scope::Private
 }
 
-/// Swaps the word of a member in the wait that was seen; `to` is asked what to grant, asleep or not. Wakes it if it sleeps,
-/// and answers what its word says now.
+/// Swaps the word of a member in the wait that was seen; `to` says what to grant, given whether it is asleep. Wakes the member if
+/// it sleeps, and answers what its word says now.
 fn decide(map: &Map, member: u32, seen: State, to: impl Fn(bool) -> Grant) -> Option<State> {
     let (word, _) = word_of(map, member);
     let mut seen = seen;
@@ -278,7 +272,7 @@ fn decide(map: &Map, member: u32, seen: State, to: impl Fn(bool) -> Grant) -> Op
 /// What a thread has done since it last asked.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Lately {
-    /// It has woken somebody.
+    /// It has woken a member.
     pub woke: bool,
     /// It has slept.
     pub slept: bool,
@@ -303,7 +297,7 @@ pub(crate) fn lately() -> Lately {
     LATELY.take()
 }
 
-/// Wakes a member that was seen granted, by whatever object, if its granter may have been stopped before the wake.
+/// Wakes a member that was seen granted, by any object, if its granter may have been stopped before the wake.
 pub(crate) fn make_up(map: &Map, member: u32, seen: State) {
     match seen.grant() {
         Some(g) if [NUDGE, STIR, MET].into_iter().any(|told| g.says(told)) => wake_told(map, member, seen),
@@ -311,13 +305,13 @@ pub(crate) fn make_up(map: &Map, member: u32, seen: State) {
     }
 }
 
-/// The same for one that was found not to wait as was seen: by what its word says now.
+/// As [`make_up`], for a member found not to wait as was seen: by what its word says now.
 pub(crate) fn make_up_now(map: &Map, member: u32) {
     // SeqCst: after what failed: what was decided.
     make_up(map, member, State(word_of(map, member).0.load(Ordering::SeqCst)));
 }
 
-/// Wakes a member that was granted by somebody who may have died before the wake, if it may be asleep (I8).
+/// Wakes a granted member whose granter may have died before the wake, if the member may be asleep (I8).
 pub(crate) fn wake_granted(map: &Map, member: u32) {
     let (m, _) = record_of(map, member);
     // SeqCst: after the grant that was seen.
@@ -335,14 +329,14 @@ pub(crate) fn still_waits(map: &Map, member: u32) -> bool {
     State(map.member(member).state.load(Ordering::SeqCst)).is_waiting()
 }
 
-/// Tells everybody who waits on a dead object so, as long as its head is this. Idempotent.
+/// Tells all waiters of a dead object that it is dead, as long as its head is this. Idempotent.
 pub(crate) fn bury(map: &Map, object: u32, head: Head) {
     if !kinds::bury(map, object, head) {
         return;
     }
     each(map, object, |c| {
         if !c.state.is_waiting() || !is_still(map, object, head) || !grant(map, c.member, c.state, object, 0, true) {
-            // I9. Who was granted something of this very object has nobody else to wake it.
+            // I9. Also for this object's own grants: after the removal no drainer repeats their wakes.
             make_up_now(map, c.member);
         }
     });
@@ -352,12 +346,12 @@ pub(crate) fn bury(map: &Map, object: u32, head: Head) {
 pub(crate) trait Arm {
     fn map(&self) -> &'static Map;
     fn place(&self) -> Place;
-    /// Whether one waits for it in the queue: for a clock nobody does. The others have an object, at the latest when one begins
-    /// to wait.
+    /// Whether a member waits for it in a queue. A clock has none; every other arm has an object, at the latest when a wait on it
+    /// begins.
     fn is_queued(&self) -> bool {
         true
     }
-    /// The descriptor, if it waits for one: what comes from outside of the process though nothing named is in it.
+    /// The descriptor, if it waits for one: an event from outside the process, though no named object is involved.
     fn outside(&self) -> Option<std::os::fd::RawFd> {
         None
     }
@@ -367,11 +361,11 @@ pub(crate) trait Arm {
     }
     /// A member's bit is about to be set.
     fn enlists(&self) {}
-    /// A member's bit was set: whoever sets it looks afterwards.
+    /// A member's bit was set: the member looks at the object afterwards.
     fn enlisted(&self, _me: &Party) {
         kinds::enlisted(self.map(), self.place().index);
     }
-    /// Whether one looks only when all bits are set, and after a fence for all threads.
+    /// Whether the member looks only when all bits are set, and after a fence for all threads.
     fn is_fenced(&self) -> bool {
         self.is_fenced_across()
     }
@@ -379,7 +373,7 @@ pub(crate) trait Arm {
     fn is_fenced_across(&self) -> bool {
         false
     }
-    /// Whether this thread's own fence is enough for that: whoever could miss it has one as well.
+    /// Whether this thread's own fence is enough for that, since every thread that could miss the bit executes one as well.
     fn is_fenced_alone(&self) -> bool {
         false
     }
@@ -412,7 +406,7 @@ pub struct Party {
     pub(crate) holds: Holds,
 }
 
-/// Who waits: a thread, with its seat where its wait word is, and, for a mixed choice, its private seat.
+/// The waiter: a thread, with its seat (its slot in an arena) where its wait word is, and, for a mixed choice, its private seat.
 #[derive(Clone, Copy)]
 pub struct Parties {
     /// Where the wait word is: the named arena if there is one.
@@ -474,9 +468,9 @@ pub(crate) struct Terms<'a> {
     pub first: usize,
     /// The caller's, so that a waiter that must wait again keeps its place.
     pub arrival: Arrival,
-    /// How much of the object is needed; see the drainers. 0 on a tube: one only looks.
+    /// How much of the object is needed; see the drainers. 0 on a tube: the waiter only looks.
     pub need: u32,
-    /// Where the other end of a tube without slots finds what is to be handed over; 0 for nothing.
+    /// Where the other end of a tube without slots finds the message to be handed over; 0 for none.
     pub packet: u64,
     /// When to give up.
     pub deadline: Option<u64>,
@@ -490,7 +484,7 @@ pub(crate) struct Begun {
     first: usize,
     enlisted: usize,
     dead: Option<usize>,
-    /// It looked without the fence that it should have had: it is to look again soon.
+    /// The member looked without the fence that it should have had: it is to look again soon.
     is_blind: bool,
 }
 
@@ -538,7 +532,7 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
         map.waiting(place.index, member as usize / 64).fetch_or(1 << (member % 64), Ordering::SeqCst);
         begun.enlisted = k + 1;
         probe::wait(&map.header().name, &map.object(place.index).name, place.index, member);
-        // SeqCst: after the bit; pairs with the remover, who changes the head and then looks at the bits.
+        // SeqCst: after the bit; pairs with the remover, which changes the head and then looks at the bits.
         if map.object(place.index).head.load(Ordering::SeqCst) != place.head.0 {
             begun.dead = Some(at);
             break;
@@ -555,10 +549,10 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
     begun
 }
 
-/// The second look, at the arms that want one. False: it was without the fence, and so in vain perhaps.
+/// The second look, at the arms that need one. False: it was made without the fence, and may have missed something.
 fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) -> bool {
     let (mut near, mut across, mut alone) = (false, false, false);
-    // One a wait: who waits often comes here again.
+    // One arm per wait: a later wait turns the next.
     let mut turns = None;
     for arm in arms.iter().filter(|arm| arm.is_fenced()) {
         if arm.is_fenced_across() {
@@ -632,7 +626,7 @@ fn refuse<A: Arm + ?Sized>(who: &Parties, arms: &[&A], at: usize, state: State, 
     Ended::Dead(at)
 }
 
-/// Tells the arms that the wait is over: the first of the object that granted, that it was this one.
+/// Tells the arms that the wait is over, and the first arm of the granting object what was granted.
 fn leave<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun, grant: Option<Grant>) {
     let mut grant = grant;
     for arm in enlisted(arms, begun) {
@@ -651,8 +645,8 @@ fn enlisted<'a, A: Arm + ?Sized>(arms: &'a [&A], begun: &Begun) -> impl Iterator
     (0..begun.enlisted).map(move |k| arms[(first + k) % len]).filter(|arm| arm.is_queued())
 }
 
-/// Says that what was granted has been taken, or could not be; and clears the bits. In this order: while the word says
-/// GRANTED its object's bit stands, and so the slot is no other's.
+/// Notes that what was granted has been taken, or could not be; then clears the bits. In this order: while the word says
+/// GRANTED its object's bit stands, and so the slot is not used for another object.
 pub(crate) fn finish<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) {
     let word = &who.main.map.member(who.main.member).state;
     // SeqCst: after the cell was taken; helpers see the reservation valid until then, I2.
@@ -692,7 +686,7 @@ fn publish(who: &Parties, number: u64, terms: Terms<'_>) {
 
 /// The arm that a grant belongs to.
 pub(crate) fn arm_granted<A: Arm + ?Sized>(arms: &[&A], begun: &Begun, grant: Grant) -> usize {
-    // In the order in which they were enlisted: of an object that is there twice, either arm.
+    // In the order in which they were enlisted: of an object that is in two arms, either arm.
     let mut all = (0..arms.len()).map(|k| (begun.first + k) % arms.len());
     all.find(|at| arms[*at].is_queued() && grant.of(arms[*at].map(), arms[*at].place().index)).unwrap_or(0)
 }

@@ -1,12 +1,12 @@
-//! The waiters of an object of a private arena in the order of arrival, so that the next one is found without a look at all.
+//! Batches: the waiters of an object of a private arena in the order of arrival, so that a drainer finds the next one without a scan of all.
 //!
-//! A drainer that has looked at many waiters sorts them by their tickets and keeps them: a *batch*. The next drainers take from its front, and
-//! look at all again when it is used up. So N waiters cost one look at all and one sort, and each of them some loads. The bits and the
-//! members' words stay the truth: an entry only says where to look.
+//! A drainer that has scanned many waiters sorts them by their tickets and keeps the result: a *batch*. The next drainers take from its front, and
+//! scan all again when it is used up. So N waiters cost one scan, one sort, and a few loads each. The bits and the members' words stay
+//! authoritative: an entry is only a hint where to look.
 //!
-//! Only private arenas have batches: a process that dies takes them along. They serve pools and semaphores in the order of arrival; what waiters
-//! re-enter with old tickets all the time (mutexes, barging semaphores), or serves by priority, is looked at whole. Objects share
-//! some few batches.
+//! Only private arenas have batches, so a batch dies with its process. They are used for pools and semaphores that serve in the order of arrival.
+//! Objects whose waiters often re-enter with old tickets (mutexes, barging semaphores), or that serve by priority, are always scanned. Objects share
+//! a small number of batches.
 //!
 //! The tag, which changes with every step of a batch:
 //!
@@ -32,19 +32,19 @@
 //! - B3: only the drainer whose claim it was writes `before`, the entries and `count`, and only before READY; so they are whole when READY is seen,
 //!   and of the tag seen if the tag is the same afterwards.
 //!
-//! What upholds B1, in a waiter: its ticket to `enlisting` -- the tag -- spoil, if it is of this object and `before` is greater than its
-//! ticket -- its bits -- 0 to `enlisting`. In a drainer: `before`, from the arena's next ticket -- BUILDING -- every `enlisting`: `before` comes down
-//! to the smallest -- the bits. (E4, sequentially consistent.) A waiter that reads the tag before BUILDING is seen in
-//! `enlisting`, or its bit is seen. One that reads it afterwards spoils the batch before its bit is set.
+//! B1 follows from this order (E4, sequentially consistent). A waiter writes its ticket to `enlisting`; reads the tag; spoils the batch (sets it to
+//! NONE) if it is of this object and `before` is greater than its ticket; sets its bits; writes 0 to `enlisting`. A drainer sets `before` to the
+//! arena's next ticket; sets BUILDING; reads every `enlisting`, and lowers `before` to the smallest; reads the bits. A waiter that reads the tag
+//! before BUILDING is seen in `enlisting`, or its bit is seen. A waiter that reads it afterwards spoils the batch before its bit is set.
 //!
-//! Deaths: of threads alone. A thread that ends by itself while it is at a batch leaves it CLAIMED or BUILDING: from then on the objects that share
-//! it are looked at whole, as all are without. One that ends while enlisting is left out, as it is dead. A stopped thread: the same, until it
-//! goes on. So nobody waits for anybody here, and a signal handler's `up` in the middle of a build looks at all.
+//! Deaths: only of threads. A thread that ends while it builds a batch leaves it CLAIMED or BUILDING: from then on the objects that share the batch
+//! are scanned, as all objects are without a batch. A thread that ends while enlisting is skipped, as it is dead. A stopped thread has the same
+//! effect until it goes on. So no thread waits for another here, and an `up` in a signal handler in the middle of a build scans all.
 //!
 //! Progress: lock-free. A build is bounded by the number of members; it allocates nothing.
 //!
 //! Measured (`cargo xtask bench queue`, instructions outside of the kernel): `up` to one of 100, 1,000 and 3,000 waiters 785, to one of 10, which are
-//! looked at whole, 1,528. Without batches 4,699 at 100 and 42,935 at 1,000.
+//! scanned, 1,528. Without batches 4,699 at 100 and 42,935 at 1,000.
 //!
 //! Explored: `tests/crash_batch.rs`.
 
@@ -56,7 +56,7 @@ use chappe_arena::{Batch, Map};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::{Life, step};
 
-/// With fewer waiters a look at all is as quick.
+/// With fewer waiters a scan of all is as quick.
 pub(super) const FEW: u32 = if cfg!(feature = "sim") { 1 } else { 16 };
 
 const PHASE: u64 = 3 << 20;
@@ -66,11 +66,11 @@ const BUILDING: u64 = 2 << 20;
 const READY: u64 = 3 << 20;
 const OBJECT: u64 = (1 << 20) - 1;
 const VERSION: u64 = 1 << 22;
-/// Of an entry, and of `next`: what is below the ticket, and below the version.
+/// The width of the low field of an entry (below the ticket) and of `next` (below the version).
 const LOW: u32 = 12;
 const MASK: u64 = (1 << LOW) - 1;
 
-/// What a tag says in another phase.
+/// The tag with another phase.
 fn at(tag: u64, phase: u64) -> u64 {
     tag & !PHASE | phase
 }
@@ -89,7 +89,7 @@ fn batch(map: &Map, object: u32) -> Option<&Batch> {
     (is_strict && Discipline::of(o) == Discipline::Fifo).then_some(batch)
 }
 
-/// The waiter to be served first, if a batch says so; the dead aside. None: look at all.
+/// The waiter to be served first, if a batch names it; dead members excluded. None: scan all.
 pub(super) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
     let batch = batch(map, object)?;
     // SeqCst: E4, after whatever the caller has seen.
@@ -121,7 +121,7 @@ pub(super) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
 /// The wait of that ticket, if it is not over.
 fn waiting(map: &Map, object: u32, member: u32, ticket: u64) -> Option<Candidate> {
     if member >= map.geometry().members {
-        // Of a batch that is being written anew.
+        // The entry is of a batch that is being rewritten.
         return None;
     }
     let m = map.member(member);
@@ -133,7 +133,7 @@ fn waiting(map: &Map, object: u32, member: u32, ticket: u64) -> Option<Candidate
     (waits && m.life.probe() != Life::Dead).then_some(Candidate { member, state, rank: 0, ticket, need })
 }
 
-/// Keeps the object's waiters in order: there are many, and no batch has them.
+/// Builds a batch of the object's waiters: there are many, and no batch has them.
 #[cold]
 pub(super) fn build(map: &Map, object: u32) {
     let Some(batch) = batch(map, object) else { return };
@@ -147,11 +147,11 @@ pub(super) fn build(map: &Map, object: u32) {
     if batch.tag.compare_exchange(seen, tag, Ordering::SeqCst, Ordering::SeqCst).is_err() {
         return;
     }
-    // SeqCst: before the phase; a wait with a ticket taken later is none of this batch's.
+    // SeqCst: before the phase; a wait whose ticket is taken later is not in this batch.
     let mut before = map.header().ticket.load(Ordering::SeqCst);
     batch.before.store(before, Ordering::SeqCst); // SeqCst: B3, before BUILDING.
     let building = at(tag, BUILDING);
-    // SeqCst: E4, before the look at the waiters that are enlisting. Nobody changes what is claimed.
+    // SeqCst: E4, before the look at the waiters that are enlisting. No other thread changes a claimed batch.
     batch.tag.store(building, Ordering::SeqCst);
     for member in 0..map.members_used() {
         // SeqCst: E4, after BUILDING.
@@ -240,14 +240,14 @@ impl<'a> Joining<'a> {
 }
 
 impl Drop for Joining<'_> {
-    /// All its bits are set, or it has given up.
+    /// All the waiter's bits are set, or it has given up.
     fn drop(&mut self) {
         // Release: E4, the bits come before.
         self.each(|word, _| word.store(0, Ordering::Release));
     }
 }
 
-/// A waiter comes that the batch may lack.
+/// Invalidates the batch if it may lack this waiter, which is about to set its bit.
 fn spoil(batch: &Batch, object: u32, ticket: u64) {
     loop {
         // SeqCst: E4, after `enlisting`, before the bit.

@@ -1,36 +1,36 @@
 //! In which order an object's waiters are served: by arrival, or by priority.
 //!
-//! Every object serves its waiters in the order of arrival, but pools and semaphores that were made to serve by priority. There the
-//! *rank* of a waiter comes first, and its arrival number decides among those of one rank. So the order is one comparable value,
-//! [`Candidate`](super::Candidate), and everything that chooses among waiters asks for the smallest.
+//! Every object serves its waiters in the order of arrival, except pools and semaphores that were made to serve by priority. There the
+//! *rank* of a waiter decides first, and its arrival number decides among waiters of one rank. So the order is one comparable value,
+//! [`Candidate`](super::Candidate), and all code that chooses among waiters takes the smallest.
 //!
 //! | rank | waiters |
 //! |---|---|
-//! | 0 | everybody, where the order is that of arrival; else each that has waited for the object's *aging* time |
+//! | 0 | all, where the order is that of arrival; else those that have waited for the object's *aging* time |
 //! | 1 + 255 - p | a waiter of priority p |
 //!
-//! The priority is the waiter's own (`Member::priority`), and so is the time of its arrival (`Member::waiting_since`, on the clock that all
-//! time namespaces have in common). It publishes both with its ticket, before its word says WAITING, and does not change them in one wait.
+//! A waiter has its own priority (`Member::priority`) and time of arrival (`Member::waiting_since`, on the clock that all time
+//! namespaces have in common). It publishes both with its ticket, before its word says WAITING, and does not change them in one wait.
 //!
-//! - P1: among waiters that were seen, none of which has waited for the aging time, one of the highest priority is served, and of several
+//! - P1: among the waiters that a drainer saw, if none has waited for the aging time, one of the highest priority is served, and of several
 //!   the one that came first.
-//! - P2: a waiter that has waited for the aging time is overtaken by no later one. Until then it may be by any of a higher
-//!   priority. So what it waits for in all is the aging time, and then its turn among those that came before it.
-//! - P3: a rank never grows while its waiter waits: two drainers that look at different times agree in the end. Which of them
-//!   grants is decided by the swaps that decide it where the order is that of arrival; the order is none of a protocol's invariants.
-//! - P4: the aging time passes without anybody's notice. It says which waiter is first when the next permit or unit comes, and brings none.
-//!   (A waiter for several permits that has some set aside loses them when one of a lower rank comes, or at the next look
-//!   after one has become so: drain.)
+//! - P2: no later waiter overtakes a waiter that has waited for the aging time. Until then any waiter of a higher priority may. So a waiter
+//!   waits for the aging time at most, and then for its turn among those that came before it.
+//! - P3: a waiter's rank never grows during its wait, so two drainers that look at different times agree in the end. The same swaps as in
+//!   arrival order decide which of them grants; no invariant of a protocol depends on the order.
+//! - P4: no thread acts when an aging time passes. It decides which waiter is first when the next permit or unit comes, and makes none free.
+//!   (A waiter for several permits that has some set aside loses them when a waiter of a lower rank comes, or at the next look after a
+//!   waiter has got a lower rank: drain.)
 //!
-//! The dead are left out as everywhere: a dead waiter of the highest priority holds up nobody.
+//! Dead members are skipped, as everywhere: a dead waiter of the highest priority holds up no other.
 //!
-//! It is said in the object's own word for how many permits it has ([`Object::permits`]), in the 15 bits that no number of permits
-//! needs: written before the object is in service, and never changed.
+//! The discipline is encoded in the object's own word for its number of permits ([`Object::permits`]), in the 15 bits that no number of
+//! permits needs. It is written before the object is in service, and never changed.
 //!
 //! | bits of the code | |
 //! |---|---|
 //! | all 0 | by arrival |
-//! | 1 | by priority, and nobody ages |
+//! | 1 | by priority, without aging |
 //! | 0-9 and 10-14, the first not less than 2 | by priority; the aging time is the first, shifted by the second, in milliseconds |
 //!
 //! Explored: `tests/crash_priority.rs`.
@@ -58,10 +58,10 @@ pub enum Discipline {
     /// In the order of arrival.
     #[default]
     Fifo,
-    /// Those of a higher [`Priority`](crate::Priority) first, and of one priority in the order of arrival.
+    /// Waiters of a higher [`Priority`](crate::Priority) first; within one priority, in the order of arrival.
     Priority {
-        /// A waiter that has waited for so long is overtaken by no later one. `None`: the lowest may wait for ever. It is rounded up, by
-        /// a thousandth at most, to what the object has room for: 2 milliseconds at least, some 290 days at most.
+        /// No later waiter overtakes a waiter that has waited for this long. `None`: a waiter of low priority may wait for ever. The time is
+        /// rounded up, by a thousandth at most, to what the object has room for: 2 milliseconds at least, some 290 days at most.
         aging: Option<Duration>,
     },
 }
@@ -97,7 +97,7 @@ impl Discipline {
         }
     }
 
-    /// An object's. Of what is neither a pool nor a semaphore: by arrival.
+    /// The object's discipline. For objects other than pools and semaphores: by arrival.
     pub(crate) fn of(o: &Object) -> Discipline {
         Discipline::decoded(code_of(o))
     }
@@ -120,12 +120,12 @@ fn code_of(o: &Object) -> u32 {
 #[derive(Clone, Copy)]
 pub(super) struct Ranks {
     code: u32,
-    /// A waiter that came by then has waited for the aging time.
+    /// A waiter that came before this time has waited for the aging time.
     aged: u64,
 }
 
 impl Ranks {
-    /// At this moment.
+    /// The ranks of the object's waiters at this moment.
     #[inline]
     pub fn of(map: &Map, object: u32) -> Ranks {
         let code = code_of(map.object(object));
@@ -139,13 +139,13 @@ impl Ranks {
         Ranks { code, aged }
     }
 
-    /// Whether all waiters have the same.
+    /// Whether all waiters have the same rank.
     #[inline]
     pub fn are_equal(self) -> bool {
         self.code == 0
     }
 
-    /// A waiter's. Its word said that it waits when it was read before this.
+    /// A waiter's rank. The caller has read before this that its word says it waits.
     #[inline]
     pub fn rank(self, m: &Member) -> u32 {
         if self.code == 0 {

@@ -1,4 +1,4 @@
-//! Who waits on an object: read from its bits and the members' words, which go on meanwhile. Invariants and edges: the wait
+//! The waiters of an object: read from its bits and the members' words, which change meanwhile. Invariants and edges: the wait
 //! queue's.
 
 use super::discipline::Ranks;
@@ -10,7 +10,7 @@ use chappe_plat::atomic::Ordering;
 use std::cell::Cell;
 use std::cmp;
 
-/// A member that may be granted. Of several the smallest is served first.
+/// A member that may be granted. The smallest candidate is served first.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {
     pub member: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Candidate {
     pub rank: u32,
     /// The arrival.
     pub ticket: u64,
-    /// How much it waits for; of a mutex, whether it has been overtaken enough.
+    /// How many units or permits it waits for; of a mutex, whether it has been overtaken enough.
     pub need: u32,
 }
 
@@ -50,15 +50,15 @@ impl PartialEq for Candidate {
 
 impl Eq for Candidate {}
 
-/// The waiter of the object that is to be served first, the dead aside.
+/// The waiter of the object that is to be served first, dead members excluded.
 pub(crate) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
     if let Some(first) = batch::foremost(map, object) {
         return Some(first);
     }
     let ranks = Ranks::of(map, object);
     let (best, all) = (Cell::new(None::<Candidate>), Cell::new(0));
-    // Where the order is that of arrival, most waiters are passed over by a look at their ticket. It is that of the wait whose bit was seen, or of a
-    // later wait, which has a greater one.
+    // In arrival order, most waiters are skipped by their ticket alone. It belongs to the wait whose bit was seen, or to a later wait, whose ticket
+    // is greater.
     let worth = |m: &Member| {
         all.set(all.get() + 1);
         // Acquire: E2, after the bit.
@@ -76,9 +76,8 @@ pub(crate) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
     best.get()
 }
 
-/// The waiter of the object that is to be served first, to be granted something: only if the object still is the one with this
-/// head. A wait that was seen, bit and all, before that look is on this object, since a slot is used again only without
-/// bits; so a grant to exactly this wait is for no other's.
+/// The waiter to be granted something first, if the object still has this head. A wait whose word and bit were seen before that check is
+/// on this object, since a slot is used again only without bits; so a grant to exactly this wait cannot reach another object's waiter.
 pub(crate) fn next(map: &Map, object: u32, head: Head) -> Option<Candidate> {
     foremost(map, object).filter(|_| is_still(map, object, head))
 }
@@ -89,20 +88,20 @@ pub(crate) fn is_still(map: &Map, object: u32, head: Head) -> bool {
     map.object(object).head.load(Ordering::SeqCst) == head.0
 }
 
-/// Whether the slot still is that object's, in service or removed: a grant that was made there, to a wait whose bit stands, is its
-/// own, and who was granted has it though the object be gone by now.
+/// Whether the slot still is that object's, in service or removed. A grant that was made there to a wait whose bit stands is this object's,
+/// and the granted member keeps it even if the object has been removed by now.
 pub(crate) fn is_no_others(map: &Map, object: u32, head: Head) -> bool {
     // SeqCst: after the member's word.
     let now = map.object(object).head.load(Ordering::SeqCst);
     now == head.0 || now == head.dead().0
 }
 
-/// All that wait on the object, in the order in which they will be served.
+/// All members that wait on the object, in the order in which they will be served.
 pub(crate) fn queue(map: &Map, object: u32) -> Vec<u32> {
     in_order(map, object, State::is_waiting)
 }
 
-/// As [`queue`], and who was granted something by the object and has not woken up yet.
+/// As [`queue`], with the members that were granted something by the object and have not woken up yet.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn in_line(map: &Map, object: u32) -> Vec<u32> {
     in_order(map, object, |state| state.is_waiting() || state.grant().is_some_and(|g| g.of(map, object)))
@@ -120,7 +119,7 @@ fn in_order(map: &Map, object: u32, which: impl Fn(State) -> bool) -> Vec<u32> {
 }
 
 /// How many of the object's waiters have been told to try again and have not tried yet, and which of the others is to be
-/// served first; the dead aside.
+/// served first; dead members excluded.
 pub(crate) fn tried_and_next(map: &Map, object: u32, head: Head) -> (u32, Option<Candidate>) {
     let (mut trying, mut best) = (0, None::<Candidate>);
     each(map, object, |c| {
@@ -137,7 +136,7 @@ pub(crate) fn tried_and_next(map: &Map, object: u32, head: Head) -> (u32, Option
     (trying, best.filter(|_| is_still(map, object, head)))
 }
 
-/// I9: there is something here, and nobody to grant it to: wakes those who were granted by another object.
+/// I9: something is free here, and no waiter can be granted it: repeats the wakes of waiters that another object granted.
 pub(crate) fn wake_elsewhere(map: &Map, object: u32) {
     each(map, object, |c| {
         if c.state.grant().is_some_and(|g| !g.of(map, object)) {
@@ -151,7 +150,7 @@ pub(crate) fn each(map: &Map, object: u32, see: impl FnMut(Candidate)) {
     each_worth(map, object, Ranks::of(map, object), |_| true, see);
 }
 
-/// The same of those that are worth a look.
+/// As [`each`], for members that are `worth` a look.
 #[inline]
 fn each_worth(map: &Map, object: u32, ranks: Ranks, worth: impl Fn(&Member) -> bool, mut see: impl FnMut(Candidate)) {
     for i in 0..map.waiting_words() {
@@ -185,7 +184,7 @@ fn each_worth(map: &Map, object: u32, ranks: Ranks, worth: impl Fn(&Member) -> b
     }
 }
 
-/// What is known of a member that was seen to wait on the object, which it does if its word and its bit, read after this, still say so.
+/// The candidate for a member that was seen to wait on the object. It is valid if the member's word and bit, read after this, still say so.
 pub(crate) fn candidate(map: &Map, object: u32, member: u32, state: State) -> Candidate {
     let m = map.member(member);
     // Acquire, both: E2; they are this wait's while the word says so.

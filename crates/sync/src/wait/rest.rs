@@ -1,14 +1,14 @@
-//! How the time of a wait is passed: spinning, asleep on the member's own word, or, for a light thread, at its proc's bell. Invariants and
-//! edges: the wait queue's.
+//! How a waiter passes the time of its wait: it spins, then sleeps on the member's own word, or, as a light thread, at its proc's bell.
+//! Invariants and edges: the wait queue's.
 
 use super::*;
 
 const SPIN_MOST: u32 = 500;
-/// How long one sleeps who could not have its fence: a millisecond.
+/// How long a waiter sleeps that could not execute its fence, before it looks again: a millisecond.
 const BLIND: u64 = 1_000_000;
 const SPIN_PROBE: u32 = 64;
 
-/// The middle part of a wait: passes the time until something was decided, or the deadline.
+/// The middle part of a wait: passes the time until the wait is decided, or until the deadline.
 pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
     if begun.dead.is_some() {
         return;
@@ -40,7 +40,7 @@ pub(crate) fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
     }
     if !patience.none && !is_light {
         let budget = patience.budget.get();
-        // A budget that has gone to nothing is tried again now and then: its low bits count the waits.
+        // A budget that has fallen to nothing is tried again every SPIN_PROBE waits: its low bits count them.
         let turns = if budget < SPIN_PROBE { if budget == 0 { SPIN_PROBE } else { 0 } } else { budget };
         for _ in 0..turns {
             if !waiting() {
@@ -127,7 +127,7 @@ fn rest_lightly(me: &'static Record, (what, member): (Waits, u32), deadline: Opt
     me.waits.set(Waits::Nothing);
 }
 
-/// What a proc does for a light thread that sleeps at its bell, for the explorer: the order of steps is that of `Proc::idle`.
+/// What a proc does for a light thread that sleeps at its bell, for the explorer, in the order of `Proc::idle`'s steps.
 #[cfg(any(feature = "sim", feature = "loom"))]
 fn rest_at(chime: &Chime, deadline: Option<u64>, waiting: impl Fn() -> bool) {
     let due = || deadline.is_some_and(|at| clock::now() >= at);

@@ -17,22 +17,22 @@ pub(super) const RETURNED: u64 = 1 << 25;
 pub(super) const PRIVATE: u64 = 1 << 26;
 pub(super) const DEAD: u64 = 1 << 27;
 
-/// Granted nothing but another try.
+/// Nothing was granted: the waiter is to try again.
 pub(crate) const NUDGE: u32 = 0xfffe;
-/// As [`NUDGE`], by somebody whom the object's users do not know of: see the ends of tubes.
+/// As [`NUDGE`], by a thread that is not among the object's users: see the ends of tubes.
 pub(crate) const STIR: u32 = 0xfffc;
-/// Met by somebody at the other end of a tube without slots.
+/// Met by a member at the other end of a tube without slots.
 pub(crate) const MET: u32 = 0xfffa;
 /// Of nudges and notifications: the waiter was awake, or has been woken.
 pub(super) const WOKEN: u32 = 1;
-/// Granted an error: more was asked for than the object has.
+/// Granted an error: more permits were asked for than the object has.
 pub(crate) const TOO_MANY: u32 = 1;
 
 /// A member's wait word, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State(pub u64);
 
-/// The part of a wait's number that [`State::wait`] tells.
+/// The part of a wait's number that [`State::wait`] returns.
 pub(super) fn short(number: u64) -> u32 {
     (number & SHORT_MASK) as u32
 }
@@ -53,7 +53,7 @@ impl State {
     pub fn wait(self) -> u32 {
         (self.0 >> 2 & SHORT_MASK) as u32
     }
-    /// The whole number of the wait; `era` is asked for what a word that says GRANTED has no room for.
+    /// The whole number of the wait; `era` supplies the high bits, for which a word that says GRANTED has no room.
     pub fn number(self, era: impl FnOnce() -> u32) -> u64 {
         let high = if self.is_granted() { u64::from(era()) } else { self.0 >> 32 };
         high << SHORT | u64::from(self.wait())
@@ -67,7 +67,7 @@ impl State {
     pub fn is_granted(self) -> bool {
         self.0 & PHASE == GRANTED
     }
-    /// The same grant, gone back.
+    /// The same grant, marked as gone back.
     pub fn returned(self) -> State {
         State(self.0 | RETURNED)
     }
@@ -109,19 +109,19 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// Whether it is an object's, and of which permit, unit or try.
+    /// Whether it is this object's grant of this permit, unit or try.
     pub fn is(&self, map: &Map, object: u32, permit: u32) -> bool {
         !self.dead && self.permit == permit && self.of(map, object)
     }
-    /// Whether it is an object's.
+    /// Whether it is this object's grant.
     pub fn of(&self, map: &Map, object: u32) -> bool {
         self.object == object && self.private == (map.scope() == Scope::Private)
     }
-    /// Whether it is nothing but another try.
+    /// Whether it grants nothing but another try.
     pub fn is_nudge(&self) -> bool {
         !self.dead && matches!(self.permit & !WOKEN, NUDGE | STIR)
     }
-    /// Whether it is what was told, woken or not.
+    /// Whether it says `what`, with or without WOKEN.
     pub fn says(&self, what: u32) -> bool {
         !self.dead && self.permit & !WOKEN == what
     }
