@@ -1,23 +1,23 @@
-//! Pools as protocols: taking a permit, waiting for one of several pools, giving it back, resizing, removing.
+//! Pools as protocols: taking a permit, waiting for one of several pools, giving a permit back, resizing, removing.
 //!
-//! Free and no waiters: one compare-and-swap to take, one to give back, and a load of the wait bits each; no
+//! Without waiters, one compare-and-swap takes a free permit and one gives it back, each with a load of the wait bits; no
 //! system call, no allocation. N permits are N cells, so that each death returns exactly its own.
 //!
-//! - I1: a permit is held by whoever the cell names; a guard remembers the exact word. Giving back swaps that
+//! - I1: the member that the cell names holds the permit; its guard remembers the exact word. Giving back swaps that
 //!   word: a permit that was taken away by force, or recovered, is not given back twice.
-//! - I2: "none is free" is said only if two looks at all cells saw the same words, none of them free: at the moment
+//! - I2: "none is free" is answered only if two looks at all cells saw the same words, none of them free: at the moment
 //!   between the looks none was.
-//! - I3: permits of a shrunk pool at positions beyond its number are taken by nobody: who takes looks at the number
+//! - I3: no thread keeps a permit of a shrunk pool at a position beyond its number: the taker looks at the number
 //!   again after its swap, and gives back. (Races with resize: the number is stored before the surplus is looked for.)
-//! - I4: who takes loads the cell, then looks at the head, then swaps: so what it swaps was free while its pool was
-//!   there. Who removes a pool that must not be in use first takes all its permits, which makes such swaps fail:
-//!   whoever comes meanwhile finds none, waits, and is told; and looks under `admin` whether it is still there: another may
-//!   have removed it since it was found, and the slot be the next one's. The words go on when the slot is used again. (Removal by
-//!   force may find somebody just taking: it holds a permit of a dead pool, like all its holders.)
-//! - A death while a permit is free or held: nothing or the whole. Killed after giving back, before looking at the
+//! - I4: the taker loads the cell, then looks at the head, then swaps: so what it swaps was free while its pool was
+//!   there. The remover of a pool that must not be in use first takes all its permits, which makes such swaps fail: a taker that
+//!   comes meanwhile finds none, waits, and is told. The remover then looks under `admin` whether the pool is still there: another thread
+//!   may have removed it since it was found, and the slot may be another object's. The words go on when the slot is used again. (Removal by
+//!   force may overlap with a take: the taker then holds a permit of a dead pool, like all its holders.)
+//! - A death while a permit is free or held: nothing or the whole operation was done. Killed after giving back, before looking at the
 //!   wait bits: recovery drains.
 //!
-//! FIFO: a take is refused while somebody alive waits; what is free then is theirs (wait queue, I5).
+//! FIFO: a take is refused while a living member waits; what is free then belongs to the waiters (wait queue, I5).
 
 use crate::bias::{self, Holds};
 use crate::cell::{Tag, Word};
@@ -30,12 +30,12 @@ use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
-/// Takes the first permit, if it is the one given back last and free, and nobody waits: the whole of the commonest
-/// case, small enough to stay in registers. `None` says nothing.
+/// Takes the first permit, if it is the permit given back last and free, and no member waits: the whole of the commonest
+/// case, small enough to stay in registers. `None` means nothing: take the slow path.
 #[inline(always)]
 pub(crate) fn take_one(o: &'static Object, place: Place, me: &Party) -> Option<Taken> {
     let cell = CellRef::first(me.map, o);
-    // Before all else, I4 and FIFO: if the swap succeeds, the permit was free while the pool was there and nobody waited.
+    // Before all else, I4 and FIFO: if the swap succeeds, the permit was free while the pool was there and no member waited.
     let seen = cell.plain();
     // Acquire: the object as its maker left it; a slot used again has another head.
     // Relaxed: a hint; and no resize takes away the first permit.
@@ -62,7 +62,7 @@ pub(crate) unsafe fn enter(o: &Object, place: Place, me: &Party) -> Option<Taken
     inside.then_some(Taken { position: 0, word: mine })
 }
 
-/// Whether what was taken is had by a bias.
+/// Whether the calling thread holds the taken permit by a bias.
 ///
 /// # Safety
 /// It is the calling thread that has taken it.
@@ -73,7 +73,7 @@ pub(crate) unsafe fn is_inside(map: &Map, o: &Object, place: Place, taken: Taken
     taken.position == 0 && unsafe { bias::is_inside(map, o, place.index, bias::cell(word, word.member())) }
 }
 
-/// The calling thread has just taken the first permit: perhaps it has it by a bias from now on, if it is the only one.
+/// The calling thread has just taken the first permit: if it is the only permit, the pool may become biased to the thread.
 ///
 /// # Safety
 /// As for [`enter`].
@@ -85,7 +85,7 @@ pub(crate) unsafe fn consider(map: &Map, o: &Object, place: Place, taken: Taken,
     }
 }
 
-/// Takes the permit that was given back last, if it is free and nobody waits. `None` says nothing.
+/// Takes the permit that was given back last, if it is free and no member waits. `None` means nothing: take the slow path.
 #[inline]
 pub(crate) fn take_last(o: &'static Object, place: Place, me: &Party) -> Option<Taken> {
     // Acquire: as in `take_one`.
@@ -97,7 +97,7 @@ pub(crate) fn take_last(o: &'static Object, place: Place, me: &Party) -> Option<
     seize(place, me, hint, cell_at(me.map, place.index, hint)?)
 }
 
-/// Takes a free permit if there is one and nobody waits for it.
+/// Takes a free permit if there is one and no member waits for it.
 pub(crate) fn take(place: Place, me: &Party) -> Result<Taken, Refused> {
     let o = me.map.object(place.index);
     // Acquire: the object as its maker left it; a slot used again has another head.
@@ -113,7 +113,7 @@ pub(crate) fn take(place: Place, me: &Party) -> Result<Taken, Refused> {
     take_any(place, me)
 }
 
-/// Somebody's bit stands: what is free belongs to the waiters, unless all of them are dead or done.
+/// A waiter's bit stands: what is free belongs to the waiters, unless all of them are dead or done.
 #[cold]
 fn take_behind(place: Place, me: &Party) -> Result<Taken, Refused> {
     drain(me.map, place.index);
@@ -139,7 +139,7 @@ fn take_any(place: Place, me: &Party) -> Result<Taken, Refused> {
                 return Ok(taken);
             }
             let seen = cell.load();
-            // Whoever was stopped while granting or withdrawing it holds up nobody.
+            // A thread that was stopped while granting or withdrawing it holds up no other.
             if seen.tag() == Tag::Reserved
                 && !resolve(me.map, place.index, place.head, position, cell, seen)
                 && let Some(taken) = seize(place, me, position, cell)
@@ -148,7 +148,7 @@ fn take_any(place: Place, me: &Party) -> Result<Taken, Refused> {
             }
             before = mix(before, cell.load());
         }
-        // I2. One cell is its own proof.
+        // I2. A single cell needs no second look.
         if count == 1 && permits(me.map, place.index) == 1 {
             return Err(Refused::NoneFree);
         }
@@ -189,7 +189,7 @@ fn seize(place: Place, me: &Party, position: u32, cell: CellRef<'_>) -> Option<T
     Some(Taken { position, word: mine })
 }
 
-/// Gives a permit back, if it still is what the guard remembers. False: it was taken away.
+/// Gives a permit back, if its word still is what the guard remembers. False: the permit was taken away.
 #[inline]
 pub(crate) fn give(map: &Map, place: Place, o: &Object, taken: Taken) -> bool {
     let object = place.index;
@@ -199,7 +199,7 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, taken: Taken) -> bool {
     give_unbiased(map, place, o, taken)
 }
 
-/// The same of a permit that no bias has.
+/// As [`give`], for a permit that is not held by a bias.
 #[inline(always)]
 pub(crate) fn give_unbiased(map: &Map, place: Place, o: &Object, taken: Taken) -> bool {
     let object = place.index;
@@ -209,7 +209,7 @@ pub(crate) fn give_unbiased(map: &Map, place: Place, o: &Object, taken: Taken) -
     }
     // Acquire: a hint, written only where it changes; and read before the head, since the slot may be another kind's by now.
     let hint = o.hint.load(Ordering::Acquire);
-    // Acquire: what was read is this pool's. By a swap: if it is not any more, another kind's word is another.
+    // Acquire: what was read is this pool's. By a swap: if the slot is another kind's by now, the hint has another value and the swap fails.
     if hint != taken.position && o.head.load(Ordering::Acquire) == place.head.0 {
         let _ = o.hint.compare_exchange(hint, taken.position, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.
     }
@@ -229,7 +229,7 @@ pub(crate) fn collect(me: &Party, place: Place, grant: Grant, number: u32) -> Co
     collect_for(me, me, place, grant, number)
 }
 
-/// As [`collect`], for another member to hold: in one swap, so that at each moment it is one's or the other's.
+/// As [`collect`], for another member to hold: in one swap, so that at each moment exactly one of the two has it.
 pub(crate) fn collect_for(me: &Party, holder: &Party, place: Place, grant: Grant, number: u32) -> Collected {
     let (map, o) = (me.map, me.map.object(place.index));
     let Some(taken) = seize_reserved(me, holder, place.index, grant.permit, number) else { return Collected::Void };
@@ -293,7 +293,7 @@ pub(crate) fn prepare(
     Ok(())
 }
 
-/// Gives the pool another number of permits. Fewer: those held beyond the number end when they come back. The
+/// Gives the pool another number of permits. If it is smaller: permits held beyond the number end when they are given back. The
 /// caller holds `admin`.
 pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32) -> Result<(), ArenaError> {
     if count > MAX_PERMITS {
@@ -327,14 +327,14 @@ pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32
     }
     o.hint.store(0, Ordering::Relaxed); // Relaxed: a hint.
     let discipline = Discipline::of(o).code();
-    // SeqCst: I3, before anybody's second look.
+    // SeqCst: I3, before any taker's second look.
     o.permits.store(count | discipline, Ordering::SeqCst);
     drain(map, place.index);
     Ok(())
 }
 
-/// Takes every permit of a pool for `me`, if nobody has one and nobody waits; none otherwise. The caller holds `admin`.
-/// They end with the pool, or with `me`. Of a pool that is gone by then, and whose slot may be another object's, there is none.
+/// Takes every permit of a pool for `me`, if no permit is held and no member waits; none otherwise. The caller holds `admin`.
+/// The permits end with the pool, or with `me`. A pool that is gone by then, and whose slot may be another object's, has none: true.
 pub(crate) fn take_all(place: Place, me: &Party) -> bool {
     if !me.map.is_there(place) {
         return true;
@@ -360,7 +360,7 @@ pub(crate) fn take_all(place: Place, me: &Party) -> bool {
     false
 }
 
-/// Takes permit `position` from whoever has it. Answers the word it had.
+/// Takes permit `position` from its holder. Answers the word it had.
 pub(crate) fn force(map: &Map, place: Place, position: u32) -> Option<Word> {
     let cell = cell_at(map, place.index, position)?;
     loop {

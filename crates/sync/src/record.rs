@@ -1,11 +1,11 @@
-//! The ring of a named tube: records in memory that processes share, any of which may be killed or stopped anywhere.
+//! The ring of a named tube: records in memory that processes share. Any of them may be killed or stopped at any step.
 //!
-//! As in the private ring (`ring`), a tube's counts of messages and holes are the slots' own states, a slot is claimed
-//! first, by a swap of its word, and the two indices are hints, stored plainly, that may be behind (nix-semaphores-tubes,
-//! 3; synthesis, 3.3.1 claims by the index: who dies between claim and message wedges it). Here the word also names who has the
-//! slot, so that its death can be made up for; and there is no fence for the threads of several processes, so that a
-//! commit is a swap as well. Many senders and receivers cost three swaps a message; where one end is declared to have only
-//! one, it has plain stores instead.
+//! As in the private ring (`ring`), a tube's counts of messages and holes are the states of the slots themselves. A thread claims a slot by a
+//! swap of the slot's word, and the two indices are hints, stored plainly, that may be behind (nix-semaphores-tubes, 3; synthesis,
+//! 3.3.1 claims by the index, so a death between claim and message blocks the queue). Two things differ from the private ring: the word also
+//! names the slot's owner, so that recovery can finish for a dead owner; and there is no fence for the threads of several processes, so
+//! that a commit is a swap as well. With many senders and receivers a message costs three swaps; an end that is declared to have only one
+//! member uses plain stores instead.
 //!
 //! A position is a lap and a slot; a slot's word is `lap:45 | owner:16 | state:3`, and zeroed memory is an empty ring.
 //!
@@ -14,8 +14,8 @@
 //! | EMPTY | | position l may be claimed |
 //! | WRITING | sender | position l is claimed |
 //! | FULL | | a record is there |
-//! | READING | receiver | somebody looks at it in place; positions up to l are over |
-//! | AGAIN | | who looked at it has died: it is to be received once more; positions up to l are over |
+//! | READING | receiver | a receiver looks at it in place; positions up to l are over |
+//! | AGAIN | | its reader has died: it is to be received once more; positions up to l are over |
 //! | REREADING | receiver | as READING, of what was AGAIN |
 //! | SKIPPED | sender | positions up to l are over, but their sender still has its unsent record here |
 //!
@@ -34,61 +34,61 @@
 //!  its own slot once more:        SKIPPED l -> WRITING l+1
 //! ```
 //!
-//! Who has a slot keeps others from this slot, and from nothing else. A receiver passes over a position that is being
-//! written if a record is behind it; a sender passes over one that is still in use if a hole is behind it. The sender that
-//! was passed over finds out when it commits: its swap fails. It then claims another position, where it copies its record, or
-//! its own slot once more. So order is that of the claim, or of the last one, and what one sender sends stays in order.
+//! The owner of a slot keeps other members from this slot only. A receiver passes over a position that is being written if a record is
+//! behind it; a sender passes over a position that is still in use if a hole is behind it. A sender that was passed over finds out when it
+//! commits: its swap fails. It then claims another position, to which it copies its record, or its own slot once more. So the order
+//! of records is that of their (last) claims, and what one sender sends stays in order.
 //!
 //! Invariants:
 //! - I1: a word only grows: by lap, and within a lap along the arrows. So a swap from a word that was seen means that it
 //!   had not changed; or that a living receiver has put back the same record meanwhile.
-//! - I2: a sender walks on from a position only if that was claimed or passed over, a receiver only if it is over. So at
-//!   a position that anybody comes to, all before it are; a hint says where somebody came to.
-//! - I3: nobody claims p+1 unless p was claimed or is over. So EMPTY, or an older lap, at a receiver's position: nothing is
+//! - I2: a sender walks on from a position only if it was claimed or passed over, a receiver only if it is over. So at
+//!   a position that any member reaches, all before it are claimed, passed or over; a hint says how far a member had come.
+//! - I3: no member claims p+1 unless p was claimed or is over. So if a receiver finds EMPTY, or an older lap, at its position, nothing is
 //!   there, nor behind it. It must not walk on.
-//! - I4: an older lap at a sender's position is the lap before, and not EMPTY. FULL: nobody has received what is there, nor
+//! - I4: an older lap at a sender's position is the lap before, and not EMPTY. FULL: no member has received what is there, nor
 //!   anything behind it: no hole. (Positions behind it that were given up are holes only when it has been received.)
-//! - I5: who passes a position marks it first, by the lap: so nobody claims it later, led back by a hint, and no receiver
+//! - I5: a member marks a position before it passes it, by the lap: so no sender, led back by a hint, claims it later, and no receiver
 //!   takes it for I3.
 //! - I6: the first position that is not over is at most a lap behind the last that was claimed (its slot would have
 //!   that lap, and so be over). So a word of a later lap says how far a hint is behind, and the walk is short.
-//! - I7: bytes are written only by who has the slot. Who copies out without claiming has them for good only if its swap
-//!   then succeeds, from the word that it read before.
-//! - I8: a record goes from READING to AGAIN only by recovery, which then adds one to `orphans`, and does so too if it only
-//!   saw one AGAIN. `settled` is a value that `orphans` had before a look at all slots that found none AGAIN. So while one is
-//!   AGAIN and no recoverer under way, the two differ: who finds no message looks at all slots then. Besides, receivers
-//!   find it in line, in the lap to which senders have passed it.
-//! - I9: who says that nothing is there has read, in this order, `settled`; the line to its end; and `orphans`, with the same
-//!   value. So at the moment at which the line ended none was AGAIN. Both at 0, none has ever been.
+//! - I7: only the owner of a slot writes its bytes. A receiver that copies out without claiming keeps the copy only if its swap then
+//!   succeeds, from the word that it read before.
+//! - I8: only recovery moves a record from READING to AGAIN. It then adds one to `orphans`, and does so too if it only
+//!   saw a record AGAIN. `settled` is a value that `orphans` had before a look at all slots that found none AGAIN. So while a record is
+//!   AGAIN and no recoverer under way, the two differ: a receiver that finds no message then looks at all slots. Besides, receivers
+//!   find such a record in line, in the lap to which senders have passed it.
+//! - I9: a receiver that answers "no message" has read, in this order, `settled`; the line to its end; and `orphans`, with the same
+//!   value. So at the moment at which the line ended none was AGAIN. If both are 0, none has ever been.
+//! - I10: a member number is reused only after a recovery of it has completed. So a thread that has read a word of a member, and
+//!   then sees that its death is not yet recovered, read a word of the dead member.
 //! - I11: `len` says beside the bytes in which lap the record was committed, since a slot's own lap grows when it is passed. What was
 //!   borrowed was first in line, and all that is still in line was committed behind it. So a receiver looks for what is AGAIN before
-//!   it looks at the line, and takes the one that was committed first: if receivers come one after the other, each after the
-//!   recovery of the one before, all is received in the line's order, what comes again too.
-//! - I10: a member number is given anew only after a recovery that came to its end. So who has read a word of a member, and
-//!   then sees that its death is not yet made up for, read a word of the dead.
+//!   it looks at the line, and takes the record that was committed first: if receivers come one after the other, each after the
+//!   recovery of the one before, all is received in the line's order, redelivered records too.
 //!
-//! Races: R1 two claim, or take, one slot: one swap. R2 a commit against being passed over: one swap. R3 a release, or a
-//! recovery, against being passed: the swap fails, and is made again from the later lap. R4 two recover one member: each step is
+//! Races: R1 two members claim, or take, one slot: one swap. R2 a commit against being passed over: one swap. R3 a release, or a
+//! recovery, against being passed: the swap fails, and is made again from the later lap. R4 two threads recover one member: each step is
 //! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I10. R6 a look in vain against what
 //! comes while it goes from the line to what is AGAIN: I9.
 //!
 //! Ordering edges: E1 (release/acquire) message before FULL, reading before EMPTY, what became of a position before the hint
 //! that leads past it, and before any later change behind it. E2 (release/acquire) AGAIN before `orphans`. E3 (SeqCst): what was
-//! sent, received or given back before its sender looks who waits; the plain stores of an only sender or receiver are not.
+//! sent, received or given back before its sender looks for waiters; the plain stores of an only sender or receiver are not.
 //!
-//! Progress: all are lock-free: a swap fails because somebody else's succeeded. Who is passed over has to begin again;
-//! receivers look a few times before they do that. With one slot, or when all others are full, who is stopped with a slot keeps
-//! it. A slot that comes back behind a full one is a hole only when that one was received (I4): then there are two at once.
+//! Progress: all operations are lock-free: a swap fails because another succeeded. A sender that is passed over has to begin again;
+//! receivers look a few times before they pass it. With one slot, or when all others are full, a stopped owner keeps
+//! its slot. A slot that comes back behind a full one is a hole only when that one was received (I4): then there are two at once.
 //!
 //! Deaths: between claim and commit, nothing was sent; recovery gives up the position. After the commit, all was. In a
 //! `try_recv`, the record is there until the swap that takes it. Between borrow and release: AGAIN, or dropped and counted if
 //! it was AGAIN, or if the tube is to drop. Until recovery, the slot of each reservation and loan is out of use, and one more
 //! if the sender died when it moved its record elsewhere. Only recovery has more than one step: see `recovery`. A ring's only
-//! sender marks nothing before the commit: there is nothing to make up for.
+//! sender marks nothing before the commit: there is nothing to recover.
 //!
 //! Measured (pair, one thread, 1,024 slots): 8 bytes 30 ns, 64 bytes 36; in place 34; with one sender 15, with one receiver
-//! 26, with one of each 11; a look in vain 3. The private ring in the same run: 16 to 20. Who copies out without claiming saves
-//! a swap, and nothing has to be made up for if it dies; but receivers that compete copy in vain. There and back between two
+//! 26, with one of each 11; a look in vain 3. The private ring in the same run: 16 to 20. Copying out without claiming saves
+//! a swap, and a death in it needs no recovery; but receivers that compete copy in vain. There and back between two
 //! processors (one of each, 64 bytes, half a round trip): 205 ns, where two bare rings of words take 170 and one word that both
 //! write takes 61: what only one side writes moves twice, to be read and to be written again. Fetching the next slot ahead (prefetchw)
 //! makes that 207 and a stream of 64 bytes 60 instead of 51: left out.
@@ -114,7 +114,7 @@ use place::{AGAIN, EMPTY, FULL, READING, REREADING, SKIPPED, WRITING};
 use place::{ahead, freed, is_held_by, is_round, lap, not_before, owner, restated, slot_of, state, word};
 use std::mem::MaybeUninit;
 
-/// How many times one looks whether a sender that is just writing commits, before it is passed over.
+/// How many times a receiver looks whether a sender that is just writing commits, before it passes it over.
 const PATIENCE: u32 = if cfg!(feature = "sim") { 0 } else { 64 };
 
 /// A slot to be written, by the member that has reserved it.
@@ -127,7 +127,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// In one word, beside the member that has it.
+    /// The slot as one word, without its member.
     pub(crate) fn number(&self) -> u64 {
         self.position
     }
@@ -152,7 +152,7 @@ pub struct Borrowed {
 }
 
 impl Borrowed {
-    /// In two words: which slot, and what it says.
+    /// As two words: the slot's number, and its word.
     pub(crate) fn parts(&self) -> (u32, u64) {
         (self.slot, self.word)
     }
@@ -163,7 +163,7 @@ impl Borrowed {
         owner(self.word).into()
     }
 
-    /// Whether a receiver has died that had it before.
+    /// Whether it is redelivered: a receiver that had it before has died.
     pub fn again(&self) -> bool {
         state(self.word) == REREADING
     }
@@ -174,7 +174,7 @@ impl Borrowed {
 pub struct Received {
     /// How many bytes.
     pub len: u32,
-    /// Whether a receiver has died that had it before.
+    /// Whether it is redelivered: a receiver that had it before has died.
     pub again: bool,
 }
 
@@ -183,7 +183,7 @@ pub struct Received {
 pub struct Passed {
     /// Records that were sent.
     pub sent: u64,
-    /// Those of them whose slots have come back.
+    /// Sent records whose slots have come back.
     pub received: u64,
 }
 
@@ -193,7 +193,7 @@ pub struct Passed {
 pub enum Unsent {
     /// It was passed over, and now there is no hole. It is still in its slot, to be committed later or abandoned.
     Full(Slot),
-    /// Somebody has taken the member for dead, and its slot away.
+    /// A recoverer has taken the member for dead, and its slot away.
     Revoked,
 }
 
@@ -219,7 +219,7 @@ impl Ring<'_> {
         loop {
             let (position, seen) = self.hole(own).ok()?;
             if self.one_sender() {
-                // Nobody else changes EMPTY.
+                // No other member changes EMPTY.
                 return Some(Slot { position, me });
             }
             let mine = word(position, me, WRITING);
@@ -232,8 +232,8 @@ impl Ring<'_> {
         }
     }
 
-    /// The next position to be claimed and its word, or where the first hole will be. Who has a record that was passed over may have its
-    /// own slot once more.
+    /// The next position to be claimed and its word, or where the first hole will be. A sender whose record was passed over (`own`) may
+    /// claim its own slot once more.
     #[inline(always)]
     fn hole(&self, own: Option<&Slot>) -> Result<(u64, u64), u64> {
         // Acquire: E1.
@@ -257,7 +257,7 @@ impl Ring<'_> {
         }
     }
 
-    /// The slot is still in use from the lap before. If only because somebody has it, and there is a hole behind, passes
+    /// The slot is still in use from the lap before. If a member has it (not FULL), and there is a hole behind, passes
     /// over the position.
     #[cold]
     fn past_one_in_use(&self, position: u64, seen: u64, own: Option<&Slot>) -> Option<u64> {
@@ -315,7 +315,7 @@ impl Ring<'_> {
         Ok(())
     }
 
-    /// Makes what was written visible. False: it was passed over.
+    /// Makes the record visible. False: its position was passed over.
     #[inline(always)]
     fn is_sent(&self, slot: &Slot, len: u32) -> Result<bool, Unsent> {
         assert!(len <= self.size(), "a record of {len} bytes, where {} are the most", self.size());
@@ -335,7 +335,7 @@ impl Ring<'_> {
             return Ok(true);
         }
         let mine = word(slot.position, slot.me, WRITING);
-        // SeqCst: E1, E3. Acquire: who passed over it has seen why.
+        // SeqCst: E1, E3. Acquire: the member that passed over it has seen why.
         match there.compare_exchange(mine, full, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => Ok(true),
             Err(now) if is_held_by(now, slot.me) && state(now) == SKIPPED => Ok(false),
@@ -355,7 +355,7 @@ impl Ring<'_> {
     fn give_up(&self, slot: u32, mine: u64) -> bool {
         let mut seen = mine;
         loop {
-            // SeqCst: E1, reading before EMPTY, and E3. Acquire: R3, who passed has seen why.
+            // SeqCst: E1, reading before EMPTY, and E3. Acquire: R3, the member that passed has seen why.
             match self.at(slot).compare_exchange(seen, freed(seen), Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(now) if is_held_by(now, owner(mine)) => seen = now,
@@ -395,12 +395,12 @@ impl Ring<'_> {
         self.hole(None).is_ok()
     }
 
-    /// If there is no hole, where the first will be; and nothing besides.
+    /// If there is no hole, where the first will be; and 0.
     pub(crate) fn no_hole(&self) -> Option<(u64, u64)> {
         self.hole(None).err().map(|end| (end, 0))
     }
 
-    /// If there is no record, where the next will be; and how many have been there again up to now, or more.
+    /// If there is no record, where the next will be; and the count of redelivered records up to now, or more.
     pub(crate) fn no_message(&self) -> Option<(u64, u64)> {
         // Acquire: E2, before the look.
         let again = self.counts.orphans.load(Ordering::Acquire);
@@ -426,7 +426,7 @@ impl Ring<'_> {
         self.next_one().ok()
     }
 
-    /// The same, or where the line ends. What is to come again comes before what is in line (I11).
+    /// The next record, or where the line ends. Redelivered records come before those in line (I11).
     #[inline(always)]
     fn next_one(&self) -> Result<Found, u64> {
         // Acquire, both: E2; I9, before the line.
@@ -562,8 +562,8 @@ impl Ring<'_> {
         Borrowed { slot, len: measure as u32, lap: (measure >> 32) as u32, word }
     }
 
-    /// Where in line a borrowed record was committed: the next one's number is one more, but where a sender gave a position up. It
-    /// wraps with the lap's 32 bits.
+    /// Where in line a borrowed record was committed: the next record's number is one more, except where a sender gave a position up. The
+    /// number wraps with the lap's 32 bits.
     pub fn order(&self, borrowed: &Borrowed) -> u64 {
         u64::from(borrowed.lap) * u64::from(self.slots()) + u64::from(borrowed.slot)
     }
@@ -581,7 +581,7 @@ impl Ring<'_> {
         self.read(borrowed.slot, buffer)
     }
 
-    /// Gives back the slot of a borrowed record: it is received. False: somebody has taken the member for dead, and it
+    /// Gives back the slot of a borrowed record: it is received. False: a recoverer has taken the member for dead, and the record
     /// may be delivered again.
     #[inline]
     pub fn release(&self, borrowed: Borrowed) -> bool {
@@ -593,7 +593,7 @@ impl Ring<'_> {
         self.message().is_some()
     }
 
-    /// How many records there are, those that somebody looks at aside. Looks at all slots.
+    /// How many records there are, without those that a receiver has borrowed. Looks at all slots.
     pub fn len(&self) -> usize {
         // Relaxed: a count that may be out of date when it is told.
         let there = |slot| matches!(state(self.at(slot).load(Ordering::Relaxed)), FULL | AGAIN);
@@ -601,7 +601,7 @@ impl Ring<'_> {
     }
 
     /// How many records were sent and how many received since the ring was made, by the laps of its slots: so a reservation that
-    /// was given up, and a position that was passed over, count as one that was sent and received. Neither goes back. Looks at all
+    /// was given up, and a position that was passed over, count as one record sent and received. Neither number decreases. Looks at all
     /// slots.
     pub fn passed(&self) -> Passed {
         let mut passed = Passed { sent: 0, received: 0 };
@@ -613,7 +613,7 @@ impl Ring<'_> {
                 SKIPPED => (1, 1),
                 _ => (0, 0),
             };
-            // Words that somebody has written over may have more laps than can be counted.
+            // Words that were overwritten by a wild write may have more laps than can be counted.
             passed.sent = passed.sent.wrapping_add(lap(seen) + sent);
             passed.received = passed.received.wrapping_add(lap(seen) + received);
         }

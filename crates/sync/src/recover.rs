@@ -1,17 +1,17 @@
-//! What happens to what a member had when it dies.
+//! Recovery: gives back what a dead member had, and finishes what it had begun.
 //!
-//! Recovery is a look at everything, by anybody, any number of times, and may be killed or stopped at every step:
+//! Recovery is a look at all objects. Any thread may do it, any number of times, and may be killed or stopped at every step:
 //!
 //! 1. The dead member's wait word goes to IDLE, so that no grant to it wins any more and every reservation for it
-//!    is void (wait queue, I2). What it was granted and no object's word knows of goes back first: a semaphore's unit (see
+//!    is void (wait queue, I2). Before that, what it was granted and no object's word records goes back: a semaphore's unit (see
 //!    `units`), a notification.
 //! 2. Each cell it held becomes free; each reserved for it is resolved. A cell with a lease becomes an orphan: the
-//!    job may go on (see `lease`). A mutex it held becomes free, and says so (see `lock`).
-//! 3. Every object is drained: whatever the dead began (a permit made free and not handed on, a reservation made
+//!    job may go on (see `lease`). A mutex it held becomes free, and its word says that its holder died (see `lock`).
+//! 3. Every object is drained: what the dead member had begun (a permit made free and not handed on, a reservation made
 //!    and not granted, a semaphore raised) is finished for it.
 //! 4. Every granted member is woken: its granter may have died before the wake.
 //!
-//! Steps 2 to 4 act on exact words; step 1 checks, after reading the wait word, that the slot still is the
+//! Steps 2 to 4 act on exact words. Step 1 checks, after reading the wait word, that the slot still is the
 //! dead generation's: a later occupant writes `ident` before it ever touches the word.
 
 use crate::kinds;
@@ -25,7 +25,7 @@ use chappe_plat::step;
 pub fn recover(map: &'static Map, member: u32, generation: u32) {
     let m = map.member(member);
     loop {
-        // SeqCst: before the word. If the slot has another occupant when both are swapped, its ticket is another.
+        // SeqCst: before the word. If the slot has another occupant when both are swapped, that one's ticket differs.
         let ticket = m.ticket.load(Ordering::SeqCst);
         // SeqCst: before the look at ident.
         let state = State(m.state.load(Ordering::SeqCst));
@@ -36,7 +36,7 @@ pub fn recover(map: &'static Map, member: u32, generation: u32) {
         kinds::take_back(map, member, state, Some(generation));
         // Acquire: after the word, whose wait it is of; the number goes on in the slot's next use.
         let number = state.number(|| m.era.load(Ordering::Acquire));
-        // I2 of the wait queue; or that changed it, or a grant got in first: look again.
+        // I2 of the wait queue. A failure: `take_back` changed the word, or a grant came first: look again.
         if change_granted(m, ticket, state, State::idle(number)) {
             break;
         }

@@ -1,8 +1,8 @@
-//! The ring of a private tube: bounded, many senders, many receivers, and nobody waits for one that is not running.
+//! The ring of a private tube: bounded, with many senders and receivers. No thread waits for a thread that is not running.
 //!
-//! A tube's two counting semaphores, messages and holes (nix-semaphores-tubes, 3), are the ring's own states. The slot is
-//! claimed first, by a swap of its word; the two indices are hints, stored plainly, that may be behind (synthesis, 3.3.1,
-//! claims by the index: who is stopped between claim and message then holds up all others).
+//! A tube's two counting semaphores, messages and holes (nix-semaphores-tubes, 3), are the states of the ring's own slots. A thread first
+//! claims a slot by a swap of its word; the two indices are hints, stored plainly, that may be behind. (Synthesis, 3.3.1,
+//! claims by the index: a thread stopped between claim and message then holds up all others.)
 //!
 //! A position is a lap and a slot. A slot has two words:
 //!
@@ -20,53 +20,52 @@
 //!                               +--- next lap ------+---- EMPTY n ------------------+
 //! ```
 //!
-//! READING is for choices, where a message is chosen before it is said where it goes: receivers walk on past it, as past one that
+//! READING is for choices, where a message is chosen before its destination is known. Receivers walk on past it, as past a message that
 //! was taken; senders pass over such a slot as over one that is being written.
 //!
-//! The slots lie on a *track*: a fixed number of them, used lap after lap, or a chain that grows (see there), where no lap
-//! is used twice and a sender never finds all of them full.
+//! The slots lie on a *track*: a fixed number of slots, used lap after lap, or a chain that grows (see there), where no lap
+//! is used twice and a sender never finds all slots full.
 //!
-//! So a message costs two locked operations, and there is neither a lock nor a fence in the fast path. A sender that was
-//! descheduled between claim and commit is passed over by receivers as soon as there is a message behind it, and by senders
-//! as soon as there is a hole. It finds out when it commits, takes its message back, and sends it again. So order is that of
-//! the claim, or of the last one; and what one sender sends stays in order.
+//! So a message costs two locked operations, and there is neither a lock nor a fence in the fast path. Receivers pass over a sender that was
+//! descheduled between claim and commit as soon as there is a message behind it, and senders pass over it as soon as there is a hole.
+//! It finds out when it commits, takes its message back, and sends it again. So messages are in the order of their (last) claims, and what
+//! one sender sends stays in order.
 //!
 //! Invariants:
-//! - I1: who has claimed position p may write there until it commits; nobody else writes there before.
+//! - I1: the claimer of position p may write there until it commits; no other thread writes there before.
 //! - I2: a receiver walks on from position p only if it was taken, or passed over for good: not PENDING, and then not FULL.
 //! - I3: a position is passed over in three steps: the mark, PENDING; a fence for all threads; the mark for good. A sender
 //!   commits in three: FULL; a fence for itself; a look at the mark. So of a receiver that walks on and the sender, one has
-//!   seen the other (E2): either the receiver found FULL, or the sender takes its message back. It may find it taken: then it
+//!   seen the other (E2): either the receiver found FULL, or the sender takes its message back. If the sender finds the message taken, it
 //!   was received in time.
-//! - I4: a position that is passed over is not claimed: who came to it by a hint that is behind would send there what a
+//! - I4: a position that is passed over is not claimed: a sender led to it by a hint that is behind would send there what a
 //!   receiver finds before the sender's earlier message. If the mark comes in between, the claimer is told when it commits.
-//! - I5: nobody claims p+1 unless p is claimed or passed over; and receivers take in the same order. So EMPTY and not passed
+//! - I5: no thread claims p+1 unless p is claimed or passed over; and receivers take in the same order. So EMPTY and not passed
 //!   over at a receiver's position: nothing is there, and nothing behind it is claimed. FULL of an earlier lap and not
-//!   passed over at a sender's position: it is told that there is no hole. There may be some behind, of senders that came
-//!   back late and could not be waited for: so many, they can be used after the next `take`, all at once.
-//! - I6: a message is copied before it is taken; what was copied counts only if the swap then succeeds, from the very word
-//!   that was read before. So a receiver may stop anywhere and holds up nobody.
-//!
-//! - I7: where there is one sender it needs no claim: it writes, then says FULL. EMPTY and not passed over at a receiver's
+//!   passed over at a sender's position: the sender is told that there is no hole. There may be holes behind it, of senders that came
+//!   back late and were passed over: as many as there are, they can be used after the next `take`, all at once.
+//! - I6: a message is copied before it is taken; the copy counts only if the swap then succeeds, from the very word
+//!   that was read before. So a receiver may stop anywhere and holds up no other thread.
+//! - I7: where there is only one sender it needs no claim: it writes, then stores FULL. EMPTY and not passed over at a receiver's
 //!   position still means that nothing is behind. (For one sender and one receiver there is the line. One receiver of many senders
 //!   swaps like many: a sender that was passed over may take its message back just then.)
 //!
 //! Races: R1 two claim one position: one swap. R2 two pass over one position: the mark only grows, and each makes it good
 //! itself. R3 a mark against a claim: I4. R4 a mark against a commit: I3. R5 taking against taking back: one swap.
 //!
-//! Ordering edges: E1 (release/acquire) message before FULL; copy before EMPTY; both before the hint, so that who is led past
+//! Ordering edges: E1 (release/acquire) message before FULL; copy before EMPTY; both before the hint, so that a thread led past
 //! a position has seen what became of it. E2 (asymmetric) FULL / look at the mark
-//! against mark / look at the word: the fence that costs is with who passes over, which is rare.
+//! against mark / look at the word: the thread that passes over, which is rare, executes the expensive fence.
 //!
-//! Progress: `push` and `take` are lock-free. With one slot, or when all others are full, who is descheduled between claim
-//! and commit keeps its slot. Each that is costs the others about one fence a lap. A hint that one has left behind, who was
-//! descheduled between its swap and its store, is walked from there (3 ns a position).
+//! Progress: `push` and `take` are lock-free. With one slot, or when all others are full, a thread descheduled between claim
+//! and commit keeps its slot. Each such thread costs the others about one fence a lap. A thread that was descheduled between its swap and its
+//! store of the hint may set the hint back; the others walk on from there (3 ns a position).
 //!
-//! Deaths: a private tube's threads die together. One that ends without unwinding before it has committed, or taken back,
+//! Deaths: a private tube's threads die together. A thread that ends without unwinding before it has committed, or taken back,
 //! leaves its slot passed over for ever.
 //!
 //! Measured (pair, one thread, 1,024 slots of 8 bytes): 14-15 ns; with a swap for the commit 24; with a fence instead 21;
-//! Vyukov's ring, where a descheduled sender holds up everybody, 13; crossbeam-channel 22.
+//! Vyukov's ring, where a descheduled sender holds up all other threads, 13; crossbeam-channel 22.
 //!
 //! Explored: `tests/crash_ring.rs`, `tests/crash_ring_queue.rs`, `tests/loom_ring.rs`. Left out: wrap-around of the lap (2^44
 //! laps of a ring of 2^20).
@@ -93,11 +92,11 @@ const FULL: u64 = 2;
 const READING: u64 = 3;
 const STATE: u64 = 3;
 const PENDING: u64 = 1;
-/// How many times one looks whether somebody who is just writing or reading is done, before it is passed over.
+/// How many times a thread looks whether a writer or reader of a slot is done, before it passes over the slot.
 const PATIENCE: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 0 } else { 64 };
 
-/// Laps stand inverted in a word, so that zeroed memory is of a lap later than any: whoever comes there goes on. (loom's words begin as
-/// zeroes, and it has no zeroed memory.)
+/// Laps stand inverted in a word, so that zeroed memory is of a lap later than any: a thread that comes there goes on. (loom's words begin
+/// as zeroes, and it has no zeroed memory.)
 const FLIP: u64 = if cfg!(feature = "loom") { 0 } else { u64::MAX };
 
 #[inline(always)]
@@ -119,7 +118,7 @@ fn is_later(seen: u64, lap: u64) -> bool {
 /// The first step of passing over (I3), from what was seen.
 fn mark<T>(slot: &Slot<T>, seen: u64, lap: u64) -> Option<u64> {
     let mark = lap << 1 | PENDING;
-    // SeqCst: E2, before the fence. A failure: somebody else marks.
+    // SeqCst: E2, before the fence. A failure: another thread marks.
     slot.passed.compare_exchange(seen, mark, Ordering::SeqCst, Ordering::Relaxed).is_ok().then_some(mark)
 }
 
@@ -128,7 +127,7 @@ fn mark<T>(slot: &Slot<T>, seen: u64, lap: u64) -> Option<u64> {
 #[repr(align(128))]
 struct Apart(AtomicU64);
 
-/// A position that its claimer has yet to write, or, of a message that is there, to read.
+/// A position that its claimer has yet to write, or whose message it has yet to read.
 #[must_use = "a slot that is claimed and then left is out of use"]
 pub struct Claim<'r, T> {
     slot: &'r Slot<T>,
@@ -176,7 +175,7 @@ impl<'r, T> Claim<'r, T> {
         Claim { slot, lap: lap_of(slot.word.load(Ordering::Relaxed)) }
     }
 
-    /// As [`Claim::of`], of a lap that is known: of a thread that loads a word before it stores there loom tries fewer orders.
+    /// As [`Claim::of`], for a known lap: loom tries fewer orders for a thread that loads a word before it stores there.
     ///
     /// # Safety
     /// As [`Claim::of`].
@@ -198,7 +197,7 @@ pub struct Ring<T, K: Track<T> = Fixed<T>> {
     track: K,
     /// Whether a position was ever passed over.
     passed: AtomicU32,
-    /// Whether a message has panicked when it was dropped: those that are left are not.
+    /// Whether a message has panicked when it was dropped: the messages that are left are not dropped.
     leaks: AtomicU32,
     /// Where the next to be taken is, or behind that.
     head: Apart,
@@ -213,10 +212,10 @@ unsafe impl<T: Send, K: Track<T>> Send for Ring<T, K> {}
 unsafe impl<T: Send, K: Track<T>> Sync for Ring<T, K> {}
 
 impl<T> Ring<T> {
-    /// One with room for so many messages.
+    /// A ring with room for so many messages.
     ///
     /// # Panics
-    /// If it is none, or the memory for so many is beyond what can be addressed.
+    /// If the number is 0, or the memory for so many is beyond what can be addressed.
     pub fn new(capacity: usize) -> Ring<T> {
         assert!(capacity > 0, "a ring without slots");
         check::<Slot<T>>(capacity);
@@ -225,7 +224,7 @@ impl<T> Ring<T> {
 }
 
 impl<T> Ring<T, Chain<T>> {
-    /// One with room for whatever comes.
+    /// A ring without a bound.
     pub fn unbounded() -> Ring<T, Chain<T>> {
         Ring::on(Chain::new())
     }
@@ -238,19 +237,19 @@ impl<T, K: Track<T>> Ring<T, K> {
         Ring { track, passed: AtomicU32::new(0), leaks: AtomicU32::new(0), head, tail, messages: PhantomData }
     }
 
-    /// Of how many slots; `None`: of as many as are wanted.
+    /// The number of slots; `None`: unbounded.
     pub fn capacity(&self) -> Option<usize> {
         self.track.capacity()
     }
 
-    /// Where somebody looks again who was at a position that is nowhere now.
+    /// Where a thread looks again whose position no longer lies anywhere.
     #[cold]
     fn again(&self, first: u64, hint: &AtomicU64) -> u64 {
         // Acquire: E1.
         first.max(hint.load(Ordering::Acquire))
     }
 
-    /// The position after this one, or further on if somebody has been there.
+    /// The position after this one, or further on if the hint says that another thread has come further.
     fn onward(&self, position: u64, hint: &AtomicU64) -> u64 {
         // Acquire: E1.
         self.track.next(position).max(hint.load(Ordering::Acquire))
@@ -272,7 +271,7 @@ impl<T, K: Track<T>> Ring<T, K> {
         }
     }
 
-    /// As [`Ring::push`], where nobody else sends (I7).
+    /// As [`Ring::push`], where no other thread sends (I7).
     ///
     /// # Errors
     /// As [`Ring::push`].
@@ -281,7 +280,7 @@ impl<T, K: Track<T>> Ring<T, K> {
         // Relaxed: it is ours.
         let mut position = self.tail.0.load(Ordering::Relaxed);
         let Some((slot, lap, _)) = self.back(&mut position) else { return Err(message) };
-        // SAFETY: I7, nobody else claims it.
+        // SAFETY: I7, no other thread claims it.
         unsafe { slot.message.get().write(message) };
         step!("written, not yet there");
         // Release: E1, the message.
@@ -298,7 +297,7 @@ impl<T, K: Track<T>> Ring<T, K> {
         let mut position = self.tail.0.load(Ordering::Acquire);
         loop {
             let (slot, lap, seen) = self.back(&mut position)?;
-            // AcqRel: as above; and whoever sees it sees what we gave up before, I5. Relaxed: look again.
+            // AcqRel: as above; and a thread that sees it sees what we gave up before, I5. Relaxed: look again.
             if slot.word.compare_exchange(seen, word(lap, WRITING), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 // Release: E1.
                 self.tail.0.store(self.track.next(position), Ordering::Release);
@@ -341,7 +340,7 @@ impl<T, K: Track<T>> Ring<T, K> {
         }
     }
 
-    /// The slot still has what came there in an earlier lap. If that is only because somebody is stopped, and there is a
+    /// The slot still has what came there in an earlier lap. If that is only because its sender or receiver is stopped, and there is a
     /// hole behind, passes over the position.
     #[cold]
     fn past_a_stopped_one(&self, position: u64, slot: &Slot<T>, lap: u64, seen: u64) -> Option<u64> {
@@ -373,7 +372,7 @@ impl<T, K: Track<T>> Ring<T, K> {
 
     /// Marks the positions of this slot before this lap as passed over.
     fn pass_over(&self, slot: &Slot<T>, lap: u64) {
-        // Relaxed: for who counts, when all is quiet.
+        // Relaxed: for `len`, which is exact only when all is quiet.
         self.passed.store(1, Ordering::Relaxed);
         loop {
             // Acquire: I2, what is good already.
@@ -385,14 +384,14 @@ impl<T, K: Track<T>> Ring<T, K> {
                 let Some(mark) = mark(slot, seen, lap) else { continue };
                 seen = mark;
             }
-            // E2, for whoever marked.
+            // E2, whichever thread marked.
             fence::heavy();
             // Release: I2, after the fence. A failure: it is good, or has grown.
             let _ = slot.passed.compare_exchange(seen, seen & !PENDING, Ordering::Release, Ordering::Relaxed);
         }
     }
 
-    /// Marks a position, and no more: as one that is stopped then.
+    /// Marks a position, and no more: as a thread that is stopped then.
     #[cfg(feature = "loom")]
     pub fn begin_to_pass(claim: &Claim<'_, T>) {
         // Relaxed: the swap is of what was seen.
@@ -406,7 +405,7 @@ impl<T, K: Track<T>> Ring<T, K> {
         let mut position = self.head.0.load(Ordering::Acquire);
         loop {
             let (slot, lap) = self.front(&mut position)?;
-            // It may be overwritten while it is copied; then the swap fails, and the copy is forgotten.
+            // The message may be overwritten while it is copied; then the swap fails, and the copy is discarded.
             let copy = slot.message.copied();
             // Release: E1, after the copy.
             if self.swap(slot, lap, word(lap + 1, EMPTY), Ordering::Release) {
@@ -455,13 +454,13 @@ impl<T, K: Track<T>> Ring<T, K> {
         self.front(&mut self.head.0.load(Ordering::Acquire)).is_some()
     }
 
-    /// Drops the messages that are there. If one panics when it is dropped, those behind it leak, now and later: whoever drops the ring
-    /// while that panic unwinds must not add another, which would end the process.
+    /// Drops the messages that are there. If one panics when it is dropped, those behind it leak, now and later: a drop of the ring while
+    /// that panic unwinds must not cause a second panic, which would end the process.
     pub fn drain(&self) {
         struct Leak<'r>(&'r AtomicU32);
         impl Drop for Leak<'_> {
             fn drop(&mut self) {
-                // Relaxed: for this thread, which unwinds; others that come by may still drop what they find.
+                // Relaxed: for this thread, which unwinds; other threads may still drop what they find.
                 self.0.store(1, Ordering::Relaxed);
             }
         }
@@ -590,7 +589,7 @@ impl<T, K: Track<T>> Ring<T, K> {
         count
     }
 
-    /// What its slot says of a position, if that lies anywhere; what is done with is.
+    /// Asks `what` of the position's slot, lap and word. A position that is done with: true; one without a slot: false.
     fn is(&self, position: u64, what: impl Fn(&Slot<T>, u64, u64) -> bool) -> bool {
         match self.track.at(position, End::Ahead) {
             // Acquire: E1.
@@ -606,7 +605,7 @@ fn is_behind_claims<T>(slot: &Slot<T>, seen: u64, lap: u64) -> bool {
     is_later(seen, lap) || (lap_of(seen) == lap && seen & STATE != EMPTY) || slot.is_passed(lap)
 }
 
-/// Waits a moment for somebody who has just not done yet what is due.
+/// Waits a moment for the thread that has the slot to change it.
 fn has_changed<T>(slot: &Slot<T>, seen: u64) -> bool {
     (0..PATIENCE).any(|_| {
         pause();
@@ -615,7 +614,7 @@ fn has_changed<T>(slot: &Slot<T>, seen: u64) -> bool {
     })
 }
 
-/// Makes a written message visible. False: its position was passed over, and nobody has received it.
+/// Makes a written message visible. False: its position was passed over, and no receiver has taken the message.
 #[inline]
 fn commit<T>(slot: &Slot<T>, lap: u64) -> bool {
     // Release: E1, the message.

@@ -1,4 +1,4 @@
-//! Which member the calling thread is in each arena, and which the whole process.
+//! Seats: a *seat* is the calling thread's membership of an arena, its member slot there. The whole process has one, too (the custodian).
 //!
 //! A thread joins an arena when it first needs to own something there, and leaves when it ends. What a fork
 //! leaves in the child is recognised by the incarnation (a page that the kernel wipes): the child's threads
@@ -49,15 +49,15 @@ pub struct ThreadSeat {
     tid: u32,
     /// How many turns a wait spins before it sleeps: adapts.
     pub spin: Cell<u32>,
-    /// Whether looking before one sleeps on a tube has paid.
+    /// Whether looking again before sleeping on a tube has paid.
     pub looks: Cell<Looks>,
-    /// Where it says that it is inside a lock which is biased to it.
+    /// Where the thread notes that it is inside a lock which is biased to it.
     pub(crate) holds: Holds,
-    /// What tells a lock that is biased to it from one that is free; 0 if none can be.
+    /// What distinguishes a lock that is biased to the thread from a free one; 0 if none can be biased to it.
     pub(crate) addition: u64,
     /// What its guards of mutexes remember.
     pub(crate) kept: u64,
-    /// How many locks it will take as others do before one is looked at.
+    /// How many locks the thread will take without a bias before one is considered for a bias.
     taken: Cell<u32>,
     /// Whether the reaper is known to watch this arena.
     watched: Cell<bool>,
@@ -66,7 +66,7 @@ pub struct ThreadSeat {
 }
 
 impl ThreadSeat {
-    /// It has taken a lock: one in so many times it says that this one is to be looked at.
+    /// The thread has taken a lock. True, every so many times: this lock is to be considered for a bias.
     #[inline(always)]
     pub(crate) fn is_sample(&self) -> bool {
         let left = self.taken.get().wrapping_sub(1);
@@ -74,7 +74,7 @@ impl ThreadSeat {
         left == 0
     }
 
-    /// Whether the next lock that it takes as others do will be looked at.
+    /// Whether the next lock that the thread takes without a bias will be considered for one.
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
         self.taken.get() == 1
@@ -84,7 +84,7 @@ impl ThreadSeat {
         crate::recover::owns(self.map, self.joined.index, self.joined.generation)
     }
 
-    /// Leaves, unless this is a child's copy of its parent's seat. Always answers false: keep it no longer.
+    /// Leaves the arena, unless this is a forked child's copy of its parent's seat. Always answers false: keep the seat no longer.
     fn leave(&self) -> bool {
         if self.lent {
             lent::give_back(self.map, self.joined);
@@ -133,7 +133,7 @@ fn with_seats<R>(then: impl FnOnce(&Seats) -> R) -> Result<R, AccessError> {
     if me.kept.get().is_null() {
         let seats = Box::into_raw(Box::new(Seats::new()));
         light::keep_until_end(me, seats.cast(), |seats| {
-            // SAFETY: made above, and nobody else's.
+            // SAFETY: made above, and used by no other thread.
             drop(unsafe { Box::from_raw(seats.cast::<Seats>()) });
         });
     }
@@ -191,7 +191,7 @@ pub(crate) fn at_hand<R>(map: &'static Map, then: impl FnOnce(&Party, u32) -> Op
     then(&me, incarnation)
 }
 
-// What follows answers values, and takes no closure: what is called there would be a function of its own, with all it needs handed
+// The functions below return values and take no closure: a closure would be compiled as a function of its own, with all it needs passed
 // through memory.
 
 /// The calling thread as a member of an arena, and of which process it is, if it has a seat there and that was the last one
@@ -199,7 +199,7 @@ pub(crate) fn at_hand<R>(map: &'static Map, then: impl FnOnce(&Party, u32) -> Op
 #[inline(always)]
 pub(crate) fn party_at_hand(map: &'static Map) -> Option<(Party, u32)> {
     if !ROBUST {
-        // Whoever it is: nobody asks who died.
+        // Any thread: in this build no member's death is detected.
         return Some((Party { map, member: 0, generation: 0, holds: Holds::NONE }, 0));
     }
     // SAFETY: not kept beyond this.
@@ -207,7 +207,7 @@ pub(crate) fn party_at_hand(map: &'static Map) -> Option<(Party, u32)> {
     Some((party(seat), seat.incarnation as u32))
 }
 
-/// The seat that was asked for last, of whatever arena, if it is this process's.
+/// The seat that was asked for last, of any arena, if it is this process's.
 ///
 /// # Safety
 /// The caller lets go of it before the thread leaves an arena, looks for another seat, or ends.
@@ -219,7 +219,7 @@ pub(crate) unsafe fn last_seat<'a>() -> Option<&'a ThreadSeat> {
     process::is_incarnation(seat.incarnation as u32).then_some(seat)
 }
 
-/// The same, if it is one of this arena; never in the build that asks nobody.
+/// As [`last_seat`], if it is a seat of this arena; never in the build without detection of deaths.
 ///
 /// # Safety
 /// As for [`last_seat`].
@@ -270,9 +270,9 @@ fn seat_slow(map: &'static Map) -> Result<*const ThreadSeat, ArenaError> {
             Some(me) => lent::borrow(map, me)?,
             None => map.join(Seat::Thread, &label())?,
         };
-        // What an earlier program of this very process held (it called exec) nobody else can be sure of.
+        // An earlier program of this very process (it called exec) may have held something; no other process can be sure that it is gone.
         map.recover_dead();
-        // A light thread's locks are biased to nobody.
+        // A light thread's locks are not biased.
         let holds = if me.is_some() { Holds::NONE } else { Holds::of(map, joined.index) };
         let seat = Rc::new(ThreadSeat {
             map,
@@ -340,7 +340,7 @@ fn keep_custodian(map: &Map, joined: Joined, incarnation: u64) {
     map.keep_custodian(incarnation << 36 | u64::from(joined.index) << 24 | u64::from(joined.generation));
 }
 
-/// The member that stands for this process in an arena, if there is one yet. Some loads: also for signal handlers.
+/// The member that stands for this process in an arena, if there is one yet. A few loads; signal handlers may call it.
 #[inline(always)]
 pub(crate) fn custodian(map: &'static Map) -> Option<Party> {
     let kept = map.custodian();
@@ -349,7 +349,8 @@ pub(crate) fn custodian(map: &'static Map) -> Option<Party> {
     is_ours.then_some(Party { map, member, generation, holds: Holds::NONE })
 }
 
-/// Makes sure that this process's reaper runs and watches the arena. Who sleeps without it may sleep for ever.
+/// Makes sure that this process's reaper (the thread that recovers dead members) runs and watches the arena. Without it a sleeper may sleep
+/// for ever.
 ///
 /// # Errors
 /// The system's, when it refuses a thread; `Unsupported` for a child that shares its parent's memory and thread-locals (clone with
@@ -357,7 +358,7 @@ pub(crate) fn custodian(map: &'static Map) -> Option<Party> {
 pub fn watched(seat: &ThreadSeat) -> std::io::Result<()> {
     #[cfg(not(any(feature = "loom", feature = "sim")))]
     crate::inside::may_sleep();
-    // Nobody sleeps in the role of an application, so that a thread in that role makes no system call, not this one either.
+    // A thread that has its own core never sleeps and makes no system call, so it does not make this one either.
     if !seat.lent && !crate::patience::has_own_core() && seat.tid != process::tid() {
         let why = "this is a child made by clone or vfork in its parent's memory: it cannot wait in the place of its parent's thread; \
                    call exec first, or use fork";

@@ -1,13 +1,13 @@
-//! Where a ring of records lies, and what its words say.
+//! The layout of a ring of records, and its words.
 //!
 //! ```text
 //!  Head                                          slots
 //!  tail . . | head . . | orphans settled .. | . | word, len | payload | word, len | payload | ..
 //! ```
 //!
-//! Each slot has lines of its own: two who are at neighbouring slots would otherwise take one line from each other. Only between
-//! one sender and one receiver, who are seldom neighbours for long, small ones lie close together. (A message of 8 bytes from
-//! processor to processor, many at both ends: 44 ns, and 104 where slots share lines; 27 and 22 with only one at each. Of 64
+//! Each slot has cache lines of its own: otherwise two members at neighbouring slots would take a line from each other. Only between
+//! one sender and one receiver, which are seldom at neighbouring slots for long, small slots lie close together. (A message of 8 bytes from
+//! processor to processor, many members at both ends: 44 ns, and 104 where slots share lines; 27 and 22 with only one at each end. Of 64
 //! bytes: 54 and 120; 51 and 79.)
 //!
 //! The lap is the upper 45 bits of both words and positions, so that it is compared, and wraps, without being taken out.
@@ -29,7 +29,7 @@ const STATE: u64 = 7;
 const LAP: u64 = !SLOT;
 const SLOT: u64 = ONE_LAP - 1;
 const ONE_LAP: u64 = MOST_SLOTS as u64;
-/// What processors take from each other.
+/// The size of a cache line.
 const LINE: usize = 64;
 
 /// How many slots a ring can have.
@@ -90,14 +90,14 @@ pub(super) fn not_before(position: u64, word: u64, laps: u64) -> u64 {
     if other.wrapping_sub(position) as i64 > 0 { other } else { position }
 }
 
-/// Whether who walked on from a position has come half round all laps. Only words that somebody has written over lead there:
+/// Whether a member that walked on from a position has come half round all laps. Only words overwritten by a wild write lead there:
 /// each ahead of the one before, in a ring, for ever.
 #[inline(always)]
 pub(super) fn is_round(start: u64, position: u64) -> bool {
     ahead(position, start) < 0
 }
 
-/// A word, for stories.
+/// A word as text, for the explorer's reports.
 #[cfg(any(test, feature = "sim"))]
 pub fn in_words(word: u64) -> String {
     let (lap, of) = (word / ONE_LAP, format!("({})", owner(word)));
@@ -114,7 +114,7 @@ pub fn in_words(word: u64) -> String {
     format!("{name}{of} {lap}")
 }
 
-/// What a ring is made for. All who use it say the same.
+/// What a ring is made for. All its users pass the same shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// How many slots, [`MOST_SLOTS`] at most.
@@ -123,16 +123,16 @@ pub struct Shape {
     pub size: u32,
     /// Where a record may begin: a power of two, 64 at most.
     pub align: u32,
-    /// Only one at a time sends. Its successor does when its death has been made up for.
+    /// Only one member at a time sends. After its death its successor sends once recovery is complete.
     pub one_sender: bool,
-    /// Only one at a time receives.
+    /// Only one member at a time receives.
     pub one_receiver: bool,
     /// A record whose receiver dies before it has released it is dropped, not delivered again.
     pub drops: bool,
 }
 
 impl Shape {
-    /// One with many senders and receivers, where what a dead receiver had is delivered again.
+    /// A ring with many senders and receivers, where records that a dead receiver had are delivered again.
     pub fn many(slots: u32, size: u32, align: u32) -> Shape {
         Shape { slots, size, align, one_sender: false, one_receiver: false, drops: false }
     }
@@ -181,7 +181,7 @@ pub struct Head {
     pub(super) settled: AtomicU64,
     /// How many went to AGAIN.
     pub(super) redelivered: AtomicU64,
-    /// How many were dropped, and which is just being: see `recovery`.
+    /// How many were dropped, and which is being dropped now: see `recovery`.
     pub(super) dropped: AtomicU64,
 }
 
@@ -230,7 +230,7 @@ impl<'a> Ring<'a> {
         Ring { counts, first, stride, offset: shape.offset(), shape, memory: PhantomData }
     }
 
-    /// As if that many laps had gone by. Nobody else uses it yet.
+    /// As if that many laps had gone by. No other thread uses it yet.
     #[cfg(any(test, feature = "sim"))]
     pub fn begin_at(&self, lap: u64) {
         let lap = lap.wrapping_mul(ONE_LAP);
@@ -284,7 +284,7 @@ impl<'a> Ring<'a> {
         &self.counts.head.0
     }
 
-    /// Where a hint leads. One that leads to no slot was written over by somebody: to the first of its lap.
+    /// Where a hint leads. A hint that names no slot was overwritten by a wild write: it leads to the first slot of its lap.
     #[inline(always)]
     pub(super) fn led(&self, hint: u64) -> u64 {
         if slot_of(hint) < self.shape.slots { hint } else { hint & LAP }
@@ -356,7 +356,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Copies what is in a slot, or a mixture of what is and was there: which, the caller finds out.
+    /// Copies what is in a slot, or a mixture of old and new bytes: the caller finds out which.
     #[inline(always)]
     pub(super) fn read(&self, slot: u32, buffer: &mut [MaybeUninit<u8>]) -> u32 {
         assert!(buffer.len() >= self.size() as usize, "a buffer of {} bytes", buffer.len());

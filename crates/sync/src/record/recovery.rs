@@ -1,28 +1,28 @@
-//! What is done for a member that has died, and what becomes of records that it had received and not released.
+//! Recovery of a dead member's slots, and what happens to records that it had received and not released.
 //!
-//! Recovery is a look at all slots, by anybody, any number of times, at once with others, and may be killed or stopped at
-//! every step. What the dead was sending is given up; what it had borrowed goes to AGAIN, or is dropped.
+//! Recovery is a look at all slots. Any thread may do it, any number of times, concurrently with others, and may be killed or stopped at
+//! every step. What the dead member was sending is given up; what it had borrowed goes to AGAIN, or is dropped.
 //!
-//! A drop is two changes, the slot's and the count's, and is counted once. So it is announced in the count's own word, which
+//! A drop changes both the slot and the count, and must be counted once. So it is announced in the count's own word, which
 //! is `count:29 | member + 1:16 | slot:19`:
 //!
 //! ```text
 //!   count, nobody -------> count + 1, member, slot -------> slot: EMPTY -------> count + 1, nobody
 //! ```
 //!
-//! Who finds one announced makes the other two steps for whoever announced it.
+//! A thread that finds a drop announced makes the other two steps for the announcer.
 //!
-//! - I1: only who has seen the word without an announcement, then the record in the dead member's hands, then the member
-//!   not yet made up for, announces it, by a swap of the first. So the record was still there.
-//! - I2: a recovery ends only when nothing of its member is announced. So as long as it is, the number is not given
-//!   anew (I10 of the ring), and what the slot's word says of it is said of the dead.
+//! - I1: a recoverer announces a drop, by a swap of the word, only if it has seen the word without an announcement, then the record owned
+//!   by the dead member, then the member not yet recovered. So the record was still there.
+//! - I2: a recovery ends only when nothing of its member is announced. So as long as something is, the number is not reused
+//!   (I10 of the ring), and the slot's word still refers to the dead member.
 
 use super::Found;
 use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, owner, state, word};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 
-/// A member number that nobody has.
+/// A number that no member has.
 #[cfg(not(feature = "sim"))]
 pub(crate) const NOBODY: u16 = u16::MAX;
 
@@ -41,18 +41,18 @@ fn announcement(count: u64) -> Option<(u16, u32)> {
 }
 
 impl Ring<'_> {
-    /// Makes up for the death of a member. `is_dead` says that this is not yet done: that the number is still that of the
-    /// dead. When this has come to its end, the number may be given anew.
+    /// Recovers a dead member. `is_dead` says that this is not yet done: the number is still the dead member's. When this has completed,
+    /// the number may be reused.
     ///
-    /// `is_there` says that the memory is the ring's still: who is late may come when it is another's. What is swapped is
-    /// then another word; counts are added to only while it is so, and by an exact swap. `tell` hears of each slot that is to be
+    /// `is_there` says whether the memory still is the ring's: a late recoverer may come when it is another's. The words that it would swap
+    /// then differ; it adds to counts only while the memory is the ring's, and by an exact swap. `tell` is called for each slot that is to be
     /// delivered once more.
     pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool, is_there: impl Fn() -> bool, tell: impl Fn(u32)) {
         let mut again = false;
         for slot in 0..self.slots() {
             again |= self.recover_slot(slot, member, &is_dead, &is_there, &tell);
         }
-        // Acquire: I2. It may be another recoverer's, that died.
+        // Acquire: I2. It may be the announcement of another recoverer that died.
         self.finish(self.counts.dropped.load(Ordering::Acquire));
         if again {
             step!("some are again, not yet said");
@@ -96,7 +96,7 @@ impl Ring<'_> {
     }
 
     /// Gives a borrowed record back: as if its receiver, the caller, had died; or so that it comes once more, however often it has
-    /// come. (Then a word goes back from REREADING to AGAIN, I1 of the ring: who swaps it from the AGAIN that it saw before has read
+    /// come. (Then a word goes back from REREADING to AGAIN, I1 of the ring: a receiver that swaps it from the AGAIN that it saw before has read
     /// the same record.)
     pub fn put_back(&self, borrowed: &super::Borrowed, died: bool, tell: impl Fn(u32)) {
         let (slot, mine) = borrowed.parts();
@@ -134,7 +134,7 @@ impl Ring<'_> {
         self.held().any(|(owner, _)| owner == member)
     }
 
-    /// Who has slots, one after the other, and whether to look at what is there (else to write).
+    /// The owners of slots, in the order of slots, and whether each reads (else it writes).
     #[cfg(not(feature = "sim"))]
     pub(crate) fn held(&self) -> impl Iterator<Item = (u16, bool)> + '_ {
         // Acquire: as it stood at some moment.
@@ -145,11 +145,11 @@ impl Ring<'_> {
     }
 
     #[cfg(not(feature = "sim"))]
-    /// A member leaves, and has leaked slots of its own: references to them may be in use for ever. So nobody gets them.
+    /// A member leaves, and has leaked slots of its own: references to them may be in use for ever. So the slots stay out of use.
     pub(crate) fn keep_from_all(&self, member: u16) {
         for slot in 0..self.slots() {
             loop {
-                // Acquire: only the member itself, and whoever passes it, changes this.
+                // Acquire: only the member itself, and a sender that passes it, changes this.
                 let seen = self.at(slot).load(Ordering::Acquire);
                 let kept = word(seen, NOBODY, state(seen));
                 // AcqRel: E1 of the ring. Relaxed, a failure: it was passed, look again.
@@ -162,7 +162,7 @@ impl Ring<'_> {
         }
     }
 
-    /// Drops what a dead member has borrowed, or what somebody else was about to.
+    /// Drops what a dead member has borrowed, or completes a drop that another recoverer announced.
     fn drop(&self, count: u64, member: u16, slot: u32) {
         if announcement(count).is_some() {
             return self.finish(count);
@@ -178,7 +178,7 @@ impl Ring<'_> {
     /// Makes the rest of an announced drop.
     fn finish(&self, count: u64) {
         let Some((member, slot)) = announcement(count) else { return };
-        // One that names no slot was written over by somebody, and there is nothing to drop.
+        // A word that names no slot was overwritten by a wild write, and there is nothing to drop.
         while slot < self.slots() {
             // Acquire: I2, before the look at the count.
             let seen = self.at(slot).load(Ordering::Acquire);
@@ -193,11 +193,11 @@ impl Ring<'_> {
                 break;
             }
         }
-        // AcqRel: I2, after the slot's word. Relaxed, a failure: somebody else has done it.
+        // AcqRel: I2, after the slot's word. Relaxed, a failure: another thread has done it.
         let _ = self.counts.dropped.compare_exchange(count, count & !(ONE - 1), Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Some may be there once more: the first of them that was committed; else what is in line, or its end (see the ring).
+    /// Some records may be AGAIN: the one of them that was committed first; else what is in line, or its end (see the ring).
     #[cold]
     pub(super) fn orphan_or_later(&self) -> Result<Found, u64> {
         loop {
@@ -217,7 +217,7 @@ impl Ring<'_> {
         }
     }
 
-    /// Of what is AGAIN what was committed first.
+    /// Among the records that are AGAIN, the one that was committed first.
     fn first_again(&self) -> Option<Found> {
         let mut first: Option<(u32, Found)> = None;
         for slot in 0..self.slots() {
@@ -244,8 +244,8 @@ impl Ring<'_> {
         self.counts.dropped.load(Ordering::Relaxed) / ONE
     }
 
-    /// How many were to be delivered once more because their receiver died; one fewer for each recoverer that died when
-    /// it had just seen to that.
+    /// How many were to be delivered once more because their receiver died; less one for each recoverer that died after
+    /// moving a record to AGAIN, before counting it.
     pub fn redelivered(&self) -> u64 {
         // Relaxed: for show.
         self.counts.redelivered.load(Ordering::Relaxed)

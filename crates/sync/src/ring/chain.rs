@@ -1,7 +1,7 @@
 //! A track without an end: runs of slots, linked one behind the other, for tubes without a bound.
 //!
-//! A run is of one lap: its number. Its words begin as EMPTY of that lap; once each of its positions is done with it goes to
-//! the spare ones, and comes back with a later number. So a slot is used again as one of a ring is, and who still has it in hand
+//! A run has one lap, which is its number. Its words begin as EMPTY of that lap. Once all of its positions are done with, the run goes to
+//! the spare runs, and comes back with a later number. So a slot is reused as a ring's is, and a thread that still works with it
 //! finds another lap there; no run is freed before the track is.
 //!
 //! ```text
@@ -16,14 +16,14 @@
 //!
 //! Invariants:
 //! - I1: `first` and `last` only go on, from n to n+1, by a swap; `last` is never before `first`. So neither names a run that was
-//!   given up, and who loaded one before finds laps of a later number in it, or another `next`.
+//!   given up; a thread that loaded its name before finds laps of a later number in it, or another `next`.
 //! - I2: a run is numbered after it was taken from the spare ones, one more than the last run of that moment, and linked by a swap
 //!   of `n+1 | 0`. So its number only grows, whether it was linked as that or not, and each number is that of one linked run.
 //! - I3: `first` goes on when a receiver has walked past all of the run's positions. It is given up when, besides, no slot of it
 //!   is still WRITING, READING or FULL: until then it waits among the `late` ones, and is looked at when the next is given up.
 //! - I4: the memory of a large row is given back, and reads as zeroes, while one thread has all of its runs in hand. Zeroes are of a
 //!   lap later than any, number no linked run, and lead to no next one: to a thread that loaded a name before, such a run looks like
-//!   one that was used again. The row's bit in `blank` is set afterwards; who clears it has the runs.
+//!   one that was used again. The row's bit in `blank` is set afterwards; the thread that clears it owns the runs.
 //!
 //! Trimming: after each second, the receiver that goes on to the next run gives back the largest rows that the most runs in service
 //! during that second did without. A row whose runs are not all spare has those that are *held* back for the next time; a sender takes
@@ -45,7 +45,7 @@ const SHIFT: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 
 const LENGTH: usize = 1 << SHIFT;
 /// Runs are made by ones, twos, fours...
 const SIZES: u32 = 28;
-/// So many sizes stay once they are made. (What loom explores has no zeroes that it does not know of.)
+/// Rows of the first so many sizes keep their memory once they are made. (loom cannot explore memory that the kernel zeroes.)
 const SMALL: u32 = if cfg!(feature = "sim") {
     1
 } else if cfg!(feature = "loom") {
@@ -53,7 +53,7 @@ const SMALL: u32 = if cfg!(feature = "sim") {
 } else {
     4
 };
-/// What the last so many nanoseconds used is kept.
+/// Runs that were used during the last so many nanoseconds are kept.
 const KEPT: u64 = if cfg!(feature = "sim") { 0 } else { 1_000_000_000 };
 
 /// No run.
@@ -205,7 +205,7 @@ impl<T> Chain<T> {
     /// How many runs have memory.
     #[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
     pub(super) fn backed(&self) -> u64 {
-        // Relaxed, both: nobody else is there.
+        // Relaxed, both: no other thread is there.
         let (made, blank) = (self.made.load(Ordering::Relaxed), self.blank.load(Ordering::Relaxed));
         (2 << made.ilog2()) - 1 - blank
     }
@@ -229,7 +229,7 @@ impl<T> Chain<T> {
             let name = from.0.load(Ordering::Acquire);
             let place = place_in(name);
             let run = self.run(place);
-            // Acquire: as above. A later one, or none: it was given up after we loaded its name (I1, I4).
+            // Acquire: as above. A later number, or none: the run was given up after we loaded its name (I1, I4).
             let n = run.number.load(Ordering::Acquire);
             if named(n, place) == name {
                 return Here { run, place, n };
@@ -260,7 +260,7 @@ impl<T> Chain<T> {
         // SeqCst: as above.
         if end == End::Head && self.first.0.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             step!("nobody comes to the run any more");
-            // Acquire: each as it was left; nobody else has any of these now.
+            // Acquire: each as it was left; no other thread has any of these now.
             let mut late = place_in(self.late.swap(NONE, Ordering::Acquire));
             self.give_up(here.place);
             while late != NONE {
@@ -272,7 +272,7 @@ impl<T> Chain<T> {
         }
     }
 
-    /// The one below in a list that is ours alone.
+    /// The next run down in a list that is ours alone.
     fn below(&self, place: u64) -> u64 {
         // Relaxed: as said.
         place_in(self.run(place).below.load(Ordering::Relaxed))
@@ -337,10 +337,10 @@ impl<T> Chain<T> {
         }
     }
 
-    /// The place of a run that nobody has.
+    /// The place of a run that no other thread has.
     fn fresh(&self) -> u64 {
         self.pop(&self.spare).or_else(|| self.pop(&self.held)).or_else(|| self.pop_blank()).unwrap_or_else(|| {
-            // Relaxed: a number that nobody else gets.
+            // Relaxed: a number that no other thread gets.
             self.made.fetch_add(1, Ordering::Relaxed) + 1
         })
     }
@@ -370,7 +370,7 @@ impl<T> Chain<T> {
         (number_in(last).wrapping_sub(number_in(first)) & (u64::MAX >> SIZES)) + 1
     }
 
-    /// Gives back the largest rows, if the last second did without.
+    /// Gives back the largest rows, if the last second did without them.
     fn trim(&self) {
         // Relaxed, here and below: hints, but for the swap.
         if self.made.load(Ordering::Relaxed) < 1 << SMALL {
@@ -403,7 +403,7 @@ impl<T> Chain<T> {
     fn give_back(&self, row: u32) -> bool {
         let places = 1_u64 << row..2 << row;
         self.holds.store(places.start, Ordering::Relaxed); // Relaxed: a hint.
-        // Those that were never asked for. Relaxed: a number that nobody else gets.
+        // Runs that were never handed out. Relaxed: a number that no other thread gets.
         let mut made = self.made.load(Ordering::Relaxed);
         while places.contains(&made) && made + 1 < places.end {
             // Relaxed, both: as above.

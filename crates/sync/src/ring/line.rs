@@ -1,8 +1,8 @@
 //! The ring of one sender and one receiver: two indices, each written by one of them, and no locked operation.
 //!
-//! Who sends owns `tail`, who receives owns `head`; each keeps what it last saw of the other's in a line of its own, and looks
-//! there again only when that says full, or empty. So as long as the two are apart no line but the messages' own goes from one
-//! processor to the other. And where one looks again and again it takes only the other's index, and nothing that the other reads
+//! The sender owns `tail`, the receiver owns `head`. Each keeps the last value that it saw of the other's index in a cache line of its own, and
+//! reads the index again only when that value says full, or empty. So as long as the two are apart, only the messages' cache lines move between
+//! the processors. And an end that polls takes only the line of the other's index, and nothing that the other end reads
 //! to go on (a stream of 64 bytes: 24 ns a message instead of 30).
 //!
 //! ```text
@@ -13,8 +13,8 @@
 //!
 //! Invariants:
 //! - I1: only the receiver reads slots from head to tail, only the sender writes the others.
-//! - I2: an index is stored after what it says is done: E1 (release/acquire), message before tail; copy before head. So a
-//!   message is sent by one store, and received by one: who stops before has not.
+//! - I2: an index is stored after what it says is done: E1 (release/acquire), message before tail; copy before head. So one store
+//!   sends a message, and one receives it: an end that stops before its store has not sent or received.
 //!
 //! Progress: wait-free.
 //!

@@ -121,7 +121,7 @@ fn an_unbounded_ring_gives_back_what_the_last_second_did_without() {
     burst(20_000);
     // 625 runs were in use, of 32 messages each.
     assert_eq!(ring.track.backed(), 1023);
-    // Who goes on to the next run in the same second gives nothing back; later, a row at a time comes to be all spare.
+    // A receiver that goes on to the next run in the same second gives nothing back; later, one row at a time becomes all spare.
     burst(100);
     assert_eq!(ring.track.backed(), 1023);
     for _ in 0..8 {

@@ -1,18 +1,18 @@
-//! Where the positions of a ring lie: in so many slots, lap after lap.
+//! Where the positions of a ring lie: in a fixed number of slots, lap after lap.
 
 use super::{EMPTY, word};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
-/// Who asks where a position lies.
+/// The reason for asking where a position lies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// A receiver that has walked to it: everything before is done with.
     Head,
     /// A sender that has walked to it: everything before is claimed or passed over.
     Tail,
-    /// Somebody who only looks ahead.
+    /// A thread that only looks ahead.
     Ahead,
 }
 
@@ -35,13 +35,13 @@ pub trait Track<T> {
     fn next(&self, position: u64) -> u64;
     /// Makes a slot for a position that lay beyond.
     fn grow(&self);
-    /// How many slots there are; `None`: as many as are wanted.
+    /// How many slots there are; `None`: unbounded.
     fn capacity(&self) -> Option<usize>;
     /// How many positions there are before this one.
     fn rank(&self, position: u64) -> u64;
 }
 
-/// A message's place, and whose it is.
+/// A message's place, and the words that say which thread owns it.
 pub struct Slot<T> {
     pub(super) word: AtomicU64,
     pub(super) passed: AtomicU64,
@@ -49,10 +49,10 @@ pub struct Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Makes one whose word says so, where it is to lie: the place of the message need not be written.
+    /// Makes a slot with this word in place; the message's place need not be written.
     ///
     /// # Safety
-    /// There is room for one, and it is nobody's yet.
+    /// There is room for one, and no other thread uses it yet.
     pub(super) unsafe fn lay(slot: *mut Slot<T>, word: u64) {
         // SAFETY: as the caller says.
         unsafe {
@@ -71,7 +71,7 @@ impl<T> Slot<T> {
     /// Whether positions of this lap were passed over, or are about to be.
     #[inline(always)]
     pub(super) fn is_passed(&self, lap: u64) -> bool {
-        // Acquire: whoever marked has seen why.
+        // Acquire: the thread that marked has seen why.
         self.passed.load(Ordering::Acquire) >> 1 > lap
     }
 }
@@ -84,7 +84,7 @@ pub(super) struct Whole<T>(pub T);
 pub(super) struct Place<T>(UnsafeCell<MaybeUninit<Whole<T>>>);
 
 impl<T> Place<T> {
-    /// What lies there, or a mixture of what lies there now and then: which, its caller finds out.
+    /// What lies there, or a mixture of old and new bytes: the caller finds out which.
     #[inline(always)]
     pub fn copied(&self) -> MaybeUninit<Whole<T>> {
         let mut copy = MaybeUninit::<Whole<T>>::uninit();
@@ -103,7 +103,7 @@ impl<T> Place<T> {
     }
 }
 
-/// So many slots, for ever.
+/// A fixed number of slots.
 pub struct Fixed<T> {
     slots: Box<[Slot<T>]>,
     shift: u32,
@@ -132,7 +132,7 @@ impl<T> Fixed<T> {
 
     /// A slot says so.
     pub(super) fn set(&self, slot: usize, word: u64) {
-        self.slots[slot].word.store(word, Ordering::Relaxed); // Relaxed: nobody else has it.
+        self.slots[slot].word.store(word, Ordering::Relaxed); // Relaxed: no other thread has it.
     }
 }
 
