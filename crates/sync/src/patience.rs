@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How a thread spends its time before it sleeps (nix-semaphores-tubes, 2.2 and 4: roles of cores).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Spins for as long as spinning has paid lately, at most some microseconds, then sleeps.
+    /// Spins for as long as spinning has paid lately, at most a few microseconds, then sleeps.
     #[default]
     TimeSharing,
     /// Has a core of its own: spins and never sleeps. Waiting makes no system call.
@@ -20,7 +20,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Does something in this role: for one call.
+    /// Runs a function in this role.
     ///
     /// ```
     /// # use chappe_sync::{Role, Semaphore};
@@ -56,7 +56,7 @@ pub(crate) fn has_own_core() -> bool {
 
 pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
     if light::current().is_some() {
-        // It parks at once: its proc has others, or spins itself.
+        // It parks at once: its proc runs other light threads, or spins itself.
         let interrupt = interrupt::current();
         return Patience {
             budget: &seat.spin,

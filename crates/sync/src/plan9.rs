@@ -1,26 +1,26 @@
 //! Plan 9's semaphores: `semacquire` and `semrelease` on a plain word, and what is built on them.
 //!
-//! The calls of plan9-semaphores, section 1. A semaphore is an aligned 32-bit word, Plan 9's `long`, in whatever memory
-//! its users share. It is its own name: nothing is made before the first use and nothing is left behind after the last.
-//! [`Usem`] (section 3) and [`Lock`] (section 5) are built on such words and stay out of the kernel while nobody waits.
+//! The calls of plan9-semaphores, section 1. A semaphore is an aligned 32-bit word, Plan 9's `long`, in any memory that
+//! its users share. The word's address is its name: nothing is made before the first use and nothing is left behind after the last.
+//! [`Usem`] (section 3) and [`Lock`] (section 5) are built on such words and make no system call unless a thread must block or be woken.
 //!
-//! This is the *in-place* class. Nobody is written down as a holder or a waiter, so a death returns nothing, and a
-//! waiter may be overtaken. Whoever wants permits that come back, order, or choice takes a [`Pool`](crate::Pool).
+//! This is the *in-place* class. No holder and no waiter is recorded, so a death returns nothing, and a
+//! waiter may be overtaken. For permits that return, for order, or for choice there is the [`Pool`](crate::Pool).
 //!
 //! Plan 9 keeps the list of waiters in its kernel, under a lock that must not be held while the word is touched;
 //! section 6 is about the races that this leaves. Here the list is the kernel's futex queue of the word. The kernel
-//! compares the word and puts the sleeper into the queue in one step, and takes it out for one reason only: that
-//! settles them.
+//! compares the word and puts the sleeper into the queue in one step, and takes it out for one reason only. That
+//! settles these races.
 //!
 //! The word:
 //!
 //! | value | means | changed by |
 //! |---|---|---|
-//! | below 0 | not a semaphore: every call refuses it | nobody here |
-//! | 0 | nothing to take; who wants some sleeps | |
+//! | below 0 | not a semaphore: every call refuses it | no call here |
+//! | 0 | nothing to take; an acquirer sleeps | |
 //! | n above 0 | n may be taken | `semacquire`: n to n - 1; `semrelease(c)`: n to n + c, not beyond `i32::MAX` |
 //!
-//! There is no bit that says "somebody waits": all 32 are the value. So `semrelease` cannot know, and asks the kernel
+//! There is no bit for "there are waiters": all 32 are the value. So `semrelease` cannot know, and asks the kernel
 //! to wake, always, once. On a C `long` of 64 bits the value is the low half.
 //!
 //! ```text
@@ -39,25 +39,25 @@
 //! Invariants:
 //! - I1: the value is never negative and never wraps: it changes only by compare-and-swap from a value that was
 //!   looked at.
-//! - I2: who sleeps saw 0, and the kernel saw 0 again as it put it into the queue. Who is not in the queue looks
+//! - I2: a sleeper saw 0, and the kernel saw 0 again as it put it into the queue. An acquirer that is not in the queue looks
 //!   before it sleeps.
-//! - I3: while anybody sleeps, the value is at most the number of wake-ups on their way: those that a release owes
-//!   between its swap and its call, and the woken who have not looked yet. It holds when the first goes to sleep (the
+//! - I3: while any thread sleeps, the value is at most the number of wake-ups on their way: those that a release owes
+//!   between its swap and its call, and the woken threads that have not looked yet. It holds when the first goes to sleep (the
 //!   value is 0); a release adds as many wake-ups as it adds to the value; the call turns those owed into woken
-//!   sleepers, or leaves no sleeper; a woken one that looks takes 1, or finds 0. Hence nobody sleeps for good beside
+//!   sleepers, or leaves no sleeper; a woken thread that looks takes 1, or finds 0. Hence no thread sleeps for good beside
 //!   a positive value.
 //!
 //! Races, by name (the first three are those of the comment in Plan 9's kernel):
-//! - R1 one wake-up ends two sleeps: the value rises before the first sleep begins, somebody else takes it, and the
-//!   wake-up comes in the second. Harmless: who is woken looks again.
-//! - R2 the woken one is interrupted, and the wake-up is lost with it: it may be the only one that I3 has. Either the
+//! - R1 one wake-up ends two sleeps: the value rises before the first sleep begins, another thread takes it, and the
+//!   wake-up comes in the second sleep. Harmless: a woken thread looks again.
+//! - R2 the woken thread is interrupted, and the wake-up is lost with it: it may be the only wake-up that I3 has. Either the
 //!   wake or the signal takes a sleeper out of the kernel's queue, never both. `Interrupted` is answered only for the
-//!   signal; who was woken looks, whatever else has happened to it, and takes or leaves 0.
-//! - R3 section 6's lost wake-up, found with Spin: the wake-up goes to somebody who has just taken, and another
+//!   signal; a woken thread looks, whatever else has happened to it, and takes 1 or leaves 0.
+//! - R3 section 6's lost wake-up, found with Spin: the wake-up goes to a thread that has just taken, and another
 //!   sleeps on beside a positive value. In Plan 9 an acquirer is on the list while it tries. Here it is in the queue
-//!   only while it has nothing. The same loss would come back if `semrelease` spared itself the wake-up because the
-//!   value was positive before ("somebody has been woken for that"): hence the call is always made.
-//! - R4 the value is taken between a release's swap and its wake-up: the woken one finds 0 and sleeps again.
+//!   only while it has nothing. The same loss would return if `semrelease` skipped the wake-up because the
+//!   value was positive before (and so a wake-up was already on its way): hence it always makes the call.
+//! - R4 the value is taken between a release's swap and its wake-up: the woken thread finds 0 and sleeps again.
 //! - R5 a wake-up dies: see the table of deaths. The one race that needs the second look.
 //!
 //! Ordering edges:
@@ -65,34 +65,34 @@
 //! - E2 (the kernel's): a release's swap, then its call to wake, against the kernel's own look at the word under the
 //!   lock of its queue. A system call is at least as strong as the fence that this needs.
 //!
-//! Progress: `semrelease` never waits. It is lock-free, makes one system call, and touches nothing but the word and
+//! Progress: `semrelease` never waits. It is lock-free, makes one system call, and touches only the word and
 //! no state of its thread or process, so a signal handler may call it in the middle of anything. `semacquire(word,
 //! false)` is lock-free and makes no system call. `semacquire(word, true)` waits.
 //!
 //! The second look. An untimed futex sleep goes on after a handler installed with SA_RESTART; a timed one does not.
-//! So every sleep has an end, two seconds ahead, at which the sleeper looks and sleeps again. That also makes good a
-//! wake-up that died, or that a stopped process has and does not use. [`rescues`] counts the looks that found what a
-//! wake-up should have brought; as long as nobody dies or is stopped it stays 0.
+//! So every sleep ends after two seconds; then the sleeper looks and sleeps again. That also replaces a
+//! wake-up whose thread died, or which a stopped process has and does not use. [`rescues`] counts the looks that found what a
+//! wake-up should have brought; as long as no thread dies or is stopped it stays 0.
 //!
 //! Death, at each step (nothing ever returns; nothing is torn):
 //!
-//! | who dies | where | what is left |
+//! | killed in | where | what is left |
 //! |---|---|---|
 //! | `semacquire` | before its swap; asleep | nothing of it: the kernel takes it out of its queue |
 //! | | woken, before its look | the value, and one wake-up less: others may sleep until their second look |
 //! | | behind its swap | the value is 1 less |
 //! | `semrelease` | before its swap | nothing of it |
-//! | | between swap and wake | the value is raised; who sleeps finds it at its second look |
+//! | | between swap and wake | the value is raised; sleepers find it at their second look |
 //!
 //! Explored: `tests/crash_plan9.rs`. Left out there: store buffers (all is sequentially consistent in the explorer);
 //! a signal whose handler runs between the look and the sleep, or together with a wake-up, which does not interrupt
-//! (as with `sem_wait`: without the kernel's help nobody can tell); writes to the word by others than these calls;
+//! (as with `sem_wait`: without the kernel's help it cannot be detected); writes to the word by others than these calls;
 //! values near `i32::MAX` (unit tests).
 
 mod lock;
 mod usem;
-/// The steps of [`Usem`] and [`Lock`] on two words wherever they lie: a C `long` of 64 bits has its value in the low half, so in C
-/// the words of one are not neighbours.
+/// The steps of [`Usem`] and [`Lock`] on any two words: a C `long` of 64 bits has its value in the low half, so in C
+/// the two words are not neighbours.
 #[doc(hidden)]
 pub mod words {
     pub use super::lock::{canlock, lock, unlock};
@@ -118,7 +118,7 @@ pub enum Plan9Error {
     /// A signal was handled while the call slept: Plan 9's -1.
     #[error("interrupted by a signal while waiting for a semaphore; call again to go on waiting")]
     Interrupted,
-    /// No word.
+    /// A null address.
     #[error("a semaphore is a word in memory, and the address given is null")]
     Null,
     /// Not at a multiple of four bytes.
@@ -135,7 +135,7 @@ pub enum Plan9Error {
         /// What its first word holds.
         key: i32,
     },
-    /// What is there is no semaphore.
+    /// The word is no semaphore.
     #[error(
         "the word at {address:#x} holds {value}: a semaphore is never negative; store 0 or more there before it is used"
     )]
@@ -145,7 +145,7 @@ pub enum Plan9Error {
         /// What it holds.
         value: i32,
     },
-    /// A release of less than nothing.
+    /// A release of a negative count.
     #[error("cannot release a semaphore {count} times: the count must be 0 or more")]
     NegativeCount {
         /// What was asked for.
@@ -171,8 +171,8 @@ pub enum Plan9Error {
 /// `Ok(true)`: taken (Plan 9's 1). `Ok(false)`: there is nothing to take, and `block` is false (0).
 ///
 /// *Blocks* while the word is 0, unless `block` is false: then it never enters the kernel. *Fairness*: the kernel
-/// wakes sleepers in the order of their sleep, those of real-time priority first; before they run, anybody may
-/// overtake them. *Signals*: any handled one ends the wait, also if its handler was installed with SA_RESTART.
+/// wakes sleepers in the order of their sleep, those of real-time priority first; before they run, any thread may
+/// overtake them. *Signals*: any handled signal ends the wait, also if its handler was installed with SA_RESTART.
 /// *Fork*: parent and child go on sharing a word in shared memory; in private memory each has its own from then on.
 /// *Death*: what a dead process had taken stays taken.
 ///
@@ -229,16 +229,16 @@ pub fn semacquire(word: &AtomicI32, block: bool) -> Result<bool, Plan9Error> {
     }
 }
 
-/// Adds `count` to the word, and wakes as many of those who sleep on it. Answers the new value.
+/// Adds `count` to the word, and wakes at most `count` of its sleepers. Answers the new value.
 ///
 /// *Never waits*, and makes exactly one system call. *Signals*: a handler may call it, whatever it interrupts,
 /// another `semrelease` or a `semacquire` of the same word too. *Death*: it has happened entirely or not at all; if
-/// it was killed or stopped in between, sleepers notice within two seconds. Once somebody can take what was released,
-/// only the word's address is used, so whoever takes it may unmap the word.
+/// the caller is killed or stopped in between, sleepers notice within two seconds. Once another thread can take what was released,
+/// only the word's address is used, so the taker may unmap the word.
 ///
 /// # Errors
 /// [`Plan9Error::NegativeCount`]; [`Plan9Error::Overflow`] beyond `i32::MAX`; [`Plan9Error::Negative`] for a word
-/// that is no semaphore. Nothing was released then, and nobody woken.
+/// that is no semaphore. Nothing was released then, and no thread woken.
 ///
 /// ```
 /// # #[cfg(not(feature = "sim"))] {
@@ -287,7 +287,7 @@ pub fn semrelease(word: &AtomicI32, count: i32) -> Result<i32, Plan9Error> {
 ///
 /// # Safety
 /// Unless it is null or misaligned, `word` is valid for reads and writes of four bytes until the call returns, and
-/// every other access to them meanwhile, from whatever process, is atomic and of four bytes (as those of these calls
+/// every other access to them meanwhile, from any process, is atomic and of four bytes (as those of these calls
 /// are).
 pub unsafe fn semacquire_at(word: *mut i32, block: bool) -> Result<bool, Plan9Error> {
     // SAFETY: the caller's promise.
@@ -300,7 +300,7 @@ pub unsafe fn semacquire_at(word: *mut i32, block: bool) -> Result<bool, Plan9Er
 /// Those of [`semrelease`]; [`Plan9Error::Null`] and [`Plan9Error::Misaligned`].
 ///
 /// # Safety
-/// As for [`semacquire_at`], until the value is raised; who takes it may end the word's life.
+/// As for [`semacquire_at`], until the value is raised; the taker of what was released may then end the word's life.
 pub unsafe fn semrelease_at(word: *mut i32, count: i32) -> Result<i32, Plan9Error> {
     // SAFETY: the caller's promise.
     semrelease(unsafe { at(word) }?, count)
@@ -334,7 +334,7 @@ fn semacquire_uninterrupted(word: &AtomicI32) -> Result<(), Plan9Error> {
 
 /// How many times a waiter of this process found by its own second look what a wake-up should have brought.
 ///
-/// Each is a wake-up that died with a killed process, or that a stopped one has and does not use.
+/// Each is a wake-up that was lost with a killed process, or that a stopped process has and does not use.
 pub fn rescues() -> u64 {
     RESCUES.load(Ordering::Relaxed) // Relaxed: a count.
 }
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(unsafe { semacquire_at(std::ptr::null_mut(), true) }, Err(Plan9Error::Null));
         // SAFETY: as above.
         assert_eq!(unsafe { semrelease_at(std::ptr::null_mut(), 1) }, Err(Plan9Error::Null));
-        // SAFETY: two words of our own, used by nobody else meanwhile.
+        // SAFETY: two words of our own, used by no other thread meanwhile.
         assert_eq!(unsafe { (semacquire_at(base, true), semrelease_at(base.add(1), 4)) }, (Ok(true), Ok(5)));
         assert_eq!(words, [0, 5]);
     }

@@ -1,4 +1,4 @@
-//! Pools as users know them.
+//! The public interface of pools.
 
 mod several;
 
@@ -24,7 +24,7 @@ use chappe_plat::{ROBUST, process};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What tells this process from its ancestors.
+/// What distinguishes this process from its ancestors.
 #[inline(always)]
 pub(crate) fn here() -> u32 {
     process::incarnation() as u32
@@ -35,11 +35,12 @@ pub(crate) fn party(seat: &ThreadSeat) -> Party {
     Party { map: seat.map, member: seat.joined.index, generation: seat.joined.generation, holds: seat.holds }
 }
 
-/// N permits, each of which belongs to whoever holds it and returns when that holder dies.
+/// N permits. Each belongs to its holder, and returns when the holder dies.
 ///
-/// A pool of one permit is a robust lock. Waiters are served in the order in which they came (strict FIFO: nobody takes a permit past one
-/// that waits), or, in one made so by [`Pool::create_by`], by [`Priority`](crate::Priority), and within one in the order in which they came. A pool lives in an arena: this process's private one, or a named one
-/// that other processes share. It has 128 bytes, and 32 more for each further permit.
+/// A pool of one permit is a robust lock. Waiters are served in the order in which they came (strict FIFO: no thread takes a permit past a
+/// waiter). A pool made by [`Pool::create_by`] can serve by [`Priority`](crate::Priority) instead, and within one priority in the order in which
+/// they came. A pool lives in an arena: this process's private one, or a named one that other processes share. It has 128 bytes, and 32 more
+/// for each further permit.
 ///
 /// A handle is cheap to clone. Permits of a pool that is removed end with their guards; waiters get
 /// [`AcquireError::Dead`].
@@ -131,7 +132,7 @@ impl Pool {
         Pool::private_as(permits, discipline, Bias::Auto)
     }
 
-    /// As [`Pool::private`], and says whether it may be biased. (`CHAPPE_BIAS=off` in the environment: none may.)
+    /// As [`Pool::private`], choosing whether the pool may be biased. (`CHAPPE_BIAS=off` in the environment: none may.)
     ///
     /// # Errors
     /// As [`Pool::private`].
@@ -152,7 +153,7 @@ impl Pool {
     /// Attaches a pool by name: `gpu0`, or `lab/gpu0` for one in arena `lab`.
     ///
     /// # Errors
-    /// `Unknown`, which names those that are there; `Arena`.
+    /// `Unknown`, which names the pools that are there; `Arena`.
     pub fn open(name: &str) -> Result<Pool, PoolError> {
         let (arena, object) = split(name);
         check_name(object, "pool")?;
@@ -181,7 +182,7 @@ impl Pool {
         Pool::make(name, permits, discipline, false)
     }
 
-    /// As [`Pool::open_or_create`]; one that it makes serves its waiters as `discipline` says.
+    /// As [`Pool::open_or_create`]; a pool that it makes serves its waiters as `discipline` says.
     ///
     /// # Errors
     /// As [`Pool::open_or_create`].
@@ -204,7 +205,7 @@ impl Pool {
         loop {
             let a = Arena::open_or_create(arena, &ArenaOptions::default())?;
             match Pool::make_in(a, object, permits, discipline, or_open) {
-                // It went between the two steps: the next one is another arena.
+                // The arena was removed between the two steps: the next attempt finds another.
                 Err(PoolError::Arena(ArenaError::Removed { .. })) => {}
                 other => return other,
             }
@@ -253,7 +254,7 @@ impl Pool {
     /// Attaches a pool of an arena by its name there.
     ///
     /// # Errors
-    /// `Unknown`, which names those that are there.
+    /// `Unknown`, which names the pools that are there.
     pub fn in_arena(arena: Arena, name: &str) -> Result<Pool, PoolError> {
         check_name(name, "pool")?;
         Pool::found(arena.map(), name)?.ok_or_else(|| PoolError::Unknown {
@@ -271,7 +272,7 @@ impl Pool {
         Pool::make_in(arena, name, permits, Discipline::Fifo, false)
     }
 
-    /// Removes a pool by name. One with holders or waiters is refused unless `force`: then holders' guards end
+    /// Removes a pool by name. A pool with holders or waiters is refused unless `force`: then holders' guards end
     /// without effect, and waiters get [`AcquireError::Dead`].
     ///
     /// # Errors
@@ -302,7 +303,7 @@ impl Pool {
         inspect::list(arena.map())
     }
 
-    /// Its name: `gpu0`, or `lab/gpu0` in another arena than `default`; empty for a private pool.
+    /// The pool's name: `gpu0`, or `lab/gpu0` in another arena than `default`; empty for a private pool.
     pub fn name(&self) -> String {
         if self.map.directory().is_none() {
             return String::new();
@@ -334,9 +335,9 @@ impl Pool {
         cells(self.map, self.place.index).take(count).filter(|(_, c)| c.load().is_free()).count() as u32
     }
 
-    /// Takes a permit; waits for one in the order of arrival. A handled signal does not end the wait.
+    /// Takes a permit; blocks until one is free, in the order of arrival. A handled signal does not end the wait.
     ///
-    /// Free and nobody waiting: one compare-and-swap, no system call, no allocation (after the thread's first use of
+    /// If a permit is free and no thread waits: one compare-and-swap, no system call, no allocation (after the thread's first use of
     /// the arena).
     ///
     /// # Errors
@@ -346,8 +347,8 @@ impl Pool {
         self.get(Until::Forever)
     }
 
-    /// Takes a permit if one is free and nobody waits for it. Does not wait for one (a tenth of a second, at most, for
-    /// the processes of a leased job that are just ending). Permits of the dead are recovered first.
+    /// Takes a permit if one is free and no thread waits for it. Does not wait for one (only, for a tenth of a second at most, for
+    /// the processes of a leased job that are just ending). Permits of dead holders are recovered first.
     ///
     /// # Errors
     /// `WouldBlock`; else as [`Pool::acquire`].
@@ -404,7 +405,7 @@ impl Pool {
         }
     }
 
-    // The permit is put together here, from single words: an aggregate handed through memory from several places would
+    // The permit is assembled here, from single words: an aggregate passed through memory from several places would
     // cost more than both swaps.
     #[inline(always)]
     fn get(&self, until: Until) -> Result<Permit<'_>, AcquireError> {
@@ -417,8 +418,8 @@ impl Pool {
         }
     }
 
-    /// The first permit, where it is free and nobody waits, for who has a seat at hand. `LOOKS`: now and then it looks whether the pool
-    /// should be biased; else it answers `None` when that is due.
+    /// The first permit, if it is free, no thread waits, and the caller has a seat at hand. `LOOKS`: every so many times it considers a bias
+    /// for the pool; without `LOOKS` it answers `None` when that is due.
     #[inline(always)]
     pub(crate) fn get_now<const LOOKS: bool>(&self) -> Option<Permit<'_>> {
         let (word, incarnation) = if self.biased {
@@ -432,8 +433,8 @@ impl Pool {
         Some(self.permit(Taken { position: 0, word }, incarnation))
     }
 
-    /// The same for the process, if it is a member: it takes the permit in one swap, which is never the thread's. Of a pool that may be
-    /// biased, which is this process's alone, `None`.
+    /// As [`Pool::get_now`], for the process, if it is a member: one swap takes the permit, which is at no moment the thread's. `None` for a
+    /// pool that may be biased, which is this process's alone.
     #[inline(always)]
     pub(crate) fn get_owned_now(&self) -> Option<Hold> {
         if self.biased {
@@ -442,14 +443,14 @@ impl Pool {
         Some(Hold::new(self, Taken { position: 0, word: Word(self.take_owned_now()?) }, here()))
     }
 
-    /// The same, of a pool that is no private one: the bits of the permit.
+    /// As [`Pool::get_owned_now`], of a pool that is not private: the bits of the permit.
     #[inline(always)]
     pub(crate) fn take_owned_now(&self) -> Option<u64> {
         let me = custodian(self.map)?;
         Some(self.take_one(&me)?.word.0)
     }
 
-    /// Gives the first permit back, of a pool that is no private one.
+    /// Gives the first permit of a pool that is not private back.
     #[inline(always)]
     pub(crate) fn give_first(&self, bits: u64) {
         permit::give_unbiased(self.map, self.place, self.object, Taken { position: 0, word: Word(bits) });
@@ -527,7 +528,7 @@ impl Pool {
     }
 
     pub(crate) fn still(&self, taken: Taken) -> bool {
-        // SAFETY: whoever asks has the permit, or has had it; what is biased is its thread's.
+        // SAFETY: the caller has the permit, or has had it; what is biased is its thread's.
         let inside = || unsafe { permit::is_inside(self.map, self.object, self.place, taken) };
         inside() || cell_of(self.map, self.place, taken.position).is_some_and(|c| c.load() == taken.word)
     }
@@ -545,7 +546,7 @@ impl Pool {
         AcquireError::Dead { pool: self.shown() }
     }
 
-    /// Gives back what the dead hold, and what orphans' jobs no longer need. True if that may have freed something.
+    /// Gives back what dead members hold, and what orphans' jobs no longer need. True if that may have freed something.
     pub(crate) fn revive(&self) -> bool {
         let gone = cells(self.map, self.place.index).any(|(_, cell)| {
             let word = cell.load();
@@ -554,25 +555,25 @@ impl Pool {
             !word.is_free() && slot < self.map.geometry().members && self.map.dead(slot).is_some()
         });
         if gone {
-            // Whoever else is at it: what the dead held is back when this returns.
+            // Whichever thread recovers: what the dead members held is back when this returns.
             self.map.recover_dead();
         }
         self.settle() > 0 || gone
     }
 
-    /// Gives back permits that jobs kept which have ended since; tells how many. Waiters' processes do so by
+    /// Gives back permits that were kept by jobs which have ended since; answers how many. Waiters' processes do so by
     /// themselves.
     pub fn settle(&self) -> usize {
         let some = cells(self.map, self.place.index).any(|(_, c)| c.load().is_orphan());
-        // As a member: who dies between freeing a permit and handing it on must be seen to. One cannot become one, without
-        // waiting, while somebody may be removing the arena.
+        // As a member: a death between freeing a permit and handing it on must be recovered. A thread cannot become a member without
+        // waiting while the arena may be being removed.
         if !some || self.map.mark() != Standing::Serving || seat(self.map, |_| ()).is_err() {
             return 0;
         }
         lease::settle_all(self.map, self.place)
     }
 
-    /// Gives the pool another number of permits. With fewer, those in use beyond the number end as they come back.
+    /// Gives the pool another number of permits. If it is smaller, permits in use beyond the number end when they are given back.
     ///
     /// # Errors
     /// `Permits`, `Dead`, `Arena`.
@@ -581,7 +582,7 @@ impl Pool {
         self.map.allow("resize")?;
         seat(self.map, |_| ())?;
         let admin: Admin = self.map.admin();
-        // Under admin it can only be ours or dead.
+        // Under admin the slot can only be this pool's or a dead object's.
         if !self.map.is_there(self.place) {
             return Err(PoolError::Dead { name: self.name() });
         }
@@ -589,28 +590,28 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes permit `index` from whoever has it, and hands it on. The holder's guard becomes void; what it does
+    /// Takes permit `index` from its holder, and hands it on. The holder's guard becomes void; what it does
     /// under the permit goes on, and so does a job with a lease. For holders that are stuck.
     ///
     /// # Errors
     /// `NotHeld`, `Dead`.
     pub fn force_release(&self, index: u32) -> Result<Who, PoolError> {
-        // A removed pool's cells are nobody's business.
+        // A removed pool's cells must not be looked at.
         if !self.map.is_there(self.place) {
             return Err(PoolError::Dead { name: self.name() });
         }
         self.map.allow("take by force")?;
         let not_held = || PoolError::NotHeld { name: self.name(), index, permits: self.permits() };
-        // As a member: who dies between freeing a permit and handing it on must be seen to.
+        // As a member: a death between freeing a permit and handing it on must be recovered.
         seat(self.map, |_| ())?;
-        // Who it is, before it is gone.
+        // Read the holder before it is gone.
         let before = self.holders().into_iter().find(|h| h.index == index).ok_or_else(not_held)?;
         let word = permit::force(self.map, self.place, index).ok_or_else(not_held)?;
         Ok(if word.is_orphan() || word.tag() == Tag::Free { before.who } else { self.map.who(word.member()) })
     }
 
     /// The permits of this pool that the calling process runs under: those whose leases its environment names ([`LEASE_VARIABLE`](crate::LEASE_VARIABLE)).
-    /// Who waits for a permit of such a pool may wait for its own end.
+    /// A process that waits for a permit of such a pool may wait for its own end.
     pub fn leased_around(&self) -> Vec<Holder> {
         let around = lease::around(self.map, self.place);
         if around.is_empty() {
@@ -619,12 +620,12 @@ impl Pool {
         self.holders().into_iter().filter(|held| around.contains(&held.index)).collect()
     }
 
-    /// Who holds each permit that is not free, and since when.
+    /// The holder of each permit that is not free, and since when.
     pub fn holders(&self) -> Vec<Holder> {
         inspect::holders(self.map, self.place)
     }
 
-    /// Who waits, in the order in which they will be served.
+    /// The waiters, in the order in which they will be served.
     pub fn waiters(&self) -> Vec<Waiter> {
         inspect::waiters(self.map, self.place)
     }

@@ -4,11 +4,11 @@ use crate::seat::{priority as own, replace_priority};
 #[cfg(doc)]
 use crate::wait::Discipline;
 
-/// A waiter's place at pools and semaphores that serve by priority ([`Discipline::Priority`]): before all waiters whose number is
-/// smaller. Anywhere else it means nothing. 0 unless told.
+/// A waiter's rank at pools and semaphores that serve by priority ([`Discipline::Priority`]): it is served before all waiters whose number is
+/// smaller. Anywhere else it has no effect. The default is 0.
 ///
 /// It is the calling thread's own, light or not, and counts from its next wait on. A wait keeps the priority with which it began.
-/// The kernel's scheduler knows nothing of it. A new thread has 0; a forked child has its parent's.
+/// The kernel's scheduler does not use it. A new thread has 0; a forked child has its parent's.
 ///
 /// ```
 /// use chappe_sync::{Discipline, Priority, Semaphore};
@@ -20,7 +20,7 @@ use crate::wait::Discipline;
 pub struct Priority(pub u8);
 
 impl Priority {
-    /// Does something with this priority: for one call.
+    /// Runs a function with this priority.
     pub fn during<R>(self, act: impl FnOnce() -> R) -> R {
         struct Back(u8);
         impl Drop for Back {

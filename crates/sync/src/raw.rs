@@ -1,12 +1,12 @@
-//! What crosses a border that knows no types, lifetimes or destructors: the C library's side of pools, mutexes, tubes and choice.
+//! An interface without types, lifetimes or destructors, for the C library: pools, mutexes, tubes and choice.
 //!
-//! The same operations as elsewhere. What a guard or a type promises to the compiler, the caller promises here; what is checked at
-//! run time is the same. Nobody else should use it, and it may change at any time.
+//! The operations are the same as elsewhere. What a guard or a type guarantees there, the caller guarantees here; what is checked at
+//! run time is the same. Only the C library should use it, and it may change at any time.
 //!
 //! | | instead of |
 //! |---|---|
 //! | [`Hold`] | `Permit`, `OwnedPermit`, `Permits`: no pool is borrowed, and nothing is given back by itself |
-//! | [`mutex_of_bytes`] | `Mutex<T>`: how large the data is, and what it is called, is said at run time |
+//! | [`mutex_of_bytes`] | `Mutex<T>`: the data's size and type name are given at run time |
 //! | [`tube_of`] | `Tube<T>`, in the same way |
 //! | [`choose`], [`choose_ready`], [`glance`] | `select!` with arms in a slice, and its errors |
 
@@ -37,13 +37,13 @@ use std::ptr::NonNull;
 pub use crate::macros::{Time, acquire, down};
 pub use crate::select::Armed;
 
-/// What tells this process from its ancestors and descendants; never 0.
+/// What distinguishes this process from its ancestors and descendants; never 0.
 #[inline]
 pub fn incarnation() -> u64 {
     process::incarnation()
 }
 
-/// Whether what is written at an address is seen by others: see `chappe_plat`.
+/// Whether other processes see what is written at an address: see `chappe_plat`.
 ///
 /// # Errors
 /// `EFAULT` if there is no memory; the system's.
@@ -74,7 +74,7 @@ impl Hold {
         Pool::at(self.map, self.place)
     }
 
-    /// What tells this permit from all others that its pool's first has been, and will be; never 0.
+    /// What distinguishes this permit from all that its pool's first permit has been, and will be; never 0.
     #[inline(always)]
     pub fn bits(&self) -> u64 {
         self.taken.word.0
@@ -102,8 +102,8 @@ impl Hold {
         permits.into_holds().for_each(each);
     }
 
-    /// A thread's permit of a named pool, made the process's: any thread may give it back, and it returns with the process, not with the
-    /// thread. Inner: the thread's, which could not be.
+    /// Makes a thread's permit of a named pool the process's: any thread may give it back, and it returns when the process dies, not when the
+    /// thread does. Inner error: the thread's permit, which could not be converted.
     ///
     /// # Errors
     /// `Arena` if the process cannot become a member; `WouldBlock` if it was taken by force just then.
@@ -142,7 +142,7 @@ impl Hold {
     ///
     /// # Safety
     /// A thread's permit is given back by that thread, and only once.
-    // By reference, and word by word: what was written by words just now cannot be read in larger pieces without waiting for it.
+    // By reference, and word by word: words that were just written cannot be read in larger pieces without a stall.
     #[inline(always)]
     pub unsafe fn release(&self) {
         if self.is_here() {
@@ -151,7 +151,7 @@ impl Hold {
         }
     }
 
-    /// The same for who has just seen that this is the process that took it.
+    /// As [`Hold::release`], for a caller that has just checked that this is the process that took it.
     ///
     /// # Safety
     /// As for [`Hold::release`].
@@ -205,13 +205,13 @@ impl Hold {
         lease::begin(map, place, holds.iter_mut().map(|hold| &mut hold.taken))
     }
 
-    /// Takes a lease back that [`Hold::lease_many`] has just made of `before`, and whose mark no job was told. One that was a lease before
+    /// Takes a lease back that [`Hold::lease_many`] has just made of `before`, and whose mark no job was told. A permit that was a lease before
     /// stays one: its job may bear the mark.
     ///
     /// # Safety
     /// As for [`Hold::release`].
     pub unsafe fn take_back_lease(&mut self, before: Hold) {
-        // The exact word: one that was taken away by force meanwhile is left alone.
+        // The exact word: a permit that was taken away by force meanwhile is left alone.
         if cell_of(self.map, self.place, self.taken.position)
             .is_some_and(|cell| cell.swap(self.taken.word, before.taken.word))
         {
@@ -220,10 +220,10 @@ impl Hold {
     }
 }
 
-// The parts of operations for a caller that no panic may cross: they look at words of the object and of the thread's seat, whose places
-// were worked out before, swap or store some, and index nothing by what another could have written. The rest they leave undone.
+// The fast paths of operations, for a caller that no panic may cross: they read words of the object and of the thread's seat, whose places
+// were computed before, swap or store some, and never index by a value that another process could have written. The rest they leave undone.
 
-/// The part of [`Semaphore::down`] that waits for nobody, makes no call and cannot fail. False: all of it is needed.
+/// The part of [`Semaphore::down`] that never waits, makes no call and cannot fail. False: the whole operation is needed.
 #[inline(always)]
 pub fn down_now(semaphore: &Semaphore) -> bool {
     semaphore.take_one()
@@ -268,7 +268,7 @@ pub fn lock_now<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     mutex.get_now::<false>()
 }
 
-/// What data or messages are called by those who share them: the name of their type in Rust without modules, or anything else.
+/// The type of data or messages by name, as their users agree on it: the name of the Rust type without modules, or anything else.
 #[derive(Clone, Copy, Debug)]
 pub struct Called<'a> {
     /// The name.
@@ -279,7 +279,7 @@ pub struct Called<'a> {
     pub align: usize,
 }
 
-/// How an object with a name is to be had.
+/// How a named object is to be obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Had {
     /// It is there.
@@ -290,7 +290,7 @@ pub enum Had {
     Either,
 }
 
-/// A named mutex whose data is so many bytes, and where those lie. They begin as `initial`, if it is made, or as zeros.
+/// A named mutex whose data is so many bytes, and where they lie. If it is made, they begin as `initial`, or as zeros.
 ///
 /// # Errors
 /// As [`Mutex::open`], [`Mutex::create`] and [`Mutex::open_or_create`].
@@ -307,7 +307,7 @@ pub fn mutex_of_bytes(
     named_bytes(name, had, of, initial)
 }
 
-/// A named readers-writer lock whose data is so many bytes, and where those lie; as [`mutex_of_bytes`].
+/// A named readers-writer lock whose data is so many bytes, and where they lie; as [`mutex_of_bytes`].
 ///
 /// # Errors
 /// As [`RwLock::open`], [`RwLock::create`] and [`RwLock::open_or_create`].
@@ -326,7 +326,7 @@ pub fn rwlock_of_bytes(
 
 pub use crate::rwlock::Mine;
 
-/// What the calling thread has of a readers-writer lock, as a guard.
+/// The calling thread's share of a readers-writer lock, as a guard.
 ///
 /// # Safety
 /// The guard that the thread got for it was forgotten; one is made of it.
@@ -335,7 +335,7 @@ pub unsafe fn rwlock_of_mine(lock: &RwLock<()>) -> Option<Mine<'_>> {
     unsafe { rwlock::of_mine(lock) }
 }
 
-/// A named tube of records of a type that is only called something: all have its size. `None`: of bytes of any number.
+/// A named tube of records of a type that is known only by name: all have its size. `None`: of any number of bytes.
 ///
 /// # Errors
 /// As [`Tube::open`], [`Tube::create`] and [`Tube::open_or_create`].
@@ -376,10 +376,10 @@ pub fn choose<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Result<Select
     Ok(SelectedOperation::new(at, arms[at], Some(taken)))
 }
 
-/// What is left of a choice after a glance.
+/// The rest of a choice after a glance.
 pub struct Rest(Order);
 
-/// Takes hold of an arm that is seen to be ready at a glance, which costs less than to find out that none is; else [`choose_rest`] goes on.
+/// Takes hold of an arm that a glance finds ready, which is cheaper than establishing that none is; else [`choose_rest`] goes on.
 ///
 /// # Errors
 /// The rest, if none was seen.
@@ -435,7 +435,7 @@ pub fn send_chosen(chosen: SelectedOperation<'_>, sender: &Sender<[u8]>, record:
     sender.finish_record(chosen.complete(Armed::new(&sender.out), "sender"), record)
 }
 
-/// Receives the record that was chosen into a buffer: how many bytes, and whether a receiver has died that had it before.
+/// Receives the record that was chosen into a buffer: how many bytes, and whether it is redelivered (a receiver that had it before has died).
 ///
 /// # Errors
 /// As [`Receiver::recv_into`].

@@ -1,4 +1,4 @@
-//! Readers-writer locks. `word` is the protocol, `row` its row in the table of kinds, `made` is what users know.
+//! Readers-writer locks. `word` is the protocol, `row` its row in the table of kinds, `made` is the public interface.
 
 #[cfg(not(feature = "sim"))]
 mod made;

@@ -1,4 +1,4 @@
-//! A choice as users make it: [`Select`](crate::Select), and what it came to.
+//! The public interface of choices: [`Select`](crate::Select), and its result.
 
 mod ends;
 
@@ -57,23 +57,23 @@ impl<'a> Armed<'a> {
     }
 }
 
-/// A choice that is made many times: the arms are listed once, and making it allocates nothing.
+/// A choice that is made many times: the arms are listed once, and making the choice allocates nothing.
 ///
 /// An arm sends to a tube or receives from one, consumes a wake-up of a semaphore, takes a permit of a pool, or waits until a
-/// descriptor can be read or written. Exactly one arm
-/// happens; the others are as if they had not been there. In each object the choice waits in the order of arrival. Of several
-/// arms that are ready each is as likely, unless it is made [`new_biased`](Select::new_biased). The same object may occur more
-/// than once, both ends of a tube too (no thread meets itself), private and named ones may be mixed; objects of two different
-/// named arenas may not. An end of a tube whose other end has gone is ready: its operation comes to that error.
+/// descriptor can be read or written. Exactly one arm happens; the others have no effect. At each object the choice waits in the
+/// order of arrival. The same object may occur more than once, both ends of a tube too (no thread meets itself). Private and named
+/// objects may be mixed; objects of two different named arenas may not. An end of a tube whose other end has gone is ready: its
+/// operation returns that error.
 ///
-/// Each arm that is ready has an equal chance, whatever its kind, also one of a clock or of an object that is there twice. That none
-/// is ready, or was in time, a choice says only if there was a moment at which none was, however fast others hand a thing from
-/// one arm to another: so it is for objects of all kinds, private and named. Of descriptors the kernel tells no more than that
-/// each was not ready at a moment at which nothing else was. At a tube without slots somebody who is just coming to wait may not be
-/// there yet, nor somebody who has been told to look whether it can meet one; of them a choice waits for nobody.
+/// Each arm that is ready has an equal chance, whatever its kind, also an arm of a clock or of an object that occurs twice, unless the
+/// choice is made with [`new_biased`](Select::new_biased). A choice answers "none is ready" or "none was in time" only if there was a moment at
+/// which none was, however fast other threads move a thing from one arm to another. This holds for objects of all kinds, private and named. Of
+/// descriptors the kernel tells only that each was not ready at a moment at which nothing else was. At a tube without slots, a thread that
+/// is just coming to wait may not be there yet, nor a thread that has been told to look whether it can meet another; a choice does not wait
+/// for such threads.
 ///
-/// The choice, by [`select`](Select::select) and its kind, takes hold of what it chose; [`SelectedOperation`] completes it, with the
-/// very same end of the tube. The `ready` kind only says which arm is ready: another thread may be faster.
+/// The `select` methods ([`select`](Select::select) and its variants) take hold of what they chose; [`SelectedOperation`] completes it, with the
+/// very same end of the tube. The `ready` methods only answer which arm is ready: another thread may take it first.
 ///
 /// [`select!`](crate::select!) is shorter where a choice is made once.
 ///
@@ -104,7 +104,7 @@ pub struct Select<'a> {
     numbers: Vec<usize>,
     next: usize,
     biased: bool,
-    /// Whose it is, if an arm may be tried by one thread only.
+    /// The only thread that may try the choice, if an arm is bound to one.
     only: Option<ThreadId>,
 }
 
@@ -123,12 +123,12 @@ impl fmt::Debug for Select<'_> {
 }
 
 impl<'a> Select<'a> {
-    /// A choice of nothing yet; of several arms that are ready each will be as likely.
+    /// A choice without arms yet; among arms that are ready, each will be equally likely.
     pub fn new() -> Select<'a> {
         Select::default()
     }
 
-    /// A choice of nothing yet; of several arms that are ready the one that was added first will be taken.
+    /// A choice without arms yet; among arms that are ready, the arm that was added first will be taken.
     pub fn new_biased() -> Select<'a> {
         Select { biased: true, ..Select::default() }
     }
@@ -140,7 +140,7 @@ impl<'a> Select<'a> {
         self.next - 1
     }
 
-    /// What only one thread may try binds the choice to that.
+    /// Binds the choice to this thread if only one thread may try the arm.
     #[track_caller]
     fn add_single(&mut self, single: bool) {
         if single {
@@ -259,7 +259,7 @@ impl<'a> Select<'a> {
         self.glanced(Until::at(deadline)).ok_or(SelectTimeoutError)
     }
 
-    /// Waits until an arm is ready: its number. Nothing is taken, and who is faster may take it.
+    /// Waits until an arm is ready; answers its number. Nothing is taken: another thread may take it first.
     ///
     /// # Panics
     /// As [`Select::select`].
@@ -305,7 +305,7 @@ impl<'a> Select<'a> {
         self.looked(Until::at(deadline)).ok_or(ReadyTimeoutError)
     }
 
-    /// As [`Select::select`]; what stands in the way is an error.
+    /// As [`Select::select`]; failures are errors instead of panics.
     ///
     /// # Errors
     /// `Dead` if an arm's object is or gets removed; `Interrupted` inside of [`interruptible`](crate::interruptible); `TwoArenas`,
@@ -314,7 +314,7 @@ impl<'a> Select<'a> {
         self.take(Until::Forever)
     }
 
-    /// As [`Select::try_select`]; what stands in the way is an error.
+    /// As [`Select::try_select`]; failures are errors instead of panics.
     ///
     /// # Errors
     /// `WouldBlock`; else as [`Select::wait`].
@@ -322,7 +322,7 @@ impl<'a> Select<'a> {
         self.take(Until::Now)
     }
 
-    /// As [`Select::select_timeout`]; what stands in the way is an error.
+    /// As [`Select::select_timeout`]; failures are errors instead of panics.
     ///
     /// # Errors
     /// `Timeout`; else as [`Select::wait`].
@@ -330,7 +330,7 @@ impl<'a> Select<'a> {
         self.take(Until::after(duration))
     }
 
-    /// As [`Select::select_deadline`]; what stands in the way is an error.
+    /// As [`Select::select_deadline`]; failures are errors instead of panics.
     ///
     /// # Errors
     /// `Timeout`; else as [`Select::wait`].
@@ -381,7 +381,7 @@ impl<'a> Select<'a> {
         let how = How { until, biased: self.biased, aim: Aim::Look };
         match uninterrupted(|| choose(operations(&self.arms), how)) {
             Ok((at, _)) => Some(self.numbers[at]),
-            // What is dead is ready to say so.
+            // An arm whose object is dead is ready: its operation returns the error.
             Err(SelectError::Dead { arm, .. }) => Some(self.numbers[arm]),
             Err(SelectError::WouldBlock | SelectError::Timeout) => None,
             Err(SelectError::Interrupted) => ended(),
@@ -390,7 +390,7 @@ impl<'a> Select<'a> {
     }
 }
 
-/// What a choice that is made once comes to after a glance: which arm, and what was taken; of a dead arm `None`.
+/// The result of a choice that is made once, after a glance: which arm, and what was taken; for a dead arm `None`.
 #[track_caller]
 #[inline(always)]
 pub(crate) fn chosen(arms: &[Armed<'_>], how: How, order: Order) -> Option<(usize, Option<Taken>)> {
@@ -416,17 +416,17 @@ fn chosen_at_length(arms: &[Armed<'_>], how: How, order: Order, front: bool) -> 
     }
 }
 
-/// Nobody could interrupt it: the calling light thread is to end.
+/// The choice was interrupted though it is uninterruptible: the calling light thread is to end.
 #[cold]
 fn ended<T>() -> Option<T> {
     chappe_plat::light::come_by();
     unreachable!("a choice was interrupted, and not because its thread is to end")
 }
 
-/// What a choice came to: an operation that is yet to be completed.
+/// The result of a choice: an operation that is yet to be completed.
 ///
-/// One on a tube must be, with the same end that was added; a permit that is not asked for is given back; a wake-up is
-/// consumed.
+/// An operation on a tube must be completed, with the same end that was added. A permit that is not asked for is given back. A wake-up is
+/// consumed already.
 ///
 /// # Panics
 /// If it is dropped without having completed an operation on a tube.
@@ -517,7 +517,7 @@ impl<'a> SelectedOperation<'a> {
         receiver.__finish(Took(self.complete(receiver.__arm(), "receiver")))
     }
 
-    /// As [`SelectedOperation::recv_on`], from a named tube; and whether a receiver has died that had it before.
+    /// As [`SelectedOperation::recv_on`], from a named tube; also answers whether the message is redelivered: a receiver that had it before has died.
     ///
     /// # Errors
     /// As [`SelectedOperation::recv`].
@@ -554,7 +554,7 @@ impl<'a> SelectedOperation<'a> {
         permit_of(pool, took)
     }
 
-    /// That the descriptor is ready: it can be read, or written, or has an end or an error to tell, which the next call on it will.
+    /// The descriptor is ready: it can be read, or written, or is at its end or has an error, which the next call on it will return.
     ///
     /// # Errors
     /// The system's, where it could not say.

@@ -1,4 +1,4 @@
-//! Semaphores as users know them.
+//! The public interface of semaphores.
 
 use crate::claim::{Collected, Glance, Operation, Refused, Taken, Wish, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
@@ -18,21 +18,20 @@ use std::time::{Duration, Instant};
 
 /// Dijkstra's counter of saved wake-ups.
 ///
-/// `up` saves a wake-up, or hands it to the waiter that came first (strong, FIFO semantics; one made by [`Semaphore::create_by`] can serve by
-/// [`Priority`](crate::Priority) instead); `down` consumes one, or
-/// waits. Anybody may `up`: a unit has no owner, so nothing returns when somebody dies. A wake-up that was handed to somebody
-/// who died before it was back from `down` goes to the next. For permits that return at a death there is
-/// [`Pool`](crate::Pool).
+/// `up` saves a wake-up, or hands it to the waiter that came first (strong, FIFO semantics; a semaphore made by [`Semaphore::create_by`] can
+/// serve by [`Priority`](crate::Priority) instead). `down` consumes a wake-up, or waits for one. Any thread may call `up`: a unit has no owner, so
+/// nothing returns when a thread dies. If a waiter that was handed a wake-up dies before it has returned from `down`, the wake-up goes to the
+/// next waiter. For permits that return at a death there is [`Pool`](crate::Pool).
 ///
-/// A semaphore made as *barging* lets newcomers overtake waiters that are just waking up: more throughput where units go to
-/// and fro between busy threads, and no promise about order.
+/// A semaphore made as *barging* lets newcomers overtake waiters that are just waking up: more throughput where units pass back and
+/// forth between busy threads, and no promise about order.
 ///
-/// `up` never waits, and may be called in a signal handler: in one of a private semaphore always; of a named one in
-/// threads that have used its arena before, and in all once [`Semaphore::prepare_handlers`] was called. In a forked child,
-/// only once that has used an object of the same arena outside of a handler.
+/// `up` never waits, and a signal handler may call it: on a private semaphore always; on a named one in
+/// threads that have used its arena before, and in all threads once [`Semaphore::prepare_handlers`] was called. In a forked child,
+/// only once the child has used an object of the same arena outside of a handler.
 ///
-/// Cost: one compare-and-swap for each `down` that finds a unit and each `up` that finds nobody waiting; no system call,
-/// no allocation. A semaphore has 128 bytes. In a forked child, a private one is a copy. A handle is cheap to clone.
+/// Cost: one compare-and-swap for each `down` that finds a unit and each `up` without waiters; no system call,
+/// no allocation. A semaphore has 128 bytes. In a forked child, a private semaphore is a copy. A handle is cheap to clone.
 ///
 /// Paper: nix-semaphores-tubes, sections 2.1 to 2.3.
 ///
@@ -96,11 +95,11 @@ impl Operation for Semaphore {
     }
 }
 
-/// The word that a thread left in the semaphore that it used last. Any other value is as harmless: it is only swapped from.
+/// The word that a thread left in the semaphore that it used last. A wrong value is harmless: it is only the expected value of a swap.
 struct Guess;
 
 impl Guess {
-    /// The calling thread's. A handler in the midst of one of these two leaves it mixed: as harmless as any other.
+    /// The calling thread's guess. A handler in the middle of `of` or `keep` may leave a mixed value: harmless, too.
     #[inline(always)]
     fn of(object: &Object) -> Option<Units> {
         let there = near::get::<GUESSED>() == std::ptr::from_ref(object) as usize;
@@ -153,7 +152,7 @@ impl Semaphore {
     /// Attaches a semaphore by name: `ready`, or `lab/ready` for one in arena `lab`.
     ///
     /// # Errors
-    /// `Unknown`, which names those that are there; `OtherKind`; `Arena`.
+    /// `Unknown`, which names the semaphores that are there; `OtherKind`; `Arena`.
     pub fn open(name: &str) -> Result<Semaphore, ObjectError> {
         Ok(Semaphore(Handle::open(Kind::Semaphore, name)?))
     }
@@ -174,7 +173,7 @@ impl Semaphore {
         Semaphore::make(name, value, discipline.code(), false)
     }
 
-    /// As [`Semaphore::open_or_create`]; one that it makes serves its waiters as `discipline` says.
+    /// As [`Semaphore::open_or_create`]; a semaphore that it makes serves its waiters as `discipline` says.
     ///
     /// # Errors
     /// As [`Semaphore::open_or_create`].
@@ -198,7 +197,7 @@ impl Semaphore {
         Semaphore::make(name, value, units::STRONG, true)
     }
 
-    /// Makes a semaphore whose name nobody chose, for who keeps its [`Spot`]. It stays until it is removed, in this process's own arena
+    /// Makes a semaphore without a chosen name, for a caller that keeps its [`Spot`]. It stays until it is removed, in this process's own arena
     /// as well.
     ///
     /// # Errors
@@ -208,7 +207,7 @@ impl Semaphore {
         Semaphore::unnamed_by(arena, value, Discipline::Fifo, false)
     }
 
-    /// The same; waiters are served as `discipline` says, and `barging` lets newcomers overtake them.
+    /// As [`Semaphore::unnamed`]; waiters are served as `discipline` says, and `barging` lets newcomers overtake them.
     ///
     /// # Errors
     /// As [`Semaphore::unnamed`].
@@ -252,7 +251,7 @@ impl Semaphore {
         Ok(Semaphore(Handle::create_in(arena, Kind::Semaphore, name, make)?))
     }
 
-    /// The semaphore at a spot. Whether it is still there, operations tell.
+    /// The semaphore at a spot. If it is no longer there, operations fail.
     ///
     /// A signal handler may call it, if the arena was met in this process before.
     ///
@@ -279,7 +278,7 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Where it lies.
+    /// The semaphore's location.
     #[doc(hidden)]
     pub fn spot(&self) -> Spot {
         self.0.spot()
@@ -291,8 +290,8 @@ impl Semaphore {
         !self.0.is_dead() && self.0.map.mark() != chappe_arena::Standing::Removed && !self.0.map.is_unlinked()
     }
 
-    /// Removes the semaphore at a spot, whoever waits there: they get [`DownError::Dead`], but who was granted a unit has it. False: it
-    /// is not there any more.
+    /// Removes the semaphore at a spot, even if there are waiters: these get [`DownError::Dead`], but a waiter that was granted a unit keeps it.
+    /// False: it is not there any more.
     ///
     /// # Errors
     /// `Arena`.
@@ -309,8 +308,8 @@ impl Semaphore {
         Ok(Semaphore(handle))
     }
 
-    /// Removes a semaphore by name. One that somebody waits on, or has not woken up on yet, is refused unless `force`: then
-    /// waiters get [`DownError::Dead`], but who was granted a unit has it.
+    /// Removes a semaphore by name. A semaphore with waiters, or with granted waiters that have not woken up yet, is refused unless `force`: then
+    /// waiters get [`DownError::Dead`], but a waiter that was granted a unit keeps it.
     ///
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
@@ -329,23 +328,23 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Its name; empty for a private one.
+    /// The semaphore's name; empty for a private one.
     pub fn name(&self) -> String {
         self.0.name()
     }
 
-    /// In which order waiters are served; of a barging one, that in which they are told to try.
+    /// In which order waiters are served; of a barging semaphore, the order in which they are told to try.
     pub fn discipline(&self) -> Discipline {
         Discipline::of(self.0.object)
     }
 
-    /// How many wake-ups are saved at this moment. A look, not a promise.
+    /// How many wake-ups are saved at this moment; the number may change at once.
     pub fn value(&self) -> u32 {
         units::value(self.0.object)
     }
 
-    /// Consumes a saved wake-up; waits for one in the order of arrival. A handled signal does not end the wait
-    /// (but inside of [`interruptible`](crate::interruptible)).
+    /// Consumes a saved wake-up; blocks until there is one, in the order of arrival. A handled signal does not end the wait
+    /// (except inside of [`interruptible`](crate::interruptible)).
     ///
     /// # Errors
     /// `Dead` if it is or gets removed; `Arena` if the thread cannot become a member; `System`.
@@ -354,8 +353,8 @@ impl Semaphore {
         if self.take_one() { Ok(()) } else { self.down_slow(Until::Forever) }
     }
 
-    /// Consumes a saved wake-up if there is one and nobody waits for it. Never enters the kernel (where a waiter died, what
-    /// it had been handed is recovered first, and its next holder woken).
+    /// Consumes a saved wake-up if there is one and no thread waits for it. Never enters the kernel (except if a waiter died: what
+    /// it had been handed is recovered first, and the next waiter woken).
     ///
     /// # Errors
     /// `WouldBlock`, `Dead`.
@@ -386,8 +385,8 @@ impl Semaphore {
         self.down_slow(Until::at(deadline))
     }
 
-    /// The first look is a guess: what this thread left the last time. If it was right, that has spared a load that the swap
-    /// would have waited for (a pair is a tenth faster); if not, nothing has happened.
+    /// The first try guesses the word: what this thread left the last time. A right guess saves a load that the swap
+    /// would have waited for (a pair is a tenth faster); a wrong guess changes nothing.
     #[inline(always)]
     pub(crate) fn take_one(&self) -> bool {
         let (o, place) = (self.0.object, self.0.place);
@@ -402,7 +401,7 @@ impl Semaphore {
     #[inline(never)]
     fn down_slow(&self, until: Until) -> Result<(), DownError> {
         if self.0.map.directory().is_none() && !self.0.map.is_covered(process::incarnation()) {
-            // A forked child's copy: the parent's waiters are none here.
+            // A forked child's copy: the parent's waiters do not exist here.
             Arena::private();
         }
         let take = || match units::take(self.0.map, self.0.place) {
@@ -433,7 +432,7 @@ impl Semaphore {
 
     /// Saves a wake-up, or hands it to the waiter that came first. Never waits.
     ///
-    /// Once it has taken effect it does not touch the semaphore any more: whoever was woken may remove it.
+    /// Once it has taken effect it does not touch the semaphore any more: the woken thread may remove it.
     ///
     /// A signal handler may call it; see above for when.
     ///
@@ -454,7 +453,7 @@ impl Semaphore {
         if self.give_now(n) { Ok(()) } else { self.up_slow(n) }
     }
 
-    /// Where nobody waits, and it is not full: a guess first, as in `take_one`.
+    /// Adds units if no thread waits and it is not full: a guess first, as in `take_one`.
     #[inline(always)]
     pub(crate) fn give_now(&self, n: u32) -> bool {
         let h = &self.0;
@@ -466,24 +465,24 @@ impl Semaphore {
         left.is_some()
     }
 
-    /// The commonest case of [`Semaphore::up`] alone, of the one at a spot: false, and nothing is done, if somebody waits, or if there is
-    /// anything else to know. Two loads before the swap.
+    /// The commonest case of [`Semaphore::up`] alone, on the semaphore at a spot: false, and nothing is done, if a thread waits, or in any
+    /// other case. Two loads before the swap.
     #[doc(hidden)]
     #[inline(always)]
     pub fn up_alone(spot: Spot) -> bool {
         spot::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::give_one(o, place, 1).is_some())
     }
 
-    /// The commonest case of [`Semaphore::try_down`] alone, of the one at a spot: false, and nothing is done, if there is no unit, or if
-    /// there is anything else to know. Two loads before the swap.
+    /// The commonest case of [`Semaphore::try_down`] alone, on the semaphore at a spot: false, and nothing is done, if there is no unit, or
+    /// in any other case. Two loads before the swap.
     #[doc(hidden)]
     #[inline(always)]
     pub fn down_alone(spot: Spot) -> bool {
         spot::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::take_one(o, place).is_some())
     }
 
-    /// As [`Semaphore::up`], by who can be no member: the arena is full, or the thread ends. If it is killed between the two steps, the
-    /// waiter gets what was saved when the next thing happens to the semaphore, or when the next member dies.
+    /// As [`Semaphore::up`], for a thread that cannot be a member: the arena is full, or the thread ends. If it is killed between adding the unit
+    /// and handing it on, the waiter gets the unit at the next operation on the semaphore, or when the next member dies.
     ///
     /// # Errors
     /// `Overflow`, `Dead`.
@@ -493,7 +492,7 @@ impl Semaphore {
         units::give(h.map, h.place, h.object, 1).map_err(|e| self.refused(e, 1))
     }
 
-    /// Gives up the calling thread's membership of its arena, and a wait that it has left half-way: what it was granted goes to the next.
+    /// Gives up the calling thread's membership of the arena, and a wait that it has left half-way: what it was granted goes to the next waiter.
     #[doc(hidden)]
     pub fn leave(&self) {
         leave(self.0.map, |_| true);
@@ -505,7 +504,7 @@ impl Semaphore {
         self.0.map.is_covered(process::incarnation()) || is_seated(self.0.map)
     }
 
-    /// Makes the calling thread ready to wait: what [`Semaphore::down`] does once, and with locks and allocations. From then on it does
+    /// Prepares the calling thread to wait: what [`Semaphore::down`] does once, with locks and allocations. From then on `down` uses
     /// neither.
     ///
     /// # Errors
@@ -515,7 +514,7 @@ impl Semaphore {
         seat(self.0.map, |seat| self.watch(seat))?
     }
 
-    /// Only a named one needs the reaper: of a private one's users none outlives another, and who ends says so.
+    /// Only a named semaphore needs the reaper: a private one's users die together, and a thread that ends leaves the arena itself.
     fn watch(&self, seat: &ThreadSeat) -> Result<(), DownError> {
         #[cfg(not(feature = "loom"))]
         crate::inside::may_sleep();
@@ -524,7 +523,7 @@ impl Semaphore {
 
     #[inline(never)]
     fn up_slow(&self, n: u32) -> Result<(), UpError> {
-        // Who hands on must be seen to die half-way: as a member itself, or through one.
+        // The thread that hands on must be a member, or covered by the process's member, so that its death half-way is recovered.
         let h = &self.0;
         if !h.map.is_covered(process::incarnation()) && !is_seated(h.map) {
             seat(h.map, |_| ())?;
@@ -540,8 +539,8 @@ impl Semaphore {
         }
     }
 
-    /// Makes ready for `up` in signal handlers of any thread of this process, also of threads that have not used the
-    /// semaphore's arena before. Once a process; again in a forked child. Private semaphores need it not.
+    /// Allows `up` in signal handlers of any thread of this process, also of threads that have not used the
+    /// semaphore's arena before. To be called once per process, and again in a forked child. Private semaphores do not need it.
     ///
     /// It starts a thread that sleeps, and takes one member slot of the arena.
     ///
@@ -553,7 +552,7 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Who waits, in the order in which they will be served.
+    /// The waiters, in the order in which they will be served.
     pub fn waiters(&self) -> Vec<Waiter> {
         inspect::waiters(self.0.map, self.0.place)
     }

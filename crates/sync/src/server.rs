@@ -1,7 +1,7 @@
-//! Servers: data that is changed by requests, which whoever is there carries out.
+//! Servers: data that is changed by requests. No thread is dedicated to serving; the callers carry the requests out.
 //!
-//! Synthesis, 5.1.4: a server thread serializes what is too complex for a CAS; "if there is no interference" the caller does it itself. nonblocking-real-time, 4.4,
-//! shows that this is as a lock with helping. Here no thread serves but the callers.
+//! Synthesis, 5.1.4: a server thread serializes what is too complex for a CAS; "if there is no interference" the caller does it itself.
+//! nonblocking-real-time, 4.4, shows that this is equivalent to a lock with helping. Here only callers serve.
 
 pub mod combine;
 pub mod desk;
@@ -27,7 +27,7 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Desk<'m>> {
     Some(unsafe { Desk::new(body.at, sizes) })
 }
 
-/// What a dead member's death leaves of a server.
+/// Recovers what a dead member has left in a server.
 pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) {
     let Some(body) = Body::of(map, Place { index: object, head }) else { return };
     let (Some(desk), Some(is_left)) = (in_body(&body), body.left_by(member, generation)) else { return };

@@ -1,11 +1,11 @@
-//! Where an object lies, as plain data: for structs that lie in their users' memory, and in whatever process that is mapped.
+//! Where an object lies, as plain data (a *spot*): for structs that lie in their users' memory, in any process that maps it.
 //!
-//! What users of Rust have is a handle, which only its process understands. A C program has a struct of so many bytes wherever it likes,
-//! copies it with its memory in a fork, and shares it with processes that we know nothing of. So the struct says which arena, which slot, and
-//! which of the objects that were ever in it; the arena by a number that is made of its name and of what tells it from others of that name.
-//! Who meets a number for the first time looks for it in the directory.
+//! A Rust program has a handle, which is valid in its process only. A C program has a struct of a fixed size anywhere in memory,
+//! copies it with its memory in a fork, and shares it with processes unknown to us. So the struct says which arena, which slot, and
+//! which of the objects that were ever in the slot. The arena is a number made of its name and of what distinguishes it from others of that name.
+//! The first use of a number in a process (the arena is *met*) looks for it in the directory.
 //!
-//! A spot can be made into a handle in a signal handler once its arena was met in this process: by a walk through a
+//! Once its arena was met in this process, a signal handler can turn a spot into a handle: by a walk through a
 //! table to which arenas are only ever added.
 
 use crate::directory::open_directory;
@@ -35,7 +35,7 @@ impl Spot {
     #[doc(hidden)]
     pub const PRIVATE: u64 = 1;
 
-    /// Whether its arena was met in this process. If not, who makes it into a handle takes a lock.
+    /// Whether its arena was met in this process. If not, turning the spot into a handle takes a lock.
     #[doc(hidden)]
     #[inline(always)]
     pub fn is_met(self) -> bool {
@@ -119,7 +119,7 @@ pub(crate) fn all_met() -> impl Iterator<Item = &'static Map> {
     numbers.filter_map(met)
 }
 
-/// Puts it into the table, if there is room; its number.
+/// Puts the arena into the table, if there is room; answers its number.
 pub(crate) fn meet(map: &'static Map) -> u64 {
     let number = number(map);
     let _one_at_a_time = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,7 +162,7 @@ fn look_for(wanted: u64) -> Result<&'static Map, ObjectError> {
 }
 
 impl Handle {
-    /// The object of a kind at a spot; whether it is still there, operations tell.
+    /// The object of a kind at a spot. If it is no longer there, operations fail.
     #[inline(always)]
     pub fn at_spot(kind: Kind, spot: Spot) -> Result<Handle, ObjectError> {
         let map = match met(spot.arena) {
@@ -181,8 +181,8 @@ impl Handle {
         Spot { arena, object: self.place.index, generation: self.place.head.generation() }
     }
 
-    /// Makes an object that nobody has chosen a name for: in a named arena it gets one, after its kind; in this process's own it has none,
-    /// and does not go with its handle.
+    /// Makes an object without a chosen name: in a named arena it gets a name, after its kind; in this process's own arena it has none. It is
+    /// not removed with its handle.
     pub fn unnamed(arena: &Arena, kind: Kind, make: Maker<'_>) -> Result<Handle, ObjectError> {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let map = arena.map();
@@ -193,10 +193,10 @@ impl Handle {
         // As a member, so that the arena is not removed meanwhile.
         crate::seat::seat(map, |_| ())?;
         let admin = map.admin();
-        // Names come again and again, so that not ever more places of the table of names were in use once; one of them is free, since there are
-        // more of them than objects.
+        // Names are reused, so that the number of places in the table of names that were ever in use stays bounded; one name is free, since there
+        // are more names than objects.
         let most = map.geometry().objects + 1;
-        // Relaxed: only to begin with another one each time.
+        // Relaxed: only to begin with another name each time.
         let name = std::iter::repeat_with(|| LAST.fetch_add(1, Ordering::Relaxed) % most)
             .map(|next| format!("{}@{}.{next}", kind.name().replace(' ', "-"), process::pid()))
             .find(|name| map.find(name).is_none())
@@ -211,7 +211,7 @@ impl Handle {
             // In a forked child, this makes the copy usable first.
             Arena::private();
         } else {
-            // As a member, so that the arena is not removed meanwhile; or without, if the thread cannot be one any more.
+            // As a member, so that the arena is not removed meanwhile; or not as a member, if the thread cannot be one any more.
             let _ = crate::seat::seat(handle.map, |_| ());
         }
         // `admin` would cost more than all else that is to be done: ten system calls.

@@ -1,4 +1,4 @@
-//! Stacks: what was put in last comes out first.
+//! Stacks: the element that was pushed last is popped first.
 
 #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod linked;

@@ -1,11 +1,11 @@
-//! A dictionary in memory that threads or processes share, any of which may be killed or stopped anywhere.
+//! A dictionary in memory that threads or processes share, any of which may be killed or stopped at any step.
 //!
 //! Buckets of sorted lists (synthesis, 5.2.3: safe traversal of a list from which others delete, figure 5.7; nonblocking-real-time,
-//! 2.1). Synthesis counts who stands on an element, and lets the last one unlink it: who dies there keeps it for ever. Here
-//! nobody is counted: memory is type-stable, each link has a tag that rises with every change of it, and who has read an
+//! 2.1). Synthesis counts the readers of an element, and lets the last one unlink it: a reader that dies there keeps it for ever. Here
+//! there are no reader counts: memory is type-stable, each link has a tag that rises with every change of it, and a reader of an
 //! element looks at the link that led there once more (Michael's lists with tags). A value is a cell of its own, which one
 //! swap of the element's value word puts in place of another. So each operation has one step at which it happens, and no
-//! operation waits for anybody.
+//! operation waits for another member.
 //!
 //! ```text
 //!  bucket --> node: next ------> node: next, flagged ------> node: next --> 0      sorted by id (hash and length), then key;
@@ -18,54 +18,54 @@
 //! | `link`: its last word --> the new node | insert | the key is there |
 //! | `value` --> another cell | put, compare-and-swap | it has another value |
 //! | `value` flagged | remove | the key is not there |
-//! | `next` flagged, then unlinked, then freed | remove, or whoever comes by | nothing that can be seen |
+//! | `next` flagged, then unlinked, then freed | remove, or any later search | nothing that can be seen |
 //!
 //! | state of a node or cell | |
 //! |---|---|
-//! | FREE | anybody may take it, by a swap |
+//! | FREE | any member may take it, by a swap |
 //! | OWNED by a member | it is being prepared; or was put in place just now; or will be given back |
 //! | USED | it was put in place |
 //!
 //! Invariants:
 //! - I1: tags and turns only rise. A swap of a word from what was seen means that nothing has happened to it since.
-//! - I2: only its owner puts an OWNED node or cell in place; one that is USED, or whose owner is dead, is put in place nowhere
+//! - I2: only its owner puts an OWNED node or cell in place. A node or cell that is USED, or whose owner is dead, is not put in place
 //!   (again) before it was FREE.
 //! - I3: a value is flagged before its node's `next`, that before the node is unlinked, that before it is freed. A flagged word
 //!   changes only when its node has an owner again. So a node whose `next` is flagged and which a search for its key did not come
 //!   by is not linked.
-//! - I4: who searches unlinks each node that is over before it goes past it, and goes past none whose key is not smaller. So
+//! - I4: a search unlinks each node that is over (removed) before it goes past it, and goes past none whose key is not smaller. So
 //!   keys rise along a list, and none is there twice.
-//! - I5: who has read the words of a node, and then the link to it unchanged, has read what was that node's while it was linked:
+//! - I5: a reader that has read the words of a node, and then the link to it unchanged, has read what was that node's while it was linked:
 //!   a link changes when its own node is deleted, or the one behind is unlinked.
-//! - I6: who has read a cell, and then the value word that led to it unchanged, has read that value, and it was the key's at
+//! - I6: a reader that has read a cell, and then the value word that led to it unchanged, has read that value, and it was the key's at
 //!   that moment: removal flags the value first.
-//! - I7: the turn of a node that is freed was read while it was linked, that of a cell while a value led to it. So nobody frees
-//!   what is another's by now, and of several that free one only the first does.
+//! - I7: the turn of a node that is freed was read while it was linked, that of a cell while a value led to it. So no member frees
+//!   what is another's by now, and if several members free one only the first does.
 //! - I8: a cell says of which node it is before that node's value leads to it. So a USED cell to which the value of its node
-//!   does not lead is nobody's.
+//!   does not lead is not in use.
 //! - I9: the value of a node that is FREE is flagged, or has never led anywhere.
 //! - I10: each member has at most one node in hand, or removed and not yet free, and there are as many spare nodes as members. So
-//!   while fewer keys are there than the table was made for, a node is free. "Full" is said only after as many nodes as that
+//!   while fewer keys are there than the table was made for, a node is free. "Full" is answered only after as many nodes as that
 //!   were in place at one moment: seen USED with no flagged value twice, in the same turn (I3, I7); and the key was not among them:
 //!   the link behind which it belongs did not change meanwhile (I4).
 //!
 //! Races: R1 two insert one key, or change one value: one swap. R2 insert behind a node that is being removed: the flag is in the
 //! word that both swap. R3 a value is changed while its key is removed: one word. R4 two unlink, or free, one node: I1, I7.
-//! R5 a recoverer that was stopped, and a later owner of the number: who has read the state, and then that the member's death
-//! is not yet made up for, has read a state of the dead; the swap is from that.
+//! R5 a recoverer that was stopped, and a later owner of the number: a recoverer that has read the state, and then sees the member's death
+//! not yet recovered, has read a state of the dead member; the swap is from that state.
 //!
 //! Ordering edges: E1 (release/acquire) a node's and a cell's words before the link or value that leads there. E2 (release/acquire)
-//! a cell is taken before it is written over, and it was let go of before that: who reads a word of the new content sees
-//! afterwards that the value, or the link, has changed. E3 (SeqCst): the change before the look who watches.
+//! a cell is taken before it is written over, and it was let go of before that: a reader of a word of the new content sees
+//! afterwards that the value, or the link, has changed. E3 (SeqCst): the change before the look for watchers.
 //!
-//! Progress: all are lock-free: a swap fails, or a look is in vain, because somebody else's change succeeded. A look-up that meets no
-//! change is a few loads, and writes nothing. The bound of retries is that of the changes that others make to one list
+//! Progress: all operations are lock-free: a swap fails, or a search begins again, because another member's change succeeded. A look-up that meets no
+//! change is a few loads, and writes nothing. The number of retries is bounded by the number of changes that others make to one list
 //! meanwhile (nonblocking-real-time, 2.3).
 //!
-//! Deaths: before its one step, an operation has not happened; after it, it has. What the dead had taken and not put in place, and
-//! what was taken out and not freed, is found by `recovery`. Iteration holds nothing.
+//! Deaths: before its one step, an operation has not happened; after it, it has. `recovery` finds what the dead member had taken and not put in place,
+//! and what it had taken out and not freed. Iteration holds nothing.
 //!
-//! Explored: `tests/crash_table.rs`. Left out: one that was stopped for 2^42 changes of one word, or for 2^44 turns of one node.
+//! Explored: `tests/crash_table.rs`. Left out: a member that was stopped for 2^42 changes of one word, or for 2^44 turns of one node.
 
 mod place;
 mod recovery;
@@ -81,7 +81,7 @@ use chappe_plat::step;
 use place::{flagged, index, is_flagged, leading};
 use std::cmp::Ordering as Order;
 
-/// How often somebody looks for a free node that others have in hand.
+/// How often a member looks for a free node while others have nodes in hand.
 const MOST_TRIES: u32 = 100;
 
 /// There is no room.
@@ -89,7 +89,7 @@ const MOST_TRIES: u32 = 100;
 pub enum Full {
     /// For another entry.
     Entries,
-    /// For a change: too many are changing something just now.
+    /// For a change: too many members are changing something just now.
     Values,
 }
 
@@ -104,7 +104,7 @@ pub enum Change<'b> {
     Remove,
 }
 
-/// Says what is to become of an entry, each time that it is found to have another value.
+/// Decides what becomes of an entry, each time that it is found to have another value.
 pub trait Decide {
     /// `old` is what it has, if it is there.
     fn decide(&mut self, old: Option<&[u8]>) -> Change<'_>;
@@ -127,7 +127,7 @@ struct Key<'k> {
     bytes: &'k [u8],
 }
 
-/// What a search has come to.
+/// The result of a search.
 #[derive(Clone, Copy)]
 struct Found<'a> {
     /// The link to the first node that is not before the key, and what it said.
@@ -180,7 +180,7 @@ impl<'a> Table<'a> {
         Key { hash, id: hash >> 32 << 32 | bytes.len() as u64, bytes }
     }
 
-    /// How a node's key compares; or a mixture of what is and was there: which, the caller finds out.
+    /// How a node's key compares, or a mixture of its old and new bytes: the caller finds out which.
     #[inline(always)]
     fn compare(&self, node: u32, key: &Key<'_>) -> Order {
         // Acquire: E2, before the second look at the link.
@@ -204,7 +204,7 @@ impl<'a> Table<'a> {
     /// As [`Table::compare`], by the bytes from the first on, and then by length.
     fn compare_in_order(&self, node: u32, id: u64, key: &Key<'_>) -> Order {
         let first = (id >> 32).cmp(&(key.id >> 32));
-        // No more than the node's key has: what is behind may be an older one's.
+        // No more than the node's key has: the bytes behind may be an older key's.
         let words = (id as u32 as usize).div_ceil(8);
         let pairs = self.key(node).iter().take(words).zip(words_of(key.bytes));
         // Acquire: as in `compare`.
@@ -213,7 +213,7 @@ impl<'a> Table<'a> {
         rest.then((id as u32).cmp(&(key.id as u32)))
     }
 
-    /// The first node whose key is not smaller; with `beyond`, greater. Unlinks what is over on the way.
+    /// The first node whose key is not smaller; with `beyond`, greater. Unlinks nodes that are over on the way.
     #[inline(always)]
     fn find(&self, key: &Key<'_>, beyond: bool) -> Found<'a> {
         let mut tries = 0;
@@ -256,7 +256,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// I3: takes a node that is over out of its list. What the link says then; `None`: it changed meanwhile.
+    /// I3: takes a node that is over out of its list. Answers what the link says then; `None`: it changed meanwhile.
     #[cold]
     fn unlink(&self, link: &AtomicU64, said: u64, node: u32, next: u64) -> Option<u64> {
         let next = if is_flagged(next) { next } else { self.flag(node, next)? };
@@ -270,10 +270,10 @@ impl<'a> Table<'a> {
         Some(onward)
     }
 
-    /// I3: nothing is put in behind a node from here on. What its link says then.
+    /// I3: flags the node's link, so that nothing is put in behind it from here on. Answers what the link says then.
     fn flag(&self, node: u32, next: u64) -> Option<u64> {
         let word = flagged(next);
-        // AcqRel: after the value. Relaxed, a failure: another did, or something was put in behind: the caller looks again.
+        // AcqRel: after the value. Relaxed, a failure: another member did, or something was put in behind: the caller looks again.
         self.next(node).compare_exchange(next, word, Ordering::AcqRel, Ordering::Relaxed).ok().map(|_| word)
     }
 
@@ -346,7 +346,7 @@ impl<'a> Table<'a> {
         let cell = index(value)?;
         // Acquire: E2, before the second look at the value.
         let len = (self.of(cell).load(Ordering::Acquire) >> 32) as usize;
-        // Plain data has always as many: known when this is compiled.
+        // Plain data always has the same length: known at compile time.
         let len = if len == to.len() {
             read(self.bytes(cell), to);
             len
@@ -375,7 +375,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Changes an entry as `decide` says, which is asked again each time that another changes it first. What it had is in `old`.
+    /// Changes an entry as `decide` says, which is called again each time that another member changes it first. The old value is in `old`.
     ///
     /// # Errors
     /// There is no room; nothing is changed.
@@ -401,7 +401,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Changes one that is there. `None`: another has changed it meanwhile.
+    /// Changes an entry that is there. `None`: another member has changed it meanwhile.
     #[inline(always)]
     fn change_value(
         &self,
@@ -450,7 +450,7 @@ impl<'a> Table<'a> {
         Ok(Some(Changed { old: Some(len), done: true }))
     }
 
-    /// Puts in one that is not there. `None`: the list has changed meanwhile.
+    /// Inserts an entry that is not there. `None`: the list has changed meanwhile.
     #[inline(always)]
     fn insert(
         &self,
@@ -543,7 +543,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// How many nodes are not free: as many as there are entries, while nobody changes any.
+    /// How many nodes are not free: as many as there are entries, while no member changes any.
     pub fn entries(&self) -> u32 {
         // Relaxed: a count that may be out of date when it is told.
         (0..self.shape().nodes()).filter(|i| kind(self.node_state(*i).load(Ordering::Relaxed)) != FREE).count() as u32

@@ -1,31 +1,31 @@
-//! How often each lock-free loop has had to begin again: with the feature `count`; else nothing is counted, and nothing costs.
+//! Counts how often each lock-free loop has had to begin again: with the feature `count`; without it nothing is counted, at no cost.
 //!
-//! A loop of a priority-driven system begins again at most once for each activation of somebody of higher priority that changes the
-//! same thing meanwhile (nonblocking-real-time, 2.3): what is counted here can be held against that.
+//! A loop of a priority-driven system begins again at most once for each activation of a task of higher priority that changes the
+//! same data meanwhile (nonblocking-real-time, 2.3): the counts here can be compared with that bound.
 
 /// A loop that may have to begin again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loop {
-    /// Map: a list changed under who searched it.
+    /// Map: a list changed during a search of it.
     Find,
-    /// Map: a value changed under who read it.
+    /// Map: a value changed while it was read.
     Get,
-    /// Map: another changed the entry first.
+    /// Map: another thread changed the entry first.
     Change,
-    /// Map: an entry changed under who walked.
+    /// Map: an entry changed during a walk.
     Walk,
-    /// Words: one changed under who read it.
+    /// Words: a word changed while it was read.
     Read,
     /// Words: another operation was in the way.
     Swap,
-    /// Stack: another changed the top first.
+    /// Stack: another thread changed the top first.
     Stack,
-    /// Counter: another changed it first.
+    /// Counter: another thread changed it first.
     Counter,
 }
 
-/// Every loop, and what it is called.
+/// Every loop, and its name.
 pub const LOOPS: [(Loop, &str); 8] = [
     (Loop::Find, "map: search"),
     (Loop::Get, "map: get"),
@@ -51,7 +51,7 @@ mod counted {
     }
 }
 
-/// What one loop has come to.
+/// The counts of one loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tries {
@@ -59,11 +59,11 @@ pub struct Tries {
     pub what: &'static str,
     /// How often it began again, in this process.
     pub retries: u64,
-    /// The most times that one operation did.
+    /// The most times that one operation began again.
     pub most: u64,
 }
 
-/// What the loops of this process have come to; nothing without the feature `count`.
+/// The counts of this process's loops; empty without the feature `count`.
 pub fn tries() -> Vec<Tries> {
     #[cfg(feature = "count")]
     {
@@ -79,7 +79,7 @@ pub fn tries() -> Vec<Tries> {
     Vec::new()
 }
 
-/// An operation begins again, for the so-manieth time.
+/// An operation begins again, for the `times`-th time.
 #[inline(always)]
 pub(crate) fn retried(of: Loop, times: u32) {
     #[cfg(feature = "count")]

@@ -1,20 +1,20 @@
-//! Whose a piece of type-stable memory is: a word beside it, `turn:44 | member + 1:16 | state:4`.
+//! The ownership of a piece of type-stable memory: a word beside it, `turn:44 | member + 1:16 | state:4`.
 //!
 //! | state | |
 //! |---|---|
-//! | FREE | anybody may take it, by a swap |
+//! | FREE | any member may take it, by a swap |
 //! | OWNED by a member | it is being prepared; or was put in place just now; or will be given back |
 //! | USED | it was put in place |
 //!
-//! The turn rises when the piece becomes free. So who has read a state while the piece was in place frees it in that turn, or not at all:
-//! of several that free one only the first does, and nobody frees what is another's by now.
+//! The turn rises when the piece becomes free. So a member that has read a state while the piece was in place frees it in that turn, or not at all:
+//! if several members free a piece only the first does, and none frees a piece that another member has by now.
 //!
-//! Lock-free: a swap fails because another took or freed the piece.
+//! Lock-free: a swap fails because another member took or freed the piece.
 
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use std::ops::Range;
 
-/// Nobody's, and in no list.
+/// It has no owner, and is in no list.
 pub(crate) const FREE: u64 = 0;
 /// A member prepares it, or has just put it in place.
 pub(crate) const OWNED: u64 = 1;
@@ -53,7 +53,7 @@ pub(crate) fn freed(state: u64) -> u64 {
     turn(state).wrapping_add(ONE_TURN)
 }
 
-/// A state, for stories.
+/// A state as text, for the explorer's reports.
 #[cfg(feature = "sim")]
 pub(crate) fn state_in_words(state: u64) -> String {
     let name = ["free", "owned", "used"].get(kind(state) as usize).unwrap_or(&"no state");
@@ -66,7 +66,7 @@ pub(crate) fn free(state: &AtomicU64, its: u64) {
     // Acquire: the turn was read before the piece was taken out of its place.
     let mut seen = state.load(Ordering::Acquire);
     while turn(seen) == its && kind(seen) != FREE {
-        // AcqRel: whoever takes it comes after who had it. Acquire: its owner has just said that it is in place.
+        // AcqRel: its next owner comes after its last. Acquire: its owner has just said that it is in place.
         match state.compare_exchange(seen, freed(seen), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return,
             Err(now) => seen = now,
@@ -74,10 +74,10 @@ pub(crate) fn free(state: &AtomicU64, its: u64) {
     }
 }
 
-/// It is in place: if this is not said, recovery finds out.
+/// Marks it as in place. If its owner dies before this, recovery finds out.
 #[inline(always)]
 pub(crate) fn settle(state: &AtomicU64, mine: u64) {
-    // AcqRel, and Relaxed for a failure: who took it out again has freed it.
+    // AcqRel, and Relaxed for a failure: the member that took it out again has freed it.
     let _ = state.compare_exchange(mine, used(mine), Ordering::AcqRel, Ordering::Relaxed);
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn take<'a>(
         // Relaxed: the swap looks again.
         let seen = there.load(Ordering::Relaxed);
         let mine = owned_by(seen, me);
-        // AcqRel: whoever had it has done with it. Relaxed, a failure: it is another's.
+        // AcqRel: its last owner has done with it. Relaxed, a failure: it is another's.
         if kind(seen) == FREE && there.compare_exchange(seen, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             hint.store(u64::from(at) + 1, Ordering::Relaxed); // Relaxed: a hint.
             return Some((at, mine));
@@ -124,7 +124,7 @@ pub(crate) fn write(words: &[AtomicU64], bytes: &[u8]) {
     }
 }
 
-/// Copies what is in words, or a mixture of what is and was there: which, the caller finds out.
+/// Copies what is in words, or a mixture of old and new bytes: the caller finds out which.
 #[inline(always)]
 pub(crate) fn read(words: &[AtomicU64], to: &mut [u8]) {
     let mut parts = to.chunks_exact_mut(8);

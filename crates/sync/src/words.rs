@@ -1,4 +1,4 @@
-//! Words that change together, as users know them.
+//! The public interface of words that change together.
 
 use crate::body::{Body, Form};
 use crate::home::Arena;
@@ -66,7 +66,7 @@ pub(crate) struct Memory {
     layout: Layout,
 }
 
-// SAFETY: it is touched as atomic words alone, through what was made of it.
+// SAFETY: it is touched only as atomic words, through what was made of it.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -91,14 +91,14 @@ impl Drop for Memory {
     }
 }
 
-/// Words of 64 bits, of which up to eight change at once: all of them, or none. For the threads of this process, or named, for processes: what a process that is
-/// killed was about to change is changed, or is not; whoever comes by sees to that.
+/// Words of 64 bits, of which up to eight change at once: all of them, or none. For the threads of this process, or named, for processes. If a
+/// process is killed in the middle of a change, either all words are changed or none; later operations on the words complete it.
 ///
-/// No operation waits for another thread, however long that is stopped: who meets an operation under way finishes it (helping). Lock-free: an
-/// operation begins again only because another one has changed one of its words meanwhile. Looking at a word writes nothing. No operation makes a
+/// No operation waits for another thread, however long that is stopped: a thread that meets an operation under way finishes it (helping). Lock-free:
+/// an operation begins again only because another one has changed one of its words meanwhile. Reading a word writes nothing. No operation makes a
 /// system call, or allocates, after a thread's first.
 ///
-/// Signals: a handler may look at words. One that interrupts its thread in the middle of a change can not change any:
+/// Signals: a handler may read words. A handler that interrupts its thread in the middle of a change cannot change any:
 /// [`WordsError::Interrupting`]. In a forked child they are a copy.
 ///
 /// Sizes: 16 bytes a word, and 1,152 for each thread that changes any.
@@ -190,7 +190,7 @@ impl Words {
         };
         let fill = |at: NonNull<u8>, form: Form| {
             let [words, parties, records, _] = form.numbers;
-            // SAFETY: so many zeroed bytes from a multiple of 64, of which nobody else knows yet.
+            // SAFETY: so many zeroed bytes from a multiple of 64, of which no other thread knows yet.
             let field = unsafe { Field::new(at, Shape { words, parties, records }) };
             first.iter().enumerate().for_each(|(i, value)| field.begin_with(i as u32, *value));
         };
@@ -229,7 +229,7 @@ impl Words {
         Words::made(name, first.len() as u32, first, true)
     }
 
-    /// Removes some by name. Those that another process has changed and may again are refused unless `force`: then their users get `Dead`.
+    /// Removes some by name. Words that another process has changed and may change again are refused unless `force`: then their users get `Dead`.
     ///
     /// # Errors
     /// `Shared`: there are none, they are in use, or it is something else.
@@ -270,7 +270,7 @@ impl Words {
         if word < words { Ok(word) } else { Err(WordsError::Foreign { word, words }) }
     }
 
-    /// What a word has. Never waits.
+    /// Reads a word. Never waits.
     ///
     /// # Errors
     /// `Foreign`; of named ones `Shared`, if they were removed.
@@ -279,7 +279,7 @@ impl Words {
         self.seen(self.field.load(self.checked(word)?))
     }
 
-    /// What several words have at one moment.
+    /// Reads several words at one moment.
     ///
     /// # Errors
     /// `Foreign`.
@@ -291,8 +291,8 @@ impl Words {
         self.seen(self.field.load_all(&words))
     }
 
-    /// Changes up to eight words at once, each from what it must have to what it gets. Answers whether they were changed: if not, one at least had another
-    /// value, and none was changed. One that must have what it gets is compared only.
+    /// Changes up to eight words at once, each from its expected value to its new one. Answers whether they were changed: if not, at least one word
+    /// had another value, and none was changed. A word whose new value equals the expected one is only compared.
     ///
     /// # Errors
     /// `Count`, `Foreign`, `Twice`, `Interrupting`, `Arena`.
@@ -331,7 +331,7 @@ impl Words {
             Of::Named(named) => named.me()?,
         };
         let field = self.field;
-        // Not 0, which is nobody.
+        // Not 0, which stands for no member.
         if !field.enter(me, u64::from(life) + 1) {
             return Err(WordsError::Interrupting);
         }
@@ -340,7 +340,7 @@ impl Words {
         Ok(done)
     }
 
-    /// Gives a word a value, whatever it has.
+    /// Stores a value in a word, whatever its value was.
     ///
     /// # Errors
     /// As [`Words::mcas`].
@@ -348,8 +348,8 @@ impl Words {
         self.update([word], |now| *now = [value]).map(|_| ())
     }
 
-    /// Changes words by a function of what they have, which is called again each time that another has changed one first. What
-    /// it is given was there at one moment. It must not wait for anybody. Answers what they had.
+    /// Changes words by a function of their values, which is called again each time that another thread has changed one of them first. The
+    /// values that it is given were there at one moment. It must not wait for another thread. Answers the old values.
     ///
     /// # Errors
     /// As [`Words::mcas`].

@@ -1,13 +1,13 @@
 //! The semaphore-based lock: what replaced Plan 9's spin locks.
 //!
-//! plan9-semaphores, section 5, as it stands, with `canlock`, which the paper leaves out. All bytes zero is an unlocked
+//! plan9-semaphores, section 5, unchanged, with `canlock`, which the paper leaves out. All bytes zero is an unlocked
 //! lock, as Plan 9's programs expect.
 //!
 //! | word | value | means |
 //! |---|---|---|
 //! | `key` | 0 | unlocked |
-//! | | n above 0 | one holds it, n - 1 wait or are about to |
-//! | `sem` | 0 or 1 | 1: whoever takes it from here holds the lock |
+//! | | n above 0 | one thread holds it, n - 1 wait or are about to |
+//! | `sem` | 0 or 1 | 1: the thread that takes it holds the lock |
 //!
 //! ```text
 //!   lock: key + 1 --was 0--> holds it              unlock: key - 1 --was 1--> done
@@ -18,7 +18,7 @@
 //!
 //! Invariants:
 //! - I1: while `key` is above 0 there is one holder, or 1 on `sem`, or 1 owed to it: an unlock that leaves others
-//!   behind passes the lock on and never sets it free. Who comes meanwhile goes to `sem`, too, and may be the first
+//!   behind passes the lock on and never sets it free. A thread that comes meanwhile goes to `sem`, too, and may be the first
 //!   there.
 //! - I2: only a holder unlocks, and it is counted in `key`. An unlock that finds 0 there is a mistake of the caller.
 //! - I3: `canlock` goes in by compare-and-swap from 0, or leaves no trace.
@@ -30,7 +30,7 @@
 //!
 //! Death returns nothing:
 //!
-//! | who dies | where | what is left |
+//! | killed | where | what is left |
 //! |---|---|---|
 //! | the holder | anywhere | locked for good |
 //! | `lock` | waiting, or about to | `key` is 1 too high for good: each unlock leaves 1 on `sem`, the next locker takes it; `canlock` succeeds no more |
@@ -46,7 +46,7 @@ use chappe_plat::step;
 /// it.
 ///
 /// It may lie in any memory that its users share; zeroed memory is an unlocked lock. It guards nothing by itself,
-/// belongs to nobody (any thread may unlock it), and a death returns nothing: for a lock around data that survives
+/// has no owner (any thread may unlock it), and a death returns nothing: for a lock around data that survives
 /// its owner's death there is `Mutex`.
 ///
 /// ```
@@ -74,10 +74,10 @@ impl Lock {
         Lock { key: AtomicI32::new(0), sem: AtomicI32::new(0) }
     }
 
-    /// Locks, waiting until nobody else has it; no signal ends the wait.
+    /// Locks, waiting until no other thread has it; no signal ends the wait.
     ///
-    /// *Blocks* while somebody has it. *Fairness*: that of [`semacquire`](super::semacquire); [`Lock::canlock`]
-    /// overtakes nobody.
+    /// *Blocks* while another thread has it. *Fairness*: that of [`semacquire`](super::semacquire); [`Lock::canlock`]
+    /// overtakes no waiter.
     ///
     /// # Panics
     /// When what lies here is no lock: its semaphore is negative.
@@ -87,15 +87,15 @@ impl Lock {
         }
     }
 
-    /// Locks if nobody has it. Never waits, never enters the kernel.
+    /// Locks if no thread has it. Never waits, never enters the kernel.
     pub fn canlock(&self) -> bool {
         canlock(&self.key)
     }
 
-    /// Unlocks, and lets in one of those who wait. Never waits.
+    /// Unlocks, and lets in one waiter. Never waits.
     ///
     /// # Panics
-    /// When nobody holds the lock, or what lies here is none.
+    /// When no thread holds the lock, or what lies here is no lock.
     pub fn unlock(&self) {
         match unlock(&self.key, &self.sem) {
             Ok(()) => {}

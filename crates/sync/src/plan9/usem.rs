@@ -1,13 +1,13 @@
-//! The user-level semaphore: two words, and no system call while nobody waits.
+//! The user-level semaphore: two words, and no system call unless a thread must block or be woken.
 //!
-//! plan9-semaphores, section 3, figure 1, as it stands but for the overflow, which is refused, and a non-blocking form,
-//! which the paper has not.
+//! plan9-semaphores, section 3, figure 1, with two changes: overflow is refused, and there is a non-blocking form,
+//! which the paper lacks.
 //!
 //! | word | value | means |
 //! |---|---|---|
 //! | `u` | n, 0 or more | n may be taken |
-//! | | -n | n wait, or are about to, on `k` |
-//! | `k` | n, 0 or more | n of those who wait may go |
+//! | | -n | n threads wait, or are about to, on `k` |
+//! | `k` | n, 0 or more | n of the waiters may go on |
 //!
 //! ```text
 //!   acquire: u - 1 --was 1 or more--> taken          release: u + 1 --was 0 or more--> done
@@ -18,24 +18,24 @@
 //!
 //! Invariants:
 //! - I1: each release that finds `u` below 0 owes `k` one; each acquire that takes `u` below 0 takes one of `k`. So
-//!   `k`, and what is owed to it, is exactly what those on their way to it will take.
+//!   `k`, and what is owed to it, is exactly what the acquirers on their way to it will take.
 //! - I2: `try_acquire` takes by compare-and-swap from a positive value, or leaves no trace. Were it to subtract,
-//!   look, and add again, a release between would find `u` below 0 and owe `k` one that nobody comes for, and the
+//!   look, and add again, a release between would find `u` below 0 and owe `k` one that no acquirer comes for, and the
 //!   addition would give it out a second time.
 //!
 //! Ordering edges: E1 (release/acquire) from a release to the acquire that takes it, on `u`, whose every change is a
 //! read-modify-write, or on `k`, E1 of the words.
 //!
-//! Progress: `release` never waits, may be called by a signal handler, and makes one system call if somebody waits,
+//! Progress: `release` never waits, may be called by a signal handler, and makes one system call if a thread waits,
 //! else none. `try_acquire` is lock-free.
 //!
 //! Death returns nothing:
 //!
-//! | who dies | where | what is left |
+//! | killed in | where | what is left |
 //! |---|---|---|
-//! | `acquire` | below 0, before it has taken of `k` | `u` is 1 too low for good: one permit is found on `k`, by those who wait for it, and no longer by `try_acquire`; a pair may enter the kernel |
+//! | `acquire` | below 0, before it has taken of `k` | `u` is 1 too low for good: only waiters find one permit, on `k`; a pair may enter the kernel |
 //! | | when it has taken | one permit less |
-//! | `release` | between `u` and `k` | that permit is lost, and with it a waiter: it sleeps until a release finds `u` below 0 again, and then another may in its place |
+//! | `release` | between `u` and `k` | that permit is lost, and a waiter sleeps until a release finds `u` below 0 again; then another waiter may in its place |
 //!
 //! Explored: `tests/crash_plan9.rs`; left out: what the words' own head names.
 
@@ -82,7 +82,7 @@ impl Usem {
     /// Takes 1, waiting until it is there; no signal ends the wait.
     ///
     /// *Blocks* while nothing is there. *Fairness*: that of [`semacquire`](super::semacquire); [`Usem::try_acquire`]
-    /// overtakes nobody.
+    /// overtakes no waiter.
     ///
     /// # Errors
     /// [`Plan9Error::Negative`]: what lies here is no `Usem`, or was overwritten.
@@ -91,12 +91,12 @@ impl Usem {
         usemacquire(&self.u, &self.k)
     }
 
-    /// Takes 1 if it is there, and not for somebody who waits. Never enters the kernel.
+    /// Takes 1 if it is there and not due to a waiter. Never enters the kernel.
     pub fn try_acquire(&self) -> bool {
         usemtry(&self.u)
     }
 
-    /// Gives 1, and wakes who waits for it. Never waits; a signal handler may call it.
+    /// Gives 1, and wakes a waiter for it. Never waits; a signal handler may call it.
     ///
     /// # Errors
     /// [`Plan9Error::Overflow`] beyond `i32::MAX`: nothing was given then. [`Plan9Error::Negative`]: what lies here
@@ -110,7 +110,7 @@ impl Usem {
 /// [`Usem::acquire`].
 ///
 /// # Errors
-/// Its.
+/// As there.
 pub fn usemacquire(u: &AtomicI32, k: &AtomicI32) -> Result<(), Plan9Error> {
     // Acquire: E1.
     if u.fetch_sub(1, Ordering::Acquire) > 0 {
@@ -136,7 +136,7 @@ pub fn usemtry(u: &AtomicI32) -> bool {
 /// [`Usem::release`].
 ///
 /// # Errors
-/// Its.
+/// As there.
 pub fn usemrelease(u: &AtomicI32, k: &AtomicI32) -> Result<(), Plan9Error> {
     // Relaxed: a guess; the swap confirms it.
     let mut now = u.load(Ordering::Relaxed);

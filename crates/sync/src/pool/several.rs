@@ -1,4 +1,4 @@
-//! Several permits of a pool at once, as users know them. The protocol: `many`.
+//! The public interface of taking several permits of a pool at once. The protocol: `many`.
 
 use super::{Pool, here, party};
 use crate::cell::Tag;
@@ -13,8 +13,8 @@ use crate::wait::Parties;
 use std::time::{Duration, Instant};
 
 impl Pool {
-    /// Takes `n` permits at one moment, or waits until so many are there. In the order of arrival: a waiter for several
-    /// is not overtaken, and those behind wait until it has got all of them.
+    /// Takes `n` permits at one moment, or blocks until so many are there. In the order of arrival: a waiter for several
+    /// is not overtaken, and waiters behind it wait until it has got all of them.
     ///
     /// Up to eight allocate nothing.
     ///
@@ -24,8 +24,8 @@ impl Pool {
         self.get_many(n, Until::Forever)
     }
 
-    /// Takes `n` permits if so many are free and nobody waits. Does not wait. If another takes permits at the same moment,
-    /// it may be refused although there would be enough: then it has given back what it had.
+    /// Takes `n` permits if so many are free and no thread waits. Does not wait. If another thread takes permits at the same moment,
+    /// the call may be refused although there would be enough: then it has given back what it had.
     ///
     /// # Errors
     /// `WouldBlock`; else as [`Pool::acquire_many`].

@@ -1,4 +1,4 @@
-//! Readers-writer locks as users know them: data that many read, or one changes.
+//! The public interface of readers-writer locks: data that many threads read, or one changes.
 
 use super::row;
 use super::word::{self, Entry, Reading, Slots, Writing, held_by, member_of};
@@ -24,7 +24,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-/// Why a readers-writer lock was not locked; or that it was, and what is to be known. `G` is the guard.
+/// Why a readers-writer lock was not locked; or that it was, with a condition to handle. `G` is the guard.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RwLockError<G> {
@@ -34,13 +34,13 @@ pub enum RwLockError<G> {
         "locked, but an earlier writer died in the middle of its section: look at the data, then say that it is consistent, or condemn the lock"
     )]
     OwnerDied(G),
-    /// Somebody has it, or somebody waits for it.
+    /// A thread has it locked, or waits for it.
     #[error("the readers-writer lock is locked, or others wait for it")]
     WouldBlock,
     /// The time was up first.
     #[error("timed out waiting for the readers-writer lock")]
     Timeout,
-    /// A signal was handled, or somebody asked: see [`interruptible`](crate::interruptible).
+    /// A signal was handled, or another thread asked for an interrupt: see [`interruptible`](crate::interruptible).
     #[error("interrupted while waiting for the readers-writer lock")]
     Interrupted,
     /// This very thread writes.
@@ -76,7 +76,7 @@ pub enum RwLockError<G> {
     /// The arena cannot take another member, or is gone.
     #[error(transparent)]
     Arena(ArenaError),
-    /// The system refused the thread that watches for deaths, without which nobody should sleep.
+    /// The system refused the thread that watches for deaths; without it no thread should sleep.
     #[error("cannot start the thread that watches for deaths: {0}")]
     System(#[source] io::Error),
 }
@@ -87,19 +87,19 @@ impl<G> std::fmt::Debug for RwLockError<G> {
     }
 }
 
-/// A readers-writer lock around data, between threads (private) or processes (named), that outlives those who have it locked.
+/// A readers-writer lock around data, between threads (private) or processes (named), that survives the death of its holders.
 ///
-/// Any number of threads read, or one writes. A reader that dies gives its share back at once. Whoever locks it after a writer's process died gets
-/// [`RwLockError::OwnerDied`] with the guard, and the data as that writer left it; so does everybody until one of them calls
-/// [`WriteGuard::make_consistent`], or [`WriteGuard::condemn`], after which nobody gets it any more. A writer that panics counts as dead. A thread
-/// that ends and has leaked a guard of either sort leaves the lock condemned: what it borrowed of the data may still be in use.
+/// Any number of threads read, or one writes. A reader that dies gives its share back at once. After a writer's process has died, the next locker
+/// gets [`RwLockError::OwnerDied`] with the guard, and the data as that writer left it. So does every later locker, until one of them calls
+/// [`WriteGuard::make_consistent`], or [`WriteGuard::condemn`], after which no thread gets the lock any more. A writer that panics counts as dead.
+/// A thread that ends and has leaked a guard of either sort leaves the lock condemned: what it borrowed of the data may still be in use.
 ///
 /// Fairness: first come, first served, readers and writers alike. A reader that comes after a waiting writer waits behind it; readers that
 /// stand next to each other in line enter together. Not recursive: a thread that reads or writes and locks it again gets
 /// [`RwLockError::Upgrade`] or [`RwLockError::Deadlock`].
 ///
-/// Cost: a reader makes two locked operations, a writer two, no system call and no allocation while nobody waits (after the thread's first use of
-/// the arena). A named one has 384 bytes, three of the arena's objects, and its data, in steps of 64.
+/// Cost without waiters: a reader makes two locked operations, a writer two, no system call and no allocation (after the thread's first use of
+/// the arena). A named lock has 384 bytes, three of the arena's objects, and its data, in steps of 64.
 ///
 /// In a forked child a guard of the parent is void: dropping it does nothing, using it panics.
 ///
@@ -146,13 +146,13 @@ impl<T> Drop for RwLock<T> {
     }
 }
 
-/// What reading answers.
+/// The result of locking to read.
 pub type ReadResult<'a, T> = Result<ReadGuard<'a, T>, RwLockError<ReadGuard<'a, T>>>;
 
-/// What writing answers.
+/// The result of locking to write.
 pub type WriteResult<'a, T> = Result<WriteGuard<'a, T>, RwLockError<WriteGuard<'a, T>>>;
 
-/// Attaches or makes a named one whose type is only called something. Also says where its data is.
+/// Attaches or makes a named lock whose type is known only by name. Also answers where its data is.
 pub(crate) fn named_bytes(
     name: &str,
     had: Had,
@@ -179,20 +179,20 @@ pub(crate) fn named_bytes(
 }
 
 impl<T> RwLock<T> {
-    /// Makes one for the threads of this process.
+    /// Makes a lock for the threads of this process.
     ///
     /// # Errors
     /// `Arena` when the private arena is full, or there is no address space for it.
     pub fn private(value: T) -> Result<RwLock<T>, ObjectError> {
         let map = Arena::try_private()?.map();
         let place = row::make(map, &map.admin(), "", (0, 0), |_| ())?;
-        // Its own from here on: what is borrowed of it must outlive moves of the lock.
+        // The data has an allocation of its own: references to it must outlive moves of the lock.
         RwLock::at(Handle::at(map, place), NonNull::from(Box::leak(Box::new(value))), true)
     }
 
     fn at(handle: Handle, data: NonNull<T>, own: bool) -> Result<RwLock<T>, ObjectError> {
         let Some(slots) = Slots::of(handle.map, handle.place) else {
-            // It went while we looked.
+            // It was removed while we looked.
             let (name, arena) = (handle.name(), handle.map.name().to_owned());
             return Err(ObjectError::Unknown { kind: Kind::RwLock.name(), name, arena, existing: Vec::new() });
         };
@@ -203,7 +203,7 @@ impl<T> RwLock<T> {
         &self.writing.0
     }
 
-    /// Its name; empty for a private one.
+    /// The lock's name; empty for a private one.
     pub fn name(&self) -> String {
         self.handle.name()
     }
@@ -213,7 +213,7 @@ impl<T> RwLock<T> {
         self.slots().is_condemned()
     }
 
-    /// Locks it to read; waits until nobody writes, and those who came before have had their turn. A handled signal does not end the wait.
+    /// Locks it to read; blocks until no thread writes, and threads that came before have had their turn. A handled signal does not end the wait.
     ///
     /// # Errors
     /// `OwnerDied`, with the guard; `Condemned`, `Dead`, `Deadlock`, `Upgrade`; `Arena` if the thread cannot become a member; `System`.
@@ -221,7 +221,7 @@ impl<T> RwLock<T> {
         self.get_to_read(Until::Forever)
     }
 
-    /// Locks it to read if nobody writes or waits. Never waits.
+    /// Locks it to read if no thread writes or waits. Never waits.
     ///
     /// # Errors
     /// `WouldBlock`; else as [`RwLock::read`].
@@ -245,7 +245,7 @@ impl<T> RwLock<T> {
         self.get_to_read(Until::at(deadline))
     }
 
-    /// Locks it to write; waits until nobody has it, and those who came before have had their turn. A handled signal does not end the wait.
+    /// Locks it to write; blocks until no thread has it, and threads that came before have had their turn. A handled signal does not end the wait.
     ///
     /// # Errors
     /// As [`RwLock::read`].
@@ -253,7 +253,7 @@ impl<T> RwLock<T> {
         self.get_to_write(Until::Forever)
     }
 
-    /// Locks it to write if nobody has it or waits. Never waits.
+    /// Locks it to write if no thread has it or waits. Never waits.
     ///
     /// # Errors
     /// `WouldBlock`; else as [`RwLock::read`].
@@ -302,7 +302,7 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// What came of it, for which member and generation, of which process.
+    /// The guard or error for the outcome, for this member, generation and process.
     fn get<G>(
         &self,
         arm: &dyn Operation,
@@ -439,7 +439,7 @@ impl<'a> SelectedOperation<'a> {
 }
 
 impl<T: Pod> RwLock<T> {
-    /// Attaches a named one.
+    /// Attaches a named lock.
     ///
     /// # Errors
     /// `Unknown`, `OtherKind`; `OtherType` if its data is not a `T` (size, alignment, name without modules); `Arena`.
@@ -447,7 +447,7 @@ impl<T: Pod> RwLock<T> {
         RwLock::named(Handle::open(Kind::RwLock, name)?)
     }
 
-    /// Makes a named one, and its arena if need be.
+    /// Makes a named lock, and its arena if need be.
     ///
     /// # Errors
     /// `Exists`, `OtherKind`, `Arena`.
@@ -455,7 +455,7 @@ impl<T: Pod> RwLock<T> {
         RwLock::make(name, value, false)
     }
 
-    /// Attaches a named one, or makes it with this value.
+    /// Attaches a named lock, or makes it with this value.
     ///
     /// # Errors
     /// As [`RwLock::open`] and [`RwLock::create`].
@@ -485,10 +485,10 @@ impl<T: Pod> RwLock<T> {
 }
 
 impl RwLock<()> {
-    /// Removes one by name, whatever its data. One that is locked, or awaited, is refused unless `force`: then its holders' guards end without
-    /// effect, and waiters get [`RwLockError::Dead`].
+    /// Removes a lock by name, whatever the type of its data. A lock that is held or waited for is refused unless `force`: then the holders' guards
+    /// end without effect, and waiters get [`RwLockError::Dead`].
     ///
-    /// Without `force` it locks it first: killed just then it leaves it torn, as whoever dies with the lock.
+    /// Without `force` it locks the lock first: if the caller is killed just then, the lock is left torn, as after any death of a holder.
     ///
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
@@ -508,7 +508,7 @@ impl RwLock<()> {
         }
         slots.unmake(&admin);
         if !force {
-            // Taken above, so that nobody could come meanwhile.
+            // Taken above, so that no thread could lock it meanwhile.
             slots.leave_alone(mine);
         }
         Ok(())
@@ -523,7 +523,7 @@ pub enum Mine<'a> {
     Writes(WriteGuard<'a, ()>),
 }
 
-/// What the calling thread has of a lock, as a guard: see [`crate::raw::rwlock_of_mine`].
+/// The calling thread's share of a lock, as a guard: see [`crate::raw::rwlock_of_mine`].
 ///
 /// # Safety
 /// As there.
@@ -565,7 +565,7 @@ pub struct WriteGuard<'a, T> {
     lock: &'a RwLock<T>,
     mine: u64,
     incarnation: u32,
-    /// It was locked by a destructor that runs because of a panic: that panic is none of this section's.
+    /// It was locked by a destructor that runs because of a panic: that panic does not tear this section's data.
     panicking: bool,
     here: PhantomData<*const ()>,
 }
@@ -598,7 +598,7 @@ impl<'a, T> WriteGuard<'a, T> {
         process::is_incarnation(self.incarnation)
     }
 
-    /// Goes on as a reader, with nobody in between. Readers that stand first in line enter, too.
+    /// Goes on as a reader, with no other writer in between. Readers that stand first in line enter, too.
     pub fn downgrade(this: Self) -> ReadGuard<'a, T> {
         let (lock, mine, incarnation) = (this.lock, this.mine, this.incarnation);
         if this.is_ours() {
@@ -608,14 +608,14 @@ impl<'a, T> WriteGuard<'a, T> {
         ReadGuard { lock, member: member_of(mine), incarnation, here: PhantomData }
     }
 
-    /// Says that the data is whole again: the next who locks it is not told of the death.
+    /// Marks the data as whole again: later lockers are not told of the death.
     pub fn make_consistent(this: &mut Self) {
         if this.is_ours() {
             this.lock.slots().tear(this.mine, false);
         }
     }
 
-    /// Gives the lock up for ever: who waits and whoever comes later gets [`RwLockError::Condemned`].
+    /// Gives the lock up for ever: all waiters and all later lockers get [`RwLockError::Condemned`].
     pub fn condemn(this: Self) {
         if this.is_ours() && !this.lock.handle.is_dead() {
             this.lock.slots().condemn(this.mine);
@@ -629,7 +629,7 @@ impl<T> Deref for ReadGuard<'_, T> {
         if !self.is_ours() {
             void(self.lock);
         }
-        // SAFETY: I1 of the lock: until the guard is dropped nobody writes. The data was written when the lock was made, and is a T (private), or
+        // SAFETY: I1 of the lock: until the guard is dropped no thread writes. The data was written when the lock was made, and is a T (private), or
         // plain (named).
         unsafe { self.lock.data.as_ref() }
     }
@@ -641,7 +641,7 @@ impl<T> Deref for WriteGuard<'_, T> {
         if !self.is_ours() {
             void(self.lock);
         }
-        // SAFETY: I1 of the lock: the word names this thread until the guard is dropped, so nobody else has a reference. The data as above.
+        // SAFETY: I1 of the lock: the word names this thread until the guard is dropped, so no other thread has a reference. The data as above.
         unsafe { self.lock.data.as_ref() }
     }
 }

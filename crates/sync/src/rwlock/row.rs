@@ -1,5 +1,5 @@
-//! Readers-writer locks, and their parts, in the table of kinds; how they are made, and what killed makers and removers leave. Invariants: the
-//! word's.
+//! Readers-writer locks, and their parts, in the table of kinds; how they are made, and how what killed makers and removers leave is cleared.
+//! Invariants: those of `word`.
 
 use super::word::{
     ABANDONED, FREE, HELD, MAKING, NUMBER, PART, Parts, TORN, head_of, held_by, is_condemned, load, whole,
@@ -34,7 +34,7 @@ pub(crate) fn make(
             o.more.store(0, Ordering::Relaxed); // Relaxed: as above.
             o.hint.store(MAKING, Ordering::Relaxed); // Relaxed: as above.
             o.slot.since.store(1, Ordering::Relaxed); // Relaxed: as above.
-            // Release: whatever its last user did with the slot comes before.
+            // Release: what its last user did with the slot comes before.
             o.slot.word.store(PART, Ordering::Release);
             Ok(())
         })
@@ -74,7 +74,7 @@ pub(crate) fn make(
     made
 }
 
-/// I7: removes parts whose locks do not live. Tells how many were in service.
+/// I7: removes parts whose locks are not in service. Answers how many of the parts were in service.
 pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
     let mut swept = 0;
     for index in 0..map.objects_used() {
@@ -110,7 +110,7 @@ fn drain_part(map: &Map, object: u32, head: Head) {
         return kinds::drain(map, lock.index);
     }
     if !is_being_made(map, object) {
-        // I7. SeqCst: before the look at the bits. A failure: another did it.
+        // I7. SeqCst: before the look at the bits. A failure: another thread did it.
         let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
         bury(map, object, head.dead());
     }
@@ -158,7 +158,7 @@ impl Protocol for RwLocks {
         let seen = load(map.object(index));
         let written = seen & 7 == HELD && (!is_condemned(seen) || seen & ABANDONED != 0);
         let parts = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) });
-        // I7. Also the bits of the dead: their owners clear them.
+        // I7. The bits of dead members count too: the owners of their life words clear them.
         written || parts.is_some_and(|p| map.anybody_waits(p.line.index) || map.anybody_waits(p.inside))
     }
 
@@ -276,7 +276,7 @@ impl Protocol for LockParts {
 
     fn clear(&self, map: &Map, object: u32, _head: Head, member: u32) {
         if !self.is_line && waits_on(map, object, member) {
-            // I5: while its life word is in the hands of its cleaner, a dead reader counts.
+            // I5: while its cleaner owns its life word, a dead reader counts.
             // SeqCst: E1, before the look at the word.
             map.waiting(object, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::SeqCst);
             if let Some(parts) = lock_of(map, object).and_then(|lock| Parts::of(map, lock)) {

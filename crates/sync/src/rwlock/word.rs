@@ -1,22 +1,22 @@
-//! Readers-writer locks as a protocol: one writer, who says so, or any number of readers, each with a bit; first come, first served.
+//! Readers-writer locks as a protocol: one writer, named in the word, or any number of readers, each with a bit; first come, first served.
 //!
-//! Plan 9's `RWLock` (plan9-semaphores, 3) queues both sorts in one line and hands the lock on; here too. nonblocking-real-time, section 3: a lock
-//! whose critical section others can survive, as the mutex (`lock`) is.
+//! Plan 9's `RWLock` (plan9-semaphores, 3) queues readers and writers in one line and hands the lock on; so does this lock. The critical section
+//! can survive its holder (nonblocking-real-time, section 3), as the mutex's (`lock`) can.
 //!
 //! Three slots of the arena make one lock. The *lock* has the word, and the writers wait there. The *line* is where the readers wait. The
-//! *inside* has one bit for each member that reads: a set of bits over members as every wait set is, in which nobody waits. So a reader that
-//! dies leaves a bit that means nothing, and no count has to be put right.
+//! *inside* has one bit for each member that reads: a bit set over members like a wait set, but no member waits in it. So a reader that
+//! dies leaves a bit that does not count, and no counter has to be corrected.
 //!
 //! The word of the lock:
 //!
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-2 | tag | 5 FREE: of writers; 6 HELD; 7 RESERVED |
-//! | 3 | WAITERS | somebody's bit may stand in a line: nobody passes, and those who leave must look |
-//! | 4 | TORN | a writer died or panicked, and nobody has made the data whole since |
+//! | 3 | WAITERS | a waiter's bit may stand (lock or line): no thread enters past it, and a thread that leaves must look |
+//! | 4 | TORN | a writer died or panicked, and no thread has made the data whole since |
 //! | 6-27 | number | the low bits of the slot's generation |
-//! | 28-39 | member | the writer, or for whom it is reserved; HELD by [`NOBODY`]: condemned, for ever |
-//! | 40-63 | aux | HELD: the writer's generation; RESERVED: the number of the wait; of a condemned one, 1: see I7 of `lock` |
+//! | 28-39 | member | the writer, or the member it is reserved for; HELD by [`NOBODY`]: condemned, for ever |
+//! | 40-63 | aux | HELD: the writer's generation; RESERVED: the number of the wait; of a condemned lock, 1: see I7 of `lock` |
 //!
 //! `slot.since` says where the line (bits 0-31) and the inside (32-63) are, one more each.
 //!
@@ -28,22 +28,24 @@
 //!   drain, RESERVED:  nobody inside any more: grant
 //! ```
 //!
-//! - I1: a writer has the data only while the word names it (HELD), and has seen nobody inside after the word said HELD or RESERVED. A reader has it
-//!   only while its bit stands inside, and has seen the word FREE after it had set the bit. So of a reader and a writer one sees the other (E1).
-//! - I2: WAITERS is set by whoever has set its bit in a line, and taken away only by a drainer that finds nobody there, and looks again
-//!   afterwards. Whoever drains and finds somebody sets it. So a bit that stands is missed for good by nobody who leaves.
-//! - I3: first come, first served: while WAITERS stands nobody enters that was not told, or granted. A reader is told when all before it are
-//!   readers; a writer's turn comes when it is the first of all, and nobody who was told has yet to try. A reader that was told and finds a writer
+//! - I1: a writer has the data only while the word names it (HELD), and after it has seen no reader inside since the word said HELD or RESERVED. A
+//!   reader has it only while its bit stands inside, and has seen the word FREE after it had set the bit. So of a reader and a writer one sees the
+//!   other (E1).
+//! - I2: a waiter that has set its bit (in lock or line) sets WAITERS. Only a drainer that finds no waiter clears it, and then looks again; a drainer
+//!   that finds a waiter sets it. So no thread that leaves misses a standing bit for good.
+//! - I3: first come, first served: while WAITERS stands, only a member that was told, or granted, enters. A reader is told when all before it are
+//!   readers; a writer's turn comes when it is the first of all, and no member that was told has yet to try. A reader that was told and finds a writer
 //!   waits again, in its old place.
-//! - I4: a reservation is valid while its writer waits in the wait that it names. From then on no reader enters; the last one inside that
+//! - I4: a reservation is valid while its writer waits in the wait that it names. From then on no reader enters; the last reader inside that
 //!   leaves, or backs out, drains. If the writer gives up, it drains, and the reservation goes.
-//! - I5: the bit of a member whose life word says that it is dead counts for nobody. It is cleared by the owner of that word, before the
-//!   slot has another occupant; the cleaner drains, since the bit counts while it has the word.
-//! - I6: one member has one bit: it reads once. What it asks for in addition is refused (`Own`): it would wait for itself.
-//! - I7: the line and the inside come before their lock and go after it: their slots are used again only when the lock's was cleared, and that only
-//!   when no bit stands in any of the three. So whoever sets a bit by an old handle clears it, having seen the lock's head, before it is another's.
+//! - I5: the bit of a member whose life word says that it is dead does not count. The owner of that word clears the bit before the
+//!   slot has another occupant; this cleaner drains, since the bit counts while the cleaner has the word.
+//! - I6: a member has one bit, so it reads once. A second request of it is refused (`Own`): it would wait for itself.
+//! - I7: the line and the inside are made before their lock and removed after it: their slots are used again only when the lock's was cleared, and
+//!   that only when no bit stands in any of the three. So a thread that sets a bit by an old handle sees the lock's head, and clears the bit, before
+//!   the slot is another object's.
 //! - A death at each step: bit set, word not yet looked at: I5. Backed out and not drained, left and not drained, told, reserved: recovery
-//!   drains. The writer's: TORN. Removed by halves: who drains a part whose lock has gone takes the part out of service.
+//!   drains. The writer's: TORN. Half removed: a drainer of a part whose lock has gone takes the part out of service.
 //!
 //! Ordering edges: E1 (SeqCst): set bit inside, read word, against swap word, read bits inside; likewise bits of a line against WAITERS.
 //!
@@ -70,16 +72,16 @@ const RESERVED: u64 = 7;
 pub(super) const WAITERS: u64 = 1 << 3;
 pub(super) const TORN: u64 = 1 << 4;
 pub(super) const NUMBER: u64 = 0x3f_ffff << 6;
-/// What stays as it is when the lock goes from one to the other.
+/// The bits that stay when the lock goes from one member to another.
 pub(super) const KEPT: u64 = WAITERS | TORN | NUMBER;
 const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
 /// Condemned, and what was borrowed of the data may still be in use.
 pub(super) const ABANDONED: u64 = 1 << 40;
-/// The word of a part: as if reserved, of the mutex's tags, for nobody.
+/// The word of a part (line or inside): as if reserved, in the mutex's tags, for no member.
 pub(super) const PART: u64 = RESERVED | (NOBODY as u64) << 28;
-/// Of a part whose lock is just being made.
+/// The hint of a part whose lock is being made.
 pub(super) const MAKING: u32 = u32::MAX;
-/// So many looks at readers who may be about to back out.
+/// How many times a writer looks at readers that may be about to back out.
 const LOOKS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 64 };
 
 /// The word of a lock that this member writes, flags and number aside.
@@ -114,7 +116,7 @@ pub(crate) enum Entry {
     Whole,
     /// Ours; an earlier writer left it as it was.
     Torn,
-    /// Somebody's, or somebody waits.
+    /// A member has it, or waits for it.
     Busy,
     /// This very member reads, or writes.
     Own,
@@ -129,7 +131,7 @@ impl Entry {
         if word & TORN != 0 { Entry::Torn } else { Entry::Whole }
     }
 
-    /// As a choice has it. (Whether a condemned one is dead its guard's maker finds out.)
+    /// The result for a choice. (The maker of the guard finds out whether a condemned lock is dead.)
     fn taken(self, me: &Party) -> Result<Taken, Refused> {
         let word = Word(held_by(me.member, me.generation));
         match self {
@@ -153,7 +155,7 @@ pub(crate) struct Slots {
     inside: u32,
 }
 
-/// The same, for who has the arena for a moment only.
+/// As [`Slots`], for a caller that has the arena for a moment only.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'m> {
     map: &'m Map,
@@ -184,7 +186,7 @@ fn part(map: &Map, index: u32, kind: Kind, lock: Place) -> Option<Place> {
 }
 
 impl<'m> Parts<'m> {
-    /// Those of a lock; none if the slot has gone meanwhile, or its words make no sense.
+    /// The parts of a lock; none if the slot has gone meanwhile, or its words are invalid.
     pub(super) fn of(map: &'m Map, lock: Place) -> Option<Parts<'m>> {
         // Acquire: written before the lock was in service.
         let both = map.object(lock.index).slot.since.load(Ordering::Acquire);
@@ -198,7 +200,7 @@ impl<'m> Parts<'m> {
         self.map.object(self.lock.index)
     }
 
-    /// I5: who reads. A member that is just looking whether it may is among them for a moment.
+    /// I5: the members that read. A member that is just checking whether it may is among them for a moment.
     pub(super) fn readers(self) -> impl Iterator<Item = u32> + 'm {
         let Parts { map, inside, .. } = self;
         let words = (0..map.waiting_words()).map(move |i| (i as u32, map.waiting(inside, i)));
@@ -226,7 +228,7 @@ impl<'m> Parts<'m> {
         self.map.waiting(self.inside, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::SeqCst);
     }
 
-    /// A bit inside has gone, of a reader or of one that backs out: I4.
+    /// A bit inside was cleared, by a reader that leaves or backs out: I4.
     pub(super) fn drain_after(self) {
         step!("not inside any more, not yet looked who waits");
         if load(self.object()) & (7 | WAITERS) != FREE {
@@ -262,7 +264,7 @@ impl<'m> Parts<'m> {
         self.refused(member)
     }
 
-    /// Why one does not enter.
+    /// Why the member does not enter.
     fn refused(self, member: u32) -> Entry {
         let seen = load(self.object());
         if !self.is_live() {
@@ -276,7 +278,7 @@ impl<'m> Parts<'m> {
         }
     }
 
-    /// Enters to write, if nobody is inside or waits.
+    /// Enters to write, if no member is inside or waits.
     fn enter_alone(self, member: u32, mine: u64) -> Entry {
         let o = self.object();
         if self.reads(member) && self.is_live() {
@@ -314,7 +316,7 @@ impl<'m> Parts<'m> {
         }
     }
 
-    /// The writer leaves, to `to`. False: the lock was not its any more.
+    /// The writer leaves, to `to`. False: the lock no longer was the writer's.
     fn leave_to(self, mine: u64, to: u64) -> bool {
         let o = self.object();
         loop {
@@ -348,7 +350,7 @@ impl<'m> Parts<'m> {
         }
     }
 
-    /// Who is to enter next; and whether somebody was told, and has yet to try.
+    /// Whether a member was told, and has yet to try; and the next to enter, with whether it is a writer.
     fn first(self) -> (bool, Option<(Candidate, bool)>) {
         let (trying, reader) = tried_and_next(self.map, self.line.index, self.line.head);
         let writer = next(self.map, self.lock.index, self.lock.head);
@@ -425,7 +427,7 @@ impl<'m> Parts<'m> {
             let state = State(word.load(Ordering::SeqCst));
             if state.wait() == number {
                 if state.is_waiting() && waits_on(map, lock, member) {
-                    // Whoever is inside drains when it leaves.
+                    // A reader inside drains when it leaves.
                     return self.is_read() || grant(map, member, state, lock, 0, false);
                 }
                 if state.grant().is_some_and(|g| g.is(map, lock, 0)) {
@@ -442,7 +444,7 @@ impl<'m> Parts<'m> {
         false
     }
 
-    /// The word goes from what it says, flags aside, to another; flags that were set meanwhile stay.
+    /// Changes the word, except the flags, from one value to another; flags that were set meanwhile stay.
     pub(super) fn free(self, from: u64, to: u64) -> bool {
         let o = self.object();
         loop {
@@ -456,7 +458,7 @@ impl<'m> Parts<'m> {
         }
     }
 
-    /// Of a member that has leaked a guard: nobody may have the lock, nor the slot.
+    /// For a member that has leaked a guard: no other member may get the lock, nor the slot.
     #[cfg(not(feature = "sim"))]
     pub(super) fn abandon(self, member: u32, mine: u64) {
         let o = self.object();
@@ -476,7 +478,7 @@ impl<'m> Parts<'m> {
 }
 
 impl Slots {
-    /// Those of a lock; none if it has gone meanwhile.
+    /// The slots of a lock; none if it has gone meanwhile.
     pub fn of(map: &'static Map, lock: Place) -> Option<Slots> {
         let Parts { line, inside, .. } = Parts::of(map, lock)?;
         Some(Slots { map, lock, line, inside })
@@ -499,12 +501,12 @@ impl Slots {
         self.parts().drain_after();
     }
 
-    /// The writer leaves. False: the lock was not its any more.
+    /// The writer leaves. False: the lock no longer was the writer's.
     pub fn leave_alone(&self, mine: u64) -> bool {
         self.parts().leave_alone(mine)
     }
 
-    /// The writer becomes a reader, with nobody in between.
+    /// The writer becomes a reader, with no other writer in between.
     pub fn downgrade(&self, mine: u64) {
         let member = member_of(mine);
         // SeqCst: E1, before the word says FREE.
@@ -513,7 +515,7 @@ impl Slots {
         self.parts().leave_alone(mine);
     }
 
-    /// Says that the data is whole again (`false`) or is not (`true`). The caller writes.
+    /// Marks the data as whole again (`false`) or torn (`true`). The caller is the writer.
     pub fn tear(&self, mine: u64, torn: bool) {
         let o = self.parts().object();
         loop {
@@ -525,17 +527,17 @@ impl Slots {
         }
     }
 
-    /// Nobody gets the lock any more. The caller writes.
+    /// Condemns the lock: no member gets it any more. The caller is the writer.
     pub fn condemn(&self, mine: u64) {
         self.parts().leave_to(mine, CONDEMNED);
     }
 
-    /// Whether nobody gets it any more.
+    /// Whether the lock is condemned.
     pub fn is_condemned(&self) -> bool {
         is_condemned(load(self.parts().object()))
     }
 
-    /// Whether the word says that it is written so.
+    /// Whether the word names this writer.
     #[cfg(not(feature = "sim"))]
     pub fn writes(&self, mine: u64) -> bool {
         load(self.parts().object()) & !KEPT == mine
@@ -547,7 +549,7 @@ impl Slots {
         self.parts().reads(member)
     }
 
-    /// By whom it is used, in words.
+    /// The lock's users, as text.
     #[cfg(not(feature = "sim"))]
     pub fn in_use(&self) -> String {
         let (map, seen) = (self.map, load(self.parts().object()));
@@ -566,7 +568,7 @@ impl Slots {
         format!("{by}, {waiting} waiting")
     }
 
-    /// Takes a lock that is to be removed, unless somebody has it or waits.
+    /// Takes a lock that is to be removed, unless a member has it or waits.
     pub fn take_idle(&self, member: u32, mine: u64) -> bool {
         kinds::drain(self.map, self.lock.index);
         let idle = |at| queue(self.map, at).is_empty();
@@ -596,7 +598,7 @@ impl Slots {
 #[derive(Clone, Copy)]
 pub(crate) struct Reading(pub Slots);
 
-/// A lock as its writers do.
+/// A lock as its writers wait for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Writing(pub Slots);
 
@@ -671,7 +673,7 @@ impl Operation for Writing {
     }
 }
 
-/// Gives back what the dead have of it, or were granted; WAITERS goes, if nobody waits.
+/// Gives back what dead members have of the lock, or were granted; clears WAITERS if no member waits.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn revive(slots: &Slots) -> bool {
     let Slots { map, lock, .. } = *slots;
@@ -684,7 +686,7 @@ pub(crate) fn revive(slots: &Slots) -> bool {
     true
 }
 
-/// A word, for stories.
+/// A word as text, for the explorer's reports.
 #[cfg(any(feature = "sim", feature = "loom"))]
 pub(crate) fn in_words(word: u64) -> String {
     let who = match word & 7 {

@@ -1,4 +1,4 @@
-//! Ends of tubes as arms of a choice, whatever their kind.
+//! Ends of tubes of any kind as arms of a choice.
 
 use super::Armed;
 use crate::macros::Took;
@@ -10,7 +10,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An end of a tube where messages come out, of whatever kind.
+/// A receiving end of a tube, of any kind.
 pub trait ReceivingEnd: sealed::Sealed {
     /// What comes out.
     type Message;
@@ -23,7 +23,7 @@ pub trait ReceivingEnd: sealed::Sealed {
     fn __is_single(&self) -> bool;
 }
 
-/// An end of a tube where messages go in, of whatever kind.
+/// A sending end of a tube, of any kind.
 pub trait SendingEnd: sealed::Sealed {
     /// What goes in.
     type Message;
@@ -107,7 +107,7 @@ impl<T: Record + ?Sized> SendingEnd for named::Sender<T> {
 }
 
 impl<T: Record + ?Sized> sealed::Sealed for Subscription<T> {}
-/// Messages that the subscription's filter wants. An error if all publishers have gone: the subscription's own receive then says how.
+/// Messages that pass the subscription's filter. An error if all publishers have gone: the subscription's own receive then says how.
 impl<T: Record + ?Sized> ReceivingEnd for Subscription<T> {
     type Message = T::Owned;
     fn __arm(&self) -> Armed<'_> {

@@ -1,5 +1,5 @@
-//! A server among the threads of one process (flat combining): the thread that finds nobody serving carries out its own request, and then those that came
-//! meanwhile.
+//! A server among the threads of one process (flat combining): a thread that finds the server idle carries out its own request, and then those that
+//! came meanwhile. The *server* is the thread that is serving just now.
 //!
 //! ```text
 //!   word: 0                nobody serves
@@ -7,25 +7,27 @@
 //!   word: SERVED | request --> request --> 0       the last that came first; each lies on its caller's stack
 //! ```
 //!
-//! | a request's state | by | then |
+//! | a request's state | set by | then |
 //! |---|---|---|
-//! | WAITING | its caller | it looks for a while |
-//! | ASLEEP | its caller | it sleeps on the word |
+//! | WAITING | its caller | the caller looks for a while |
+//! | ASLEEP | its caller | the caller sleeps on the word |
 //! | DONE | the server, last of all | the caller returns: the request is no more |
-//! | SERVE | the server, when it has served enough | the caller is the server, with all that are behind it |
+//! | SERVE | the server, when it has served enough | the caller is the server, with all requests that are behind its own |
 //!
 //! Invariants:
-//! - I1: the data is touched by the server only. A thread is the server from its swap of 0 for SERVED, or from SERVE, until it swaps SERVED for 0 or gives SERVE.
-//! - I2: a request is on the list, or in the server's hands, from its caller's swap until DONE or SERVE. The caller keeps it as it is until then; the server does not
-//!   touch it afterwards, but for the wake of its word, which then may be another's: a sleeper looks again.
-//! - I3: the server says 0 only by a swap of SERVED: so nobody has come whom it has not seen.
-//! - I4: requests are served in the order in which they came; a server serves [`MOST`] others at most.
+//! - I1: only the server touches the data. A thread is the server from its swap of 0 for SERVED, or from SERVE, until it swaps SERVED for 0 or gives
+//!   SERVE.
+//! - I2: a request is on the list, or in the server's hands, from its caller's swap until DONE or SERVE. The caller does not change it until then; the
+//!   server does not touch it afterwards, except for the wake of its word, which may be another request's by then: a sleeper looks again.
+//! - I3: the server sets 0 only by a swap of SERVED: so it has seen every request that has come.
+//! - I4: requests are served in the order in which they came; a server serves at most [`MOST`] requests of others.
 //!
-//! Ordering edges: E1 (release/acquire) the data, by the swaps of the word and by SERVE. E2 (release/acquire) a request before the swap that puts it on the list. E3
-//! (release/acquire) the answer before DONE.
+//! Ordering edges: E1 (release/acquire) the data, by the swaps of the word and by SERVE. E2 (release/acquire) a request before the swap that puts it on
+//! the list. E3 (release/acquire) the answer before DONE.
 //!
-//! Blocking: who comes while somebody serves waits for that thread, as with a lock; at most for [`MOST`] requests and those before it. A server that is stopped stops all.
-//! Explored: `tests/crash_server.rs`; nobody is killed alone.
+//! Blocking: a caller that comes while a thread serves waits for that thread, as with a lock; at most for [`MOST`] requests and those before its own. A
+//! server that is stopped stops all.
+//! Explored: `tests/crash_server.rs`; no thread is killed alone.
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
@@ -46,7 +48,7 @@ const PATIENCE: u32 = if cfg!(feature = "sim") { 0 } else { 300 };
 
 /// A caller's request, on its stack.
 struct Request<T> {
-    /// The one that came before it; in the server's hands, the one that comes after it.
+    /// The request that came before it; in the server's hands, the request that comes after it.
     next: AtomicU64,
     state: AtomicU32,
     /// Carries it out: `(this, data)`.
@@ -54,10 +56,10 @@ struct Request<T> {
     what: *mut (),
 }
 
-/// Data, and who serves.
+/// The data, and the state of its serving.
 pub struct Combined<T> {
     word: AtomicU64,
-    /// Which thread serves: for those who ask whether it is they.
+    /// The thread that serves, so that a caller can find out whether it is the server itself.
     by: AtomicU64,
     data: UnsafeCell<T>,
 }
@@ -72,7 +74,7 @@ struct Slot<F, R> {
 }
 
 /// # Safety
-/// `what` is a `Slot<F, R>` that nobody else touches.
+/// `what` is a `Slot<F, R>` that no other thread touches.
 unsafe fn carried_out<T, R, F: FnOnce(&mut T) -> R>(what: *mut (), data: &mut T) {
     // SAFETY: as promised.
     let slot = unsafe { &mut *what.cast::<Slot<F, R>>() };
@@ -89,12 +91,12 @@ fn myself() -> u64 {
 }
 
 impl<T> Combined<T> {
-    /// Nobody serves it yet.
+    /// An idle server of this data.
     pub fn new(data: T) -> Combined<T> {
         Combined { word: AtomicU64::new(0), by: AtomicU64::new(0), data: UnsafeCell::new(data) }
     }
 
-    /// The data, when nobody calls any more.
+    /// The data, when there are no callers any more.
     pub fn into_inner(self) -> T {
         self.data.into_inner()
     }
@@ -119,7 +121,7 @@ impl<T> Combined<T> {
         let rest = Rest(self);
         // SAFETY: this thread is the server: I1.
         let answer = function(unsafe { &mut *self.data.get() });
-        // Also when the function panics: whoever has come is served.
+        // Also when the function panics: all requests that have come are served.
         drop(rest);
         answer
     }
@@ -170,7 +172,7 @@ impl<T> Combined<T> {
         }
     }
 
-    /// Serves those that have come, `first` before those on the list, and is the server no more.
+    /// Serves the requests that have come, `first` before those on the list, and ceases to be the server.
     fn finish(&self, mut first: u64) {
         let mut served = 0;
         loop {
@@ -199,7 +201,7 @@ impl<T> Combined<T> {
         }
     }
 
-    /// Takes the list; answers who came first, each with the next one behind it.
+    /// Takes the list; answers the request that came first, each linked to the next.
     fn in_order(&self) -> u64 {
         // AcqRel: E1, E2.
         let mut at = self.word.swap(SERVED, Ordering::AcqRel) & !SERVED;
@@ -216,7 +218,7 @@ impl<T> Combined<T> {
     }
 }
 
-/// Whoever has come is served when it is dropped.
+/// Serves all requests that have come when it is dropped.
 struct Rest<'a, T>(&'a Combined<T>);
 
 impl<T> Drop for Rest<'_, T> {
@@ -251,7 +253,7 @@ fn wait(state: &AtomicU32) -> u32 {
     }
 }
 
-/// I2: says how a request stands, and wakes its caller. The request may be no more when this has said it.
+/// I2: sets a request's state, and wakes its caller. The request may be no more once the state is set.
 fn answer(state: &AtomicU32, how: u32) {
     // Release: E3, E1.
     if state.swap(how, Ordering::AcqRel) == ASLEEP {

@@ -1,27 +1,28 @@
-//! A server among processes, any of which may be killed or stopped anywhere: data that a fixed function changes.
+//! A server among processes, any of which may be killed or stopped at any step: data that a fixed function changes.
 //!
-//! Herlihy's small objects with announcements (as in Fatourou and Kallimanis' P-Sim): a caller announces its request, copies the data, carries out all announced requests in the copy, and puts the
-//! copy in place by one swap. If another was first, it looks whether that one has carried out its request as well. What is copied, put in place and
-//! given back is an entry of a table (see `table`), which says what deaths leave of it.
+//! Herlihy's small objects with announcements (as in Fatourou and Kallimanis' P-Sim): a caller announces its request, copies the data, carries out all
+//! announced requests in the copy, and puts the copy in place by one swap. If another caller was first, it looks whether that caller has carried out its
+//! request as well. What is copied, put in place and given back is an entry of a table (see `table`), which says what deaths leave of it.
 //!
 //! ```text
 //!   seats: owner, turn, request ..        the table's one entry: data | turn, answer of seat 0 | turn, answer of seat 1 ..
 //! ```
 //!
 //! Invariants:
-//! - I1: a seat is a caller's from its swap of `owner` until it gives it back, or its death is made up for.
-//! - I2: a request is announced by the seat's turn, which rises by one, after the request's bytes. It is carried out in the entry whose turn of the seat is that one. A caller writes a
-//!   request only when the entry has the seat's turn: of one that died, the request is carried out first.
-//! - I3: who has read an entry, a seat's turn that it does not have, and the request's bytes, and then puts its copy in place of that entry, has read that turn's request: it
-//!   is written over only when another entry has the turn.
-//! - I4: each change carries out all requests that were announced before it began. So a caller is done when two others have succeeded after its announcement.
+//! - I1: a seat (a place for one caller's request) is a caller's from its swap of `owner` until it gives it back, or its death is recovered.
+//! - I2: a request is announced by the seat's turn, which rises by one, after the request's bytes. It is carried out in the entry whose turn of the seat
+//!   is that turn. A caller writes a request only when the entry has the seat's turn: if the seat's last owner died, its request is carried out first.
+//! - I3: a caller that has read an entry, a seat's turn that the entry does not have, and the request's bytes, and then puts its copy in place of that
+//!   entry, has read that turn's request: the request is written over only when another entry has the turn.
+//! - I4: each change carries out all requests that were announced before it began. So a caller is done when two others have succeeded after its
+//!   announcement.
 //!
 //! Ordering edges: E1 (release/acquire) a request before its turn. The rest is the table's.
 //!
-//! Progress: wait-free for a caller with a seat, apart from the table's cells (lock-free there); for more callers at once than there are seats lock-free. The
-//! function runs once for each copy, so more often than once for a request, of which one run counts.
+//! Progress: wait-free for a caller with a seat, except for the table's cells (lock-free there); lock-free if there are more callers at once than
+//! seats. The function runs once for each copy, so more often than once for a request; one of the runs counts.
 //!
-//! Deaths: a request of the dead is carried out, once, or not at all. Explored: `tests/crash_server.rs`.
+//! Deaths: a request of a dead member is carried out once, or not at all. Explored: `tests/crash_server.rs`.
 
 use crate::table::{Change, Decide, Full, Shape, Table};
 use crate::turns::{read, write};
@@ -37,7 +38,7 @@ pub const MOST_BYTES: u32 = 1 << 16;
 /// The one entry.
 const KEY: [u8; 1] = [1];
 
-/// How many bytes there are. All who use it say the same.
+/// The sizes in bytes. All users of a server pass the same sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Of the data.
@@ -46,7 +47,7 @@ pub struct Sizes {
     pub request: u32,
     /// Of an answer.
     pub answer: u32,
-    /// For how many members the table has spare cells.
+    /// The number of members for which the table has spare cells.
     pub spare: u32,
 }
 
@@ -69,7 +70,7 @@ impl Sizes {
         round(self.state) + SEATS * self.of_seat()
     }
 
-    /// What the entry has of a seat.
+    /// The seat's part of the entry.
     fn of_seat(self) -> usize {
         8 + round(self.answer)
     }
@@ -137,7 +138,7 @@ impl<'a> Desk<'a> {
         self.sizes
     }
 
-    /// The data, before anybody else knows of it.
+    /// The data, before any other member knows of it.
     pub fn begin_with(&self, state: &[u8]) {
         let mut entry = vec![0; self.sizes.entry()];
         entry[..state.len()].copy_from_slice(state);
@@ -169,7 +170,7 @@ impl<'a> Desk<'a> {
         })
     }
 
-    /// Carries out a request, or has it carried out. The answer is copied out.
+    /// Carries out a request, unless another caller does it first. The answer is copied out.
     ///
     /// # Errors
     /// More members than there are spare cells are at work; nothing was done.
@@ -231,14 +232,14 @@ impl<'a> Desk<'a> {
         state.copy_from_slice(&entry[..state.len()]);
     }
 
-    /// Makes up for the death of a member. `is_dead` says that this is not yet done: that the number is still that of the
-    /// dead. When this has come to its end, the number may be given anew.
+    /// Recovers a dead member. `is_dead` says that this is not yet done: the number is still the dead member's. When this has
+    /// completed, the number may be reused.
     pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
         for seat in 0..SEATS {
             let (owner, its) = (self.owner(seat), u64::from(member) + 1);
             // Acquire: before the look whether it is dead.
             if owner.load(Ordering::Acquire) == its && is_dead() {
-                // AcqRel: I1. Relaxed, a failure: another did.
+                // AcqRel: I1. Relaxed, a failure: another recoverer did.
                 let _ = owner.compare_exchange(its, 0, Ordering::AcqRel, Ordering::Relaxed);
             }
         }
@@ -252,7 +253,7 @@ impl<'a> Desk<'a> {
         ((0..SEATS).filter(|s| self.owner(*s).load(Ordering::Relaxed) != 0).count(), self.table.taken())
     }
 
-    /// Names its words, for stories.
+    /// Names its words, for the explorer's reports.
     #[cfg(feature = "sim")]
     pub fn each_word(&self, name: &mut dyn FnMut(&'a AtomicU64, String, fn(u64) -> String)) {
         for seat in 0..SEATS {
@@ -291,7 +292,7 @@ impl Copies<'_, '_> {
             }
             read(&self.desk.seat(seat)[2..], &mut request);
             step!("read a request, not yet sure of it");
-            // Its owner has announced another: then that is in an entry by now, and this one will not get in place.
+            // The owner has announced another request: then this one is in an entry by now, and our copy will not get in place.
             // Acquire: I3.
             if self.desk.turn(seat).load(Ordering::Acquire) != turn {
                 continue;
@@ -317,7 +318,7 @@ impl Decide for Copies<'_, '_> {
         self.entry.copy_from_slice(old);
         match self.seat {
             Some((seat, turn)) if self.turn_of(seat) == turn => {
-                // Another was first, and has done it.
+                // Another caller was first, and has done it.
                 self.answered(seat);
                 return Change::Keep;
             }

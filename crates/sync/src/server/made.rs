@@ -1,4 +1,4 @@
-//! Servers as users know them.
+//! The public interface of servers.
 
 use super::combine::Combined;
 use super::desk::{Desk, MOST_BYTES, Sizes};
@@ -10,15 +10,16 @@ use chappe_arena::layout::Kind;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Data that the threads of this process change by requests: a caller that finds nobody serving carries out its own, at the price of a lock that is free, and then those
-/// that came meanwhile; who comes while another serves waits until that one has done it, with the data still in its cache.
+/// Data that the threads of this process change by requests. A caller that finds the server idle carries out its own request, at the price of an
+/// uncontended lock, and then the requests that came meanwhile. A caller that comes while another thread serves waits until that thread has carried out
+/// its request, with the data still in its cache.
 ///
-/// Blocks while another serves: at most for 64 requests and those that came before. Requests are carried out in the order in which they came. A request must be
-/// short and must not wait for anybody, nor call the same server (that panics). One that panics panics in its caller; the data stays as it left it, and the server
-/// goes on.
+/// Blocks while another thread serves: at most for 64 requests and those that came before. Requests are carried out in the order in which they came. A
+/// request must be short, must not wait for another thread, and must not call the same server (that panics). A request that panics panics in its caller;
+/// the data stays as it left it, and the server goes on.
 ///
-/// Signals: a handler must not call it. In a forked child it is a copy, in which a request of another thread may be half done. Light threads: a wait holds up their
-/// proc, as a lock of the system's does.
+/// Signals: a handler must not call it. In a forked child it is a copy, in which a request of another thread may be half done. Light threads: a wait
+/// holds up their proc, as a lock of the system's does.
 ///
 /// Among processes: [`Service`], whose requests are data.
 ///
@@ -75,18 +76,19 @@ pub trait Serve {
     /// What is answered.
     type Answer: Pod;
 
-    /// Carries a request out. It may be run several times for one request, each time with a copy of the data, of which one counts; so it has no effect but on `state`, and waits for
-    /// nobody.
+    /// Carries a request out. It may run several times for one request, each time with a copy of the data, one of which counts. So it must have no
+    /// effect but on `state`, and must not wait for another thread.
     fn serve(state: &mut Self::State, request: &Self::Request) -> Self::Answer;
 }
 
-/// A server among processes: data in an arena that a fixed function changes, whoever runs it.
+/// A server among processes: data in an arena that a fixed function changes; any caller's process may run the function.
 ///
-/// A caller announces its request, carries out all that are announced in a copy of the data, and puts the copy in place; or finds that another has done so. Nobody waits for
-/// anybody: a process that is stopped or killed in the middle delays no other. Its own request was carried out, once, or not at all; never half.
+/// A caller announces its request, carries out all announced requests in a copy of the data, and puts the copy in place; or finds that another caller has
+/// done so. No caller waits for another: a process that is stopped or killed in the middle delays no other. Its own request was carried out, once, or not
+/// at all; never half.
 ///
-/// Wait-free for up to 16 callers at once (at most three copies a call), lock-free for more. No system call, except a thread's first call, which registers it; a call
-/// allocates. Fairness: each change carries out all that was announced before.
+/// Wait-free for up to 16 callers at once (at most three copies a call), lock-free for more. No system call, except a thread's first call, which
+/// registers it; a call allocates. Fairness: each change carries out all requests that were announced before.
 ///
 /// Sizes: data, requests and answers of up to 64 KiB; each change copies the data and 16 answers.
 ///
@@ -132,7 +134,8 @@ impl<S: Serve> std::fmt::Debug for Service<S> {
     }
 }
 
-/// Removes a [`Service`] by name, whatever it does. One that another process has called and may again is refused unless `force`: then its users get `Dead`.
+/// Removes a [`Service`] by name, whatever its function. A service that another process has called and may call again is refused unless `force`: then
+/// its users get `Dead`.
 ///
 /// # Errors
 /// `Object`: there is none, it is in use, or something else.
@@ -168,10 +171,10 @@ impl<S: Serve> Service<S> {
         }
     }
 
-    /// Attaches one by name.
+    /// Attaches a service by name.
     ///
     /// # Errors
-    /// `OtherType` if it does not do what `S` does; `Object`: there is none, or it is something else.
+    /// `OtherType` if it was not made for `S`; `Object`: there is none, or it is something else.
     pub fn open(name: &str) -> Result<Service<S>, SharedError> {
         Service::at(Named::open(Kind::Server, name)?)
     }
@@ -185,14 +188,14 @@ impl<S: Serve> Service<S> {
         };
         let fill = |at: NonNull<u8>, form: Form| {
             let [state_size, request, answer, spare] = form.numbers;
-            // SAFETY: so many zeroed bytes from a multiple of 64, of which nobody else knows yet.
+            // SAFETY: so many zeroed bytes from a multiple of 64, of which no other thread knows yet.
             let desk = unsafe { Desk::new(at, Sizes { state: state_size, request, answer, spare }) };
             desk.begin_with(bytes_of(state));
         };
         Service::at(Named::make(&Plan { kind: Kind::Server, of: &of, fill: &fill }, name, or_open)?)
     }
 
-    /// Makes one by name that begins with this data, and its arena, with room for it, if need be.
+    /// Makes a service by name that begins with this data, and its arena, with room for it, if need be.
     ///
     /// # Errors
     /// `Capacity`; `Object`: there is one already, or the arena has no room.
@@ -200,7 +203,7 @@ impl<S: Serve> Service<S> {
         Service::made(name, state, false)
     }
 
-    /// Attaches one by name, whatever its data; or makes it.
+    /// Attaches a service by name, whatever its data; or makes it.
     ///
     /// # Errors
     /// As [`Service::open`] and [`Service::create`].
@@ -213,7 +216,7 @@ impl<S: Serve> Service<S> {
         self.named.handle.name()
     }
 
-    /// Carries out a request, or has it carried out.
+    /// Carries out a request, or finds that another caller has.
     ///
     /// # Errors
     /// `Busy`, `Dead`, `Object`: it was not carried out.

@@ -1,24 +1,25 @@
-//! A stack of anything for the threads of one process, linked.
+//! A stack of values of any type for the threads of one process, linked.
 //!
-//! Synthesis, 5.2.1 (figure 5.4: insertion and deletion at the head of a list). There a CAS of two words keeps the head and its element together; here the head has a
-//! tag that rises with every change (Treiber's stack). Nodes are type-stable: they come from chunks that stay until the stack goes, and free ones are
-//! a stack of the same kind.
+//! Synthesis, 5.2.1 (figure 5.4: insertion and deletion at the head of a list). There a CAS of two words keeps the head and its element together; here the
+//! head has a tag that rises with every change (Treiber's stack). Nodes are type-stable: they come from chunks that stay until the stack goes, and free
+//! nodes are a stack of the same kind.
 //!
 //! ```text
 //!  head: tag:40 | node + 1:24 --> node: next, depth, value --> node --> 0          free: the same, of free nodes
 //! ```
 //!
 //! Invariants:
-//! - I1: tags only rise. So a swap of a head from what was seen means that nothing has happened to it since: `next`, and `depth`, which were read under it, were its node's.
-//! - I2: a node is on one of the two stacks, or in one thread's hands. Its value is touched by the one that has it in hand only.
+//! - I1: tags only rise. So a swap of a head from what was seen means that nothing has happened to it since: `next`, and `depth`, which were read before
+//!   it, were its node's.
+//! - I2: a node is on one of the two stacks, or in one thread's hands. Only the thread that has it in hand touches its value.
 //! - I3: a node's depth is one more than that of the node below it: so the head's node says how many there are.
 //! - I4: a chunk is put in place before a number of its nodes is handed out, and stays.
 //!
-//! Ordering edges: E1 (release/acquire) value, `next` and depth before the head that leads there; what was taken out of a node before the free head that leads
-//! to it.
+//! Ordering edges: E1 (release/acquire) value, `next` and depth before the head that leads there; what was taken out of a node before the free head that
+//! leads to it.
 //!
-//! Progress: lock-free, but for a chunk's allocation: 64 nodes, then as many again as there are. A thread that is killed takes its process along; a thread that is
-//! stopped holds up nobody. Explored: `tests/crash_stack.rs`. Left out: a thread that was stopped for 2^40 changes of one head.
+//! Progress: lock-free, except for a chunk's allocation: 64 nodes, then as many again as there are. A thread that is killed takes its process along; a
+//! thread that is stopped holds up no other. Explored: `tests/crash_stack.rs`. Left out: a thread that was stopped for 2^40 changes of one head.
 
 use crate::tries::{self, Loop};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -56,7 +57,7 @@ pub struct Linked<T> {
 #[repr(align(64))]
 struct Line<T>(T);
 
-// SAFETY: a value is touched by the thread that has its node in hand only (I2), and goes from thread to thread.
+// SAFETY: only the thread that has its node in hand touches a value (I2), and values go from thread to thread.
 unsafe impl<T: Send> Send for Linked<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Linked<T> {}
@@ -78,7 +79,7 @@ fn leading(head: u64, to: u32) -> u64 {
 }
 
 impl<T> Linked<T> {
-    /// An empty one, for so many values at most.
+    /// An empty stack, for so many values at most.
     pub fn new(capacity: u32) -> Linked<T> {
         Linked {
             head: Line(AtomicU64::new(0)),
@@ -116,10 +117,10 @@ impl<T> Linked<T> {
             })
             .collect();
         let at = Box::into_raw(nodes);
-        // AcqRel: I4. Relaxed, a failure: another was first.
+        // AcqRel: I4. Relaxed, a failure: another thread was first.
         let mine = at.cast::<Node<T>>() as usize as u64;
         if self.chunks[chunk].compare_exchange(0, mine, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            // SAFETY: made above, and nobody else knows of it.
+            // SAFETY: made above, and no other thread knows of it.
             drop(unsafe { Box::from_raw(at) });
         }
     }
@@ -247,7 +248,7 @@ impl<T> Linked<T> {
     #[inline]
     pub fn pop(&self) -> Option<T> {
         let number = self.unlink(&self.head.0)?;
-        // SAFETY: I2: the node is ours, and was pushed with a value, which nobody reads again.
+        // SAFETY: I2: the node is ours, and was pushed with a value, which no other thread reads again.
         let value = unsafe { (*self.node(number).value.get()).assume_init_read() };
         step!("value taken, node not yet free");
         self.give_back(number);
@@ -277,7 +278,7 @@ impl<T> Drop for Linked<T> {
     fn drop(&mut self) {
         while self.pop().is_some() {}
         for (chunk, at) in self.chunks.iter().enumerate() {
-            // Relaxed: nobody else is there.
+            // Relaxed: no other thread uses it.
             let first = at.load(Ordering::Relaxed) as usize as *mut Node<T>;
             if !first.is_null() {
                 // SAFETY: from `grow`, of so many nodes; no value is in them any more.

@@ -1,4 +1,4 @@
-//! Stacks as users know them.
+//! The public interface of stacks.
 
 use super::linked::{Linked, MOST_NODES};
 use super::pile::{Full, MOST_BYTES, MOST_ELEMENTS, Pile, Shape};
@@ -26,18 +26,18 @@ enum Of<T> {
     Named(Named, Pile<'static>),
 }
 
-/// A stack: what was pushed last is popped first. For the threads of this process (of any `T: Send`, of a fixed capacity or as large as need be), or named, for
-/// processes (plain data, of a fixed capacity).
+/// A stack: what was pushed last is popped first. For the threads of this process (of any `T: Send`, of a fixed capacity or as large as need be), or
+/// named, for processes (plain data, of a fixed capacity).
 ///
-/// No operation waits for another thread, dead, stopped or slow: all are lock-free, except where a private one takes more memory, and a thread's
-/// first change of a named one, which registers it. An operation begins again only because another one has succeeded. No system calls besides.
+/// No operation waits for another thread, dead, stopped or slow. All are lock-free, except when a private stack allocates more memory, and a thread's
+/// first change of a named stack, which registers the thread. An operation begins again only because another one has succeeded. No system calls besides.
 ///
-/// A process that is killed in the middle of an operation has done it, or not. What it had popped went with it.
+/// If a process is killed in the middle of an operation, the operation has happened entirely or not at all. An element that it had popped is lost.
 ///
 /// Fairness: none, as in any stack: what lies below may stay there for ever.
 ///
-/// Signals: a handler may call everything but a thread's first change of a named stack, and a push to a private one (which may take memory). In a forked
-/// child, a private stack is a copy; a named one is shared on.
+/// Signals: a handler may call everything except a thread's first change of a named stack, and a push to a private one (which may allocate). In a forked
+/// child, a private stack is a copy; a named one is still shared.
 ///
 /// Sizes: private 8 bytes and the value, each; named 16 bytes and the value, rounded up to 8, and twice 8 for each of the arena's members (up to 256).
 ///
@@ -73,7 +73,7 @@ impl<T> std::fmt::Debug for Stack<T> {
 }
 
 impl<T> Stack<T> {
-    /// Its name; empty for a private one.
+    /// The stack's name; empty for a private one.
     pub fn name(&self) -> String {
         match &self.of {
             Of::Private(_) => String::new(),
@@ -128,12 +128,12 @@ impl<T> Stack<T> {
 }
 
 impl<T: Send> Stack<T> {
-    /// Makes one for the threads of this process, which grows as need be.
+    /// Makes a stack for the threads of this process, which grows as need be.
     pub fn private() -> Stack<T> {
         Stack { of: Of::Private(Arc::new(Linked::new(MOST_NODES))) }
     }
 
-    /// Makes one for the threads of this process, of at most so many elements.
+    /// Makes a stack for the threads of this process, of at most so many elements.
     ///
     /// # Errors
     /// `Capacity`: 0, or more than 16,777,215.
@@ -158,7 +158,7 @@ impl<T: Send> Stack<T> {
         let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(&value).cast::<u8>(), size_of::<T>()) };
         let pushed = named.me().and_then(|(me, _)| {
             pile.push(me, bytes)
-                // The dead may have some of the cells.
+                // Dead members may have some of the cells.
                 .or_else(|full| if full == Full::Cells && named.recovered() { pile.push(me, bytes) } else { Err(full) })
                 .map_err(|full| self.full(full))
         });
@@ -226,7 +226,7 @@ impl<T: Pod> Stack<T> {
         Stack::checked(Named::make(&plan, name, or_open)?, Some(capacity))
     }
 
-    /// Attaches one by name.
+    /// Attaches a stack by name.
     ///
     /// # Errors
     /// `OtherType` if its elements are no `T`; `Object`: there is none, or it is something else.
@@ -234,7 +234,7 @@ impl<T: Pod> Stack<T> {
         Stack::checked(Named::open(Kind::Stack, name)?, None)
     }
 
-    /// Makes one by name, of at most so many elements, and its arena, with room for it, if need be.
+    /// Makes a stack by name, of at most so many elements, and its arena, with room for it, if need be.
     ///
     /// # Errors
     /// `Capacity`: 0, or more than 1,048,576, or elements of more than 1 MiB; `Object`: there is one already, or the arena has no room.
@@ -242,7 +242,7 @@ impl<T: Pod> Stack<T> {
         Stack::made(name, capacity, false)
     }
 
-    /// Attaches one by name, or makes it.
+    /// Attaches a stack by name, or makes it.
     ///
     /// # Errors
     /// `OtherShape` if it is there and was made for another number; else as [`Stack::open`] and [`Stack::create`].
@@ -263,8 +263,8 @@ impl<T: Pod> Stack<T> {
 }
 
 impl Stack<()> {
-    /// Removes one by name, whatever is in it. One that has elements, or that another process has changed and may again, is refused unless `force`: then
-    /// its users get `Dead`.
+    /// Removes a stack by name, whatever is in it. A stack that has elements, or that another process has changed and may change again, is refused
+    /// unless `force`: then its users get `Dead`.
     ///
     /// # Errors
     /// `Object`: there is none, it is in use, or something else.

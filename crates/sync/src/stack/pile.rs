@@ -1,9 +1,9 @@
-//! A bounded stack in memory that threads or processes share, any of which may be killed or stopped anywhere.
+//! A bounded stack in memory that threads or processes share, any of which may be killed or stopped at any step.
 //!
 //! Synthesis (5.2.2, figure 5.5) keeps a stack as an array, whose pointer and top element change together, by a CAS of two words that lie apart. No
-//! processor has that today; and a process that dies between two instructions must not leave a half. So the top element stands beside the pointer, in one pair of
-//! words, and goes to its place in the array with the next change (as in Shafiei's array-based stack, 2009): the member that changes the top writes
-//! the last top down first, and any member may do so. Elements are cells of bytes of their own, of which the array has numbers.
+//! processor has that today; and a process that dies between two instructions must not leave a half-done change. So the top element stands beside the
+//! pointer, in one pair of words, and goes to its place in the array with the next change (as in Shafiei's array-based stack, 2009): the member that
+//! changes the top writes the last top down first, and any member may do so. Elements are cells of bytes of their own; the array has their numbers.
 //!
 //! ```text
 //!  top: stamp | height, cell         slots 1..capacity: stamp, cell          cells: state | height, length, bytes
@@ -19,28 +19,28 @@
 //!
 //! Invariants:
 //! - I1: the top's stamp rises by one with every change. So a swap from a top that was seen means that nothing has happened to it since.
-//! - I2: nobody changes the top before the slot at its height says the same cell and stamp. So for a top that is found unchanged, the slots below its
-//!   height say what lies there.
-//! - I3: a slot changes by a swap from what was read before the top was found unchanged. A late writer finds that the slot has changed: if the top has changed since,
-//!   the slot had been written down first (I2), with a stamp that it never had before.
-//! - I4: a cell says its height before the top leads to it, and stays at that height. So a USED cell to which neither the top nor the slot at its height leads
-//!   is nobody's: it was popped, and its popper has not freed it.
-//! - I5: who has read a cell, and then swapped the top that led to it, has read that element.
+//! - I2: no member changes the top before the slot at its height says the same cell and stamp. So for a top that is found unchanged, the slots below
+//!   its height say what lies there.
+//! - I3: a slot changes by a swap from what was read before the top was found unchanged. A late writer finds that the slot has changed: if the top has
+//!   changed since, the slot had been written down first (I2), with a stamp that it never had before.
+//! - I4: a cell says its height before the top leads to it, and stays at that height. So a USED cell to which neither the top nor the slot at its height
+//!   leads is in no stack: it was popped, and its popper has not freed it.
+//! - I5: a member that has read a cell, and then swapped the top that led to it, has read that element.
 //! - I6: the turn of a cell that is freed was read while the top led to it (see `turns`).
-//! - I7: each member has at most one cell in hand, pushed and not yet used, or popped and not yet free, and there are as many spare cells as members. So while
-//!   the stack is not full there is a free cell, or one that the dead had in hand.
+//! - I7: each member has at most one cell in hand, pushed and not yet used, or popped and not yet free, and there are as many spare cells as members. So
+//!   while the stack is not full there is a free cell, or one that a dead member had in hand.
 //!
 //! Races: R1 two push, or pop: one swap. R2 a member that writes the last top down, and is stopped: I3. R3 a recoverer that was stopped, and a later owner of
 //! the cell: the state was read first, and the swap is from that. R4 a popper and a recoverer free one cell: I6.
 //!
-//! Ordering edges: E1 (release/acquire) a cell's words before the top that leads there; a slot before the top that says that it was written down. E2 (release/acquire) a
-//! cell is taken before it is written over, and freed before that: a popper that reads a word of the new content fails to swap the top.
+//! Ordering edges: E1 (release/acquire) a cell's words before the top that leads there; a slot before the top that says that it was written down. E2
+//! (release/acquire) a cell is taken before it is written over, and freed before that: a popper that reads a word of the new content fails to swap the top.
 //!
-//! Progress: lock-free: an operation begins again because another one has succeeded. Looking writes nothing.
+//! Progress: lock-free: an operation begins again because another one has succeeded. Reading writes nothing.
 //!
-//! Deaths: before the swap of the top, an operation has not happened; after it, it has. The cell that the dead had in hand is found by `recover`.
+//! Deaths: before the swap of the top, an operation has not happened; after it, it has. `recover` finds the cell that the dead member had in hand.
 //!
-//! Explored: `tests/crash_stack.rs`. Left out: one that was stopped for 2^42 changes of the top.
+//! Explored: `tests/crash_stack.rs`. Left out: a member that was stopped for 2^42 changes of the top.
 
 use crate::tries::{self, Loop};
 #[cfg(feature = "sim")]
@@ -57,7 +57,7 @@ use std::ptr::NonNull;
 pub const MOST_ELEMENTS: u32 = 1 << 20;
 /// The most bytes of an element.
 pub const MOST_BYTES: u32 = 1 << 20;
-/// The most cells beyond one an element.
+/// The most cells beyond one per element.
 const MOST_SPARE: u32 = 256;
 const CELL_BITS: u32 = 21;
 
@@ -70,14 +70,14 @@ pub enum Full {
     Cells,
 }
 
-/// What a stack is made for. All who use it say the same.
+/// What a stack is made for. All its users pass the same shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The most elements.
     pub capacity: u32,
     /// The bytes of an element.
     pub size: u32,
-    /// How many cells there are beyond one an element.
+    /// How many cells there are beyond one per element.
     pub spare: u32,
 }
 
@@ -116,11 +116,11 @@ impl Shape {
 #[repr(C, align(64))]
 struct Head {
     top: Pair,
-    /// Where somebody has last found a free cell: a hint.
+    /// Where a member has last found a free cell: a hint.
     hint: AtomicU64,
 }
 
-/// The top, as somebody has read it.
+/// The top, as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Top {
     stamp: u64,
@@ -192,7 +192,7 @@ impl<'a> Pile<'a> {
         unsafe { self.words.add(word).as_ref() }
     }
 
-    /// The slot at a height, 1 at least. One beyond the last was written over by somebody: the first.
+    /// The slot at a height, 1 at least. A height beyond the last comes from a wild write: the first.
     #[inline(always)]
     fn slot(&self, height: u32) -> &'a AtomicU64 {
         let at = height.wrapping_sub(1);
@@ -374,8 +374,8 @@ impl<'a> Pile<'a> {
         self.len() == 0
     }
 
-    /// Makes up for the death of a member. `is_dead` says that this is not yet done: that the number is still that of the
-    /// dead. When this has come to its end, the number may be given anew.
+    /// Recovers a dead member. `is_dead` says that this is not yet done: the number is still the dead member's. When this has
+    /// completed, the number may be reused.
     pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
         // R3: after the state.
         self.look_at_all(&|state| is_owned_by(state, member) && is_dead());
@@ -396,12 +396,12 @@ impl<'a> Pile<'a> {
             }
             step!("looked for the dead's cell");
             let next = if in_place { used(state) } else { freed(state) };
-            // AcqRel: E2. Relaxed, a failure: another did, or it is another's by now.
+            // AcqRel: E2. Relaxed, a failure: another recoverer did, or the cell is another's by now.
             let _ = at.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
-    /// I4: whether a cell that is OWNED by the dead, or USED, is an element.
+    /// I4: whether a cell that is OWNED by the dead member, or USED, is an element.
     fn is_in_place(&self, cell: u32) -> bool {
         loop {
             let top = self.top();
@@ -428,7 +428,7 @@ impl<'a> Pile<'a> {
         (0..self.shape.cells()).filter(|i| kind(self.state(*i).load(Ordering::Relaxed)) != FREE).count()
     }
 
-    /// Names its words, for stories.
+    /// Names its words, for the explorer's reports.
     #[cfg(feature = "sim")]
     pub fn each_word(&self, name: &mut dyn FnMut(&'a AtomicU64, String, fn(u64) -> String)) {
         name(&self.head.top.low, "stamp of the top".into(), |v| v.to_string());

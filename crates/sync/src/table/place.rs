@@ -1,11 +1,11 @@
-//! Where a table lies, and what its words say.
+//! The layout of a table, and its words.
 //!
 //! ```text
 //!  Head | buckets | states of nodes | states of cells | nodes: next, value, id, key.. | cells: owner, bytes..
 //! ```
 //!
 //! A link (a bucket, a node's `next`) and a node's `value` are `tag:42 | flag:1 | index + 1:21`; the tag rises with every change of
-//! the word, whoever has the node, so that a swap of the exact word means that nothing has happened to it. A state is
+//! the word, across all owners of the node, so that a swap of the exact word means that nothing has happened to it. A state is
 //! `turn:44 | member + 1:16 | state:4`; the turn rises when the node or cell becomes free.
 
 #[cfg(feature = "sim")]
@@ -24,7 +24,7 @@ const ONE_CHANGE: u64 = 1 << 22;
 pub const MOST_ENTRIES: u32 = 1 << 20;
 /// How many bytes a key, and a value, can have.
 pub const MOST_BYTES: u32 = 1 << 20;
-/// The most cells beyond one an entry: so many may be at once about to change a full table.
+/// The most cells beyond one per entry: so many members may be about to change a full table at once.
 const MOST_SPARE: u32 = 256;
 
 /// What a word leads to.
@@ -50,14 +50,14 @@ pub(super) fn flagged(word: u64) -> u64 {
     word.wrapping_add(ONE_CHANGE) | FLAG
 }
 
-/// A word, for stories.
+/// A word as text, for the explorer's reports.
 #[cfg(feature = "sim")]
 fn in_words(word: u64) -> String {
     let to = index(word).map_or("nowhere".into(), |i| format!("to {i}"));
     format!("{to}{} ({})", if is_flagged(word) { ", over" } else { "" }, word / ONE_CHANGE)
 }
 
-/// What a table is made for. All who use it say the same.
+/// What a table is made for. All its users pass the same shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// How many entries there is room for, [`MOST_ENTRIES`] at most. Inserts that race may bring `spare` more.
@@ -66,7 +66,7 @@ pub struct Shape {
     pub key: u32,
     /// The most bytes of a value.
     pub value: u32,
-    /// How many nodes there are beyond one an entry, and cells for values beyond one a node: for members in the middle of a change.
+    /// How many nodes there are beyond one per entry, and cells for values beyond one per node: for members in the middle of a change.
     pub spare: u32,
     /// One list, in the order of the keys' bytes, instead of many in no order.
     pub ordered: bool,
@@ -125,7 +125,7 @@ impl Shape {
     }
 }
 
-/// Where somebody has last found a free node, and a free cell: hints, for some of the members together, on a line of their own.
+/// Where a member has last found a free node, and a free cell: hints, for some of the members together, on a cache line of their own.
 #[derive(Default)]
 #[repr(C, align(64))]
 struct Hints {
@@ -206,7 +206,7 @@ impl<'a> Table<'a> {
         Table { head, words, shape, places: Places::of(shape), memory: PhantomData }
     }
 
-    /// What hashes begin with. Before anybody uses it.
+    /// Sets what hashes begin with. Before any use of the table.
     pub fn seed_with(&self, seed: u64) {
         self.head.seed.store(seed, Ordering::Relaxed); // Relaxed: published with the table.
     }
@@ -227,7 +227,7 @@ impl<'a> Table<'a> {
         unsafe { self.words.add(word).as_ref() }
     }
 
-    /// Where a word leads. One that leads nowhere was written over by somebody, or is not this table's any more: to the first.
+    /// Where a word leads. A word that leads nowhere was overwritten by a wild write, or is not this table's any more: to the first.
     #[inline(always)]
     pub(super) fn led(&self, index: u32, count: u32) -> usize {
         if index < count { index as usize } else { 0 }
@@ -305,7 +305,7 @@ impl<'a> Table<'a> {
         &self.head.hints[usize::from(me) % HINTS].cell
     }
 
-    /// Names its words, for stories.
+    /// Names its words, for the explorer's reports.
     #[cfg(feature = "sim")]
     pub fn each_word(&self, name: &mut dyn FnMut(&'a AtomicU64, String, fn(u64) -> String)) {
         for i in 0..self.shape.buckets() {

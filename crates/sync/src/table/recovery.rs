@@ -1,18 +1,18 @@
-//! What is done for a member that has died in the middle of an operation, and what becomes of nodes and cells that it left.
+//! Recovery of a member that has died in the middle of an operation: what becomes of the nodes and cells that it left.
 //!
-//! A look at all states, by anybody, any number of times, at once with others, and may be killed or stopped at every step: each
-//! change is a swap from a state that was seen before the look at everything else.
+//! Recovery is a look at all states. Any thread may do it, any number of times, concurrently with others, and may be killed or stopped at
+//! every step: each change is a swap from a state that was seen before the look at everything else.
 //!
 //! | state | then | becomes |
 //! |---|---|---|
-//! | node OWNED by the dead | a search for its key comes to it | USED |
+//! | node OWNED by the dead member | a search for its key comes to it | USED |
 //! | | it does not, or the node was removed | FREE |
 //! | node USED | its value or link is flagged, and a search for its key has unlinked it | FREE |
-//! | cell OWNED by the dead | the value of its node leads to it | USED |
+//! | cell OWNED by the dead member | the value of its node leads to it | USED |
 //! | | it does not | FREE |
 //! | cell USED | the value of its node does not lead to it | FREE |
 //!
-//! A node that is OWNED and has never been linked has a stale key: a search for that one does not come to it. Its value is flagged
+//! A node that is OWNED and has never been linked has a stale key: a search for that key does not come to it. Its value is flagged
 //! before it is freed (I9 of the table): nodes come before cells, so that its cell is not taken for one that is in place.
 
 use super::place::{Table, flagged, index, is_flagged};
@@ -21,15 +21,15 @@ use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 
 impl Table<'_> {
-    /// Makes up for the death of a member. `is_dead` says that this is not yet done: that the number is still that of the
-    /// dead. When this has come to its end, the number may be given anew.
+    /// Recovers a dead member. `is_dead` says that this is not yet done: the number is still the dead member's. When this has
+    /// completed, the number may be reused.
     pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
         // R5 of the table: after the state.
         let is_its = |state| is_owned_by(state, member) && is_dead();
         self.look_at_all(&is_its);
     }
 
-    /// Finds what the dead had taken out and not freed. Answers whether there was something.
+    /// Frees what dead members had taken out and not freed. Answers whether there was something.
     pub(super) fn sweep(&self) -> bool {
         self.look_at_all(&|_| false)
     }
@@ -63,7 +63,7 @@ impl Table<'_> {
         let is_linked = self.comes_to(node) && !over;
         step!("looked for the dead's node");
         if !is_linked && !is_flagged(value) {
-            // AcqRel, and Relaxed for a failure: I9 of the table; another recovers, or it is not the dead's any more.
+            // AcqRel, and Relaxed for a failure: I9 of the table; another thread recovers, or the node is not the dead member's any more.
             let _ = self.value(node).compare_exchange(value, flagged(value), Ordering::AcqRel, Ordering::Relaxed);
         }
         self.becomes(self.node_state(node), state, if is_linked { used(state) } else { freed(state) });
@@ -100,7 +100,7 @@ impl Table<'_> {
     }
 
     fn becomes(&self, at: &AtomicU64, from: u64, to: u64) {
-        // AcqRel: E2 of the table. Relaxed, and a failure: another did, or it is another's.
+        // AcqRel: E2 of the table. Relaxed, and a failure: another recoverer did, or it is another's.
         let _ = at.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
