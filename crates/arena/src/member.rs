@@ -1,10 +1,10 @@
-//! Members: joining an arena, being seen to die, and what happens then.
+//! Members: joining an arena, detecting a member's death, and recovering what a dead member held.
 //!
-//! A member is a slot whose life word a thread owns for as long as it is attached. The kernel marks the
-//! word at any death of the thread; there is no other sign of life, no heartbeat, no daemon.
+//! A member is a slot whose life word a thread owns for as long as it is attached. The kernel marks the word at any death of the thread.
+//! There is no other sign of life: no heartbeat, no daemon.
 //!
-//! `ident` names the occupant: `generation:32 | thread id:32`. What a member owns elsewhere (a cell, a
-//! reservation) carries the generation, so that a later occupant of the slot is another owner.
+//! `ident` names the occupant: `generation:32 | thread id:32`. What a member owns elsewhere (a cell, a reservation) carries the generation,
+//! so that a later occupant of the slot is a different owner.
 //!
 //! ```text
 //!              claim life            store ident(g+1, me)
@@ -15,46 +15,47 @@
 //!     +-------------------- unswept g+1 <--- sweep: recover, clear bits, swept = g+1
 //! ```
 //!
-//! - I1: only the owner of `life` writes `ident`, `swept` and the slot's wait bits. So a slow recoverer can
-//!   never clear the bit of a later occupant: it clears bits only after it has claimed the life word.
-//! - I2: generation g is dead if `ident` is still g's and the life word is marked, or names another thread
-//!   (somebody is joining), or nobody; unless `swept` is g already. `ident` is read before the word, the
-//!   word names its owner before `ident` does: a living g is never taken for dead.
-//! - I3: what generation g owned is given back by compare-and-swap on the exact word it owned it with.
-//!   Any number of recoverers, dead or stopped at any step, give it back once.
-//! - I4: `swept = g` is stored only by the owner of `life`, after all of g's belongings were given back.
-//!   Until then everybody who looks recovers g again.
-//! - I5: who has claimed the life word of an unswept slot first takes the thread id out of `ident`: numbers are used again, and
-//!   its own may be the one that the dead had. Else it would seem to be the dead one, alive, or one that has called exec.
-//! - I6: `kind` is the dead one's until it is swept: whether its process must be gone as well is asked of it, and not of
-//!   who comes next.
-//! - I7: a marked twin is that of the occupant that `ident` named before and names still, with the life word; else it is
-//!   one that is being cleaned. The thread that marks the life word for it is in the slot's gate, so that nobody joins
-//!   meanwhile. (Without gates, in a private arena, no thread outlives an exec.)
-//! - I8: a thread number means something in its own PID namespace only. Words are claimed and released in the slot's gate
-//!   (gate.rs), so that the kernel marks them at their owner's death alone, whatever numbers the threads of other namespaces have. Before
-//!   the claim the number of the dead is taken out of `ident` (I5): that of the claimer may be the same.
+//! - I1: only the owner of `life` writes `ident`, `swept` and the slot's wait bits. A slow recoverer can never clear the bit of a later
+//!   occupant, because it clears bits only after it has claimed the life word.
+//! - I2: generation g is dead if `ident` is still g's, `swept` is not g, and the life word is marked, names another thread (which is
+//!   joining), or names nobody. `ident` is read before the word, and a joiner claims the word before it stores `ident`: a living g is never
+//!   taken for dead.
+//! - I3: what generation g owned is given back by compare-and-swap on the exact word by which g owned it. Any number of recoverers, dead or
+//!   stopped at any step, give it back once.
+//! - I4: `swept = g` is stored only by the owner of `life`, after all of g's belongings were given back. Until then every thread that looks
+//!   for the dead recovers g again.
+//! - I5: a thread that claims the life word of an unswept slot first takes the thread id out of `ident`. Thread ids are reused: the
+//!   claimer's id may equal the dead thread's, and the dead generation would seem alive, or seem to have called exec.
+//! - I6: `kind` stays the dead occupant's until the slot is swept. Whether the occupant's process must be gone as well depends on the dead
+//!   occupant's kind, not on the next one's.
+//! - I7: a marked twin belongs to the current occupant if `ident` is the same before and after the look and the life word names its thread.
+//!   Otherwise the slot is being cleaned. The thread that marks the life word for the twin is in the slot's gate, so that nobody joins
+//!   meanwhile. (A private arena has no gates; there no thread outlives an exec.)
+//! - I8: a thread id is valid in its own PID namespace only. Words are claimed and released in the slot's gate (gate.rs), so that the
+//!   kernel marks them at their owner's death alone, whatever ids the threads of other namespaces have. Before the claim the dead thread's
+//!   id is taken out of `ident` (I5), because the claimer's id may be the same.
 //!
-//! A thread that is not its process's leader and calls exec takes the leader's id before the kernel walks
-//! its words, so its life word would stay unmarked. It owns a second word, `twin`, that names the process (twin.rs).
+//! Exec: a thread that is not its process's leader and calls exec takes the leader's id before the kernel walks its robust list. Its life
+//! word would stay unmarked. So it owns a second word, its `twin`, that names the process (twin.rs).
 //!
-//! The kernel marks 2,048 words of a thread at most, those that it claimed last. A thread that locks so many robust locks of its own after it has joined
-//! dies without a mark: nobody is woken. So each reaper, once a second, and who looks for the dead, asks the system whether threads whose
-//! words have no mark are there (repair.rs): about all of them, or about a few where there are many. Threads of another PID namespace are asked for there, or seen when `doctor` looks.
+//! Lost marks: the kernel marks at most 2,048 words of a thread, those that it claimed last. A thread that locks so many robust locks of
+//! its own after joining dies without a mark, and no thread is woken. So each reaper, once a second, and each thread that looks for the
+//! dead asks the system whether the threads of unmarked words still exist (repair.rs): about all of them, or about a few where there are
+//! many. Threads of another PID namespace are checked by a reaper there, or when `doctor` looks.
 //!
-//! A process member (owned permits) is a slot whose life word a thread of ours holds that never ends before
-//! the process. That thread's mark may come while a sibling still runs, so I2 also asks that the process be
-//! gone: its pidfd readable, another start time, or (exec) the arena no longer mapped by it. What cannot be seen says nothing. It is asked again of who
-//! claims the life word: such a member may have come, and been marked, since the claimer looked.
+//! A process member (owned permits) is a slot whose life word is held by a background thread of this library that never ends before the
+//! process. The thread's mark may come while a sibling still runs. So I2 also requires that the process be gone: its pidfd is readable, its
+//! start time differs, or (exec) it no longer maps the arena. What cannot be determined is no evidence that it is gone. The claimer of the
+//! life word checks again after its claim: such a member may have joined, and been marked, since the claimer looked.
 //!
-//! In another PID namespace its number says nothing. There its *presence* tells: one byte of the arena's file, which the process keeps
-//! locked by a descriptor of its own. The kernel unlocks it when the last thread of the process has ended, or at exec. A forked child gives
-//! its copy of that descriptor up; one that was made without the C library keeps the parent's presence until it ends, and the
-//! permit stays held until then, unless a process of the parent's namespace looks. A program that closes descriptors it does not know gives
-//! its presence up: then the mark of the word alone counts, as that of a thread's does.
+//! For a process of another PID namespace the process id is useless. There its *presence* tells: one byte of the arena's file, which the
+//! process keeps locked by a descriptor of its own. The kernel unlocks it when the last thread of the process has ended, or at exec. A
+//! forked child gives up its copy of that descriptor. A child made without the C library keeps the parent's presence until the child ends,
+//! and the permit stays held until then, unless a process of the parent's namespace looks. A program that closes descriptors that it does
+//! not know gives up its presence. Then the mark of the word alone counts, as for a thread.
 //!
-//! Death at each step of joining: before the claim, nothing; after it, the word is marked and the old
-//! generation is still what `ident` says, swept or not; after `ident`, a dead member that owns nothing.
+//! Death at each step of joining: before the claim, nothing changes. After it, the word is marked and `ident` still names the old
+//! generation, swept or not. After `ident`, there is a dead member that owns nothing.
 
 use crate::error::ArenaError;
 use crate::gate::{self, Gates, Pass};
@@ -72,9 +73,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub enum Seat {
     /// A thread.
     Thread = 0,
-    /// A process, held by a thread of ours in it.
+    /// A process, represented by a background thread of this library in it.
     Process = 1,
-    /// A reaper: owns nothing, keeps no arena from being removed, is not shown.
+    /// A reaper: owns nothing, does not keep an arena from being removed, is not listed.
     Reaper = 2,
 }
 
@@ -89,16 +90,16 @@ pub struct Joined {
     twin: bool,
 }
 
-/// Whether a member is there.
+/// Whether a member is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LifeState {
-    /// As far as the kernel has said.
+    /// Alive, as far as the kernel has reported.
     Alive,
-    /// Gone; what it held is being given back.
+    /// Dead; what it held is being given back.
     Dead,
 }
 
-/// A member, as people want to know it.
+/// A member, described for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Who {
@@ -112,9 +113,9 @@ pub struct Who {
     pub start_time: u64,
     /// The PID namespace of `pid`.
     pub namespace: u64,
-    /// What it calls itself.
+    /// The label that it gave itself.
     pub label: String,
-    /// Whether it lives.
+    /// Whether it is alive.
     pub life: LifeState,
     /// Whether it stands for a whole process.
     pub process: bool,
@@ -122,19 +123,20 @@ pub struct Who {
 
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// Waits until no thread of this process opens a slot of the private arena, and keeps it so.
+/// Waits until no thread of this process opens a slot of the private arena, and keeps new ones out while the guard lives.
 pub fn quiet() -> MutexGuard<'static, ()> {
     OPENING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Who {
-    /// Somebody who is no member: a job that outlived its holder.
+    /// Describes a process that is no member: a job that outlived its holder.
     pub fn job(pid: u32, start_time: u64, label: String) -> Who {
         let life = LifeState::Alive;
         Who { member: u32::MAX, pid, tid: pid, start_time, namespace: 0, label, life, process: true }
     }
 
-    /// The PID namespace in which `pid` and `tid` are this one's numbers, if that is not the caller's: here they are somebody else's, or nobody's.
+    /// The PID namespace to which `pid` and `tid` belong, if it is not the caller's. In the caller's namespace these numbers name another
+    /// process, or none.
     pub fn elsewhere(&self) -> Option<u64> {
         (self.namespace != 0 && self.namespace != process::namespace()).then_some(self.namespace)
     }
@@ -144,7 +146,8 @@ impl Map {
     /// Takes a member slot for the calling thread.
     ///
     /// # Errors
-    /// `Removed`, or `MembersFull` when every slot has a living owner; slots of the dead are recovered and used.
+    /// `Removed`, `Undecided`, `Unwatched`, `Unreachable`, or `MembersFull` when every slot has a living owner; slots of dead members are
+    /// recovered and reused.
     pub fn join(&'static self, seat: Seat, label: &str) -> Result<Joined, ArenaError> {
         self.fit()?;
         let (capacity, gates) = (self.geometry().members, self.gates()?);
@@ -157,15 +160,15 @@ impl Map {
             if matches!(m.life.probe(), Life::Alive(_)) || self.unconfirmed(i) {
                 continue;
             }
-            // Until the end: no word of the slot is pending any more then.
+            // To the end of the block: then no word of the slot is pending any more.
             let Some(_pass) = gates.try_pass(gate::slot(i)).filter(|pass| self.claim(i, pass)) else { continue };
             step!("life word claimed, old generation not yet swept");
             chappe_plat::recovering(|| self.clean(i));
-            // SeqCst: before the look at the arena's state, so that a remover who sees the claim sees also what it is for.
+            // SeqCst: before the look at the arena's state, so that a remover that sees the claim also sees its purpose.
             m.kind.store(seat as u32, Ordering::SeqCst);
-            // Relaxed: its last occupant's; read by who wakes this one, later.
+            // Relaxed: the last occupant's value; only a thread that wakes this occupant reads it, later.
             m.bell_of.store(0, Ordering::Relaxed);
-            // SeqCst: the C library's claim alone is no more than an acquire.
+            // SeqCst: the C library's claim alone is only an acquire.
             fence(Ordering::SeqCst);
             // E1 of the map's head: the claim is a locked operation; `standing` loads after it.
             let standing = self.standing();
@@ -195,13 +198,13 @@ impl Map {
         Err(ArenaError::MembersFull { name: self.name().into(), capacity })
     }
 
-    /// Counts slot `i` in. A shared arena's slots were made ready at creation; a private one's are now,
-    /// which its one process does under a lock.
+    /// Counts slot `i` in. A shared arena's slots were initialised at creation. A private arena's slot is initialised here, by its one
+    /// process, under a lock.
     fn open_slot(&self, i: u32) {
         let high = &self.header().members_high;
         if self.scope() == futex::Scope::Private && !cfg!(feature = "sim") {
             let _order = quiet();
-            // Acquire: under the lock; somebody may have been faster.
+            // Acquire: under the lock; another thread may have been faster.
             if i < high.load(Ordering::Acquire) {
                 return;
             }
@@ -214,11 +217,11 @@ impl Map {
         }
     }
 
-    /// Writes who we are into a slot whose life word we own, and so becomes its next generation.
+    /// Writes the caller's identity into a slot whose life word it owns, and so becomes the slot's next generation.
     fn settle(&self, i: u32, label: &str, twin: bool) -> Joined {
         let m = self.member(i);
         let pid = process::pid();
-        // Relaxed, these: for showing only; the store of `ident` publishes them.
+        // Relaxed, these: for display only; the store of `ident` publishes them.
         m.pid.store(pid, Ordering::Relaxed); // Relaxed: as above.
         m.start_time.store(process::start_time(pid).unwrap_or(0), Ordering::Relaxed); // Relaxed: as above.
         m.namespace.store(process::namespace(), Ordering::Relaxed); // Relaxed: as above.
@@ -232,7 +235,7 @@ impl Map {
             let value = u64::from_le_bytes(part.try_into().expect("eight bytes"));
             word.store(value, Ordering::Relaxed); // Relaxed: as above.
         }
-        // Relaxed: only the owner of the life word changes it, and that is us.
+        // Relaxed: only the owner of the life word changes it, and that is the caller.
         let last = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
         let generation = next_generation(last);
         step!("about to become a member");
@@ -241,7 +244,7 @@ impl Map {
         Joined { index: i, generation, twin }
     }
 
-    /// Gives the slot up. Whatever it still owned is given back first.
+    /// Gives the slot up, after giving back whatever the member still owned.
     pub fn leave(&'static self, joined: Joined) {
         let m = self.member(joined.index);
         (self.hooks.recover)(self, joined.index, joined.generation);
@@ -249,7 +252,7 @@ impl Map {
         // Release: nothing of this generation is left, I4.
         m.swept.store(joined.generation, Ordering::Release);
         let Ok(gates) = self.gates() else { return };
-        // G1 of the gates. Who cannot pass keeps its words, and with them the slot, until the thread ends.
+        // G1 of the gates. A thread that cannot pass keeps its words, and with them the slot, until it ends.
         let Some(_pass) = self.pass_soon(&gates, gate::slot(joined.index)) else { return };
         self.hide_presence(joined.index);
         if joined.twin {
@@ -258,7 +261,7 @@ impl Map {
         m.life.release();
     }
 
-    /// Passes the gate of a slot of one's own. Others are in there for some instructions, by mistake.
+    /// Passes the gate of the caller's own slot. Another thread is in it only by mistake, and for a few instructions.
     fn pass_soon<'a>(&self, gates: &'a Gates, at: u64) -> Option<Pass<'a>> {
         let tries = if cfg!(feature = "sim") { 1 } else { 1000 };
         (0..tries).find_map(|n| {
@@ -269,15 +272,15 @@ impl Map {
         })
     }
 
-    /// Refuses a thread whose death the kernel would tell nobody.
+    /// Refuses a thread whose death the kernel would not report.
     fn fit(&self) -> Result<(), ArenaError> {
         chappe_plat::life::fit().map_err(|why| ArenaError::Unwatched { name: self.name().into(), why })
     }
 
-    /// If the last generation of slot `i` is dead and not yet swept: which it is.
+    /// The last generation of slot `i`, if it is dead and not yet swept.
     pub fn dead(&self, i: u32) -> Option<u32> {
         if i >= self.geometry().members {
-            // No word of ours names it.
+            // No word of this arena names it.
             return None;
         }
         let m = self.member(i);
@@ -296,18 +299,18 @@ impl Map {
         }
     }
 
-    /// Whether slot `i` can ever have a member: its locks are locks.
+    /// Whether slot `i` can have a member at all: its two lock words are intact.
     pub fn is_seat(&self, i: u32) -> bool {
         let m = self.member(i);
         m.life.is_whole() && m.twin.is_whole()
     }
 
-    /// Whether slot `i` is a process member whose word nobody holds any more while its process still seems to be there.
+    /// Whether slot `i` is a process member whose word no thread holds any more although its process still seems to exist.
     pub fn unconfirmed(&self, i: u32) -> bool {
         !matches!(self.member(i).life.probe(), Life::Alive(_)) && self.is_of_a_process_there(i)
     }
 
-    /// Whether slot `i` is not swept, and its last occupant a process that still seems to be there.
+    /// Whether slot `i` is unswept and its last occupant a process that still seems to exist.
     fn is_of_a_process_there(&self, i: u32) -> bool {
         let m = self.member(i);
         // Acquire: as in `dead`.
@@ -319,8 +322,9 @@ impl Map {
             && !self.process_gone(i)
     }
 
-    /// Takes the life word of a slot in which nobody lives, in the slot's gate. False: somebody was faster, or a process has come, and
-    /// lost the thread that stands for it, since the caller looked. Then the word is free, and the slot waits for that process's end.
+    /// Claims the life word of a slot without a living occupant, in the slot's gate. False: another thread was faster, or a process member
+    /// has joined, and lost the thread that stands for it, since the caller looked. Then the word is free again, and the slot waits for
+    /// that process's end.
     pub(crate) fn claim(&self, i: u32, pass: &Pass<'_>) -> bool {
         let life = &self.member(i).life;
         if pass.counts() {
@@ -341,18 +345,18 @@ impl Map {
         ours
     }
 
-    /// G5 of the gates: whether the kernel may still be on its way through the life word of slot `i`, and would take the caller's number
-    /// for that of the thread that has called exec.
+    /// G5 of the gates: whether the kernel may still be on its way through the life word of slot `i`, and would take the caller's id for
+    /// that of the thread that has called exec.
     fn is_walked_through(&self, i: u32) -> bool {
         let m = self.member(i);
-        // Relaxed, all: in the gate nobody changes them.
+        // Relaxed, all: in the gate no other thread changes them.
         twin::says_exec(m)
             && m.namespace.load(Ordering::Relaxed) != process::namespace() // Relaxed: as above.
             && m.pid.load(Ordering::Relaxed) == process::tid() // Relaxed: as above.
     }
 
-    /// I5, before the claim: in another namespace a thread with the dead one's number is nothing rare. Any number of threads may
-    /// do so, since a dead generation stays dead.
+    /// I5, before the claim: a thread of another namespace often has the dead thread's id. Any number of threads may do this, since a dead
+    /// generation stays dead.
     fn forget_number(&self, i: u32) {
         let m = self.member(i);
         // Acquire: as in `dead`, which looks after it.
@@ -363,7 +367,7 @@ impl Map {
         }
     }
 
-    /// Has this process keep the presence of slot `i` locked, as long as it lives. A thread of it that is in the slot's gate.
+    /// Makes this process keep the presence of slot `i` locked for as long as it lives. The caller is in the slot's gate.
     fn show_presence(&self, i: u32) {
         if let Some(kept) = self.gates().ok().and_then(|gates| gates.keep(gate::presence(i))) {
             self.keep_presence(kept);
@@ -371,7 +375,7 @@ impl Map {
     }
 
     fn hide_presence(&self, i: u32) {
-        // Relaxed: `kind` is our own.
+        // Relaxed: the caller's own `kind`.
         if self.member(i).kind.load(Ordering::Relaxed) == Seat::Process as u32
             && let Some(kept) = self.take_presence(true)
         {
@@ -379,7 +383,7 @@ impl Map {
         }
     }
 
-    /// In a forked child: gives up what it has of its parent's presence, lest it seem to live as long as the child.
+    /// In a forked child: gives up its copy of the parent's presence, so that the parent does not seem to live as long as the child.
     pub fn forget_parents_presence(&self) {
         if let Some(kept) = self.take_presence(false) {
             chappe_plat::dir::give_up(kept, self.inode(), 0, false);
@@ -388,23 +392,23 @@ impl Map {
 
     fn process_gone(&self, i: u32) -> bool {
         let m = self.member(i);
-        // Relaxed: published by ident, which the caller has read with acquire.
+        // Relaxed: published by `ident`, which the caller has read with acquire.
         let pid = m.pid.load(Ordering::Relaxed);
         // Relaxed: as above.
         if m.namespace.load(Ordering::Relaxed) != process::namespace() {
-            // Its number means nothing here. The kernel gives its presence up when all its threads have ended, or at its exec.
+            // The process id is useless here. The kernel gives the presence up when all threads of the process have ended, or at its exec.
             return !self.is_present(i);
         }
         // Relaxed: as above.
         let started = m.start_time.load(Ordering::Relaxed);
         if process::has_ended(pid, started) || pid == process::pid() {
-            // Our own: the thread that held the word ends with its process or with its program, and we are here. So
-            // it was an exec, and we are the new program.
+            // The caller's own process: the thread that held the word ends only with its process or its program, and this process runs. So it called exec,
+            // and this is the new program.
             return true;
         }
         let gone = match process::watch_exit(pid) {
             Ok(fd) => process::poll_readable(&[&fd], 0)[0],
-            // ESRCH: in our namespace there is none. Else it cannot be watched.
+            // ESRCH: no such process in this namespace. Other errors: it cannot be watched.
             Err(e) => e.raw_os_error() == Some(3),
         };
         if gone {
@@ -413,11 +417,11 @@ impl Map {
         self.inode() != 0 && !process::maps_inode(pid, self.inode())
     }
 
-    /// Recovers what the program owned that this process was before it called exec: others take it for one that is still
-    /// there, since it maps the arena.
+    /// Recovers what this process's former program owned before it called exec. Other processes take that program for alive, since the
+    /// process maps the arena.
     pub(crate) fn recover_former_self(&'static self) {
         for i in 0..self.members_used() {
-            // Relaxed: a wrong number is asked more closely.
+            // Relaxed: if the number is wrong, `dead` decides.
             let is_it = self.member(i).pid.load(Ordering::Relaxed) == process::pid();
             if is_it && let Some(generation) = self.dead(i) {
                 self.sweep(i, generation);
@@ -425,18 +429,18 @@ impl Map {
         }
     }
 
-    /// Recovers every dead member whose words say so. Answers how many it found.
+    /// Recovers every dead member whose words show its death. Answers how many it found.
     ///
-    /// Of those whose words say nothing it asks the system about a few (repair.rs), however many there are: so N that join make some N
-    /// system calls for it, and not N for each.
+    /// About unmarked members it asks the system for a few only (repair.rs), however many there are: N joins make some N system calls in
+    /// all, not N each.
     pub fn recover_dead(&'static self) -> u32 {
         #[cfg(not(feature = "sim"))]
         self.mark_all_lost(true);
         self.recover_marked()
     }
 
-    /// The same, having asked the system about every member: a system call for each. For those who look at the arena as a whole, or
-    /// find no room in it.
+    /// As [`Map::recover_dead`], but asks the system about every member: a system call for each. For callers that look at the arena as a
+    /// whole, or find no room in it.
     pub fn recover_all(&'static self) -> u32 {
         #[cfg(not(feature = "sim"))]
         self.mark_all_lost(false);
@@ -449,9 +453,9 @@ impl Map {
         found
     }
 
-    /// Recovers every dead member, and tells of each: slot and generation.
+    /// Recovers every dead member, and reports each to `tell`: slot and generation.
     ///
-    /// One whose slot somebody has claimed and not yet cleaned is found again each time, though nothing of it is left.
+    /// A dead member whose slot another thread has claimed and not yet cleaned is reported each time, though nothing of it is left.
     pub fn recover_each(&'static self, mut tell: impl FnMut(u32, u32)) {
         for i in 0..self.members_used() {
             self.notice_exec(i);
@@ -462,9 +466,9 @@ impl Map {
         }
     }
 
-    /// Gives back what the dead generation held, then, if nobody else is at it, clears its wait bits.
+    /// Gives back what the dead generation held. Then, unless another thread is doing so, clears its wait bits.
     pub fn sweep(&'static self, i: u32, generation: u32) {
-        // Relaxed: for onlookers; the next occupant writes it before its own ident.
+        // Relaxed: for observers; the next occupant writes it before its own `ident`.
         probe::death(&self.header().name, i, generation, || self.member(i).pid.load(Ordering::Relaxed));
         chappe_plat::recovering(|| self.sweep_out(i, generation));
     }
@@ -475,7 +479,7 @@ impl Map {
         if self.dead(i) != Some(generation) {
             return;
         }
-        // Who cannot pass leaves it to others: nothing that anybody waits for is left.
+        // A sweeper that cannot pass leaves the slot to others: nothing is left that any thread waits for.
         let Ok(gates) = self.gates() else { return };
         if let Some(_pass) = gates.try_pass(gate::slot(i)).filter(|pass| self.claim(i, pass)) {
             self.clean(i);
@@ -483,37 +487,37 @@ impl Map {
         }
     }
 
-    /// Gives back what the dead generation held, and does what it left undone.
+    /// Gives back what the dead generation held, and finishes what it left undone.
     fn make_up_for(&'static self, i: u32, generation: u32) {
         if self.is_reaper(i) {
-            // It may have taken a wake along: see the reaper, I3. Before the slot is swept, so that whoever sweeps has done it. Who
-            // watches the slot's own group is woken by the mark.
+            // It may have taken a wake along: I3 of the reaper. This precedes the sweep, so that every sweeper has done it. The threads that watch the slot's
+            // own group are woken by the mark.
             let groups = 0..self.members_used().div_ceil(self.group());
             groups.filter(|group| *group != i / self.group()).for_each(|group| self.ring_group(group));
         }
         (self.hooks.recover)(self, i, generation);
         (self.hooks.stir)(self);
-        // SeqCst: the dead may have been burying the arena.
+        // SeqCst: the dead member may have been burying the arena.
         if self.header().state.load(Ordering::SeqCst) == REMOVED {
             self.bury_all();
         }
     }
 
-    /// With the life word ours: makes sure that nothing of the last generation is left.
+    /// The caller owns the life word. Makes sure that nothing of the last generation is left.
     fn clean(&'static self, i: u32) {
         let m = self.member(i);
-        // Relaxed: we own the life word, I1.
+        // Relaxed: the caller owns the life word, I1.
         let last = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
         // Relaxed: as above.
         let unswept = m.swept.load(Ordering::Relaxed) != last;
         if unswept {
             // Release: I5, before the twin is marked.
             m.ident.store(u64::from(last) << 32, Ordering::Release);
-            // Release: after that. Who died while its twin was moved leaves this to us.
+            // Release: after that. An owner that died while it moved its twin leaves this to the cleaner.
             m.moving.store(0, Ordering::Release);
         }
-        // The kernel marks a twin only after an exec: after any other death it still names the dead process. Whoever
-        // owned it is gone, since its life word is ours.
+        // The kernel marks a twin only after an exec; after any other death it still names the dead process. Its owner is gone, since the caller owns the
+        // life word.
         if let Life::Alive(gone) = m.twin.probe() {
             m.twin.mark_dead(gone);
         }
@@ -530,32 +534,31 @@ impl Map {
         let (word, bit) = (i as usize / 64, 1u64 << (i % 64));
         for o in 0..self.objects_used() {
             let w = self.waiting(o, word);
-            // Relaxed: I1, only we set or clear this bit.
+            // Relaxed: I1, only the owner of the life word sets or clears this bit.
             if w.load(Ordering::Relaxed) & bit != 0 {
-                // AcqRel: the bit goes after all that was done while it stood.
+                // AcqRel: the bit goes after all that was done while it was set.
                 w.fetch_and(!bit, Ordering::AcqRel);
             }
         }
     }
 
-    /// Marks the life word of a thread that called exec without being the leader: its twin was marked. Answers whether
-    /// there was one.
+    /// If the twin of slot `i` is marked: its owner called exec without being the leader. Marks its life word. Answers whether it did.
     pub(crate) fn notice_exec(&self, i: u32) -> bool {
         let m = self.member(i);
         if !twin::says_exec(m) {
             return false;
         }
-        // In the gate nobody joins: the mark is this occupant's, however long we are stopped.
+        // In the gate nobody joins: the mark is this occupant's, however long the caller is stopped.
         let Ok(gates) = self.gates() else { return false };
         let Some(_pass) = gates.try_pass(gate::slot(i)) else { return false };
-        // Acquire: I7, before the twin is looked at: an occupant has claimed it before it says who it is.
+        // Acquire: I7, before the twin is looked at: an occupant has claimed it before it stores `ident`.
         let ident = m.ident.load(Ordering::Acquire);
         let (generation, tid) = ((ident >> 32) as u32, ident as u32);
         let called = twin::says_exec(m)
             // Acquire: as in `dead`.
             && m.swept.load(Ordering::Acquire) != generation
             && m.life.probe() == Life::Alive(tid)
-            // Acquire: I5, it is not somebody's who has claimed the slot meanwhile, and whose number is the same.
+            // Acquire: I5, another thread with the same id has not claimed the slot meanwhile.
             && m.ident.load(Ordering::Acquire) == ident;
         if called {
             m.life.mark_dead(tid);
@@ -563,7 +566,7 @@ impl Map {
         called
     }
 
-    /// Tells who watches slot `i` that somebody is there, and who sees to it that somebody watches it.
+    /// Tells the watcher of slot `i`'s group that a member has joined, and the watcher of group 0, which starts a thread for each group.
     pub fn ring_roster(&self, i: u32) {
         let group = i / self.group();
         self.ring_group(group);
@@ -572,23 +575,23 @@ impl Map {
         }
     }
 
-    /// Has those who watch a group of slots look at it.
+    /// Makes the threads that watch a group of slots look at it.
     pub(crate) fn ring_group(&self, group: u32) {
         let roster = &self.header().rosters[group as usize];
-        // Release: whoever sees the new number sees the new member.
+        // Release: a thread that sees the new number sees the new member.
         roster.fetch_add(1, Ordering::Release);
         futex::wake(roster, u32::MAX, futex::Scope::Shared);
     }
 
-    /// Has every process's reaper look: there is something that perhaps not all of them can see.
+    /// Makes every process's reaper look: there is something that perhaps not all of them can judge.
     pub fn call_reapers(&self) {
         let call = &self.header().call;
-        // Release: whoever sees the new number sees what it is about.
+        // Release: a reaper that sees the new number sees its cause.
         call.fetch_add(1, Ordering::Release);
         futex::wake(call, u32::MAX, futex::Scope::Shared);
     }
 
-    /// Who sits in slot `i`.
+    /// Describes the occupant of slot `i`.
     pub fn who(&self, i: u32) -> Who {
         if i >= self.geometry().members {
             return Who::job(0, 0, "nobody: the word that names it is damaged".into());
@@ -598,7 +601,7 @@ impl Map {
         let ident = m.ident.load(Ordering::Acquire);
         let mut bytes = [0u8; 64];
         for (part, word) in bytes.chunks_exact_mut(8).zip(&m.label) {
-            // Relaxed: for showing; an occupant that changes meanwhile shows a mixture, no more.
+            // Relaxed: for display; if the occupant changes meanwhile, the result is a mixture, no more.
             part.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(64);
@@ -618,7 +621,7 @@ impl Map {
         }
     }
 
-    /// Everybody who is attached, and the dead that are not yet swept.
+    /// Every attached member, and the dead members that are not yet swept.
     pub fn members(&self) -> Vec<Who> {
         (0..self.members_used())
             .filter(|i| {
@@ -639,7 +642,7 @@ impl Map {
     }
 }
 
-/// Generations have 24 bits where a cell keeps them; 0 means never used.
+/// The generation after `last`. Generations have 24 bits where a cell keeps them; 0 means never used.
 pub fn next_generation(last: u32) -> u32 {
     let next = last.wrapping_add(1) & 0x00ff_ffff;
     if next == 0 { 1 } else { next }
