@@ -25,15 +25,15 @@
 //! A process member (owned permits) has a second byte, its presence, which it keeps locked all its life: see member.rs.
 //!
 //! Death in a gate: the kernel opens it when the process has ended. If only the thread ends, the gate stays shut until its process ends;
-//! the slot is out of use until then. A process that is stopped in a gate keeps one slot from being used, or whoever wants `admin`
-//! waiting, as it does when it is stopped with that right.
+//! the slot is out of use until then. A process that is stopped in a gate keeps one slot from being used, or the waiters for `admin`
+//! waiting, as it does when it is stopped while it holds `admin`.
 //!
-//! Where the file cannot be opened (a sandbox, no descriptors, another root, its name is gone) and threads of one namespace alone have used
-//! the arena, there is nothing to keep apart, and the gate is passed without a lock. If threads of several namespaces have used it,
-//! the gate cannot be passed: joining is refused. A thread that passes without a lock just when the first thread of a second namespace
-//! comes is not protected from it.
+//! If the file cannot be opened (a sandbox, no descriptors, another root, its name is gone) and threads of one namespace alone have used
+//! the arena, there is nothing to keep apart: the gate is passed without a lock. If threads of several namespaces have used it, the gate
+//! cannot be passed: joining is refused. A thread that passes without a lock just when the first thread of a second namespace comes is not
+//! protected from it.
 //!
-//! Private arenas need no gates: one process has them. The explorer's worlds have them if they have several namespaces.
+//! Private arenas need no gates: one process has them. The explorer's worlds have gates if they have several namespaces.
 
 use crate::error::ArenaError;
 use crate::map::Map;
@@ -50,7 +50,7 @@ const SLOTS: u64 = ADMIN + (1 << 16);
 /// The bytes of the slots' presence.
 const PRESENCE: u64 = ADMIN + (1 << 17);
 
-/// What [`crate::layout::Header::namespace`] says once threads of several PID namespaces have used the arena.
+/// The value of [`crate::layout::Header::namespace`] once threads of several PID namespaces have used the arena.
 const SEVERAL: u64 = u64::MAX;
 
 /// The byte of a member slot.
@@ -66,7 +66,7 @@ pub(crate) fn presence(i: u32) -> u64 {
 /// The gates of one arena, for one thread.
 pub(crate) struct Gates(Option<Bytes>);
 
-/// The thread is in a gate, until this is dropped.
+/// The right of the thread to be in a gate, until this is dropped.
 pub(crate) struct Pass<'a> {
     bytes: Option<&'a Bytes>,
     at: u64,
@@ -81,14 +81,14 @@ impl Drop for Pass<'_> {
 }
 
 impl Pass<'_> {
-    /// Whether there can be anything to keep apart.
+    /// Whether a lock is held: without one there is nothing to keep apart.
     pub fn counts(&self) -> bool {
         self.bytes.is_some()
     }
 }
 
 impl Gates {
-    /// None.
+    /// No gates: every pass succeeds.
     pub const NONE: Gates = Gates(None);
 
     /// Passes a gate. None: another thread is in it, or the system refuses.
@@ -98,18 +98,18 @@ impl Gates {
         passed.then_some(Pass { bytes, at })
     }
 
-    /// Passes a gate, waiting for a living thread that is in it.
+    /// Passes a gate; blocks while another living thread is in it.
     pub fn pass(&self, at: u64) -> Pass<'_> {
         let bytes = self.0.as_ref();
         if let Some(b) = bytes {
-            // The system refuses for want of memory alone: then it is as if nobody were to be kept apart.
+            // The system refuses only for want of memory. Then the gate is passed without a lock.
             let _ = b.lock(at);
         }
         Pass { bytes, at }
     }
 
-    /// Has the calling process keep byte `at` locked. Answers what `chappe_plat::dir::give_up` wants; `None` without gates, or if
-    /// another process has it.
+    /// Makes the calling process keep byte `at` locked. Answers the descriptor for `chappe_plat::dir::give_up`; `None` without gates, or if
+    /// another process has the byte.
     pub fn keep(self, at: u64) -> Option<i32> {
         let bytes = self.0?;
         bytes.try_lock(at).unwrap_or(false).then(|| bytes.keep())
@@ -124,7 +124,7 @@ impl Map {
     pub(crate) fn gates(&self) -> Result<Gates, ArenaError> {
         let Some(directory) = self.directory() else { return Ok(Gates(None)) };
         match bytes_of(directory, self.name(), self.inode()) {
-            // One of the explorer's worlds.
+            // In one of the explorer's worlds.
             Ok(None) => Ok(Gates(None)),
             Ok(bytes) => {
                 self.is_of_one_namespace();
@@ -149,8 +149,8 @@ impl Map {
         one
     }
 
-    /// Whether the process member in slot `i` shows by its presence that its process is there; true where that cannot be seen. For
-    /// a process of another PID namespace, whose number says nothing here.
+    /// Whether the process member in slot `i` shows by its presence that its process exists; true if that cannot be determined. For a
+    /// process of another PID namespace, whose id is useless here.
     pub(crate) fn is_present(&self, i: u32) -> bool {
         match self.gates() {
             Ok(Gates(Some(bytes))) => bytes.is_locked(presence(i)).unwrap_or(true),

@@ -1,10 +1,10 @@
-//! What of an arena a process keeps in memory, so that no operation is a page fault.
+//! The parts of an arena that a process locks in memory, so that no operation is a page fault.
 
 use crate::Map;
 use crate::layout::{BLOCK, Object, STEP};
 
 impl Map {
-    /// What of its memory is in use now: addresses and lengths. All that is made later may lie elsewhere.
+    /// The memory that is in use now: addresses and lengths. What is made later may lie elsewhere.
     pub fn ranges_in_use(&self) -> [(usize, usize); 3] {
         let (g, objects) =
             (self.geometry(), self.objects_used().next_multiple_of(STEP).min(self.geometry().objects) as usize);

@@ -1,45 +1,38 @@
-//! Objects of an arena by name: finding, making, removing; and the cells that go with them.
+//! Objects of an arena by name: finding, making and removing them, and the cells and blocks that belong to them.
 //!
-//! Making, removing and resizing happen under `admin`, a robust lock: a living holder is waited for, a dead
-//! one leaves nothing to repair, because each change becomes visible by one store and everything before it
-//! is recognised as unused:
+//! Searching takes no lock and makes no system call. Making, removing and resizing happen under `admin`, a robust lock. A living holder is
+//! waited for. A dead holder leaves nothing to repair: each change becomes visible by one store, and everything written before that store
+//! is recognised as unused.
 //!
-//! - I1: an object exists from the store of its live head on. A slot whose head says free is free, whatever
-//!   its other words hold.
-//! - I2: a table cell is in use only while the object that `owner` names lives in the generation named. A
-//!   maker that died between claiming cells and the head leaves cells whose owner never lived.
-//! - I3: the table of names is a hint that is written before the head. A place in it counts only if the slot
-//!   it names is live and has the same hash; others are skipped on search and reused on insertion.
-//! - I4: a removed object's slot is used again only when no member has a wait bit on it. A waiter sets its
-//!   bit, then looks at the head; the remover changes the head, then looks at the bits.
-//!
-//! - I5: blocks are owned as cells are, I2; those of one object are neighbours.
-//! - I6: nor while it is used: somebody may still have the data of a mutex, or use a tube, that was removed under it by force.
-//!
-//! - I7: a slot at or beyond `objects_high` was never used, and may have no storage behind it: an arena gets that for [`STEP`] objects at
-//!   once, when the first of them is made, and never touches what lies beyond. So an arena may have room for many, and takes the
-//!   memory of those that there were. Who dies in between leaves memory that the next maker finds there.
-//!
-//! - I9: the same with blocks: one at or beyond `blocks_high` was never used, and neither it nor the word that says whose it is may have
-//!   storage: they get it when they are claimed, and are not touched before. So an arena has room for much data, and takes the memory
-//!   that was once in use; where there is no more, the claim fails.
-//!
-//! - I8: a search ends at the first empty place of the table. So a place is emptied only while the next one is empty, under `admin`: a
-//!   search that goes by it has nothing to find behind it. Without that, a table of names that come and go would fill up for good, and
-//!   a search for what is not there would look at all of it. Who dies in between leaves places that do not count, as before.
-//!
-//! - I10: an object that nobody else can have in use may be *condemned*: taken out of service without `admin`, by the one swap of its head.
-//!   What is left is `admin`'s: the next maker that takes the slot empties the name's place first, so no object has two. The maker finds the
-//!   slot because the condemner lowers `objects_low` by way of `condemned`: before the swap, for a condemner that dies after it, and again after the
-//!   swap, for a maker that went by the slot before it. If the maker takes the first word just before the swap, and the condemner dies
-//!   just after it, then the slot is out of use until one below it, or itself, is looked at again (one slot for a dead member).
-//!
-//! - I11: in a private arena a slot becomes free with the removal, if nobody waits on it, and `objects_high` falls while the slot below it is free:
-//!   a walk over all objects does not pass by those that there were once. A member that sets its bit on a removed object takes the bit away itself,
-//!   having looked at the head. If it ends between the two, the bit stays on a slot that no walk passes by. It means nothing: the next object
-//!   there is served as with a dead waiter's bit, and its slot is used again after the member slot's next end.
-//!
-//! Searching takes no lock and makes no system call.
+//! - I1: an object exists from the store of its live head on. A slot whose head says free is free, whatever its other words hold.
+//! - I2: a table cell is in use only while the object that `owner` names lives in the generation named. A maker that died between claiming
+//!   cells and storing the head leaves cells whose owner never lived.
+//! - I3: the table of names is a hint that is written before the head. A place in it counts only if the slot that it names is live and has
+//!   the same hash. Other places are skipped on search and reused on insertion.
+//! - I4: a removed object's slot is reused only when no member has a wait bit on it. A waiter sets its bit, then looks at the head; the
+//!   remover changes the head, then looks at the bits.
+//! - I5: blocks are owned as cells are (I2); the blocks of one object are neighbours.
+//! - I6: nor is the slot reused while it is in use: a thread may still hold the data of a mutex, or use a tube, that was removed by force
+//!   meanwhile.
+//! - I7: a slot at or beyond `objects_high` may have no storage behind it, and is not touched. An arena gets storage for [`STEP`] objects
+//!   at once, when the first of them is made. So an arena may have room for many objects and uses memory only for those that it has had. A
+//!   maker that dies in between leaves storage that the next maker uses.
+//! - I8: a search ends at the first empty place of the table. So a place is emptied only while the next place is empty, under `admin`: a
+//!   search that passes it has nothing to find behind it. Without this, a table of names that come and go would fill up for good, and a
+//!   search for an absent name would look at all of it. A remover that dies in between leaves places that do not count, as before.
+//! - I9: blocks follow I7: a block at or beyond `blocks_high` was never used. Neither it nor its owner word may have storage: both get it
+//!   when the block is claimed, and are not touched before. So an arena has room for much data and uses only the memory that was once in
+//!   use. Where there is no more memory, the claim fails.
+//! - I10: an object that no other thread can have in use may be *condemned*: taken out of service without `admin`, by the one swap of its
+//!   head. The rest is left to `admin`: the next maker that takes the slot empties the name's place first, so that no object has two. The
+//!   maker finds the slot because the condemner lowers `objects_low` by way of `condemned`: once before the swap, for a condemner that dies
+//!   after it, and again after the swap, for a maker that passed the slot before it. If the maker consumes the first announcement just
+//!   before the swap, and the condemner dies just after it, then the slot is out of use until a lower slot, or itself, is looked at again
+//!   (one slot for a dead member).
+//! - I11: in a private arena a slot becomes free with the removal, if no member waits on it, and `objects_high` falls while the slot below
+//!   it is free: a walk over all objects does not pass slots that are no longer in use. A member that sets its bit on a removed object
+//!   takes the bit away itself, after it has looked at the head. If it ends between the two, the bit stays on a slot that no walk passes.
+//!   It is harmless: the next object there is served as with a dead waiter's bit, and its slot is reused after the member slot's next end.
 
 use crate::error::ArenaError;
 use crate::gate::{self, Gates, Pass};
@@ -52,19 +45,20 @@ use chappe_plat::life::Claim;
 use chappe_plat::process;
 use chappe_plat::{Life, ROBUST, clock, step};
 
-/// How long who waits for `admin` sleeps at most: see [`Map::admin`].
+/// The longest sleep of a waiter for `admin`: see [`Map::admin`].
 const LOOK_AGAIN_NS: u64 = 10_000_000;
-/// After so many looks, a second at most, one asks whether the holder is a thread that can be one.
+/// After so many looks (a second at most) a waiter asks the system whether the holder's thread exists.
 #[cfg(not(feature = "sim"))]
 const DOUBTS: u32 = 50;
-/// How often one looks who will not wait for ever.
+/// How often a waiter with a time limit looks again.
 #[cfg(not(feature = "sim"))]
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// Words of wait bits beside an object that are looked at; the only one stands for a count, which no kill could leave wrong.
+/// Words of wait bits beside an object that are looked at. Without robustness there is only one, and it holds a count, which no kill could
+/// leave wrong.
 const NEAR: usize = if ROBUST { 4 } else { 1 };
 
-/// An object and which use of its slot it is.
+/// An object, and the use of its slot that it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The slot.
@@ -86,15 +80,15 @@ impl Drop for Admin {
     }
 }
 
-/// A hash of a name (FNV-1a, 64 bits), the same in every process for ever.
+/// A hash of a name (FNV-1a, 64 bits). It is the same in every process, and never changes.
 pub fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Refuses what is not a name.
+/// Refuses a string that is not a valid name.
 ///
 /// # Errors
-/// `Name`, with what is wrong.
+/// `Name`, with the reason.
 pub fn check_name(name: &str, what: &'static str) -> Result<(), ArenaError> {
     let why = if name.is_empty() {
         "it is empty".to_owned()
@@ -111,16 +105,15 @@ pub fn check_name(name: &str, what: &'static str) -> Result<(), ArenaError> {
 }
 
 impl Map {
-    /// Takes the right to change the set of objects; waits for a living holder.
+    /// Takes the right to change the set of objects; blocks while a living thread holds it.
     ///
-    /// Not by the C library's blocking lock: a holder that is killed between giving it up and waking the next leaves
-    /// that one asleep, if a third has taken the lock meanwhile (the kernel looks only at a word without an owner,
-    /// and the third does not know of the sleeper). So whoever has the lock marks it as watched, and gives it up with
-    /// a wake; and who sleeps looks again by himself, for the holder that dies between the two.
+    /// This is not the C library's blocking lock. There, a holder that is killed between releasing the lock and waking the next waiter
+    /// leaves that waiter asleep if a third thread has taken the lock meanwhile: the kernel handles only a word without an owner, and the
+    /// third thread does not know of the sleeper. So each new holder marks the lock as watched, and releases it with a wake. A sleeper also
+    /// looks again by itself, in case the holder dies between the two.
     ///
-    /// The lock is claimed and released in its gate (gate.rs): a mark of it is that of its holder's death. If the arena's file cannot
-    /// be opened although threads of several namespaces use it, the lock is taken without the gate, since nobody would hear of an
-    /// error here.
+    /// The lock is claimed and released in its gate (gate.rs), so that a mark always means its holder's death. If the arena's file cannot
+    /// be opened although threads of several namespaces use it, the lock is taken without the gate, since this function returns no error.
     pub fn admin(&'static self) -> Admin {
         let (lock, gates) = (&self.header().admin, self.admin_gates());
         #[cfg(not(feature = "sim"))]
@@ -151,7 +144,7 @@ impl Map {
         !(pass.counts() && matches!(lock.probe(), Life::Alive(_))) && lock.try_claim() != Claim::Busy
     }
 
-    /// As [`Map::admin`], waiting at most so long. None: somebody alive still has it.
+    /// As [`Map::admin`], waiting at most so long. None: a living holder still has it.
     #[cfg(not(feature = "sim"))]
     pub fn admin_within(&'static self, most: std::time::Duration) -> Option<Admin> {
         let (gates, until) = (self.admin_gates(), std::time::Instant::now() + most);
@@ -168,10 +161,12 @@ impl Map {
         Some(Admin { map: self, gates })
     }
 
-    /// A word that names as the holder a thread that is none, or that has not the arena, has been written over, or has lost its mark (repair.rs): it is marked,
-    /// lest whoever comes wait for nobody. Where threads of another PID namespace have used the arena nobody can tell.
+    /// Marks the lock if its word names as holder a thread that does not exist or does not map the arena: the word was written over, or has
+    /// lost its mark (repair.rs). Otherwise the next waiter would wait for ever. Where threads of another PID namespace have used the arena
+    /// this cannot be decided.
     ///
-    /// In the gate nobody takes or gives the lock up. A thread that has it maps the arena until it has died, and then the kernel marks the word.
+    /// In the gate no thread takes or releases the lock. A thread that holds it maps the arena until it has died, and then the kernel marks
+    /// the word.
     #[cfg(not(feature = "sim"))]
     fn mark_lost_admin(&self, _pass: &Pass<'_>) {
         let lock = &self.header().admin;
@@ -236,8 +231,8 @@ impl Map {
             .collect()
     }
 
-    /// Makes an object. The caller holds `admin` and has seen that the name is free; `prepare` fills in what
-    /// is particular to the kind before anybody can see it.
+    /// Makes an object. The caller holds `admin` and has seen that the name is free. `prepare` fills in what is particular to the kind
+    /// before any other thread can see it.
     ///
     /// # Errors
     /// `ObjectsFull`, or what `prepare` gives.
@@ -271,7 +266,7 @@ impl Map {
         Ok(Place { index, head })
     }
 
-    /// Claims something; if there is none, once more without the dead, whose bits may stand on what was removed.
+    /// Calls `claim`; if it fails, recovers the dead, whose bits may stand on removed objects, and calls it once more.
     fn without_the_dead<T>(&'static self, claim: impl Fn() -> Result<T, ArenaError>) -> Result<T, ArenaError> {
         match claim() {
             Err(_) if self.recover_all() > 0 => claim(),
@@ -283,7 +278,7 @@ impl Map {
         let h = self.header();
         self.note_condemned();
         let (capacity, used) = (self.geometry().objects, self.objects_used());
-        // The first that was removed and cannot be used yet: nobody says when it can.
+        // The first slot that was removed and cannot be reused yet: nothing announces when it can.
         let mut later = None;
         // Relaxed: under admin.
         for index in h.objects_low.load(Ordering::Relaxed)..capacity {
@@ -306,13 +301,12 @@ impl Map {
             h.objects_high.fetch_max(index + 1, Ordering::Release);
             return Ok(index);
         }
-        // What is removed from now on lowers it: who asks in vain again and again looks at little.
+        // Later removals lower it: a caller that asks in vain again and again looks at few slots.
         h.objects_low.store(later.unwrap_or(capacity), Ordering::Relaxed); // Relaxed: as above.
         Err(ArenaError::ObjectsFull { name: self.name().into(), capacity })
     }
 
-    /// Frees the slots of removed objects that nobody waits on any more, and with them their cells. The caller holds
-    /// `admin`.
+    /// Frees the slots of removed objects on which no member waits any more, and with them their cells. The caller holds `admin`.
     fn clear_dead(&self) {
         for index in 0..self.objects_used() {
             let o = self.object(index);
@@ -331,14 +325,14 @@ impl Map {
             // I10. Relaxed: under admin, and behind the head.
             self.forget_name(o.hash.load(Ordering::Relaxed), index);
         }
-        // Release: I4, nobody's bit stands on it any more.
+        // Release: I4, no member's bit stands on it any more.
         o.head.store(Head::free(head.generation()).0, Ordering::Release);
     }
 
-    /// I10: the slots that were condemned are looked at again. The caller holds `admin`.
+    /// I10: makes the next search for a slot look at the condemned ones again. The caller holds `admin`.
     fn note_condemned(&self) {
         let h = self.header();
-        // Acquire: behind the swap of the head, of the condemner that has said so after it.
+        // Acquire: behind the swap of the head, by the condemner that announced it afterwards.
         let first = h.condemned.load(Ordering::Acquire);
         if first == 0 {
             return;
@@ -346,7 +340,7 @@ impl Map {
         // Relaxed: under admin. Before the word is taken away: a maker that dies in between has made a search longer, no more.
         h.objects_low.fetch_min(self.geometry().objects.saturating_sub(first), Ordering::Relaxed);
         step!("condemned slots noted, and said so still");
-        // Relaxed: a failure means that there are more, for the next maker.
+        // Relaxed: a failure means that there are more condemned slots, for the next maker.
         let _ = h.condemned.compare_exchange(first, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -384,7 +378,7 @@ impl Map {
         // Relaxed: under admin.
         let counts = |at: usize| self.entry_counts(self.name_place(at).load(Ordering::Relaxed));
         let from = hash as usize & (self.geometry().names() - 1);
-        // There are twice as many places as objects. If all are taken, somebody has written over them: the first gives way.
+        // There are twice as many places as objects. If all are taken, the table was written over: the first place is replaced.
         let at = (from..from + self.geometry().names()).find(|at| !counts(*at)).unwrap_or(from);
         // Release: I3, the hint is there before the object is.
         self.name_place(at).store((hash & 0xffff_ffff) << 32 | u64::from(index + 1), Ordering::Release);
@@ -399,7 +393,8 @@ impl Map {
         let from = hash as usize & (places - 1);
         let Some(mine) = (from..from + places).take_while(|i| at(*i) != 0).find(|i| at(*i) == entry) else { return };
         let counts = |i: usize| self.entry_counts(at(i));
-        // Behind it may be more that do not count: of those who died, and of who was removed before what lay behind.
+        // More places that do not count may lie behind it: those of dead makers, and those of objects that were removed before what lay
+        // behind them.
         let Some(end) = (mine..mine + places).find(|i| at(*i) == 0 || counts(*i)) else { return };
         if at(end) != 0 {
             return;
@@ -415,7 +410,7 @@ impl Map {
         }
     }
 
-    /// I3.
+    /// Whether a place of the table counts: I3. The caller holds `admin`.
     fn entry_counts(&self, entry: u64) -> bool {
         if (entry as u32).wrapping_sub(1) >= self.geometry().objects {
             return false;
@@ -426,7 +421,7 @@ impl Map {
             && o.hash.load(Ordering::Relaxed) as u32 == (entry >> 32) as u32 // Relaxed: as above.
     }
 
-    /// Whether the object is in service still, in its slot.
+    /// Whether the object is still in service, in its slot.
     pub fn is_there(&self, place: Place) -> bool {
         // Acquire: the object as its maker left it. Under admin it stays so.
         self.object(place.index).head.load(Ordering::Acquire) == place.head.0
@@ -452,7 +447,7 @@ impl Map {
         }
     }
 
-    /// I11. The caller holds `admin`.
+    /// Lowers `objects_high`: I11. The caller holds `admin`.
     fn lower_high(&self) {
         let high = &self.header().objects_high;
         // Relaxed, both: under admin.
@@ -465,8 +460,8 @@ impl Map {
         }
     }
 
-    /// Takes an object out of service without `admin`: I10. For the one that knows that nobody else has it in use, or comes to use it by
-    /// its name. False: it was not there any more.
+    /// Takes an object out of service without `admin`: I10. For a caller that knows that no other thread has it in use, or can come to use
+    /// it by its name. False: it was already gone.
     pub fn condemn(&'static self, place: Place) -> bool {
         let o = self.object(place.index);
         let from_the_end = self.geometry().objects - place.index;
@@ -484,8 +479,8 @@ impl Map {
         true
     }
 
-    /// Finds `count` neighbouring table cells that no living object uses and marks them as the object's.
-    /// Answers the first. The caller holds `admin`.
+    /// Finds `count` neighbouring table cells that no living object uses and marks them as the object's. Answers the first. The caller
+    /// holds `admin`.
     ///
     /// # Errors
     /// `CellsFull`.
@@ -514,8 +509,8 @@ impl Map {
         Err(ArenaError::CellsFull { name: self.name().into(), wanted: count, capacity })
     }
 
-    /// I2; cells marked for the object that is just being made or grown are in use only once it has them in
-    /// its chain, which the caller knows: a maker that died left marks that count for nothing.
+    /// I2. Cells marked for the object that is just being made or grown are in use only once they are in its chain: marks left by a maker
+    /// that died count for nothing.
     fn cell_in_use(&self, i: u32, object: u32, generation: u32) -> bool {
         // Relaxed: under admin.
         let owner = self.cell(i).owner.load(Ordering::Relaxed);
@@ -540,7 +535,7 @@ impl Map {
         self.clear_dead();
         let (capacity, used) = (self.geometry().blocks, self.blocks_used());
         let (mut run, mut at) = (0, 0);
-        // Neighbours mostly have one owner, and under admin none comes or goes meanwhile: each is looked up once.
+        // Neighbours mostly have one owner, and under `admin` no owner comes or goes meanwhile: each is looked up once.
         let (mut last, mut last_lives) = (0, false);
         while at < used && run < count {
             // Relaxed: under admin.
@@ -551,7 +546,7 @@ impl Map {
             run = if last_lives { 0 } else { run + 1 };
             at += 1;
         }
-        // The free ones at the end go on where nobody has been yet.
+        // The free blocks at the end are continued by blocks that were never used.
         let first = at - run;
         let end = first.checked_add(count).filter(|end| *end <= capacity);
         let Some(end) = end else {
@@ -570,7 +565,7 @@ impl Map {
         Ok(first)
     }
 
-    /// I2: whether the object that an owner word names is there, or not yet cleared. One that is being made is not.
+    /// I2: whether the object that an owner word names exists, or is not yet cleared. An object that is being made does not count.
     pub(crate) fn owner_lives(&self, owner: u64) -> bool {
         let (its_generation, its_object) = ((owner >> 32) as u32, owner as u32);
         if its_object == 0 || its_object > self.geometry().objects {

@@ -1,15 +1,15 @@
-//! What nobody accounts for: found, and taken back.
+//! Repair: finds cells, blocks and marks that were lost, and takes them back.
 //!
-//! By the protocols nothing is lost for good, but some of it only comes back when somebody needs it, and in the right place:
-//! cells that a killed resizer had claimed count as its pool's until that is resized again; blocks and cells that a killed
-//! maker had claimed count as used if an object then lives in the same slot, which has the same generation. And words that
-//! somebody has written over may say anything. So whoever is asked to look for it ([`Map::reclaim`]) goes through all.
+//! By the protocols nothing is lost for good, but some of it comes back only when it is needed, and in the right place. Cells that a killed
+//! resizer had claimed count as its pool's until that pool is resized again. Blocks and cells that a killed maker had claimed count as used
+//! if an object then lives in the same slot, in the same generation. Words that were written over may have any value. So [`Map::reclaim`]
+//! goes through all of them.
 //!
-//! - I1: under `admin`, an object has exactly the cells of its chain, and the blocks from its first on. What says that it is
-//!   a living object's, and is not among those, is nobody's.
-//! - I2: a life word that names a thread of this PID namespace which is not there has lost its mark: the kernel marks a word
-//!   before the thread's id goes.
-//! - I3: a slot whose life word we have claimed has no occupant.
+//! - I1: under `admin`, an object has exactly the cells of its chain, and the blocks from its first on. A cell or block whose owner word
+//!   names a living object, but which is not among those, belongs to nobody.
+//! - I2: a life word that names a thread of this PID namespace which does not exist has lost its mark: the kernel marks a word before the
+//!   thread's id goes.
+//! - I3: a slot whose life word the caller has claimed has no occupant.
 
 use crate::gate::{self, Gates};
 use crate::layout::{BLOCK, Extent, Head, Kind};
@@ -19,13 +19,13 @@ use crate::object::{Admin, Place, check_name, hash};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{Life, clock, process};
 
-/// Of so many members each is looked at once a second.
+/// Up to so many members, each is checked once a second.
 const ALL: u32 = 64;
-/// Of so many some are, of more one.
+/// Up to so many, [`SOME`] of them are; of more, one.
 const MANY: u32 = 512;
 const SOME: u32 = 8;
 
-/// What nobody accounted for, and is free again.
+/// What was lost, and is free again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
     /// Cells of permits.
@@ -48,19 +48,19 @@ impl Drop for Vacant {
     }
 }
 
-/// Of so many members those that a process looks at in a second: the first of them, to be taken modulo, and how many.
+/// Which of `used` members a process checks in a second: the first of them, to be taken modulo `used`, and how many.
 fn some_of(used: u32, second: u32, pid: u32) -> (u32, u32) {
     if used <= ALL {
         return (0, used);
     }
     let count = if used <= MANY { SOME } else { 1 };
-    // Steps of the golden ratio: the processes that come one after the other begin far apart, and evenly.
+    // Steps of the golden ratio: successive processes begin far apart, and evenly.
     let begins = (u64::from(pid.wrapping_mul(0x9e37_79b9)) * u64::from(used)) >> 32;
     (second.wrapping_mul(count).wrapping_add(begins as u32), count)
 }
 
 impl Map {
-    /// The thread that has the right to change the set of objects, if one that lives has.
+    /// The thread that holds `admin`, if it is alive.
     pub fn admin_holder(&self) -> Option<u32> {
         match self.header().admin.probe() {
             Life::Alive(tid) => Some(tid),
@@ -76,7 +76,7 @@ impl Map {
         (0..self.members_used()).find(is_it).map(|i| self.who(i))
     }
 
-    /// The generation that sits in slot `i`, alive or dead and not yet made up for.
+    /// The generation that occupies slot `i`: alive, or dead and not yet swept.
     pub fn occupant(&self, i: u32) -> Option<u32> {
         if i >= self.geometry().members {
             return None;
@@ -88,7 +88,7 @@ impl Map {
         (generation != 0 && m.swept.load(Ordering::Acquire) != generation).then_some(generation)
     }
 
-    /// I2: if the occupant of slot `i` is not there any more, although its life word has no mark: marks it, and says who it was.
+    /// I2: if the occupant of slot `i` no longer exists although its life word has no mark: marks it, and describes the occupant.
     pub fn mark_lost(&self, i: u32) -> Option<Who> {
         let m = self.member(i);
         // Acquire, both: as in `dead`.
@@ -103,7 +103,7 @@ impl Map {
         if tid == 0 || !here || !is_it() || process::is_thread_of(tid, m.pid.load(Ordering::Relaxed)) {
             return None;
         }
-        // In the gate nobody joins: the mark is this occupant's, however long we are stopped.
+        // In the gate nobody joins: the mark is this occupant's, however long the caller is stopped.
         let gates = self.gates().ok()?;
         let _pass = gates.try_pass(gate::slot(i)).filter(|_| is_it())?;
         let who = self.who(i);
@@ -111,11 +111,11 @@ impl Map {
         Some(who)
     }
 
-    /// Looks whether occupants are there whose life word has no mark, and marks those that are not (I2). The kernel gives a thread's list of robust locks up
-    /// after 2,048: a thread that locked so many others after it had joined dies unmarked, and no word wakes anybody.
+    /// Checks whether the occupants whose life words have no mark still exist, and marks those that do not (I2). The kernel handles only
+    /// 2,048 of a thread's robust locks: a thread that locked so many others after it had joined dies unmarked, and no thread is woken.
     ///
-    /// `few`: only some of many, other ones in each second and in each process. Every process with a waiter looks once a second, and so does
-    /// each process that joins: together they see each occupant about as often, however many they are.
+    /// `few`: only some of many, other ones in each second and in each process. Every process with a waiter checks once a second, and so
+    /// does each process that joins: together they check each occupant about as often, however many there are.
     pub(crate) fn mark_all_lost(&self, few: bool) {
         let used = self.members_used();
         let second = (clock::now() / 1_000_000_000) as u32;
@@ -137,7 +137,7 @@ impl Map {
         self.occupant(i).is_none().then_some(vacant)
     }
 
-    /// I1: takes back the cells and blocks that say they are a living object's, and are not.
+    /// I1: takes back the cells and blocks that are marked as a living object's, and are not.
     pub fn reclaim(&self, _admin: &Admin) -> Reclaimed {
         let g = self.geometry();
         let (mut cells, mut blocks) = (vec![false; g.cells as usize], vec![false; self.blocks_used() as usize]);
@@ -183,7 +183,7 @@ impl Map {
         found
     }
 
-    /// Whether an object that has a name can be found by it; if not, and it could be, has it found from then on.
+    /// Answers whether the object has a valid name by which it could not be found; makes it findable by that name again.
     pub fn name_again(&self, _admin: &Admin, place: Place) -> bool {
         let o = self.object(place.index);
         let name = self.name_of(o);
@@ -200,7 +200,8 @@ impl Map {
 mod tests {
     use super::*;
 
-    /// How many of a crowd's members that each looked, or joined, in one second have asked the system about, and about which.
+    /// For a crowd in which each member looks, or joins, within one second: how many questions they ask the system, and about how many
+    /// different members.
     fn asked(used: u32) -> (u32, usize) {
         let (mut asked, mut seen) = (0, vec![false; used as usize]);
         for pid in 1_000..1_000 + used {
@@ -221,7 +222,7 @@ mod tests {
             assert_eq!(asked, used);
             assert!(seen * 2 > used as usize, "{seen} of {used}");
         }
-        // One process alone comes to everybody, in so many seconds.
+        // One process alone reaches every member, in so many seconds.
         let mut seen = vec![false; 4_000];
         (0..4_000).for_each(|second| seen[(some_of(4_000, second, 1).0 % 4_000) as usize] = true);
         assert!(seen.into_iter().all(|seen| seen));

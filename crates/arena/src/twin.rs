@@ -1,19 +1,18 @@
-//! Twins: the words by which the exec of a thread is seen, kept in front of its life words.
+//! Twins: the words by which the exec of a thread is detected. They are kept in front of the thread's life words in its robust list.
 //!
-//! The kernel walks a thread's words one after the other, the one that was claimed last first, and reads where to go on
-//! before it marks a word. So whoever sees a word marked may claim it at once, although the claim writes into it where his own list
-//! goes on. But at an exec by a thread that does not lead its process only twins are marked; who sees that marks the life word
-//! himself, and it may be claimed long before the kernel comes to it. There the kernel would go astray.
+//! The kernel walks a thread's words one after the other, the last claimed first, and reads the link to the next word before it marks a
+//! word. So a thread that sees a mark may claim the word at once, although the claim overwrites the link. An exec by a thread that does not
+//! lead its process is different: only twins are marked. A thread that sees this marks the life word itself, and the life word may be
+//! claimed long before the kernel comes to it. There the kernel would follow a link of another list.
 //!
-//! - T1: of all that a thread owns, twins come first. So the kernel has been at every twin, in every arena, before it comes to
-//!   a word that may be another's by then. What it finds from there on is nothing to it: life words name threads, and
-//!   those of the leader, whose number the caller has taken over, were marked when the leader ended.
+//! - T1: of all that a thread owns, twins come first. So the kernel has passed every twin, in every arena, before it comes to a word that
+//!   may be another thread's by then. It marks nothing from there on: life words name threads, and those of the leader, whose id the caller
+//!   of exec has taken over, were marked when the leader ended.
+//! - T2: a marked twin says that its owner called exec only if the owner was not just moving it (`moving`). Meanwhile the twin names the
+//!   thread, or nobody, and any death would mark it. That is no exec, and the life word is marked as well.
 //!
-//! - T2: a marked twin says that its owner called exec only if the owner was not just moving it. Meanwhile the twin names the
-//!   thread, or nobody, and any death would mark it; that is no exec, and its life word is marked as well.
-//!
-//! What is claimed comes to the front, so who joins one more arena claims the twins it has in others once more. Such
-//! a twin is free for a moment, and is not watched by who looks just then: hence the ring afterwards.
+//! A claimed word comes to the front of the list. So a thread that joins one more arena claims the twins that it has in others once more.
+//! Such a twin is free for a moment, and a reaper that looks just then does not watch it: hence the ring of the roster afterwards.
 
 use crate::gate;
 use crate::layout::Member;
@@ -35,7 +34,7 @@ pub fn claimed(map: &'static Map, slot: u32) {
     if cfg!(feature = "sim") {
         return;
     }
-    // A thread that is ending has no list any more, and will not call exec; nor does who was interrupted here.
+    // A thread that is ending has no list any more, and will not call exec; nor will a thread that was interrupted here.
     let _ = OWN.try_with(|own| {
         if let Ok(mut own) = own.try_borrow_mut() {
             own.retain(|(map, slot)| put_in_front(map, *slot));
@@ -44,7 +43,7 @@ pub fn claimed(map: &'static Map, slot: u32) {
     });
 }
 
-/// Claims a twin of this thread once more. False: it is not this process's.
+/// Claims a twin of this thread once more. False: the twin is not this process's.
 fn put_in_front(map: &Map, slot: u32) -> bool {
     let m = map.member(slot);
     let twin = &m.twin;
@@ -52,13 +51,13 @@ fn put_in_front(map: &Map, slot: u32) -> bool {
         return false;
     }
     let Ok(gates) = map.gates() else { return true };
-    // In the gate: if this thread dies now, the kernel comes to the twin, which is pending, after the life word. The slot's next
-    // occupant may not have claimed it by then. Who cannot pass leaves the twin where it is.
+    // In the gate: if this thread dies now, the kernel comes to the twin, which is pending, after the life word. The slot's next occupant
+    // may not have claimed it by then. A thread that cannot pass leaves the twin where it is.
     let Some(_pass) = gates.try_pass(gate::slot(slot)) else { return true };
     // SeqCst, here and below: T2, before the twin has another name, and after it.
     m.moving.store(1, Ordering::SeqCst);
     twin.release_as_process();
-    // Nobody else claims the twin of a slot whose life word is ours.
+    // No other thread claims the twin of a slot whose life word this thread owns.
     let ours = twin.try_claim() != Claim::Busy;
     if ours {
         twin.name_process();
@@ -70,11 +69,11 @@ fn put_in_front(map: &Map, slot: u32) -> bool {
 
 /// T2: whether the twin of this slot says that its owner has called exec.
 pub fn says_exec(m: &Member) -> bool {
-    // Acquire: after the twin. What the owner has stored before it died is there when its words are marked.
+    // Acquire: after the twin. What the owner stored before it died is visible when its words are marked.
     m.twin.probe() == Life::Dead && m.moving.load(Ordering::Acquire) == 0
 }
 
-/// Gives the twin of this slot up.
+/// Gives up the twin of this slot.
 pub fn release(map: &'static Map, slot: u32) {
     let _ = OWN.try_with(|own| {
         if let Ok(mut own) = own.try_borrow_mut() {
