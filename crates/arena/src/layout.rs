@@ -1,7 +1,7 @@
-//! What lies where in an arena.
+//! The layout of an arena.
 //!
-//! An arena is one run of bytes, the same in every process that maps it, at another address in each:
-//! whatever points inside it is an index or an offset.
+//! An arena is one run of bytes, the same in every process that maps it, but at different addresses: whatever points inside it is an index
+//! or an offset.
 //!
 //! ```text
 //!   +--------+---------+---------+-------------+-------+-------+--------+--------+
@@ -11,13 +11,12 @@
 //!   +--------+---------+---------+-------------+-------+-------+--------+--------+
 //! ```
 //!
-//! An object carries one word of state and the wait set of the first 256 members inside it, so that a pool of
-//! one permit, a semaphore or a mutex is 128 bytes; a pool's further cells come from the table in extents,
-//! further members' bits from the wait sets behind, the data that a named mutex guards and a named tube's slots from the blocks. A slot is an
-//! object for ever, a cell a cell, a block a block.
+//! An object carries one word of state and the wait set of the first 256 members inside it, so that a pool of one permit, a semaphore or a
+//! mutex is 128 bytes. A pool's further cells come from the table in extents, further members' bits from the wait sets behind, the data
+//! that a named mutex guards and a named tube's slots from the blocks. A slot is an object for ever, a cell a cell, a block a block.
 //!
-//! A slot may be used again for an object of another kind while somebody still has the old one in hand. So the low
-//! three bits of an object's word tell the kinds apart, and every change is a swap of the exact word that was read:
+//! A slot may be reused for an object of another kind while a thread still uses the old object. So the low three bits of an object's word
+//! tell the kinds apart, and every change is a compare-and-swap of the exact word that was read:
 //!
 //! | kind | low three bits | see |
 //! |---|---|---|
@@ -33,12 +32,12 @@ use chappe_plat::pair::Pair;
 
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
-/// The layout described here. Any change of any offset, or of what a word says, is another number.
+/// The version of this layout. Any change of an offset, or of the meaning of a word, gets another number.
 pub const VERSION: u32 = 19;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
-/// The most members an arena can have: a cell names its holder in twelve bits, and one number means nobody.
+/// The most members an arena can have: a cell names its holder in twelve bits, and one number means no holder.
 pub const MAX_MEMBERS: u32 = 4095;
 /// The most objects an arena can have: a grant names its object in twenty bits.
 pub const MAX_OBJECTS: u32 = 1 << 20;
@@ -48,11 +47,11 @@ pub const MAX_PERMITS: u32 = 1 << 16;
 pub const MAX_BLOCKS: u32 = 1 << 26;
 /// The longest name of an object, in bytes.
 pub const MAX_NAME: usize = 47;
-/// Where the name is in the header, for who cannot map it.
+/// Where the name is in the header, for a reader that cannot map it.
 pub const NAME_AT: usize = 76;
-/// Where its word stands that says whether it lasts without its file.
+/// Where the header's word is that says whether the arena lasts without its file.
 pub const LASTING_AT: usize = 124;
-/// How many member slots one thread watches: the words of so many, two each, fit into one sleep beside a few others.
+/// How many member slots one thread watches: two words for each of so many fit into one sleep beside a few others.
 pub const GROUP: u32 = 60;
 /// How many groups of members there can be.
 pub const GROUPS: usize = MAX_MEMBERS.div_ceil(GROUP) as usize;
@@ -66,7 +65,7 @@ pub const STEP: u32 = 1024;
 pub const SERVING: u32 = 1;
 /// [`Header::state`] of an arena that was removed.
 pub const REMOVED: u32 = 2;
-/// [`Header::state`] while somebody with the directory's lock looks whether it may be removed.
+/// [`Header::state`] while a remover with the directory's lock looks whether the arena may be removed.
 pub const REMOVING: u32 = 3;
 
 /// The first page.
@@ -98,59 +97,60 @@ pub struct Header {
     pub objects_high: AtomicU32,
     /// One more than the highest table cell ever used. Only grows.
     pub cells_high: AtomicU32,
-    /// Changes when there is something that every reaper has to look at: all sleep on it.
+    /// Changes when there is something that every reaper has to look at: all reapers sleep on it.
     pub call: AtomicU32,
     /// No object slot below this one is free. Written under `admin` only.
     pub objects_low: AtomicU32,
     /// How many blocks there are.
     pub blocks: AtomicU32,
-    /// What it was called when it was made, zero-padded: for who finds it without a name.
+    /// The arena's name at creation, zero-padded: for a reader that finds the file without a name.
     pub name: [AtomicU32; 12],
-    /// 1: who has it mapped goes on when it loses its file.
+    /// 1: the processes that have it mapped go on when it loses its file.
     pub lasting: AtomicU32,
     /// Arrival order of waiters. A line of its own: every waiter writes it.
     pub ticket: AtomicU64,
     pad1: [u64; 7],
     /// Held while the set of objects changes (create, remove, resize). Robust.
     pub admin: LifeLock,
-    /// The PID namespace whose threads use it, all ones if there are several: see the gates. 0: nobody has used it yet.
+    /// The PID namespace whose threads use it, all ones if there are several: see the gates. 0: no thread has used it yet.
     pub namespace: AtomicU64,
     /// One more than the highest block ever used: those below, and their owners, have storage. Only grows, under `admin`.
     pub blocks_high: AtomicU32,
     /// Counted up by the watcher each time it looks.
     pub beat: AtomicU32,
-    /// The watcher's: held by the reaper that watches for all processes. See the reaper's head.
+    /// The watcher's lock: held by the reaper that watches for all processes. See the reaper's head.
     pub watch: LifeLock,
-    /// The PID namespace of the last one that held it.
+    /// The PID namespace of its last holder.
     pub watcher: AtomicU64,
-    /// Always 0: those who stand by sleep on it, for each other's deaths.
+    /// Always 0: reapers that stand by sleep on it, for each other's deaths.
     pub baton: AtomicU32,
-    /// One a group of members: changes when somebody joins there.
+    /// One for each group of members: changes when a member joins there.
     pub rosters: [AtomicU32; GROUPS],
-    /// Of the objects that were taken out of service without `admin` since it was last looked, how far from the end the first lies; 0: none was.
+    /// How far from the end the first object slot lies that was condemned (I10 of object.rs) since a maker last looked; 0: none was.
     pub condemned: AtomicU32,
 }
 
 /// One member: a thread, or for owned handles a process, attached to the arena.
 ///
-/// `life` and `twin` are claimed and released in the slot's gate. Who may write what: `life` and `twin` their owner and the kernel; `ident`, `kind` and what follows
-/// only the owner of `life`; `swept` the owner of `life`; `state` see the wait queue; `ticket`, `alias`, `need`, `packet`, `era`,
-/// `priority` and `waiting_since` only the member itself, while its state is idle; `slept` and `bell_of` only the member itself; `bell` anybody.
+/// `life` and `twin` are claimed and released in the slot's gate. Writers: of `life` and `twin`, their owner and the kernel; of `ident`,
+/// `kind` and what follows, only the owner of `life`; of `swept`, the owner of `life`; of `state`, see the wait queue; of `ticket`,
+/// `alias`, `need`, `packet`, `era`, `priority` and `waiting_since`, only the member itself, while its state is idle; of `slept` and
+/// `bell_of`, only the member itself; of `bell`, any thread.
 #[repr(C, align(16))]
 pub struct Member {
     /// The wait word: see the wait queue's head.
     pub state: AtomicU64,
-    /// When it arrived, compared among the waiters of one object. Beside the wait word: see [`Member::wait`].
+    /// Its order of arrival, compared among the waiters of one object. Beside the wait word: see [`Member::wait`].
     pub ticket: AtomicU64,
     /// Private arenas only: address of the wait word of a choice that also waits in a named arena; 0 for none.
     pub alias: AtomicU64,
     /// `generation:32 | thread id:32` of the present or last occupant. 0: never used.
     pub ident: AtomicU64,
-    /// The last generation of which nothing is left.
+    /// The last generation of which nothing is left (see member.rs, I4).
     pub swept: AtomicU32,
-    /// What it waits for, where that is more than one permit or unit: see the drainers. Beside the wait word: granters read it.
+    /// What it waits for, if that is more than one permit or unit: see the drainers. Beside the wait word: granters read it.
     pub need: AtomicU32,
-    /// Held by the occupant for its life.
+    /// Held by the occupant while it is attached.
     pub life: LifeLock,
     /// Held by an occupant that is not its process's leading thread; names the process.
     pub twin: LifeLock,
@@ -160,24 +160,24 @@ pub struct Member {
     pub slept: AtomicU32,
     /// When that process started (clock ticks since boot).
     pub start_time: AtomicU64,
-    /// The PID namespace in which `pid` means something.
+    /// The PID namespace of `pid`.
     pub namespace: AtomicU64,
-    /// When it began to wait (ns, of the coarse monotonic clock that all time namespaces have in common); where it had to wait anew, the first time.
+    /// When it began to wait (ns, of the coarse monotonic clock that all time namespaces share); if it had to wait anew, the first time.
     pub waiting_since: AtomicU64,
-    /// What it calls itself: UTF-8, zero-padded, eight bytes a word.
+    /// The label that it gave itself: UTF-8, zero-padded, eight bytes a word.
     pub label: [AtomicU64; 8],
     /// 0 a thread, 1 a process.
     pub kind: AtomicU32,
-    /// 1 while the twin is put in front of the owner's other words, and names the thread: a mark of it is none of an exec.
+    /// 1 while the twin is put in front of the owner's other words, and names the thread: a mark of it then does not mean an exec.
     pub moving: AtomicU32,
     /// Private arenas only: where a tube without slots finds what is handed over. See the wait queue.
     pub packet: AtomicU64,
     /// Private arenas only: the address of one word an object, for the occupants' biases; 0 if there are none yet. Stays when
     /// the occupant goes.
     pub holds: AtomicU64,
-    /// Named arenas only: one more than the member whose `bell` is rung when this one is to be woken; 0: it sleeps on its own word.
+    /// Named arenas only: one more than the member whose `bell` is rung to wake this one; 0: it sleeps on its own word.
     pub bell_of: AtomicU32,
-    /// Named arenas only: a doorbell, two more each time it is rung; the low bit: somebody sleeps on it. See the wait queue.
+    /// Named arenas only: a doorbell, two more each time it is rung; the low bit: a thread sleeps on it. See the wait queue.
     pub bell: AtomicU32,
     /// The high half of the number of its last wait, which a wait word has no room for once it is granted.
     pub era: AtomicU32,
@@ -187,7 +187,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// The wait word and the ticket, to be changed together: of two waits in which the word says the same the tickets differ.
+    /// The wait word and the ticket, to be changed together: if the word is equal in two waits, the tickets differ.
     #[cfg(not(all(feature = "loom", not(feature = "sim"))))]
     #[inline]
     pub fn wait(&self) -> &Pair {
@@ -199,7 +199,7 @@ impl Member {
 /// A word of state: an object's own, or that of a further permit in the table.
 #[repr(C, align(16))]
 pub struct Slot {
-    /// Pools: who has the permit, see the owner cell. Others: see the table above.
+    /// Pools: the holder of the permit, see the owner cell. Others: see the table above.
     pub word: AtomicU64,
     /// Pools: when it was taken. Condition variables: the tickets that were notified. Semaphores: the stamp, see units.
     pub since: AtomicU64,
@@ -236,8 +236,8 @@ pub struct Object {
     /// Pools: where a free permit was last seen, a hint. Mutexes: a hash of the data's type. Ends of tubes: one more than the
     /// index of their tube, if it has a name.
     pub hint: AtomicU32,
-    /// Private pools and mutexes: who has taken it lately; see the bias. Pools and semaphores of a named arena: not zero if
-    /// they are the parts of an owned semaphore. Else nothing.
+    /// Private pools and mutexes: the recent takers, see the bias. Pools and semaphores of a named arena: not zero if they are the parts of
+    /// an owned semaphore. Otherwise unused.
     pub run: AtomicU32,
     /// Hash of the name.
     pub hash: AtomicU64,
@@ -395,11 +395,11 @@ kinds! {
     Mutex = 3, "mutex", Bytes;
     /// What one waits on with a mutex.
     Condvar = 4, "condition variable", Nothing;
-    /// Who waits at an end of a tube.
+    /// The waiters at an end of a tube.
     End = 5, "end of a tube", Nothing;
     /// A channel between processes.
     Tube = 6, "tube", Blocks;
-    /// A tube each of whose subscribers gets each message.
+    /// A tube whose subscribers each get every message.
     Broadcast = 7, "broadcast tube", Blocks;
     /// A dictionary.
     Map = 8, "map", Blocks;
@@ -409,7 +409,7 @@ kinds! {
     Counter = 10, "counter", Blocks;
     /// Words that change together.
     Words = 11, "words", Blocks;
-    /// Data that is changed by requests, whoever carries them out.
+    /// Data that is changed by requests, whichever thread carries them out.
     Server = 12, "server", Blocks;
     /// A lock whose holder inherits its waiters' priority.
     HelpLock = 13, "helping lock", Blocks;
@@ -419,7 +419,7 @@ kinds! {
     RwLock = 15, "readers-writer lock", Bytes;
     /// Where the readers of such a lock wait.
     Line = 16, "line of readers", Nothing;
-    /// Who reads what such a lock guards: one bit a member, in the wait set.
+    /// The readers of what such a lock guards: one bit for each member, in the wait set.
     Inside = 17, "set of readers", Nothing;
 }
 
@@ -468,7 +468,7 @@ impl Head {
     pub fn is_dead(self) -> bool {
         self.0 >> 16 & 0xff == Head::DEAD
     }
-    /// Whether anybody may have it.
+    /// Whether a thread may have it in use.
     pub fn is_free(self) -> bool {
         self.0 >> 16 & 0xff == Head::FREE
     }

@@ -1,22 +1,21 @@
-//! An arena as one process sees it: made, attached, removed.
+//! An arena as one process sees it: creating, attaching, removing.
 //!
-//! Creation: under the directory's lock, an unnamed file is allocated in full, initialised, and then
-//! linked to its name. Removal: under the same lock, the arena is marked, then its name goes. So:
+//! Creation: under the directory's lock, an unnamed file is allocated in full, initialised, and then linked to its name. Removal: under the
+//! same lock, the arena is marked, then its name goes. So:
 //!
-//! - I1: whatever has a name in the directory is whole. A death before the link leaves nothing, since an
-//!   unnamed file goes with its last descriptor.
-//! - I2: at most one arena of a name serves, unless it was made to last without its file: nobody counts on there being one of those.
-//!   A file that is marked REMOVED is never attached; who finds
-//!   one still named (its remover died between mark and unlink) finishes the removal under the lock.
-//! - I3: an arena in use is not removed without force. Remover: REMOVING, then look for members. Member:
-//!   claim the life word, then look at the state (E1, sequentially consistent both ways). At least one of
-//!   them sees the other. A member that sees REMOVING takes the directory's lock, so that a living remover
-//!   has decided; one that died undecided is undone. One that lives and does not get on (it is stopped) is waited for
-//!   a second: then the member is refused.
+//! - I1: whatever has a name in the directory is whole. A death before the link leaves nothing, since an unnamed file goes with its last
+//!   descriptor.
+//! - I2: at most one arena of a name serves, except arenas that were made to last without their file: nobody relies on there being only one
+//!   of those. A file that is marked REMOVED is never attached. A thread that finds one still named (its remover died between mark and
+//!   unlink) finishes the removal under the lock.
+//! - I3: an arena in use is not removed without force. The remover stores REMOVING, then looks for members. A member claims its life word,
+//!   then looks at the state (E1, sequentially consistent both ways). At least one of them sees the other. A member that sees REMOVING
+//!   takes the directory's lock, so that a living remover has decided; a remover that died undecided is undone. For a living remover that
+//!   makes no progress (it is stopped) the member waits a second: then it is refused.
 //! - The lock is a record lock of the process: the kernel drops it at any death.
 //!
-//! A mapping is never undone while the process lives: the kernel may still write a life word in it. But who removes an arena in which
-//! nobody has anything gives its storage back, so that a process that makes and removes arenas keeps some pages of each.
+//! A mapping is never undone while the process lives: the kernel may still write a life word in it. But the remover of an arena in which no
+//! member holds or awaits anything gives its storage back, so that a process that makes and removes arenas keeps some pages of each.
 
 mod batch;
 mod places;
@@ -38,24 +37,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the layer above does when the arena needs it.
+/// The functions of the layer above that an arena calls.
 #[derive(Clone, Copy)]
 pub struct Hooks {
     /// Gives back all that a member's dead generation held: `(map, member, generation)`. Idempotent.
     pub recover: fn(&'static Map, u32, u32),
-    /// Has those look again whom the dead may have been about to tell something. Idempotent.
+    /// Makes the threads look again that the dead member may have been about to notify. Idempotent.
     pub stir: fn(&'static Map),
-    /// Takes away what only the owner of a member's life word may: `(map, member)`. After `recover`.
+    /// Clears what only the owner of a member's life word may clear: `(map, member)`. After `recover`.
     pub clear: fn(&Map, u32),
-    /// Wakes all who wait on an object that is dead. Idempotent.
+    /// Wakes all waiters of an object that is dead. Idempotent.
     pub bury: fn(&'static Map, u32),
-    /// Whether somebody still uses what is in the slot of an object that was removed.
+    /// Whether the contents of a removed object's slot are still in use.
     pub used: fn(&Map, u32) -> bool,
-    /// Looks after permits whose holder is gone and whose job may go on; called by each reaper's round.
+    /// Checks permits whose holder is gone and whose job may go on; called by each reaper's round.
     pub leases: fn(&'static Map),
 }
 
-/// How long one waits for somebody who is just removing an arena.
+/// How long a thread waits for the remover of an arena to decide.
 const UNDECIDED: Duration = Duration::from_secs(1);
 
 /// Whether an arena serves.
@@ -65,7 +64,7 @@ pub enum Standing {
     Serving,
     /// It was removed.
     Removed,
-    /// Somebody alive is just removing it, and has not decided for long: it is stopped, perhaps.
+    /// A living remover has not decided for long: it is stopped, perhaps.
     Undecided,
 }
 
@@ -84,7 +83,7 @@ pub struct Map {
     pub(crate) hooks: Hooks,
     /// The incarnation of this process whose every thread may make units without a seat: see [`Map::cover`].
     cover: AtomicU64,
-    /// Which member stands for this process, as the layer above puts it: see [`Map::keep_custodian`].
+    /// The member that represents this process, as the layer above encodes it: see [`Map::keep_custodian`].
     custodian: AtomicU64,
     /// The descriptor by which this process shows its presence: `incarnation:32 | descriptor + 1:32`; 0 for none.
     presence: AtomicU64,
@@ -114,7 +113,7 @@ pub fn io_at(what: &str, path: &Path, source: io::Error) -> ArenaError {
     }
 }
 
-/// Refuses all users but the owner of an arena and root.
+/// Refuses every user but the owner of an arena and root.
 fn allow(arena: &str, owner: u32, act: &'static str) -> Result<(), ArenaError> {
     let me = process::uid();
     if me == owner || me == 0 {
@@ -176,7 +175,7 @@ impl Map {
         let holes = geometry.holes();
         let needed = len as u64 - holes.iter().map(|hole| hole.end - hole.start).sum::<u64>();
         let file = dir.create_unnamed(len as u64, &holes).map_err(|e| match e.raw_os_error() {
-            // ENOSPC, EDQUOT, EFBIG: the space there, or what we may take of it.
+            // ENOSPC, EDQUOT, EFBIG: the file system's space, or the user's limit.
             Some(28 | 122 | 27) => {
                 ArenaError::NoSpace { name: name.into(), bytes: needed, dir: dir.path().display().to_string() }
             }
@@ -215,8 +214,7 @@ impl Map {
         })?;
         let facts = file.facts().map_err(|e| io_at("look at", &path, e))?;
         let owner = dir.facts().map_err(|e| io_at("look at", dir.path(), e))?;
-        // In one's own directory only one's own files count; a shared directory says by its owner and mode
-        // who may be trusted with it.
+        // In a user's own directory only that user's files count. The owner and mode of a shared directory say whose files are trusted.
         if owner.mode & 0o022 == 0 && facts.uid != owner.uid {
             return Err(ArenaError::Owner { path: shown, uid: facts.uid, me: process::uid() });
         }
@@ -234,7 +232,7 @@ impl Map {
         Ok(map)
     }
 
-    /// Makes an arena of this process alone.
+    /// Makes an arena for this process alone.
     ///
     /// # Errors
     /// The system's, when there is no address space.
@@ -242,7 +240,7 @@ impl Map {
         Map::unnamed(geometry, hooks, Scope::Private)
     }
 
-    /// One that the explorer's processes have in common, as if they were threads of one: so that one of them alone can be killed.
+    /// One that the explorer's processes share as if they were threads of one process, so that a single one of them can be killed.
     ///
     /// # Errors
     /// As above.
@@ -279,10 +277,10 @@ impl Map {
 
     /// Removes the named arena.
     ///
-    /// `is_idle` tells whether a member in its generation neither holds nor awaits anything: such members of this very process are no use of the arena.
+    /// `is_idle` tells whether a member in its generation neither holds nor awaits anything. Such members of this very process do not count
+    /// as a use of the arena.
     ///
-    /// With `force` also one that is in use (everything in it is dead from then on) and a file that is no
-    /// arena at all.
+    /// With `force` it also removes an arena that is in use (everything in it is dead from then on), and a file that is no arena at all.
     ///
     /// # Errors
     /// `NotFound`, `InUse`, those of a damaged file without `force`, or the system's.
@@ -295,14 +293,14 @@ impl Map {
     ) -> Result<(), ArenaError> {
         let path = dir.path().join(name);
         let _lock = dir.lock().map_err(|e| io_at("lock", &dir.path().join(".lock"), e))?;
-        // Whatever the file is: in a directory without the sticky bit the kernel would let any user of it unlink it.
+        // Whatever the file is: in a directory without the sticky bit the kernel would let any of its users unlink it.
         if let Some(found) = dir::file_at(&path) {
             allow(name, found.uid, "remove")?;
         }
         match Map::attach_under_lock(dir, name, hooks) {
             Ok(map) => {
                 let state = &map.header().state;
-                // AcqRel: we have the lock, so a remover that was looking died undecided.
+                // AcqRel: under the lock; a remover that was looking died undecided.
                 let _ = state.compare_exchange(REMOVING, SERVING, Ordering::AcqRel, Ordering::Acquire);
                 if !force {
                     // E1 SeqCst: before the look at the life words below; pairs with the joiner's.
@@ -316,8 +314,8 @@ impl Map {
                         return Err(ArenaError::InUse { name: name.into(), members, first });
                     }
                 }
-                // As a member, so that a death in mid-burial is seen, and whoever sweeps buries the rest. If every slot
-                // is taken, reapers see it at their next look; the removal is not refused.
+                // As a member, so that a death in mid-burial is seen, and the sweeper buries the rest. If every slot is taken, reapers see
+                // it at their next look; the removal is not refused.
                 let seat = if force { map.join(Seat::Thread, "remove").ok() } else { None };
                 // E1 SeqCst: from here on nobody joins.
                 state.store(REMOVED, Ordering::SeqCst);
@@ -340,9 +338,10 @@ impl Map {
         dir.unlink(name).map_err(|e| io_at("remove", &path, e))
     }
 
-    /// Removes the named arena if no process has it mapped, nor its file open. False: one has, or nobody can tell; or it is none.
+    /// Removes the named arena if no process has it mapped, or its file open. False: a process has, or this cannot be determined; or the
+    /// file is no arena.
     ///
-    /// Whoever opens the file meanwhile is held up by the kernel, and finds then that it has lost its name.
+    /// The kernel delays every thread that opens the file meanwhile; that thread then finds that the file has lost its name.
     ///
     /// # Errors
     /// The system's.
@@ -355,10 +354,10 @@ impl Map {
         Ok(is_one && file.while_alone(|| dir.unlink(name))?)
     }
 
-    /// Refuses what only the arena's owner and root may do: to remove, to resize, to take by force. Whoever else may use the arena makes
-    /// objects in it, and uses all that is there.
+    /// Refuses what only the arena's owner and root may do: to remove, to resize, to take by force. Every other user of the arena may make
+    /// objects in it, and use all that is there.
     ///
-    /// This holds for who goes by the rules: a process that can write in the memory can do anything there.
+    /// This binds only processes that keep the rules: a process that can write in the memory can do anything there.
     ///
     /// # Errors
     /// `NotOwner`.
@@ -366,10 +365,10 @@ impl Map {
         if self.is_private() { Ok(()) } else { allow(&self.name, self.owner, act) }
     }
 
-    /// How many members live, and one of them; but those of this process that are idle.
+    /// How many members live, and one of them. Idle members of this process do not count.
     fn living(&self, is_idle: impl Fn(u32, u32) -> bool) -> (u32, String) {
         let is_own = |m: &Member| {
-            // Relaxed, both: what this process's own threads wrote, or another number.
+            // Relaxed, both: what this process's own threads wrote, or another process's values.
             m.pid.load(Ordering::Relaxed) == process::pid()
                 && m.namespace.load(Ordering::Relaxed) == process::namespace() // Relaxed: as above.
         };
@@ -378,7 +377,7 @@ impl Map {
         for i in 0..self.geometry.members {
             let m = self.member(i);
             let alive = matches!(m.life.probe(), chappe_plat::Life::Alive(_)) && self.dead(i).is_none();
-            // Relaxed: the generation of one of this process's own, or it is not asked.
+            // Relaxed: the generation of a member of this process, or it is not used.
             let generation = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
             if alive && !self.is_reaper(i) && !(is_own(m) && is_idle(i, generation)) {
                 count += 1;
@@ -391,7 +390,7 @@ impl Map {
         (count, first)
     }
 
-    /// Declares every object in it dead and wakes who waits.
+    /// Declares every object in it dead and wakes the waiters.
     pub fn bury_all(&'static self) {
         for i in 0..self.objects_used() {
             let o = self.object(i);
@@ -399,19 +398,19 @@ impl Map {
             let head = Head(o.head.load(Ordering::Acquire));
             if head.in_service() {
                 // SeqCst: before the look at the wait set in `bury`; pairs with the waiter's second look.
-                // A failure means that somebody else buried or removed it.
+                // A failure means that another thread buried or removed it.
                 let _ = o.head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
             }
             (self.hooks.bury)(self, i);
         }
     }
 
-    /// Of an arena that was removed, and in which nobody holds or awaits anything: gives the storage back of what was never used, and of the blocks.
+    /// For a removed arena in which no member holds or awaits anything: gives back the storage of what was never used, and of the blocks.
     ///
-    /// The header, and the members, objects, cells and names that were used, stay: who still has the arena mapped looks there, and finds that
-    /// it is gone; and the robust lists of threads that are still attached go through the members. Blocks are only touched by who has a
-    /// mutex's data, which is nobody, by who may make objects there, which gives them storage first, and at the ends of tubes and
-    /// in maps. Where there was one of those, its users may have no seat, and the blocks stay.
+    /// The header stays, and the members, objects, cells and names that were used: threads that still have the arena mapped look there, and
+    /// find that it is gone; and the robust lists of threads that are still attached go through the members. Blocks are touched only by a
+    /// holder of a mutex's data (there is none), by a maker of objects (which gives them storage first), and at the ends of tubes and in
+    /// maps. If there was a tube or a map, its users may have no seat, and the blocks stay.
     fn give_back_storage(&self) {
         let (h, g) = (self.header(), &self.geometry);
         let is_walked = |i: u32| {
@@ -428,7 +427,7 @@ impl Map {
             g.cells_at() + cells as usize * size_of::<Cell>()..g.names_at(),
         ];
         if !(0..self.objects_used()).any(is_walked) {
-            // Release: who goes through the blocks' owners finds none from here on.
+            // Release: a thread that goes through the blocks' owners finds none from here on.
             h.blocks_high.store(0, Ordering::Release);
             parts.push(g.owners_at()..g.len());
         }
@@ -440,7 +439,7 @@ impl Map {
 
     fn initialise(&self) {
         let h = self.header();
-        // Relaxed, all of these: nobody else sees the arena until it has a name (or, private, until the
+        // Relaxed, all of these: no other thread sees the arena until it has a name (or, private, until the
         // map is published); the lock and link order them.
         h.version.store(VERSION, Ordering::Relaxed);
         h.abi.store(ABI, Ordering::Relaxed); // Relaxed: as above.
@@ -465,14 +464,14 @@ impl Map {
         unsafe { LifeLock::init(std::ptr::from_ref(&h.admin).cast_mut()) };
         // SAFETY: as above.
         unsafe { LifeLock::init(std::ptr::from_ref(&h.watch).cast_mut()) };
-        // A private arena of thousands of members is touched only where it is used: its slots are made
-        // ready by the first who join.
+        // A private arena of thousands of members is touched only where it is used: a slot is initialised by the first member that joins in
+        // it.
         if self.scope == Scope::Shared || cfg!(feature = "sim") {
             for i in 0..self.geometry.members {
                 self.ready_member(i);
             }
         }
-        // Release: whoever reads the magic reads the rest.
+        // Release: a reader of the magic reads the rest.
         h.magic.store(MAGIC, Ordering::Release);
     }
 
@@ -486,7 +485,7 @@ impl Map {
         }
     }
 
-    /// In a forked child, before anybody uses its copy of a private arena: no lock in it has an owner here.
+    /// In a forked child, before any thread uses its copy of a private arena: no lock in it has an owner here.
     #[cfg(not(feature = "sim"))]
     pub fn reset_locks(&self) {
         // SAFETY: the locks lie in the mapping; this process has one thread that could use them, ours.
@@ -496,8 +495,8 @@ impl Map {
         }
     }
 
-    /// Whether those who have it mapped go on with it, and serve each other, when somebody else takes its file away. If not, it stops then,
-    /// lest there be two of one name.
+    /// Whether the processes that have it mapped go on with it, and serve each other, when its file is taken away. If not, it stops then,
+    /// so that there are not two of one name.
     pub fn is_lasting(&self) -> bool {
         // Relaxed: written once, before the arena could be seen.
         self.header().lasting.load(Ordering::Relaxed) == 1
@@ -507,7 +506,7 @@ impl Map {
         let Some(path) = &self.dir else { return false };
         Dir::open(path).is_ok_and(|d| d.has_lost(self.folder, &self.name, self.inode))
     }
-    /// Whether it was removed, or just may be: a look that waits for nobody.
+    /// Whether it was removed, or may be just now: a look that never blocks.
     pub fn mark(&self) -> Standing {
         // Acquire: what the remover did before.
         match self.header().state.load(Ordering::Acquire) {
@@ -517,7 +516,7 @@ impl Map {
         }
     }
 
-    /// Whether it was removed. Undoes what a remover that died undecided left; waits for one that lives, but not for ever.
+    /// Whether it was removed. Undoes what a remover that died undecided left; waits for a living one, but not for ever.
     pub fn standing(&self) -> Standing {
         self.standing_within(UNDECIDED)
     }
@@ -546,7 +545,7 @@ impl Map {
     }
 }
 
-/// Reads the first page of a file and says what is wrong with it.
+/// Reads the first page of a file; fails with what is wrong with it.
 fn check(file: &File, path: &str, len: u64) -> Result<Geometry, ArenaError> {
     let path = || path.to_owned();
     let mut page = [0u8; 80];

@@ -1,46 +1,46 @@
-//! The reaper: one thread a process and arena that somebody waits in. It sees deaths, and recovers on behalf of all.
+//! The reaper: one thread for each process and arena in which the process has a waiter. It detects deaths, and recovers dead members for
+//! all processes.
 //!
-//! A waiter sleeps on its own wait word and can see nothing else. What it cannot see (the holder it waits for
-//! dies, the poster that granted it dies before the wake, a recoverer dies) a reaper sees. One reaper of an arena is its
-//! *watcher*: it watches the members for all processes. The others *stand by*: they sleep until the watcher dies. So a waiting
-//! process costs next to nothing, however many there are.
+//! A waiter sleeps on its own wait word and can see nothing else. The deaths that it cannot see (of the holder it waits for, of the poster
+//! that granted it and had not yet woken it, of a recoverer) are seen by a reaper. One reaper of an arena is its *watcher*: it watches the
+//! members for all processes. The others *stand by*: they sleep until the watcher dies. So a waiting process costs next to nothing, however
+//! many there are.
 //!
 //! ```text
-//!   header.watch, a robust word: owned by the watcher's thread      header.call
-//!        |  marked by the kernel at its death                            |  "look, all of you": orphaned leases,
-//!        v                                                               v   members that the watcher cannot judge
-//!   those who stand by sleep on watch, baton, call
+//!     header.watch, a robust word: owned by the watcher's thread      header.call
+//!          |  marked by the kernel at its death                            |  "look, all of you": orphaned leases,
+//!          v                                                               v   members that the watcher cannot judge
+//!     those who stand by sleep on watch, baton, call
 //!
-//!   the watcher's process: one thread a group of 60 member slots (group.rs), which sleeps on their life words and
-//!   on the group's roster (somebody has joined). The watcher itself is the thread of group 0.
+//!     the watcher's process: one thread a group of 60 member slots (group.rs), which sleeps on their life words and
+//!     on the group's roster (somebody has joined). The watcher itself is the thread of group 0.
 //! ```
 //!
-//! - I1: before it sleeps a reaper has looked at everything that it watches with the values it sleeps on: a death in between makes
-//!   the kernel refuse the sleep. So it does not matter which word a wake was reported for, or that futex_waitv
-//!   swallows some.
-//! - I2: the kernel wakes one sleeper on a marked word, and never another for that death. A thread that takes the wake
-//!   and dies before it has recovered must pass it on.
-//! - I3: the threads that watch pass it on by a robust word of their own, which is marked after they have left the futex. The watcher
-//!   owns `watch`, and its successor looks at everything. The threads of the other groups are members of the arena (`Seat::Reaper`), and
-//!   whoever sweeps one has every group looked at once more. They may die after the watcher of their process: they belong to a group
-//!   that its successor watches.
-//! - I4: who stands by passes it on by the kernel's pending entry (`PassOn`): when it dies, the kernel wakes one who sleeps on
-//!   `baton`. That one finds `watch` marked and takes it, or the watcher alive. So a death of one who stands by wakes one other, for
-//!   a few instructions.
-//! - I5: who is awake and stands by does not sleep while nobody alive owns `watch`: it takes it, or tries again soon where somebody
-//!   is in its gate.
-//! - I6: a watcher that is *stopped* finds nothing. It counts `beat` up each second, and those who stand by look for it: one
-//!   after another, so that all of them together cost no more than one does (once a second where there are few members). Who finds
-//!   that somebody has died and stays unfound watches as well from then on. That is the backstop; tests count how often it finds
-//!   anything: `backstops`.
+//! - I1: before it sleeps, a reaper has looked at everything that it watches, and it passes the values that it saw to the sleep: a death in
+//!   between makes the kernel refuse the sleep. So it does not matter for which word a wake was reported, or that futex_waitv swallows some
+//!   wakes.
+//! - I2: the kernel wakes one sleeper on a marked word, and never another for that death. A thread that takes the wake and dies before it
+//!   has recovered must pass it on.
+//! - I3: watching threads pass it on by a robust word of their own, which is marked after they have left the futex. The watcher owns
+//!   `watch`, and its successor looks at everything. The threads of the other groups are members of the arena (`Seat::Reaper`), and a
+//!   thread that sweeps one of them makes every group look once more. They may die after the watcher of their process: they belong to a
+//!   group that its successor watches.
+//! - I4: a reaper that stands by passes it on by the kernel's pending entry (`PassOn`): when it dies, the kernel wakes one sleeper on
+//!   `baton`. That sleeper finds `watch` marked and takes it, or finds the watcher alive. So the death of a reaper that stands by wakes one
+//!   other, for a few instructions.
+//! - I5: a reaper that is awake and stands by does not sleep while no living thread owns `watch`: it takes it, or tries again soon if
+//!   another thread is in its gate.
+//! - I6: a watcher that is *stopped* finds nothing. It counts `beat` up each second, and the reapers that stand by check it: one after
+//!   another, so that all of them together cost no more than one (once a second where there are few members). A reaper that finds a death
+//!   that stays undetected watches as well from then on. This is the backstop; tests count how often it finds anything: `backstops`.
 //!
-//! A watcher in another PID namespace may be unable to tell that a process has gone. It calls, and the reapers of that
+//! A watcher in another PID namespace may be unable to tell whether a process is gone. It calls (`header.call`), and the reapers of that
 //! process's namespace look.
 //!
 //! A private arena's members are threads of one process: its reaper watches at once.
 //!
-//! Without futex_waitv (before Linux 5.16, or forced off) who watches polls the processes by pidfd, and looks at the words twenty times a
-//! second for deaths of single threads.
+//! Without futex_waitv (before Linux 5.16, or forced off) a watching thread polls the processes by pidfd, and looks at the words twenty
+//! times a second for deaths of single threads.
 
 mod group;
 
@@ -55,25 +55,26 @@ use group::{Group, POLL_NS};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// How long who watches sleeps at most.
+/// The longest sleep of a watching thread.
 pub const BACKSTOP_NS: u64 = 1_000_000_000;
-/// How soon one looks again whether a process is gone, or whether the watcher has found what one has found oneself.
+/// After this time a reaper looks again whether a process is gone, or whether the watcher has found a death that the reaper has seen.
 const CONFIRM_NS: u64 = 5_000_000;
-/// After so many looks in vain one waits twice as long.
+/// After so many looks in vain the interval doubles.
 const OFTEN: u32 = 64;
-/// How soon one tries again to become the watcher.
+/// After this time a reaper tries again to become the watcher.
 const AGAIN_NS: u64 = 1_000_000;
-/// At one in so many looks who stands by does what the watcher does at each.
+/// In one of so many looks a reaper that stands by does what the watcher does in each.
 const SELDOM: u32 = 8;
-/// So many looks at an arena that was removed are enough.
+/// After so many looks at a removed arena the reaper ends.
 const ENOUGH: u32 = 3;
-/// What each member adds to the time after which one who stands by looks after the watcher: all of them together look 125 times a second.
+/// What each member adds to the time between two checks of the watcher by a reaper that stands by: all of them together look 125 times a
+/// second.
 const PATIENCE_NS: u64 = 8_000_000;
 
-/// The reapers of a process, and what they have seen.
+/// The reapers of a process, and their counts.
 pub struct Watch {
-    /// The arenas that have one, and in which incarnation of the process: a forked child has its parent's list, and not its
-    /// parent's threads.
+    /// The arenas that have a reaper, and in which incarnation of the process: a forked child has its parent's list, but not its parent's
+    /// threads.
     maps: Mutex<Vec<(u64, &'static Map)>>,
     sweeps: AtomicU64,
     backstops: AtomicU64,
@@ -110,7 +111,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Waits until no thread of this process is within its short section, and keeps it so while the answer lives.
+    /// Waits until no thread of this process holds the lock of this list, and keeps it held while the answer lives.
     pub fn quiet(&'static self) -> impl Sized + 'static {
         self.maps.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,7 +139,7 @@ impl Watch {
     }
 }
 
-/// The life of an arena's reaper. It ends some time after the arena was removed, when all who waited have been told.
+/// The body of an arena's reaper thread. It ends some time after the arena was removed, when all waiters have been told.
 pub fn watch(w: &'static Watch, map: &'static Map) {
     let private = map.scope() == Scope::Private;
     let mut me = Reaper {
@@ -168,14 +169,14 @@ pub fn watch(w: &'static Watch, map: &'static Map) {
     }
 }
 
-/// What a reaper does.
+/// The role of a reaper.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// It sleeps until the watcher dies.
     StandingBy,
     /// It watches, and owns `watch` where several processes have the arena.
     Watcher,
-    /// It watches beside one that is stopped, or where `watch` cannot be had.
+    /// It watches beside a watcher that is stopped, or because `watch` cannot be claimed.
     Too,
 }
 
@@ -191,15 +192,15 @@ struct Reaper {
     called: Option<u32>,
     /// The watcher's beat as it was at the last look.
     beat: u32,
-    /// How many looks in vain were had at processes that only this one can judge; 0: there are none.
+    /// How many looks at processes that only this reaper can judge were in vain; 0: there are no such processes.
     looks: u32,
-    /// At how many looks in a row the watcher had looked, too.
+    /// At how many checks in a row the watcher's beat had advanced.
     trusted: u32,
-    /// When it last looked after the watcher, or after the arena as a whole.
+    /// When it last checked the watcher, or looked at the arena as a whole.
     looked: u64,
-    /// How many of these looks found that it was removed.
+    /// How many of these looks found the arena removed.
     removed: u32,
-    /// The last attempt to sleep on the watcher found none that was alive.
+    /// The last attempt to sleep on the watcher found no living watcher.
     missed: bool,
 }
 
@@ -218,11 +219,11 @@ impl Reaper {
             && lock.try_claim() != Claim::Busy
         {
             self.pass_on.to_nobody();
-            // Relaxed: a wrong one is corrected by the next call.
+            // Relaxed: a wrong value is corrected by the next call.
             map.header().watcher.store(process::namespace(), Ordering::Relaxed);
             step!("watches from now on, has not yet looked");
             self.role = Role::Watcher;
-            // At once, however many groups there are: each has a thread, and looks once more, before long.
+            // At once, however many groups there are: each has a thread, and soon looks once more.
             let mut found = 0;
             map.recover_each(|_, _| found += 1);
             self.w.found(found);
@@ -231,17 +232,17 @@ impl Reaper {
         }
     }
 
-    /// Sleeps until there may be no watcher any more, or somebody calls.
+    /// Sleeps until there may be no watcher any more, or a call comes.
     fn stand_by(&mut self) {
         let header = self.map.header();
-        // By the clock: who is woken all the time comes to it all the same.
+        // By the clock: a reaper that is woken all the time checks all the same.
         if self.looks == 0 && clock::now() - self.looked >= patience(self.map) {
             self.look_after_the_watcher();
             if self.role != Role::StandingBy {
                 return;
             }
         }
-        // Acquire: pairs with `call_reapers`; before the look at what it may be about, I1.
+        // Acquire: pairs with `call_reapers`; before the look at the call's cause, I1.
         let call = header.call.load(Ordering::Acquire);
         if self.called != Some(call) || self.looks > 0 {
             (self.map.hooks.leases)(self.map);
@@ -251,7 +252,7 @@ impl Reaper {
         // I4: before the sleep, and until `watch` is owned or slept on again.
         self.pass_on.to(&header.baton);
         let Some(watcher) = header.watch.watch() else {
-            // The watcher has just died: this one may be the next. If not, somebody is in the gate, or has given up there.
+            // The watcher has just died: this reaper may be the next. If not, another thread is in the gate, or has given up there.
             if !std::mem::replace(&mut self.missed, true) {
                 return;
             }
@@ -266,7 +267,7 @@ impl Reaper {
         }
     }
 
-    /// Recovers those processes of this PID namespace of which a watcher in another one cannot tell whether they have gone.
+    /// Recovers the dead processes of this PID namespace that a watcher in another namespace cannot judge.
     fn judge_kin(&mut self) {
         // Relaxed, both: see `compete`; published by ident.
         let is_kin = |i: &u32| self.map.member(*i).namespace.load(Ordering::Relaxed) == process::namespace();
@@ -286,33 +287,33 @@ impl Reaper {
         self.looks = if unsure { self.looks + 1 } else { 0 };
     }
 
-    /// Looks after the arena as a whole: whether it is being removed, or its file is gone.
+    /// Looks at the arena as a whole: whether it is being removed, or its file is gone.
     fn look_after_the_arena(&mut self) {
         let map = self.map;
         self.looked = clock::now();
-        // SeqCst: whoever removed it may have died before it had told everybody.
+        // SeqCst: the remover may have died before it had told all waiters.
         if map.header().state.load(Ordering::SeqCst) == REMOVED {
             map.bury_all();
             self.removed += 1;
         } else if !map.is_lasting() && map.is_unlinked() && map.standing() == Standing::Serving {
             // Two arenas of one name must not both serve: this one stops.
-            // SeqCst: before the burial looks at who waits.
+            // SeqCst: before the burial looks for waiters.
             map.header().state.store(REMOVED, Ordering::SeqCst);
             map.bury_all();
         } else if map.mark() == Standing::Undecided {
-            // A remover that died undecided is undone; one that lives is not waited for.
+            // A remover that died undecided is undone; a living one is not waited for.
             map.standing_within(std::time::Duration::ZERO);
         }
     }
 
-    /// I6: if the watcher does nothing, and somebody stays unfound for it, watches as well from now on.
+    /// I6: if the watcher does nothing, and a death stays undetected for it, watches as well from now on.
     fn look_after_the_watcher(&mut self) {
         self.looked = clock::now();
-        // Acquire: what the watcher has seen to before.
+        // Acquire: what the watcher has done before.
         let beat = self.map.header().beat.load(Ordering::Acquire);
         let is_watched = std::mem::replace(&mut self.beat, beat) != beat;
         self.trusted = if is_watched { self.trusted + 1 } else { 0 };
-        // Now and then all the same: the watcher may be unable to see the file.
+        // Now and then in any case: the watcher may be unable to see the file.
         if self.trusted.is_multiple_of(SELDOM) || self.map.mark() == Standing::Removed {
             self.look_after_the_arena();
             (self.map.hooks.leases)(self.map);
@@ -335,10 +336,10 @@ impl Reaper {
         }
     }
 
-    /// Watches, and sees to it that each group is watched.
+    /// Watches, and makes sure that each group is watched.
     fn serve(&mut self) {
         let header = self.map.header();
-        // Acquire: pairs with `call_reapers`; before the look at what it may be about, I1.
+        // Acquire: pairs with `call_reapers`; before the look at the call's cause, I1.
         let call = header.call.load(Ordering::Acquire);
         let thorough = clock::now() - self.looked >= BACKSTOP_NS;
         if thorough {
@@ -349,10 +350,10 @@ impl Reaper {
             self.called = Some(call);
         }
         let roster = self.group.roster();
-        // After the roster: who joins in a group that nobody watches rings it.
+        // After the roster was read: a member that joins in a group without a thread rings this roster.
         self.begin_groups();
         if self.role == Role::Watcher {
-            // Release: after what was seen to.
+            // Release: after what was done.
             header.beat.fetch_add(1, Ordering::Release);
             self.group.round(self.w, roster, &[(&header.call, call)], None);
             return;
@@ -363,7 +364,8 @@ impl Reaper {
         self.group.round(self.w, roster, &words, Some((&self.pass_on, &header.baton)));
     }
 
-    /// Has a thread watch each group that has members and none yet. A refusal leaves the backstop, and is tried again.
+    /// Starts a thread for each group that has members and no thread yet. If the system refuses, the backstop remains, and the next round
+    /// tries again.
     fn begin_groups(&mut self) {
         let (w, map) = (self.w, self.map);
         while self.groups < map.members_used().div_ceil(map.group()) {
@@ -376,13 +378,13 @@ impl Reaper {
     }
 }
 
-/// How long after so many looks in vain one looks again: as soon as the kernel has taken a process down, all is clear; of one that
-/// cannot be looked into nothing may be for long.
+/// The time to the next look after so many looks in vain. A process is mostly gone as soon as the kernel has taken it down; about one that
+/// cannot be inspected nothing may be known for long.
 fn soon(looks: u32) -> u64 {
     (CONFIRM_NS << (looks / OFTEN).min(8)).min(BACKSTOP_NS)
 }
 
-/// How long a reaper that stands by sleeps at most.
+/// The longest sleep of a reaper that stands by.
 fn patience(map: &Map) -> u64 {
     BACKSTOP_NS.max(PATIENCE_NS * u64::from(map.members_used()))
 }

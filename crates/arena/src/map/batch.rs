@@ -1,4 +1,4 @@
-//! Room for waiters in the order of arrival, in private arenas: see `batch` of the wait queue, which alone uses it.
+//! Room for an object's waiters in the order of arrival, in private arenas: see `batch` of the wait queue, its only user.
 
 use super::Map;
 use crate::layout::Geometry;

@@ -1,4 +1,4 @@
-//! Where the parts of a mapped arena lie, and how much of each is in use. What makes, attaches and removes arenas is in the parent.
+//! Where the parts of a mapped arena lie, and how much of each is in use. Creating, attaching and removing are in the parent module.
 
 use super::Map;
 use crate::error::ArenaError;
@@ -64,7 +64,7 @@ impl Map {
     pub fn name_place(&self, i: usize) -> &AtomicU64 {
         self.at(self.geometry.names_at() + (i & (self.geometry.names() - 1)) * 8)
     }
-    /// Who has a block.
+    /// The owner word of a block.
     pub(crate) fn block_owner(&self, i: u32) -> &AtomicU64 {
         assert!(i < self.geometry.blocks);
         self.at(self.geometry.owners_at() + i as usize * 8)
@@ -76,24 +76,24 @@ impl Map {
         // SAFETY: the geometry was checked against the mapping's length, and the blocks are within the geometry.
         unsafe { self.base.add(self.geometry.blocks_at() + first as usize * BLOCK) }
     }
-    /// Says that any thread of this process may act in the arena without a seat of its own from now on: a death of the
-    /// process is seen by another member of it that lives as long.
+    /// Declares that any thread of this process may act in the arena without a seat of its own from now on: a death of the process is
+    /// detected by another member of the process that lives as long.
     pub fn cover(&self, incarnation: u64) {
         // Release: what made it so comes before.
         self.cover.store(incarnation, Ordering::Release);
     }
-    /// Whether [`Map::cover`] was said for this incarnation.
+    /// Whether [`Map::cover`] was called for this incarnation.
     #[inline(always)]
     pub fn is_covered(&self, incarnation: u64) -> bool {
         // Acquire: as in `cover`.
         self.cover.load(Ordering::Acquire) == incarnation
     }
-    /// Keeps which member stands for this process, for who may neither wait nor allocate. 0 at first.
+    /// Stores which member represents this process, for threads that may neither block nor allocate. 0 at first.
     pub fn keep_custodian(&self, custodian: u64) {
         // Release: the member is one.
         self.custodian.store(custodian, Ordering::Release);
     }
-    /// What was kept last, by this process or by the one that it was forked from.
+    /// The custodian stored last, by this process or by the one from which it was forked.
     #[inline(always)]
     pub fn custodian(&self) -> u64 {
         // Acquire: as in `keep_custodian`.
@@ -105,19 +105,19 @@ impl Map {
         self.presence.store(mine | (kept as u32 as u64 + 1), Ordering::Release);
     }
 
-    /// What was kept last, if that was this process (`mine`) or one that it was forked from; it is kept no longer.
+    /// The descriptor kept last, if this process kept it (`mine`) or if a process from which it was forked did; it is kept no longer.
     pub(crate) fn take_presence(&self, mine: bool) -> Option<i32> {
         // Acquire: pairs with `keep_presence`.
         let now = self.presence.load(Ordering::Acquire);
         let is_wanted = now != 0 && ((now >> 32) as u32 == process::incarnation() as u32) == mine;
-        // AcqRel: of several threads one takes it.
+        // AcqRel: only one of several threads takes it.
         let took = is_wanted && self.presence.compare_exchange(now, 0, Ordering::AcqRel, Ordering::Acquire).is_ok();
         took.then(|| (now as u32 - 1) as i32)
     }
     /// One more than the highest member ever.
     #[inline]
     pub fn members_used(&self) -> u32 {
-        // SeqCst: a waiter raises this before it sets its bit; whoever must see the bit must see this.
+        // SeqCst: a waiter raises this before it sets its bit; a thread that must see the bit must see this.
         self.header().members_high.load(Ordering::SeqCst).min(self.geometry.members)
     }
     /// How many member slots a group has.
@@ -126,7 +126,7 @@ impl Map {
     pub fn group(&self) -> u32 {
         crate::layout::GROUP
     }
-    /// The same; a world may have said.
+    /// The same; an explorer's world may have set it.
     #[cfg(feature = "sim")]
     pub fn group(&self) -> u32 {
         self.group.get()
@@ -136,7 +136,7 @@ impl Map {
     pub fn in_groups_of(&self, slots: u32) {
         self.group.set(slots);
     }
-    /// Has storage behind the objects from `first` on, as many as get it at once.
+    /// Provides storage for the objects from `first` on, as many as get it at once.
     ///
     /// # Errors
     /// `NoSpace`, or the system's.
@@ -155,7 +155,7 @@ impl Map {
         Ok(())
     }
 
-    /// Has storage behind blocks, and behind the words that say whose they are.
+    /// Provides storage for blocks, and for their owner words.
     ///
     /// # Errors
     /// `NoSpace`, or the system's.
@@ -166,7 +166,7 @@ impl Map {
             // SAFETY: within the mapping: the caller has seen that there are so many blocks.
             let there = unsafe { self.base.add(at + first as usize * each) };
             if let Err(e) = dir::back(there, len) {
-                // What was had of it is not kept from others.
+                // Storage provided so far is given back for others.
                 dir::unback(there, len);
                 return Err(self.no_room(len as u64, e));
             }
@@ -174,7 +174,7 @@ impl Map {
         Ok(())
     }
 
-    /// One more than the highest block ever used: what lies beyond may have no storage, and is not to be touched.
+    /// One more than the highest block ever used. What lies beyond may have no storage, and is not touched.
     pub fn blocks_used(&self) -> u32 {
         // Acquire: pairs with the claimer's raise, so that there is storage below.
         self.header().blocks_high.load(Ordering::Acquire).min(self.geometry.blocks)
@@ -198,7 +198,7 @@ impl Map {
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
-    /// Who can sleep on its words.
+    /// Which threads can sleep on its words: those of this process, or of several.
     #[inline]
     pub fn scope(&self) -> Scope {
         self.scope

@@ -1,6 +1,6 @@
-//! Watching a group of members: as many as one sleep has room for.
+//! Watching a group of members: as many as one sleep (futex_waitv) has room for.
 //!
-//! What is said of `I1` to `I3` is said in the reaper's head.
+//! `I1` to `I3` are those of the reaper's head.
 
 use super::{BACKSTOP_NS, ENOUGH, Watch, patience, soon};
 use crate::layout::Member;
@@ -16,12 +16,12 @@ pub(super) const POLL_NS: u64 = 50_000_000;
 /// A death: slot, generation.
 type Death = (u32, u32);
 
-/// A sleep that only the backstop ended: the words that were slept on, and whether each said the same still by then. Who dies after
-/// that would have woken the reaper, and is found by the look that follows all the same.
+/// A sleep that only the backstop ended: the words that were slept on, and whether each still had the same value then. A later death would
+/// have woken the reaper, and is found by the look that follows in any case.
 struct Late(Vec<(*const AtomicU32, bool)>);
 
 impl Late {
-    /// Whether that is all there is to a death that is found now: its life word was slept on, and nothing had happened to it.
+    /// Whether this explains a death that is found now: its life word was slept on, and had not changed.
     fn came_first(&self, m: &Member) -> bool {
         let same = |word: &AtomicU32| self.0.iter().find(|w| std::ptr::eq(w.0, word)).map(|w| w.1);
         same(m.life.word()) == Some(true) && same(m.twin.word()) != Some(false)
@@ -32,22 +32,22 @@ impl Late {
 pub(super) struct Group {
     map: &'static Map,
     index: u32,
-    /// It is a member of the arena itself.
+    /// Whether it is itself a member of the arena.
     seated: bool,
     late: Option<Late>,
-    /// The deaths that the last round found: one that is found again, because whoever claimed the slot has
-    /// not got on, is nothing new, and no reason not to sleep.
+    /// The deaths that the last round found. A death that is found again, because the claimer of the slot makes no progress, is nothing
+    /// new, and no reason not to sleep.
     known: Vec<Death>,
-    /// When it last asked for those who died unmarked.
+    /// When it last looked for members that died unmarked.
     #[cfg(not(feature = "sim"))]
     looked: u64,
-    /// How many looks in vain were had at a process that may be gone.
+    /// How many looks at a process that may be gone were in vain.
     looks: u32,
-    /// Those of another PID namespace that it cannot judge, for which it has called.
+    /// The members of other PID namespaces that it cannot judge, and for which it has called.
     called_for: Vec<Death>,
 }
 
-/// The life of a thread that watches a group. It ends some time after the arena was removed.
+/// The body of a thread that watches a group. It ends some time after the arena was removed.
 pub(super) fn watch(w: &'static Watch, map: &'static Map, index: u32) {
     let mut group = Group::new(map, index);
     let mut removed = 0;
@@ -74,21 +74,21 @@ impl Group {
         }
     }
 
-    /// I3. Where all slots are taken, it does without: then only the backstop passes on a wake that it took along.
+    /// I3. If all slots are taken, it watches without a seat: then only the backstop passes on a wake that it took along.
     pub fn take_seat(&mut self) {
-        // In one that is being removed, or was, none: to join it would be to wait for its remover.
+        // Not in an arena that is being removed, or was: a joiner would wait for the remover.
         let may = self.map.scope() == Scope::Shared && self.map.mark() == Standing::Serving;
         self.seated = self.seated || may && self.map.join(Seat::Reaper, "chappe-reaper").is_ok();
     }
 
-    /// Who has joined, as a number: read before the look at the members, I1.
+    /// The roster's number, which changes when a member joins: read before the look at the members, I1.
     pub fn roster(&self) -> u32 {
         // Acquire: pairs with `ring_group`.
         self.map.header().rosters[self.index as usize].load(Ordering::Acquire)
     }
 
-    /// Looks at all members of the group, recovers, sleeps: on their words, the roster as it was, and these. Who dies in that sleep has
-    /// one woken that sleeps on `baton`.
+    /// Looks at all members of the group, recovers the dead, and sleeps: on their words, the roster as it was, and `others`. If the thread
+    /// dies in that sleep, the kernel wakes one sleeper on `baton`.
     pub fn round(
         &mut self,
         w: &Watch,
@@ -106,7 +106,7 @@ impl Group {
         #[cfg(not(feature = "sim"))]
         if clock::now() - self.looked >= BACKSTOP_NS {
             self.looked = clock::now();
-            // Who died unmarked wakes nobody (repair.rs).
+            // A member that died unmarked wakes no thread (repair.rs).
             members.clone().for_each(|i| _ = map.mark_lost(i));
         }
         for i in members.clone() {
@@ -131,14 +131,14 @@ impl Group {
                 unsure = true;
                 self.call_for(i);
             }
-            // Died since we looked: a word that was marked, or free, wakes nobody. Whoever has claimed it since then may die too.
-            // (A slot that has been written over is nobody's for ever.)
+            // Died since the look above: a word that was marked, or free, wakes no thread. A thread that has claimed it since then may die
+            // too. (A slot that was written over has no owner, ever.)
             if !watched[0]
                 && map.is_seat(i)
                 && let Some(generation) = map.dead(i)
             {
-                // One that two rounds have found cannot be cleaned for now: a thread stands in the slot's gate, or this one may
-                // not claim its words. What it held has been given back.
+                // A death that two rounds have found cannot be cleaned for now: a thread is in the slot's gate, or this one may not claim
+                // its words. What the member held has been given back.
                 let is_stuck = self.known.contains(&(i, generation)) && found.contains(&(i, generation));
                 unsure |= is_stuck;
                 again |= !is_stuck;
@@ -152,11 +152,11 @@ impl Group {
             w.missed();
         }
         if fresh > 0 || again {
-            // What was recovered may have been all that kept something from being seen: look once more.
+            // What was recovered may have been all that kept another death from being seen: look once more.
             return;
         }
         self.looks = if unsure { self.looks + 1 } else { 0 };
-        // A sixtieth as many as stand by: they may look twice as often.
+        // There are a sixtieth as many of these threads as reapers that stand by: they may look twice as often.
         let longest = if self.index == 0 { BACKSTOP_NS } else { (patience(map) / 2).max(BACKSTOP_NS) };
         let at_most = if unsure { soon(self.looks) } else { longest };
         if let Some((pass_on, word)) = baton {
@@ -165,7 +165,8 @@ impl Group {
         self.late = self.sleep(&words, at_most, members).filter(|_| !unsure);
     }
 
-    /// Of a process in another PID namespace, whose word nobody holds any more, those can tell who are there.
+    /// Calls the reapers for a process of another PID namespace whose word no thread holds any more: only those of its namespace can judge
+    /// it.
     fn call_for(&mut self, i: u32) {
         let m = self.map.member(i);
         // Acquire: as in `dead`.
@@ -181,14 +182,14 @@ impl Group {
     fn sleep(&self, words: &[(&AtomicU32, u32)], at_most: u64, members: std::ops::Range<u32>) -> Option<Late> {
         match futex::wait_any(words, Some(clock::now() + at_most), Scope::Shared) {
             Wait::TimedOut => {
-                // Acquire: as whoever looks at them.
+                // Acquire: as every look at them.
                 let same = |(word, seen): &(&AtomicU32, u32)| {
                     (std::ptr::from_ref(*word), word.load(Ordering::Acquire) == *seen)
                 };
                 Some(Late(words.iter().map(same).collect()))
             }
             Wait::Unsupported => {
-                // Relaxed: a wrong number is corrected by the roster's ring.
+                // Relaxed: a wrong id is corrected by the roster's ring.
                 poll_exits(members.map(|i| self.map.member(i).pid.load(Ordering::Relaxed)).collect());
                 None
             }
