@@ -1,27 +1,27 @@
-//! Light threads, as the protocols see them: who the calling one is, how it gives its processor up, and how it gets it back.
+//! Light threads, as the protocols see them: which light thread the caller is, how it gives up its processor, and how it gets it back.
 //!
-//! The scheduler is above (`crates/thread`), and says here how it is done; so arrows go down only. Where there is no scheduler
-//! nobody is a light thread, and asking costs one load.
+//! The scheduler is a layer above (`crates/thread`), and installs its functions here, so that dependencies point down only. Where there is
+//! no scheduler there are no light threads, and asking costs one load.
 //!
-//! A light thread has one *token*, as `std::thread::park` has. [`park`] takes it, or comes back when somebody has put it there;
-//! [`unpark`] puts it there. So an `unpark` that comes before the `park` is not lost, one that comes twice is one, and one that was
-//! meant for something else only lets the thread look again: whoever parks does so in a loop.
+//! A light thread has one *token*, as in `std::thread::park`. [`park`] takes it, or returns when another thread has put it there;
+//! [`unpark`] puts it there. So an `unpark` that comes before the `park` is not lost, two count as one, and one that was meant for
+//! something else only makes the thread look again: a caller of `park` calls it in a loop.
 //!
-//! A record is a thread's for as long as it lives, and then another's; it never goes away. So an `unpark` that comes late harms nobody.
+//! A record belongs to a thread for as long as it lives, then to another thread; it never goes away. So a late `unpark` is harmless.
 //!
-//! Another *process* cannot call `unpark`. It rings a [`Chime`]: a word of shared memory on which the thread's proc sleeps, beside its own
-//! word. What was granted the proc then reads from the waiters' words. The chime's word has a count, two more for each ring, and a
-//! low bit that says that somebody sleeps on it:
+//! Another *process* cannot call `unpark`. It rings a [`Chime`]: a word of shared memory on which the thread's proc (the scheduler's
+//! processor, a kernel thread) sleeps, beside its own word. The proc then reads from the waiters' words what was granted. The chime's word
+//! has a count, raised by two for each ring, and a low bit that says that the proc sleeps on it:
 //!
 //! ```text
-//!   the ringer:  (waiter's word decided) -- word += 2 -- did the low bit stand: wake
+//!   the ringer:  (waiter's word decided) -- word += 2 -- was the low bit set: wake
 //!   the proc:    low bit set -- has the count changed since it was answered? -- no: sleep while the word is the same -- low bit cleared
 //! ```
 //!
-//! - C1: the ringer decides first and rings then; the proc takes note of the count first and looks at its waiters then. So a ring that
-//!   the proc has taken note of is of a decision that it sees.
-//! - C2: the low bit stands until the proc has woken up: a ringer that dies between count and wake leaves it, and whoever rings for it
-//!   (recovery of its member, or who meets the same waiter) wakes the proc. So rings can be repeated by anybody.
+//! - C1: the ringer decides first and rings then; the proc notes the count first and looks at its waiters then. So a ring that the proc has
+//!   noted is of a decision that it sees.
+//! - C2: the low bit is set until the proc has woken up. A ringer that dies between count and wake leaves it set, and the next ring for it
+//!   (by recovery of its member, or by a thread that meets the same waiter) wakes the proc. So any thread can repeat a ring.
 
 use crate::backend::atomic::{AtomicU32, AtomicU64};
 use crate::backend::futex::{self, Scope};
@@ -32,17 +32,17 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// What a protocol keeps with a light thread. The scheduler's own part lies behind it.
 #[repr(C)]
 pub struct Record {
-    /// What has become of its wait: the word of whichever protocol it waits in.
+    /// What has become of its wait: the word of the protocol in which it waits.
     pub word: AtomicU64,
     /// The token: the scheduler's.
     pub token: AtomicU32,
     /// Its number: dense, from 1.
     pub number: u32,
-    /// What it waits for, for who looks.
+    /// What it waits for, for observers.
     pub waits: Cell<Waits>,
-    /// What others ask of it ([`asked`]), and which thread this is of all that have had the record.
+    /// What other threads ask of it ([`asked`]), and which one this is of all the threads that have had the record.
     pub control: AtomicU32,
-    /// The address of that, or how many there are.
+    /// The address of what it waits for, or how many there are.
     pub at: Cell<u64>,
     /// What the protocols keep with each thread: see [`keep_until_end`].
     pub kept: Cell<*mut ()>,
@@ -50,10 +50,10 @@ pub struct Record {
     pub ends: Cell<*const ()>,
 }
 
-// SAFETY: the cells are written by the thread itself alone; who looks from elsewhere copies memory.
+// SAFETY: the cells are written by the thread itself alone; an observer elsewhere copies memory.
 unsafe impl Sync for Record {}
 
-/// The bits of [`Record::control`]. What they mean together is the scheduler's: see `chappe_thread`.
+/// The bits of [`Record::control`]. The scheduler defines what they mean together: see `chappe_thread`.
 pub mod asked {
     /// It is to be taken out at its next dispatch.
     pub const STOPME: u32 = 1;
@@ -67,11 +67,11 @@ pub mod asked {
     pub const KILL: u32 = 1 << 4;
     /// It is to go on for one instruction.
     pub const STEP: u32 = 1 << 5;
-    /// It has had its proc for long while others were ready.
+    /// It has had its proc for a long time while other threads were ready.
     pub const DUE: u32 = 1 << 6;
     /// The thread's own: its stack is being unwound.
     pub const DYING: u32 = 1 << 7;
-    /// The thread's own: it is in the middle of something that is to be finished first.
+    /// The thread's own: it is in the middle of something that must be finished first.
     pub const SHIELD: u32 = 1 << 8;
     /// The thread's own: it runs an interrupt.
     pub const INSIDE: u32 = 1 << 9;
@@ -104,7 +104,7 @@ pub enum Waits {
     Object = 6,
     /// For a descriptor.
     Descriptor = 7,
-    /// For whatever the program says: `thread::park`.
+    /// For the program's own purpose: `thread::park`.
     Parked = 8,
     /// For the other side of a meeting to move its message.
     Meeting = 9,
@@ -117,7 +117,7 @@ pub enum Waits {
 }
 
 impl Waits {
-    /// What a number says that was read from another process; none of ours says nothing.
+    /// Decodes a number that was read from another process; an unknown number means nothing.
     pub fn of(number: u32) -> Waits {
         use Waits::{
             Choice, Descriptor, Events, Join, Lock, Meeting, Named, Nothing, Object, Parked, Recv, Send, Sleep,
@@ -127,12 +127,12 @@ impl Waits {
     }
 }
 
-/// Somebody sleeps on the word of a chime.
+/// The proc sleeps on the word of a chime.
 const SLEEPS: u32 = 1;
 /// What a ring adds.
 const RING: u32 = 2;
 
-/// Rings: wakes the proc that sleeps on this word, if one does; else it finds out before it sleeps. Never waits.
+/// Rings: wakes the proc if it sleeps on this word; otherwise the proc notices before it sleeps. Never waits.
 pub fn ring(word: &AtomicU32) {
     // SeqCst: C1, after the decision; against the low bit, of which one side sees the other.
     if word.fetch_add(RING, Ordering::SeqCst) & SLEEPS != 0 {
@@ -141,17 +141,17 @@ pub fn ring(word: &AtomicU32) {
     }
 }
 
-/// A word that other processes ring, and who answers it.
+/// A word that other processes ring, and the function that answers it.
 pub struct Chime {
     word: &'static AtomicU32,
     /// The count that was answered. The proc's.
     seen: Cell<u32>,
-    /// How many wait for it: none, and the proc need not listen.
+    /// How many threads wait for it: if none does, the proc need not listen.
     waiters: AtomicU32,
     answer: Answer,
 }
 
-/// Calls something with each light thread whose wait is over.
+/// Calls the function with each light thread whose wait is over.
 pub type Answer = fn(&'static Chime, &mut dyn FnMut(&'static Record));
 
 // SAFETY: `seen` is the proc's alone.
@@ -160,14 +160,14 @@ unsafe impl Sync for Chime {}
 unsafe impl Send for Chime {}
 
 impl Chime {
-    /// With what it says now as answered: to be made before the first wait that is to ring it.
+    /// Takes the present count as answered: to be created before the first wait that is to ring it.
     pub fn new(word: &'static AtomicU32, answer: Answer) -> Chime {
         // SeqCst: before the first wait.
         let seen = Cell::new(word.load(Ordering::SeqCst) & !SLEEPS);
         Chime { word, seen, waiters: AtomicU32::new(0), answer }
     }
 
-    /// One more waits.
+    /// One more thread waits.
     pub fn comes(&self) {
         self.waiters.fetch_add(1, Ordering::Relaxed); // Relaxed: on the proc itself, before it looks.
     }
@@ -177,7 +177,7 @@ impl Chime {
         self.waiters.fetch_sub(1, Ordering::Relaxed); // Relaxed: if the proc listens once too often, no harm is done.
     }
 
-    /// Whether anybody waits.
+    /// Whether any thread waits.
     pub fn is_awaited(&self) -> bool {
         self.waiters.load(Ordering::Relaxed) != 0 // Relaxed: as above.
     }
@@ -191,7 +191,7 @@ impl Chime {
 
     /// The proc's: it is awake.
     pub fn is_up(&self) {
-        // SeqCst: C2, whoever rings from now on is heard before the next sleep.
+        // SeqCst: C2, a ring from now on is noticed before the next sleep.
         self.word.fetch_and(!SLEEPS, Ordering::SeqCst);
     }
 
@@ -203,16 +203,16 @@ impl Chime {
         now != self.seen.replace(now)
     }
 
-    /// The proc's, after that: calls something with each thread whose wait is over.
+    /// The proc's, after that: calls `up` with each thread whose wait is over.
     pub fn answer(&'static self, up: &mut dyn FnMut(&'static Record)) {
         (self.answer)(self, up);
     }
 }
 
-/// How many light threads wait for what may come from outside of the process: see [`from_outside`].
+/// How many light threads wait for something that may come from outside the process: see [`from_outside`].
 static OUTSIDE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
-/// Waits for what may come from outside of the process: a descriptor, something named. Meanwhile no deadlock is certain.
+/// Runs a wait for something that may come from outside the process: a descriptor, something named. Meanwhile no deadlock is certain.
 pub fn from_outside<R>(wait: impl FnOnce() -> R) -> R {
     struct Over;
     impl Drop for Over {
@@ -225,30 +225,30 @@ pub fn from_outside<R>(wait: impl FnOnce() -> R) -> R {
     wait()
 }
 
-/// Whether somebody does.
+/// Whether any thread is in [`from_outside`].
 pub fn waits_from_outside() -> bool {
     OUTSIDE.load(Ordering::SeqCst) != 0 // SeqCst: after all procs have said that they idle.
 }
 
-/// How a scheduler does it.
+/// The scheduler's functions.
 pub struct Hooks {
     /// Gives the processor up until the token is there, or, at the earliest, until a moment (monotonic nanoseconds); takes the token.
     pub park: fn(Option<u64>),
     /// Puts the token there. From any thread and any signal handler; never waits.
     pub unpark: fn(&'static Record),
-    /// Lets those that are ready go first.
+    /// Lets the ready threads go first.
     pub give_way: fn(),
-    /// What follows blocks the kernel thread: others are to go on elsewhere.
+    /// What follows blocks the kernel thread: the other light threads are to go on elsewhere.
     pub blocks: fn(),
-    /// That was it.
+    /// The blocking part is over.
     pub blocked: fn(),
-    /// The number of the proc that runs the calling light thread, which never is another's; `None`: it cannot sleep on chimes.
+    /// The number of the proc that runs the calling light thread, which no other proc ever has; `None`: it cannot sleep on chimes.
     pub proc: fn() -> Option<usize>,
-    /// From now on that proc listens to this one, too.
+    /// Makes that proc listen to this chime, too, from now on.
     pub listen: fn(&'static Chime),
-    /// Does what others have asked of the calling light thread: it may yield, run interrupts, and unwind.
+    /// Does what other threads have asked of the calling light thread: it may yield, run interrupts, and unwind.
     pub come_by: fn(),
-    /// Has another thread of the same proc run in the caller's place: see [`lend`].
+    /// Makes another thread of the same proc run in the caller's place: see [`lend`].
     pub lend: fn(&'static Record, Turn) -> bool,
     /// Whether a thread is with the proc that runs the calling light thread.
     pub is_here: fn(&Record) -> bool,
@@ -256,7 +256,7 @@ pub struct Hooks {
     pub level: fn() -> u8,
 }
 
-/// When the caller of [`lend`] goes on.
+/// When the caller of [`lend`] runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// As the first of its level: it was cut off.
@@ -267,7 +267,7 @@ pub enum Turn {
 
 static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(std::ptr::null_mut());
 
-/// There is a scheduler from now on.
+/// Installs the scheduler's functions.
 pub fn install(hooks: &'static Hooks) {
     // Release: the table as it was made.
     HOOKS.store(std::ptr::from_ref(hooks).cast_mut(), Ordering::Release);
@@ -278,7 +278,7 @@ fn hooks() -> &'static Hooks {
     // Acquire: as it was made.
     let hooks = HOOKS.load(Ordering::Acquire);
     debug_assert!(!hooks.is_null(), "there are light threads only where there is a scheduler");
-    // SAFETY: whoever has a record has it from a scheduler, which has said how it is done before, for ever.
+    // SAFETY: a record comes from a scheduler, which has installed its functions before, for ever.
     unsafe { &*hooks }
 }
 
@@ -309,8 +309,8 @@ pub fn set_current(record: *const Record) {
     crate::explore::set_light_here(record as usize);
 }
 
-/// Gives the processor up until somebody calls [`unpark`], or, at the earliest, until the deadline (monotonic nanoseconds). It may
-/// come back for no reason. Only for light threads.
+/// Gives up the processor until a thread calls [`unpark`], or, at the earliest, until the deadline (monotonic nanoseconds). May return
+/// spuriously. Only for light threads.
 #[inline(always)]
 pub fn park(deadline: Option<u64>) {
     (hooks().park)(deadline);
@@ -327,16 +327,16 @@ pub fn give_way() {
     (hooks().give_way)();
 }
 
-/// A place where nothing is half done: if others have asked something of the calling light thread, it is done here. It may unwind.
+/// A place where nothing is half done: if other threads have asked something of the calling light thread, it is done here. It may unwind.
 #[inline(always)]
 pub fn safe_point(me: &Record) {
-    // Relaxed: who asks just now is heard at the next one.
+    // Relaxed: a request that comes just now is seen at the next safe point.
     if me.control.load(Ordering::Relaxed) & asked::COME_BY != 0 {
         (hooks().come_by)();
     }
 }
 
-/// The same, where the caller may be a kernel thread, or may have ended a wait because of [`is_destroyed`].
+/// As [`safe_point`], for a caller that may be a kernel thread, or may have ended a wait because of [`is_destroyed`].
 #[cold]
 pub fn come_by() {
     if let Some(me) = current() {
@@ -344,18 +344,18 @@ pub fn come_by() {
     }
 }
 
-/// Whether the calling thread is a light one that is to end here: then its waits end early, and the caller, when all is as if it had not waited,
-/// calls [`come_by`], which unwinds. Not within [`shielded`], and not while it is being unwound.
+/// Whether the calling thread is a light thread that is to end here. Then its waits end early, and the caller, once all is as if it had not
+/// waited, calls [`come_by`], which unwinds. False within [`shielded`], and while the thread is being unwound.
 #[inline]
 pub fn is_destroyed() -> bool {
     current().is_some_and(|me| {
         use asked::{DYING, KILL, SHIELD};
-        // Relaxed: who asks wakes it after that.
+        // Relaxed: the thread that asks wakes it after that.
         me.control.load(Ordering::Relaxed) & (KILL | DYING | SHIELD) == KILL && !std::thread::panicking()
     })
 }
 
-/// Does something that must come to its end, also if the calling light thread is to end: its waits go on.
+/// Runs something that must be completed even if the calling light thread is to end: its waits go on.
 pub fn shielded<R>(act: impl FnOnce() -> R) -> R {
     struct Back(Option<&'static Record>);
     impl Drop for Back {
@@ -374,7 +374,7 @@ pub fn shielded<R>(act: impl FnOnce() -> R) -> R {
     act()
 }
 
-/// Does something that blocks the kernel thread: if the caller is a light thread, the others go on elsewhere meanwhile.
+/// Runs something that blocks the kernel thread: if the caller is a light thread, the others go on elsewhere meanwhile.
 pub fn blocking<R>(act: impl FnOnce() -> R) -> R {
     struct Back;
     impl Drop for Back {
@@ -395,18 +395,18 @@ pub fn proc() -> Option<usize> {
     (hooks().proc)()
 }
 
-/// From now on the proc that runs the calling light thread listens to this one. Once for each.
+/// Makes the proc that runs the calling light thread listen to this chime from now on. To be called once for each.
 pub fn listen(chime: &'static Chime) {
     (hooks().listen)(chime);
 }
 
-/// Has another light thread run at once, in the place of the calling one, which stays ready. False, and nothing happens: that thread is not ready, or another
-/// proc's; or the caller is none, or away from its proc.
+/// Runs another light thread at once in the place of the calling one, which stays ready. False, and nothing happens: that thread is not
+/// ready, or is another proc's; or the caller is no light thread, or away from its proc.
 pub fn lend(to: &'static Record, turn: Turn) -> bool {
     (hooks().lend)(to, turn)
 }
 
-/// Whether a light thread is with the proc that runs the calling one: then it does not run meanwhile.
+/// Whether a light thread is with the proc that runs the calling one. If so, it does not run meanwhile.
 pub fn is_here(who: &Record) -> bool {
     (hooks().is_here)(who)
 }
@@ -418,14 +418,15 @@ pub fn level() -> u8 {
 
 static FORGET: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Keeps something with a light thread until it ends; then `forget` is called with it, by the thread itself. All callers name the same.
+/// Keeps a value with a light thread until the thread ends; then the thread itself calls `forget` with it. All callers pass the same
+/// `forget`.
 pub fn keep_until_end(record: &Record, what: *mut (), forget: fn(*mut ())) {
     // Release: read by a thread that has something to forget.
     FORGET.store(forget as *mut (), Ordering::Release);
     record.kept.set(what);
 }
 
-/// It ends. The scheduler's.
+/// The thread ends: calls `forget`. The scheduler's.
 #[cold]
 pub fn forget_kept(record: &Record) {
     let what = record.kept.replace(std::ptr::null_mut());

@@ -1,9 +1,8 @@
 //! Life words: a word that the kernel marks when the thread that owns it dies.
 //!
-//! The word is that of a real robust, process-shared pthread mutex. Owning it for a thread's life
-//! makes the kernel walk to it at every kind of death: kill, exit of the thread, exec, a fault. It
-//! works with glibc and musl, and needs no second `set_robust_list` on somebody else's thread.
-//! `probe` is a load.
+//! The word is that of a real robust, process-shared pthread mutex, which its owner holds for the thread's life. So the kernel finds the
+//! word in the thread's robust list at every kind of death: kill, exit of the thread, exec, a fault. This works with glibc and musl, and
+//! needs no second `set_robust_list` beside the C library's. `probe` is a load.
 
 use super::atomic::AtomicU32;
 use crate::word::{Life, OWNER_DIED, TID_MASK, WATCHED};
@@ -14,11 +13,11 @@ use std::sync::atomic::{AtomicU32 as Plain, Ordering};
 /// How a claim ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Ours; its last owner released it.
+    /// The caller owns it; its last owner released it.
     Fresh,
-    /// Ours; its last owner died with it.
+    /// The caller owns it; its last owner died with it.
     AfterDeath,
-    /// Somebody alive owns it.
+    /// A living thread owns it.
     Busy,
 }
 
@@ -34,33 +33,33 @@ unsafe impl Sync for LifeLock {}
 // SAFETY: as above; the place where it lies does not move (it lies in an arena).
 unsafe impl Send for LifeLock {}
 
-/// Which C library's mutex layout this is; two layouts may not share an arena.
+/// Which C library's mutex layout this is; programs of two layouts may not share an arena.
 pub const LAYOUT: u32 = if cfg!(target_env = "musl") { 2 } else { 1 };
 
 const WORD_OFFSET: usize = if cfg!(target_env = "musl") { 4 } else { 0 };
-/// Where the C library keeps what kind of mutex it is.
+/// Where the C library keeps the mutex's kind.
 const KIND_OFFSET: usize = if cfg!(target_env = "musl") { 0 } else { 16 };
 
-/// Where the C library keeps the link to what stands before it in its owner's list: the list itself, if that is all it has.
+/// Where the C library keeps the link to the previous entry of its owner's list: the list itself, if this is the only entry.
 const BEFORE_OFFSET: usize = 24;
 /// Bytes of the head of a robust list.
 const HEAD: usize = 24;
 
-/// Why the kernel would mark no word of a thread that was begun without the C library.
+/// Why the kernel would mark no word of a thread that was started without the C library.
 const NOT_BEGUN: &str = "this thread was begun by clone without the C library, which still takes it for the one that began it, so nobody would see it die; \
      use fork or pthread_create, or call exec first";
 /// Why it would mark no word of any thread.
 const NOT_REGISTERED: &str = "the kernel refuses set_robust_list (a seccomp filter?), so nobody would see this thread die; permit the call, as the \
      usual container runtimes do";
 
-/// Refuses a thread whose words the kernel would not mark at its death: it says why, and what to do.
+/// Refuses a thread whose words the kernel would not mark at its death.
 ///
-/// The C library keeps a thread's number, and writes it into the words that the thread claims; the kernel compares them with the number it knows.
-/// In a child of a bare clone(2) the C library's is the parent's. And the kernel has to know the thread's list: a
-/// filter may have refused that when the thread began.
+/// The C library caches a thread's id, and writes it into the words that the thread claims; the kernel compares them with the id that it
+/// knows. In a child of a bare clone(2) the C library's id is the parent's. And the kernel has to know the thread's list: a filter may have
+/// refused that when the thread began.
 ///
 /// # Errors
-/// Why not.
+/// Why not, and what to do.
 pub fn fit() -> Result<(), &'static str> {
     let mut lock = MaybeUninit::<LifeLock>::uninit();
     // SAFETY: the place is ours, and large enough.
@@ -83,17 +82,17 @@ pub fn fit() -> Result<(), &'static str> {
     if asked == 0 && head != 0 {
         return Ok(());
     }
-    // It knows none, or does not say. The list is the one that the C library has made for this thread.
+    // The kernel knows none, or does not answer. The list is the one that the C library has made for this thread.
     // SAFETY: the head of the thread's list, which stays as long as the thread.
     let told = unsafe { libc::syscall(libc::SYS_set_robust_list, list, HEAD) };
     if told == 0 { Ok(()) } else { Err(NOT_REGISTERED) }
 }
 
-/// What is there in one that [`LifeLock::init`] has made; 0: not yet looked at.
+/// The kind in a mutex that [`LifeLock::init`] has made; 0: not yet looked at.
 static KIND: Plain = Plain::new(0);
 
 fn kind_of_ours() -> u32 {
-    // Relaxed, both: whoever looks finds the same. No lock of our own: this may be a child of a fork in its midst.
+    // Relaxed, both: every thread finds the same. No lock here: this may be a child that was forked in the midst of it.
     let known = KIND.load(Ordering::Relaxed);
     if known != 0 {
         return known;
@@ -104,16 +103,16 @@ fn kind_of_ours() -> u32 {
         LifeLock::init(lock.as_mut_ptr());
         lock.assume_init_ref()
     };
-    let kind = made.kind().load(Ordering::Relaxed); // Relaxed: nobody else knows of it.
+    let kind = made.kind().load(Ordering::Relaxed); // Relaxed: no other thread knows of it.
     KIND.store(kind, Ordering::Relaxed); // Relaxed: as above.
     kind
 }
 
-/// How a thread has a wake passed on that it may have taken along into its death.
+/// Passes on a wake that a thread may have taken along into its death.
 ///
-/// A thread that dies just after it was woken tells nobody. The kernel helps where the thread's robust list names a word as pending: it
-/// wakes one sleeper on that word when the thread dies, if the word names no thread (since Linux 5.5). That is meant
-/// for who is killed within a robust mutex. Here it serves a sleeper: it names the word before it sleeps.
+/// A thread that dies just after it was woken cannot pass the wake on. The kernel helps if the thread's robust list names a word as
+/// pending: when the thread dies, it wakes one sleeper on that word, if the word names no thread (since Linux 5.5). That is meant for a
+/// thread that is killed within a robust mutex. Here it serves a sleeper: the sleeper names the word before it sleeps.
 ///
 /// Every claim or release of a life word by this thread ends that.
 pub struct PassOn(*mut Listed);
@@ -130,7 +129,7 @@ struct Listed {
 const _: () = assert!(size_of::<Listed>() == HEAD);
 
 impl PassOn {
-    /// For the calling thread, which alone may use it. Where the kernel does not say where its list is, nothing is passed on.
+    /// For the calling thread, which alone may use it. If the kernel does not say where its list is, nothing is passed on.
     pub fn of_this_thread() -> PassOn {
         let (mut head, mut len) = (std::ptr::null_mut::<Listed>(), 0usize);
         // SAFETY: two places for what the kernel says.
@@ -150,7 +149,7 @@ impl PassOn {
         }
     }
 
-    /// From now on nobody is.
+    /// From now on no sleeper is woken.
     pub fn to_nobody(&self) {
         if !self.0.is_null() {
             // SAFETY: as in `to`.
@@ -160,10 +159,10 @@ impl PassOn {
 }
 
 impl LifeLock {
-    /// Makes the lock at `place`, free.
+    /// Initialises the lock at `place`, free.
     ///
     /// # Safety
-    /// `place` is valid for writes, and nobody else uses the lock yet.
+    /// `place` is valid for writes, and no other thread uses the lock yet.
     pub unsafe fn init(place: *mut LifeLock) {
         // SAFETY: place is valid by the caller's promise; the attribute lives across the calls.
         unsafe {
@@ -194,14 +193,14 @@ impl LifeLock {
         unsafe { &*self.mutex.get().cast::<u8>().add(KIND_OFFSET).cast::<Plain>() }
     }
 
-    /// Whether it is a lock at all. One whose kind somebody has written over can neither be had nor given up: what the C
-    /// library does with other kinds is not for memory that others can write.
+    /// Whether the lock is intact. A lock whose kind was written over can be neither taken nor released: what the C library does with other
+    /// kinds is unsafe in memory that other processes can write.
     pub fn is_whole(&self) -> bool {
-        // Relaxed: written before anybody saw the lock.
+        // Relaxed: written before any other thread saw the lock.
         self.kind().load(Ordering::Relaxed) == kind_of_ours()
     }
 
-    /// Takes the lock for this thread if nobody alive has it. Never blocks.
+    /// Takes the lock for this thread if no living thread has it. Never blocks.
     pub fn try_claim(&self) -> Claim {
         if !self.is_whole() {
             return Claim::Busy;
@@ -210,7 +209,7 @@ impl LifeLock {
         self.settle(unsafe { libc::pthread_mutex_trylock(self.mutex.get()) })
     }
 
-    /// Gives the lock up; wakes those who watch the word.
+    /// Releases the lock; wakes the threads that watch the word.
     pub fn release(&self) {
         if !self.is_whole() {
             return;
@@ -227,18 +226,17 @@ impl LifeLock {
         unsafe { &*self.mutex.get().cast::<u8>().add(WORD_OFFSET).cast::<AtomicU32>() }
     }
 
-    /// What the word says now.
+    /// The present state of the word.
     #[inline(always)]
     pub fn probe(&self) -> Life {
-        // Acquire: what the dead owner wrote before it died is visible to whoever sees the mark.
+        // Acquire: what the dead owner wrote before it died is visible to every thread that sees the mark.
         Life::of(self.word().load(Ordering::Acquire))
     }
 
     /// Makes the word name the process instead of the thread that owns it.
     ///
-    /// A thread that is not the leader takes the leader's id when it calls exec, before the kernel
-    /// walks its words: only a word that names that id is marked then. Call right after the claim;
-    /// give up with [`LifeLock::release_as_process`].
+    /// A thread that is not the leader takes the leader's id when it calls exec, before the kernel walks its words: only a word that names
+    /// that id is marked then. Call this right after the claim; release with [`LifeLock::release_as_process`].
     pub fn name_process(&self) {
         self.rename(super::process::pid());
     }
@@ -261,8 +259,8 @@ impl LifeLock {
         }
     }
 
-    /// Asks the kernel to wake somebody when the owner dies; returns the value to sleep on, or `None`
-    /// if there is no living owner to watch.
+    /// Asks the kernel to wake a sleeper when the owner dies; returns the value to sleep on, or `None` if there is no living owner to
+    /// watch.
     pub fn watch(&self) -> Option<u32> {
         let word = self.word();
         // Acquire: as in `probe`.
@@ -289,7 +287,7 @@ impl LifeLock {
         // Acquire: as in `probe`.
         let mut now = word.load(Ordering::Acquire);
         while Life::of(now) == Life::Alive(id) {
-            // AcqRel: publishes the death to those who probe.
+            // AcqRel: publishes the death to the threads that probe.
             match word.compare_exchange(now, OWNER_DIED | (now & WATCHED), Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     super::futex::wake(word, u32::MAX, super::futex::Scope::Shared);
@@ -316,7 +314,7 @@ mod tests {
             // SeqCst: a test.
             WOKEN.store(true, Ordering::SeqCst);
         });
-        // Until the sleeper sleeps: those that end before it does wake nobody.
+        // Until the sleeper sleeps: threads that end before that wake no sleeper.
         let mut ended = 0;
         // SeqCst: a test.
         while !WOKEN.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! The section of [`super`] where nobody has written one: it never locks.
+//! The section of [`super`] on processors for which none is written: it never locks.
 
 use super::Outcome;
 use chappe_plat::atomic::AtomicU32;

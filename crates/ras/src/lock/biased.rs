@@ -1,4 +1,4 @@
-//! Locks with what they protect, and the guards that unlock them.
+//! Locks together with the data that they protect, and the guards that unlock them.
 
 use super::{RawCpuLock, RawLock, RawPlainLock};
 use crate::gate;
@@ -9,18 +9,18 @@ use std::ops::{Deref, DerefMut};
 
 /// A lock for data that threads of one processor use most of the time: free there, 1 ns a pair.
 ///
-/// It takes to a processor by itself, when it was locked from there a few hundred times in a row, and leaves it when it is locked from
-/// another one. Meanwhile, and where there are no sequences, it is a plain atomic lock. It is no use where all processors use it
-/// alike, and no harm either. [`Builder::bias`] and the environment variable `CHAPPE_BIAS=off` switch the bias off.
+/// It biases itself to a processor when it was locked from there a few hundred times in a row, and gives the bias up when it is locked from
+/// another one. Otherwise, and where there are no sequences, it is a plain atomic lock. Where all processors use it alike it gains nothing,
+/// and costs nothing either. [`Builder::bias`] and the environment variable `CHAPPE_BIAS=off` switch the bias off.
 ///
-/// `lock` blocks while it is held: it looks for a microsecond or two, then sleeps. Not fair: who comes along may have it before who was
-/// just woken. Not recursive: a thread that locks twice waits for itself. A handled signal does not end the wait. A panic while it is held
-/// unlocks it, and leaves the data as it is: there is no poison.
+/// `lock` blocks while it is held: it spins for a microsecond or two, then sleeps. Not fair: a new locker may get the lock before a waiter
+/// that was just woken. Not recursive: a thread that locks twice waits for itself. A handled signal does not end the wait. A panic while it
+/// is held unlocks it, and leaves the data as it is: there is no poison.
 ///
-/// A guard that is leaked (`mem::forget`) leaves the lock held for ever: whoever locks it then waits for ever, and `try_lock`
-/// answers none. The data is not touched by anybody any more. It is not robust either: it is for the threads of one process only,
-/// which die together. Never in memory that processes share: the fence that takes a bias away reaches the sequences of one process only. In a
-/// forked child, a lock that another thread of the parent held stays held. Not for the child of `vfork`.
+/// A guard that is leaked (`mem::forget`) leaves the lock held for ever: later callers of `lock` wait for ever, and `try_lock` answers
+/// none. No thread touches the data any more. The lock is not robust: it is for the threads of one process only, which die together. Never
+/// put it in memory that processes share: the fence that takes a bias away reaches the sequences of one process only. In a forked child, a
+/// lock that another thread of the parent held stays held. Not for the child of `vfork`.
 ///
 /// Paper: netbsd-restartable-sequences, sections 2 and 5.
 ///
@@ -90,7 +90,7 @@ impl<T> PlainLock<T> {
 }
 
 impl<T, R: RawLock> CpuLock<T, R> {
-    /// Around a value, by a lock that nobody has.
+    /// Around a value, with a lock that is free.
     pub const fn with_raw(raw: R, value: T) -> CpuLock<T, R> {
         CpuLock { raw, data: UnsafeCell::new(value) }
     }
@@ -115,7 +115,7 @@ impl<T: ?Sized, R: RawLock> CpuLock<T, R> {
         self.raw.try_lock().then(|| CpuLockGuard { lock: self, here: PhantomData })
     }
 
-    /// The data of who has the lock alone.
+    /// The data, for a caller that has the lock alone.
     pub fn get_mut(&mut self) -> &mut T {
         self.data.get_mut()
     }

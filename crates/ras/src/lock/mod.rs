@@ -1,70 +1,71 @@
 //! A lock that is biased to a processor: locking there is one section without a locked instruction, unlocking a plain store.
 //!
-//! netbsd-restartable-sequences, sections 2 and 5: mutual exclusion by a test-and-set that the kernel restarts. There, of all
-//! threads of the machine's only processor; here, of those on the processor to which the lock is biased. Who comes
-//! from another takes the bias away first (the paper's authors left multiprocessors to interlocked instructions).
+//! netbsd-restartable-sequences, sections 2 and 5: mutual exclusion by a test-and-set that the kernel restarts. In the paper it is among
+//! all threads of the machine's only processor; here, among those on the processor to which the lock is biased. A thread on another
+//! processor first takes the bias away (the paper's authors left multiprocessors to interlocked instructions).
 //!
 //! | word | bits | |
 //! |---|---|---|
-//! | `word` | 0-31 | 0 free; 1 held; `HELD_FAST` held by who came through the section |
+//! | `word` | 0-31 | 0 free; 1 held; `HELD_FAST` held by a thread that came through the section |
 //! | | 32-63 | epoch: how many times it was biased |
 //! | `bias` | | a processor's number; that with `REVOKED`: it is being taken away; `NOBODY`; `NEVER` |
-//! | `parking` | | who waits |
-//! | `habits` | | when to take to a processor: the holder's alone |
+//! | `parking` | | the waiters |
+//! | `habits` | | when to bias the lock to a processor: the holder's alone |
 //!
 //! ```text
-//!             holder: epoch + 1, then            anybody
+//!             holder: epoch + 1, then            any thread
 //!   NOBODY --------------------------> cpu -----------------> cpu | REVOKED
 //!     ^                                                            |
 //!     +------------------------ holder ----------------------------+
 //!
-//!   lock, on that cpu               lock, else                                       unlock
+//!   lock, on that cpu               lock, elsewhere                                  unlock
 //!     section:                        read word, then bias                             HELD_FAST: word = 0, plainly
 //!       word = 0?                     bias is a cpu: take it away; fence(that cpu)     else: swap(word, 0)
-//!       bias = this cpu?                                                               somebody waits? tell one
+//!       bias = this cpu?                                                               a waiter? wake one
 //!       word = HELD_FAST              word free? compare-and-swap, the epoch with it
 //! ```
 //!
-//! Only the low half is written by the section and by its unlocking: were the epoch carried through, each load would wait for a store
-//! of another size (3.4 ns instead of 1.2).
+//! The section and its unlocking write only the low half: were the epoch carried through, each load would wait for a store of another size
+//! (3.4 ns instead of 1.2).
 //!
-//! - I1: a section that has not yet stored is aborted when its thread leaves its processor. So of all sections on one
-//!   processor one is under way at a time, and none across another thread's step there.
-//! - I2: `bias` becomes a processor's number only from NOBODY, by the holder, after a new epoch. So who has read the word first, then
-//!   the bias, and then finds the epoch unchanged, knows that no bias was given in between.
-//! - I3 (proof): who has read an epoch, then read that the bias is REVOKED (or made it so), and *then* has had a fence on that
-//!   processor, or was there itself, knows that no section of that epoch will store any more: those under way were aborted, those that
-//!   begin see the bias gone. It may compare-and-swap the word of that epoch.
-//! - I4: REVOKED ends only by a holder that did not come through a section. If it finds REVOKED it came by a proof (had it seen NOBODY, a
-//!   bias would have been given since, and its epoch be over: I2). So a bias never ends under a section that might still store,
+//! - I1: a section that has not yet stored is aborted when its thread leaves its processor. So at most one section is under way on a
+//!   processor, and none spans another thread's step there.
+//! - I2: `bias` becomes a processor's number only from NOBODY, by the holder, after a new epoch. So a thread that has read the word first,
+//!   then the bias, and then finds the epoch unchanged, knows that no bias was given in between.
+//! - I3 (proof): a thread has a proof for an epoch if it has read the epoch, then read that the bias is REVOKED (or revoked it), and *then*
+//!   has had a fence on that processor, or was there itself. It knows that no section of that epoch will store any more: those under way
+//!   were aborted, those that begin see the bias gone. It may compare-and-swap the word of that epoch.
+//! - I4: REVOKED is ended only by a holder that did not come through a section. If it finds REVOKED, it came by a proof (had it seen
+//!   NOBODY, a bias would have been given since, and its epoch be over: I2). So a bias never ends under a section that might still store,
 //!   and none ends that was given since.
-//! - I5: who holds fast and who holds otherwise give up the same word; nobody but the holder writes it while it is held.
-//! - I6: a section arms itself in the thread's area, whose place is unknown before `rseq::prepare`: what lies at 0 instead is the C
-//!   library's. So a lock comes into being as NEVER, at which no section begins, unless the gate has found sequences.
+//! - I5: fast holders and other holders release the same word; only the holder writes it while it is held.
+//! - I6: a section arms itself in the thread's area, whose place is unknown before `rseq::prepare`: offset 0 is the C library's memory. So
+//!   a lock is created as NEVER, at which no section begins, unless the gate has found sequences.
 //!
 //! Races:
-//! - R1 two take the bias away at once: both fence, each for itself; nobody but a holder ends REVOKED (I4).
-//! - R2 a slow locker has seen NOBODY, and is late: meanwhile another holder gave a bias, and unlocked. The word is free again and a section
-//!   may be under way. The epoch is another: its compare-and-swap fails (I2).
-//! - R3 a holder unlocks with a plain store, and its look at `parking` comes first: a sleeper would be missed. Who is about to sleep
-//!   beside HELD_FAST has the kernel fence *all* processors (the holder may have gone elsewhere) after it has entered.
-//! - R4 the kernel refuses the fence now (a filter was installed for this thread). A proof can be had by going to that processor; who may not
-//!   do that either naps and tries again. The bias is REVOKED by then: the next that comes there from that processor has a
-//!   proof by being there, and ends it, as does who can fence. The lock is then never biased again. So nobody gets in twice, and
-//!   nobody is stuck but a thread that may neither fence nor go there, on a lock that nobody else uses any more.
-//! - R5 a thread is single-stepped: its section is aborted each time. It makes one attempt a call, and goes the slow way.
+//! - R1 two threads take the bias away at once: both fence, each for itself; only a holder ends REVOKED (I4).
+//! - R2 a slow locker has seen NOBODY, and is late: meanwhile another holder gave a bias, and unlocked. The word is free again and a
+//!   section may be under way. The epoch differs: the locker's compare-and-swap fails (I2).
+//! - R3 a holder unlocks with a plain store, and its look at `parking` may come first: a sleeper would be missed. A thread that is about to
+//!   sleep on HELD_FAST makes the kernel fence *all* processors (the holder may have moved) after it has entered.
+//! - R4 the kernel refuses the fence now (a filter was installed for this thread). Then a thread gets its proof by moving to that
+//!   processor; a thread that may not do that either sleeps for a moment and tries again. The bias is REVOKED by then: the next thread that
+//!   comes there from that processor has a proof by being there, and ends it, as does a thread that can fence. The lock is then never
+//!   biased again. So two threads never hold it, and the only thread that can be stuck is one that may neither fence nor move there, on a
+//!   lock that no other thread uses any more.
+//! - R5 a thread is single-stepped: its section is aborted each time. It makes one attempt a call, and takes the slow path.
 //!
 //! - E1 (acquire/release): the section's load of the word against the store of any unlocking.
 //! - E2: a slow locker's load of the word, then that of the bias.
 //! - E3: the store of the epoch, then that of the bias.
 //! - E4: of unlocking and entering: `parking`, E1, by R3's fence.
 //!
-//! Blocking; a dead holder is not noticed (private memory: the process is gone, too). After fork, a lock that another thread held stays
-//! held in the child; so do the counts of who waited, which have it wake nobody and give no bias there (slower, not wrong). The child of
-//! `vfork` is in its parent's memory, and must not use it.
+//! Blocking. A dead holder is not noticed (private memory: the process is gone, too). After fork, a lock that another thread held stays
+//! held in the child. The counts of waiters stay as well: the child then makes wakes that reach no waiter, and gives no bias there (slower,
+//! not wrong). The child of `vfork` is in its parent's memory, and must not use it.
 //!
-//! Explored: `tests/crash_lock.rs`, with sections of three steps on virtual processors. Left out there: signals (a section is aborted
-//! when its thread is moved instead), weak memory beyond store buffers.
+//! Explored: `tests/crash_lock.rs`, with sections of three steps on virtual processors. Left out there: signals (a section is aborted when
+//! its thread is moved instead), weak memory beyond store buffers.
 
 mod biased;
 mod parking;
@@ -86,9 +87,9 @@ use parking::Parking;
 use patience::{Habits, look_with};
 use std::cell::UnsafeCell;
 
-/// Held by who came through the section: it gives the lock up by a plain store.
+/// Held by a thread that came through the section: it unlocks by a plain store.
 pub(crate) const HELD_FAST: u32 = 0x8000_0001;
-/// Held by who came another way.
+/// Held by a thread that came another way.
 const HELD: u32 = 1;
 const EPOCH: u64 = 1 << 32;
 
@@ -99,34 +100,34 @@ const NEVER: u32 = 0x8000_0001;
 /// Added to a processor's number.
 const REVOKED: u32 = 0x4000_0000;
 
-/// How long one that can neither fence nor sleep safely sleeps at a time.
+/// How long a thread that can neither fence nor sleep safely sleeps at a time.
 const NAP_NS: u64 = 1_000_000;
-/// How many times one looks whether somebody else who is at it has taken the bias away.
+/// How many times a thread looks whether another thread that is at it has taken the bias away.
 #[cfg(not(feature = "sim"))]
 const WATCHES: u32 = 200;
 #[cfg(feature = "sim")]
 const WATCHES: u32 = 1;
 
-/// What a section came to.
+/// The result of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The word is ours.
+    /// The caller has the lock.
     Locked,
     /// It was not free.
     Busy,
     /// The lock is not biased to this processor.
     Elsewhere,
-    /// The kernel has taken the thread off within the section.
+    /// The kernel has taken the thread off the processor within the section.
     Aborted,
 }
 
-/// What is behind a lock: the biased one, or another in its place.
+/// The interface of a lock: the biased one, or another in its place.
 ///
 /// # Safety
-/// Between `lock`, or a `try_lock` that says true, and `unlock`, no other `lock` returns, and no other `try_lock` says true; what came
-/// before `unlock` is seen after the `lock` that follows.
+/// Between `lock`, or a `try_lock` that answers true, and `unlock`, no other `lock` returns, and no other `try_lock` answers true; what
+/// came before `unlock` is seen after the `lock` that follows.
 pub unsafe trait RawLock {
-    /// Locks. Blocks while it is held, by the calling thread, too.
+    /// Locks. Blocks while any thread holds it, the calling thread included.
     fn lock(&self);
 
     /// Locks if it is free. Never sleeps.
@@ -135,10 +136,10 @@ pub unsafe trait RawLock {
     /// Unlocks. Never blocks.
     ///
     /// # Safety
-    /// The caller has locked it (or the lock was given over to it), and has not unlocked it since.
+    /// The caller has locked it (or the lock was handed to it), and has not unlocked it since.
     unsafe fn unlock(&self);
 
-    /// Whether somebody has it. A look, not a promise.
+    /// Whether it is held. A look, not a promise.
     fn is_locked(&self) -> bool;
 }
 
@@ -156,7 +157,7 @@ unsafe impl Sync for RawCpuLock {}
 // SAFETY: plain words.
 unsafe impl Send for RawCpuLock {}
 
-/// What one call has found out.
+/// What one call has found out so far.
 struct Attempt {
     /// It came through the section after all.
     fast: bool,
@@ -164,7 +165,7 @@ struct Attempt {
     sections: bool,
     /// I3: of which epoch.
     proof: Option<u64>,
-    /// What it has cost to take the bias away.
+    /// What it cost to take the bias away.
     cost: Option<u64>,
     /// R4.
     refused: bool,
@@ -176,8 +177,8 @@ fn low(word: u64) -> u32 {
 }
 
 impl RawCpuLock {
-    /// A free lock, biased to nobody; never, unless `biased`, and there are sequences. The first that may be biased has the gate
-    /// decide, as [`gate::sequences`] says.
+    /// A free lock without a bias. It is never biased unless `biased` is set and there are sequences. The first lock that may be biased
+    /// makes the gate decide, as [`gate::sequences`] says.
     pub fn new(biased: bool) -> RawCpuLock {
         RawCpuLock::with(biased, Habits::new())
     }
@@ -202,21 +203,21 @@ impl RawCpuLock {
         }
     }
 
-    /// To which processor it is biased at this moment. A look, not a promise.
+    /// The processor to which it is biased at this moment. A look, not a promise.
     pub fn biased_to(&self) -> Option<u32> {
         // Relaxed: a look.
         let bias = self.bias.load(Ordering::Relaxed);
         (bias & (NOBODY | REVOKED) == 0).then_some(bias)
     }
 
-    /// Whether somebody has it who came through the section. A look, not a promise.
+    /// Whether a thread holds it that came through the section. A look, not a promise.
     #[doc(hidden)]
     pub fn is_held_fast(&self) -> bool {
         // Relaxed: a look.
         low_half(&self.word).load(Ordering::Relaxed) == HELD_FAST
     }
 
-    /// Whether somebody waits. A look, not a promise.
+    /// Whether a thread waits. A look, not a promise.
     #[doc(hidden)]
     pub fn is_awaited(&self) -> bool {
         self.parking.is_awaited()
@@ -236,11 +237,11 @@ impl RawCpuLock {
     /// Whether there will never be a bias.
     #[inline(always)]
     fn is_plain(&self) -> bool {
-        // Relaxed: only a holder says so, who did not come through the section, and it never changes again.
+        // Relaxed: only a holder that did not come through the section stores it, and it never changes again.
         self.bias.load(Ordering::Relaxed) == NEVER
     }
 
-    /// Then the half of the word is enough, and need not be read first.
+    /// For a plain lock: the low half of the word is enough, and need not be read first.
     #[inline(always)]
     fn take_plainly(&self) -> bool {
         // SeqCst: as in `take`.
@@ -272,7 +273,7 @@ impl RawCpuLock {
         low_half(&self.word).load(Ordering::Relaxed) == 0
     }
 
-    /// One attempt. False: it is held, or there is no proof to be had (then `refused`).
+    /// One attempt. False: it is held, or no proof is available (then `refused`).
     #[inline]
     fn take(&self, a: &mut Attempt) -> bool {
         loop {
@@ -315,13 +316,13 @@ impl RawCpuLock {
                     Outcome::Aborted => a.sections = false,
                 }
             }
-            // SeqCst: before the fence, and before the look where we are. A failure: others are at it.
+            // SeqCst: before the fence, and before the look at the current processor. A failure: another thread changed the bias.
             first = self.bias.compare_exchange(cpu, cpu | REVOKED, Ordering::SeqCst, Ordering::SeqCst).is_ok();
             if !first {
                 return Away::Again;
             }
         } else if a.watches < WATCHES && !here() {
-            // Another has its proof soon; then it locks, and there is no bias any more.
+            // Another thread has its proof soon; then it locks, and there is no bias any more.
             a.watches += 1;
             pause();
             return Away::Again;
@@ -344,7 +345,7 @@ impl RawCpuLock {
         Away::Busy
     }
 
-    /// Until it is ours.
+    /// Waits until the caller has the lock.
     fn wait(&self, a: &mut Attempt) {
         self.parking.enter();
         let mut fenced = false;
@@ -358,7 +359,7 @@ impl RawCpuLock {
             let deadline = match low(self.word.load(Ordering::SeqCst)) {
                 HELD => None,
                 HELD_FAST if fenced => None,
-                // R3: once is enough. All who unlock from now on see that we have entered.
+                // R3: once is enough. Every holder that unlocks from now on sees that the caller has entered.
                 HELD_FAST => {
                     fenced = rseq::fence(None);
                     if fenced {
@@ -402,7 +403,7 @@ impl RawCpuLock {
         }
     }
 
-    /// It is never biased again. The caller holds it, and there is no bias.
+    /// Never bias it again. The caller holds it, and there is no bias.
     #[cold]
     fn give_up(&self) {
         // Release: I4, as any end of a bias.
@@ -414,7 +415,7 @@ impl RawCpuLock {
         if !gate::sequences() {
             return self.give_up();
         }
-        // Nobody would have anything of it but those who come next from here.
+        // Only threads that come next from here would profit from a bias.
         if self.parking.is_awaited() {
             return;
         }
@@ -428,11 +429,11 @@ impl RawCpuLock {
     }
 }
 
-/// What became of a bias.
+/// The result of taking a bias away.
 enum Away {
-    /// It is ours, and the section has locked.
+    /// The bias is the caller's, and the section has locked.
     Locked,
-    /// It is ours, and the lock is held; or nobody can take it away.
+    /// The bias is the caller's, and the lock is held; or the bias cannot be taken away.
     Busy,
     /// It has changed.
     Again,
@@ -493,7 +494,7 @@ unsafe impl RawLock for RawCpuLock {
                 self.parking.tell();
             }
         } else {
-            // E1, E4 SeqCst: before the look at who waits.
+            // E1, E4 SeqCst: before the look at the waiters.
             word.swap(0, Ordering::SeqCst);
             if self.parking.is_awaited() {
                 self.parking.tell();

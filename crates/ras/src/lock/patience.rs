@@ -1,9 +1,9 @@
-//! How long one looks before one sleeps, and when a lock takes to a processor.
+//! How long a locker looks before it sleeps, and when a lock is biased to a processor.
 //!
-//! A bias spares some 16 ns each time, and to take it away costs from 300 ns (nobody of ours runs there) to 2 us (who runs there is
-//! interrupted). So a lock is biased to a processor from which it was taken [`FIRST`] times in a row; twice as many
-//! after each bias that did not earn what its end has cost, half as many after each that did, and never more than [`MOST`]: one that
-//! was torn between two processors for a while is biased again once it no longer is.
+//! A bias saves some 16 ns each time, and to take it away costs from 300 ns (no thread of this process runs there) to 2 us (the thread that
+//! runs there is interrupted). So a lock is biased to a processor from which it was taken [`FIRST`] times in a row; twice as many after
+//! each bias that did not earn what its end has cost, half as many after each that did, and never more than [`MOST`]: a lock that was
+//! contended by two processors for a while is biased again once it no longer is.
 
 use chappe_plat::atomic::{give_way, pause};
 
@@ -19,7 +19,7 @@ const SPARED_NS: u64 = 16;
 const LOOKS: u32 = 10;
 #[cfg(feature = "sim")]
 const LOOKS: u32 = 0;
-/// The first of them are this many pauses apart, then twice as many each time; between the others, whoever else can run here does.
+/// The first of them are this many pauses apart, then twice as many each time; between the others, any other thread can run here.
 const PAUSING: u32 = 6;
 const PAUSES: u32 = 4;
 

@@ -1,5 +1,5 @@
-//! The plain atomic lock: one locked operation each way, and sleeping. What the biased lock is measured against, and what one takes who
-//! wants no bias at all.
+//! The plain atomic lock: one locked operation each way, and sleeping. The biased lock is measured against it; it is the choice where no
+//! bias is wanted.
 //!
 //! | word | |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! - I1: it goes from 0 to 1 by compare-and-swap only, and back by the holder.
 //! - E1: locking acquires what unlocking released. Unlocking and entering are locked operations: E1 of `parking`.
 //!
-//! Blocking; nothing is remembered of the holder. Explored: `tests/crash_lock.rs`.
+//! Blocking; nothing is known of the holder. Explored: `tests/crash_lock.rs`.
 
 use super::RawLock;
 use super::parking::Parking;
@@ -30,7 +30,7 @@ impl RawPlainLock {
 
     #[inline(always)]
     fn take(&self) -> bool {
-        // E1. SeqCst: for who waits, after it has entered.
+        // E1. SeqCst: for a waiter, after it has entered.
         self.word.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
@@ -75,7 +75,7 @@ unsafe impl RawLock for RawPlainLock {
 
     #[inline(always)]
     unsafe fn unlock(&self) {
-        // E1. SeqCst: before the look at who waits.
+        // E1. SeqCst: before the look at the waiters.
         self.word.swap(0, Ordering::SeqCst);
         if self.parking.is_awaited() {
             self.parking.tell();

@@ -8,8 +8,8 @@
 //! end:
 //! ```
 //!
-//! The kernel leads who is taken off the processor between `start` and `end` to the abort address. Within it nothing is called, and
-//! nothing can trap: lock and area are mapped. Its last instruction is its only store.
+//! If a thread is taken off the processor between `start` and `end`, the kernel makes it resume at the abort address. Within the section
+//! nothing is called, and nothing can trap: lock and area are mapped. Its last instruction is its only store.
 
 use super::{HELD_FAST, Outcome};
 use crate::delays::delay;
