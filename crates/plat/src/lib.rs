@@ -1,9 +1,8 @@
-//! The only room of the house that touches the outside.
+//! The platform layer: the only crate that accesses anything outside the program.
 //!
-//! Atomics, futex words, the clock, memory mapping, directories of arenas, life words, processes and
-//! threads. Everything that the protocols above do to shared memory or to the kernel goes through
-//! here, so that one source ships and is explored: with the feature `sim` the same names are served
-//! by crashsim, where each call is a step at which the explorer may switch, kill or stop; and with `loom`, where a load
+//! Atomics, futex words, the clock, memory mapping, directories of arenas, life words, processes and threads. Everything that the protocols
+//! above do to shared memory or to the kernel goes through here, so that the source that ships is the source that is explored. With the
+//! feature `sim` crashsim serves the same names, and each call is a step at which the explorer may switch, kill or stop. With `loom` a load
 //! may answer what the word held before.
 //!
 //! Nothing here knows what a semaphore or a pool is.
@@ -60,8 +59,7 @@ macro_rules! step {
     };
 }
 
-/// Runs what recovers from somebody's death. Says so to the explorer, which kills there on purpose; costs nothing in the
-/// shipping build.
+/// Runs the recovery from a death. Announces it to the explorer, which kills there on purpose; costs nothing in the shipping build.
 #[inline(always)]
 pub fn recovering<R>(recovery: impl FnOnce() -> R) -> R {
     backend::recovering(recovery)

@@ -1,17 +1,17 @@
 //! Static probes (USDT): places in the machine code where perf, bpftrace or a debugger can stop and look.
 //!
 //! Each probe is one `nop`, and a note of type 3 in the section `.note.stapsdt` (SystemTap's format), which says where the `nop` is and in which
-//! registers its arguments are. Nothing reads the note until somebody attaches; then the kernel puts a breakpoint in place of the `nop`. So a probe
-//! that nobody looks at costs a call of a function that does nothing, and all of them stand where a thread queues up, serves one that has, or makes
-//! up for a death: none is on a path that finds what it wants free. Each is a function that is never inlined: so there is one place to look at,
-//! and a note that is left over from code which the linker has dropped cannot be.
+//! registers its arguments are. Nothing reads the note until a tracer attaches; then the kernel puts a breakpoint in place of the `nop`. So
+//! a probe without a tracer costs a call of a function that does nothing. All probes stand where a thread queues up, serves a queued
+//! thread, or recovers after a death: none is on a path that finds an object free. Each is a function that is never inlined: so there is
+//! one place to look at, and no note can be left over from code which the linker has dropped.
 //!
 //! | probe | when | arguments |
 //! |---|---|---|
 //! | `wait` | a thread has queued up at an object; a choice does so at each of its arms | arena, object, index, member |
 //! | `grant` | a waiter was given what it waits for, or told so | arena, object, index, member, permit |
 //! | `wake` | a waiter that sleeps is woken | arena, member |
-//! | `death` | a member was found dead, before what it held is given back; once for each thread that makes up for it, and so more than once perhaps | arena, member, generation, pid |
+//! | `death` | a member was found dead, before what it held is given back; once for each thread that recovers it | arena, member, generation, pid |
 //! | `redelivery` | a message is to be delivered once more, because its receiver died | arena, object, index, member, slot |
 //!
 //! `arena` and `object` are addresses of text in the arena, zero-padded, at most 47 bytes; both are empty for what is private to a process.
@@ -32,7 +32,7 @@ macro_rules! here {
                 "992: .balign 4",
                 "993: .8byte 990b",
                 ".8byte _.stapsdt.base",
-                // No counter of those who look: the arguments cost nothing to have.
+                // No counter of attached tracers: the arguments cost nothing to prepare.
                 ".8byte 0",
                 ".asciz \"chappe\"",
                 concat!(".asciz \"", $name, "\""),

@@ -4,13 +4,13 @@
 pub const TID_MASK: u32 = 0x3fff_ffff;
 /// Set by the kernel when the owner died without releasing the word.
 pub const OWNER_DIED: u32 = 0x4000_0000;
-/// Set by somebody who sleeps on the word; only then does the kernel wake at the owner's death.
+/// Set by a thread that sleeps on the word; only then does the kernel wake at the owner's death.
 pub const WATCHED: u32 = 0x8000_0000;
 
 /// What a life word says of its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// Nobody owns the word.
+    /// The word has no owner.
     Free,
     /// The thread with this id owns it and has not died (or not yet been marked).
     Alive(u32),

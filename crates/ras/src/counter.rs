@@ -1,22 +1,21 @@
 //! Counters that many threads add to, and few read.
 //!
-//! Each CPU has a share, to which a section adds with plain instructions. Who cannot (no sequences, his slot is closed, or he
-//! is traced step by step and aborted each time) adds to the `rest`, with an interlocked one. The value is the sum of all.
+//! Each CPU has a share, to which a section adds with plain instructions. A thread that cannot do so (no sequences, its slot is closed, or
+//! it is traced step by step and aborted each time) adds to the `rest`, with an interlocked instruction. The value is the sum of all.
 //!
 //! - I1: an add is in exactly one share, or in the rest, from its commit on.
-//! - I2: what a sum contains: every add that happened before the call, none that happens after its return, and of those in between
-//!   any. So if all add what is not negative, it lies between the value at the call and the value at the return. With
-//!   adds of both signs in between it may be a number that the counter never was. When nobody adds, it is exact.
-//! - I3: what a drain takes from a share it has to itself (`per_cpu.rs`), or takes it by a section of its own CPU: an add is in
-//!   exactly one drain, or still there.
+//! - I2: what a sum contains: every add that happened before the call, none that happens after its return, and of those in between any. So
+//!   if all adds are non-negative, it lies between the value at the call and the value at the return. With adds of both signs in between it
+//!   may be a number that the counter never was. While no thread adds, it is exact.
+//! - I3: a drain takes from a share that it has seized (`per_cpu.rs`), or takes by a section of its own CPU: an add is in exactly one
+//!   drain, or still there.
 //! - R1: a drain whose fence is refused puts what it has taken so far into the rest: nothing is lost, and nothing was drained. But until
-//!   then it is in no share: a sum meanwhile is without it, as after a drain.
+//!   then it is in no share: a sum meanwhile misses it, as after a drain.
 //! - R2: two drains at once: a share that the other one has is left to it. Each add is in one of the two.
 //!
-//! An add says nothing about other memory: who wants to conclude from the value what others have stored needs another edge.
+//! An add orders no other memory: to conclude from the value what other threads have stored needs another edge.
 //!
-//! `add` is wait-free: a few tries, then the rest. It may be called in a signal handler that interrupts it. `sum` reads one word a
-//! CPU.
+//! `add` is wait-free: a few tries, then the rest. It may be called in a signal handler that interrupts it. `sum` reads one word a CPU.
 
 use crate::per_cpu::{PerCpu, SeizeError};
 use crate::sequence::{Index, Outcome};
@@ -44,7 +43,7 @@ impl Counter {
     /// Adds. To take away, add what is missing to 2^64: `(-1_i64) as u64`.
     #[inline(always)]
     pub fn add(&self, n: u64) {
-        // SAFETY: only sections on the slot write to its share, and who has seized it.
+        // SAFETY: only sections on the slot write to its share, and the thread that has seized it.
         let added = self.shares.attempt(|here, slot| unsafe { here.add(slot.owner(), slot.value(), n) });
         if !matches!(added, Outcome::Done(())) {
             self.add_to_rest(n);
@@ -82,7 +81,7 @@ impl Counter {
                 continue;
             }
             match self.shares.seize(slot) {
-                // Relaxed: it is ours.
+                // Relaxed: the caller has seized it.
                 Ok(share) => sum = sum.wrapping_add(share.swap(0, Ordering::Relaxed)),
                 Err(SeizeError::Busy) => {}
                 Err(refused) => {

@@ -1,36 +1,37 @@
-//! Things of one kind that are taken and given back, without an interlocked instruction where that can be.
+//! A pool of equal things that are taken and given back, without an interlocked instruction where possible.
 //!
-//! Each CPU has a list of free nodes, which sections push to and pop from. Beside the lists there is one overflow, a stack that is
-//! changed by compare-and-swap: there all nodes are at the beginning, and there goes what a thread cannot put into its CPU's
-//! list (no sequences, the list is closed, or it is traced step by step and aborted each time). Who finds his list and
-//! the overflow empty steals another CPU's list, whole.
+//! Each CPU has a list of free nodes, which sections push to and pop from. Beside the lists there is one overflow, a stack that is changed
+//! by compare-and-swap. All nodes start there, and a node goes there if a thread cannot put it into its CPU's list (no sequences, the list
+//! is closed, or the thread is traced step by step and aborted each time). A thread that finds its list and the overflow empty steals
+//! another CPU's list, whole.
 //!
 //! ```text
 //!     take:   own list  --empty-->  overflow  --empty-->  each other CPU's list  --empty-->  None
 //!               pop, a section        compare-and-swap      close, fence, take all; the first is the caller's, the rest
-//!                                                           goes to his own list, or to the overflow; open
+//!                                                           goes to its own list, or to the overflow; open
 //!     give:   own list  --cannot--> overflow
 //! ```
 //!
-//! The overflow's word: bits 0-31 are the number of the first node and one more, or 0; bits 32-63 count its changes, so that
-//! who has seen an older word does not take the newer one for it (for 2^32 changes).
+//! The overflow's word: bits 0-31 are the number of the first node plus one, or 0; bits 32-63 count its changes, so that a thread that has
+//! seen an older word does not take the newer one for it (for 2^32 changes).
 //!
-//! - I1: a node is in one list, in the overflow, or somebody's. It moves by one commit, or while the list is closed.
-//! - I2: nodes live as long as the list, and their links are nothing but links: a section may read the link of a node that has gone
-//!   (it is aborted then), and the overflow's compare-and-swap may have one that is old (the count has changed then).
+//! - I1: a node is in one list, in the overflow, or taken by one thread. It moves by one commit, or while the list is closed.
+//! - I2: nodes live as long as the list, and their links are nothing but links: a section may read the link of a node that is gone (it is
+//!   aborted then), and the overflow's compare-and-swap may have an old link (the count has changed then).
 //! - I3: a link's value is 0 or a node's address, always.
-//! - E1: what was done to a node before it was given is seen by who takes it: of one CPU, by the order of its instructions and the
-//!   kernel's switch between threads; from the overflow by release and acquire; of a stolen list by the fence.
-//! - R1, a section pops while its list is stolen: either it has committed before the fence, and the thief finds what follows; or it
-//!   is aborted. Without the fence it would store its `next`, and the list would be there twice.
-//! - R2, the fence is refused: that list stays where it is, and what is in it can be taken on its CPU alone. Who was refused each
+//! - E1: what was done to a node before it was given is visible to the thread that takes it: on one CPU, by the order of its instructions
+//!   and the kernel's switch between threads; from the overflow by release and acquire; of a stolen list by the fence.
+//! - R1, a section pops while its list is stolen: either it has committed before the fence, and the thief finds what follows; or it is
+//!   aborted. Without the fence it would store its `next`, and the list would exist twice.
+//! - R2, the fence is refused: that list stays where it is, and its nodes can be taken on its CPU alone. A thread that was refused each
 //!   time does not look again: it would be refused again.
-//! - R3, who looks while nodes move from a list that he has not seen to one that he has: `moves` tells, and he looks again, a few
-//!   times. So `None` says that nothing was found, not that at one moment nothing was free: others take and give meanwhile.
-//! - R4, a thief that is stopped holds what it is just moving; all others go on without. A signal handler that interrupts a thief finds
-//!   that list closed, and goes on without.
-//! - R5, a fork while another thread steals: in the child that list stays closed for ever, what was being moved is nobody's, and
-//!   who finds nothing there looks `ROUNDS` times each time. Give children lists of their own.
+//! - R3, a thread looks while nodes move from a list that it has not seen to one that it has: `moves` shows this, and the thread looks
+//!   again, a few times. So `None` says that nothing was found, not that at one moment nothing was free: other threads take and give
+//!   meanwhile.
+//! - R4, a thief that is stopped holds the nodes that it is moving; all other threads go on without. A signal handler that interrupts a
+//!   thief finds that list closed, and goes on without.
+//! - R5, a fork while another thread steals: in the child that list stays closed for ever, the nodes being moved are lost, and a thread
+//!   that finds nothing there looks `ROUNDS` times each time. Give children lists of their own.
 //!
 //! Wait-free on the own list, lock-free in the overflow.
 
@@ -40,7 +41,7 @@ use chappe_plat::atomic::{AtomicU64, Ordering, fence, give_way};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// How often who finds nothing while nodes move looks again.
+/// How often a thread that finds nothing while nodes move looks again.
 const ROUNDS: u32 = 16;
 
 #[repr(C)]
@@ -68,7 +69,7 @@ struct Steals {
     refused: u64,
 }
 
-/// A fixed number of things of one kind; each is free, or somebody's.
+/// A fixed number of things of one kind; each is free, or taken by one thread.
 ///
 /// ```
 /// let buffers = chappe_ras::FreeList::new(chappe_ras::Index::Cpu, 4, || vec![0_u8; 4096]);
@@ -84,7 +85,7 @@ pub struct FreeList<T> {
     moves: Moves,
 }
 
-// SAFETY: a value is reached only by who has taken its node, one thread at a time.
+// SAFETY: a value is reached only by the thread that has taken its node, one thread at a time.
 unsafe impl<T: Send> Send for FreeList<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for FreeList<T> {}
@@ -116,8 +117,8 @@ impl<T> FreeList<T> {
         unsafe { self.nodes.as_ref() }
     }
 
-    /// Takes one that is free, the one that was given back last on this CPU if there is one. None: none was found (R3 of the
-    /// file's head says what that means while others take and give). Never waits for others.
+    /// Takes a free thing: the one that was given back last on this CPU if there is one. None: none was found (R3 of the file's head says
+    /// what that means while other threads take and give). Never waits for other threads.
     #[inline(always)]
     pub fn take(&self) -> Option<Taken<'_, T>> {
         match self.pop() {
@@ -128,7 +129,7 @@ impl<T> FreeList<T> {
 
     #[inline(always)]
     fn pop(&self) -> Outcome<u64> {
-        // SAFETY: only sections on the slot write to its head, and who has seized it; nodes live as long as the list (I2).
+        // SAFETY: only sections on the slot write to its head, and the thread that has seized it; nodes live as long as the list (I2).
         self.heads.attempt(|here, slot| unsafe { here.pop(slot.owner(), slot.value()) })
     }
 
@@ -242,7 +243,7 @@ impl<T> FreeList<T> {
         let seized = self.heads.seize(slot);
         stole.refused += u64::from(matches!(seized, Err(SeizeError::Refused)));
         let stolen = seized.ok().and_then(|head| {
-            // Relaxed, both: it is ours; E1 was the fence.
+            // Relaxed, both: the caller has seized it; E1 was the fence.
             let node = head.load(Ordering::Relaxed);
             head.store(0, Ordering::Relaxed);
             if node == 0 {
@@ -280,13 +281,13 @@ impl<T> Drop for FreeList<T> {
     }
 }
 
-/// One that was taken. It is given back when this is dropped, on whatever CPU that is.
+/// A thing that was taken. Dropping it gives it back, on whatever CPU that happens.
 pub struct Taken<'a, T> {
     list: &'a FreeList<T>,
     node: &'a Node<T>,
 }
 
-// SAFETY: who has it has the value.
+// SAFETY: its holder has the value.
 unsafe impl<T: Send> Send for Taken<'_, T> {}
 // SAFETY: shared, it shares the value.
 unsafe impl<T: Sync + Send> Sync for Taken<'_, T> {}
@@ -319,7 +320,8 @@ impl<T> Drop for Taken<'_, T> {
 mod tests {
     use super::*;
 
-    /// A thief gets on when somebody has given a node to the list of its CPU meanwhile: then the rest of what it stole goes elsewhere.
+    /// A thief continues after another thread has given a node to the list of its CPU meanwhile: then the rest of what it stole goes
+    /// elsewhere.
     #[test]
     fn what_is_kept_replaces_nothing() {
         for _ in 0..20 {

@@ -1,8 +1,8 @@
 //! The gate: whether sequences may be used in this process.
 //!
-//! netbsd-restartable-sequences, section 3.1, has a kernel that rolls a preempted thread back. Here the kernel says that it does
-//! (rseq), and has said so where it did not: some kernels of 2026 for arm64 let a sequence go on after another thread had run
-//! on its processor. So nobody believes it, and no version number: at its first use a process tries it, once.
+//! netbsd-restartable-sequences, section 3.1, has a kernel that rolls a preempted thread back. On Linux the kernel declares that it does so
+//! (rseq), but some kernels declared it wrongly: some kernels of 2026 for arm64 let a sequence go on after another thread had run on its
+//! processor. So neither the declaration nor a version number is trusted: at its first use a process tests it, once.
 //!
 //! # The verdict
 //! One word; it is decided once, and never changes.
@@ -17,14 +17,14 @@
 //! | 8-31 | how many preemptions were seen, or the kernel's error number |
 //! | 32-63 | of DECIDING: the process that decides, by its incarnation |
 //!
-//! - I1 The verdict is the same for everybody who asks, for ever: the first that is found is kept.
-//! - I2 Nobody waits for ever: there is no lock. Who finds that another thread is deciding waits for it a bounded time, and then
-//!   tries for itself: the other may be the same thread, of which a signal handler asks.
-//! - I3 A forked child has its parent's verdict. Where the fork came while another thread was deciding, the word names another
-//!   process, and the child decides.
-//! - I4 What is not proven is false: also where no thread can be had to try it with.
+//! - I1 The verdict is the same for every caller, for ever: the first that is found is kept.
+//! - I2 No thread waits for ever: there is no lock. A thread that finds another thread deciding waits for it a bounded time, and then tests
+//!   for itself: the other may be the same thread, interrupted by the signal handler that asks.
+//! - I3 A forked child has its parent's verdict. If the fork came while another thread was deciding, the word names another process, and
+//!   the child decides.
+//! - I4 What is not proven is false: also if no thread can be started for the test.
 //!
-//! How it is tried is said in `gate/trial.rs`.
+//! The test itself: see `gate/trial.rs`.
 //!
 //! # Switches
 //! `CHAPPE_SEQUENCES=off` in the environment switches all sequences off, `CHAPPE_BIAS=off` the biased locks alone. They are read
@@ -53,8 +53,8 @@ pub enum Verdict {
         /// How many it saw.
         aborts: u32,
     },
-    /// The kernel registers no area for us: its error number. It has no rseq, or a filter refuses it, or this is an emulator,
-    /// or somebody else has registered an area of theirs.
+    /// The kernel registers no area for this library: its error number. It has no rseq, or a filter refuses it, or this is an emulator, or
+    /// another library has registered an area of its own.
     NoArea(i32),
     /// There is an area, but no fence that aborts sequences, or this process may not use it: the kernel's error number.
     NoFence(i32),
@@ -94,7 +94,7 @@ const SWITCHED_OFF: u64 = 7;
 const ARCHITECTURE: u64 = 8;
 const KIND: u64 = 0xff;
 
-/// How long one waits for another thread that decides: more than a trial can take.
+/// How long a thread waits for another thread that decides: more than a trial can take.
 const PATIENCE: u64 = 8_000_000_000;
 
 static WORD: AtomicU64 = AtomicU64::new(UNDECIDED);
@@ -148,16 +148,15 @@ impl Verdict {
 
 /// Whether sequences may be used in this process: one load once it is decided.
 ///
-/// The first call of a process decides: it starts two short-lived threads, and takes a millisecond, or up to five seconds where
-/// many want the processor. Whoever cannot have that in the midst of something, or may be asked in a signal handler, calls
-/// [`verdict`] at its start.
+/// The first call of a process decides: it starts two short-lived threads, and takes a millisecond, or up to five seconds if many threads
+/// compete for the processor. A program that cannot afford that later, or may ask in a signal handler, calls [`verdict`] at its start.
 #[inline(always)]
 pub fn sequences() -> bool {
     if cfg!(feature = "sim") {
         // What is explored has sections of its own.
         return true;
     }
-    // Acquire: who sees that it is decided sees the area's offset, too.
+    // Acquire: a thread that sees the verdict sees the area's offset, too.
     match WORD.load(Ordering::Acquire) & KIND {
         PROVEN => true,
         UNDECIDED | DECIDING => decide().is_proven(),
@@ -191,8 +190,7 @@ fn decide() -> Verdict {
             futex::wait(low_half(&WORD), now as u32, Some(deadline), Scope::Private);
             continue;
         }
-        // I2, I3: nobody decides, or another process did, or it takes too long. Acquire: as above. Relaxed: nothing is
-        // published.
+        // I2, I3: no thread decides, or another process did, or it takes too long. Acquire: as above. Relaxed: nothing is published.
         if now == deciding || WORD.compare_exchange(now, deciding, Ordering::Relaxed, Ordering::Acquire).is_ok() {
             return keep(find());
         }
@@ -221,7 +219,7 @@ fn keep(found: Verdict) -> Verdict {
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "sim")))]
 fn find() -> Verdict {
     use chappe_plat::rseq::{self, Area};
-    // First of all: whoever has asked knows where areas are, whatever the answer.
+    // First of all: a caller that has asked knows where areas are, whatever the answer.
     let area = rseq::prepare();
     if is_off("CHAPPE_SEQUENCES") {
         return Verdict::SwitchedOff;

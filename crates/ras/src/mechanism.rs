@@ -10,15 +10,15 @@
 //! | [`Mechanism::Interlocked`] | compare-and-swap and futex | everywhere | else |
 //! | [`Mechanism::SystemCall`] | two system calls | everywhere | never |
 //!
-//! `CHAPPE_RAS=sequence`, `biased`, `interlocked` or `system-call` in the environment forces one for the whole program, as does
-//! [`force`] before anybody has asked. A name that is none, or a mechanism that is not there, is not replaced by another: it is an
-//! error that says why ([`try_chosen`]), and whoever makes a [`Flag`] panics with it.
+//! `CHAPPE_RAS=sequence`, `biased`, `interlocked` or `system-call` in the environment forces one for the whole program, as does [`force`]
+//! before the first use. An unknown name, or a mechanism that is not available, is not replaced by another: it is an error that says why
+//! ([`try_chosen`]), and creating a [`Flag`] panics with it.
 //!
-//! - I1: a flag is used under one table only: it has the table's address from its making on.
-//! - I2: `Sequence` is right only where all threads that use a flag run on one processor. By itself it is chosen only where no
-//!   second one can ever be plugged in. Forced, the thread that asks must be kept to one processor (`taskset -c 0`, or
-//!   `sched_setaffinity` before threads are begun, which inherit it); that its siblings are is the caller's affair, and so is that
-//!   nobody lets them go elsewhere later.
+//! - I1: a flag is used under one table only: it keeps the table's address from its creation on.
+//! - I2: `Sequence` is right only where all threads that use a flag run on one processor. It is chosen by itself only where no second
+//!   processor can ever be plugged in. If it is forced, the asking thread must be confined to one processor (`taskset -c 0`, or
+//!   `sched_setaffinity` before threads are started, which inherit it). The caller must ensure that the thread's siblings are confined,
+//!   too, and that none is let go elsewhere later.
 //!
 //! As the paper says, a call through a pointer is not inlined, and that is part of what the choice costs.
 
@@ -146,7 +146,7 @@ pub fn chosen() -> Chosen {
     try_chosen().unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// As [`chosen`], for who shows what is wrong.
+/// As [`chosen`], for a caller that reports what is wrong.
 ///
 /// # Errors
 /// The environment names no mechanism, or one that is not there. It stays so.
@@ -154,7 +154,7 @@ pub fn try_chosen() -> Result<Chosen, MechanismError> {
     kept(choose).clone()
 }
 
-/// Forces a mechanism, whatever the environment says: for tests, before anybody has asked for one.
+/// Forces a mechanism, whatever the environment says: for tests, before the first use of one.
 ///
 /// # Errors
 /// It is not there, or another was chosen already.
@@ -238,7 +238,7 @@ struct Table {
     release: unsafe fn(&Words),
 }
 
-/// Proof for the table of sequences, which nobody gets where there are none.
+/// Proof for the table of sequences, which is given away only where there are sequences.
 fn there() -> Sequences {
     // SAFETY: `is_there` and `choose` have asked the gate before they gave away the table.
     unsafe { Sequences::known() }
@@ -284,10 +284,10 @@ fn table(mechanism: Mechanism) -> &'static Table {
 
 /// A test-and-set lock without data, of the threads of one process: the paper's mutual exclusion (section 5).
 ///
-/// [`Flag::acquire`] blocks, in the kernel, while another thread has it; [`Flag::try_acquire`] and [`Flag::release`] do not. No
-/// fairness: who comes first takes it. It is not for signals' handlers, nor recursive: whoever
-/// acquires it twice waits for ever (or panics, where the mechanism can tell). A thread that ends with it leaves it held; so
-/// does a fork, for the child. Never for memory that processes share.
+/// [`Flag::acquire`] blocks, in the kernel, while another thread has it; [`Flag::try_acquire`] and [`Flag::release`] do not. Not fair: the
+/// first thread that comes takes it. It is neither for signal handlers nor recursive: a thread that acquires it twice waits for ever (or
+/// panics, where the mechanism can tell). A thread that ends while it holds it leaves it held; so does a fork, for the child. Never for
+/// memory that processes share.
 pub struct Flag {
     table: &'static Table,
     words: Words,
@@ -341,7 +341,7 @@ impl Flag {
         (self.table.acquire)(&self.words);
     }
 
-    /// Gives it up, and wakes who waits. Never blocks.
+    /// Releases it, and wakes a waiter. Never blocks.
     ///
     /// # Safety
     /// The calling thread has acquired it, and has not released it since.

@@ -1,16 +1,16 @@
-//! Two counters that change together: nobody ever sees one add without the other.
+//! Two counters that change together: no reader ever sees one add without the other.
 //!
-//! As a [`Counter`](crate::Counter), with a pair in place of each number. A section cannot store two words at once, so a pair has
-//! two buffers, and a version that says which of them is current: the section writes the other one, and commits with
-//! the version (`sequence`, I1 and E2). Who cannot run sections adds to the rest, which is two words that an
-//! interlocked instruction changes as one (`wide.rs`).
+//! As a [`Counter`](crate::Counter), with a pair in place of each number. A section cannot store two words at once, so a pair has two
+//! buffers, and a version that says which of them is current: the section writes the other one, and commits with the version (`sequence`,
+//! I1 and E2). A thread that cannot run sections adds to the rest, which is two words that an interlocked instruction changes as one
+//! (`wide.rs`).
 //!
 //! - I1: each share's two numbers, and the rest's, are of the same adds. So are their sums.
-//! - I2: which adds a sum contains is as for a counter: all before the call, none after its return, any of those in between; but of
-//!   each both halves or neither.
+//! - I2: which adds a sum contains is as for a counter: all before the call, none after its return, any of those in between; but of each
+//!   add both halves or neither.
 //!
-//! `add` is wait-free but for the rest, which is lock-free. `sum` tries a CPU's pair again while that CPU changes it; it never
-//! waits for one that is stopped.
+//! `add` is wait-free but for the rest, which is lock-free. `sum` tries a CPU's pair again while that CPU changes it; it never waits for a
+//! thread that is stopped.
 
 use crate::per_cpu::PerCpu;
 use crate::sequence::{Index, Outcome, Pair};

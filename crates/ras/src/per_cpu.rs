@@ -1,41 +1,40 @@
-//! Something of which each CPU has its own, and how one who is elsewhere gets at it.
+//! A value for each CPU, and how a thread on another CPU gets at it.
 //!
-//! A slot has an `owner` word and a value; slots lie on lines of their own. Who is on that CPU changes the value within sections
-//! (see `sequence`), which compare the owner first. Who wants the slot for himself, from wherever he is, closes it:
+//! A slot has an `owner` word and a value; slots lie on cache lines of their own. A thread on that CPU changes the value within sections
+//! (see `sequence`), which compare the owner first. A thread that wants the slot for itself, from any CPU, closes it:
 //!
 //! | owner | means | set by |
 //! |---|---|---|
-//! | the slot's number | open: sections on that CPU may commit | who closed it |
-//! | [`CLOSED`] | one thread has the slot to himself | compare-and-swap of that thread, from open |
+//! | the slot's number | open: sections on that CPU may commit | the thread that closed it |
+//! | [`CLOSED`] | one thread has the slot to itself | compare-and-swap of that thread, from open |
 //!
 //! ```text
-//!     one who is elsewhere                      sections of that CPU
+//!     a thread elsewhere                        sections of that CPU
 //!       owner: number -> CLOSED (one wins)        one that compared before: goes on
 //!       fence(that CPU)                           it is aborted here, or was committed before
-//!       has the value to himself                  one that begins now: Moved, and goes another way
+//!       has the value to itself                   one that begins now: Moved, and goes another way
 //!       owner = number (release)                  one that begins now: finds the value as it was left
 //! ```
 //!
-//! - I1: between the fence's return and the opening no section of that slot commits: those that had compared were aborted, and
-//!   those that compare later do not find the number.
-//! - I2: who finds the slot closed does not wait for it to open, but goes another way that is right beside the sections: the one
-//!   who closed it may be stopped, or be what a signal handler interrupts.
-//! - R1, a fence that is refused (a filter was installed after the start): nothing is known of sections that had compared, so the
-//!   value must not be touched. The slot is opened again, which is right at any time, and the caller is told.
-//! - R2, without the fence: a section that has compared and loaded stores after the value was taken, and what was taken is
-//!   there twice.
+//! - I1: between the fence's return and the opening no section of that slot commits: those that had compared were aborted, and those that
+//!   compare later do not find the number.
+//! - I2: a thread that finds the slot closed does not wait for it to open, but takes another way that is right beside the sections: the
+//!   thread that closed it may be stopped, or be interrupted by this very signal handler.
+//! - R1, a fence that is refused (a filter was installed after the start): nothing is known of sections that had compared, so the value
+//!   must not be touched. The slot is opened again, which is right at any time, and the caller is told.
+//! - R2, without the fence: a section that has compared and loaded stores after the value was taken, and what was taken exists twice.
 //! - R3, a CPU that is not there any more: its threads were moved, so their sections were aborted; the fence answers at once.
 //! - By concurrency ids it is not known on which CPU the slot's thread runs: the fence goes to all.
-//! - A fork while another thread has a slot closed leaves it closed in the child, for ever: I2, it works without that slot.
-//!   What that thread was about to move is not the child's.
+//! - A fork while another thread has a slot closed leaves it closed in the child, for ever: by I2 the child works without that slot. What
+//!   that thread was about to move is lost in the child.
 //!
-//! Where there are no sequences there are no slots, and all goes another way.
+//! Where there are no sequences there are no slots, and every operation takes another way.
 
 use crate::gate;
 use crate::sequence::{self, CLOSED, Finder, Here, Index, Outcome};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 
-/// How often a section is tried before the caller goes another way: who is traced step by step is aborted each time.
+/// How often a section is tried before the caller takes another way: a thread that is traced step by step is aborted each time.
 const TRIES: u32 = 8;
 
 /// Of each CPU, or each concurrency id, a `T`.
@@ -70,7 +69,7 @@ impl<T> Slot<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeizeError {
-    /// Somebody else has it: try again later, or do without.
+    /// Another thread has it: try again later, or do without.
     #[error("another thread has this CPU's slot to itself just now; go on without it, or try again later")]
     Busy,
     /// The kernel refuses the fence now (R1). Nothing was changed.
@@ -93,7 +92,7 @@ impl<T> PerCpu<T> {
         self.index
     }
 
-    /// All that there are, for who only looks.
+    /// All slots' values, for a caller that only looks.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().map(|s| &s.value)
     }
@@ -152,13 +151,13 @@ impl<T> PerCpu<T> {
         outcome
     }
 
-    /// The thread's area may be up to us.
+    /// Gives the thread an area, if this library registers areas.
     fn enter(&self) -> bool {
         !self.slots.is_empty() && sequence::enter()
     }
 
-    /// Takes a slot for the caller alone, until what it answers is dropped. Interrupts that CPU if a thread of this process runs
-    /// there: 0.3 to 2 us. Never waits for others, and they never wait for it.
+    /// Takes a slot for the caller alone, until the answer is dropped. Interrupts that CPU if a thread of this process runs there: 0.3 to 2
+    /// us. Never waits for other threads, and they never wait for it.
     ///
     /// # Errors
     /// [`SeizeError::Busy`], and [`SeizeError::Refused`] where the kernel does.
@@ -167,7 +166,7 @@ impl<T> PerCpu<T> {
     /// There is no such slot.
     pub fn seize(&self, slot: usize) -> Result<Seized<'_, T>, SeizeError> {
         let (number, seized) = (slot as u32, &self.slots[slot]);
-        // SeqCst: before the fence. Acquire of a former opening is in it. Relaxed: then it is not ours.
+        // SeqCst: before the fence. Acquire of a former opening is in it. Relaxed: then the slot is not the caller's.
         let ours = seized.owner.compare_exchange(number, CLOSED, Ordering::SeqCst, Ordering::Relaxed);
         if ours.is_err() {
             return Err(SeizeError::Busy);

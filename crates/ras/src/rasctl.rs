@@ -24,41 +24,39 @@
 //!
 //! # What is different from the paper's kernel
 //!
-//! Linux' kernel does not know ranges; it knows what each thread says of itself. So the range is copied, once, into a wrapper that
-//! says it (`synthesis.rs`), and:
+//! Linux' kernel does not know ranges; it knows what each thread declares of itself. So the range is copied, once, into a wrapper that
+//! declares it (`synthesis.rs`), and:
 //!
-//! 1. **It is entered through a pointer**, which [`install`] and [`entry`] give. Whoever runs the code where it was written runs it
-//!    unprotected. Who looks for a program counter within the range does not find it: copies are elsewhere.
-//! 2. **It is a function**: the copy is called, and returns to its caller behind the last byte of the range (or at a return
-//!    within it, if nothing was written before). The stack pointer at the end is what it was at the beginning. The range may jump
-//!    within itself and to its own end, but neither refer to anything else relative to itself, nor jump or call out of it:
-//!    addresses come in registers. No check finds out.
-//! 3. **Registers**: only the program counter is reset, as in the paper. Registers are as the aborted run left them, so
-//!    arguments must still be there when it begins anew: the range must not overwrite what it takes. The wrapper has for itself
-//!    r10 and r11 on x86_64, x15, x16 and x17 on aarch64; the flags are undefined at the beginning. Of vector registers only those
-//!    that carry arguments are kept, to 128 bits, the first time that a thread enters, if its C library gives it no area.
-//! 4. **It is atomic only against threads on the same processor**, as the paper's, which is for machines of one. Here machines have
-//!    more: it is for words of one processor, or for threads that stay on one. Two threads on two processors lose updates.
-//! 5. **Signals restart as well**: a handler that ran in the middle starts it again. (The paper's design: "asynchronous events
-//!    ... do not cause a restart".) So it is atomic against handlers of the same thread, too.
-//! 6. **Purging** "affects the sequence immediately" for whoever enters it afterwards: the same pointer then runs it
-//!    unprotected. Who is in it at the time is still started again. Its pages stay; the same range with the same bytes installed
-//!    anew has the same pointer and counts from 0. Others have pages of their own: a program that installs and
-//!    purges ever different code grows.
-//! 7. **Nothing keeps a debugger's hands off**: NetBSD refuses `PT_WRITE_I` into a range and steps over it as a whole. Linux does
-//!    neither: a breakpoint within the copy traps, which starts it again, for ever, and so does stepping
-//!    through it. A breakpoint behind the call and `finish` work. (Tools learn where sequences end from a section of the program;
-//!    copies are not in it.)
-//! 8. **An installation is of this process's memory**: `fork` copies it, with the counts so far, and the copies count apart.
-//!    `exec` drops it. A fork waits until nobody is in a call of this module: a signal handler must not fork where it may have come into
-//!    one of its own thread's, for which it would wait for ever. A bare `clone` by another thread during an installation is not
-//!    taken care of; the child of `vfork`, which is in its parent's memory, must not call this module.
-//! 9. **It may not be there**: where there are no sequences (an old kernel, a filter, an emulator, a self-test that failed),
-//!    [`RasError::Unsupported`], as NetBSD's `EOPNOTSUPP`; nothing is installed then, so purging finds nothing, and purging all
-//!    succeeds. Where a policy forbids code that is made at run time, [`RasError::Memory`].
+//! 1. **It is entered through a pointer**, which [`install`] and [`entry`] give. A thread that runs the code where it was written runs it
+//!    unprotected. A search for program counters within the range finds none: the copies are elsewhere.
+//! 2. **It is a function**: the copy is called, and returns to its caller behind the last byte of the range (or at a return within it, if
+//!    nothing was written before). The stack pointer at the end is what it was at the beginning. The range may jump within itself and to
+//!    its own end, but neither refer to anything else relative to itself, nor jump or call out of it: addresses come in registers. No check
+//!    finds out.
+//! 3. **Registers**: only the program counter is reset, as in the paper. Registers are as the aborted run left them, so arguments must
+//!    still be there when it begins anew: the range must not overwrite what it takes. The wrapper has for itself r10 and r11 on x86_64,
+//!    x15, x16 and x17 on aarch64; the flags are undefined at the beginning. Of vector registers only those that carry arguments are kept,
+//!    to 128 bits, the first time that a thread enters, if its C library gives it no area.
+//! 4. **It is atomic only against threads on the same processor**, as the paper's, which is for machines of one. Here machines have more:
+//!    it is for words of one processor, or for threads that stay on one. Two threads on two processors lose updates.
+//! 5. **Signals restart as well**: a handler that ran in the middle starts it again. (The paper's design: "asynchronous events ... do not
+//!    cause a restart".) So it is atomic against handlers of the same thread, too.
+//! 6. **Purging** "affects the sequence immediately" for threads that enter it afterwards: the same pointer then runs it unprotected. A
+//!    thread that is in it at the time is still started again. Its pages stay; the same range with the same bytes installed anew has the
+//!    same pointer and counts from 0. Others have pages of their own: a program that installs and purges ever different code grows.
+//! 7. **Debuggers are not kept off**: NetBSD refuses `PT_WRITE_I` into a range and steps over it as a whole. Linux does neither: a
+//!    breakpoint within the copy traps, which starts it again, for ever, and so does stepping through it. A breakpoint behind the call and
+//!    `finish` work. (Tools learn where sequences end from a section of the program; copies are not in it.)
+//! 8. **An installation is of this process's memory**: `fork` copies it, with the counts so far, and the copies count apart. `exec` drops
+//!    it. A fork waits until no thread is in a call of this module: a signal handler that may have interrupted such a call of its own
+//!    thread must not fork, because it would wait for ever. A bare `clone` by another thread during an installation is not handled; the
+//!    child of `vfork`, which is in its parent's memory, must not call this module.
+//! 9. **It may be unavailable**: where there are no sequences (an old kernel, a filter, an emulator, a self-test that failed),
+//!    [`RasError::Unsupported`], as NetBSD's `EOPNOTSUPP`; nothing is installed then, so purging finds nothing, and purging all succeeds.
+//!    Where a policy forbids code that is made at run time, [`RasError::Memory`].
 //!
-//! The paper's five requirements of a range (section 2) hold: one entry, at its beginning; one exit; one write to what others see, as
-//! the last instruction; no system call or instruction that traps; no call.
+//! The paper's five requirements of a range (section 2) hold: one entry, at its beginning; one exit; one write to what others see, as the
+//! last instruction; no system call or instruction that traps; no call.
 
 use crate::gate;
 use crate::mechanism::interlocked as latch;
@@ -222,8 +220,8 @@ fn with<R>(act: impl FnOnce(&mut Vec<Sequence>) -> R) -> R {
 /// Installs, purges, or purges all, as the paper's system call. Use [`entry`] for the pointer through which an installed one is
 /// entered. See the module's head for what is different. Section 3.1.
 ///
-/// Blocks only while another thread is in a call of this module. Not to be called by a signal's handler, which must not fork during
-/// such a call either.
+/// Blocks only while another thread is in a call of this module. Not to be called by a signal handler, which must not fork during such a
+/// call either.
 ///
 /// # Errors
 /// [`RasError`], whose [`RasError::errno`] is NetBSD's. `addr` and `len` mean nothing to [`RAS_PURGE_ALL`].
@@ -257,8 +255,8 @@ pub unsafe fn rasctl(addr: *const u8, len: usize, op: i32) -> Result<(), RasErro
 /// afterwards: one that overlaps where there are sixteen is its `EINVAL`, and `EEXIST` here.)
 ///
 /// # Safety
-/// The range is code that can be run elsewhere and started again at any point, as points 2, 3 and 4 of the module's head and the
-/// paper's five requirements say; nobody unmaps or changes it during the call.
+/// The range is code that can be run elsewhere and started again at any point, as points 2, 3 and 4 of the module's head and the paper's
+/// five requirements say; no thread unmaps or changes it during the call.
 pub unsafe fn install(addr: *const u8, len: usize) -> Result<*const (), RasError> {
     let at = addr as usize;
     if len == 0 {
@@ -298,14 +296,14 @@ pub unsafe fn install(addr: *const u8, len: usize) -> Result<*const (), RasError
     })
 }
 
-/// Removes a sequence that was installed with exactly this address and length. Whoever enters it afterwards runs unprotected.
+/// Removes a sequence that was installed with exactly this address and length. A thread that enters it afterwards runs unprotected.
 /// Blocking and signals: see [`rasctl`].
 ///
 /// # Errors
 /// [`RasError::NotInstalled`].
 ///
 /// # Safety
-/// Nobody's soundness stands on the sequence from now on: who still enters it, or is in it and "might be executing within the
+/// No soundness depends on the sequence from now on: a thread that still enters it, or is in it and "might be executing within the
 /// registered atomic sequence at the time of the purge" (section 3.1), may lose updates.
 pub unsafe fn purge(addr: *const u8, len: usize) -> Result<(), RasError> {
     with(|all| {
@@ -316,7 +314,7 @@ pub unsafe fn purge(addr: *const u8, len: usize) -> Result<(), RasError> {
     })
 }
 
-/// Removes all sequences, whoever has installed them. Blocking and signals: see [`rasctl`].
+/// Removes all sequences, whichever code has installed them. Blocking and signals: see [`rasctl`].
 ///
 /// # Safety
 /// As [`purge`], of each.

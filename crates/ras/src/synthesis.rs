@@ -1,8 +1,8 @@
-//! A wrapper around a sequence, made at run time: the body's machine code, behind what arms it and what starts it again.
+//! A wrapper around a sequence, made at run time: the body's machine code, behind the code that arms it and the code that restarts it.
 //!
-//! netbsd-restartable-sequences, section 3.2, in user space. The paper's kernel compares the program counter with the ranges
-//! that it was told. Linux' kernel looks at one range only, which the thread itself names in its rseq area beforehand: so
-//! somebody has to name it. (The idea of code made for one purpose is that of synthesis, "code synthesis".)
+//! netbsd-restartable-sequences, section 3.2, in user space. The paper's kernel compares the program counter with the ranges that were
+//! registered. Linux' kernel looks at one range only, which the thread itself names in its rseq area beforehand: so the wrapper has to name
+//! it. (The idea of code made for one purpose is that of synthesis, "code synthesis".)
 //!
 //! ```text
 //!   data (rw-)          code (r-x), from a template, the values marked * filled in
@@ -21,20 +21,19 @@
 //!                       +------------------------------------------------------------------+
 //! ```
 //!
-//! - I1: a thread whose program counter is in the body, and which was armed, is led to `abort` by the kernel before it runs on
-//!   after another has run on its processor, after a signal's handler, and after a migration. Between `arm` and `body` there
-//!   is no instruction; so there is no time at which it is in the body and not armed, unless it was purged.
-//! - I2: `armed` holds the descriptor's address, or 0 once it was purged. It is one load for each entry and each restart, so
-//!   a purge holds for all that enter after it. Who is in the body at that time goes on as it was.
-//! - I3: what was made stays for ever, and its code and descriptor never change: the area of any thread may hold the
-//!   descriptor's address until that thread enters another sequence, whatever became of this one. (`tail` does not take it away:
-//!   the kernel does so by itself once it meets the thread elsewhere.)
+//! - I1: a thread whose program counter is in the body, and which was armed, resumes at `abort` after another thread has run on its
+//!   processor, after a signal's handler, and after a migration. Between `arm` and `body` there is no instruction; so it is never in the
+//!   body and not armed, unless it was purged.
+//! - I2: `armed` holds the descriptor's address, or 0 once it was purged. It is one load for each entry and each restart, so a purge holds
+//!   for all that enter after it. A thread that is in the body at that time goes on as it was.
+//! - I3: what was made stays for ever, and its code and descriptor never change: the area of any thread may hold the descriptor's address
+//!   until that thread enters another sequence, whatever became of this one. (`tail` does not take it away: the kernel does so by itself
+//!   once it meets the thread elsewhere.)
 //! - I4: a restart changes no register but those that the body must leave alone, and the flags.
 //! - I5: no page of it is ever writable and executable at one time (`chappe_plat::code`).
 //!
-//! Progress: none is promised. Who is aborted each time starts again each time, as in the paper, since there is nothing else
-//! that the body's author has said may be done. A preemption needs a time slice, so in practice that is a debugger that steps
-//! through the body.
+//! Progress: none is promised. A thread that is aborted each time starts again each time, as in the paper, since the body's author has
+//! allowed nothing else. A preemption needs a time slice, so in practice that is a debugger that steps through the body.
 
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::code::Fresh;
@@ -83,7 +82,7 @@ macro_rules! part {
     }};
 }
 
-/// What `data` has. Zeros are one that is purged.
+/// The contents of `data`. Zeros mean a purged one.
 #[repr(C)]
 struct Data {
     /// I2.
@@ -137,7 +136,7 @@ impl Made {
         self.code.wrapping_add(mark!(chappe_ras_head_entry)).cast()
     }
 
-    /// Arms or disarms it for all who enter from now on.
+    /// Arms or disarms it for all threads that enter from now on.
     pub fn arm(&self, on: bool) {
         let descriptor = if on { self.code as u64 } else { 0 };
         // SeqCst: a purge "affects immediately": before whatever the caller does next.
@@ -157,8 +156,8 @@ impl Made {
     }
 }
 
-/// What a wrapper calls for a thread that has no area yet. Without one the body would run unarmed, and whoever relies on it
-/// would not know.
+/// Called by a wrapper for a thread that has no area yet. Without an area the body would run unarmed, and a thread that relies on it would
+/// not know.
 extern "C" fn entered() {
     rseq::enter();
     if rseq::cpu().is_none() {
@@ -185,7 +184,7 @@ mod tests {
         assert!(abort < mark!(chappe_ras_head_entry), "the stub falls through or jumps to the entry");
     }
 
-    /// What the processor does with it, also where the kernel does nothing: unarmed it runs through, and who comes to the stub is
+    /// What the processor does with it, also where the kernel does nothing: unarmed it runs through, and a thread that comes to the stub is
     /// counted and begins anew, with its arguments.
     #[test]
     fn the_stub_counts_and_begins_anew() {

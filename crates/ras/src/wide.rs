@@ -1,4 +1,4 @@
-//! Two words that are changed as one, by an interlocked instruction: for who cannot change them in a section.
+//! Two words that are changed as one, by an interlocked instruction: for a thread that cannot change them in a section.
 //!
 //! x86-64 has `cmpxchg16b` (all but its first processors), AArch64 a pair of exclusive accesses; both are lock-free, and a signal
 //! handler may interrupt itself in them. Elsewhere, and in what is explored, a lock is held over two stores: there a
@@ -95,7 +95,7 @@ mod locked {
     use chappe_plat::atomic::{Ordering, give_way};
 
     pub fn add(wide: &Wide, a: u64, b: u64) -> (u64, u64) {
-        // Acquire: the words are the last holder's. Relaxed: not ours yet.
+        // Acquire: the words are the last holder's. Relaxed: not the caller's yet.
         while wide.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             give_way();
         }

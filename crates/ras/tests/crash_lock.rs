@@ -7,7 +7,7 @@ use chappe_crashsim::{Report, Search, Shared, World, cpu, reached};
 use chappe_ras::lock::{RawCpuLock, RawLock, RawPlainLock};
 use std::cell::Cell;
 
-/// A lock, and who is inside.
+/// A lock, and the threads inside.
 struct Room<L> {
     lock: L,
     inside: Cell<bool>,
@@ -123,7 +123,7 @@ fn one_at_a_time_is_inside_and_nobody_is_forgotten() {
     explored("three", 3, three, BIASES);
 }
 
-/// One who holds fast, and one who has to sleep: with the holder's stores on their way for as long as can be.
+/// One thread that holds fast, and one that has to sleep: with the holder's stores on their way for as long as can be.
 fn sleeper(world: &World) {
     let room = biased(world);
     let twice = move || (0..2).for_each(|_| pass(&room, || ()));
@@ -233,7 +233,7 @@ fn threads_that_are_moved_at_any_moment_lose_nothing() {
     explored("moved", 3, moved, BIASES);
 }
 
-/// Those who only try: never inside beside another, and on a lock that nobody has they get it.
+/// Threads that only try: never inside beside another, and on a free lock they succeed.
 fn trying(world: &World) {
     let room = biased(world);
     let tries = world.share(Cell::new(0));

@@ -10,7 +10,7 @@ use chappe_plat::futex::{self, Scope};
 use chappe_ras::sharded::{Central, Shape, Sharded};
 use std::cell::Cell;
 
-/// A word, and who sleeps on it.
+/// A word, and its sleepers.
 struct Middle {
     word: AtomicU32,
     sleeps: Cell<bool>,

@@ -108,7 +108,7 @@ fn word(verdict: Verdict) -> String {
 /// A number behind a flag.
 struct Guarded(Flag, Cell<u64>);
 
-// SAFETY: the number is touched by who has acquired the flag.
+// SAFETY: the number is touched by the thread that has acquired the flag.
 unsafe impl Sync for Guarded {}
 
 impl Guarded {

@@ -410,7 +410,7 @@ fn beside_one_that_may_not(forbidden: &[libc::c_long]) {
                     }
                     let end = Instant::now() + seconds();
                     let mut pairs = 0;
-                    // The one who may goes on for as long as the other needs: that one may wait for it until its last time.
+                    // The thread that may go on does so for as long as the other needs: that one may wait for it until its last time.
                     while Instant::now() < end || pairs == 0 || (me == 0 && !over.load(SeqCst)) {
                         *lock.lock() += 1;
                         pairs += 1;

@@ -411,8 +411,8 @@ fn the_sequence_excludes_when_come_into_at_each_step() {
                 while if interlocked { tas::interlocked_called(&word) } else { tas::inline_sequence(s, &word) } {
                     std::thread::yield_now();
                 }
-                // Long enough to be preempted within: who comes in unseen meanwhile loses one of two.
-                // SAFETY: whoever has the flag is alone, or that is what is found out.
+                // Long enough to be preempted within: a thread that comes in unseen meanwhile loses one of two.
+                // SAFETY: the thread that has the flag is alone, or the test finds that it is not.
                 let seen = unsafe { counter.0.get().read_volatile() };
                 (0..100).for_each(|_| std::hint::spin_loop());
                 // SAFETY: as above.

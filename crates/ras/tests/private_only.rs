@@ -12,7 +12,7 @@ use chappe_ras::mechanism::Flag;
 use chappe_ras::{Counter, FreeList, PairCounter, PerCpu};
 use std::path::{Path, PathBuf};
 
-/// What only somebody would write who wants memory that processes share.
+/// Words that only a memory that processes share would need.
 const WAYS: [&str; 9] =
     ["Arena", "ArenaOptions", "chappe_arena", "Map", "Pod", "open_or_create", "MAP_SHARED", "Shared", "shm_open"];
 /// As above, as methods of objects.

@@ -196,7 +196,7 @@ fn permits_that_become_scarce_are_found_wherever_they_lie() {
                 }
             });
             let plagues = Plagues { moves: true, tries: true, dawdles: true, ..Plagues::default() };
-            // Whoever takes most of them may be kept from it, or with them in hand, all the while.
+            // The thread that takes most of them may be kept from it, or with them in hand, all the while.
             let enough = |seen: (u64, u64)| !gate::sequences() || (seen.0 > 0 && seen.1 > 0);
             let seen = go_on(&scarce, many, threads, plagues, enough);
             stop.store(true, SeqCst);

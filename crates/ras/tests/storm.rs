@@ -58,7 +58,7 @@ struct Log {
     words: [AtomicU64; ROOM],
 }
 
-/// Something for each operation, and who has what.
+/// Something for each operation, and its holders.
 struct World {
     what: What,
     tally: Tally,
@@ -200,7 +200,7 @@ impl World {
 
     fn write(&self, id: u64) {
         let record = [id, !id, id ^ 1, id.rotate_left(7), id.wrapping_mul(3)];
-        // SAFETY: only this writes to the logs, and who has seized them.
+        // SAFETY: only this writes to the logs, and the thread that has seized them.
         let done = self.logs.attempt(|h, s| unsafe { h.copy(s.owner(), &s.value().length, &s.value().words, &record) });
         count(&self.tally.written, if done == Outcome::Done(()) { id } else { 0 });
     }

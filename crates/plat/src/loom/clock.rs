@@ -1,4 +1,4 @@
-//! Time in a model: a millisecond later with every look, so that whoever has waited twice has waited long.
+//! Time in a model: each look advances it by a millisecond, so that a thread that has waited twice has waited long.
 
 use super::explore;
 

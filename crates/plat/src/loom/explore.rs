@@ -1,23 +1,22 @@
-//! Searching all that a few threads can do to a few words, stale reads included.
+//! Searches all that a few threads can do to a few words, stale reads included.
 //!
-//! loom's atomics are large, must be made in the execution that uses them, and must be made before the threads are. Ours
-//! lie in mapped memory. So the memory is written while the scene is set up, by one thread and once; then it stays as it
-//! is, and in each execution every word has one of loom's beside it, found by its address, that begins with what the
-//! memory holds. A word that nobody touched in the set-up holds zero, and gets one of a few that are kept ready.
+//! loom's atomics are large, must be made in the execution that uses them, and must be made before the threads are. This library's atomics
+//! lie in mapped memory. So one thread writes that memory once, while the scene is set up; then it stays as it is. In each execution every
+//! word has one of loom's atomics beside it, found by the word's address, which begins with the value in memory. A word that the set-up did
+//! not touch holds zero, and gets one of a few that are kept ready.
 //!
-//! loom takes a SeqCst access for no more than AcqRel, and a SeqCst fence for what it is. So each SeqCst access is an AcqRel
-//! one with a fence, as a compiler makes it for a machine that has fences alone. There are two such ways, the fence before each
-//! ([`Fences::Before`]) or after ([`Fences::After`]), and both are right for every program: what is found is a mistake. But
-//! each hides some that the other shows: an access that should be SeqCst and is not, behind or before one that is. So all
-//! is searched both ways ([`SOUND`]).
+//! loom treats a SeqCst access as AcqRel only, and a SeqCst fence as what it is. So each SeqCst access is an AcqRel one with a fence, as a
+//! compiler makes it for a machine that has fences alone. There are two such ways, the fence before each ([`Fences::Before`]) or after
+//! ([`Fences::After`]), and both are right for every program: what is found is a mistake. But each hides some mistakes that the other
+//! shows: an access that should be SeqCst and is not, behind or before one that is. So everything is searched both ways ([`SOUND`]).
 //!
-//! A fence also hides a mistake between two accesses that it has no part in. Fewer of them stand in [`Fences::AfterStores`],
-//! as compilers do it for x86. Without its store buffers that is too weak: two readers may see two stores in opposite
-//! orders. Two threads cannot tell, so it is for models of two ([`TWO_THREADS`]).
+//! A fence also hides a mistake between two accesses of which neither is its own. [`Fences::AfterStores`] has fewer fences, as compilers do
+//! it for x86. Without its store buffers that is too weak: two readers may see two stores in opposite orders. Two threads cannot tell, so
+//! it is for models of two ([`TWO_THREADS`]).
 //!
-//! Left out: all the schedules beyond the preemption bound; a compare-and-swap that fails reads the newest value;
-//! histories of more than seven stores; deaths. loom's fences order a little more than those of the language, and it
-//! is known to miss executions: what it finds is there, what it does not find may be.
+//! Left out: all the schedules beyond the preemption bound; a compare-and-swap that fails reads the newest value; histories of more than
+//! seven stores; deaths. loom's fences order a little more than those of the language, and it is known to miss executions: a mistake that
+//! it finds is real, but it may miss mistakes.
 
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
@@ -84,7 +83,7 @@ struct Live {
     wholes: Vec<Rc<Word>>,
     queues: BTreeMap<usize, Rc<Queue>>,
     data: Vec<Rc<UnsafeCell<u64>>>,
-    /// Who went to sleep, one entry each time.
+    /// The threads that went to sleep, one entry each time.
     slept: Vec<loom::thread::ThreadId>,
     /// Which light thread each is, if it is one.
     lights: Vec<(loom::thread::ThreadId, usize)>,
@@ -184,7 +183,7 @@ pub fn set_light_here(record: usize) {
     SCENE.with_borrow_mut(|s| s.live.as_mut().expect("a model runs").lights.push((me, record)));
 }
 
-/// Which light thread the calling one is; 0: none.
+/// The address of the calling light thread's record; 0: none.
 pub fn light_here() -> usize {
     if !is_live() {
         return 0;
@@ -194,7 +193,7 @@ pub fn light_here() -> usize {
     SCENE.with_borrow(|s| s.live.as_ref().map_or(0, last))
 }
 
-/// How often anybody went to sleep in this execution.
+/// How often threads went to sleep in this execution.
 pub fn sleeps() -> u64 {
     SCENE.with_borrow(|s| s.live.as_ref().map_or(0, |l| l.slept.len() as u64))
 }

@@ -1,8 +1,8 @@
-//! Sleeping on words: the kernel's queue is a lock of loom's, so that a wake that comes to nobody is lost, and whoever
-//! sleeps for ever is found.
+//! Sleeping on words: the kernel's queue is one of loom's locks, so that a wake without a sleeper is lost, and a thread that sleeps for
+//! ever is found.
 //!
-//! What is behind a wake the sleeper sees, as with the kernel's own lock: an order that only a wake makes up for is not
-//! found by who slept, but by who looked before.
+//! What comes before a wake is visible to the sleeper, as with the kernel's own lock: an ordering that is missing but for the wake is found
+//! by a thread that only looked, not by the one that slept.
 
 use super::atomic::{self, AtomicU32};
 use super::explore::{self, Queue};

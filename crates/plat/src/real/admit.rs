@@ -1,15 +1,14 @@
-//! Files that the users of one directory have in common.
+//! Files that the users of one directory share.
 //!
-//! A file of a directory admits those who may write in the directory: its mode and its group follow from the directory's,
-//! whatever the umask of the process that makes it.
+//! A file of a directory admits the users that may write in the directory: its mode and its group follow from the directory's, whatever the
+//! umask of the process that makes it.
 //!
 //! - I1: a file has its mode and group before it has a name. So no user meets a file that is not open to it yet, and a maker that is killed
-//!   leaves no file that keeps the others out.
-//! - I2: a file that may be there is never opened with `O_CREAT`: in a sticky directory the kernel refuses that for another user's file
-//!   (`fs.protected_regular`). The file is opened without it, and made only where there is none.
+//!   leaves no file that keeps other users out.
+//! - I2: a file that may exist is never opened with `O_CREAT`: in a sticky directory the kernel refuses that for another user's file
+//!   (`fs.protected_regular`). The file is opened without it, and made only if there is none.
 //!
-//! A file system without unnamed files gets a file that is made under its name: there I1 does not hold for the instant between two system
-//! calls.
+//! On a file system without unnamed files a file is made under its name: there I1 does not hold for the instant between two system calls.
 
 use super::dir::{Dir, File};
 use std::fs::File as StdFile;
@@ -17,7 +16,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, fchown};
 
-/// The mode of a file in a directory of this mode: those who may write in the directory may read and write the file.
+/// The mode of a file in a directory of this mode: the users that may write in the directory may read and write the file.
 pub(super) fn file_mode(directory: u32) -> u32 {
     let group = if directory & 0o020 != 0 { 0o060 } else { 0 };
     let others = if directory & 0o002 != 0 { 0o006 } else { 0 };
@@ -58,7 +57,7 @@ impl Dir {
         }
     }
 
-    /// Makes an empty file without a name that admits those whom the directory admits.
+    /// Makes an empty file without a name that admits the users that the directory admits.
     pub(super) fn unnamed(&self) -> io::Result<File> {
         let inner = self.openat(".", libc::O_TMPFILE | libc::O_RDWR, 0o600)?;
         self.admit(&inner)?;
@@ -69,7 +68,7 @@ impl Dir {
     fn admit(&self, file: &StdFile) -> io::Result<()> {
         let directory = self.facts()?;
         if directory.mode & 0o020 != 0 && file.metadata()?.gid() != directory.gid {
-            // Refused to a user who is not in the group, and has the directory for another reason: then the file is as good as it can be.
+            // Refused to a user that is not in the group, and uses the directory for another reason: then the file is as good as it can be.
             let _ = fchown(file, None, Some(directory.gid));
         }
         let mode = file_mode(directory.mode);
@@ -77,7 +76,7 @@ impl Dir {
         if unsafe { libc::fchmod(file.as_raw_fd(), mode) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Opens a file of this user to those whom the directory admits by now: an older version left files as the umask would have them.
+    /// Opens a file of this user to the users that the directory admits by now: an older version left files with the umask's mode.
     fn mend(&self, file: &StdFile) {
         let wants = |here: &StdFile| Some((here.metadata().ok()?, file_mode(self.facts().ok()?.mode)));
         if let Some((has, mode)) = wants(file)

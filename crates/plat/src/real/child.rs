@@ -1,4 +1,4 @@
-//! Another process that belongs to this one: begun with a text to read, killed when whoever began it has gone.
+//! A child process: started with a text to read, killed when the process that started it is gone.
 
 use std::ffi::OsString;
 use std::io::{self, Seek, Write};

@@ -92,7 +92,7 @@ impl Fresh {
             return Err(io::Error::last_os_error());
         }
         settle(self.code_at(), len);
-        // SAFETY: a name for who reads /proc/PID/maps, where the kernel keeps such names; else it refuses.
+        // SAFETY: a name for readers of /proc/PID/maps, where the kernel keeps such names; else it refuses.
         unsafe { libc::prctl(libc::PR_SET_VMA, libc::PR_SET_VMA_ANON_NAME, self.base, self.len, NAME.as_ptr()) };
         std::mem::forget(self);
         Ok(())
@@ -136,8 +136,8 @@ pub(super) fn settle(at: *const u8, len: usize) {
 /// its first thread has ended; the thread's is the host's in an emulator.) None: it cannot be seen, for want of /proc or of
 /// descriptors.
 ///
-/// Reads the whole list of mappings, which is some 10 us for a hundred of them, and holds the lock of the address space
-/// against who maps at the same time.
+/// Reads the whole list of mappings, which takes some 10 us for a hundred of them, and holds the lock of the address space against threads
+/// that map at the same time.
 pub fn can_be_executed(at: usize, len: usize) -> Option<bool> {
     let list = |path| super::process::read_all(path).filter(|maps| !maps.is_empty());
     let maps = list("/proc/self/maps").or_else(|| list("/proc/thread-self/maps"))?;

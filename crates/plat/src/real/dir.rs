@@ -37,7 +37,7 @@ pub fn file_at(path: &Path) -> Option<Facts> {
     std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file).map(|found| facts(&found))
 }
 
-/// The owner of what has this name, which may be a symbolic link; none if there is nothing, or nobody can tell.
+/// The owner of the file of this name, which may be a symbolic link; none if there is none, or it cannot be determined.
 pub fn owner_of(path: &Path) -> Option<u32> {
     std::fs::symlink_metadata(path).ok().map(|found| found.uid())
 }
@@ -85,10 +85,10 @@ const F_SETSIG: libc::c_int = 10;
 /// Since Linux 5.14; the C library crate does not have it for all.
 const MADV_POPULATE_WRITE: libc::c_int = 23;
 
-/// How often one tries to open a file that somebody has for itself alone.
+/// How often a thread tries to open a file that another process has for itself alone.
 const LOOKS: u32 = 1000;
 
-/// How often one looks who will not wait for ever.
+/// How often a thread with a time limit looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// One call about the record lock of a whole file.
@@ -104,8 +104,8 @@ fn record_lock(file: &StdFile, call: libc::c_int) -> io::Result<libc::flock> {
     }
 }
 
-/// Backs so many bytes of a file by storage, from byte `from` on. What is more than the process may have in a file (`RLIMIT_FSIZE`) is an error like others, and no
-/// signal: it is not the program that writes.
+/// Backs so many bytes of a file by storage, from byte `from` on. To exceed the process's limit for a file (`RLIMIT_FSIZE`) is an error
+/// like others, and raises no signal: the program writes nothing.
 ///
 /// # Errors
 /// `EFBIG`, `ENOSPC`; others as the system gives them.
@@ -139,7 +139,7 @@ pub(crate) fn without_size_signal(act: impl Fn() -> i32) -> i32 {
         // SAFETY: a place for a set, which the call fills.
         unsafe { libc::sigpending(all.as_mut_ptr()) == 0 && libc::sigismember(all.as_ptr(), libc::SIGXFSZ) == 1 }
     };
-    // All of them: some kernels undo on tmpfs what the call has done when one comes, and who has a timer would never get on.
+    // All of them: some kernels undo on tmpfs what the call has done when one comes, and a process with a timer would make no progress.
     let (all, mut only, mut before) = (set_of(libc::sigfillset), set_of(libc::sigemptyset), MaybeUninit::uninit());
     // SAFETY: sets, and a place for one, which the call fills.
     unsafe {
@@ -218,7 +218,7 @@ impl Dir {
         }
     }
 
-    /// As [`Dir::lock`], waiting at most so long. None: somebody alive still has it.
+    /// As [`Dir::lock`], waiting at most so long. None: a living holder still has it.
     ///
     /// # Errors
     /// The system's.
@@ -240,9 +240,9 @@ impl Dir {
         }
     }
 
-    /// The process that has the lock, if another has it; 0 for one that cannot be named here (in another PID namespace).
+    /// The process that has the lock, if another process has it; 0 for one that has no id here (it is in another PID namespace).
     pub fn locked_by(&self) -> Option<u32> {
-        // To close the file would give up a lock of ours.
+        // Closing the file would release a lock of this process.
         let _threads = THREADS.try_lock().ok()?;
         let file = self.openat(".lock", libc::O_RDWR, 0).ok()?;
         let there = record_lock(&file, libc::F_GETLK).ok()?;
@@ -266,8 +266,9 @@ impl Dir {
         Ok(unsafe { StdFile::from_raw_fd(fd) })
     }
 
-    /// Makes a file of `len` zero bytes without a name, for those whom the directory admits. Every byte of it is backed by storage but those in
-    /// the holes, in order, which are to be backed ([`back`]) before anybody touches them. Where the kernel cannot do that, there are no holes.
+    /// Makes a file of `len` zero bytes without a name, for the users that the directory admits. Every byte of it is backed by storage
+    /// except those in the holes, in order, which are to be backed ([`back`]) before any thread touches them. Where the kernel cannot do
+    /// that, there are no holes.
     ///
     /// # Errors
     /// `ENOSPC` when the file system is full; others as the system gives them.
@@ -303,8 +304,8 @@ impl Dir {
         if r == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Opens a file for reading and writing; a symbolic link is refused, and whatever else is no file. Waits for
-    /// nobody, but a second for who is just removing it.
+    /// Opens a file for reading and writing. A symbolic link is refused, and so is whatever else is no file. Does not block, except for up
+    /// to a second while another process is just removing the file.
     ///
     /// # Errors
     /// The system's; `InvalidInput` for a directory, a fifo, a socket or a device.
@@ -318,7 +319,7 @@ impl Dir {
         let mut looks = 0;
         let inner = loop {
             match self.openat(name, libc::O_RDWR | libc::O_NONBLOCK | libc::O_NOCTTY, 0) {
-                // Somebody has it for itself alone, and just removes it: see `while_alone`.
+                // A process has it for itself alone, and is just removing it: see `while_alone`.
                 Err(e) if e.raw_os_error() == Some(libc::EAGAIN) && looks < LOOKS => {
                     looks += 1;
                     std::thread::sleep(Duration::from_millis(1));
@@ -346,7 +347,7 @@ impl Dir {
     /// The inode that a name stands for now; `None` if there is no such name.
     ///
     /// # Errors
-    /// The system's: then nobody knows.
+    /// The system's: then it cannot be determined.
     pub fn inode_of(&self, name: &str) -> io::Result<Option<u64>> {
         let name = CString::new(name)?;
         let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
@@ -361,8 +362,8 @@ impl Dir {
         if why.kind() == io::ErrorKind::NotFound { Ok(None) } else { Err(why) }
     }
 
-    /// Whether a file of this name, which this process has mapped, has lost its name to nobody or to another. `folder` is the
-    /// inode of the directory in which it had it: another one may be meant by the same path by now (after a chroot).
+    /// Whether a file of this name, which this process has mapped, has lost its name (the name is gone, or another file has it). `folder`
+    /// is the inode of the directory in which it had it: the same path may mean another directory by now (after a chroot).
     pub fn has_lost(&self, folder: u64, name: &str, inode: u64) -> bool {
         let lost = self.inode_of(name).is_ok_and(|now| now != Some(inode));
         lost && (self.facts().is_ok_and(|here| here.inode == folder) || super::process::maps_what_was_deleted(inode))
@@ -421,17 +422,17 @@ impl File {
         map(libc::MAP_SHARED, self.inner.as_raw_fd(), len)
     }
 
-    /// Does something while nobody else has the file open or mapped, or can open it; false, without doing it, if somebody has.
+    /// Runs `act` while no other process has the file open or mapped, or can open it; false, without running it, if one has.
     ///
-    /// By a write lease, for which the kernel wants just that; it counts mappings, those of forked children among them, until they end, in
-    /// whatever way. Whoever opens the file meanwhile by [`Dir::open_file`] tries again until this is over. False as well where leases cannot be had:
-    /// for another user's file.
+    /// It takes a write lease, which the kernel grants on just this condition; the kernel counts mappings, those of forked children
+    /// included, until the processes end, in whatever way. A thread that opens the file meanwhile by [`Dir::open_file`] tries again until
+    /// this is over. Also false where no lease is granted: for another user's file.
     ///
     /// # Errors
     /// That of `act`.
     pub fn while_alone(&self, act: impl FnOnce() -> io::Result<()>) -> io::Result<bool> {
         let fd = self.inner.as_raw_fd();
-        // Who is told that somebody waits to open it need not act upon it, and by SIGIO, the usual signal, would be ended.
+        // The signal that tells of a waiting opener needs no action; SIGIO, the usual one, would end the process.
         // SAFETY: plain calls on an open descriptor.
         let leased = unsafe {
             libc::fcntl(fd, F_SETSIG, libc::SIGURG) == 0 && libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) == 0
@@ -572,7 +573,7 @@ pub fn back(at: *mut u8, len: usize) -> io::Result<()> {
             Some(libc::EINTR | libc::EAGAIN) => {}
             // A kernel that cannot do it: the file has no holes.
             Some(libc::EINVAL) => return Ok(()),
-            // A filter that allows no advice. Whoever made the file had none, and it has holes.
+            // A filter that allows no advice. The maker of the file had none either, and it has holes.
             Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
                 return (0..len).step_by(4096).try_for_each(|page| touch(start + page));
             }
@@ -606,7 +607,7 @@ fn touch(page: usize) -> io::Result<()> {
 pub fn unback(at: *mut u8, len: usize) {
     let (start, end) = ((at as usize).next_multiple_of(4096), (at as usize + len) & !4095);
     if start < end {
-        // SAFETY: the pages are the caller's, who says that nothing is in them.
+        // SAFETY: the pages are the caller's, which declares that nothing is in them.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_REMOVE) };
     }
 }

@@ -1,13 +1,13 @@
-//! A fence between threads that costs only one side: of this process here, of several in [`across`].
+//! A fence between threads that costs only one side: of this process here, of several processes in [`across`].
 //!
-//! Of two threads that each store, then load what the other stores, at least one must see the other's store. With a full
-//! fence in each that costs 5 ns each time. Here the frequent side has none that the processor knows of, and the rare side
-//! has the kernel interrupt whoever runs (membarrier, private expedited: 0.2 to 2 us). Where the kernel does not offer
-//! that, both have full ones, by themselves.
+//! Of two threads that each store, then load what the other stores, at least one must see the other's store. With a full fence in each that
+//! costs 5 ns each time. Here the frequent side has none that the processor knows of, and the rare side makes the kernel interrupt the
+//! running threads (membarrier, private expedited: 0.2 to 2 us). Where the kernel does not offer that, both sides automatically have full
+//! fences.
 //!
-//! Across processes (global expedited) the kernel interrupts those that have registered, and no others, and says nothing of
-//! it. So the frequent side says where both can see it, before anything depends on it, that it goes without fences; and a rare
-//! side whose process may not ask the kernel has to look now and then.
+//! Across processes (global expedited) the kernel interrupts those that have registered, and no others, and does not report it. So the
+//! frequent side announces where both can see it, before anything depends on it, that it goes without fences; and a rare side whose process
+//! may not ask the kernel has to look now and then.
 
 use super::topology;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
@@ -17,7 +17,7 @@ const REGISTER_GLOBAL: libc::c_int = 1 << 2;
 const EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER: libc::c_int = 1 << 4;
 
-/// Nobody has found out yet.
+/// Not yet determined.
 const UNKNOWN: u8 = 0;
 /// Both sides are to fence.
 const BOTH: u8 = 1;
@@ -77,9 +77,9 @@ pub fn light_alone() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// The rare side. Where the kernel had what is needed and refuses it now, to this thread (a filter was installed), the thread goes round all
-/// processors instead, which takes some 20 us for each. False: that was refused as well. Then it cannot know what the
-/// other side has stored just now.
+/// The rare side. If the kernel had what is needed and refuses it now, to this thread (a filter was installed), the thread visits all
+/// processors instead, which takes some 20 us for each. False: that was refused as well. Then the caller cannot know what the other side
+/// has stored just now.
 #[must_use]
 pub fn try_heavy() -> bool {
     // SeqCst: as in `light`, for this thread.
@@ -87,8 +87,8 @@ pub fn try_heavy() -> bool {
     !is_asymmetric() || membarrier(EXPEDITED) || go_round()
 }
 
-/// Runs on each processor that a thread of this process can run on. Whoever was running there has been interrupted, and is ordered by
-/// that, as by a fence. (All threads of a process have the same processors to choose from, but in control groups of single threads.)
+/// Runs on each processor on which a thread of this process can run. The thread that was running there has been interrupted, and is ordered
+/// by that, as by a fence. (All threads of a process have the same processors to choose from, except in control groups of single threads.)
 #[cold]
 fn go_round() -> bool {
     let Ok(before) = topology::allowed() else { return false };
@@ -118,8 +118,8 @@ pub mod across {
         membarrier(GLOBAL)
     }
 
-    /// Registers this process as one that goes without fences. False: it cannot, and must use them. A forked child is registered
-    /// if its parent was; after exec it is another program.
+    /// Registers this process as one that goes without fences. False: it cannot, and must use them. A forked child is registered if its
+    /// parent was; after exec the process is not.
     pub fn register() -> bool {
         membarrier(REGISTER_GLOBAL)
     }

@@ -3,7 +3,7 @@
 use super::atomic::AtomicU32;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Who can sleep on a word.
+/// The threads that can sleep on a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Threads of this process only.
@@ -15,7 +15,7 @@ pub enum Scope {
 /// Why a wait came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Somebody woke us (or a wake meant for an earlier user of the word did): look again.
+    /// A thread woke the caller (or sent a wake meant for an earlier user of the word): look again.
     Woken,
     /// The word did not hold the expected value.
     Changed,
@@ -84,7 +84,7 @@ static WAIT_ANY: AtomicU8 = AtomicU8::new(0);
 
 /// Whether this kernel has futex_waitv (Linux 5.16).
 pub fn wait_any_supported() -> bool {
-    // Relaxed: the answer is the same whoever computes it first.
+    // Relaxed: the answer is the same whichever thread computes it first.
     match WAIT_ANY.load(Ordering::Relaxed) {
         1 => true,
         2 => false,
@@ -103,8 +103,8 @@ pub fn wait_any_supported() -> bool {
 
 /// Sleeps while every word holds its expected value, until one is woken or `deadline` passes.
 ///
-/// Reports readiness only: a wake may have been swallowed for a word other than the one that woke us
-/// (evidence: futex_waitv), so whoever returns must look at all of them again.
+/// Reports readiness only: a wake may have been swallowed for a word other than the one that ended the sleep (evidence: futex_waitv), so
+/// the caller must look at all of them again.
 pub fn wait_any(words: &[(&AtomicU32, u32)], deadline: Option<u64>, scope: Scope) -> Wait {
     if !wait_any_supported() {
         return Wait::Unsupported;

@@ -1,10 +1,11 @@
-//! A lock whose holder inherits the priority of who waits for it, and whose next holder is told if the last one died.
+//! A lock whose holder inherits the priority of its waiters, and whose next holder is told if the last holder died.
 //!
-//! It is the C library's mutex with `PTHREAD_PRIO_INHERIT`, `ROBUST`, `PSHARED` and `ERRORCHECK`: the kernel knows who has it, runs the holder at the
-//! highest priority of those who wait, and gives it to the highest of them, first come first served among equals. Free: one locked
-//! instruction each way, no system call.
+//! It is the C library's mutex with `PTHREAD_PRIO_INHERIT`, `ROBUST`, `PSHARED` and `ERRORCHECK`. The kernel knows the holder, runs it at
+//! the highest priority among the waiters, and gives the lock to the waiter of highest priority, first come first served among equals.
+//! Without contention: one locked instruction each way, no system call.
 //!
-//! What the C library calls inconsistent is said to be whole at once: who uses this keeps a note of its own that the data is torn.
+//! A mutex that the C library calls inconsistent is declared consistent at once: the user of this lock keeps its own note that the data is
+//! torn.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -24,7 +25,7 @@ pub enum Held {
 pub enum Unheld {
     /// Another thread has it.
     Busy,
-    /// This thread has it, or its holder waits for one that this thread has.
+    /// This thread has it, or its holder waits for a lock that this thread has.
     Deadlock,
     /// The system's word.
     System(i32),
@@ -38,7 +39,7 @@ pub struct InheritLock {
 
 // SAFETY: a pthread mutex is made to be used from many threads; all access goes through pthread calls.
 unsafe impl Sync for InheritLock {}
-// SAFETY: as above; who moves it has it alone, and it is not locked then.
+// SAFETY: as above; a thread that moves it has it alone, and it is not locked then.
 unsafe impl Send for InheritLock {}
 
 impl InheritLock {
@@ -107,10 +108,10 @@ impl InheritLock {
         self.outcome(unsafe { libc::pthread_mutex_trylock(self.mutex.get()) })
     }
 
-    /// Gives it up; the highest of those who wait has it then. Nothing happens if this thread does not hold it.
+    /// Releases it; the waiter of highest priority has it then. Nothing happens if this thread does not hold it.
     #[inline]
     pub fn unlock(&self) {
-        // SAFETY: made by `init`; a mutex that checks errors refuses who does not hold it.
+        // SAFETY: made by `init`; a mutex that checks errors refuses a thread that does not hold it.
         unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
     }
 }

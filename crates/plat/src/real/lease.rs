@@ -1,4 +1,4 @@
-//! Locks on single bytes of a file that live as long as anybody has the open file: leases of jobs.
+//! Locks on single bytes of a file that live as long as any process has the open file: leases of jobs.
 //!
 //! An OFD lock belongs to the open file description, which a child inherits. So it outlives the process that took
 //! it, until the last descendant that has the descriptor is gone. The jobs' mark in their environment is for
@@ -66,7 +66,7 @@ pub fn is_any_locked(file: &impl AsRawFd) -> io::Result<bool> {
     Ok(i32::from(r.l_type) != libc::F_UNLCK)
 }
 
-/// Sleeps until nobody has the byte. Any number may wait at once.
+/// Sleeps until no process has the byte. Any number of threads may wait at once.
 ///
 /// # Errors
 /// The system's.

@@ -1,6 +1,7 @@
 //! A page that another process of the same user may map, to leave a message in: it finds the page by a descriptor of this process.
 //!
-//! The page is not a child's after a fork. Who may open it is who may debug the process: the kernel asks that for `/proc/PID/fd`.
+//! The page is absent from a child after a fork. A process may open it if it may debug this process: the kernel asks that for
+//! `/proc/PID/fd`.
 
 use super::lease;
 use std::io;

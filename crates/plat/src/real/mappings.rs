@@ -1,6 +1,7 @@
-//! Which processes have files of a directory mapped, as /proc tells: also files that have lost their names.
+//! Which processes have files of a directory mapped, according to /proc: also files that have lost their names.
 //!
-//! Only processes that we may look at, and whose PID namespace is below ours: who looks is told how many others there are.
+//! Only processes that the caller may inspect, and whose PID namespace is the caller's or below it: the result says how many others there
+//! are.
 
 use super::process::{name, read_all};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -27,9 +28,9 @@ pub struct Mapping {
 /// All of them.
 #[derive(Clone, Debug, Default)]
 pub struct Mappings {
-    /// Those that we may look at.
+    /// The mappings of the processes that the caller may inspect.
     pub all: Vec<Mapping>,
-    /// Processes that we may not look at.
+    /// Processes that the caller may not inspect.
     pub unseen: u32,
 }
 
@@ -51,7 +52,7 @@ impl Mappings {
     }
 }
 
-/// The anonymous mappings of a process that it may write, and nobody shares: from where, to where.
+/// The anonymous mappings of a process that it may write and shares with no other: from where, to where.
 ///
 /// # Errors
 /// `NotFound`: there is no such process. `PermissionDenied`: the caller may not look.
@@ -111,7 +112,7 @@ impl Place {
     }
 }
 
-/// Reads another process's memory. False: we may not, or there is none.
+/// Reads another process's memory. False: the caller may not, or there is none.
 pub fn read_memory(pid: u32, at: u64, buffer: &mut [u8]) -> bool {
     let memory = std::fs::File::open(format!("/proc/{pid}/mem"));
     memory.is_ok_and(|memory| memory.read_exact_at(buffer, at).is_ok())

@@ -65,7 +65,7 @@ pub struct Origin {
     pub user_namespace: u64,
     /// The real user.
     pub uid: u32,
-    /// When, in milliseconds since boot by the first time namespace's clock; 0 if nobody knows. No bearer has started before.
+    /// When, in milliseconds since boot by the first time namespace's clock; 0 if unknown. No bearer has started before.
     pub at: u64,
 }
 
@@ -89,7 +89,7 @@ fn at_of(ticks: u64) -> Option<u64> {
     (ticks.saturating_mul(1000) / per_second).checked_add_signed(-clock::boot_offset()? / 1_000_000)
 }
 
-/// Why a look from here cannot tell that nobody bears a mark.
+/// Why a look from here cannot tell that no process bears a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blind {
     /// Its bearers live in a PID namespace that is not to be seen from here.
@@ -155,7 +155,7 @@ impl Marked {
         let prefix = format!("{variable}=");
         let mut all = Marked { here: Origin::here(), ..Marked::default() };
         let Ok(list) = std::fs::read_dir("/proc") else { return all };
-        // The first process is another user's, or our own: everybody sees it where nothing is hidden.
+        // The first process is another user's, or the caller's own: it is visible to all where nothing is hidden.
         all.hides = !std::fs::exists("/proc/1").unwrap_or(true);
         for pid in list.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok()) {
             all.pids.push(pid);
@@ -177,7 +177,7 @@ impl Marked {
         all
     }
 
-    /// Whether nobody is just ending: then who bears a mark is all there is.
+    /// Whether no process is just ending: then the list of bearers is complete.
     pub fn is_settled(&self) -> bool {
         self.ending.is_empty()
     }
@@ -189,13 +189,13 @@ impl Marked {
         Bearers { bear, ending: self.ending.clone() }
     }
 
-    /// Whether this look would have shown every bearer of a mark of that origin. `None`: nobody knows where it was made.
+    /// Whether this look would have shown every bearer of a mark of that origin. `None`: it is unknown where it was made.
     ///
     /// # Errors
     /// Why not.
     pub fn can_tell(&self, origin: Option<&Origin>) -> Result<(), Blind> {
         let of = origin.copied().unwrap_or_default();
-        // Without /proc here and there, locks are all that anybody goes by: `doctor` says so.
+        // Without /proc here and there, locks are the only evidence: `doctor` says so.
         let known = origin.is_some() && of.pid_namespace == self.here.pid_namespace;
         if !known && self.here.pid_namespace != FIRST_PID_NAMESPACE && !self.shows(of.pid_namespace) {
             return Err(Blind::Namespace(of.pid_namespace));
@@ -216,7 +216,7 @@ impl Marked {
         Err(Blind::Unreadable(may.count(), first))
     }
 
-    /// Whether somebody of a PID namespace can be seen: then it is below ours, and all of it can be.
+    /// Whether a process of a PID namespace can be seen: then it is below the caller's, and all of it can be.
     fn shows(&self, namespace: u64) -> bool {
         let look = || self.pids.iter().filter_map(|pid| Namespace::Pid.of(&pid.to_string())).collect();
         namespace != 0 && self.namespaces.get_or_init(look).contains(&namespace)
@@ -238,8 +238,8 @@ fn unreadable(pid: u32) -> Option<Unreadable> {
     Some(Unreadable { pid, uid: real.unwrap_or(owner), started: process::start_time(pid).and_then(at_of) })
 }
 
-/// The processes whose environment, as they were started with it, has `variable` with `mark` as one of its
-/// values, separated by commas. Only those that we may look at.
+/// The processes whose environment, as they were started with it, has `variable` with `mark` as one of its values, separated by commas.
+/// Only processes that the caller may inspect.
 pub fn bearers(variable: &str, mark: &str) -> Bearers {
     Marked::look(variable).bearers(mark)
 }

@@ -32,8 +32,8 @@ const MAPS: &str = "/proc/thread-self/maps";
 const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
 const SHARED: u64 = 8;
 
-/// Whether what is written at an address is seen by whoever else maps the same memory, forked children among them; a copy of
-/// it, otherwise, is what they have. 3 us; before Linux 6.11 as long as it takes to read the list of mappings.
+/// Whether a write at an address is visible to the other processes that map the same memory, forked children included; otherwise they have
+/// a copy of it. 3 us; before Linux 6.11 as long as it takes to read the list of mappings.
 ///
 /// # Errors
 /// `EFAULT` if nothing is mapped there; the system's, where there is no /proc.

@@ -1,11 +1,11 @@
 //! A lock that is the kernel's: each step on it is a system call (FUTEX_LOCK_PI and its companions).
 //!
-//! The word is 0 where it is free, else the holder's thread id and flags of the kernel's. Here no user code ever changes it:
-//! that is what the paper's two system calls did, and the price that they had. (The kernel also lends the holder the
-//! priority of who waits.)
+//! The word is 0 where it is free, else the holder's thread id and the kernel's flags. Here no user code ever changes it: that is what the
+//! paper's two system calls did, and their price. (The kernel also lends the holder the priority of the waiters.)
 //!
-//! A holder that ends without giving it up: the kernel hands the lock to who has waited longest, and marks the word. What the
-//! holder was about is left half done; so to us that lock is held for ever, and who was given it is told that the holder is gone.
+//! A holder that ends without releasing it: the kernel hands the lock to the thread that has waited longest, and marks the word. What the
+//! holder was doing is left half done. So here that lock is held for ever, and the thread that was given it is told that the holder is
+//! gone.
 
 use super::atomic::{AtomicU32, Ordering};
 use crate::OWNER_DIED;
@@ -20,11 +20,12 @@ const PRIVATE: i32 = 128;
 pub enum Refused {
     /// Another thread has it.
     Held,
-    /// The caller has it itself; or its holder waits, perhaps through others, for one that the caller has.
+    /// The caller itself has it; or its holder waits, perhaps through others, for a lock that the caller has.
     Ours,
     /// The caller does not have it.
     NotOurs,
-    /// The holder ended without giving it up. The kernel may have given it to the caller, who then keeps it: nobody gets it any more.
+    /// The holder ended without releasing it. The kernel may have given it to the caller, which then keeps it: no other thread gets it any
+    /// more.
     Gone,
     /// Something else: this kernel has no such locks, a filter forbids them, or the word was written by others.
     Error(i32),
@@ -34,7 +35,7 @@ fn call(word: &AtomicU32, op: i32) -> Result<(), Refused> {
     loop {
         // SAFETY: the word is aligned and mapped; there is no time-out.
         let r = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op | PRIVATE, 0, std::ptr::null::<()>()) };
-        // Relaxed: the kernel's mark, of who is the holder now.
+        // Relaxed: the kernel's mark, which names the present holder.
         let died = || op != UNLOCK_PI && word.load(Ordering::Relaxed) & OWNER_DIED != 0;
         if r == 0 {
             return if died() { Err(Refused::Gone) } else { Ok(()) };
@@ -43,7 +44,7 @@ fn call(word: &AtomicU32, op: i32) -> Result<(), Refused> {
             libc::EAGAIN if op == TRYLOCK_PI => return Err(Refused::Held),
             // The holder is just about to end, or the word changed under the kernel's hands: again, as it asks for.
             libc::EAGAIN | libc::EINTR => {}
-            // Given to us, and refused, before.
+            // Given to the caller, and refused, before.
             libc::EDEADLK if died() => return Err(Refused::Gone),
             libc::EDEADLK => return Err(Refused::Ours),
             libc::EPERM => return Err(Refused::NotOurs),
@@ -69,7 +70,7 @@ pub fn lock(word: &AtomicU32) -> Result<(), Refused> {
     call(word, LOCK_PI)
 }
 
-/// Gives it up; who has waited longest, of the highest priority, has it then.
+/// Releases it; the thread that has waited longest, of the highest priority, has it then.
 ///
 /// # Errors
 /// [`Refused`], but never `Held`.

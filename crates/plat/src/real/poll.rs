@@ -50,7 +50,7 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Who is told when descriptors become ready.
+/// A receiver of notices that descriptors become ready.
 pub struct Watcher(OwnedFd);
 
 /// What has become of a descriptor.

@@ -1,4 +1,4 @@
-//! Who we are, and whether another process is still there.
+//! The identity of this process, and whether another process still exists.
 
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -74,7 +74,7 @@ pub fn namespace() -> u64 {
     found
 }
 
-/// What a file of /proc has, whose length nobody knows before: in as few calls as can be.
+/// The contents of a file of /proc, whose length is not known beforehand: in as few calls as possible.
 pub(crate) fn read_all(path: &str) -> Option<Vec<u8>> {
     let mut file = std::fs::File::open(path).ok()?;
     let mut all = Vec::with_capacity(8192);
@@ -101,11 +101,11 @@ fn started(fields: &str) -> Option<u64> {
     fields.split(' ').nth(19)?.parse().ok()
 }
 
-/// Whether the process that started then (0: nobody knows) is not there any more; false where that cannot be seen.
+/// Whether the process that started then (0: unknown) has ended; false where that cannot be determined.
 pub fn has_ended(pid: u32, start_time: u64) -> bool {
     match stat(pid).map(|fields| (started(&fields), is_over(&fields))) {
         Some((now, over)) => over || start_time != 0 && now != Some(start_time),
-        // No such process; or /proc keeps it from us, or there is no /proc, or it cannot be read for want of descriptors.
+        // No such process; or /proc hides it, or there is no /proc, or it cannot be read for want of descriptors.
         None => {
             // SAFETY: signal 0 is none: the call only looks.
             let r = unsafe { libc::kill(pid as libc::pid_t, 0) };
@@ -119,7 +119,7 @@ fn is_none_such(e: &io::Error) -> bool {
     e.raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Whether all threads of a process have ended, though nobody has waited for it.
+/// Whether all threads of a process have ended, though no process has waited for it.
 fn is_over(fields: &str) -> bool {
     let threads = || fields.split(' ').nth(17).and_then(|n| n.parse::<u32>().ok());
     fields.starts_with(['Z', 'X']) && threads().is_some_and(|n| n <= 1)

@@ -1,14 +1,13 @@
-//! The area that the kernel keeps for each thread for the sake of restartable sequences (rseq), and the fence that aborts them.
+//! The area that the kernel keeps for each thread for restartable sequences (rseq), and the fence that aborts them.
 //!
-//! The kernel writes into it on which processor the thread runs (and its concurrency id, where the kernel has one), and reads
-//! from it which sequence the thread is in; it leads a thread that it takes off the processor within a sequence to that
-//! sequence's abort address. A C library may have registered an area for each thread already; else there is one of our own for
-//! each thread, registered at the thread's first use of it.
+//! The kernel writes into the area on which processor the thread runs (and its concurrency id, where the kernel has one), and reads from it
+//! which sequence the thread is in. If it takes a thread off the processor within a sequence, it makes the thread resume at that sequence's
+//! abort address. A C library may have registered an area for each thread already. Otherwise this library has an area for each thread,
+//! registered at the thread's first use of it.
 //!
-//! Both lie at a fixed distance from the thread pointer: [`offset`]. Where there is no such thing (an old kernel, a filter,
-//! an emulator, or somebody else has registered an area of theirs), it is that of an area that nobody writes: its
-//! processor number is none that a sequence could compare equal to, so that all sequences give up by themselves, and
-//! nobody need ask.
+//! Both lie at a fixed distance from the thread pointer: [`offset`]. Where there is none (an old kernel, a filter, an emulator, or another
+//! library has registered an area of its own), the offset is that of an area that is never written: its processor number equals none that a
+//! sequence could compare it with, so that all sequences give up by themselves, without a check.
 //!
 //! That the kernel accepts an area does not prove that it aborts sequences: see the self-test of `chappe-ras`.
 
@@ -34,7 +33,7 @@ pub const CONCURRENCY_ID: usize = 24;
 
 /// The size that every kernel with rseq takes.
 const LEN: u32 = 32;
-/// Where it is said, behind our own area, that its thread has given it up.
+/// Where it is noted, behind this library's own area, that its thread has given it up.
 const GONE: usize = 32;
 /// The area is not registered.
 const UNREGISTERED: u32 = u32::MAX;
@@ -52,9 +51,9 @@ const ON_ONE_CPU: libc::c_int = 1;
 pub enum Area {
     /// The C library has registered it.
     Library,
-    /// We register it, thread by thread.
+    /// This library registers it, thread by thread.
     Own,
-    /// There is none: the kernel's answer to our attempt.
+    /// There is none: the kernel's answer to the attempt to register.
     None(i32),
     /// There is one, but the kernel has no fence that aborts sequences: its answer.
     NoFence(i32),
@@ -231,8 +230,8 @@ fn call(area: usize, flags: libc::c_int) -> Result<(), i32> {
     if done == 0 { Ok(()) } else { Err(errno()) }
 }
 
-/// Registers the calling thread's own area, until the thread ends. Allocates nothing and takes no lock: it may be the work of a
-/// signal handler that has interrupted an allocation, or of one that interrupts this.
+/// Registers the calling thread's own area, until the thread ends. Allocates nothing and takes no lock: it may be called by a signal
+/// handler that has interrupted an allocation, or that has interrupted this function.
 fn register() -> Result<(), i32> {
     // Relaxed: the key was made before anybody came here; see `KEY`.
     let key = KEY.load(Ordering::Relaxed).wrapping_sub(1);
@@ -291,7 +290,7 @@ pub fn prepare() -> Area {
         word = first.map_or_else(|theirs| theirs, |_| found);
     }
     let (area, offset) = from_word(word);
-    // Whoever returns from here finds it. Relaxed, both: all store the same.
+    // A thread that returns from here finds it. Relaxed, both: all store the same.
     if OFFSET.load(Ordering::Relaxed) != offset {
         OFFSET.store(offset, Ordering::Relaxed);
     }
@@ -301,7 +300,7 @@ pub fn prepare() -> Area {
 /// The distance of every thread's area from its thread pointer. Meaningless before [`prepare`].
 #[inline(always)]
 pub fn offset() -> isize {
-    // Relaxed: it was stored before `prepare` returned to anybody.
+    // Relaxed: it was stored before the first return of `prepare`.
     OFFSET.load(Ordering::Relaxed)
 }
 
@@ -342,9 +341,9 @@ fn gone() -> &'static AtomicU32 {
     unsafe { &*((own_area() + GONE) as *const AtomicU32) }
 }
 
-/// Sees to it that the calling thread has an area, where that is up to us: for the slow path of who found no processor
-/// number. True: it may have one now that it had not before, try again. May be called in a signal handler, whatever that has
-/// interrupted, once [`prepare`] has returned to anybody.
+/// Makes sure that the calling thread has an area, if this library registers it: for the slow path of a thread that found no processor
+/// number. True: it may have an area now that it did not have before, try again. May be called in a signal handler, whatever that has
+/// interrupted, once `prepare` has returned to any thread.
 #[cold]
 pub fn enter() -> bool {
     // Relaxed: the thread's own.
@@ -393,7 +392,7 @@ static DISTRUSTED: AtomicBool = AtomicBool::new(false);
 
 /// From now on no concurrency ids are used: two threads that ran at once had the same.
 pub fn distrust_concurrency_ids() {
-    // Relaxed: a hint that comes early, by who decides whether there are sequences at all.
+    // Relaxed: a hint that comes early, from the code that decides whether there are sequences at all.
     DISTRUSTED.store(true, Ordering::Relaxed);
 }
 

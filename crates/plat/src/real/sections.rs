@@ -1,4 +1,4 @@
-//! What stands beside sections of restartable sequences: the frequent side of their fence, and a fence by one's own feet.
+//! Companions of sections of restartable sequences: the frequent side of their fence, and a fence by moving to the processor.
 
 use super::{rseq, topology};
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -10,8 +10,8 @@ pub fn light() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Has the calling thread run on this processor for a moment: whoever was in a section there was taken off, and so aborted. For
-/// who is refused `rseq::fence`. False: it may not run there, and nothing is known.
+/// Makes the calling thread run on this processor for a moment: a thread that was in a section there was taken off, and so its section
+/// aborted. For a thread to which `rseq::fence` is refused. False: it may not run there, and nothing is known.
 #[cold]
 pub fn visit(cpu: u32) -> bool {
     let Ok(before) = topology::allowed() else { return false };
@@ -20,10 +20,10 @@ pub fn visit(cpu: u32) -> bool {
     been
 }
 
-/// Undoes what [`visit`] has set, unless somebody else has set something since. (Between the look and the change they still may.)
+/// Undoes what [`visit`] has set, unless another thread has set something since. (Between the look and the change it still may.)
 fn go_back(cpu: u32, before: &[u32]) {
     if topology::allowed().is_ok_and(|now| now == [cpu]) {
-        // Who may run somewhere may run there again, unless that has just been taken away: then it stays where it is.
+        // A thread may return to processors that it was allowed, unless they have just been taken away: then it stays where it is.
         let _ = topology::allow(before);
     }
 }

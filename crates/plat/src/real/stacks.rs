@@ -19,7 +19,7 @@ const HANDLER_STACK: usize = 64 * 1024;
 /// The size of a page.
 pub fn page() -> usize {
     static PAGE: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: whoever asks is told the same.
+    // Relaxed: every thread is told the same.
     let known = PAGE.load(Ordering::Relaxed);
     if known != 0 {
         return known;
@@ -68,16 +68,16 @@ pub unsafe fn dump(at: *mut u8, len: usize) {
     unsafe { libc::madvise(at.cast(), len, libc::MADV_DODUMP) };
 }
 
-/// Gives address space back.
+/// Returns address space.
 ///
 /// # Safety
-/// It was reserved, and nobody uses it any more.
+/// It was reserved, and no thread uses it any more.
 pub unsafe fn give_back(at: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { libc::munmap(at.cast(), len) };
 }
 
-/// Makes a page that kills who touches it.
+/// Makes a page whose access kills the process.
 ///
 /// # Errors
 /// The system's: `ENOMEM` if there are as many mappings as there may be.
@@ -102,10 +102,10 @@ pub unsafe fn guard(at: *mut u8, len: usize) -> io::Result<()> {
     }
 }
 
-/// The kernel may take the memory; the next who uses it may find zeros.
+/// The kernel may take the memory; the next user of the stack may find zeros.
 ///
 /// # Safety
-/// Nobody needs what is there.
+/// No thread needs what is there.
 pub unsafe fn forget(at: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { libc::madvise(at.cast(), len, libc::MADV_FREE) };
@@ -143,8 +143,8 @@ pub type Told = fn(usize, &mut [u8]) -> Option<usize>;
 static TELL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static mut BEFORE: [MaybeUninit<libc::sigaction>; 2] = [MaybeUninit::uninit(); 2];
 
-/// Tells of stacks that are used up: who touches a guard ends the process with a message instead of a bare signal. Other faults go to
-/// whoever had them before. Once.
+/// Reports stack overflows: a thread that touches a guard ends the process with a message instead of a bare signal. Other faults go to the
+/// previous handler. Once.
 pub fn watch_overflow(told: Told) {
     // AcqRel: once.
     if cfg!(miri) || !TELL.swap(told as *mut c_void, Ordering::AcqRel).is_null() {

@@ -1,4 +1,4 @@
-//! Threads of our own, and what belongs to one thread.
+//! This library's background threads, and what belongs to one thread.
 //!
 //! They are begun by the C library, which is ready for that in a forked child of a process with other threads. The standard
 //! library is not: each thread that it begins or ends takes a lock of its own, which a child finds locked for ever
@@ -23,30 +23,30 @@ static ENDED: AtomicU32 = AtomicU32::new(0);
 /// What each of them calls first; null: nothing.
 static FIRST: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// How many of our threads have begun in this process, and how many have ended: never more than there are. The C library counts
+/// How many of this library's threads have begun in this process, and how many have ended: never more than there are. The C library counts
 /// them among the program's.
 pub fn counts() -> (u32, u32) {
     // SeqCst, both: behind what its user has said before, see `call_first`.
     (BEGUN.load(Ordering::SeqCst), ENDED.load(Ordering::SeqCst))
 }
 
-/// In a forked child: our threads are not there.
+/// In a forked child: this library's threads do not exist there.
 pub fn only_this_thread() {
     BEGUN.store(0, Ordering::SeqCst); // SeqCst: as in `counts`.
     ENDED.store(0, Ordering::SeqCst); // SeqCst: as in `counts`.
 }
 
-/// Has each of our threads that begins from now on call this with its name, behind being counted.
+/// Makes each of this library's threads that begins from now on call `what` with its name, after it was counted.
 pub fn call_first(what: fn(&CStr)) {
-    FIRST.store(what as *mut c_void, Ordering::SeqCst); // SeqCst: whoever begins and finds none is counted by now.
+    FIRST.store(what as *mut c_void, Ordering::SeqCst); // SeqCst: a thread that begins and finds none is counted by now.
 }
 
 /// Where the C library says how much of a stack it takes for itself. 0: not looked yet; 1: it does not say.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Looks up what the first thread of ours would look up else, with the dynamic linker's lock.
+/// Looks up what this library's first thread would look up otherwise, with the dynamic linker's lock.
 pub fn prepare() {
-    // Relaxed: whoever looks finds the same.
+    // Relaxed: every thread finds the same.
     if TAKEN.load(Ordering::Relaxed) == 0 {
         // By name, and not by the linker: that would bind this file to a version of it that is the C library's own business.
         // SAFETY: a C string.
@@ -161,12 +161,12 @@ pub fn ask_for_short_slices() {
     }
 }
 
-/// Takes a real-time priority away from the calling thread, which a thread inherits from who starts it: from now on it is one of
-/// the ordinary ones. What has no such priority stays as it is.
+/// Takes a real-time priority away from the calling thread, which a thread inherits from its starter: from now on it is an ordinary one. A
+/// thread without such a priority stays as it is.
 pub fn be_ordinary() {
     let none: libc::c_int = 0;
-    // SAFETY: of the calling thread alone; the priority is all that the kernel reads. Who has one may give it up. By their numbers:
-    // some C libraries refuse these calls.
+    // SAFETY: of the calling thread alone; the priority is all that the kernel reads. A thread may always give its
+    // priority up. By their numbers: some C libraries refuse these calls.
     unsafe {
         let policy = libc::syscall(libc::SYS_sched_getscheduler, 0) as libc::c_int;
         if matches!(policy & !libc::SCHED_RESET_ON_FORK, libc::SCHED_FIFO | libc::SCHED_RR) {

@@ -1,8 +1,8 @@
 //! One instruction at a time: the processor's trap flag, for a thread that steps itself.
 //!
-//! Whoever sets the flag is interrupted after the next instruction by SIGTRAP, whose frame holds all that it had in registers; the handler runs on the
-//! stack that the thread is on, and may leave it there for as long as it likes: when it returns, on whatever kernel thread, the thread goes on
-//! with the next.
+//! A thread that sets the flag is interrupted after the next instruction by SIGTRAP, whose frame holds all its registers. The handler runs
+//! on the stack of the thread, and may leave it there for as long as it likes: when it returns, on whatever kernel thread, the thread goes
+//! on with the next instruction.
 
 use std::ffi::c_void;
 use std::io;
@@ -15,7 +15,7 @@ const TF: i64 = 1 << 8;
 /// What the kernel says of a trap after an instruction.
 const TRACE: libc::c_int = 2;
 
-/// What is to become of who was interrupted.
+/// What the interrupted thread is to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Goes {
     /// On, and is interrupted again after one instruction.
@@ -24,13 +24,13 @@ pub enum Goes {
     On,
 }
 
-/// Asked after an instruction of who stepped: may leave the stack, and come back.
+/// Called after an instruction of a stepping thread: may leave the stack, and come back.
 pub type Told = fn() -> Goes;
 
 static TELL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static mut BEFORE: MaybeUninit<libc::sigaction> = MaybeUninit::uninit();
 
-/// From now on SIGTRAP after an instruction goes to `told`; others go to whoever had them before.
+/// From now on SIGTRAP after an instruction goes to `told`; others go to the previous handler.
 ///
 /// # Errors
 /// `Unsupported`, where the processor has no such flag; the system's.

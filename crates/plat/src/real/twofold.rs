@@ -31,7 +31,7 @@ pub struct Twofold {
     incarnation: u64,
 }
 
-// SAFETY: the views belong to the process, not to a thread; who may write where is said by `write`.
+// SAFETY: the views belong to the process, not to a thread; `write` says which thread may write where.
 unsafe impl Send for Twofold {}
 // SAFETY: as above.
 unsafe impl Sync for Twofold {}
@@ -116,7 +116,7 @@ impl Twofold {
     /// When it leaves the view.
     ///
     /// # Safety
-    /// Nobody executes these bytes, or writes them, until this returns.
+    /// No thread executes these bytes, or writes them, until this returns.
     pub unsafe fn write(&self, at: usize, bytes: &[u8]) -> io::Result<*const u8> {
         assert!(at <= self.len && bytes.len() <= self.len - at, "{} bytes at {at} of {}", bytes.len(), self.len);
         if !self.is_here() {
@@ -163,7 +163,7 @@ impl Drop for Twofold {
         if !self.is_here() {
             return;
         }
-        // SAFETY: our own mappings; who drops it says that nobody runs or writes there.
+        // SAFETY: our own mappings; the caller that drops it declares that no thread runs or writes there.
         unsafe {
             libc::munmap(self.write.cast(), self.len);
             libc::munmap(self.run.cast_mut().cast(), self.len);

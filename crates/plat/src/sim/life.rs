@@ -39,17 +39,17 @@ impl PassOn {
         robust::pending(Some(word));
     }
 
-    /// From now on nobody is.
+    /// From now on no sleeper is woken.
     pub fn to_nobody(&self) {
         robust::pending(None);
     }
 }
 
 impl LifeLock {
-    /// Makes the lock at `place`, free. No step: nobody can see it yet.
+    /// Initialises the lock at `place`, free. No step: no other thread can see it yet.
     ///
     /// # Safety
-    /// `place` is valid for writes, and nobody else uses the lock yet.
+    /// `place` is valid for writes, and no other thread uses the lock yet.
     pub unsafe fn init(place: *mut LifeLock) {
         // SAFETY: the caller's promise; all bytes zero is a free lock.
         unsafe { place.write_bytes(0, 1) };
@@ -60,13 +60,13 @@ impl LifeLock {
         true
     }
 
-    /// Takes the lock for this thread if nobody alive has it. Never blocks.
+    /// Takes the lock for this thread if no living thread has it. Never blocks.
     #[track_caller]
     pub fn try_claim(&self) -> Claim {
         robust::try_claim(&self.word)
     }
 
-    /// Gives the lock up; wakes those who watch the word.
+    /// Releases the lock; wakes the threads that watch the word.
     #[track_caller]
     pub fn release(&self) {
         robust::release(&self.word);
@@ -107,8 +107,8 @@ impl LifeLock {
         }
     }
 
-    /// Asks the kernel to wake somebody when the owner dies; returns the value to sleep on, or `None`
-    /// if there is no living owner to watch.
+    /// Asks the kernel to wake a sleeper when the owner dies; returns the value to sleep on, or `None` if there is no living owner to
+    /// watch.
     #[track_caller]
     pub fn watch(&self) -> Option<u32> {
         let mut now = self.word.load(Ordering::SeqCst);

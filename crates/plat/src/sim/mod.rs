@@ -43,7 +43,7 @@ pub mod dir {
     }
 }
 
-/// Memory for large things: from the allocator, so that a schedule's end gives it back. Who wipes it does so word by word, in steps.
+/// Memory for large things: from the allocator, so that a schedule's end gives it back. Wiping goes word by word, in steps.
 pub mod pages {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::ptr::NonNull;

@@ -22,7 +22,7 @@ std::arch::global_asm!(
     "ldr w11, [x0, #24]",
     "str w11, [x3, #8]",
     "add w11, w10, #1",
-    // Release: whoever sees the round finds the id of it, or a later one.
+    // Release: a thread that sees the round finds its id, or a later one.
     "stlr w11, [x3]",
     "2:",
     "ldr w11, [x1]",

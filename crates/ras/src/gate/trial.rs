@@ -1,41 +1,42 @@
 //! The self-test: two threads of its own try what the kernel does to a section that is under way.
 //!
-//! One is kept to one processor, and is within a section all the time. The other goes to the other processors first, if there
+//! The first is confined to one processor, and is within a section all the time. The second goes to the other processors first, if there
 //! are any, and uses the fence:
 //!
 //! ```text
-//!   within the section         the other
+//!   within the section         the second thread
 //!   round = flag               closed = round + 1
 //!   closed == round?           fence: on that processor, or on all
 //!   flag == round? ...         flag = round + 1
 //! ```
 //!
-//! A section that was under way at the fence must be aborted; one that begins after it sees that it is closed. So none may
-//! see the flag change. The other waits until it has seen the section take a turn: one that is preempted just then is aborted
-//! anyway, and proves nothing.
+//! A section that was under way at the fence must be aborted; one that begins after it sees that it is closed. So none may see the flag
+//! change. The second thread waits until it has seen the section take a turn: a section that is preempted just then is aborted anyway, and
+//! proves nothing.
 //!
-//! Then the other is kept to the same processor. It sleeps for a moment, changes the flag, and sleeps again. It can only run
+//! Then the second thread is confined to the same processor. It sleeps for a moment, changes the flag, and sleeps again. It can only run
 //! when it takes the processor from the first, so no section may ever see the flag change here, either.
 //!
 //! ```text
-//!   FENCES --enough, by the first--> FENCED --it has come over, by the other--> PREEMPTIONS --> OVER
-//!          --there is no other processor, by the other-->
+//!   FENCES --enough, by the first--> FENCED --it has come over, by the second--> PREEMPTIONS --> OVER
+//!          --there is no other processor, by the second-->
 //! ```
 //!
-//! Where the caller alone is kept to one processor, other threads of its process may run elsewhere, and its fence has something to
-//! do. So the other thread leaves for all that the process may use. Only a process that is confined goes without trying the fence.
+//! If the caller alone is confined to one processor, other threads of its process may run elsewhere, and its fence has something to do. So
+//! the second thread goes to all processors that the process may use. Only a process that is confined goes without trying the fence.
 //!
-//! While both take their turns at once, the other compares their concurrency ids, too. Two that are equal prove that the kernel
+//! While both take their turns at once, the second thread compares their concurrency ids, too. Two that are equal prove that the kernel
 //! mixes them up, and none are used. That they differ proves little: see `rseq::has_concurrency_ids`.
 //!
-//! Both give up a real-time priority first, which they have from the caller: among equals of that kind nobody preempts.
+//! Both first give up a real-time priority that they inherit from the caller: threads of equal real-time priority do not preempt each
+//! other.
 //!
-//! - T1 Broken only if a section saw the change, and its thread is still kept to its processor: somebody else may have changed
-//!   where it may run.
-//! - T2 Proven only after [`ENOUGH`] aborts of each kind with `closed` (or the flag) changed under the section: by the fence on
-//!   one processor, by the fence on all, by preemption.
-//! - T3 The caller's processors, signals and area are left as they are; it sleeps meanwhile, and not longer than [`LIMIT`] and a
-//!   bit. The two threads end by themselves.
+//! - T1 Broken only if a section saw the change, and its thread is still confined to its processor: another thread may have changed where
+//!   it may run.
+//! - T2 Proven only after [`ENOUGH`] aborts of each kind with `closed` (or the flag) changed under the section: by the fence on one
+//!   processor, by the fence on all, by preemption.
+//! - T3 The caller's processors, signals and area are left as they are; it sleeps meanwhile, and not longer than [`LIMIT`] and a bit. The
+//!   two threads end by themselves.
 
 use super::Verdict;
 use super::section::{Ending, watch};
@@ -124,7 +125,7 @@ impl Words {
 
     /// Sleeps while the word says that, until the deadline.
     fn sleep(word: &AtomicU32, what: u32, deadline: u64) {
-        // Acquire: what whoever changed it did before.
+        // Acquire: what the thread that changed it did before.
         while word.load(Ordering::Acquire) == what && clock::now() < deadline {
             futex::wait(word, what, Some(deadline), Scope::Private);
         }
@@ -143,7 +144,7 @@ impl Trial {
 
     /// The verdict, and how often two threads that ran at once had one concurrency id.
     fn find(self) -> (Verdict, u32) {
-        // Who asks need not have an area: its thread may be about to end.
+        // The asking thread need not have an area: it may be about to end.
         let (Some(cpu), Ok(mut others)) = (topology::here(), topology::allowed()) else {
             return (Verdict::Unproven, 0);
         };
@@ -232,7 +233,7 @@ impl Trial {
         let left = if others.is_empty() { (self.leave)(cpu) } else { topology::allow(others).map(|()| true) };
         match left {
             Ok(true) => {}
-            // The process is confined: there is nobody to fence.
+            // The process is confined: no thread runs elsewhere that a fence could reach.
             Ok(false) => s.enter(FENCED),
             Err(_) => return,
         }
@@ -379,7 +380,7 @@ mod tests {
         Some(std::thread::scope(|s| s.spawn(work).join().unwrap()))
     }
 
-    /// Of a process that is confined: then there is nobody whom a fence would reach.
+    /// In a process that is confined no thread runs elsewhere that a fence could reach.
     #[test]
     fn one_processor_is_enough() {
         let Some(verdict) = kept(Trial { leave: |_| Ok(false), ..PATIENT }) else { return };

@@ -1,4 +1,4 @@
-//! The mechanism `Biased`: a lock that belongs to the processor that uses it most (`lock/mod.rs`).
+//! The mechanism `Biased`: a lock that is biased to the processor that uses it most (`lock/mod.rs`).
 //!
 //! Not the paper's: its sequences need one processor for all threads, these one for each lock at a time.
 

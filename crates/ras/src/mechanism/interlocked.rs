@@ -1,15 +1,15 @@
 //! The mechanism `Interlocked`: a compare-and-swap each way, and a futex to wait on.
 //!
-//! netbsd-restartable-sequences, 4.3. What every machine of today can do, and what every other mechanism falls back to.
+//! netbsd-restartable-sequences, 4.3. Every machine of today can do it, and every other mechanism falls back to it.
 //!
 //! | word | |
 //! |---|---|
 //! | 0 | free |
 //! | 1 | held |
-//! | 2 | held, and somebody may be asleep: who releases wakes one |
+//! | 2 | held, and a thread may be asleep: the releaser wakes one |
 //!
-//! A sleeper takes the word as 2, since others may sleep behind it: at worst one wake-up too many. Who comes first takes it: no
-//! fairness. A holder that dies leaves it held.
+//! A woken sleeper takes the word as 2, since others may sleep behind it: at worst one wake-up too many. Not fair: the first thread that
+//! comes takes it. A holder that dies leaves it held.
 
 use chappe_plat::atomic::{AtomicU32, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
@@ -17,7 +17,7 @@ use chappe_plat::futex::{self, Scope};
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const WAITED: u32 = 2;
-/// How often who waits looks again before it sleeps.
+/// How often a waiter looks again before it sleeps.
 const LOOKS: u32 = 100;
 
 /// Takes it if it is free.

@@ -1,15 +1,16 @@
 //! The mechanism `Sequence`: the paper's own, a test-and-set that the kernel starts again. On one processor only.
 //!
-//! netbsd-restartable-sequences, section 5: "a *blocking* construct": who finds the flag set sleeps in the kernel. The
-//! paper's thread library has its scheduler for that; here it is a futex.
+//! netbsd-restartable-sequences, section 5: "a *blocking* construct": a thread that finds the flag set sleeps in the kernel. The paper's
+//! thread library has its scheduler for that; here it is a futex.
 //!
-//! The word is 0 (free) or 1 (held); `waiters` counts who sleeps or is about to. Nothing on the fast path is a locked instruction or
-//! a fence, which is right on one processor: its own loads and stores are in order, and a switch to another thread leaves
+//! The word is 0 (free) or 1 (held); `waiters` counts the threads that sleep or are about to. Nothing on the fast path is a locked
+//! instruction or a fence. That is right on one processor: its own loads and stores are in order, and a switch to another thread leaves
 //! nothing behind.
 //!
-//! - I1: all that use the flag run on one processor. The choice sees to it as far as it can be seen (`mechanism.rs`).
-//! - R1, release against sleep: who releases stores the word, then looks at `waiters`; who waits counts itself, then tries, and sleeps
-//!   only while the word is 1. Switched in between at any point, one of the two sees the other.
+//! - I1: all threads that use the flag run on one processor. The choice of the mechanism ensures this as far as it can be seen
+//!   (`mechanism.rs`).
+//! - R1, release against sleep: the releaser stores the word, then looks at `waiters`; the waiter counts itself, then tries, and sleeps
+//!   only while the word is 1. Wherever they are switched in between, one of the two sees the other.
 
 use super::tas::{self, Sequences};
 use chappe_plat::atomic::{AtomicU32, Ordering};

@@ -1,10 +1,10 @@
-//! The mechanism `SystemCall`: the kernel does it all, a call to take and a call to give up.
+//! The mechanism `SystemCall`: the kernel does it all, a call to take and a call to release.
 //!
-//! netbsd-restartable-sequences, 4.1: two calls that the author had added to his kernel to compare with. Linux has them: the locks
-//! of `chappe_plat::pi`. (Their use is usually the other way round: user code first, the kernel where it must.)
+//! netbsd-restartable-sequences, 4.1: two calls that the author had added to his kernel to compare with. Linux has them: the locks of
+//! `chappe_plat::pi`. (Their use is usually the other way round: user code first, the kernel where it must.)
 //!
-//! The kernel knows whose a lock is: to take what one has, or to give up what one has not, is an error that it tells; the
-//! other mechanisms cannot, and wait for ever or let two in.
+//! The kernel knows the owner of a lock: to take a lock twice, or to release a lock that one does not hold, is an error that it reports.
+//! The other mechanisms cannot tell; they wait for ever, or let two threads in.
 
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::futex::{self, Scope};
@@ -30,7 +30,7 @@ pub(super) fn try_acquire(word: &AtomicU32) -> bool {
 pub(super) fn acquire(word: &AtomicU32) {
     match pi::lock(word) {
         Ok(()) => {}
-        // Held for ever, as with the other mechanisms; perhaps by this thread, whom the kernel has given it.
+        // Held for ever, as with the other mechanisms; perhaps by this thread, to which the kernel has given it.
         Err(Refused::Gone) => loop {
             // Relaxed: only what to sleep on.
             futex::wait(word, word.load(Ordering::Relaxed), None, Scope::Private);

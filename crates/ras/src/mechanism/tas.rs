@@ -1,7 +1,7 @@
 //! The test-and-sets of the paper's tables, on a plain word: 0 is clear, anything else is set.
 //!
-//! netbsd-restartable-sequences, figure 1 and section 4. Each answers what the word held, as the paper's does: false, it was clear,
-//! and now is set by the caller; true, it was set, by others. [`release`] clears it.
+//! netbsd-restartable-sequences, figure 1 and section 4. Each answers what the word held, as the paper's does: false, it was clear, and now
+//! is set by the caller; true, it was already set. [`release`] clears it.
 //!
 //! ```text
 //!     begin     area.descriptor = this sequence    from here on the kernel aborts
@@ -10,12 +10,12 @@
 //!     commit    *word = 1
 //! ```
 //!
-//! **Those by sequence are atomic against threads of the same processor only**, as the paper's: for threads that are kept to one
+//! **Those by sequence are atomic against threads of the same processor only**, as the paper's: for threads that are confined to one
 //! processor. Those by interlocked instructions may be mixed with them there.
 //!
-//! - I1: the commit is the only store, and the last instruction. Aborted before it, nothing was done; so who was aborted
-//!   eight times in a row (a debugger steps through it), or has no area, does it by an interlocked instruction: a
-//!   sequence that this comes into the middle of is aborted, since for that it was taken off the processor.
+//! - I1: the commit is the only store, and the last instruction. Aborted before it, nothing was done. So a thread that was aborted eight
+//!   times in a row (a debugger steps through it), or has no area, uses an interlocked instruction: a sequence that this interrupts is
+//!   aborted, since its thread was taken off the processor for it.
 
 use crate::gate;
 use crate::rasctl::{self, RasError};
@@ -46,7 +46,7 @@ enum Outcome {
     Again,
 }
 
-/// That there are sequences here: who has one of these has asked.
+/// Proof that there are sequences here: its owner has asked the gate.
 #[derive(Clone, Copy, Debug)]
 pub struct Sequences(());
 
@@ -56,10 +56,10 @@ impl Sequences {
         gate::sequences().then_some(Sequences(()))
     }
 
-    /// Does not ask.
+    /// Does not ask the gate.
     ///
     /// # Safety
-    /// Somebody has asked before, and there are.
+    /// The gate was asked before, and there are sequences.
     #[inline(always)]
     pub(super) unsafe fn known() -> Sequences {
         Sequences(())

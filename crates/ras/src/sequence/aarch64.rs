@@ -44,9 +44,9 @@ pub(super) fn number(area: usize, field: usize) -> u32 {
     number
 }
 
-/// A section of this name. `2` is its first instruction, `3` what follows the commit; `steps` begin where the slot has proved to
-/// be the thread's, and end with the commit; a conditional branch reaches no further than the own function. At `4` the kernel continues who was aborted: `aborted` goes on from there, and
-/// `exits` are the places other than `3` to which steps may leave it.
+/// A section of this name. `2` is its first instruction, `3` what follows the commit; `steps` begin where the slot has proved to be the
+/// thread's, and end with the commit; a conditional branch reaches no further than the own function. The kernel resumes an aborted thread
+/// at `4`: `aborted` goes on from there, and `exits` are the places other than `3` to which steps may leave it.
 macro_rules! section {
     ($name:literal, before [$($before:literal)?], moved $moved:literal, aborted [$($aborted:literal),*], exits [$($exit:literal),*],
      steps [$($step:expr),* $(,)?], $($operands:tt)*) => {

@@ -1,13 +1,13 @@
 //! Per-CPU operations, each of them one restartable section: plain loads and stores that no other thread sees half done.
 //!
-//! netbsd-restartable-sequences, section 2: a thread that is taken off the processor within a sequence begins it anew. There the
-//! kernel leads it back to the first instruction; Linux leads it to an abort address, and the caller begins anew, with a
-//! fresh look at where it is now. That paper's machines have one processor; here each processor has words of its own.
+//! netbsd-restartable-sequences, section 2: a thread that is taken off the processor within a sequence begins it anew. In the paper the
+//! kernel resets it to the first instruction; Linux resumes it at an abort address, and the caller begins anew, with a fresh look at where
+//! it is now. The paper's machines have one processor; here each processor has words of its own.
 //!
-//! All sections begin alike. `area` is what the kernel keeps for the calling thread (`chappe_plat::rseq`), `index` the
-//! field of it that says which slot is the thread's ([`Index`]); `owner` is a word of the slot: the slot's number, or
-//! [`CLOSED`]. One comparison tells both whether the thread is still where it was when it chose the slot, and whether somebody else
-//! has closed the slot, to have it alone (the protocol is in `per_cpu.rs`).
+//! All sections begin alike. `area` is what the kernel keeps for the calling thread (`chappe_plat::rseq`), `index` the field of it that
+//! says which slot is the thread's ([`Index`]); `owner` is a word of the slot: the slot's number, or [`CLOSED`]. One comparison tells both
+//! whether the thread is still where it was when it chose the slot, and whether another thread has closed the slot, to have it alone (the
+//! protocol is in `per_cpu.rs`).
 //!
 //! ```text
 //!     begin     area.descriptor = this section     from here on the kernel aborts
@@ -25,28 +25,28 @@
 //!     fetch                 old = *word                                             *word = new
 //! ```
 //!
-//! - I1: one store commits, and it is the section's last instruction: whoever is aborted has stored nothing that anybody looks at.
-//!   What is stored before it lies where nobody looks until then: in the buffer that is not the current one, behind the
-//!   length, in a node that is the caller's own. (`stp` is not one store, so two words need the version.)
-//! - I2: between storing the descriptor and the section's first instruction there is none: aborted in between, the kernel would
-//!   take the descriptor away, and the section would go on without.
-//! - I3: nothing in a section calls or traps. `pop` reads `node.next` of what may by then be somebody else's node, if the
-//!   slot was taken over: so nodes stay readable as long as the list is there (type-stable).
-//! - I4: the comparison precedes all other loads of the section (aarch64: `ldar`), so that who finds the slot open
-//!   finds it as the one who opened it left it.
-//! - E1: the commit of a word that others read while sections go on is a release (aarch64: `stlr`): compare_store, add_two, copy and
-//!   fetch. `add` says nothing of other words; a list is read by others only after a fence has aborted its sections.
-//! - E2: who reads a pair loads version, buffer, version again. So what a section stores to a buffer comes after all versions stored
+//! - I1: one store commits, and it is the section's last instruction: an aborted thread has stored nothing that any other thread looks at.
+//!   What is stored before it lies where no thread looks until then: in the buffer that is not the current one, behind the length, in a
+//!   node that is the caller's own. (`stp` is not one store, so two words need the version.)
+//! - I2: between storing the descriptor and the section's first instruction there is none: aborted in between, the kernel would take the
+//!   descriptor away, and the section would go on without.
+//! - I3: nothing in a section calls or traps. `pop` reads `node.next` of what may by then be another thread's node, if the slot was taken
+//!   over: so nodes stay readable as long as the list exists (type-stable).
+//! - I4: the comparison precedes all other loads of the section (aarch64: `ldar`), so that a thread that finds the slot open finds it as
+//!   the thread that opened it left it.
+//! - E1: the commit of a word that others read while sections go on is a release (aarch64: `stlr`): compare_store, add_two, copy and fetch.
+//!   `add` orders no other words; a list is read by others only after a fence has aborted its sections.
+//! - E2: the reader of a pair loads version, buffer, version again. So what a section stores to a buffer comes after all versions stored
 //!   before (aarch64: `dmb ishst`).
 //!
-//! Aborted are those who are preempted, are moved, have a signal delivered, are traced step by step, or are told so by
-//! `rseq::fence`. Nothing is promised about how often in a row: who calls tries a few times, and then has another way.
-//! Between two tries everything may have changed, the processor too.
+//! A section is aborted if its thread is preempted, is moved, has a signal delivered, is traced step by step, or is told so by
+//! `rseq::fence`. Nothing is promised about how often in a row: the caller tries a few times, and then has another way. Between two tries
+//! everything may have changed, the processor too.
 //!
-//! Each section has a symbol, `chappe_ras_OPERATION_N` with N from 1 in each object file, so that debuggers and profilers can
-//! tell where one is; descriptors and exit points are listed where debuggers look for them (`__rseq_cs_ptr_array`,
-//! `__rseq_exit_point_array`). The kernel may read a descriptor long after its section has ended, until the thread enters
-//! another: a library that has sections in it is never unmapped.
+//! Each section has a symbol, `chappe_ras_OPERATION_N` with N from 1 in each object file, so that debuggers and profilers can tell where a
+//! thread is; descriptors and exit points are listed where debuggers look for them (`__rseq_cs_ptr_array`, `__rseq_exit_point_array`). The
+//! kernel may read a descriptor long after its section has ended, until the thread enters another: a library that has sections in it is
+//! never unmapped.
 //!
 //! No breakpoints in a section, no uprobes, and no calls of functions by a debugger while a thread is within one: the kernel then finds
 //! the thread elsewhere, forgets the section, and the rest of that pass is not aborted any more. gdb's breakpoints harm nothing
@@ -73,7 +73,7 @@ pub mod inject;
 
 pub(crate) use machine::{enter, fence, has_concurrency_ids, slots};
 
-/// The owner of a slot that somebody has for himself. No processor and no concurrency id has this number.
+/// The owner of a slot that one thread has for itself. No processor and no concurrency id has this number.
 pub const CLOSED: u32 = 0x7fff_ffff;
 
 /// By what the slot of a thread is chosen.
@@ -127,7 +127,7 @@ impl Link {
         std::ptr::from_ref(self) as u64
     }
 
-    /// What follows, for who has the list to himself.
+    /// What follows, for a thread that has the list to itself.
     pub fn next(&self) -> u64 {
         // Relaxed: nobody else changes it.
         self.0.load(Ordering::Relaxed)
@@ -143,7 +143,7 @@ impl Default for Link {
 /// The versions of a pair count by the size of a buffer: the bit that changes is the current buffer's offset.
 const BUFFER: u64 = 16;
 
-/// Two counters that change together. Only sections write to it, or who has its slot for himself.
+/// Two counters that change together. Only sections write to it, or the thread that has seized its slot.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Pair {
@@ -200,7 +200,7 @@ pub struct Here {
 }
 
 impl Here {
-    /// The number of the thread's slot a moment ago; of who has no area (yet), none that a slot has.
+    /// The number of the thread's slot a moment ago; for a thread without an area (yet), a number that no slot has.
     #[inline(always)]
     pub fn slot(self) -> u32 {
         let slot = machine::number(self.area, self.field);
@@ -212,7 +212,7 @@ impl Here {
     ///
     /// # Safety
     /// `owner` and `word` are of one slot, which was chosen by this [`Here::slot`], or is another's of the same index: then it is `Moved`.
-    /// The owner is the slot's number, or [`CLOSED`]. Only sections on that slot write to `word`, or who has closed it.
+    /// The owner is the slot's number, or [`CLOSED`]. Only sections on that slot write to `word`, or the thread that has closed it.
     #[inline(always)]
     pub unsafe fn compare_store(self, owner: &AtomicU32, word: &AtomicU64, expect: u64, new: u64) -> Outcome<()> {
         // SAFETY: the caller's.

@@ -9,8 +9,8 @@
 //! end:
 //! ```
 //!
-//! The kernel leads who is taken off the processor between `start` and `end` to the abort address, which answers false. Within it nothing
-//! is called, and nothing can trap. Its last instruction is its only store.
+//! If a thread is taken off the processor between `start` and `end`, the kernel resumes it at the abort address, which answers false.
+//! Within it nothing is called, and nothing can trap. Its last instruction is its only store.
 
 use super::{Cache, GIVE, STRIDE, TAKE};
 use crate::delays::delay;

@@ -1,4 +1,4 @@
-//! The sections of [`super`] where nobody has written any: there is nothing in a cache.
+//! The sections of [`super`] on processors for which none are written: there is nothing in a cache.
 
 use super::Cache;
 use chappe_plat::atomic::AtomicU32;

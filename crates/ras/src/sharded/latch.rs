@@ -1,12 +1,11 @@
-//! Sweeps and forks keep out of each other's way: what is being swept lies in nobody's memory for a moment, and a child forked
-//! then would not have it.
+//! Keeps sweeps and forks apart: a permit that is being swept is for a moment in no memory, and a child forked then would not have it.
 //!
 //! One word for all semaphores of a process: `incarnation:32 | forks:16 | sweeps:16`, how many of each are under way.
 //!
 //! - I1: a sweep begins only while no fork is under way; a fork waits until no sweep is.
-//! - I2: the counts are those of the process whose incarnation the word has. For another, which was forked, both are 0.
-//! - I3: nobody waits for ever: who forks within a sweep (a signal handler that comes into the middle of one) goes on after
-//!   [`PATIENCE`]. The child of that fork, as one of a bare `clone`, may lack what was in hand.
+//! - I2: the counts are those of the process whose incarnation the word has. For another process, which was forked, both are 0.
+//! - I3: no thread waits for ever: a thread that forks within a sweep (a signal handler that interrupts one) goes on after [`PATIENCE`].
+//!   The child of that fork, like that of a bare `clone`, may lack what was in hand.
 
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half};
 use chappe_plat::forks::Around;
@@ -63,7 +62,7 @@ extern "C" fn after_fork() {
 /// A sweep that is under way.
 pub(super) struct Sweep(());
 
-/// For who may sweep later, perhaps in a signal handler.
+/// For a thread that may sweep later, perhaps in a signal handler.
 pub(super) fn prepare() {
     process::incarnation();
     FORKS.ensure();

@@ -1,53 +1,53 @@
-//! Permits in many hands: a semaphore whose permits lie, for the most part, in caches of the processors.
+//! A sharded semaphore: most of its permits lie in caches of the processors.
 //!
-//! nix-semaphores-tubes, section 2.1 (what a semaphore promises), on netbsd-restartable-sequences: taking from this processor's
-//! cache and giving to it is one section each, without a locked instruction. While somebody has to wait there are no caches: then
-//! the strong semaphore in the middle decides alone, first come, first served.
+//! nix-semaphores-tubes, section 2.1 (what a semaphore promises), on netbsd-restartable-sequences: taking from this processor's cache and
+//! giving to it is one section each, without a locked instruction. While a thread has to wait there are no caches: then the strong
+//! semaphore in the middle decides alone, first come, first served.
 //!
 //! | `mode` | take | give | |
 //! |---|---|---|---|
-//! | SHARDED | from the cache, else from the middle | to the cache, else to the middle | nobody waits |
+//! | SHARDED | from the cache, else from the middle | to the cache, else to the middle | no thread waits |
 //! | SWEEPING | middle | middle | one thread empties the caches into the middle |
 //! | CENTRAL | middle | middle | the caches are empty |
-//! | STUCK | from the cache, else from the middle | middle | who swept could not fence everywhere, or the middle was full |
+//! | STUCK | from the cache, else from the middle | middle | the sweeper could not fence everywhere, or the middle was full |
 //!
 //! ```text
-//!            somebody must wait             all caches swept
+//!            a thread must wait             all caches swept
 //!   SHARDED --------------------> SWEEPING ------------------> CENTRAL
 //!      ^                            ^    |                        |
 //!      |                            |    +--> STUCK: not all      |
 //!      |                            +-----------+                 |
 //!      +----------------------------------------------------------+
-//!           nobody waits, permits >> processors, for a while
+//!           no thread waits, permits >> processors, for a while
 //! ```
 //!
 //! - I1: a section looks at `mode` and changes its own processor's cache by one store; it is aborted if another thread had that processor
 //!   meanwhile. So the caches of SHARDED lose nothing to one another.
-//! - I2: a cache is emptied only by who has set SWEEPING, after a fence on its processor: no section that saw another mode stores
-//!   to it any more. SWEEPING is ended by who has set it, of whose process it has the incarnation: a forked child that finds its parent's
-//!   sweeps itself. So a permit is in one cache, in the middle, or in somebody's hand.
-//! - I3: who is about to sleep in the middle has raised `waiting`, and then seen CENTRAL. Who goes back to SHARDED looks at `waiting`
-//!   afterwards, and sweeps again if somebody is there. So nobody sleeps while permits lie in caches, and none is given past who
-//!   sleeps. While anybody waits CENTRAL stays.
-//! - I4: who sees SWEEPING, or cannot sweep, sleeps for a moment only, and looks again.
-//! - I5: a section arms itself in the thread's area, whose place is unknown before `rseq::prepare`. So there are caches only where the
-//!   gate has found sequences, and without caches no section begins.
+//! - I2: a cache is emptied only by the thread that has set SWEEPING, after a fence on its processor: no section that saw another mode
+//!   stores to it any more. SWEEPING is ended by the process that has set it, whose incarnation it has: a forked child that finds its
+//!   parent's sweeps itself. So a permit is in one cache, in the middle, or held by one thread.
+//! - I3: a thread that is about to sleep in the middle has raised `waiting`, and then seen CENTRAL. A thread that goes back to SHARDED
+//!   looks at `waiting` afterwards, and sweeps again if a thread waits. So no thread sleeps while permits lie in caches, and no permit is
+//!   given past a sleeper. While any thread waits CENTRAL stays.
+//! - I4: a thread that sees SWEEPING, or cannot sweep, sleeps for a moment only, and looks again.
+//! - I5: a section arms itself in the thread's area, whose place is unknown before `rseq::prepare`. So there are caches only where the gate
+//!   has found sequences, and without caches no section begins.
 //! - I6: no fork comes while a thread sweeps (`latch.rs`): a permit that is on its way from a cache to the middle is in neither.
 //!
 //! - E1 (store, load against store, load): `waiting` and `mode` of I3.
 //! - E2: `mode` SWEEPING before the fence.
-//! - E3 (acquire/release): what was swept, and then SHARED, against a section's load of `mode`, then of the cache: a section that sees
-//!   the caches come back does not see them as they were before they were emptied.
+//! - E3 (acquire/release): what was swept, and then SHARED, against a section's load of `mode`, then of the cache: a section that sees the
+//!   caches come back does not see them as they were before they were emptied.
 //!
-//! Races: two must wait at once: one of them sweeps, the other goes to the middle, and is woken by what is swept there. A thread that gives
-//! back to the middle while SHARDED is set again: nobody waits, or I3. R1, a filter refuses the fence: who cannot fence on a
-//! processor, and may not go there, leaves its cache as it is: nothing is lost, but up to a cache's fill is out of reach until somebody takes
-//! it from that processor, or can fence. Nothing new is cached then.
+//! Races: two threads must wait at once: one of them sweeps, the other goes to the middle, and is woken by what is swept there. A thread
+//! gives back to the middle while SHARDED is set again: no thread waits, or I3. R1, a filter refuses the fence: a thread that cannot fence
+//! on a processor, and may not move there, leaves its cache as it is. Nothing is lost, but up to a cache's fill is out of reach until a
+//! thread takes it from that processor, or can fence. Nothing new is cached then.
 //!
-//! Taking and giving in SHARDED are wait-free; `up` never blocks. A death loses nothing but what the dead had: private memory. A
-//! forked child has a copy, in which the permits that other threads of its parent had are nobody's; if some of them were waiting
-//! it has no caches any more, since it counts them as if they still were. The child of `vfork` is in its parent's memory, and must not use
-//! it. That of a bare `clone` may lack what was being swept.
+//! Taking and giving in SHARDED are wait-free; `up` never blocks. A death loses only what the dead thread held: private memory. A forked
+//! child has a copy, in which the permits that other threads of its parent held are lost; if some of them were waiting it has no caches any
+//! more, since it counts them as if they still were. The child of `vfork` is in its parent's memory, and must not use it. The child of a
+//! bare `clone` may lack what was being swept.
 //!
 //! Explored: `tests/crash_sharded.rs`, with a simple semaphore in the middle.
 
@@ -110,7 +110,7 @@ pub trait Central {
     /// Why nothing was taken, or given.
     type Error;
 
-    /// Takes a permit if one is there and nobody waits.
+    /// Takes a permit if one is there and no thread waits.
     fn try_down(&self) -> bool;
 
     /// Takes one, waiting at most until then (monotonic, ns). False: the time was up.
@@ -138,7 +138,7 @@ pub struct Shape {
     pub room: u32,
     /// So many are to be in the middle before there are caches.
     pub many: u32,
-    /// For so many returns in a row, with nobody waiting.
+    /// For so many returns in a row, with no waiter.
     pub calm: u32,
 }
 
@@ -204,7 +204,7 @@ impl<C: Central> Sharded<C> {
         !self.caches.is_empty() && section::give(&self.mode, &self.caches, self.shape.room)
     }
 
-    /// Takes a permit if there is one that nobody waits for.
+    /// Takes a permit if there is one for which no thread waits.
     #[inline(always)]
     pub fn try_down(&self) -> bool {
         self.take() || self.try_down_slowly()
@@ -285,7 +285,7 @@ impl<C: Central> Sharded<C> {
         Ok(())
     }
 
-    /// Sees to it that the thread has an area, where that is up to us.
+    /// Makes sure that the thread has an area, if this library registers areas.
     #[inline]
     fn enter(&self) {
         if self.shape.caches > 0 && rseq::cpu().is_none() {
@@ -337,7 +337,7 @@ impl<C: Central> Sharded<C> {
                 whole = false;
                 continue;
             }
-            // Acquire: with what was done before it was given. Nobody else touches it (I2).
+            // Acquire: with what was done before it was given. No other thread touches it (I2).
             let n = cache.0.swap(0, Ordering::Acquire);
             if n > 0 && self.central.up(n).is_err() {
                 // Too many for the middle now: they stay where they can be taken, until there is room.
@@ -371,12 +371,12 @@ impl<C: Central> Sharded<C> {
     #[cold]
     fn share(&self) {
         self.calm.store(0, Ordering::Relaxed); // Relaxed: a count.
-        // Who cannot take it back does not begin (I3): now, that a fork is under way (I6), or at all.
+        // A thread that cannot undo it does not begin (I3): now, while a fork is under way (I6), or at all.
         let Some(_sweep) = latch::begin() else { return };
         if !rseq::fence(None) {
             return;
         }
-        // E1 SeqCst, both: then the look at who waits.
+        // E1 SeqCst, both: then the look at the waiters.
         if self.mode.compare_exchange(CENTRAL, SHARDED, Ordering::SeqCst, Ordering::SeqCst).is_ok()
             && self.waiting.load(Ordering::SeqCst) != 0
         {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const ROOM: u32 = 16;
 /// So many times what all caches hold makes it worth while.
 const TIMES: u32 = 4;
-/// So many returns in a row without anybody waiting.
+/// So many returns in a row without a waiter.
 const CALM: u32 = 256;
 
 impl Central for Semaphore {
@@ -69,17 +69,17 @@ impl Failed {
 
 /// A counter of permits for the threads of this process, when there are many more permits than processors.
 ///
-/// While nobody waits, taking and giving cost a nanosecond or two each: permits lie in caches of the processors. As soon as somebody has to wait,
-/// the caches are emptied (2 us), and a strong [`Semaphore`] decides alone: first come, first served, until permits are plenty
-/// again for a while. Where there are no sequences, where [`Builder::bias`] or `CHAPPE_BIAS=off` says so, or there are few
-/// permits, it is that semaphore, all the time.
+/// While no thread waits, taking and giving cost a nanosecond or two each: permits lie in caches of the processors. As soon as a thread has
+/// to wait, the caches are emptied (2 us), and a strong [`Semaphore`] decides alone: first come, first served, until permits are plenty
+/// again for a while. Where there are no sequences, where [`Builder::bias`] or `CHAPPE_BIAS=off` says so, or there are few permits, it is
+/// that semaphore, all the time.
 ///
-/// Fairness: nobody who waits is overtaken, but by who took a permit before the caches were empty. Among those who find permits
-/// there is no order.
+/// Fairness: a waiter is overtaken only by threads that took a permit before the caches were empty. Among threads that find permits there
+/// is no order.
 ///
 /// A permit has no owner, and may be given by another thread than the one that took it. `up` never waits, and may be called in a signal
-/// handler. In a forked child it is a copy: permits that other threads had, or took just then, are nobody's there; and where one of them
-/// was waiting, the copy has no caches. Not for the child of `vfork`. Never in memory that processes share.
+/// handler. In a forked child it is a copy: permits that other threads held, or took just then, are lost there; and if one of them was
+/// waiting, the copy has no caches. Not for the child of `vfork`. Never in memory that processes share.
 ///
 /// Paper: nix-semaphores-tubes, section 2.1; netbsd-restartable-sequences.
 ///
@@ -108,7 +108,7 @@ impl Builder {
         self
     }
 
-    /// How much goes into one processor's cache, and after how many returns without anybody waiting there are caches again.
+    /// How much goes into one processor's cache, and after how many returns without a waiter there are caches again.
     #[doc(hidden)]
     pub fn shape(mut self, room: u32, calm: u32) -> Builder {
         (self.room, self.calm) = (room, calm);
@@ -161,8 +161,8 @@ impl ShardedSemaphore {
         self.0.down_slowly(None).map(|_| ()).map_err(Failed::down)
     }
 
-    /// Takes a permit if there is one and nobody waits for it. Never sleeps; to look into other processors' caches it may make a
-    /// system call. While another thread empties the caches it may miss what is just on its way.
+    /// Takes a permit if there is one and no thread waits for it. Never sleeps; to look into other processors' caches it may make a system
+    /// call. While another thread empties the caches it may miss what is just on its way.
     ///
     /// # Errors
     /// `WouldBlock`.
@@ -191,7 +191,7 @@ impl ShardedSemaphore {
         self.down_timeout(deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Gives a permit; who waits longest gets it. Never waits.
+    /// Gives a permit; the thread that has waited longest gets it. Never waits.
     ///
     /// # Errors
     /// As [`Semaphore::up`]; what is in caches does not count towards the greatest value.
@@ -213,12 +213,12 @@ impl ShardedSemaphore {
         self.0.up_many(n).map_err(Failed::up)
     }
 
-    /// How many permits nobody has at this moment. A look, not a promise.
+    /// How many permits are free at this moment. A look, not a promise.
     pub fn available(&self) -> u32 {
         self.0.available()
     }
 
-    /// Who waits, in the order in which they will be served.
+    /// The waiters, in the order in which they will be served.
     pub fn waiters(&self) -> Vec<Waiter> {
         self.0.central().waiters()
     }

@@ -1,4 +1,4 @@
-//! Where there are no sequences there is no wrapper: the gate is closed, and nobody asks for one.
+//! Where there are no sequences there is no wrapper: the gate is closed, and no code asks for one.
 
 use std::io;
 

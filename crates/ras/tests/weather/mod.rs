@@ -171,7 +171,7 @@ pub fn weather<W: Work>(weather: Weather, threads: usize, time: Duration, work: 
     });
 }
 
-/// All end, even if the one who says so has failed.
+/// All end, even if the thread that says so has failed.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -180,7 +180,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Counts who has ended, or failed.
+/// Counts the threads that have ended, or failed.
 struct Ended<'a>(&'a AtomicU32);
 
 impl Drop for Ended<'_> {

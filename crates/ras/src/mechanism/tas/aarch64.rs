@@ -79,8 +79,8 @@ pub(super) fn test_and_set(area: isize, word: &AtomicU32) -> Outcome {
     Outcome::Clear
 }
 
-// The body for the wrapper: takes the word's address in x1, gives what it held in w0. The result has a register in which
-// nothing came: were it the argument's, who is started again would not find it there.
+// The body for the wrapper: takes the word's address in x1, gives what it held in w0. The result has a register in which no argument came:
+// otherwise a restarted run would not find the argument there.
 global_asm!(
     ".pushsection .text.chappe_ras_tas_body,\"ax\",%progbits",
     ".globl chappe_ras_tas_body",

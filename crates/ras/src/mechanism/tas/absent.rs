@@ -1,4 +1,4 @@
-//! Where there are no sequences: nothing is ever done, and nobody has been told that it would be.
+//! Where there are no sequences: nothing is ever done, and no caller can have the proof that there are any.
 
 use super::Outcome;
 use chappe_plat::atomic::AtomicU32;
