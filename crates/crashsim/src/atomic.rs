@@ -254,8 +254,8 @@ pub fn give_way() {
     pause();
 }
 
-/// Gives way: the thread goes on only after somebody else's step, if anybody can make one. When all who can run
-/// do nothing else, the virtual clock runs on by itself.
+/// Gives way: the thread goes on only after another thread's step, if any can make one. When all runnable threads do nothing else, the
+/// virtual clock runs on by itself.
 #[track_caller]
 pub fn pause() {
     if mode() != Mode::Fibre {

@@ -36,7 +36,7 @@ enum By {
     All,
     /// So many of the victim's own.
     Own,
-    /// So many that whoever recovers from an earlier death has made in that.
+    /// After so many steps of a recoverer from an earlier death.
     Recovery,
 }
 
@@ -208,7 +208,7 @@ impl Strategy for Chance {
             let n = self.below(count) as usize;
             return e.offers.iter().filter(|o| ordinary(o)).nth(n).expect("counted").event;
         }
-        // One that gave way, or has run for so long that it is no longer offered, spins: others go first from now on.
+        // A thread that gave way, or has run for so long that it is no longer offered, spins: others go first from now on.
         let spins = e.yielded & 1 << e.cur != 0
             || (e.runnable(e.cur) && e.offers.iter().all(|o| o.event != Event::Run(e.cur as u8)));
         if spins || self.points.contains(&e.steps) {

@@ -1,6 +1,6 @@
-//! The virtual clock: stands still while anybody has something to do, and jumps to deadlines.
+//! The virtual clock: stands still while any thread has something to do, and jumps to deadlines.
 //!
-//! Reading it is no step. Whoever spins until a time comes sees it run on once all others only spin or sleep.
+//! Reading it is no step. A thread that spins until a time comes sees it run on once all others only spin or sleep.
 
 use crate::state::EPOCH_NS;
 use crate::trace::{CLOCK, Touch};

@@ -1,4 +1,4 @@
-//! Which places of the source a search has come to, and at which of them somebody was killed.
+//! The places of the source that a search has reached, and those at which a process was killed.
 //!
 //! A *site* is one call of the facade in the source: file, line and column. A kill at a site comes right after the step
 //! made there, when the step that follows has not been made. What a search never came to, it says nothing of: so
@@ -44,7 +44,7 @@ fn address(at: &'static Location<'static>) -> usize {
     std::ptr::from_ref(at) as usize
 }
 
-/// A schedule begins: nobody has made a step.
+/// A schedule begins: no thread has made a step.
 pub(crate) fn begin() {
     LAST.with(|all| all.iter().for_each(|l| l.set(None)));
 }

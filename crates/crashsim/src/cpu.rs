@@ -1,12 +1,13 @@
 //! Virtual processors, for what a kernel with restartable sequences promises of them.
 //!
 //! A thread that was put on a processor shares it with the others there. A *section* begins, reads words by steps of their own, and ends
-//! with one store ([`commit`]). It is aborted, and its store does not happen, if in between another thread of the same processor
-//! made a step (it was preempted), it was moved (to the same processor, too: that stands for a signal), or somebody had a
-//! [`fence`] on that processor. Whoever makes a step on a processor sees what the threads before it there have stored, and a fence makes
-//! the stores of all on its processors visible.
+//! with one store ([`commit`]). It is aborted, and its store does not happen, if in between another thread of the same processor made a
+//! step (it was preempted), it was moved (to the same processor, too: that stands for a signal), or a thread had a [`fence`] on that
+//! processor. A thread that makes a step on a processor sees what the threads before it there have stored, and a fence makes the stores of
+//! all on its processors visible.
 //!
-//! A thread that was put on none is in no section, ever. What is read of one's own processor is no step: it may be another one by the next.
+//! A thread that was put on none is in no section, ever. Reading the number of the thread's own processor is no step: it may be another one
+//! by the next.
 
 use crate::atomic::AtomicU32;
 use crate::state::{Engine, Section};
@@ -19,7 +20,7 @@ use std::panic::Location;
 pub struct Mover(usize);
 
 impl Engine {
-    /// Whoever was in a section there, `but` one, is so no more.
+    /// Every thread that was in a section there, except `but`, is in it no more.
     pub(crate) fn preempt(&mut self, cpu: u32, but: usize) {
         for t in 0..self.threads.len() {
             if t != but && self.threads[t].cpu == Some(cpu) {

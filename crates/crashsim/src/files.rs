@@ -202,7 +202,7 @@ impl Dir {
         }
     }
 
-    /// As [`Dir::lock`]: here nobody alive has it for long.
+    /// As [`Dir::lock`]: here no living process has it for long.
     ///
     /// # Errors
     /// None.
@@ -298,7 +298,7 @@ impl Dir {
         )
     }
 
-    /// Whether a file of this name has lost it to nobody or to another.
+    /// Whether a file of this name has lost it: the name is gone, or another file has it.
     #[track_caller]
     pub fn has_lost(&self, _folder: u64, name: &str, inode: u64) -> bool {
         self.inode_of(name).is_ok_and(|now| now != Some(inode))

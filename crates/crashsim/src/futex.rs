@@ -3,8 +3,8 @@
 //! The queue of a word is first come, first served, wake-one. A wake takes the sleeper out of the queue at once; if
 //! it is then killed before it runs, the wake is lost; if it is stopped, it keeps the wake. [`wait_any`] looks
 //! at one word after the other and stands in all queues until it runs: it swallows a wake in each.
-//! A deadline may come at any moment while others run; the clock jumps there. When nobody can run it jumps to
-//! the earliest. A wake that comes between the deadline and the sleeper's next step counts as the wake.
+//! A deadline may come at any moment while others run; the clock jumps there. When no thread can run it jumps to the earliest. A wake that
+//! comes between the deadline and the sleeper's next step counts as the wake.
 
 use crate::atomic::AtomicU32;
 use crate::state::{Block, Woken};
@@ -12,7 +12,7 @@ use crate::trace::{QUEUE, Touch};
 use crate::turn::{Mode, block, me, mode, saw, turn_in_order, with};
 use std::panic::Location;
 
-/// Who can sleep on a word.
+/// The threads that can sleep on a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Threads of this process only.
@@ -24,7 +24,7 @@ pub enum Scope {
 /// Why a wait came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Somebody woke us (or a wake meant for an earlier user of the word did): look again.
+    /// A thread woke the caller (or sent a wake meant for an earlier user of the word): look again.
     Woken,
     /// The word did not hold the expected value.
     Changed,

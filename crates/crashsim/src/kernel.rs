@@ -1,14 +1,14 @@
 //! What happens when an event is chosen: the model of the kernel.
 //!
-//! Death of a thread: it vanishes from every queue where it sleeps, so that a wake it was given is lost. Then, as
-//! events of their own that may come at any later time, the kernel walks the robust words it held, the latest
-//! first: a word that still names the thread becomes OWNER_DIED, keeping WATCHED, and if WATCHED was set one
-//! sleeper is woken. Last comes the pending entry, the word that the thread was claiming or releasing: if nobody owns
-//! it, one sleeper is woken (Linux 6.2; before, only if the word is 0). When all threads of a process are dead and all words are marked, the process goes: its
-//! directory locks are dropped, its pidfd becomes readable, it maps nothing.
+//! Death of a thread: it vanishes from every queue where it sleeps, so that a wake it was given is lost. Then, as events of their own that
+//! may come at any later time, the kernel walks the robust words it held, the latest first: a word that still names the thread becomes
+//! OWNER_DIED, keeping WATCHED, and if WATCHED was set one sleeper is woken. Last comes the pending entry, the word that the thread was
+//! claiming or releasing: if the word has no owner, one sleeper is woken (Linux 6.2; before, only if the word is 0). When all threads of a
+//! process are dead and all words are marked, the process goes: its directory locks are dropped, its pidfd becomes readable, it maps
+//! nothing.
 //!
-//! SIGKILL of a process with several threads: one dies at once, each sibling by an event of its own, before
-//! which it may make further steps (as one in a system call on another processor does).
+//! SIGKILL of a process with several threads: one dies at once, each sibling by an event of its own, before which it may make further steps
+//! (as a thread in a system call on another processor does).
 
 use crate::coverage;
 use crate::event::{Anchor, Event};
@@ -21,7 +21,7 @@ use crate::turn::progressed;
 pub(crate) const TID_MASK: u32 = 0x3fff_ffff;
 /// Set when the owner has died.
 pub(crate) const OWNER_DIED: u32 = 0x4000_0000;
-/// Set when somebody sleeps on the word.
+/// Set when a thread sleeps on the word.
 pub(crate) const WATCHED: u32 = 0x8000_0000;
 
 /// What `apply` leaves to its caller.
@@ -30,7 +30,7 @@ pub(crate) enum Next {
     Run(usize),
     /// Decide again.
     Again,
-    /// Ask the world whether those who sleep for ever are excused, then decide again.
+    /// Ask the world whether the threads that sleep for ever are excused, then decide again.
     Ask,
     /// Call these, then decide again.
     Call(Vec<Box<dyn FnOnce()>>),
@@ -142,13 +142,13 @@ impl Engine {
         Next::Run(t)
     }
 
-    /// Something was changed: whoever spins may find what it waits for.
+    /// Something was changed: a spinning thread may find what it waits for.
     fn calm(&mut self) {
         self.spun = 0;
         self.tick = 0;
     }
 
-    /// A thread gives way. If all who could run only do that, time passes, faster and faster.
+    /// A thread gives way. If all runnable threads only do that, time passes, faster and faster.
     pub fn give_way(&mut self, t: usize) {
         self.yielded |= 1 << t;
         self.spun |= 1 << t;
@@ -314,7 +314,7 @@ impl Engine {
         }
     }
 
-    /// Wakes everybody who waits for the lock of a directory, to look again.
+    /// Wakes all waiters for the lock of a directory, to look again.
     pub fn unlocked(&mut self) {
         for t in 0..self.threads.len() {
             if self.threads[t].state == State::Blocked(Block::Lock) {

@@ -1,9 +1,9 @@
 //! A deterministic explorer of protocols: every schedule, every death.
 //!
-//! A *world* is a few virtual processes that run real code against a facade: atomic words, futexes, robust
-//! locks, a clock, processes, a directory of files. Each operation of the facade is a *step*; between two steps the explorer
-//! may run another thread, kill a process, stop it, let a deadline come. A *search* plays many schedules of a
-//! world and says of the first that fails what happened, in words, with a token that replays it.
+//! A *world* is a few virtual processes that run real code against a facade: atomic words, futexes, robust locks, a clock, processes, a
+//! directory of files. Each operation of the facade is a *step*; between two steps the explorer may run another thread, kill a process,
+//! stop it, let a deadline come. A *search* plays many schedules of a world and reports for the first that fails what happened, in words,
+//! with a token that replays it.
 //!
 //! ```text
 //!   Search::depth("name", 2)      which schedules: depth(preemptions), priorities(changes), uniform(), sweep()
@@ -13,15 +13,15 @@
 //!       .assert_clean();          or assert_caught(), for a planted mistake
 //! ```
 //!
-//! In a world: `let x = world.share(value)` is memory that all see; `world.process("p1", move || ..)` a process;
-//! `world.invariant(..)` holds after each step; `world.check(..)` runs when all has come to rest. Then nobody may
-//! sleep but daemons, lingering threads, and whom `world.may_wait(..)` excuses.
+//! In a world: `let x = world.share(value)` is memory that all processes see; `world.process("p1", move || ..)` a process;
+//! `world.invariant(..)` holds after each step; `world.check(..)` runs when all has come to rest. Then no thread may sleep except daemons,
+//! lingering threads, and the threads that `world.may_wait(..)` excuses.
 //!
-//! A world says with `reached("..")` what it came to, and the test asserts the set of these: a search that
-//! explores nothing must not pass.
+//! A world reports with `reached("..")` what it came to, and the test asserts the set of these: a search that explores nothing must not
+//! pass.
 //!
-//! State of the test's own (who is inside, what was taken) belongs in `world.share` too, as standard atomics or
-//! cells: what the code does between two steps happens at once.
+//! State of the test's own (which threads are inside, what was taken) belongs in `world.share` too, as standard atomics or cells: what the
+//! code does between two steps happens at once.
 //!
 //! What is modelled is said at the head of each module: `atomic` (sequential consistency only), `futex`,
 //! `robust`, `process`, `files`, `clock`, and `kernel.rs` for deaths. A killed thread is dropped where it stands,
@@ -57,7 +57,7 @@ mod trace;
 mod turn;
 mod world;
 
-/// The page for those who use it in another project; its example is run as a test.
+/// The page for users in other projects; its example is run as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Page;
@@ -68,7 +68,7 @@ pub use report::{Counts, Fault, Found, Report};
 pub use search::Search;
 pub use world::{Fate, Process, Word, World, backstops, note, reached};
 
-/// Runs what recovers from somebody's death: a kill within counts as a double fault, and searches aim at it. No step.
+/// Runs the recovery from a death: a kill within counts as a double fault, and searches aim at it. No step.
 pub fn recovering<R>(recovery: impl FnOnce() -> R) -> R {
     let count = |by: i32| {
         if turn::mode() == turn::Mode::Fibre {

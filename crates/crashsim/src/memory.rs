@@ -30,8 +30,8 @@ pub(crate) fn reset() {
     EPOCH.set(EPOCH.get() + 1);
     let drops = MEMORY.with_borrow_mut(|m| std::mem::take(&mut m.drops));
     for (place, drop) in drops.into_iter().rev() {
-        // SAFETY: `share` wrote a value of the type that `drop` was made for, and nobody reaches it any more:
-        // the epoch has changed and the fibres are gone.
+        // SAFETY: `share` wrote a value of the type that `drop` was made for, and no thread reaches it any more: the epoch has changed and
+        // the fibres are gone.
         unsafe { drop(place) };
     }
     MEMORY.with_borrow_mut(|m| {
@@ -96,7 +96,7 @@ impl<T> Deref for Shared<T> {
 
 /// Puts a value where all virtual processes of the schedule can reach it.
 pub(crate) fn share<T: 'static>(value: T) -> Shared<T> {
-    /// # Safety
+    /// A `T` was written at `place`, and no thread reaches it any more.
     /// A `T` was written at `place`, and nobody reaches it any more.
     unsafe fn drop_as<T>(place: *mut u8) {
         // SAFETY: the caller passes the place where a T was written.

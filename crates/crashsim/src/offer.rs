@@ -1,11 +1,11 @@
 //! What can happen next, and what each choice costs a bounded search.
 //!
-//! The default comes first: a dying thread dies; whoever ran goes on; else the next thread in turn, then the
-//! kernel; and when nobody can go on, time jumps to the earliest deadline.
+//! The default comes first: a dying thread dies; the thread that ran goes on; else the next thread in turn, then the kernel; and when no
+//! thread can go on, time jumps to the earliest deadline.
 //!
-//! A kill or stop of a process is offered once for each state the process comes to (after each of its own steps,
-//! after each wake or expiry): between two of these, killing it earlier or later is the same, because all that others
-//! see of a death are events of their own (`Mark`, `Gone`).
+//! A kill or stop of a process is offered once for each state the process comes to (after each of its own steps, after each wake or
+//! expiry): between two of these, killing it earlier or later is the same, because all that others see of a death are events of their own
+//! (`Mark`, `Gone`).
 
 use crate::event::Event;
 use crate::report::Fault;
@@ -13,13 +13,13 @@ use crate::state::{BACKSTOP_NS, Block, Engine, State};
 
 /// After so many steps without a break a thread is taken to spin, and others go first.
 const FAIR: u32 = 400;
-/// How many short waits of daemons may expire once everybody else is done.
+/// How many short waits of daemons may expire once all other threads are done.
 const IDLE_JUMPS: u32 = 20;
 
 /// Which budget of a bounded search an event is charged to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cost {
-    /// The default, or a choice that somebody had to make.
+    /// The default, or a choice that had to be made.
     Free,
     /// A switch away from a thread that could have gone on, or a deadline that comes while others run.
     Preemption,
@@ -76,8 +76,8 @@ impl Engine {
         self.offers.push(Offer { event, cost });
     }
 
-    /// Fills `offers`. The first is the default. Answers false if the world must be asked first whether those who
-    /// sleep for ever are excused.
+    /// Fills `offers`. The first is the default. Answers false if the world must be asked first whether the threads that sleep for ever are
+    /// excused.
     pub fn offer(&mut self) -> bool {
         self.offers.clear();
         if let Some(t) = self.undecided {
@@ -115,7 +115,7 @@ impl Engine {
             self.push(Event::Flush(t as u8), Cost::Free);
         }
         if self.offers.is_empty() {
-            // Those who gave way, or ran for long: nobody else is there to go first.
+            // The threads that gave way, or ran for long: no other thread is there to go first.
             for k in 1..=n {
                 let t = (self.cur + k) % n;
                 if ready & 1 << t != 0 {
@@ -173,7 +173,7 @@ impl Engine {
         }
     }
 
-    /// Nobody can go on. Answers false if the world must be asked.
+    /// No thread can go on. Answers false if the world must be asked.
     fn offer_at_rest(&mut self) -> bool {
         if self.limits.resume
             && let Some(p) = self.processes.iter().position(|p| p.stopped && !p.ended)

@@ -1,4 +1,4 @@
-//! Who runs, whether another process is still there, and threads of one's own.
+//! The running process, whether another process still exists, and background threads.
 //!
 //! Numbers mean something within one PID namespace: a process finds only those of its own.
 //!
@@ -68,7 +68,7 @@ pub fn name(pid: u32) -> Option<String> {
     with(|e| index_in(e, pid).map(|p| e.processes[p].name.clone()))
 }
 
-/// Whose number it is in the caller's namespace: the last one's that has begun with it.
+/// The process that has this number in the caller's namespace: the last that has begun with it.
 fn index_in(e: &crate::state::Engine, pid: u32) -> Option<usize> {
     let here = if mode() == Mode::Outside { NAMESPACE } else { e.processes[e.threads[me()].process].namespace };
     e.processes.iter().rposition(|p| p.pid == pid && p.namespace == here && p.after.is_none())

@@ -11,9 +11,9 @@ use std::time::Duration;
 pub enum Fault {
     /// An assertion of a thread, an invariant or the check.
     Panic,
-    /// Somebody sleeps for ever.
+    /// A thread sleeps for ever.
     Wedged,
-    /// Somebody runs for ever.
+    /// A thread runs for ever.
     NoProgress,
     /// Only a wait of a second or more that came to its end got the world on.
     Backstop,
@@ -131,7 +131,7 @@ impl Report {
         self
     }
 
-    /// The places of the source that it came to, and at which somebody was killed.
+    /// The places of the source that it came to, and those at which a process was killed.
     pub fn coverage(&self) -> &Coverage {
         &self.coverage
     }

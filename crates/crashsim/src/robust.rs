@@ -1,12 +1,12 @@
 //! Robust locks: a word that names the thread that owns it, and that the kernel marks when that thread dies.
 //!
-//! In a world of several PID namespaces the pending entry names the word from a step before the claim until a step after the
-//! release: there the kernel may find another namespace's thread of the same number in the word, and marks it. In a world of
-//! one the number is nobody else's, and these steps are left out.
+//! In a world of several PID namespaces the pending entry names the word from a step before the claim until a step after the release: there
+//! the kernel may find another namespace's thread of the same number in the word, and marks it. In a world of one namespace no other thread
+//! has the number, and these steps are left out.
 //!
-//! As glibc's robust, process-shared, normal mutex: release sets the word to 0 and, if somebody watched, wakes one.
-//! Between the two, and all the while a thread claims, the pending entry of its robust list names the word: if it dies
-//! there and the word has no owner, the kernel wakes one in its place. What the kernel does at death is in `kernel.rs`.
+//! As glibc's robust, process-shared, normal mutex: release sets the word to 0 and, if it was watched, wakes one sleeper. Between the two,
+//! and all the while a thread claims, the pending entry of its robust list names the word: if it dies there and the word has no owner, the
+//! kernel wakes one in its place. What the kernel does at death is in `kernel.rs`.
 
 use crate::atomic::{AtomicU32, Ordering::SeqCst};
 use crate::futex::{Scope, wait, wake};
@@ -18,11 +18,11 @@ use std::panic::Location;
 /// How a claim ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Ours; its last owner released it.
+    /// The caller owns it; its last owner released it.
     Fresh,
-    /// Ours; its last owner died with it.
+    /// The caller owns it; its last owner died with it.
     AfterDeath,
-    /// Somebody alive owns it.
+    /// A living thread owns it.
     Busy,
 }
 
@@ -68,7 +68,7 @@ fn is_alone() -> bool {
     mode() == Mode::Outside || !with(|e| e.files.namespaces)
 }
 
-/// Takes the lock for this thread if nobody alive has it. Never blocks.
+/// Takes the lock for this thread if no living thread has it. Never blocks.
 #[track_caller]
 pub fn try_claim(word: &AtomicU32) -> Claim {
     let at = Location::caller();
@@ -83,13 +83,14 @@ pub fn try_claim(word: &AtomicU32) -> Claim {
     claim
 }
 
-/// Takes the lock, waiting while somebody alive has it. Never answers `Busy`.
+/// Takes the lock, waiting while a living thread has it. Never answers `Busy`.
 #[track_caller]
 pub fn claim(word: &AtomicU32) -> Claim {
     claim_waiting(word, 0, Location::caller())
 }
 
-/// The same of a lock with priority inheritance: the kernel knows who waits, so that a claim by who comes between a release and a woken waiter that dies hides none.
+/// The same for a lock with priority inheritance: the kernel knows the waiters, so that a claim that comes between a release and a woken
+/// waiter that dies hides none.
 #[track_caller]
 pub fn claim_inherited(word: &AtomicU32) -> Claim {
     claim_waiting(word, WATCHED, Location::caller())
@@ -115,13 +116,13 @@ fn claim_waiting(word: &AtomicU32, mut watched: u32, at: &'static Location<'stat
         if now & WATCHED == 0 && word.compare_exchange(now, now | WATCHED, SeqCst, SeqCst).is_err() {
             continue;
         }
-        // Whoever has slept takes the lock watched: others may sleep behind it.
+        // A thread that has slept takes the lock watched: others may sleep behind it.
         watched = WATCHED;
         wait(word, now | WATCHED, None, Scope::Shared);
     }
 }
 
-/// Gives the lock up; wakes one of those who watch the word. Nothing happens if another thread owns it.
+/// Releases the lock; wakes one of the threads that watch the word. Nothing happens if another thread owns it.
 #[track_caller]
 pub fn release(word: &AtomicU32) {
     let at = Location::caller();

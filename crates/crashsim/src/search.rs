@@ -85,7 +85,7 @@ pub struct Search {
     seed: u64,
     /// A sweep takes every so-manieth first kill.
     share: u32,
-    /// Kills after the first hit those only who recover from one.
+    /// Kills after the first hit only processes that recover from one.
     doubles: bool,
     /// Threads that search.
     workers: u32,
@@ -149,7 +149,7 @@ impl Search {
         self
     }
 
-    /// A stopped process goes on when nobody else can.
+    /// A stopped process goes on when no other thread can.
     pub fn resume(mut self) -> Search {
         self.limits.resume = true;
         self
@@ -210,10 +210,11 @@ impl Search {
 
     /// Searches the world that `world` builds.
     ///
-    /// `CRASHSIM_REPLAY` replays the schedule of a token instead, and tells it, if it is of this search;
-    /// `CRASHSIM_SCHEDULES` is another limit of schedules; `CRASHSIM_SECONDS` one of time in its place; `CRASHSIM_PERCENT` a part of
-    /// the schedules of each search that is random or has a limit of its own; `CRASHSIM_SHARE` another share of sweeps; `CRASHSIM_SEED` other dice; `CRASHSIM_WORKERS` how many threads search; `CRASHSIM_STORY=short` leaves steps that changed nothing out of
-    /// stories; into the directory `CRASHSIM_COVERAGE` each search writes which places of the source it came to.
+    /// `CRASHSIM_REPLAY` replays the schedule of a token instead, and tells it, if it is of this search; `CRASHSIM_SCHEDULES` is another
+    /// limit of schedules; `CRASHSIM_SECONDS` one of time in its place; `CRASHSIM_PERCENT` a part of the schedules of each search that is
+    /// random or has a limit of its own; `CRASHSIM_SHARE` another share of sweeps; `CRASHSIM_SEED` other dice; `CRASHSIM_WORKERS` how many
+    /// threads search; `CRASHSIM_STORY=short` leaves steps that changed nothing out of stories; into the directory `CRASHSIM_COVERAGE` each
+    /// search writes which places of the source it came to.
     ///
     /// # Panics
     /// When the environment's variables cannot be read.

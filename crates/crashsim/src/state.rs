@@ -1,4 +1,4 @@
-//! The state of one virtual world between two steps: processes, threads, who sleeps where, the clock.
+//! The state of one virtual world between two steps: processes, threads, sleepers and their words, the clock.
 //!
 //! What can happen next is in `offer.rs`, what then happens in `kernel.rs`.
 
@@ -166,13 +166,13 @@ pub(crate) struct Engine {
     pub steps: u64,
     /// Steps that `cur` has made without a break.
     pub run: u32,
-    /// Threads that gave way and wait for somebody else's step: one bit each.
+    /// Threads that gave way and wait for another thread's step: one bit each.
     pub yielded: u64,
     /// Threads that have spun since anything was changed.
     pub spun: u64,
     /// This thread's store has just gone into its empty buffer: does it stay there?
     pub undecided: Option<usize>,
-    /// By how much time passes when everybody only spins.
+    /// By how much time passes when all threads only spin.
     pub tick: u64,
     /// Short waits of daemons that were let expire since the others were done.
     pub idle_jumps: u32,
@@ -348,7 +348,7 @@ impl Engine {
         }
     }
 
-    /// Everybody who sleeps, in words.
+    /// All sleepers, in words.
     pub fn sleepers(&self) -> Vec<(usize, String)> {
         let mut out = Vec::new();
         for (t, thread) in self.threads.iter().enumerate() {

@@ -9,11 +9,11 @@ use crate::state::Engine;
 /// The plain orders.
 #[derive(Clone, Copy)]
 enum Order {
-    /// Whoever runs goes on; then the next; the kernel last.
+    /// The running thread goes on; then the next; the kernel last.
     Default,
     /// As before, but the kernel first.
     KernelFirst,
-    /// Whoever runs goes on; then the last process.
+    /// The running thread goes on; then the last process.
     Backwards,
     /// Another after each step.
     Each,
@@ -27,7 +27,7 @@ pub(crate) struct Sweep {
     orders: usize,
     /// Every so-manieth first kill is taken.
     share: u32,
-    /// Later ones hit only who recovers.
+    /// Later ones hit only recoverers.
     doubles: bool,
     part: Part,
     order: usize,

@@ -3,7 +3,7 @@
 //! A fibre's state cannot be looked at, but it is determined by what the fibre has observed. So each thread has a
 //! number that changes with everything it observes, each word one that names its last writer's number at that
 //! time, and the world's is a sum over both. Two schedules that differ only in the order of independent
-//! steps come to the same number; two in which somebody saw another write, or writes came in another order, do
+//! steps come to the same number; two in which a thread saw another write, or writes came in another order, do
 //! not (but for chance, 1 in 2^64). This is the happens-before relation, not the values: so memory that is not
 //! atomic, but ordered by atomics, is covered too.
 
@@ -41,7 +41,7 @@ impl Hasher for Mixer {
 /// What stands for things that are not words of memory.
 pub(crate) const CLOCK: usize = 1;
 pub(crate) const FILES: usize = 2;
-/// Added to a word's address: the queue of those who sleep on it.
+/// Added to a word's address: the queue of its sleepers.
 pub(crate) const QUEUE: usize = 1 << 62;
 /// Added to a process's index: whether it is there.
 pub(crate) const PROCESS: usize = 16;

@@ -1,8 +1,8 @@
-//! Who runs when: the heart of the explorer.
+//! The order of execution: the heart of the explorer.
 //!
-//! All fibres of a world run on one thread of the system. Each operation of the facade first takes its turn: the
-//! search decides what happens next, on the stack of whoever asks. If it is the asker's own step, it goes on without
-//! any switch; else it suspends itself, and the loop in [`play`] resumes whose turn it is.
+//! All fibres of a world run on one thread of the system. Each operation of the facade first takes its turn: the search decides what
+//! happens next, on the stack of the asking fibre. If it is the asker's own step, it goes on without any switch; else it suspends itself,
+//! and the loop in [`play`] resumes the fibre whose turn it is.
 
 use crate::coverage;
 use crate::fibre::{Fibre, suspend};
@@ -232,7 +232,7 @@ fn decide() -> Option<usize> {
     }
 }
 
-/// Asks the world whether those who sleep may do so.
+/// Asks the world whether the sleepers may sleep.
 fn ask() -> bool {
     let Some(excuse) = calls(|c| c.excuse.clone()) else { return false };
     direct("may_wait", || excuse()).unwrap_or(false)

@@ -81,8 +81,8 @@ impl World {
         calls(|c| c.checks.push(Box::new(check)));
     }
 
-    /// Says whether those who still sleep when nothing more can happen may do so (because what they wait for is
-    /// held by a stopped process, say). Asked only when the world would else be wedged.
+    /// Sets the function that says whether the threads that still sleep when nothing more can happen may do so (because what they wait for
+    /// is held by a stopped process, say). Called only when the world would otherwise be wedged.
     pub fn may_wait(&self, excuse: impl Fn() -> bool + 'static) {
         calls(|c| c.excuse = Some(Rc::new(excuse)));
         with(|e| e.can_excuse = true);

@@ -3,7 +3,7 @@
 use chappe_crashsim::atomic::{AtomicU32, Ordering::SeqCst, pause};
 use chappe_crashsim::{Fate, Report, Search, World, process, reached, recovering};
 
-/// A holder of two words; whoever finds it dead gives both back, in two steps.
+/// A holder of two words; a process that finds it dead gives both back, in two steps.
 fn house(finishes: bool) -> impl Fn(&World) {
     move |world| {
         let held = world.share([const { AtomicU32::new(1) }; 2]);
@@ -75,7 +75,7 @@ fn a_number_is_used_again_when_nothing_is_left_of_the_dead() {
         });
         world.process("watcher", move || {
             process::poll_readable(&[&old], -1);
-            // What was opened for the dead stays the dead one's, whoever has the number.
+            // What was opened for the dead process stays the dead one's, whichever process has the number.
             assert!(process::poll_readable(&[&old], 0)[0]);
         });
     });

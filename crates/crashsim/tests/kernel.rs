@@ -16,7 +16,7 @@ fn fault(report: &Report) -> Option<Fault> {
 
 #[test]
 fn a_wake_goes_to_the_first_who_sleeps() {
-    // Without preemptions the one who says first that it will sleep also sleeps first.
+    // Without preemptions the thread that says first that it will sleep also sleeps first.
     let report = Search::depth("first_come", 0).run(|world| {
         let word = world.share(AtomicU32::new(0));
         let asleep = world.share(RefCell::new(Vec::new()));

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// An option: on if its variable is 1 when somebody asks first.
+/// An option: on if its variable is 1 when it is first asked for.
 pub struct Asked {
     variable: &'static str,
     /// 0: not looked yet; 1: no; 2: yes.

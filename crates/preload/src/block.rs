@@ -1,12 +1,12 @@
-//! Where this library's thread-local data lie.
+//! The place of this library's thread-local data.
 //!
-//! The compiler has a shared library ask `__tls_get_addr` for them. The C library's answers out of a vector that it brings up to date in
-//! whatever thread asks first after a dlopen, and for a longer one it asks the program's `malloc`: in a signal handler that posts, with the
-//! code that it has interrupted perhaps in the midst of it. But all of this library's data lie in the thread's initial block, since
-//! `chappe_plat::near` is there: so each is as far from those words as the linker has laid it. This library has a `__tls_get_addr` of its
-//! own, which no other sees, and which is told so much.
+//! The compiler makes a shared library call `__tls_get_addr` for them. The C library's version reads a vector that it brings up to date in
+//! the thread that asks first after a dlopen, and for a longer vector it calls the program's `malloc`: in a signal handler that posts, this
+//! may interrupt that very code. But all of this library's data lie in the thread's initial block, since `chappe_plat::near` is there: so
+//! each is as far from those words as the linker has placed it. This library has a `__tls_get_addr` of its own, which no other library
+//! sees, and which uses that distance.
 //!
-//! On aarch64 the loader gives such data descriptors, which are static ones for a block that lies so: there it is asked nothing.
+//! On aarch64 the loader gives such data descriptors, which are static for a block that lies there: it calls no function.
 
 // The argument: a module, always this one, and the distance from its block's beginning. Changes nothing but two registers.
 #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! The functions of POSIX that take, give and look.
 //!
-//! Each has a fast path, in which nothing is owned, no lock taken, no memory allocated and no system call made: one
-//! compare-and-swap. All else is in a function of its own.
+//! Each has a fast path, which owns nothing, takes no lock, allocates no memory and makes no system call: one compare-and-swap. All else is
+//! in a function of its own.
 
 use crate::named::MOST;
 use crate::place::{self, Found};
@@ -12,7 +12,7 @@ use crate::word::{self, Said};
 use chappe::{DownError, Semaphore, Spot, UpError};
 use libc::{c_int, c_uint, clockid_t, sem_t, timespec};
 
-/// Takes a unit if all is as usual and one is there.
+/// Takes a unit if the semaphore is intact and a unit is free.
 ///
 /// # Safety
 /// `at` must point to a `sem_t`.
@@ -91,12 +91,12 @@ pub unsafe extern "C-unwind" fn sem_clockwait(at: *mut sem_t, clock: clockid_t, 
     if !is_valid(&limit) {
         return fail(libc::EINVAL);
     }
-    // As with the C library, this one looks whether the thread is cancelled only if it has to wait.
+    // As in the C library, a thread checks whether it is cancelled only if it has to wait.
     // SAFETY: the caller's, both.
     if unsafe { take_at_once(at) } { 0 } else { unsafe { slowly(at, Limit::At(clock, limit)) } }
 }
 
-/// POSIX' function: takes a unit if there is one that no waiter comes before us for. EAGAIN.
+/// POSIX' function: takes a unit if one is free and no waiter is entitled to it. EAGAIN.
 ///
 /// # Safety
 /// As POSIX has it: `at` points to a semaphore.
@@ -159,7 +159,7 @@ unsafe fn post_slowly(at: *mut sem_t) -> c_int {
 
 fn give(kind: u64, spot: Spot) -> c_int {
     let Some(found) = Found::at(kind, spot) else { return libc::EINVAL };
-    // A signal handler may have interrupted whatever; who becomes a member here takes locks.
+    // A signal handler may have interrupted any code; a thread that becomes a member here takes locks.
     let given = if found.is_met() { found.give() } else { without_signals(|| found.give()) };
     match given {
         Ok(()) => 0,
@@ -174,7 +174,7 @@ fn give(kind: u64, spot: Spot) -> c_int {
     }
 }
 
-/// POSIX' function: how many units there are. Where somebody waits, none.
+/// POSIX' function: how many units there are. While a thread waits, none.
 ///
 /// # Safety
 /// As POSIX has it: `at` points to a semaphore, `value` to a place for a number.

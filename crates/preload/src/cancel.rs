@@ -1,8 +1,9 @@
-//! Cancellation of a thread that waits on a semaphore of ours.
+//! Cancellation of a thread that waits on one of this library's semaphores.
 //!
-//! The C library's `pthread_cancel` marks the thread, and wakes it only from waits of its own. So this one marks it by that, and then
-//! ends its wait here, if it is in one; the thread finds that it is marked, and acts upon it by `pthread_testcancel`, in a frame that
-//! owns nothing. Each thread that has ever waited has an *ear*, by which it is found.
+//! The C library's `pthread_cancel` marks the thread, and wakes it only from the C library's own waits. So this library's version marks the
+//! thread through it, and then ends the thread's wait here, if it is in one. The thread finds that it is marked, and acts upon it by
+//! `pthread_testcancel`, in a frame that owns nothing. Each thread that has ever waited has an *ear*, a record by which a canceller finds
+//! it.
 //!
 //! ```text
 //!   OUT --arm--> ARMED --enter--> IN --leave--> OUT
@@ -11,16 +12,16 @@
 //!                goes round       goes round
 //! ```
 //!
-//! - I1: who waits arms its ear, and then looks whether it is marked (`pthread_testcancel`); who cancels marks, and then looks at the ear.
-//!   So one of the two sees the other (E1). What is left armed by who is cancelled there is nobody's wait.
-//! - I2: the interrupt of an ear is made new before each wait, and touched by another only between IN | TOLD and HEARD, which its
-//!   thread waits for before it leaves.
-//! - I3: ears are never given back to memory, so a late look is harmless; one that its thread has given up serves the next.
-//! - I4: who cancels has the list's lock up to TOLD, and a thread that ends takes it to give its ear up, behind HEARD. Who waits takes
-//!   no lock.
-//! - I5: who cancels does not wait for what may last: a handler may run in the thread on top of its wait, or may have jumped out of
-//!   it. After some tries a thread of ours goes on with it.
-//! - I6: a wait that was jumped out of leaves its ear IN. Its thread puts that right (`forsake`) before it waits again, or ends.
+//! - I1: a waiter arms its ear, and then looks whether it is marked (`pthread_testcancel`); a canceller marks, and then looks at the ear.
+//!   So one of the two sees the other (E1). A thread that is cancelled there leaves its ear armed, without a wait.
+//! - I2: the interrupt of an ear is made new before each wait. Another thread touches it only between IN | TOLD and HEARD, and its thread
+//!   waits for HEARD before it leaves.
+//! - I3: ears are never given back to memory, so a late look is harmless; an ear that its thread has given up serves the next thread.
+//! - I4: a canceller holds the list's lock up to TOLD, and a thread that ends takes it to give its ear up, behind HEARD. A waiter takes no
+//!   lock.
+//! - I5: a canceller does not wait for what may last: a handler may run in the thread on top of its wait, or may have jumped out of it.
+//!   After some tries a background thread goes on with it.
+//! - I6: a wait that was jumped out of leaves its ear IN. Its thread corrects that (`forsake`) before it waits again, or ends.
 
 use crate::shield::{back, contained, off, without_signals};
 use crate::{forks, real};
@@ -37,12 +38,12 @@ const IN: u32 = 2;
 const TOLD: u32 = 4;
 const HEARD: u32 = 8;
 
-/// How often who cancels tries by himself.
+/// How often a canceller tries by itself.
 const TRIES: u32 = 100;
 /// How long it is until the next try from then on: first, and at most.
 const PAUSE: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
-/// How long who was told waits before it looks again.
+/// How long a thread that was told waits before it looks again.
 const SOON: Duration = Duration::from_micros(20);
 
 /// By what a thread hears that it is cancelled.
@@ -51,7 +52,7 @@ pub struct Ear {
     interrupt: UnsafeCell<Interrupt>,
 }
 
-// SAFETY: I2: nobody else touches the interrupt but where its thread waits for that.
+// SAFETY: I2: no other thread touches the interrupt except while its thread waits for that.
 unsafe impl Sync for Ear {}
 
 impl Ear {
@@ -74,7 +75,7 @@ impl Ear {
         unsafe { *self.interrupt.get() = Interrupt::new() };
         // SeqCst: E1; publishes the interrupt.
         match self.state.compare_exchange(ARMED, IN, Ordering::SeqCst, Ordering::SeqCst) {
-            // SAFETY: I2: nobody changes it until this thread has left.
+            // SAFETY: I2: no other thread changes it until this thread has left.
             Ok(_) => Some(unsafe { &*self.interrupt.get() }),
             Err(_) => {
                 self.state.store(OUT, Ordering::SeqCst); // SeqCst: E1.
@@ -89,7 +90,7 @@ impl Ear {
         if self.state.compare_exchange(IN, OUT, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             return false;
         }
-        // SeqCst: I2. Who tells is about to be done: the wait is over. He may need this processor for it.
+        // SeqCst: I2. The canceller is almost done: the wait is over. It may need this processor for that.
         while self.state.load(Ordering::SeqCst) & HEARD == 0 {
             std::thread::sleep(SOON);
         }
@@ -107,7 +108,7 @@ impl Ear {
         }
     }
 
-    /// True: its thread is in a wait, which is to be ended by who asks.
+    /// True: its thread is in a wait, which the caller is to end.
     fn tell(&self) -> bool {
         // SeqCst: E1, after the mark.
         let armed = self.state.compare_exchange(ARMED, ARMED | TOLD, Ordering::SeqCst, Ordering::SeqCst);
@@ -115,7 +116,7 @@ impl Ear {
         armed == Err(IN) && self.state.compare_exchange(IN, IN | TOLD, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Ends the wait, by who has told. False: it goes on after so many tries.
+    /// Ends the wait, after [`Ear::tell`]. False: it goes on after so many tries.
     fn end_wait(&self, tries: u32) -> bool {
         // SAFETY: I2: its thread leaves it as it is until HEARD.
         let has_ended = unsafe { (*self.interrupt.get()).try_interrupt(tries) };
@@ -152,7 +153,7 @@ fn ears() -> std::sync::MutexGuard<'static, Ears> {
     EARS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Held by who forks.
+/// Held by a thread that forks.
 pub fn quiet() -> impl Sized {
     ears()
 }
@@ -168,7 +169,7 @@ pub fn only_this_thread() {
     let me = me();
     ears.used.retain(|(thread, _)| *thread == me);
     for (_, ear) in &ears.used {
-        // SeqCst, both: I2. Who has told this one in the parent is not here; a handler forks on top of its wait.
+        // SeqCst, both: I2. The canceller that told this one in the parent is not here; a handler forks on top of its wait.
         if ear.state.load(Ordering::SeqCst) == IN | TOLD {
             ear.state.store(IN | TOLD | HEARD, Ordering::SeqCst); // SeqCst: I2.
         }
@@ -211,7 +212,7 @@ fn new() -> Option<&'static Ear> {
             without_signals(|| {
                 let mut ears = ears();
                 let me = me();
-                // A thread that ended in a way that nobody saw may have had this number.
+                // A thread whose end was not seen may have had this number.
                 ears.used.retain(|(thread, _)| *thread != me);
                 let ear = ears.free.pop().unwrap_or_else(|| {
                     Box::leak(Box::new(Ear {
@@ -219,7 +220,7 @@ fn new() -> Option<&'static Ear> {
                         interrupt: UnsafeCell::new(Interrupt::new()),
                     }))
                 });
-                ear.state.store(OUT, Ordering::SeqCst); // SeqCst: nobody finds it yet.
+                ear.state.store(OUT, Ordering::SeqCst); // SeqCst: no canceller finds it yet.
                 ears.used.push((me, ear));
                 mine.0.set(Some(ear));
                 ear
@@ -231,7 +232,7 @@ fn new() -> Option<&'static Ear> {
     ear
 }
 
-/// POSIX' function: cancels a thread, also one that waits on a semaphore of ours.
+/// POSIX' function: cancels a thread, also one that waits on one of this library's semaphores.
 ///
 /// # Safety
 /// As POSIX has it: the thread has not ended and been joined or detached.

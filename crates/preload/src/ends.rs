@@ -1,15 +1,17 @@
 //! `chappe run --owned`: semaphores that are locks, and how a process ends.
 //!
-//! A semaphore that starts at 1, in memory or by a name that processes share, is taken for a lock: it belongs to the process that has
-//! taken it, and returns when that is killed (`chappe::owned`). The first post by another process shows that it was none. So is it none from
-//! when a process takes it for which its arena has no slot left, or in which no thread can be started: nobody would see that one die.
+//! A semaphore that starts at 1, in memory or by a name that processes share, is taken for a lock: it belongs to the process that has taken
+//! it, and returns when that process is killed (`chappe::owned`). The first post by another process shows that it is no lock. It also stops
+//! being one when a process takes it for which its arena has no slot left, or in which no thread can be started: the death of that process
+//! would not be detected.
 //!
-//! A process that ends by itself says so: what it holds then is not returned, ever. A producer that has filled a slot and goes must not
-//! give it back. By itself means `exit`, the return from `main`, `_exit`, `_Exit`, `quick_exit`, `daemon`, and whatever ends in one of
-//! them; the system call alone, a signal and `exec` are deaths.
+//! A process that ends by itself announces it: what it holds then is not returned, ever. A producer that has filled a slot and ends must
+//! not give it back. By itself means `exit`, the return from `main`, `_exit`, `_Exit`, `quick_exit`, `daemon`, and whatever ends in one of
+//! them; the bare system call, a signal and `exec` are deaths.
 //!
-//! Of what ends processes inside the C library, where nobody sees it call `_exit`, only `daemon` ends one that can hold something: it is done here.
-//! The children of `posix_spawn`, `system`, `popen` and `forkpty` have taken nothing; the end of the last thread is an `exit`.
+//! Of the functions that end processes inside the C library, where their call of `_exit` cannot be intercepted, only `daemon` ends a
+//! process that can hold something: it is replaced here. The children of `posix_spawn`, `system`, `popen` and `forkpty` have taken nothing;
+//! the end of the last thread is an `exit`.
 
 use crate::shield::{back, contained, fail, off};
 use crate::{locals, real};
@@ -65,7 +67,7 @@ macro_rules! ends {
 
 ends! { _exit _Exit quick_exit }
 
-/// The C library's. Whoever calls it ends in good order, and its child goes on.
+/// The C library's. Its caller ends in good order, and its child goes on.
 ///
 /// # Safety
 /// As the C library's.

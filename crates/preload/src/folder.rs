@@ -4,25 +4,25 @@
 //! |---|---|
 //! | `sem.NAME` | a semaphore in service |
 //! | `.new` | one that is being made, and not in service yet |
-//! | `.unlinked-INODE` | one that was unlinked, for as long as somebody has it mapped |
+//! | `.unlinked-INODE` | one that was unlinked, for as long as a process has it mapped |
 //! | `.memory-INODE-OFFSET` | what keeps the object of a `sem_t` in a file (`memory`) |
-//! | `.lock` | held by who makes, and by who clears up |
+//! | `.lock` | held by a maker, and by a process that clears up |
 //!
 //! ```text
 //!   .new: a page --> object's name written --> object made --> spot written --> renamed sem.NAME     under the lock
-//!   sem.NAME --> renamed .unlinked --> nobody has it mapped any more: object removed, file removed
+//!   sem.NAME --> renamed .unlinked --> no process has it mapped any more: object removed, file removed
 //! ```
 //!
-//! Each file holds the `sem_t`, and from byte [`CALLED`] on the name of its object. Whoever is killed in the making leaves
-//! `.new` and at most the object that is named in it: who makes the next finds both, and clears them up first: else it could give the
-//! same name to its own object, and somebody would take that for the dead one's. Who is killed while he clears up leaves the
-//! file, and the object or not. That nobody has a file mapped the kernel tells (`File::while_alone`), so forks, execs and kills
-//! need no word. It is looked for at `sem_close` and `sem_unlink`, of that one semaphore; and among all of them now and then: when so many
-//! were made that a look costs each of them little ([`Tally`], in the lock's file), at the soonest with every [`OFTEN`]th, and sooner when the
-//! arena is full.
+//! Each file holds the `sem_t`, and from byte [`CALLED`] on the name of its object. A maker that is killed leaves `.new` and at most the
+//! object that is named in it. The next maker finds both, and clears them up first: otherwise it could give the same name to its own
+//! object, which would then be taken for the dead maker's. A process that is killed while it clears up leaves the file, and the object or
+//! not. The kernel tells whether a process has a file mapped (`File::while_alone`), so forks, execs and kills need no bookkeeping. This is
+//! checked at `sem_close` and `sem_unlink`, for that one semaphore. For all of them it is checked now and then: when so many were made that
+//! a check costs each of them little ([`Tally`], in the lock's file), at the earliest with every [`OFTEN`]th, and earlier when the arena is
+//! full.
 //!
-//! The directory is as private as that of the arenas. That is checked whenever it, or the arena's file, is not the one that this process has
-//! checked before. In one that is shared by choice (CHAPPE_DIR) it is made as open as that.
+//! The directory is as private as that of the arenas. That is checked whenever it, or the arena's file, is not the one that this process
+//! has checked before. In a directory that is shared by choice (CHAPPE_DIR) it is made as open as that.
 
 use crate::named::{PAGE, Page, clear};
 use crate::place::Found;
@@ -49,12 +49,12 @@ const LONGEST: usize = 47;
 const MORE: usize = 128;
 /// The byte that says that it is all there.
 const WHOLE: usize = CALLED - 1;
-/// What is being made: by who has the lock, so there is one.
+/// The file being made: by the holder of the lock, so there is one.
 const NEW: &[u8] = b".new";
 const _: () = assert!(CALLED + LONGEST < MORE && MORE + memory::NUMBERS + memory::LONGEST <= PAGE);
-/// After how many semaphores one looks at the soonest for those that nobody has any more.
+/// After how many new semaphores, at the earliest, there is a check for unused ones.
 const OFTEN: u64 = 32;
-/// What it costs to look whether somebody has one, measured in entries of the directory that are read.
+/// The cost of checking whether a process has one, measured in entries of the directory that are read.
 const LOOK: u64 = 16;
 /// How many entries are read for one semaphore, in the long run; and where there is no room.
 const SHARE: u64 = 16;
@@ -66,7 +66,7 @@ const OPTIONS: ArenaOptions =
 
 static LOCK: Mutex<()> = Mutex::new(());
 
-/// Held by who forks.
+/// Held by a thread that forks.
 pub fn quiet() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -88,7 +88,7 @@ impl Known {
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// Held by who forks, too.
+/// Held by a thread that forks, too.
 pub fn quiet_known() -> impl Sized {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -135,8 +135,8 @@ pub fn facts(file: &OwnedFd) -> Result<libc::stat, c_int> {
     Ok(unsafe { found.assume_init() })
 }
 
-/// What stands in the lock's file. Only who has the lock reads and writes it; what is not there counts as 0. Who is killed before it is written
-/// leaves a count that is one too small.
+/// The contents of the lock's file. Only the holder of the lock reads and writes it; what is absent counts as 0. A holder that is killed
+/// before it writes leaves a count that is one too small.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     /// How many were made since the last look.
@@ -175,7 +175,7 @@ impl Locked {
         Tally { made, cost }
     }
 
-    /// Where it cannot be written (there is no room), one looks sooner.
+    /// If it cannot be written (there is no room), the next check comes earlier.
     fn note(&self, tally: Tally) {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&tally.made.to_ne_bytes());
@@ -241,7 +241,7 @@ impl Folder {
         Ok(Folder { path: Folder::checked()? })
     }
 
-    /// Refuses one that somebody else could have prepared. The directory that it is in was looked at before.
+    /// Refuses a directory that another user could have prepared. The directory that it is in was checked before.
     fn checked() -> Result<PathBuf, c_int> {
         let path = path()?;
         let (own, above) = (std::fs::symlink_metadata(&path), std::fs::metadata(path.parent().ok_or(libc::EINVAL)?));
@@ -284,7 +284,8 @@ impl Folder {
     /// The system's.
     pub fn lock(&self) -> Result<Locked, c_int> {
         let thread = quiet();
-        // Open to all who may write in the directory, whatever the umask of the first and the kernel's protection of sticky directories.
+        // Open to all users that may write in the directory, whatever the umask of the first and the kernel's protection of sticky
+        // directories.
         let file =
             chappe::dir::Dir::open(&self.path).and_then(|dir| dir.open_or_make(".lock")).map_err(|e| errno_of(&e))?;
         // SAFETY: an all-zero flock is a valid value: of the whole file.
@@ -372,7 +373,7 @@ impl Folder {
             other => other?,
         };
         let made = self.fill(lock, &file, name, value).and_then(|page| {
-            // SAFETY: it is shorter than the rest of the page, which nobody has found yet.
+            // SAFETY: it is shorter than the rest of the page, which no other process has found yet.
             unsafe { page.0.cast::<u8>().add(MORE).copy_from_nonoverlapping(more.as_ptr(), more.len()) };
             self.rename(NEW, full).inspect_err(|_| clear(page.0))?;
             Ok((page, facts(&file)?))
@@ -390,14 +391,14 @@ impl Folder {
                 self.clear_up(lock);
                 self.object(&page, name, value)
             }
-            // Somebody has taken the arena away meanwhile: there is another one.
+            // Another process has taken the arena away meanwhile: there is another one.
             Err(ObjectError::Arena(ArenaError::Removed { .. })) => Folder::make()?.object(&page, name, value),
             other => other,
         };
         match spot {
-            // SAFETY: a page that nobody has found yet.
+            // SAFETY: a page that no other process has found yet.
             Ok((kind, spot)) => unsafe { word::write(page.0, kind, spot) },
-            // The C library's own, in our file: the program gets what it would have without us.
+            // The C library's own, in this library's file: the program gets what it would have without this library.
             // SAFETY: as above.
             Err(_) => unsafe {
                 if real::sem_init(page.0, 1, value) != 0 {
@@ -416,7 +417,7 @@ impl Folder {
         let arena = self.arena()?;
         let mut called = base.clone();
         let mut tried = 1;
-        // Only who has the lock makes objects here.
+        // Only the holder of the lock makes objects here.
         while arena.has(&called) {
             tried += 1;
             // Where many names begin alike, numbers in a row would all be tried.
@@ -425,7 +426,7 @@ impl Folder {
         }
         let mut bytes = [0u8; LONGEST + 1];
         bytes[..called.len()].copy_from_slice(called.as_bytes());
-        // SAFETY: within the page, which nobody has found yet.
+        // SAFETY: within the page, which no other process has found yet.
         let whole = unsafe {
             page.0.cast::<u8>().add(CALLED).cast::<[u8; LONGEST + 1]>().write_volatile(bytes);
             AtomicU8::from_ptr(page.0.cast::<u8>().add(WHOLE))
@@ -458,7 +459,7 @@ impl Folder {
         let full = [b"sem.", name].concat();
         let mut tries = 0;
         loop {
-            // It may have been made so that nobody can open it.
+            // It may have been made so that no user can open it.
             let file = self.raw_open(&full, libc::O_NONBLOCK, 0).or_else(|_| self.raw_open(&full, libc::O_PATH, 0))?;
             let found = facts(&file)?;
             let inode = found.st_ino;
@@ -486,7 +487,7 @@ impl Folder {
         }
     }
 
-    /// Removes one, if it was unlinked and nobody has it mapped any more.
+    /// Removes one, if it was unlinked and no process has it mapped any more.
     pub fn reap_inode(inode: u64) {
         let hidden = format!(".unlinked-{inode}");
         // Most were not: one look.
@@ -504,7 +505,7 @@ impl Folder {
         self.is_reaped(hidden, &file, None)
     }
 
-    /// The same of one that is open. `inode`: unless another file has the name, since that was taken from whatever was there.
+    /// The same for one that is open. `inode`: unless another file has the name, since the name was taken from whatever was there.
     fn is_reaped(&self, hidden: &[u8], file: &chappe::dir::File, inode: Option<u64>) -> bool {
         let is_it = |inode| {
             let is = std::fs::symlink_metadata(self.path.join(std::ffi::OsStr::from_bytes(hidden)));
@@ -513,7 +514,7 @@ impl Folder {
         if inode.is_some_and(|inode| !is_it(inode)) {
             return false;
         }
-        // Another may do the same at the same time: then its descriptor keeps us from it, or ours the other. Either is tried again later.
+        // Another process may do the same at the same time: then one's descriptor blocks the other. The blocked one tries again later.
         let reaped = file.while_alone(|| {
             let mut bytes = [0u8; size_of::<sem_t>()];
             if file.read_start(&mut bytes)? == bytes.len() {
@@ -543,11 +544,11 @@ impl Folder {
         lock.note(tally);
     }
 
-    /// Removes what a dead maker has left: who has the lock has not begun yet. Before anything else is made, so that nobody
-    /// else's object comes to be called as that one's was to be.
+    /// Removes what a dead maker has left: the holder of the lock has not begun yet. Before anything else is made, so that no other object
+    /// gets the name that the dead maker's was to have.
     fn clear_new(&self, _lock: &Locked) -> Result<(), c_int> {
         let path = self.at(NEW)?;
-        // It may have been made so that nobody can open it.
+        // It may have been made so that no user can open it.
         // SAFETY: a C string.
         unsafe { libc::chmod(path.as_ptr(), 0o600) };
         if let (Some((_, called)), Ok(arena)) = (self.read(NEW), Arena::open(ARENA))
@@ -558,7 +559,7 @@ impl Folder {
         self.remove_file(NEW)
     }
 
-    /// Removes what keeps an object that was destroyed, or whose memory nobody has any more. Whether it is gone.
+    /// Removes the file that keeps an object that was destroyed, or whose memory no process has any more. Answers whether it is gone.
     fn let_go(&self, keeper: &[u8], users: &mut memory::Users) -> bool {
         let Some((word, _)) = self.read(keeper) else { return false };
         // SAFETY: a `sem_t` of our own.
@@ -566,13 +567,13 @@ impl Folder {
             Said::Ours(kind, spot) => Found::at(kind, spot).is_some_and(|found| found.is_there()),
             _ => false,
         };
-        // Where it cannot be opened now (want of descriptors), nobody knows whose it is.
+        // If it cannot be opened now (want of descriptors), it is unknown whose it is.
         let Ok(file) = self.raw_open(keeper, 0, 0) else { return false };
         let mut bytes = [0; PAGE - MORE];
         // SAFETY: an open descriptor, and a place of that length.
         let n = unsafe { libc::pread(file.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), MORE as i64) };
         let place = usize::try_from(n).ok().and_then(|n| memory::Place::read(&bytes[..n]));
-        // One whose arena has lost its file is not there for who comes, and is still of use to who has it.
+        // An object whose arena has lost its file is gone for newcomers, but is still of use to the processes that have it.
         if is_there && place.is_some_and(|place| place.is_in_use(users)) {
             return false;
         }

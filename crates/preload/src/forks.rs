@@ -1,11 +1,11 @@
 //! Forks of a process whose other threads are in the middle of something here.
 //!
-//! Whoever forks first takes the locks of this library, in the order in which they nest, and parent and child each let go of theirs. Those
-//! of the crates below are taken behind them, and the heap's last of all, since all others allocate. No signal is delivered to the thread
-//! that forks from before the first of them to behind the last: a handler may post, and take them. The C library calls
-//! what was registered last first: so the heap's is registered first, before anything else here is done. What
-//! others have registered before us would be called while all this is held, and may use semaphores: so the dynamic linker runs our
-//! constructor first (`build.rs`). That may not be granted; so whatever of this library is used first makes ready for forks.
+//! A thread that forks first takes the locks of this library, in the order in which they nest, and parent and child each release theirs.
+//! The locks of the crates below are taken after them, and the heap's last of all, since all others allocate. No signal is delivered to the
+//! forking thread from before the first lock to after the last: a handler may post, and take them. The C library calls fork handlers in the
+//! reverse order of their registration: so the heap's is registered first, before anything else here is done. Handlers that others have
+//! registered before this library would be called while all this is held, and may use semaphores: so the dynamic linker runs this library's
+//! constructor first (`build.rs`). That may not be granted; so every first use of this library prepares for forks.
 
 use crate::shield::{self, Kept, without_signals};
 use crate::{cancel, folder, heap, last, locals, named, place};
@@ -20,8 +20,8 @@ type Guards = Vec<Box<dyn Any>>;
 /// What keeps signals out, and the guards.
 struct Held(UnsafeCell<(Option<Kept>, Guards)>);
 
-// SAFETY: touched only by the thread that forks, between `before` and `after`; who else forks meanwhile waits for the
-// first of the locks.
+// SAFETY: touched only by the thread that forks, between `before` and `after`; another thread that forks meanwhile waits for the first of
+// the locks.
 unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new((None, Vec::new())));
@@ -31,7 +31,7 @@ static GENERATION: AtomicU32 = AtomicU32::new(1);
 
 /// Which of the processes this is, in a line of forks.
 pub fn generation() -> u32 {
-    // Relaxed: changed only where nobody else runs.
+    // Relaxed: changed only where no other thread runs.
     GENERATION.load(Ordering::Relaxed)
 }
 
@@ -72,7 +72,7 @@ extern "C" fn after_in_child() {
         return;
     }
     let _signals = let_go();
-    // Relaxed: nobody else runs.
+    // Relaxed: no other thread runs.
     GENERATION.fetch_add(1, Ordering::Relaxed);
     cancel::only_this_thread();
     last::only_this_thread();

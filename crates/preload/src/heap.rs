@@ -1,9 +1,9 @@
-//! Where this library's own memory comes from: not from the program's `malloc`.
+//! This library's own heap, separate from the program's `malloc`.
 //!
-//! That may be the program's own, and use semaphores itself; and a signal handler may have interrupted it, and call `sem_post`, or all
-//! other threads may have been stopped within it by a garbage collector that now waits on a semaphore. Here nothing is needed but
-//! the kernel: powers of two from 16 bytes to 32 KiB, from pieces that are never given back, each size with a list of what is free;
-//! what is larger, a mapping of its own. One lock, held for some instructions, in which no handler runs, and which a fork waits for. Who
+//! `malloc` may be the program's own, and use semaphores itself; a signal handler may have interrupted it, and call `sem_post`; or all
+//! other threads may have been stopped within it by a garbage collector that now waits on a semaphore. This heap needs only the kernel:
+//! powers of two from 16 bytes to 32 KiB, from pieces that are never given back, each size with a list of free blocks; what is larger has a
+//! mapping of its own. There is one lock, held for some instructions, in which no handler runs, and for which a fork waits. A thread that
 //! finds it taken sleeps: the holder may have to be given the processor first, whatever the waiter's priority is.
 
 use crate::shield::{block, errno, is_without_signals, set_errno, unblock};
@@ -69,10 +69,10 @@ impl Heap {
     }
 }
 
-/// The lock of who forks.
+/// The lock, held by a thread that forks.
 struct Held(UnsafeCell<Option<Taken<'static>>>);
 
-// SAFETY: touched only by who has the heap's lock.
+// SAFETY: touched only by the holder of the heap's lock.
 unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
@@ -84,7 +84,7 @@ pub fn has_room() -> bool {
     HEAP.take().inside.has_room()
 }
 
-/// Before a fork: nobody is within it.
+/// Before a fork: waits until no other thread is within the heap.
 pub extern "C" fn before_fork() {
     if NEST.is_inner() {
         return;
@@ -236,7 +236,7 @@ mod tests {
         let tid = told.recv().expect("it is told");
         let state = || std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).expect("it lives");
         let began = std::time::Instant::now();
-        // Field 3: whoever tries again and again is never asleep.
+        // Field 3: a thread that tries again and again is never asleep.
         while state().rsplit(") ").next().is_none_or(|rest| !rest.starts_with('S')) {
             assert!(began.elapsed().as_secs() < 60, "it tries again and again");
             std::thread::yield_now();

@@ -1,11 +1,11 @@
 //! How a process ends whose first thread has ended by `pthread_exit`, or was cancelled.
 //!
-//! Then it goes on until the last of its threads has ended, and that is when the C library calls `exit(0)`. It counts our threads among them,
-//! which never end. So when the first thread ends, and there are threads of ours, one more begins: it looks in /proc, ever more
-//! rarely, whether there are others left, and if not calls `exit(0)` itself, with the signal mask of the first thread.
+//! Such a process goes on until the last of its threads has ended; then the C library calls `exit(0)`. The C library counts this library's
+//! threads among them, which never end. So when the first thread ends, and this library has threads, one more begins: it looks in /proc,
+//! ever more rarely, whether other threads are left, and if not calls `exit(0)` itself, with the signal mask of the first thread.
 //!
-//! Where there is no /proc, or no memory for the stack of one thread more, such a process does not end. What is no thread of the program's, but counted by the kernel (io_uring's
-//! workers), keeps it as well.
+//! Without /proc, or without memory for the stack of one thread more, such a process does not end. A thread that is not the program's, but
+//! that the kernel counts (io_uring's workers), keeps it alive as well.
 
 use crate::locals;
 use chappe::{kernel_thread as thread, process};
@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Who waits and calls `exit`.
+/// The thread that waits and calls `exit`.
 const NAME: &CStr = c"chappe-last";
 /// What runs at exit may need as much as on a thread of the program's. Where there is no room for that, it has less.
 const STACKS: [usize; 2] = [8 << 20, 256 << 10];
@@ -31,7 +31,7 @@ unsafe impl Sync for Mask {}
 static MASK: Mask = Mask(UnsafeCell::new(MaybeUninit::uninit()));
 /// The first thread ends, or has ended.
 static GONE: AtomicBool = AtomicBool::new(false);
-/// Somebody looks.
+/// A thread looks already.
 static LOOKS: AtomicBool = AtomicBool::new(false);
 
 /// In the first thread.
@@ -43,7 +43,7 @@ pub fn prepare() {
 /// In a forked child, whose only thread is its first.
 pub fn only_this_thread() {
     thread::only_this_thread();
-    // Relaxed, both: nobody else runs.
+    // Relaxed, both: no other thread runs.
     GONE.store(false, Ordering::Relaxed);
     LOOKS.store(false, Ordering::Relaxed); // Relaxed: as above.
     locals::arm();
@@ -51,14 +51,14 @@ pub fn only_this_thread() {
 
 /// The calling thread ends.
 pub fn ends() {
-    // SAFETY: these take nothing, and cannot fail; and a place for the mask, which nobody reads yet.
+    // SAFETY: these take nothing, and cannot fail; and a place for the mask, which no thread reads yet.
     unsafe {
         if libc::gettid() != libc::getpid() {
             return;
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), (*MASK.0.get()).as_mut_ptr());
     }
-    // SeqCst: before the look at the counts; who begins is counted, and then looks at this.
+    // SeqCst: before the look at the counts; a thread that begins is counted, and then looks at this.
     GONE.store(true, Ordering::SeqCst);
     let (begun, ended) = thread::counts();
     if begun != ended {
@@ -66,21 +66,22 @@ pub fn ends() {
     }
 }
 
-/// A thread of ours begins.
+/// One of this library's threads begins.
 fn begins(name: &CStr) {
     // SeqCst: as in `ends`.
     if GONE.load(Ordering::SeqCst) {
         look();
     }
-    // It may open a file, and the program's next is to get the number that it would get without us. Not so who calls `exit`, which
-    // runs functions of the program; whom it begins has what it has, so this comes behind the look.
+    // It may open a file, and the program's next descriptor is to get the number that it would get without this library. This does not hold
+    // for the thread that calls `exit`, which runs functions of the program; the threads that it starts have its descriptors, so this comes
+    // behind the check.
     if name != NAME {
         process::have_no_files();
     }
 }
 
 fn look() {
-    // SeqCst: one of those who want to.
+    // SeqCst: only one of the threads that want to.
     if LOOKS.swap(true, Ordering::SeqCst) {
         return;
     }
@@ -104,11 +105,11 @@ fn wait_and_exit() {
     }
 }
 
-/// Whether there is nobody but our own threads. None of those starts one of the program's.
+/// Whether there are only this library's threads. None of those starts a thread of the program's.
 fn is_over() -> bool {
     let before = thread::counts();
     let left = process::left_by_the_first();
-    // Else one of ours may have begun or ended between the looks, and another have been taken for it.
+    // Otherwise one of this library's threads may have begun or ended between the looks, and another have been taken for it.
     let is_quiet = thread::counts() == before;
     is_quiet && left == Some(before.0 - before.1)
 }

@@ -1,32 +1,33 @@
 //! The library that `chappe run` puts in front of a program's C library: POSIX semaphores on chappe's.
 //!
-//! A program that was not written for chappe, and is not built anew, gets for its `sem_t`: strict FIFO (who gives and takes again at once
-//! overtakes nobody, unless `--barging` lets it), waits that a kill leaves nobody stuck in, and a place in `chappe ls`. What it sees otherwise is what POSIX says, and
-//! where POSIX leaves it open, what glibc 2.36 does.
+//! A program that was not written for chappe, and is not rebuilt, gets for its `sem_t`: strict FIFO (a thread that gives and takes again at
+//! once overtakes no waiter, unless `--barging` allows it), waits in which a kill leaves no other thread stuck, and a line in `chappe ls`.
+//! Apart from that it sees what POSIX says, and where POSIX leaves it open, what glibc 2.36 does.
 //!
 //! | | |
 //! |---|---|
 //! | `word` | the 32 bytes of a `sem_t`: where the object lies |
 //! | `place` | `sem_init`, `sem_destroy`: in which arena, and for how long |
 //! | `named`, `folder` | `sem_open`, `sem_close`, `sem_unlink`, and their files |
-//! | `memory` | semaphores in files that outlive who made them |
+//! | `memory` | semaphores in files that outlive their makers |
 //! | `calls` | the others |
 //! | `wait`, `cancel`, `stack` | waiting: time limits, signals, jumps, cancellation |
 //! | `asked` | the options of `chappe run` |
 //! | `ends` | `--owned`: which are locks, and how a process ends that holds one |
 //! | `last` | how a process ends whose first thread has ended before others |
-//! | `shield`, `forks`, `heap`, `locals` | what keeps us and the program out of each other's way |
+//! | `shield`, `forks`, `heap`, `locals` | what keeps this library and the program out of each other's way |
 //! | `real` | the C library's own functions |
 //!
-//! Where it is not as with the C library:
+//! Differences from the C library:
 //! - Named semaphores are in the arenas' directory: other users' programs have others, and so have programs that run without this library.
-//! - A `sem_t` that was not initialised by this library is the C library's, and handed to it untouched, with all that is done to it:
-//!   static memory that nobody initialised among them (POSIX does not allow it, and it works). So is one for which there is no room.
-//! - A semaphore in a file that others may write who cannot come into the arenas' directory (another user's programs, or those of the
-//!   file's group) is the C library's, so that they can use it. Who lets them in afterwards lets them see a semaphore that they cannot use.
-//! - What lies in memory of a file without a name (memfd) lasts as long as somebody of the family has memory mapped that they share, and not
-//!   while it is only on its way to somebody else as a descriptor.
-//! - Where the arenas' directory or the arena `posix` cannot be used (another version's, another user's, broken), `sem_open` says EACCES, and
+//! - A `sem_t` that was not initialised by this library is the C library's, and passed to it untouched in every call. That includes static
+//!   memory that was never initialised (POSIX does not allow it, and it works), and a semaphore for which there is no room.
+//! - A semaphore in a file that may be written by users without access to the arenas' directory (another user's programs, or those of the
+//!   file's group) is the C library's, so that they can use it. If the file is opened to them afterwards, they see a semaphore that they
+//!   cannot use.
+//! - What lies in memory of a file without a name (memfd) lasts as long as a process of the family maps memory that they share, and not
+//!   while it is only on its way to another process as a descriptor.
+//! - If the arenas' directory or the arena `posix` cannot be used (another version's, another user's, broken), `sem_open` says EACCES, and
 //!   `sem_init` takes the C library's semaphore.
 //! - A program that was not written for it sees more system calls than before: where it forbids them to itself (seccomp), it has to allow
 //!   what chappe needs to wait: futex, futex_waitv, and the start of a thread.
@@ -39,7 +40,7 @@
 //! - After a jump out of a signal handler that has interrupted a wait (`siglongjmp`; POSIX does not allow it) the thread cannot be cancelled
 //!   before it waits again.
 //! - What the program gets by `dlsym` from a handle of the C library, or by `dlvsym`, is the C library's.
-//! - A thread starts with the first wait on a semaphore that processes share: it sees who dies. Its descriptors are its own.
+//! - A thread starts with the first wait on a semaphore that processes share: it detects deaths. Its descriptors are its own.
 //!
 //! The greatest value is glibc's SEM_VALUE_MAX, 2,147,483,647.
 

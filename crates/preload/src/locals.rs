@@ -1,13 +1,13 @@
-//! What ends a thread's local data.
+//! The end of a thread's local data.
 //!
-//! The standard library has the destructors of thread-local data called by `__cxa_thread_atexit_impl`, where there is one. The C
-//! library's calls the program's `calloc`, and takes the dynamic linker's lock: a handler that posts for the first time in its thread
-//! could come upon either in the hands of the code that it has interrupted. So this library has one of its own, which no other sees: a list in
-//! each thread, of this library's own memory, and a key of `pthread_key_create` whose destructor goes through it.
+//! The standard library has the destructors of thread-local data called by `__cxa_thread_atexit_impl`, where there is one. The C library's
+//! version calls the program's `calloc`, and takes the dynamic linker's lock: a handler that posts for the first time in its thread could
+//! have interrupted either. So this library has one of its own, which no other library sees: a list in each thread, of this library's own
+//! memory, and a key of `pthread_key_create` whose destructor goes through it.
 //!
-//! It puts that off while there are others to come, so that the program's own destructors still find their thread whole; the C
-//! library goes round four times. Who calls `exit` ends its data in this library's destructor. A key beyond the
-//! first 32 needs the program's `calloc` again: ours is made when the library is loaded, or earlier.
+//! That destructor defers its work while there are others to come, so that the program's own destructors still find their thread whole; the
+//! C library goes round four times. For a thread that calls `exit` this library's own destructor ends its data. A key beyond the first 32
+//! needs the program's `calloc` again: this library's key is made when it is loaded, or earlier.
 
 use crate::last;
 use crate::shield::without_signals;
@@ -76,7 +76,7 @@ extern "C" fn register(end: Destructor, at: *mut c_void, _library: *mut c_void) 
     0
 }
 
-// Not by `no_mangle`: that would put it in front of the C library's for everybody.
+// Not by `no_mangle`: that would put it in front of the C library's for every library.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 std::arch::global_asm!(
     ".globl __cxa_thread_atexit_impl",

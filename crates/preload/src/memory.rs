@@ -1,14 +1,15 @@
 //! Memory that is a file with a name: what lies in it outlives the processes that use it.
 //!
 //! A program makes a shared memory object, initialises semaphores in it, and ends; others come later, and go on with them. A family's arena
-//! would be gone by then. So the object of such a `sem_t` is in the arena `posix`, and a file `.memory-INODE-OFFSET` in the
-//! directory of named semaphores keeps it for as long as the memory has its name, or somebody has it mapped or open, or until it is
-//! destroyed. Whoever initialises the same place once more takes the place of what was there.
+//! would be gone by then. So the object of such a `sem_t` is in the arena `posix`, and a file `.memory-INODE-OFFSET` in the directory of
+//! named semaphores keeps it for as long as the memory has its name, or a process has it mapped or open, or until it is destroyed. If the
+//! same place is initialised once more, the new object replaces the old.
 //!
-//! Whether somebody has a file that has lost its name is looked up in /proc. A process that cannot be looked into (another user's, or one
-//! that keeps its own user out) has it if it could have opened it: it is of the file's owner, or the file's rights let others write. So the
-//! super-user's programs, which may open any, do not keep those of others, nor does the first process anybody's. Where /proc is hidden, somebody has all of them. What is on its way
-//! in a socket is not seen, nor what processes in other PID namespaces have.
+//! Whether a process has a file that has lost its name is looked up in /proc. A process that cannot be inspected (another user's, or one
+//! that is hidden from its own user) counts as having it if it could have opened it: it is of the file's owner, or the file's rights let
+//! others write. So the super-user's programs, which may open any file, do not keep those of others, nor does the first process keep any.
+//! If /proc is hidden, every file counts as in use. A descriptor on its way in a socket is not seen, nor what processes in other PID
+//! namespaces have.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -81,13 +82,13 @@ impl Place {
         })
     }
 
-    /// Whether others may write the file who cannot come into a directory of these rights: the object is to be where they have it.
+    /// Whether users may write the file that have no access to a directory of these rights: the object must be where they have access.
     pub fn is_for_others(&self, directory: u32) -> bool {
         // SAFETY: takes nothing.
         let own = unsafe { libc::getegid() };
         let path = Path::new(OsStr::from_bytes(&self.path));
         fs::metadata(path).is_ok_and(|facts| {
-            // A group of one's own is nobody else (where each user has one, the umask is 002).
+            // A user's private group is no other user (where each user has one, the umask is 002).
             let group = if facts.gid() == own { 0 } else { 0o020 };
             facts.mode() & (0o002 | group) & !directory != 0
         })
@@ -113,19 +114,19 @@ impl Place {
         Some(Place { device, inode, offset, owner, mode, path })
     }
 
-    /// Whether the file still has its name, or somebody may have it.
+    /// Whether the file still has its name, or a process may have it.
     pub fn is_in_use(&self, users: &mut Users) -> bool {
         let path = Path::new(OsStr::from_bytes(&self.path));
         match fs::metadata(path) {
             Ok(facts) if (facts.dev(), facts.ino()) == (self.device, self.inode) => true,
-            // Nobody can tell.
+            // It cannot be determined.
             Err(e) if e.kind() != io::ErrorKind::NotFound => true,
             _ => users.look().may_have(self),
         }
     }
 }
 
-/// Who has which files, as far as it can be seen; looked up when it is first asked.
+/// Which processes have which files, as far as it can be seen; looked up when it is first asked.
 #[derive(Default)]
 pub struct Users(Option<Seen>);
 
@@ -168,7 +169,7 @@ impl Seen {
             if !entry.file_name().as_bytes().first().is_some_and(u8::is_ascii_digit) {
                 continue;
             }
-            // The first process is the system's, which nobody may look into, and has nothing of anybody's.
+            // The first process is the system's, which cannot be inspected, and has no files of users.
             if let Err(e) = seen.look_into(&entry.path())
                 && !is_gone(&e)
                 && entry.file_name() != "1"
@@ -316,7 +317,7 @@ mod tests {
         process("1", "0 0 0 0");
         process("20", "7 7 7 7");
         assert!(may(44, 0o600) && !may(5, 0o666));
-        // What is no file cannot be read, whoever asks.
+        // What is no file cannot be read by any user.
         let close = |there: &Path| {
             fs::remove_file(there.join("maps")).expect("it was there");
             fs::create_dir(there.join("maps")).expect("room");

@@ -1,8 +1,8 @@
 //! Named semaphores: `sem_open`, `sem_close`, `sem_unlink`.
 //!
-//! Each is a file of a page that holds the `sem_t` (`folder` says where, and how files come and go), mapped shared by whoever has it
-//! open; the object is in the arena `posix`, under a name made of the semaphore's. As with the C library, a name that is
-//! opened again gives the same address for as long as it is open, and no descriptor is kept.
+//! Each is a file of a page that holds the `sem_t` (`folder` says where, and how files come and go), mapped shared by every process that
+//! has it open; the object is in the arena `posix`, under a name made of the semaphore's. As with the C library, a name that is opened
+//! again gives the same address for as long as it is open, and no descriptor is kept.
 
 use crate::folder::{self, Folder};
 use crate::heap;
@@ -38,7 +38,7 @@ fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Held by who forks.
+/// Held by a thread that forks.
 pub fn quiet() -> impl Sized {
     list()
 }
@@ -173,7 +173,7 @@ fn open(name: &[u8], flags: c_int, mode: mode_t, value: c_uint) -> Result<*mut s
     }
 }
 
-/// With `O_EXCL` one that is in service is one too many.
+/// Attaches one in service; with `O_EXCL` its existence is an error.
 fn attach_if(file: &OwnedFd, name: &[u8], exclusive: bool) -> Result<Tried, c_int> {
     if !exclusive {
         return attach(file, name);
@@ -236,7 +236,7 @@ pub unsafe extern "C-unwind" fn sem_close(at: *mut sem_t) -> c_int {
     })
 }
 
-/// POSIX' function: takes the name away. Whoever has the semaphore open goes on with it.
+/// POSIX' function: takes the name away. Processes that have the semaphore open go on with it.
 ///
 /// # Safety
 /// As POSIX has it: the name is a C string.

@@ -4,22 +4,22 @@
 //! |---|---|---|
 //! | not shared, or in private memory | the process's own arena | its threads; a forked child has a copy, as of the memory |
 //! | shared, in memory that is shared | the family's arena | the process and those that it forks; others that map the memory find it by its spot |
-//! | the same, of a file that has a name | `posix` | whoever maps the file, whenever: see `memory` |
+//! | the same, of a file that has a name | `posix` | every process that maps the file, at any time: see `memory` |
 //!
-//! Where no object can be had (an arena is full, there is no room in /dev/shm) the C library's own semaphore takes its place: the
-//! program gets what it would have without us.
+//! If no object can be made (an arena is full, there is no room in /dev/shm) the C library's own semaphore takes its place: the program
+//! gets what it would have without this library.
 //!
-//! So it does where the memory is a file that others may write who cannot come to the arenas.
+//! The same holds for memory of a file that may be written by users without access to the arenas.
 //!
-//! Programs leave semaphores behind: on stacks, in memory that they free, since `sem_destroy` does nothing in the C
-//! library. So a table keeps what was initialised where, and what is initialised there next removes it. Of shared memory only if it
-//! still says so itself: other memory may be mapped there by then. What is moved with its memory is found by the check of its
-//! `sem_t` (`word`). As nobody can tell what was left behind from what was moved and not used since, the process's own arena gives
-//! up what another has taken the place of only behind [`KEPT`] others, or when it is full.
+//! Programs leave semaphores behind: on stacks, in memory that they free, since `sem_destroy` does nothing in the C library. So a table
+//! records what was initialised where, and the next initialisation there removes it. For shared memory only if the memory still says so
+//! itself: other memory may be mapped there by then. A `sem_t` that is moved with its memory is found by its check (`word`). An object that
+//! was left behind cannot be told from one that was moved and not used since. So the process's own arena removes an object that was
+//! replaced by another only behind [`KEPT`] others, or when it is full.
 //!
-//! After `sem_destroy` the C library's own semaphore of the same value stands there: what a program does with it then, it does
-//! as if we were not here. One that somebody still waits on stays, as it does with the C library. Who was posted to does not wait any more:
-//! it has what it was granted, though it has not woken and another object may stand there by then.
+//! After `sem_destroy` the C library's own semaphore of the same value stands there: the program's further operations on it are as without
+//! this library. A semaphore on which a thread still waits stays, as with the C library. A waiter that was posted to does not wait any
+//! more: it has what it was granted, though it has not woken and another object may stand there by then.
 
 use crate::asked::{self, BARGING};
 use crate::folder::Folder;
@@ -60,7 +60,7 @@ fn table() -> MutexGuard<'static, Table> {
 }
 
 impl Table {
-    /// Notes that it is not of use to anybody, as far as can be told. Answers what is to be removed for it.
+    /// Notes that it is no longer of use, as far as can be told. Answers what is to be removed for it.
     fn replace(&mut self, spot: Spot) -> Option<Spot> {
         self.replaced.insert(self.next, spot);
         self.numbers.insert((spot.object, spot.generation), self.next);
@@ -88,7 +88,7 @@ impl Table {
     }
 }
 
-/// Held by who forks.
+/// Held by a thread that forks.
 pub fn quiet() -> impl Sized {
     table()
 }
@@ -144,8 +144,8 @@ impl Found {
         }
     }
 
-    /// Takes a unit if one is there for us. Where this process can have no member in its arena it has it all the same, and no death returns
-    /// it.
+    /// Takes a unit if one is free for the caller. If this process can have no member in the arena, it takes it all the same, and no death
+    /// returns it.
     pub fn take(&self) -> Result<(), DownError> {
         let take = || match self {
             Plain(s) => s.try_down(),
@@ -154,7 +154,7 @@ impl Found {
                 other => other,
             },
         };
-        // As in `at`: whoever becomes a member here takes locks.
+        // As in `at`: a thread that becomes a member here takes locks.
         if self.is_met() { take() } else { without_signals(take) }
     }
 
@@ -182,7 +182,7 @@ impl Found {
         }
     }
 
-    /// The same by who can be no member.
+    /// The same for a thread that can be no member.
     pub fn give_unseen(&self) -> Result<(), UpError> {
         match self {
             Plain(s) => s.up_unseen(),
@@ -206,7 +206,7 @@ impl Found {
         }
     }
 
-    /// Whether somebody waits.
+    /// Whether a thread waits.
     fn is_awaited(&self) -> bool {
         match self {
             Plain(s) => !s.waiters().is_empty(),
@@ -226,7 +226,7 @@ pub fn remove(kind: u64, spot: Spot) {
 /// Real-time threads first, and however long others wait: POSIX'. With `--barging` they are so told to try again, and may be overtaken.
 const BY_RANK: Discipline = Discipline::Priority { aging: None };
 
-/// Makes an object in an arena that processes share, of a name or of one that nobody chose. What starts at 1 may be a lock.
+/// Makes an object in an arena that processes share, with a given name or an invented one. What starts at 1 may be a lock.
 pub fn make_shared(arena: &Arena, name: Option<&str>, value: u32) -> Result<(u64, Spot), ObjectError> {
     if value == 1 && asked::OWNED.is_on() {
         return Ok((OWNED, OwnedSemaphore::create_in(arena, name)?.spot()));
@@ -238,7 +238,7 @@ pub fn make_shared(arena: &Arena, name: Option<&str>, value: u32) -> Result<(u64
     Ok((PLAIN, made.spot()))
 }
 
-/// Removes an object by its name, which nobody can have in use.
+/// Removes an object, which cannot be in use, by its name.
 pub fn remove_named(arena: &Arena, name: &str) {
     let _ = match OwnedSemaphore::in_arena(arena, name) {
         Ok(owned) => OwnedSemaphore::remove_at(owned.spot()),
@@ -246,7 +246,7 @@ pub fn remove_named(arena: &Arena, name: &str) {
     };
 }
 
-/// What stands there; none if it is not ours, or broken. One that was moved is put right.
+/// What stands there; none if it is not this library's, or broken. One that was moved is corrected.
 ///
 /// # Safety
 /// `at` must point to a `sem_t`. The caller's frame must own nothing.
@@ -259,7 +259,7 @@ pub unsafe fn find(at: *mut sem_t) -> Option<(u64, Spot)> {
             shielded(|| {
                 let oldest = table().moved(from, at as usize, kind, spot);
                 give_up(oldest);
-                // SAFETY: the caller's; whoever reads it meanwhile finds one of the two.
+                // SAFETY: the caller's; a thread that reads it meanwhile finds one of the two.
                 unsafe { word::write(at, kind, spot) };
                 0
             });
@@ -292,7 +292,7 @@ fn forget(at: *const sem_t) {
     }
 }
 
-/// Who may come into the arenas' directory. The usual one is the user's alone.
+/// The access rights of the arenas' directory. The usual one is the user's alone.
 fn directory_rights() -> u32 {
     let facts = chappe::directory().ok().and_then(|path| std::fs::metadata(path).ok());
     facts.map_or(0o700, |facts| facts.mode())
@@ -313,7 +313,7 @@ fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot)
         });
         return kept.map_or_else(|| make_shared(&Arena::family()?, None, value), Ok);
     }
-    // Of this one's users none outlives another: there is nobody to return to.
+    // Of this one's users none outlives another: there is no survivor to return to.
     let arena = Arena::try_private()?;
     let made = match Semaphore::unnamed_by(&arena, value, BY_RANK, BARGING.is_on()) {
         Err(ObjectError::Arena(ArenaError::ObjectsFull { .. })) => {

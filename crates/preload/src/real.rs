@@ -47,7 +47,7 @@ fn find(name: &'static str) -> *mut c_void {
 }
 
 fn found(kept: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
-    // Relaxed: an address of code that was there before; whoever looks it up finds the same.
+    // Relaxed: an address of code that was there before; every thread that looks it up finds the same.
     let at = kept.load(Ordering::Relaxed);
     if !at.is_null() {
         return at;

@@ -1,8 +1,8 @@
-//! What keeps signals and cancellation out of our own code, and errno as it was.
+//! What keeps signals and cancellation out of this library's code, and errno as it was.
 //!
-//! A thread that is cancelled unwinds its stack. Functions of Rust that own something must not be on it then, so whatever calls them
-//! switches cancellation off before and back on behind, in a frame that owns nothing. What takes locks also blocks signals:
-//! a handler may call `sem_post`, and that may have to make the thread a member of an arena, which takes the same locks.
+//! A thread that is cancelled unwinds its stack. Functions of Rust that own something must not be on it then, so their callers disable
+//! cancellation before and enable it behind, in a frame that owns nothing. Code that takes locks also blocks signals: a handler may call
+//! `sem_post`, and that may have to make the thread a member of an arena, which takes the same locks.
 
 use crate::forks;
 use libc::c_int;

@@ -2,7 +2,7 @@
 //!
 //! A handler runs on top of what it has interrupted, whose frames are all there; a jump leaves frames behind, and others lie over their
 //! memory then. From an address alone these cannot be told apart. So the stack is walked, as for an exception, through the frames of
-//! signals and onto the stack that was left for them: whose frame is the address in?
+//! signals and onto the stack that was left for them, to find the frame that contains the address.
 
 use libc::{c_int, c_void};
 

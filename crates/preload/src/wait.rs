@@ -1,22 +1,22 @@
 //! Waiting: what `sem_wait` and its kin do when there is nothing to take at once.
 //!
-//! A wait ends with a unit, at its time limit, with EINTR (as the kernel has it, and so as the C library has it: an untimed wait goes
-//! on under SA_RESTART, a timed one never does), or with the thread's cancellation. What can unwind, the test for a
-//! cancellation, stands in frames that own nothing; cancellation is off in all others (`shield`).
+//! A wait ends with a unit, at its time limit, with EINTR (as the kernel does, and so the C library: an untimed wait goes on under
+//! SA_RESTART, a timed one never does), or with the thread's cancellation. What can unwind, the test for a cancellation, stands in frames
+//! that own nothing; cancellation is off in all others (`shield`).
 //!
-//! Who can be no member of the arena waits all the same, by looking again and again: where the arena has no slot left, where no thread can
-//! be started, and in a thread that is so far ended that it has no local data any more. Such a wait has no place in the
-//! queue, and answers EINTR whatever SA_RESTART says.
+//! A thread that can be no member of the arena waits by looking again and again: if the arena has no slot left, if no thread can be
+//! started, and in a thread so near its end that it has no local data any more. Such a wait has no place in the queue, and answers EINTR
+//! whatever SA_RESTART says.
 //!
-//! A handler that has interrupted a wait may wait itself, or leave it by a jump (`siglongjmp`). Neither is allowed by POSIX, and both work with
-//! the C library. So each thread notes where on its stack it waits. Who comes to wait from further down while that frame is there (`stack`) is a
-//! handler, and waits by looking again and again; who comes from above, or where that frame was, has jumped, and what it left half-way is
-//! given up first. (A jump within the first nanoseconds, before the note, or after what was granted is taken, takes a unit along, as it
-//! does with the C library. Where the stack cannot be walked, who comes from further down is taken for a handler.)
+//! A handler that has interrupted a wait may wait itself, or leave it by a jump (`siglongjmp`). POSIX allows neither, and both work with
+//! the C library. So each thread notes where on its stack it waits. A wait from further down the stack while that frame is there (`stack`)
+//! is a handler's, and looks again and again. A wait from above, or from where that frame was, comes after a jump: what the earlier wait
+//! left half-way is given up first. (A jump within the first nanoseconds, before the note, or after what was granted is taken, takes a unit
+//! along, as it does with the C library. If the stack cannot be walked, a wait from further down is taken for a handler's.)
 //!
-//! A limit on CLOCK_REALTIME is looked at again when the time is up by the monotonic clock: a clock that was set back
-//! makes nobody late too early. One that was set forward is not noticed during the wait: it ends when as much time has
-//! passed as was to pass at its beginning.
+//! A limit on CLOCK_REALTIME is checked again when the time is up by the monotonic clock: a clock that was set back makes no wait end too
+//! early. A clock that was set forward is not noticed during the wait: it ends when as much time has passed as was to pass at its
+//! beginning.
 
 use crate::cancel::{self, Ear};
 use crate::forks;
@@ -28,7 +28,7 @@ use libc::{c_int, clockid_t, sem_t, timespec};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// How often one looks who cannot be woken.
+/// How often a waiter that cannot be woken looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// How long to wait.
@@ -106,7 +106,7 @@ pub unsafe fn slowly(at: *mut sem_t, limit: Limit) -> c_int {
     }
 }
 
-/// One that is not ours, or that is broken.
+/// The wait on a semaphore that is not this library's, or that is broken.
 ///
 /// # Safety
 /// As [`slowly`].
@@ -212,7 +212,7 @@ fn turn(half: Half, limit: Limit, ear: Option<&'static Ear>) -> Turn {
         Err(DownError::Dead { .. }) => return Turn::Over(libc::EINVAL),
         Err(_) => return look(&found, limit),
     }
-    // What nobody else knows is ended by signals alone.
+    // A wait that no canceller knows is ended by signals alone.
     let own = Interrupt::new();
     let by = match ear.map(Ear::enter) {
         Some(None) => return Turn::Again,
@@ -236,7 +236,7 @@ fn turn(half: Half, limit: Limit, ear: Option<&'static Ear>) -> Turn {
     }
 }
 
-/// A turn of who can be no member: a look, and a short sleep.
+/// A turn of a thread that can be no member: a look, and a short sleep.
 fn look(found: &Found, limit: Limit) -> Turn {
     match found.take() {
         Ok(()) => return Turn::Over(0),

@@ -6,16 +6,15 @@
 //! | 8-15 | kind | [`PLAIN`] or [`OWNED`]: which kind of object the spot is of |
 //! | 16-31 | spot | where it lies |
 //!
-//! The C library's own has its value and waiters in the first eight bytes and 0 or 128 behind them: it is never taken for one
-//! of ours, nor is memory that nobody has initialised, but by chance, and then its check is wrong as well.
+//! The C library's own has its value and waiters in the first eight bytes and 0 or 128 behind them: it is never taken for one of this
+//! library's. Nor is uninitialised memory, except by chance, and then its check is wrong as well.
 //!
-//! The address is part of the check where the object is of the process's own arena: a struct that a program has moved with
-//! `memcpy` is found out at its first use, and the table of addresses is put right. (POSIX says that a copy must not be used;
-//! with the C library a moved one works, so programs do it.) In shared memory the same bytes lie at another
-//! address in each process.
+//! The address is part of the check if the object is in the process's own arena: a struct that a program has moved with `memcpy` is
+//! detected at its first use, and the table of addresses is corrected. (POSIX says that a copy must not be used; with the C library a moved
+//! one works, so programs do it.) In shared memory the same bytes lie at another address in each process.
 //!
-//! The fields are read one by one, and not atomically: who initialises or destroys a `sem_t` while others use it has lost,
-//! whatever one does.
+//! The fields are read one by one, and not atomically: to initialise or destroy a `sem_t` while other threads use it is an error in the
+//! program in any case.
 
 use chappe::Spot;
 use libc::sem_t;
@@ -43,9 +42,9 @@ pub enum Said {
     Ours(u64, Spot),
     /// The same, moved here from this address of this process's own memory.
     Moved(u64, Spot, usize),
-    /// It was one of ours, and somebody has written over it.
+    /// It was one of this library's, and was written over.
     Broken,
-    /// The C library's, or nobody's.
+    /// The C library's, or none.
     Foreign,
 }
 
@@ -115,10 +114,10 @@ fn unmix(check: u64, kind: u64, arena: u64, place: u64) -> u64 {
     (check ^ mix(kind, arena, place, 0)).rotate_right(12)
 }
 
-/// Makes it say where the object is.
+/// Makes it refer to the object.
 ///
 /// # Safety
-/// `at` must point to 32 bytes that can be written, and that nobody uses as a semaphore.
+/// `at` must point to 32 bytes that can be written, and that no thread uses as a semaphore.
 pub unsafe fn write(at: *mut sem_t, kind: u64, spot: Spot) {
     let place = u64::from(spot.generation) << 32 | u64::from(spot.object);
     let word = Word { check: check(kind, spot.arena, place, at), kind, arena: spot.arena, place };

@@ -1,11 +1,10 @@
-//! A debugger steps and breaks around sequences, and none hangs: whoever is traced step by step is aborted at each, tries a few
-//! times, and then has another way.
+//! A debugger steps and breaks around sequences, and none hangs: a thread that is traced step by step is aborted at each attempt, tries a
+//! few times, and then has another way.
 //!
-//! One thing must be known to who breaks *within* a section. To go on from a breakpoint gdb runs the instruction that was there
-//! somewhere else (displaced stepping; uprobes do so, too). The kernel then finds the thread outside its section and forgets
-//! it: what is left of this one pass is not aborted any more. `set displaced-stepping off` has gdb put the instruction back
-//! instead, and the section is aborted as it should be. Stepping without a breakpoint at that place, and breakpoints outside of
-//! sections, are harmless in any case.
+//! Breaking *within* a section needs one precaution. To go on from a breakpoint gdb runs the instruction that was there somewhere else
+//! (displaced stepping; uprobes do so, too). The kernel then finds the thread outside its section and forgets it: the rest of this one pass
+//! is not aborted any more. `set displaced-stepping off` makes gdb put the instruction back instead, and the section is aborted as it
+//! should be. Stepping without a breakpoint at that place, and breakpoints outside of sections, are harmless in any case.
 //!
 //! gdb in batch mode runs this program once more, as `actor`.
 

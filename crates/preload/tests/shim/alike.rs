@@ -30,7 +30,7 @@ fn alike(name: &str) {
         }
         assert_eq!(got, wanted, "{name}, {how}");
     }
-    // Whoever ends has closed nothing. Who comes later clears up.
+    // A process that ends has closed nothing. The next process clears up.
     let sweeper = compiled("makers").expect("there is a compiler");
     well(stage.under(sweeper).arg("0"));
     assert_eq!(stage.files(), [""; 0], "{name}: nothing is left of what was unlinked");
