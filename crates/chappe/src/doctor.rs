@@ -1,8 +1,8 @@
-//! Looking for what is wrong, and putting right what can be.
+//! Finds what is wrong, and repairs what can be repaired.
 //!
-//! [`examine`] looks into one arena, [`surroundings`] at what lies and runs around them, [`kernel`] and [`sequences`] at what the
-//! system can do, [`doctor`] at all. Nothing here waits
-//! for a peer: not for a lock that somebody stopped has, nor for a process that does not answer.
+//! [`examine`] looks into one arena, [`surroundings`] at what lies and runs around them, [`kernel`] and [`sequences`] at what the system
+//! can do, [`doctor`] at all. Nothing here waits for another process: neither for a lock that a stopped process has, nor for a process that
+//! does not answer.
 
 mod arena;
 mod around;
@@ -100,8 +100,8 @@ pub fn recoveries() -> Recovered {
     Recovered { sweeps, backstops }
 }
 
-/// Looks at every arena of the directory and at what is around them, makes up for the dead, frees what nobody accounts for,
-/// and says what this kernel lacks.
+/// Looks at every arena of the directory and at what is around them, recovers the dead members, frees what has no owner, and reports what
+/// this kernel lacks.
 ///
 /// # Errors
 /// What is wrong with the directory.

@@ -1,27 +1,27 @@
-//! Pools of permits, semaphores, mutexes and channels for the threads and processes of one Linux machine, that stay out of the kernel
-//! until there is something to wait for, that one call chooses among, and that lose nothing when a process is killed.
+//! Pools of permits, semaphores, mutexes and channels for the threads and processes of one Linux machine. They make no system call unless a
+//! thread must block, one call can choose among them, and a killed process loses nothing that others need.
 //!
 //! | | |
 //! |---|---|
-//! | [`Pool`] | permits that belong to who holds them, and return when that one dies; several at once: [`Pool::acquire_many`] |
-//! | [`Semaphore`] | a counter of wake-ups; anybody may `up`, also in a signal handler; a death returns nothing |
-//! | [`Mutex`], [`Condvar`] | data that one at a time may change; who comes after a holder that died is told so |
+//! | [`Pool`] | permits that belong to their holders, and return when the holder dies; several at once: [`Pool::acquire_many`] |
+//! | [`Semaphore`] | a counter of wake-ups; any thread may `up`, also in a signal handler; a death returns nothing |
+//! | [`Mutex`], [`Condvar`] | data that one thread at a time may change; the next holder after one that died is told so |
 //! | [`RwLock`] | data that many read or one changes, first come, first served |
-//! | [`Map`] | a dictionary of fixed room: look-ups and changes wait for nobody, and a change of somebody who dies happened or did not |
-//! | [`map::List`] | values in order, each once; one may go through it while others change it |
-//! | [`Stack`], [`Counter`] | what was pushed last is popped first; a number that is added to: nobody waits there either |
-//! | [`Server`], [`Service`] | data that requests change: whoever is there carries them out, among threads or processes |
-//! | [`Words`], [`Pair`] | up to eight words that change at once, all or none, and nobody is waited for; two neighbours by one instruction |
-//! | [`HelpLock`], [`Monitor`] | locks for threads with deadlines: who waits pushes the holder out of its section; conditions to wait for inside |
+//! | [`Map`] | a dictionary of fixed room: look-ups and changes never wait for another thread, and a change by a thread that dies happened or did not |
+//! | [`map::List`] | values in order, each once; a thread may go through it while others change it |
+//! | [`Stack`], [`Counter`] | what was pushed last is popped first; a number that is added to: no thread waits there either |
+//! | [`Server`], [`Service`] | data that requests change: any of the threads present carries them out, among threads or processes |
+//! | [`Words`], [`Pair`] | up to eight words that change at once, all or none, without waiting for another thread; two neighbours by one instruction |
+//! | [`HelpLock`], [`Monitor`] | locks for threads with deadlines: a waiter pushes the holder out of its section; conditions to wait for inside |
 //! | [`tube`] | channels between threads, as crossbeam-channel's, in one choice with all the others |
 //! | [`select!`], [`Select`] | exactly one of several operations, whichever can be done first |
 //! | [`feedback`] | loops that measure and adjust: locked rates, filtered clocks, shares of a processor |
 //! | [`ras`] | restartable sequences: for the threads of one process, without a locked instruction |
 //! | [`plan9`] | semaphores on plain words, as Plan 9 has them |
 //!
-//! A [`Pool`] has N permits. Whoever acquires one has it until it gives it back, or ends, or is killed at any
-//! instruction: then the permit goes to the next in line. There is no daemon: the state is in memory that the
-//! participants share, and the kernel tells who died. As long as nobody has to wait, no system call is made.
+//! A [`Pool`] has N permits. A thread that acquires one has it until it gives it back, or ends, or is killed at any instruction: then the
+//! permit goes to the next in line. There is no daemon: the state is in memory that the participants share, and the kernel reports deaths.
+//! As long as no thread has to wait, no system call is made.
 //!
 //! ```
 //! use chappe::Pool;
@@ -60,8 +60,8 @@
 //! objects may meet in one choice.
 //!
 //! # Kinds of ownership
-//! A [`Permit`] belongs to its thread. An [`OwnedPermit`] belongs to its process and moves between threads.
-//! A [`MutexGuard`] belongs to its thread. [`Permit::lease`] keeps a permit taken while a *job* runs that the holder started, also when the holder is killed.
+//! A [`Permit`] belongs to its thread. An [`OwnedPermit`] belongs to its process and moves between threads. A [`MutexGuard`] belongs to its
+//! thread. [`Permit::lease`] keeps a permit taken while a *job* runs that the holder started, also when the holder is killed.
 //!
 //! # Fork and exec
 //! A forked child holds nothing of its parent's; guards that it inherits are void there. What a thread held
@@ -82,7 +82,7 @@ pub use chappe_macros::Fields;
 pub use chappe_macros::main;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use chappe_plat::pair::Pair;
-/// What the shim for POSIX semaphores needs of the system, and no user of Rust.
+/// What the shim for POSIX semaphores needs of the system; not for users of the crate.
 #[doc(hidden)]
 pub use chappe_plat::thread as kernel_thread;
 #[doc(hidden)]

@@ -48,7 +48,7 @@ fn shared_kib() -> u64 {
     line.trim_end_matches("kB").trim().parse().expect("a number")
 }
 
-/// Who makes and removes arenas all its life keeps their addresses, and not their memory.
+/// A process that makes and removes arenas all its life keeps their addresses, and not their memory.
 fn removed_arenas_keep_little() {
     const ARENAS: u64 = 20;
     let before = shared_kib();

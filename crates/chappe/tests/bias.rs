@@ -330,7 +330,7 @@ fn a_forked_child_has_no_bias() {
     gets_it(&held);
 }
 
-/// A filter that refuses membarrier from now on: who takes a bias away finds another way.
+/// A filter that refuses membarrier from now on: a thread that takes a bias away finds another way.
 #[test]
 fn a_filter_that_comes_late_changes_nothing() {
     const THERE: &str = "CHAPPE_TEST_REFUSED";

@@ -1,4 +1,4 @@
-//! Broadcast tubes between processes and threads: who gets what, who lags, deaths, filters, and what is refused.
+//! Broadcast tubes between processes and threads: delivery, lagging subscribers, deaths, filters, and what is refused.
 
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
@@ -125,7 +125,7 @@ fn who_is_too_slow_lags_as_it_said() {
     let oldest = tube.subscribe(Subscribe::to_all().slow(Slow::DropOldest)).unwrap();
     let newest = tube.subscribe(Subscribe::to_all().slow(Slow::DropNewest(3))).unwrap();
     (0..20).for_each(|tick| publisher.try_send(tick).unwrap());
-    // Three of the eight slots are kept for who drops the newest; what is there, is there for all.
+    // Three of the eight slots are kept for the subscriber that drops the newest; what is there, is there for all.
     assert_eq!((all(&oldest), oldest.lost()), (vec![0, 1, 2, 15, 16, 17, 18, 19], 12));
     assert_eq!((all(&newest), newest.lost()), (vec![0, 1, 2], 17));
     let crowd = tube.subscribe(Subscribe::to_all().slow(Slow::DropNewest(2)));
@@ -171,7 +171,7 @@ fn a_killed_publisher_is_gone() {
     publisher.kill();
     let (told, subscription) = waits.join().unwrap();
     assert!(matches!(told, Err(NotReceived::SenderDied { .. })), "{told:?}");
-    // Once; and who comes later had nothing from the dead.
+    // Once; and a subscriber that comes later had nothing from the dead publisher.
     assert!(matches!(subscription.recv(), Err(NotReceived::Disconnected { .. })));
     let later = tube.subscribe(Subscribe::to_all()).unwrap();
     assert!(matches!(later.recv(), Err(NotReceived::Disconnected { .. })));

@@ -192,7 +192,7 @@ fn exactly_one_thing_is_taken_by_each_choice_of_many_processes() {
 fn processes_killed_in_the_middle_of_choices_take_no_permit_along() {
     let house = House::new("rounds-killed");
     let (semaphores, pools) = named(false);
-    // Who has waited once watches for deaths.
+    // A thread that has waited once watches for deaths.
     assert!(Semaphore::create("never", 0).unwrap().down_timeout(Duration::from_millis(1)).is_err());
     for seed in 0..8u64 {
         let mut actor = house.actor(&seed.to_string());

@@ -1,5 +1,5 @@
-//! Words of the shared memory that somebody has written over: whoever comes upon one gets an answer or an error; nobody
-//! panics, and nobody looks outside of the arena. (Nothing is promised of what the word was about.)
+//! Words of the shared memory that were written over: a thread that meets one gets an answer or an error; it does not panic, and does not
+//! look outside of the arena. (Nothing is promised of what the word was about.)
 
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
@@ -102,7 +102,7 @@ fn an_arena_whose_remover_died_undecided_is_in_service_again() {
         drop(held);
         waiter.join().unwrap().unwrap();
     });
-    // Nor does it keep anybody who comes.
+    // Nor does it keep newcomers out.
     map().header().state.store(REMOVING, Ordering::SeqCst);
     Pool::create("q", 1).unwrap();
     std::thread::spawn(|| drop(Pool::open("q").unwrap().acquire().unwrap())).join().unwrap();

@@ -93,7 +93,7 @@ fn cells_that_a_killed_resizer_had_claimed_are_free_again() {
     arena();
     let pool = Pool::create("p", 3).unwrap();
     let g = map().geometry();
-    // As who is killed between the claim and the link: marked, and in no chain.
+    // As a maker that is killed between the claim and the link: marked, and in no chain.
     for i in 2..g.cells as usize {
         write(g.cells_at() + i * 32 + 16, owner("p"));
     }
@@ -110,7 +110,7 @@ fn data_that_a_killed_maker_had_claimed_is_free_again() {
     arena();
     let mutex = Mutex::create("m", [7u64; 16]).unwrap();
     let g = map().geometry();
-    // As who is killed before the head is stored: what it had claimed is marked with the generation that the next has.
+    // As a maker that is killed before the head is stored: what it had claimed is marked with the generation that the next has.
     let used = 2;
     for i in used..g.blocks as usize {
         write(g.owners_at() + i * 8, owner("m"));
@@ -127,7 +127,7 @@ fn ends_of_tubes_that_a_killed_maker_left_are_removed() {
     let _house = House::new("doctor-ends");
     Tube::<u64>::create("default/t", &TubeOptions::default()).unwrap();
     let tube = map().find("t").unwrap();
-    // As who is killed between the two: the tube's object is gone, that of its senders is not.
+    // As a maker that is killed between the two: the tube's object is gone, that of its senders is not.
     map().object(tube.index).head.store(Head::free(tube.head.generation()).0, Ordering::SeqCst);
     let ends = || map().objects().iter().filter(|o| o.head.kind() == Some(ObjectKind::End)).count();
     assert_eq!(ends(), 1);
@@ -166,7 +166,7 @@ fn what_is_in_the_name_of_nobody_is_free() {
     let first = map().object(map().find("t").unwrap().index).more.load(Ordering::SeqCst) as usize - 1;
     let slots = (g.blocks_at() + first * 64..g.len()).step_by(8);
     let bytes = std::fs::read(arena().path().unwrap()).unwrap();
-    // The only word that is FULL in lap 0: somebody reads it, who is nobody.
+    // The only word that is FULL in lap 0: it names a reader that does not exist.
     let full = slots.into_iter().rfind(|at| bytes[*at..at + 8] == 2u64.to_le_bytes()).unwrap();
     write(full, 9 << 3 | 3);
     let all = found("nobodys");

@@ -1,5 +1,5 @@
-//! The edges of the system: what a program does to itself (exec, re-exec, removal of what it uses), and what was found
-//! by people who tried to break it.
+//! The edges of the system: what a program does to itself (exec, re-exec, removal of what it uses), and what was found by attempts to break
+//! it.
 
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;

@@ -164,7 +164,7 @@ fn what_lasts_without_its_file_goes_on_and_what_does_not_is_told() {
     let cut_off = chappe::doctor::surroundings().findings;
     let told = cut_off.iter().filter(|f| f.advice.as_ref().is_some_and(|a| a.contains("among themselves"))).count();
     assert_eq!(told, 2, "{cut_off:?}");
-    // Who comes gets another.
+    // A newcomer gets another.
     let next = Arena::open_or_create_lasting("lasting", &options).unwrap();
     assert!(next != lasting && Arena::family().unwrap() != all[0]);
     drop(house);

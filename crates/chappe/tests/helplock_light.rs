@@ -1,4 +1,4 @@
-//! Locks with helping among the light threads of one proc: who runs when, and how many switches it takes.
+//! Locks with helping among the light threads of one proc: the order of execution, and how many switches it takes.
 
 use chappe::thread::{self, Builder, Runtime, yield_now};
 use chappe::{HelpError, HelpLock, lock_all};
@@ -110,7 +110,7 @@ fn nobody_of_a_middle_level_comes_between_the_waiter_and_the_holder() {
     // L gives way eight times more inside: M has its own turns then (level 3 has one in eight of level 0's and its own), and none of H's.
     let some = turns_of_the_middle(helped, 9);
     assert!(some <= 8, "{some} turns of the middle one");
-    // Who tries again and again, and helps nobody, waits for the lowest level's turn: for contrast.
+    // A thread that tries again and again, and helps no other, waits for the lowest level's turn: for contrast.
     let alone = |lock: &HelpLock<u32>, _: &AtomicU32| {
         while lock.try_lock().is_err() {
             yield_now();

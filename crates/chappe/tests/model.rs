@@ -172,7 +172,7 @@ proptest! {
             drop(held);
             for (at, (number, customer)) in customers.iter().enumerate() {
                 assert!(customer.heard.recv().unwrap());
-                // Those who are served at once may say so in any order; the set is the first ones.
+                // Threads that are served at once may report it in any order; the set is the first ones.
                 if permits == 1 {
                     assert_eq!(served.lock().unwrap()[at], *number);
                 }

@@ -149,7 +149,7 @@ fn who_survives_a_torn_update_sees_it_and_mends_it() {
         sum += round;
         assert_eq!(*mutex.lock().unwrap(), [sum, sum]);
     }
-    // Who only tries.
+    // A thread that only tries.
     let mut victim = house.actor("tear 1");
     assert_eq!(victim.hear(), "between");
     victim.kill();

@@ -80,7 +80,7 @@ fn what_is_torn_stays_so_until_somebody_mends_it() {
     }));
     assert!(broken.is_err());
     for _ in 0..2 {
-        // Whoever does not say that it is whole leaves it as it was.
+        // A holder that does not declare the data whole leaves the lock as it was.
         let Err(LockError::OwnerDied(guard)) = mutex.lock() else { panic!("nobody told of the death") };
         assert_eq!(*guard, 5);
     }

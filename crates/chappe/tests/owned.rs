@@ -1,4 +1,4 @@
-//! Owned semaphores between processes: what a kill returns, and what it does not; who may post; in which order they are served.
+//! Owned semaphores between processes: what a kill returns, and what it does not; which processes may post; the order of service.
 
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
@@ -186,7 +186,7 @@ fn a_killed_holder_returns_it() {
         assert_eq!(does(&mut waiter, "post"), "ok");
         assert!(it.is_owned() && it.value() == 1);
     }
-    // Nobody waits: whoever tries finds it.
+    // No thread waits: the next that tries finds it.
     let mut holder = house.actor("by s");
     assert_eq!(does(&mut holder, "wait"), "ok");
     holder.kill();
@@ -302,7 +302,7 @@ fn a_foreign_post_demotes_for_good() {
         it.post().unwrap();
     }
     assert_eq!(it.value(), 3);
-    // Who dies with one takes it along.
+    // A holder that dies with a unit takes it along.
     let mut consumer = house.actor("by s");
     assert_eq!(does(&mut consumer, "wait"), "ok");
     consumer.kill();
@@ -589,7 +589,7 @@ fn a_handler_may_post_in_the_middle_of_anything() {
         });
         use std::os::unix::thread::JoinHandleExt;
         let busy = std::thread::spawn(move || {
-            // Until a signal has come, too: who sends them may be stopped meanwhile.
+            // Until a signal has come, too: the sender may be stopped meanwhile.
             let mut rounds = 0;
             while rounds < 20_000 || HANDLED.load(Ordering::SeqCst) < 2 {
                 it.wait().unwrap();

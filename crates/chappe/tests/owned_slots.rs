@@ -56,7 +56,7 @@ fn a_post_after_removal_finds_nothing_whatever_is_there_now() {
 fn a_handlers_post_says_why_in_plain_data() {
     let _house = House::new("plain");
     let it = made("s");
-    // Whoever made it is a member by its thread; another thread is none.
+    // The maker is a member by its thread; another thread is none.
     let elsewhere = || std::thread::spawn(move || (it.is_met(), it.post_in_handler())).join().unwrap();
     assert_eq!(elsewhere(), (false, Err(NotPosted::Unmet)));
     assert!(it.is_owned() && it.value() == 1);
@@ -68,7 +68,7 @@ fn a_handlers_post_says_why_in_plain_data() {
     assert!(!it.is_owned() && it.value() == 2);
     let map = arena().map();
     let permit = map.object(it.spot().object);
-    // SeqCst, both: whoever else was there has been joined.
+    // SeqCst, both: every other thread has been joined.
     let count = map.object((permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1);
     count.slot.word.fetch_add(u64::from(OwnedSemaphore::MAX - 2) << 4, Ordering::SeqCst);
     assert_eq!(elsewhere(), (true, Err(NotPosted::Overflow)));

@@ -169,7 +169,7 @@ fn drive(pool: &Pool, model: &mut Model, threads: &[Thread], steps: &[(usize, Or
             Order::Resize(n) => {
                 prop_assert_eq!(threads[*thread].answer()?, Answer::Done);
                 model.permits = n;
-                // Whoever waits in vain is told at once, at whatever place.
+                // A thread that waits in vain is told at once, at whatever place.
                 let (vain, queue): (Vec<_>, _) = model.queue.iter().partition(|(_, need)| *need > n);
                 model.queue = queue.into();
                 for (t, _) in vain {
@@ -245,7 +245,7 @@ fn the_head_is_served_whole_and_nobody_passes_it() {
             eventually("another waits", || pool.waiters().len() == 2);
             while held.len() > 1 {
                 held.pop();
-                // What came back is set aside, and nobody's who comes later.
+                // What came back is set aside, and is not for newcomers.
                 assert!(matches!(pool.try_acquire(), Err(AcquireError::WouldBlock)));
                 assert!(matches!(pool.try_acquire_many(1), Err(AcquireError::WouldBlock)));
                 assert_eq!(pool.waiters().len(), 2);

@@ -152,7 +152,7 @@ fn a_holder_with_more_robust_locks_than_the_kernel_looks_at_gives_back() {
     assert_eq!(holder.hear(), "held 0");
     assert!(pool.try_acquire().is_err());
     holder.kill();
-    // Its word has no mark, and whoever asks the system finds that out.
+    // Its word has no mark, and a thread that asks the system finds that out.
     let life = Arena::open("default").unwrap().members().iter().map(|who| who.life).collect::<Vec<_>>();
     assert!(life.contains(&LifeState::Alive), "{life:?}: the kernel has marked it, and this test tests nothing");
     let permit = pool.acquire_timeout(LONG).expect("it has come back");
@@ -282,7 +282,7 @@ fn exec_by_a_thread_gives_back() {
     assert_eq!(chappe::recoveries().backstops, 0);
 }
 
-/// The kernel walks the thread's words one after the other: whoever recovers the first must not lead it astray.
+/// The kernel walks the thread's words one after the other: a thread that recovers the first must not lead it astray.
 #[test]
 #[ignore = "storm: an exec that races recovery"]
 fn exec_by_a_thread_gives_back_in_each_arena_however_fast_others_are() {

@@ -1,4 +1,4 @@
-//! Readers-writer locks, between the threads of a process and between processes: who gets in, who waits, what a death leaves.
+//! Readers-writer locks, between the threads of a process and between processes: order of service, waiters, what a death leaves.
 
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;

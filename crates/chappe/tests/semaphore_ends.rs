@@ -1,4 +1,4 @@
-//! How semaphores end: removed by whom they have just woken, removed under their waiters, broken by a wild write.
+//! How semaphores end: removed by a thread that they have just woken, removed under their waiters, broken by a wild write.
 
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
@@ -12,13 +12,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// A handle that does not keep a private semaphore alive: what somebody has who was told to raise it, once.
+/// A handle that does not keep a private semaphore alive: that of a thread that was told to raise it, once.
 struct Weak(ManuallyDrop<Semaphore>);
 
 impl Weak {
     fn of(semaphore: &Semaphore) -> Weak {
-        // SAFETY: the copy is never dropped, and of what the original owns only `up` is used, which does not look at who
-        // owns the semaphore.
+        // SAFETY: the copy is never dropped, and of what the original owns only `up` is used, which does not look at the owner of the
+        // semaphore.
         Weak(ManuallyDrop::new(unsafe { std::ptr::read(semaphore) }))
     }
 }
@@ -191,7 +191,7 @@ fn a_semaphore_whose_word_was_scribbled_over_is_dead_to_all() {
                 let waiters: Vec<_> = (0..3).map(|_| s.spawn(|| semaphore.down())).collect();
                 eventually("all wait", || semaphore.waiters().len() == 3);
                 scribble("default", &name, word);
-                // Whoever touches it next finds out.
+                // The next thread that touches it finds out.
                 match touch {
                     0 => assert!(matches!(semaphore.up(), Err(UpError::Dead { .. })), "{word:#x}"),
                     1 => assert!(matches!(semaphore.try_down(), Err(DownError::Dead { .. })), "{word:#x}"),

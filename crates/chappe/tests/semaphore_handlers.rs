@@ -107,7 +107,7 @@ fn raised_while_everything_goes_on(all: Vec<Semaphore>, rounds: u32) {
     let before: u32 = targets.all.iter().map(Semaphore::value).sum();
     let (stop, given, consumed) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|s| {
-        // Somebody who waits for what the handlers and the worker add.
+        // A thread that waits for what the handlers and the worker add.
         s.spawn(|| {
             let mut any = Select::new();
             targets.all.iter().for_each(|one| _ = any.down(one));

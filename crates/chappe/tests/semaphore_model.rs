@@ -1,5 +1,5 @@
-//! Semaphores against a sequential model. Several threads are driven in lock-step, so that the model knows after each step who
-//! waits, in which order, and what the value is; a choice over two semaphores waits in both queues.
+//! Semaphores against a sequential model. Several threads are driven in lock-step, so that the model knows the waiters, their order and the
+//! value after each step; a choice over two semaphores waits in both queues.
 
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const THREADS: usize = 4;
 const BOTH: usize = 2;
-/// Long enough for whoever is to be woken, and never waited for when all is well.
+/// Long enough for a thread that is to be woken, and never waited for when all is well.
 const LONG: Duration = Duration::from_secs(60);
 
 /// What a thread is told to do, and on which semaphore.
@@ -113,7 +113,7 @@ fn obey(order: Order, all: &[Semaphore; BOTH]) -> Answer {
     }
 }
 
-/// What the semaphores should be: values, and who waits where, by arrival.
+/// What the semaphores should be: values, and the waiters of each, by arrival.
 #[derive(Debug)]
 struct Model {
     value: [u32; BOTH],
@@ -127,7 +127,7 @@ impl Model {
         is
     }
 
-    /// Adds; answers who is served.
+    /// Adds; answers the threads that are served.
     fn add(&mut self, s: usize, n: u32) -> Option<Vec<usize>> {
         if n > Semaphore::MAX - self.value[s] {
             return None;
@@ -184,7 +184,7 @@ fn run(all: &[Semaphore; BOTH], values: [u32; BOTH], steps: &[Step]) -> TestCase
             .unzip();
         let result = drive(all, &mut model, &threads, steps);
         drop(threads);
-        // Whatever came of it: nobody is left asleep. Who was told to try again in vain is not seen for a moment.
+        // Whatever came of it: no thread is left asleep. A thread that was told to try again in vain is not seen for a moment.
         while !handles.iter().all(|h| h.is_finished()) {
             for one in all.iter().filter(|one| !one.waiters().is_empty()) {
                 one.up().unwrap();

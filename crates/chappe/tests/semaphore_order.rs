@@ -83,7 +83,7 @@ fn units_that_meet_time_outs_are_served_in_order_and_none_is_lost() {
                     ended.fetch_add(1, Ordering::SeqCst);
                     tell.send((number, got)).unwrap();
                 });
-                // Arrivals are one after the other. The ended first: who ends in between is counted once at most.
+                // Arrivals are one after the other. The ended first: a thread that ends in between is counted once at most.
                 eventually("it came", || ended.load(Ordering::SeqCst) + semaphore.waiters().len() > number);
             }
             while Instant::now() < due {
@@ -110,7 +110,7 @@ fn units_that_meet_time_outs_are_served_in_order_and_none_is_lost() {
     }
 }
 
-/// Three threads, of which one holds for 100 us and two for 5 us. Who gives up comes back to the end of the queue: each
+/// Three threads, of which one holds for 100 us and two for 5 us. A thread that gives up its unit comes back to the end of the queue: each
 /// gets as many turns as the others. (A semaphore that lets the quick ones barge gives them many times as many.)
 #[test]
 #[ignore = "storm: counts of a race"]
@@ -126,7 +126,7 @@ fn strong_semantics_give_each_thread_its_turn() {
                 let hold = Duration::from_micros(if me == 0 { 100 } else { 5 });
                 while !stop.load(Ordering::SeqCst) {
                     semaphore.down().unwrap();
-                    // What is counted does not depend on who is kept from running: both others are in the queue.
+                    // The count does not depend on which thread is kept from running: both others are in the queue.
                     eventually("both others wait", || semaphore.waiters().len() == 2 || stop.load(Ordering::SeqCst));
                     let turns = counts[me].fetch_add(1, Ordering::SeqCst) + 1;
                     work(hold);
@@ -174,7 +174,8 @@ fn fault_2_a_nonblocking_down_that_succeeds_has_a_permit() {
     for barging in [false, true] {
         let semaphore = if barging { Semaphore::private_barging(UNITS) } else { Semaphore::private(UNITS) }.unwrap();
         let (inside, most, tries) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
-        // How often somebody else had got on since one's last: who has the time for all of them before the others begin races nobody.
+        // How often another thread had made progress since this one's last turn: a thread that has the time for all its turns before the
+        // others begin races with none.
         let (mixed, late) = (AtomicU32::new(0), Instant::now() + Duration::from_secs(10));
         let enough = || {
             let raced = mixed.load(Ordering::SeqCst) >= 2_000 || Instant::now() > late;

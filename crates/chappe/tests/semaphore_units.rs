@@ -76,8 +76,8 @@ fn sleeps() -> u64 {
     }
 }
 
-/// Ping-pong: one unit goes to and fro, and whoever waits for it sleeps at once. A wake-up that is lost ends it for ever.
-/// Answers how often the two have slept.
+/// Ping-pong: one unit goes to and fro, and the thread that waits for it sleeps at once. A wake-up that is lost ends it for ever. Answers
+/// how often the two have slept.
 fn to_and_fro(rounds: u32, apart: bool, make: impl Fn() -> Semaphore) -> u64 {
     let (ping, pong) = (make(), make());
     std::thread::scope(|s| {
@@ -109,7 +109,7 @@ fn a_million_hand_offs_lose_no_wake_up() {
     let near = to_and_fro(440_000, false, || Semaphore::private(0).unwrap());
     let far = to_and_fro(40_000, true, || Semaphore::private(0).unwrap());
     let barging = to_and_fro(20_000, true, || Semaphore::private_barging(0).unwrap());
-    // They did wait: how often depends on who is let run first after a wake-up.
+    // They did wait: how often depends on which thread runs first after a wake-up.
     assert!(near + far + barging > 100_000, "slept {near}, {far} and {barging} times only");
 }
 
@@ -213,7 +213,7 @@ fn a_barging_semaphore_wakes_as_many_as_there_are_units() {
             while semaphore.waiters().len() < 8 {
                 std::thread::yield_now();
             }
-            // A newcomer may overtake who is waking up; then that one waits on.
+            // A newcomer may overtake a waiter that is waking up; then that one waits on.
             semaphore.up_many(units).unwrap();
             let barged = u32::from(semaphore.try_down().is_ok());
             while through.load(Ordering::SeqCst) + barged < units {

@@ -152,7 +152,7 @@ fn a_handle_of_a_removed_pool_sees_no_holders() {
     }
 }
 
-/// A process dies after what it waited for, or held, was removed; nobody watches for deaths. Who needs all the room there is
+/// A process dies after what it waited for, or held, was removed; no thread watches for deaths. A maker that needs all the room there is
 /// gets it.
 #[test]
 fn the_room_of_what_was_removed_under_one_that_died_is_there() {

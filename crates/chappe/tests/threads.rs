@@ -58,7 +58,7 @@ fn serves_in_the_order_of_arrival() {
             std::thread::yield_now();
         }
     }
-    // Free for a moment, and not for those who come late.
+    // Free for a moment, and not for newcomers.
     assert!(pool.try_acquire().is_err());
     drop(held);
     for t in threads {

@@ -199,7 +199,7 @@ fn a_sender_that_breaks_off_or_panics_has_not_ended_well() {
     assert_eq!(tube.info().unwrap().senders_died, 2);
 }
 
-/// A choice by an only sender, who sends something else before it completes it.
+/// A choice by an only sender, which sends something else before it completes it.
 #[test]
 fn a_send_before_a_choice_is_completed_is_not_written_over() {
     let _house = House::new("between");
@@ -227,7 +227,7 @@ fn a_send_before_a_choice_is_completed_is_not_written_over() {
     }
 }
 
-/// Who never sleeps, and who only tries, gets what a dead one had, though nobody else looks after the dead.
+/// A receiver that never sleeps, and one that only tries, gets what a dead one had, though no other thread recovers the dead.
 #[test]
 fn what_a_dead_one_had_comes_to_who_never_sleeps() {
     for tries in [false, true] {

@@ -75,7 +75,7 @@ fn actor() {
     listen();
 }
 
-/// More often than who sleeps until it is woken, in half a second.
+/// More often than a thread that sleeps until it is woken, in half a second.
 const OFTEN: i64 = 20;
 
 /// How often this thread went to sleep.
@@ -120,8 +120,8 @@ fn asks(what: &str) {
     say(&most.to_string());
 }
 
-/// Who sleeps where the other end goes without fences asks for its own; if it cannot have it any more, it gets up again and
-/// again. (What is lost otherwise is lost too seldom to wait for.)
+/// A sleeper, where the other end goes without fences, asks for its own fence; if it cannot have it any more, it wakes up again and again.
+/// (What is lost otherwise is lost too seldom to wait for.)
 #[test]
 #[ignore = "storm: counts sleeps in half a second"]
 fn who_sleeps_asks_for_its_fence_and_looks_again_without() {
@@ -162,7 +162,7 @@ fn one_thread_of_several_may_not_ask() {
     });
 }
 
-/// Who got up for nothing has left nothing behind: another is told.
+/// A thread that woke up for nothing has left nothing behind: another is told.
 #[test]
 fn who_may_not_ask_any_more_is_in_nobodys_way() {
     let house = House::new("in-the-way");
@@ -206,7 +206,7 @@ fn who_may_not_ask_for_fences_makes_a_tube_with_them() {
     round_trips("refused sleeper", Role::Sleeper, 3_000);
 }
 
-/// The tubes were made by who may: it stores plainly, and the other looks again and again.
+/// The tubes were made by a process that may ask for fences: it stores plainly, and the other looks again and again.
 #[test]
 fn who_may_not_ask_for_fences_finds_what_was_sent_without() {
     let house = House::new("without");

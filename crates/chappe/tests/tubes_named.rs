@@ -9,7 +9,7 @@ use chappe::{Arena, ArenaOptions, Mutex, ObjectState, Pool, Semaphore, select};
 use house::{Dice, House, LONG, ROLE, eventually, listen, say};
 use std::time::Duration;
 
-/// Who sent it, its number, and both once more.
+/// The sender, its number, and both once more.
 type Job = [u64; 4];
 
 fn job(who: u64, number: u64) -> Job {
@@ -243,7 +243,7 @@ fn the_death_of_the_last_sender_ends_the_wait_of_receivers_and_the_other_way_rou
     // This one was there, too; it is told once.
     assert!(matches!(receiver.recv(), Err(NotReceived::SenderDied { .. })));
     assert!(matches!(receiver.recv(), Err(NotReceived::Disconnected { .. })));
-    // Who comes now finds nothing of the dead.
+    // A receiver that comes now finds nothing of the dead one.
     assert!(matches!(tube.receiver().unwrap().recv(), Err(NotReceived::Disconnected { .. })));
     // It may be attached again.
     let sender = tube.sender().unwrap();
@@ -516,7 +516,7 @@ fn nothing_is_lost_or_doubled_when_processes_are_killed_on_and_on() {
     for kind in [Kind::Mpmc, Kind::Mpsc, Kind::Spmc, Kind::Spsc] {
         let tube = Tube::<Job>::create("jobs", &options(4, kind)).unwrap();
         let mut dice = Dice(kind as u64 + 1);
-        // Of whom, and their numbers, those are that a thief got that another had died with: they are dropped, and counted.
+        // The senders and numbers of those that a thief got and that another receiver had died with: they are dropped, and counted.
         let mut twice: Vec<(u64, u64)> = Vec::new();
         std::thread::scope(|s| {
             let receiver = tube.receiver().unwrap();

@@ -95,7 +95,7 @@ fn deaths_are_found_while_watchers_are_killed() {
             waiting.push(house.actor("p"));
         }
         eventually("all wait", || pool.waiters().len() == 6);
-        // Some of those who wait, the watcher perhaps, and the holder, in any order.
+        // Some of the waiters, the watcher perhaps, and the holder, in any order.
         let mut victims: Vec<Actor> = Vec::new();
         if dice.roll(3) > 0
             && let Some(at) = waiting.iter().position(is_the(watcher()))

@@ -1,4 +1,4 @@
-//! One arena: its dead, what is in nobody's name, what is held by those who do not get on, what makes no sense.
+//! The health of one arena: its dead members, what has no owner, what is held by members that make no progress, what is damaged.
 
 use super::{ArenaHealth, Finding};
 use chappe_arena::{LifeState, Who};
@@ -7,16 +7,16 @@ use chappe_sync::{Arena, Belonging, Capacity, Had, ObjectState, Pool, Righted, U
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long one waits for who is just making or removing objects.
+/// How long to wait for a thread that is just making or removing objects.
 const A_WHILE: Duration = Duration::from_millis(200);
 
-/// Looks into an arena, makes up for its dead, and frees what nobody accounts for.
+/// Looks into an arena, recovers its dead members, and frees what has no owner.
 pub fn examine(name: &str) -> ArenaHealth {
     let arena = match Arena::open(name) {
         Ok(a) => a,
         Err(e) => return ArenaHealth { name: name.into(), error: Some(e), findings: Vec::new(), capacity: None },
     };
-    // First of all: whoever comes by a semaphore whose word is none makes it a dead one.
+    // First of all: any thread that meets a semaphore with a damaged word makes it a dead one.
     let mut findings = damage(arena);
     findings.extend(dead(arena));
     // By a thread of its own, which is a member of the arena while it lives, and not longer.
@@ -45,7 +45,7 @@ fn list(all: &[String]) -> String {
     all.join(", ")
 }
 
-/// Those who have died, and what becomes of what they had.
+/// The members that have died, and what becomes of what they had.
 fn dead(arena: Arena) -> Vec<Finding> {
     let is_dead = |w: &Who| w.life == LifeState::Dead;
     let dead: Vec<(Who, Vec<Belonging>)> =
@@ -62,7 +62,7 @@ fn dead(arena: Arena) -> Vec<Finding> {
         );
         let finding = Finding::new("dead-member", what).done(became(had));
         match arena.map().occupant(w.member) {
-            // Somebody has claimed its slot, and has not cleared it.
+            // Another thread has claimed its slot, and has not cleared it.
             Some(_) if arena.map().dead(w.member).is_some() => finding
                 .advice("its slot is being cleared by somebody who does not get on, and is out of use until then"),
             _ => finding,
@@ -147,7 +147,7 @@ fn put_right(arena: Arena, righted: Righted) -> Vec<Finding> {
     found
 }
 
-/// Who keeps others from making and removing objects.
+/// The holder that keeps others from making and removing objects.
 fn changer(arena: Arena) -> Finding {
     let (who, pid) = match arena.changer() {
         Some(Ok(w)) => (who(&w), Some(w.pid)),
@@ -248,7 +248,7 @@ fn kept(arena: Arena) -> Vec<Finding> {
     arena.kept_slots().into_iter().map(one).collect()
 }
 
-/// Those who live, have something, and do not get on.
+/// The living members that hold something, and make no progress.
 fn stuck(arena: Arena) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut elsewhere = 0;
@@ -297,7 +297,7 @@ fn damage(arena: Arena) -> Vec<Finding> {
     arena.damage().into_iter().map(one).chain(lost_seats(arena)).collect()
 }
 
-/// Member slots that nobody can have any more: one finding for all of them.
+/// Member slots that can never be used again: one finding for all of them.
 fn lost_seats(arena: Arena) -> Option<Finding> {
     let lost = arena.lost_seats();
     let first = lost.first()?;

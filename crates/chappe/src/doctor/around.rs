@@ -1,4 +1,4 @@
-//! What lies in the directory besides arenas, and who still uses arenas that have no name there any more.
+//! What lies in the directory besides arenas, and which processes still use arenas that have no name there any more.
 
 use super::arena::does_not_get_on;
 use super::{Finding, Surroundings};
@@ -10,13 +10,13 @@ use chappe_sync::{LeaseFile, directory};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long somebody must have the directory's lock to be worth a word.
+/// How long a process must have the directory's lock to be reported.
 const A_WHILE: Duration = Duration::from_millis(100);
 
 /// The directory of POSIX semaphores' names under `chappe run`.
 const NAMED: &str = ".posix";
 
-/// Looks at what is around the arenas: removes what nobody needs, and says who is cut off.
+/// Looks at what is around the arenas: removes what no process needs, and reports processes that are cut off.
 pub fn surroundings() -> Surroundings {
     let Some(dir) = directory().ok().and_then(|path| Dir::open(&path).ok()) else { return Surroundings::default() };
     let mapped = Mappings::look(dir.path());
@@ -27,7 +27,7 @@ pub fn surroundings() -> Surroundings {
     Surroundings { findings, unseen: mapped.unseen }
 }
 
-/// Who has the directory's lock and does not give it up.
+/// The process that has the directory's lock and does not release it.
 fn locked(dir: &Dir) -> Option<Finding> {
     let first = dir.locked_by()?;
     std::thread::sleep(A_WHILE);
@@ -51,7 +51,7 @@ enum Seen {
     Unfinished,
 }
 
-/// None: we may not look.
+/// None: the caller may not look.
 fn see(mapping: &Mapping) -> Option<Seen> {
     let mut page = [0; LASTING_AT + 4];
     if !read_memory(mapping.pid, mapping.at, &mut page) {
@@ -92,7 +92,7 @@ fn without_name(dir: &Dir, all: &[&Mapping]) -> Option<Finding> {
     let called = |inside: String| if inside.is_empty() { opened_as.clone() } else { inside };
     Some(match seen {
         Seen::Unfinished => {
-            // Whoever makes one and gets on is done before anybody reads this.
+            // A maker that makes progress is done before this is read.
             let how = users.iter().find_map(|(pid, _)| does_not_get_on(*pid))?;
             let what = format!("an arena is half-made by {by} ({how}); it has no name yet");
             Finding::new("unnamed-arena", what).advice("if that is killed, nothing is left of it")

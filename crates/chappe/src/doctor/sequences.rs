@@ -10,7 +10,7 @@ use chappe_ras::mechanism::{self, Chosen, MechanismError};
 pub struct Sequences {
     /// What the self-test says. Without sequences locked instructions do their work.
     pub verdict: Verdict,
-    /// Whose area the kernel writes to: `library`, the C library's, or `own`. None: nobody's, or it was not looked at.
+    /// The area that the kernel writes to: `library`, the C library's, or `own`. None: there is none, or it was not looked at.
     pub area: Option<&'static str>,
     /// Whether there is a fence that aborts sequences (membarrier), and this thread may use it.
     pub fence: bool,

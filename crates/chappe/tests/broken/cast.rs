@@ -245,13 +245,13 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// All who are at it.
+/// All processes of the scene.
 pub struct Cast {
     /// Where the arena's parts begin.
     pub parts: Vec<usize>,
-    /// Who is stopped and holds things.
+    /// The stopped process that holds things.
     pub holder: Actor,
-    /// Who is stopped and waits.
+    /// The stopped process that waits.
     pub waiters: Actor,
     _maker: Actor,
 }

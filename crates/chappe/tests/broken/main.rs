@@ -1,5 +1,5 @@
-//! Whatever has become of an arena's file, who looks at it gets an answer or an error: nobody panics, looks outside of the
-//! mapping, runs for ever, or waits.
+//! Whatever has become of an arena's file, a process that looks at it gets an answer or an error: it does not panic, look outside of the
+//! mapping, run for ever, or wait.
 //!
 //! A process of its own looks at one damaged copy after the other, as `chappe ls`, `show` and `doctor` do, and says which it
 //! is at: when it ends, or is silent for long, that one was too much. The same through the command itself, and what else can
