@@ -1,9 +1,9 @@
 //! `chappe acquire`: a permit of whichever pool has one first, or several of one pool, and a job under it.
 //!
-//! What was taken belongs to chappe and is leased before the job starts, so that it is free only when chappe has given it
-//! back or died *and* the job, with what it left running, has ended. In this order at the end: the terminal goes back,
-//! those who lost the lease are looked after, our copy of the lease is closed, the permit is given back, and chappe ends
-//! as its job did.
+//! What was taken belongs to chappe and is leased before the job starts, so that it is free only when chappe has given it back or died
+//! *and* the job, with what it left running, has ended. The order at the end: the terminal goes back, processes of the job that have closed
+//! the lease's file are kept track of ([`keep`](crate::keep)), chappe's copy of the lease is closed, the permit is given back, and chappe
+//! ends as its job did.
 
 use crate::Failure;
 use crate::args::Acquire;
@@ -30,7 +30,7 @@ const CANNOT_RUN: u8 = 126;
 /// Status when there is no such command.
 const NOT_FOUND: u8 = 127;
 
-/// Runs the command. `file_size`: SIGXFSZ had its default action when we started.
+/// Runs the command. `file_size`: SIGXFSZ had its default action when chappe started.
 ///
 /// # Errors
 /// With the status that says which kind of failure it is.
@@ -130,7 +130,7 @@ pub fn say(json: bool, text: &str) {
     }
 }
 
-/// What listings call us: the command.
+/// The label of chappe in listings: the command.
 pub fn label(command: &[OsString]) -> String {
     let words: Vec<_> = command.iter().map(|w| w.to_string_lossy()).collect();
     words.join(" ")

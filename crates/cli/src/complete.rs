@@ -47,7 +47,7 @@ enum Names {
     Arenas,
 }
 
-/// What the positional arguments of a command name. The names of what is made are nobody's yet.
+/// The kind of names that a command's positional arguments are. The names of new objects are free.
 fn names_of(path: &[&str]) -> Option<Names> {
     Some(match path {
         ["acquire" | "release"] | ["pool", "resize" | "rm"] => Names::Pools,

@@ -1,4 +1,4 @@
-//! Who descends from whom, as /proc tells.
+//! Which processes descend from which, according to /proc.
 
 use std::fs::{DirEntry, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -53,13 +53,13 @@ fn below(ancestor: i32, all: &[Process]) -> Vec<Process> {
     found
 }
 
-/// Whether somebody else is in this process's group.
+/// Whether another process is in this process's group.
 pub fn group_is_shared() -> bool {
     let (me, group) = (std::process::id() as i32, crate::terminal::own_group());
     group != me || all().iter().any(|p| p.group == group && p.pid != me)
 }
 
-/// Whether a process has a file open. One that we may not look at counts as not.
+/// Whether a process has a file open. A process that may not be inspected counts as not.
 pub fn has_open(pid: i32, file: &Metadata) -> bool {
     let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     let is_it = |entry: DirEntry| {

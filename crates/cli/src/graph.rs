@@ -86,7 +86,7 @@ pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
     }
 }
 
-/// What is said at the end: to those who want it quiet only what was lost.
+/// The summary at the end: with `quiet` only what was lost.
 fn after(report: &Report, labels: &[String], json: bool, quiet: bool) {
     if json {
         tell(told(report, labels));

@@ -9,9 +9,9 @@
 //! A group of its own is what can be signalled as a whole, even while it forks. In a shared one the job's
 //! descendants are looked up one by one, so that chappe's neighbours are left alone.
 //!
-//! Between fork and exec the lease's file is made inheritable: from the exec on the job keeps the permit taken, before
-//! it chappe does, and if chappe is killed in between, the child's copy of the open file. There is no moment at which
-//! the job runs and nobody has the lease. The job does not die with chappe (no PR_SET_PDEATHSIG): work goes on.
+//! Between fork and exec the lease's file is made inheritable: from the exec on the job keeps the permit taken, before it chappe does, and
+//! if chappe is killed in between, the child's copy of the open file. There is no moment at which the job runs and no process has the
+//! lease. The job does not die with chappe (no PR_SET_PDEATHSIG): work goes on.
 
 use crate::family;
 use crate::signals::{self, Set};

@@ -1,27 +1,26 @@
 //! `chappe jobserver`: a build whose processes share job slots by GNU make's fifo protocol, and lose none.
 //!
-//! In that protocol a slot is a byte in a fifo: who reads it may run one more job, and writes it back. The command has
-//! one slot from the beginning, so N slots are N-1 bytes. A byte has no owner: when its reader is killed, it is gone. So
-//! here no two clients have the same fifo. The name that they open stands for a fresh one each time:
+//! In that protocol a slot is a byte in a fifo: a client that reads it may run one more job, and writes it back. The command has one slot
+//! from the beginning, so N slots are N-1 bytes. A byte has no owner: when its reader is killed, it is gone. So here no two clients have
+//! the same fifo. The name that they open stands for a fresh one each time:
 //!
 //! ```text
 //!           opens                       .--- jobs-0 --- make                  2 given, 1 in it: it has 1
 //!   client ------> jobs -> jobs-3       |--- jobs-1 --- sub-make              1 given, 0 in it: it has 1
-//!                  (then the name   server - jobs-2 --- rustc, killed         1 given, 0 in it, and nobody has it
+//!                  (then the name   server - jobs-2 --- rustc, killed         1 given, 0 in it, and no process has it
 //!                   moves on)           |--- jobs-3 --- for the next          open: 1 is lost, and comes back
 //!                                       '--- pool: 3 permits of its 4 are behind these, 1 behind the command itself
 //! ```
 //!
-//! What a client has is what was put into its fifo less what is there; when it is dead, exactly that comes back. No
-//! privilege is needed, no client need be changed, and what the kernel counts is counted: nothing is guessed from what
-//! a client does. [`accounts`] has the states and the invariants, [`scan`] tells who has a fifo open, [`serve`] moves
-//! tokens to where they may be wanted, [`fifo`] makes it outlive us, [`tokens`] has the permits, [`makeflags`] the
-//! environment.
+//! What a client has is what was put into its fifo less what is there; when it is dead, exactly that comes back. No privilege is needed, no
+//! client need be changed, and the server counts what the kernel counts: nothing is guessed from a client's behaviour. [`accounts`] has the
+//! states and the invariants, [`scan`] tells which processes have a fifo open, [`serve`] moves tokens to where they may be wanted, [`fifo`]
+//! makes the fifos outlive chappe, [`tokens`] has the permits, [`makeflags`] the environment.
 //!
-//! Why not otherwise: with one fifo for all, a bound on what each living client may have (its threads, its children)
-//! would have to be guessed, and a cargo with twenty threads would hide every loss of its rustcs until the end. Fanotify
-//! tells who read, and needs CAP_SYS_ADMIN; so does a character device in user space, which would tell, too; ptrace and
-//! seccomp see every system call of every compiler.
+//! Why not otherwise: with one fifo for all, a bound on what each living client may have (its threads, its children) would have to be
+//! guessed, and a cargo with twenty threads would hide every loss of its rustcs until the end. Fanotify tells which process read, and needs
+//! CAP_SYS_ADMIN; so does a character device in user space, which would tell, too; ptrace and seccomp see every system call of every
+//! compiler.
 //!
 //! | killed with -9             | what happens                                                                          |
 //! |----------------------------|---------------------------------------------------------------------------------------|
@@ -36,9 +35,9 @@
 //! them share one fifo, and what one of them had when it was killed cannot be seen in it. It is inferred ([`pipe`]): late, and only while
 //! no client has threads or children that could hide it.
 //!
-//! Limits. What a client gives back is its own business: a make that lost a sub-make's shell gives that job's token to
-//! the next although the sub-make still runs. A client that reads a token, hands it to another process, and ends, counts
-//! as dead. A subreaper within the job (another `chappe`, say) takes its orphans out of our sight.
+//! Limits. What a client gives back is its own business: a make that lost a sub-make's shell gives that job's token to the next although
+//! the sub-make still runs. A client that reads a token, hands it to another process, and ends, counts as dead. A subreaper within the job
+//! (another `chappe`, say) takes its orphans out of the server's sight.
 
 mod accounts;
 mod fifo;
@@ -73,7 +72,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 use tokens::{First, SharedFirst, Tokens};
 
-/// Runs the command. `file_size`: SIGXFSZ had its default action when we started.
+/// Runs the command. `file_size`: SIGXFSZ had its default action when chappe started.
 ///
 /// # Errors
 /// With the status that says which kind of failure it is.

@@ -1,10 +1,10 @@
 //! What a job left running, and keeping the permit taken for it.
 //!
-//! A descendant that outlives the job's first process and still has the lease's open file keeps the permit by itself. One that closed
-//! the file keeps it by its mark, but only in the eyes of processes that can see it: those of its PID namespace and of those above, and none
-//! if its environment was cleared. While we live it is our child or grandchild, so we see it. For such ones a background process of our
-//! own, `chappe keep PID...`, holds the lease's file until they have ended: a lock on a file holds from everywhere. What they start
-//! themselves after we have gone is seen only by its mark.
+//! A descendant that outlives the job's first process and still has the lease's open file keeps the permit by itself. One that closed the
+//! file keeps it by its mark, but only in the eyes of processes that can see it: those of its PID namespace and of those above, and none if
+//! its environment was cleared. While chappe lives it is chappe's child or grandchild, so chappe sees it. For such processes a background
+//! process of chappe's, `chappe keep PID...`, holds the lease's file until they have ended: a lock on a file holds from everywhere. What
+//! they start themselves after chappe is gone is seen only by its mark.
 
 use crate::family::{self, Process};
 use crate::job::inheritable;
@@ -17,7 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Everything that descends from us now, when the job's first process has ended.
+/// All descendants of chappe when the job's first process has ended.
 pub fn survivors() -> Vec<Process> {
     family::descendants(std::process::id() as i32)
 }
@@ -60,18 +60,18 @@ pub fn stay_for(lost: &[String], lease: &Lease, pool: &str, mask: Set) -> Result
     }
     let failed = |e| anyhow!("cannot keep the permit for {} process(es) that the command left: {e}", lost.len());
     let mut child = command.spawn().map_err(failed)?;
-    // Until it has a hold of them, their numbers are theirs: we are still here, and do not wait for them.
+    // Until it has a hold of them, their numbers are theirs: chappe still runs, and does not wait for them.
     if let Some(mut ready) = child.stdout.take() {
         ready.read_to_end(&mut Vec::new()).map_err(failed)?;
     }
     Ok(())
 }
 
-/// `chappe keep`: stays until all of these have ended. The lease is an open file that we inherited. Then it closes that, and gives the pool's
-/// permit back if nothing else keeps it: processes that wait in another PID namespace cannot see that the job has gone.
+/// `chappe keep`: stays until all of these have ended. The lease is an inherited open file. Then it closes that, and gives the pool's
+/// permit back if nothing else keeps it: processes that wait in another PID namespace cannot see that the job is gone.
 ///
-/// Who started it may be killed before it is ready. Then nobody reads that it is, and it stays all the same. A number
-/// that another process has got meanwhile keeps the permit taken for longer than need be, never for less.
+/// The starter may be killed before this process is ready. Then its message is not read, and it stays all the same. A number that another
+/// process has got meanwhile keeps the permit taken for longer than need be, never for less.
 pub fn keep(pids: &[i32], pool: Option<&str>) {
     let watched: Vec<(i32, Option<OwnedFd>)> = pids.iter().filter_map(|pid| watch(*pid).map(|fd| (*pid, fd))).collect();
     let mut out = std::io::stdout().lock();

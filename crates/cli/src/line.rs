@@ -1,7 +1,7 @@
-//! The line that says what chappe waits for: our place in the queue, and who has it.
+//! The line that says what chappe waits for: its place in the queue, and the holders.
 //!
-//! Only where stderr is a terminal and we are in its foreground, and not with --json. It is rewritten in place and erased when the wait is
-//! over, also when a signal ends it: the thread that writes the line holds the signals back until it has erased it.
+//! Only where stderr is a terminal and chappe is in its foreground, and not with --json. It is rewritten in place and erased when the wait
+//! is over, also when a signal ends it: the thread that writes the line holds the signals back until it has erased it.
 
 use crate::look::{holder_text, permits_text};
 use crate::signals::{Set, heeded};
@@ -82,7 +82,7 @@ fn either(one: i32, two: i32, patience: Duration) -> (bool, bool) {
 
 fn put(text: &str) {
     let mut err = std::io::stderr().lock();
-    // If the terminal has gone, nobody reads it.
+    // If the terminal is gone, the line is not read.
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
 
@@ -97,7 +97,7 @@ pub fn for_semaphore(sem: &Semaphore) -> String {
     format!("chappe: waiting for semaphore {}{}", sem.name(), place(std::iter::once(sem.waiters())))
 }
 
-/// ", 2nd in line": the best of our places.
+/// ", 2nd in line": the best of chappe's places.
 fn place(queues: impl Iterator<Item = Vec<Waiter>>) -> String {
     let me = std::process::id();
     let place = queues.filter_map(|q| q.iter().position(|w| w.who.pid == me && w.who.elsewhere().is_none())).min();

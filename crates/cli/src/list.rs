@@ -101,7 +101,7 @@ struct HolderView {
     unseen: Option<UnseenView>,
 }
 
-/// One who waits, as programs are told.
+/// A waiter, in JSON.
 #[derive(Serialize)]
 pub struct WaiterView {
     place: usize,

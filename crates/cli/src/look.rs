@@ -94,7 +94,7 @@ pub fn holder_text(h: &Holder) -> String {
         (true, None, _) => format!("a job whose holder is gone, {}", who_text(&h.who)),
         (false, ..) => who_text(&h.who),
     };
-    // A permit that was taken without waiting is timed by those who look.
+    // A permit that was taken without waiting is timed by observers.
     let bound = if h.exact { "" } else { "at least " };
     format!("{what} for {bound}{}", time::show(h.held))
 }
@@ -328,7 +328,7 @@ struct TubeView {
     sealed: bool,
 }
 
-/// Who, as programs are told.
+/// A member, in JSON.
 #[derive(Serialize)]
 pub struct WhoView {
     pid: u32,

@@ -69,7 +69,7 @@ fn main() -> ExitCode {
                 let text = e.to_string();
                 tell_failure(text.trim_start_matches("error: ").trim_end(), status);
             } else {
-                // Nothing can be done if there is nobody to tell.
+                // Nothing can be done if there is no reader.
                 let _ = e.print();
             }
             return ExitCode::from(status);
@@ -208,7 +208,7 @@ fn print(result: Result<(String, u8)>) -> Result<u8, Failure> {
     Ok(status)
 }
 
-/// Says something on stderr. If nobody can hear it, that is no reason to fail.
+/// Says something on stderr. If there is no reader, that is no reason to fail.
 fn tell(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -11,8 +11,8 @@
 //! | [`means`], [`group`], [`kernel`] | reservations, weights, niceness; what is refused |
 //! | [`tell`], [`view`], [`history`], [`report`] | text, JSON, the terminal, the page |
 //!
-//! When this process is killed, nothing of the data is lost: all of it is in the kernel's pipes, no end of which is ours. Stages keep what they had. What they
-//! start then has nothing (RESET_ON_FORK), and a control group stays until the next `chappe pipe` that uses weights.
+//! When this process is killed, no data is lost: all of it is in the kernel's pipes, of which chappe holds no end. Stages keep what they
+//! had. What they start then has nothing (RESET_ON_FORK), and a control group stays until the next `chappe pipe` that uses weights.
 
 mod attach;
 mod control;
@@ -122,7 +122,7 @@ pub fn run(a: &Pipe, json: bool, file_size: bool) -> Result<u8, Failure> {
         signals::die_by(signal);
     }
     Ok(match outcome {
-        // As a shell's: who started us stops where its user wanted all to stop.
+        // As a shell does: the process that started chappe stops where its user wanted all to stop.
         Some(ended @ Ended::Killed(libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP)) => {
             as_it_did(ended, None)
         }

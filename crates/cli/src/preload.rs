@@ -28,7 +28,7 @@ const OWNED: &str = "CHAPPE_RUN_OWNED";
 /// What tells it of `--barging`.
 const BARGING: &str = "CHAPPE_RUN_BARGING";
 
-/// Becomes the program. `file_size`: SIGXFSZ had its default action when we started. Answers only what went wrong.
+/// Becomes the program. `file_size`: SIGXFSZ had its default action when chappe started. Answers only what went wrong.
 pub fn run(a: &Run, file_size: bool) -> Failure {
     let name = &a.program[0];
     let failed = |why| Failure { status: FAILED, why };
@@ -47,7 +47,7 @@ pub fn run(a: &Run, file_size: bool) -> Failure {
             return failed(anyhow!("cannot put chappe's semaphores under `{}`: {why}", shown(name)));
         }
     }
-    // Nobody else does it before the next such arena is made.
+    // No other code does it before the next such arena is made.
     Arena::sweep_families();
     if let Err(e) = usable() {
         return failed(anyhow!("cannot put chappe's semaphores under `{}`: {e}", shown(name)));

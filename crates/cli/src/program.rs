@@ -115,7 +115,7 @@ fn program(file: &File, head: &[u8], is_linker: bool) -> Result<(), Refusal> {
     let none = || Refusal::Cannot(os(libc::ENOEXEC));
     let deaf = |why: &str| Err(Refusal::Deaf(why.into()));
     if !head.starts_with(b"\x7fELF") {
-        // A shell would take it for one of its scripts: which shell's, nobody has said.
+        // A shell would take it for one of its scripts: but the user has not said which shell's.
         let what = "Exec format error: it is neither a program nor begins with `#!`; run a script as `sh FILE`";
         return Err(Refusal::Cannot(io::Error::new(os(libc::ENOEXEC).kind(), what)));
     }

@@ -1,12 +1,12 @@
 //! `chappe arena create --share`: a directory of arenas for several users.
 //!
-//! | with | mode | who may use the arenas |
+//! | with | mode | users of the arenas |
 //! |---|---|---|
 //! | `group`, `group:NAME` | 2770 | the group's members; files get the group by the setgid bit |
-//! | `all` | 1777 | everybody; the sticky bit keeps users from removing each other's files |
+//! | `all` | 1777 | every user; the sticky bit keeps users from removing each other's files |
 //!
-//! The directory is made private and then opened, so a process that is killed in between leaves an empty directory that nobody else can use, and the
-//! next call finishes it. A directory with something in it is never opened to others.
+//! The directory is made private and then opened, so a process that is killed in between leaves an empty directory that no other user can
+//! use, and the next call finishes it. A directory with something in it is never opened to others.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::CString;
@@ -15,12 +15,12 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::PathBuf;
 
-/// With whom.
+/// The users to share with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Share {
     /// With a group: the process's own, or the one of this name.
     Group(Option<String>),
-    /// With everybody.
+    /// With every user.
     All,
 }
 

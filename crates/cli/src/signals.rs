@@ -90,7 +90,7 @@ impl Set {
     }
 }
 
-/// Those of the signals that whoever started us did not ask to ignore (nohup, a shell's `&`).
+/// The signals that the process which started chappe did not ask to ignore (nohup, a shell's `&`).
 pub fn heeded(signals: &[i32]) -> Vec<i32> {
     signals.iter().copied().filter(|s| !is_ignored(*s)).collect()
 }
@@ -125,8 +125,8 @@ pub fn send(to: i32, signal: i32) {
     unsafe { libc::kill(to, signal) };
 }
 
-/// Stops this process as `signal` would; returns when it was continued, or at once where the system ignores
-/// stop signals (nobody is there who could continue us).
+/// Stops this process as `signal` would; returns when it was continued, or at once where the system ignores stop signals (no process could
+/// continue it).
 pub fn stop_by(signal: i32) {
     let before = Set::blocked_now();
     send(std::process::id() as i32, signal);
@@ -135,7 +135,7 @@ pub fn stop_by(signal: i32) {
     before.set();
 }
 
-/// Ends this process as the signal would have, leaving no core file of our own.
+/// Ends this process as the signal would have, leaving no core file of chappe's.
 pub fn die_by(signal: i32) -> ! {
     // SAFETY: a plain system call that takes one number.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// How `recv` exits if a sender has not ended well.
 const SENDER_DIED: u8 = 3;
 
-/// How long `--follow` waits before it looks again whether somebody has come.
+/// How long `--follow` waits before it looks again for a sender.
 const FOLLOW: Duration = Duration::from_millis(20);
 
 /// What went through.
@@ -37,7 +37,7 @@ struct Passed {
 }
 
 impl Passed {
-    /// A sender of this tube has not ended well. Who goes on is told at once.
+    /// A sender of this tube has not ended well. With `--follow` that is reported at once.
     fn sender_died(&mut self, name: &str, a: &Recv) {
         if a.follow {
             tell(format_args!("chappe: a sender of `{name}` died, or stopped with an error, in the middle"));
@@ -153,7 +153,7 @@ impl Sink {
         Ok(Sink { into, size: info.size as usize, follow: a.follow, schema: schema(info.schema)? })
     }
 
-    /// Sends a record; the first one also if nobody receives yet, or any more, but somebody may come.
+    /// Sends a record; the first one also if there is no receiver yet, or any more, but one may come.
     fn put(&self, record: &[u8], passed: &mut Passed) -> Result<()> {
         let sender = match &self.into {
             Into::One(sender) => sender,
@@ -178,7 +178,7 @@ impl Sink {
         }
     }
 
-    /// Who did not send all of it does not end well: receivers are told.
+    /// A sender that did not send all of it does not end well: receivers are told.
     fn ends(self, sent: Result<()>) -> Result<()> {
         match self.into {
             _ if sent.is_ok() => {}
@@ -248,7 +248,7 @@ fn fill(input: &mut impl Read, place: &mut [u8]) -> std::io::Result<usize> {
 /// What became of a wait for a record.
 enum Next<'a> {
     Record(usize, Loan<'a, [u8]>),
-    /// Nobody sends to any of them any more.
+    /// No sender is left at any of them.
     End,
     TimedOut,
 }
@@ -305,7 +305,7 @@ pub fn recv(a: &Recv, json: bool) -> Result<u8, Failure> {
 /// How receiving came to its end.
 enum Ended {
     Done,
-    /// Nobody sends any more, and somebody has not ended well.
+    /// No sender is left, and one has not ended well.
     Died,
     TimedOut,
 }
@@ -313,7 +313,7 @@ enum Ended {
 /// Of a stream: each record comes behind the one before, or others have what is in between.
 struct Course {
     name: String,
-    /// There was another receiver when we came.
+    /// There was another receiver when chappe came.
     others: bool,
     /// How many times one had come by then.
     came: u32,
@@ -403,7 +403,7 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
         }
         let (which, record) = match found {
             Next::Record(which, record) => (which, record),
-            // Before the first record somebody may come yet.
+            // Before the first record a sender may come yet.
             Next::End if (a.follow || (!passed.some && passed.died.is_none())) && may_come(&tubes)? => {
                 std::thread::sleep(FOLLOW);
                 continue;
@@ -425,9 +425,9 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
         }
         let written = out.put(&record, a.tag.then(|| a.names[which].as_str()), a.lines);
         let is_written = if let Err(e) = written {
-            // What nobody has read goes to another, as when we are killed here.
+            // What was not read goes to another receiver, as when chappe is killed here.
             record.put_back();
-            // Whoever reads may have seen enough.
+            // The reader may have seen enough.
             ensure!(
                 e.kind() == ErrorKind::BrokenPipe,
                 "cannot write to stdout: {e}; the record goes to the next receiver"
@@ -535,7 +535,7 @@ fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<Ended> {
                 passed.sender_died(name, a);
                 continue;
             }
-            // Before the first record somebody may publish yet.
+            // Before the first record a publisher may come yet.
             Err(NotReceived::Disconnected { .. }) if a.follow || (!passed.some && passed.died.is_none()) => {
                 if end.is_some_and(|end| Instant::now() >= end) {
                     break Ended::TimedOut;
@@ -599,7 +599,7 @@ fn next<'a>(receivers: &'a [Receiver<[u8]>], end: Option<Instant>, died: &mut Op
     })
 }
 
-/// Whether somebody may still send to one of them.
+/// Whether a sender of one of them may still come.
 fn may_come(tubes: &[Tube<[u8]>]) -> Result<bool> {
     for tube in tubes {
         if !tube.info()?.sealed {
@@ -609,7 +609,7 @@ fn may_come(tubes: &[Tube<[u8]>]) -> Result<bool> {
     Ok(false)
 }
 
-/// The record of the only tube. `None`: there is none in time, or nobody sends any more.
+/// The record of the only tube. `None`: there is none in time, or no sender is left.
 fn one<'a>(
     receiver: &'a Receiver<[u8]>,
     end: Option<Instant>,

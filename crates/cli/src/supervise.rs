@@ -3,13 +3,13 @@
 //! All signals that matter are blocked and taken one by one, so that nothing runs in a handler and nothing is lost.
 //! They are blocked before the job is started: one that comes earlier ends chappe, and the permit returns.
 //!
-//! - A signal that a process sent us is meant for the job, and passed on. After TERM, INT or HUP the grace begins.
-//! - One that the terminal sent reached a job in our group by itself. A job that has a group of its own and not the
-//!   terminal gets it from us. What the terminal's user does is between them and the job: no grace begins.
-//! - A job with a group of its own that was stopped (Ctrl-Z, or for using the terminal from the background) stops us
-//!   too, so that the shell gets its prompt; when we are continued the job is, and has the terminal again if we do.
-//!   If there is no shell that could continue us, the system does not let us stop, and the job goes on.
-//! - While we are here, descendants whose parents die become our children (subreaper), so that none is lost from sight.
+//! - A signal that a process sent to chappe is meant for the job, and passed on. After TERM, INT or HUP the grace begins.
+//! - A signal that the terminal sent reached a job in chappe's group by itself. A job that has a group of its own and not the terminal gets
+//!   it from chappe. What the terminal's user does is between them and the job: no grace begins.
+//! - A job with a group of its own that was stopped (Ctrl-Z, or for using the terminal from the background) stops chappe too, so that the
+//!   shell gets its prompt; when chappe is continued the job is, and has the terminal again if chappe does. If there is no shell that could
+//!   continue chappe, the system does not let it stop, and the job goes on.
+//! - While chappe lives, descendants whose parents die become its children (subreaper), so that none is lost from sight.
 
 use crate::job::Job;
 use crate::signals::{self, Set};
@@ -52,7 +52,7 @@ impl Watch {
             wanted.push(SIGCONT);
         }
         wanted.push(SIGCHLD);
-        // If it came to us ignored, the job's status would be lost.
+        // If chappe inherited it ignored, the job's status would be lost.
         signals::default(SIGCHLD);
         let before = Set::blocked_now();
         let set = Set::of(&wanted);
@@ -135,14 +135,14 @@ fn reap(job: i32) -> Option<News> {
 /// The job was stopped: stop, too, and when continued continue it.
 fn stopped(signal: i32, job: &Job, terminal: &Terminal) {
     let for_terminal = matches!(signal, libc::SIGTTIN | libc::SIGTTOU);
-    // A shell's `fg` tells nobody: the terminal is ours by now, and the job may have it.
+    // A shell's `fg` sends no notice: the terminal is chappe's by now, and the job may have it.
     if for_terminal && terminal.give(job.pid) {
         job.signal(libc::SIGCONT);
         return;
     }
     terminal.take_back(Some(job.pid));
     signals::stop_by(signal);
-    // It is blocked: if it is not pending, nobody continued us, since we were not stopped.
+    // It is blocked: if it is not pending, chappe was not continued, since it was not stopped.
     let continued = Set::of(&[libc::SIGCONT]).wait(Some(Duration::ZERO)).is_some();
     if for_terminal && !continued {
         terminal::hang_up(job.pid);

@@ -114,7 +114,7 @@ pub fn open(name: &str, create: Option<Option<u64>>, n: u32) -> Result<Pool> {
                 other => return Ok(other?),
             }
             match Pool::create(name, n) {
-                // Somebody was faster.
+                // Another process was faster.
                 Err(PoolError::Exists { .. }) => {}
                 other => return Ok(other?),
             }
@@ -165,7 +165,7 @@ fn take(pools: &[Pool], n: u32, until: Until) -> Result<(usize, Held<'_>), Acqui
 /// Takes a permit of one of the pools, or `n` of the only one. Answers also of which pool.
 ///
 /// # Errors
-/// With the status that says which kind of failure it is; says what is waited for, and who has it.
+/// With the status that says which kind of failure it is; says what is waited for, and which processes hold it.
 pub fn wait(pools: &[Pool], n: u32, until: Until, json: bool) -> Result<(usize, Held<'_>), Failure> {
     let got = match (take(pools, n, Until::Now), until) {
         (Err(AcquireError::WouldBlock), Until::Forever | Until::Over(_)) => {

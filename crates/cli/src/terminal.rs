@@ -1,4 +1,4 @@
-//! The terminal, and whose turn it is.
+//! The terminal, and which process group has it.
 
 use crate::signals::{Set, send};
 use std::fs::{File, OpenOptions};
@@ -77,14 +77,14 @@ impl Terminal {
         (foreground_of(fd) == self.group).then_some(fd)
     }
 
-    /// Hands the terminal to `group` if it is ours. True if it was.
+    /// Hands the terminal to `group` if it is chappe's. True if it was.
     pub fn give(&self, group: i32) -> bool {
         let Some(fd) = self.ours() else { return false };
         with_ttou_blocked(|| set_foreground(fd, group));
         true
     }
 
-    /// Takes it back from a group that is no longer to have it. With `None`: from whoever has it.
+    /// Takes it back from a group that is no longer to have it. With `None`: from any group that has it.
     pub fn take_back(&self, from: Option<i32>) {
         let Some(tty) = &self.tty else { return };
         let fd = tty.as_raw_fd();

@@ -1,8 +1,8 @@
-//! Commands that look end, whatever is broken: what they look at is looked at by a thread that one waits for so long.
+//! Makes commands that only look end, whatever is broken: a thread does the looking, and the command waits for it for a limited time.
 //!
-//! Nothing that they call waits for a peer. What may hold them up all the same lies outside: a file system that does not answer,
-//! a process whose /proc entries do not, an arena with thousands of dead and a million objects. Then they say what they have
-//! seen, and of what they have not.
+//! Nothing that they call waits for another process. What may hold them up all the same lies outside: a file system that does not answer, a
+//! process whose /proc entries do not, an arena with thousands of dead and a million objects. Then they say what they have seen, and of
+//! what they have not.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ impl Patience {
         let most = self.until.saturating_duration_since(Instant::now()).min(AT_ONE) + more;
         let (tell, told) = channel();
         let worker = std::thread::spawn(move || {
-            // Nobody may be there any more to hear it.
+            // The receiver may be gone by now.
             let _ = tell.send(work());
         });
         match told.recv_timeout(most) {

@@ -19,7 +19,7 @@ pub struct LightSeen {
     pub name: String,
     /// How many are running, ready, waiting, in a call that blocks, suspended.
     pub states: [u32; 5],
-    /// A line each, for who looks into it: at most [`LINES`].
+    /// A line each, for a view of the process: at most [`LINES`].
     pub lines: Vec<String>,
 }
 

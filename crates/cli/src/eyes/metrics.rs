@@ -1,7 +1,7 @@
-//! `chappe metrics`: the figures as Prometheus reads them, to stdout, to a file for node_exporter, or to whoever scrapes.
+//! `chappe metrics`: the figures as Prometheus reads them, to stdout, to a file for node_exporter, or to any scraper.
 //!
-//! The text is the exposition format 0.0.4. Each scrape is one snapshot, taken while the scraper waits. The listener
-//! is for a scraper on a trusted network: what it tells, it tells to everybody.
+//! The text is the exposition format 0.0.4. Each scrape is one snapshot, taken while the scraper waits. The listener is for a scraper on a
+//! trusted network: it answers every client.
 
 use super::figures::{ALL, Sort};
 use super::http::{self, Answer};

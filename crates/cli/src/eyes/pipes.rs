@@ -1,9 +1,10 @@
-//! Pipes between processes: how full they are, and which side holds up the other. Of any pipeline that runs, whoever has begun it.
+//! Pipes between processes: how full they are, and which side holds up the other. Of any running pipeline, whichever process has started
+//! it.
 //!
-//! Nothing of chappe's is in a pipe of the kernel's, so this reads /proc: which process has which end, and what its first thread sleeps in. How many bytes a
-//! pipe has is told at an end of it alone; so its read end is opened, asked and closed, some microseconds in all. **In that time a
-//! writer whose last reader ends is not told so**: what it writes then is lost, as it would have been a moment before, and its next write fails.
-//! Nothing else is done to the pipe, and its processes are not held up.
+//! No part of chappe is in such a pipe, so this reads /proc: which process has which end, and what its first thread sleeps in. How many
+//! bytes a pipe has can be asked at an end of it alone; so its read end is opened, asked and closed, some microseconds in all. **In that
+//! time a writer whose last reader ends is not told so**: what it writes then is lost, as it would have been a moment before, and its next
+//! write fails. Nothing else is done to the pipe, and its processes are not held up.
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -78,7 +79,7 @@ impl PipeSeen {
         self.fill.map(|(bytes, room)| f64::from(bytes) / f64::from(room.max(1)))
     }
 
-    /// Who holds up whom, in words.
+    /// Which side holds up which, in words.
     pub fn state(&self) -> &'static str {
         let sleeps = |ends: &[End], side| !ends.is_empty() && ends.iter().all(|e| e.sleeps == Some(side));
         match (sleeps(&self.writers, Side::Write), sleeps(&self.readers, Side::Read)) {
@@ -133,7 +134,7 @@ fn process(pid: u32) -> (String, Option<Side>, Option<(u64, u64)>) {
 
 /// Ends of pipes of one process: inode, descriptor, side. A pipe that was opened for both has both.
 fn ends(pid: u32) -> Vec<(u64, u32, Side)> {
-    // It has gone, or is somebody else's.
+    // It is gone, or another user's.
     let Ok(all) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     let mut found = Vec::new();
     for entry in all.flatten() {

@@ -90,17 +90,17 @@ impl Threads {
     }
 }
 
-/// How often one looks.
+/// How often the procs are sampled.
 const OFTEN: Duration = Duration::from_micros(500);
 
 /// What is waited for by name, and for how long.
 type Waits = (String, f64);
 
-/// Who of a process waits for what by name: by seat.
+/// What each thread of a process waits for by name: by seat.
 fn named(pid: u32) -> HashMap<u32, Waits> {
     let mut all = HashMap::new();
     for name in Arena::list().unwrap_or_default() {
-        // One that cannot be looked at has nobody that could be told of.
+        // An arena that cannot be opened has no waiters to report.
         let Ok(arena) = Arena::open(&name) else { continue };
         for object in arena.objects() {
             for waiter in arena.waiters(&object.name).unwrap_or_default() {
@@ -308,7 +308,7 @@ fn sleeps_in(pid: u32, tid: u32) -> Option<String> {
     (number >= 0).then(|| name.unwrap_or_else(|| format!("system call {number}")))
 }
 
-/// Who kept its proc for longer than that without a pause: seen by each proc's count of dispatches.
+/// The threads that kept their proc for longer than that without a pause: seen by each proc's count of dispatches.
 fn late(pid: u32, image: &Image, most: Duration, time: Duration) -> Result<Vec<Late>> {
     let begun = Instant::now();
     let mut since: Vec<_> = image.turns()?.into_iter().map(|turn| (turn, begun)).collect();

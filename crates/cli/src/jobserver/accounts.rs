@@ -1,28 +1,28 @@
-//! The accounts: which tokens are in which fifo, and with whose client.
+//! The accounts: which tokens are in which fifo, and with which client.
 //!
 //! ```text
-//!              a client opens it               nobody has it open, and whoever had it is dead
+//!              a client opens it               no process has it open, and its clients are dead
 //!   NEXT ----------------------------> BUSY ------------------------------------------------> FREE -> NEXT
-//!    (the name stands for it)            |  nobody has it open, tokens are out,                ^
-//!                                        +- and whoever had it lives ------------------> AWAY -+
+//!    (the name stands for it)            |  no process has it open, tokens are out,             ^
+//!                                        +- and a client lives ------------------------> AWAY -+
 //! ```
 //!
-//! - I1: what we put into a fifo less what we took out (`given`) is what is in it and what its clients have. Nobody else
-//!   has any: what is `given` and not in it when its clients are dead is lost, and comes back.
-//! - I2: a lost token comes back when the job it was for has ended, too: a killed make's compilers go on, as orphans.
-//!   As many tokens stay away as there are orphans that were not there when the client was last seen alive. A daemon
-//!   that was born at that time keeps one until it ends or the job does: late, but never too early.
-//! - I3: what is in a fifo and was not given was written by somebody who did not read it there. It may have been read
-//!   from another: by one who closed that (AWAY), or who has both open, because the name moved on between a make's two
-//!   opens, for reading and for writing. Then it is now given here, and no longer there. Else it is taken out.
-//! - I4: a token is offered only when it is known who has the fifo open: else one who closes it at once and lives on
-//!   would pass for dead.
-//! - R1: two clients that open the name before it stands for another fifo share one. Then it comes back when both are
-//!   dead. The same holds for clients that their children share the descriptor with.
-//! - R2: a client may have resolved the name and not yet opened the fifo, however long. So no fifo is ever closed or
-//!   removed while we serve: it is used again, and a late one comes to wherever it is by then.
-//! - R3: one that was opened and whose descriptor is not in its process's table yet is not seen. So a fifo is judged
-//!   only after it was closed by somebody.
+//! - I1: what the server put into a fifo less what it took out (`given`) is what is in it and what its clients have. No other process has
+//!   any: what is `given` and not in it when its clients are dead is lost, and comes back.
+//! - I2: a lost token comes back when the job it was for has ended, too: a killed make's compilers go on, as orphans. As many tokens stay
+//!   away as there are orphans that were not there when the client was last seen alive. A daemon that was born at that time keeps one until
+//!   it ends or the job does: late, but never too early.
+//! - I3: what is in a fifo and was not given was written by a client that did not read it there. The client may have read it from another
+//!   fifo, which it has closed (AWAY), or still has open, because the name moved on between a make's two opens, for reading and for
+//!   writing. Then it is now given here, and no longer there. Otherwise it is taken out.
+//! - I4: a token is offered only when it is known which processes have the fifo open: otherwise a client that closes it at once and lives
+//!   on would pass for dead.
+//! - R1: two clients that open the name before it stands for another fifo share one. Then a token comes back when both are dead. The same
+//!   holds for clients that their children share the descriptor with.
+//! - R2: a client may have resolved the name and not yet opened the fifo, however long. So no fifo is ever closed or removed while the
+//!   server runs: it is used again, and a late client comes to wherever it is by then.
+//! - R3: a fifo that was opened and whose descriptor is not in its process's table yet is not seen. So a fifo is judged only after it was
+//!   closed by a process.
 
 use super::fifo::{Fifo, News};
 use super::scan::{Id, Seen};
@@ -38,9 +38,9 @@ pub enum State {
     Next,
     /// Clients have it.
     Busy,
-    /// Nobody has it open; who had it lives, and has tokens.
+    /// No process has it open; a client of it lives, and has tokens.
     Away,
-    /// For nobody.
+    /// For no client.
     Free,
 }
 
@@ -60,9 +60,9 @@ pub struct Account {
     pub closes: u64,
     /// Up to which of its `closes` it was judged.
     judged: u64,
-    /// Somebody in the job may not be looked at, and may have it.
+    /// A process in the job may not be inspected, and may have it open.
     pub dark: bool,
-    /// Who has been seen to have it.
+    /// The processes that have been seen to have it open.
     clients: HashSet<Id>,
     /// Since it was opened last.
     known: bool,
@@ -311,7 +311,7 @@ impl Accounts {
         self.all.iter().map(|a| a.bytes).sum()
     }
 
-    /// Since when nobody took or gave any, where some are offered.
+    /// Since when no token was taken or given, where some are offered.
     pub fn idle_since(&self) -> Option<Instant> {
         self.all.iter().filter(|a| a.state == State::Busy).map(|a| a.touched).max()
     }
@@ -320,7 +320,7 @@ impl Accounts {
         self.all.iter_mut().filter(|a| a.state == State::Busy)
     }
 
-    /// Offers one more token to whoever is offered fewest. False: there is nobody.
+    /// Offers one more token to the client that is offered fewest. False: there is no client.
     pub fn offer(&mut self, now: Instant) -> bool {
         self.busy().filter(|a| a.is_known()).min_by_key(|a| (a.bytes, a.touched)).is_some_and(|a| a.put(now))
     }
@@ -332,7 +332,7 @@ impl Accounts {
 
     /// Takes one from where there are several to where there is none. True if it did.
     pub fn level(&mut self, now: Instant) -> bool {
-        // To whom it could not be offered it would not go, but back.
+        // A client to which it could not be offered would not get it; it would come back.
         let none = self.busy().any(|a| a.is_known() && a.bytes == 0);
         let from = self.busy().max_by_key(|a| a.bytes).filter(|a| none && a.bytes > 1);
         from.is_some_and(Account::take) && self.offer(now)
@@ -363,7 +363,7 @@ mod tests {
             Books { all: Accounts::default(), place: Place::make().unwrap() }
         }
 
-        /// Somebody opens the next fifo; it is not known yet who.
+        /// A process opens the next fifo; it is not known yet which.
         fn opened(&mut self) -> usize {
             let next = self.all.next(|| self.place.fifo()).unwrap();
             next.state = State::Next;
@@ -431,7 +431,7 @@ mod tests {
         let mut books = Books::new();
         let at = books.client(20, 1);
         books.takes(at);
-        // One of two who share it closes it.
+        // One of two clients that share it closes it.
         books.closed(at);
         assert_eq!((books.look(&[(at, &[20])], &[], &[]), books.all.all[at].state), (0, State::Busy));
         books.closed(at);
@@ -480,13 +480,13 @@ mod tests {
 
     #[test]
     fn i3_a_token_may_be_given_back_in_another_fifo() {
-        // By who has both.
+        // By a client that has both.
         let mut books = Books::new();
         let (one, two) = (books.client(20, 1), books.client(20, 0));
         books.takes(one);
         books.gives(two);
         assert_eq!((books.of(one), books.of(two)), ((0, 0, 0), (1, 1, 1)));
-        // By who closed the one that it was taken from.
+        // By a client that closed the fifo from which it was taken.
         let mut books = Books::new();
         let one = books.client(20, 1);
         books.takes(one);
@@ -503,7 +503,7 @@ mod tests {
         let mut books = Books::new();
         let one = books.client(20, 1);
         books.takes(one);
-        // Opened again, by whom is not known yet; it may be who gives now in another.
+        // Opened again, by an unknown process; it may be the one that gives now in another.
         let watch = books.all.all[one].fifo.watch;
         books.all.hear(&[News { watch, opened: true, closed: false }], &Rc::default());
         let two = books.client(30, 0);

@@ -6,11 +6,10 @@
 //!                             alive               locked as long as chappe or anything of the job has the socket
 //! ```
 //!
-//! A fifo's content is gone when nobody has it open; to open one for reading alone, as make does, waits for a writer;
-//! a write to one without readers kills. So every fifo is held open both ways, by us, and by the job: the job
-//! inherits one end of a socket, and in that socket's queue lies a copy of every descriptor. Nobody ever takes it out;
-//! it lives as long as the job has the socket, also when we are dead. The copy of `alive` lies there, too, so that its
-//! lock tells whether the directory is still needed.
+//! A fifo's content is gone when no process has it open; to open one for reading alone, as make does, waits for a writer; a write to one
+//! without readers kills. So every fifo is held open both ways, by chappe, and by the job: the job inherits one end of a socket, and in
+//! that socket's queue lies a copy of every descriptor. No process ever takes it out; it lives as long as the job has the socket, also when
+//! chappe is dead. The copy of `alive` lies there, too, so that its lock tells whether the directory is still needed.
 //!
 //! What was left behind after a kill is removed by the next job server of the same user, and by `chappe doctor`.
 
@@ -29,7 +28,7 @@ use std::path::{Path, PathBuf};
 pub const PREFIX: &str = "jobs-";
 const DIRECTORY: &str = "chappe-jobserver-";
 
-/// One fifo, as we have it open.
+/// One fifo, as chappe has it open.
 pub struct Fifo {
     file: File,
     /// What it is called: the number behind [`PREFIX`].
@@ -49,14 +48,14 @@ impl Fifo {
         n.into()
     }
 
-    /// The fifo opened once for reading and once for writing, as an inherited pipe would be: open files of their own, so that a client that makes
-    /// one of them not wait changes nothing for us.
+    /// The fifo opened once for reading and once for writing, as an inherited pipe would be: open files of their own, so that a client that
+    /// sets one of them to non-blocking changes nothing for chappe.
     ///
     /// # Errors
     /// The system's.
     pub fn ends(&self) -> io::Result<[OwnedFd; 2]> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        // Neither waits: we have it open both ways.
+        // Neither waits: chappe has it open both ways.
         Ok([OpenOptions::new().read(true).open(&path)?.into(), OpenOptions::new().write(true).open(&path)?.into()])
     }
 
@@ -76,9 +75,9 @@ impl Fifo {
 pub struct News {
     /// Which: its `watch`. -1: there was too much; it may have been anything, to any.
     pub watch: i32,
-    /// Somebody opened it.
+    /// A process opened it.
     pub opened: bool,
-    /// Somebody closed it.
+    /// A process closed it.
     pub closed: bool,
 }
 
@@ -320,7 +319,7 @@ mod tests {
         drop(fifo);
         // As if by SIGKILL: our ends are closed, and the directory stays.
         (place.queue, place.heir) = UnixStream::pair().unwrap();
-        // What nobody has open would be empty.
+        // A fifo that no process has open would be empty.
         let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
         assert_eq!(file.read(&mut [0]).unwrap(), 1);
         drop((heir, place));

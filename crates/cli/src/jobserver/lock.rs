@@ -1,4 +1,4 @@
-//! Locks on single bytes that belong to an open file, and so to everybody who inherited it.
+//! Locks on single bytes that belong to an open file, and so to every process that inherited it.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

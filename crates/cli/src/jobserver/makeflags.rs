@@ -1,6 +1,6 @@
 //! What the command is told: MAKEFLAGS, and a make's own arguments.
 //!
-//! | who reads it                    | how                                                                              |
+//! | read by                         | how                                                                              |
 //! |---------------------------------|----------------------------------------------------------------------------------|
 //! | GNU make 4.4 and later          | the last `--jobserver-auth=fifo:PATH`; a `-j` among its arguments wins over it     |
 //! | GNU make before 4.4             | only `--jobserver-auth=R,W` with inherited pipes: `fifo:` is a fatal error there; |
@@ -9,8 +9,8 @@
 //! | gcc -flto=jobserver             | 13 and later the fifo; it runs a make of its own, which takes the slots           |
 //! | ninja 1.13 and later            | the fifo, unless it has a `-j` among its arguments                                |
 //!
-//! So the path has no blanks, CARGO_MAKEFLAGS is set to the same if it was there, and of a make that we start ourselves
-//! the `-j` is taken out (`chappe jobserver --permits 8 -- make -j` would have no limit at all).
+//! So the path has no blanks, CARGO_MAKEFLAGS is set to the same if it was there, and of a make that chappe starts itself the `-j` is taken
+//! out (`chappe jobserver --permits 8 -- make -j` would have no limit at all).
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
@@ -39,7 +39,7 @@ impl Form {
     }
 }
 
-/// The value for MAKEFLAGS: what is in `old` and not about jobs, with ours.
+/// The value for MAKEFLAGS: what is in `old` and not about jobs, with chappe's options.
 pub fn compose(old: &OsStr, permits: u32, form: &Form) -> OsString {
     let mut out = Vec::new();
     let mut words = old.as_bytes().split(|b| *b == b' ').filter(|w| !w.is_empty()).peekable();

@@ -1,8 +1,8 @@
 //! What is lost where all clients share one fifo, because an old make knows no other form.
 //!
-//! All that can be seen is how many tokens are out. A client has one job for its own slot, and one token for each job beyond that; a
-//! job is a child of its (make), or a thread (rustc). So what is out beyond the sum of that over all who have the fifo open, and beyond
-//! the orphans that a dead client left running, nobody can have: a client that was killed had it.
+//! Only the number of tokens that are out can be seen. A client has one job for its own slot, and one token for each job beyond that; a job
+//! is a child of its (make), or a thread (rustc). So if more are out than the sum of that over all processes that have the fifo open, and
+//! the orphans that a dead client left running, the surplus has no owner: a client that was killed had it.
 //!
 //! - I1: it comes back when several looks in a row have seen the same or more. A make takes a token just before it starts the job: for that moment
 //!   the token has no job. A client that is stopped may be at that very point, so then nothing comes back.

@@ -1,17 +1,17 @@
-//! Who has which fifo open, and who has lost its parent: one look at /proc that misses nobody.
+//! Which processes have which fifo open, and which have lost their parent: one look at /proc that misses no process.
 //!
-//! The processes are listed again and again, and those that were not looked at yet are looked at, until a listing has
-//! none. Then the look is complete, although processes were born and died meanwhile:
+//! The processes are listed again and again, and those that were not looked at yet are looked at, until a listing has none. Then the look
+//! is complete, although processes were born and died meanwhile:
 //!
-//! - A descriptor comes by fork alone (the name stands for another fifo by then). Who was there at the beginning of the
-//!   last listing was looked at before it; who was born during it has what its parents had. So if no one who was looked
-//!   at has a fifo, nobody has.
-//! - A child whose parent died is an orphan wherever it stands by now; one that was born during the last listing
-//!   descends from one that was looked at and counted.
+//! - A descriptor comes by fork alone (the name stands for another fifo by then). A process that existed at the beginning of the last
+//!   listing was looked at before it; one that was born during it has what its parents had. So if no process that was looked at has a fifo,
+//!   none has.
+//! - A child whose parent died is an orphan wherever it stands by now; one that was born during the last listing descends from one that was
+//!   looked at and counted.
 //!
-//! A process counts as dead once its memory is gone: the files go next, then its children get another parent. So the
-//! child of such a one is an orphan, too. What may not be looked at and descends from us has everything. What may not even
-//! be asked for its parent (another user's, where /proc is mounted with hidepid=1) is taken for none of ours.
+//! A process counts as dead once its memory is gone: the files go next, then its children get another parent. So the child of such a
+//! process is an orphan, too. A process that may not be inspected and descends from chappe counts as having everything. A process whose
+//! parent may not even be asked for (another user's, where /proc is mounted with hidepid=1) counts as no part of the job.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -37,11 +37,11 @@ pub struct Seen {
     living: HashMap<Id, i32>,
     /// Those in the job whose parents have died, itself aside.
     pub orphans: HashSet<Id>,
-    /// Somebody in the job may not be looked at.
+    /// A process in the job may not be inspected.
     opaque: bool,
     /// How many children each process has, those among them that have ended and were not waited for.
     children: HashMap<i32, i64>,
-    /// Of those who live: how many threads each has, and whether it is stopped.
+    /// Of the living ones: how many threads each has, and whether it is stopped.
     shape: HashMap<Id, (i64, bool)>,
 }
 
@@ -55,7 +55,7 @@ struct Entry {
 }
 
 impl Seen {
-    /// Who has this fifo open. `None`: that cannot be told.
+    /// The processes that have this fifo open. `None`: that cannot be told.
     pub fn holders(&self, of: Inode) -> Option<&[Id]> {
         match self.holders.get(&of) {
             None if self.opaque => None,
@@ -68,8 +68,9 @@ impl Seen {
         self.living.contains_key(id)
     }
 
-    /// How many tokens those who have this fifo open can have at most, each for a job: a client has a job without a token, and else one for each
-    /// thread and each child. `None`: that cannot be told, or one is stopped, perhaps with a token that it has just taken.
+    /// How many tokens the processes that have this fifo open can have at most, each for a job: a client has a job without a token, and
+    /// else one for each thread and each child. `None`: that cannot be told, or one is stopped, perhaps with a token that it has just
+    /// taken.
     pub fn most_tokens(&self, of: Inode) -> Option<i64> {
         let mut most = i64::try_from(self.orphans.len()).ok()?;
         for holder in self.holders(of)? {

@@ -4,8 +4,8 @@
 //! go round: one that was not taken for a moment is offered to the next. A client that gives one back keeps it offered
 //! for that moment, too: it is the most likely to want it.
 //!
-//! Of a pool of our own, all tokens are offered at all times. Of a shared one, one is; the next is asked for when it was
-//! taken, and it is given back when others wait for it and nobody here takes it.
+//! Of chappe's own pool, all tokens are offered at all times. Of a shared one, one is; the next is asked for when it was taken, and it is
+//! given back when others wait for it and no client here takes it.
 
 use super::accounts::{Account, Accounts, State};
 use super::fifo::{Fifo, Place};
@@ -48,7 +48,7 @@ pub struct Server {
 pub struct Served {
     /// The permits.
     pub tokens: Tokens,
-    /// How many of them are still behind tokens that somebody has.
+    /// How many of them are still behind tokens that a client has.
     pub out: usize,
     /// How many clients there were.
     pub clients: u64,
@@ -79,7 +79,7 @@ impl Server {
         let thread = Builder::new().name("chappe-jobs".into());
         let thread = thread.spawn(move || {
             let mut work = Work::new(place, next, is_pipe, tokens, json);
-            // Who is our child already is no orphan of the job's.
+            // A process that is chappe's child already is no orphan of the job's.
             work.look();
             // If they are not there any more, nothing is to be done.
             let _ = ready.send(());
@@ -94,7 +94,7 @@ impl Server {
 
     /// Tells it the job's first process, which has called exec.
     pub fn job_is(&self, pid: i32) {
-        // It ends only when we say so.
+        // It ends only when it is told to.
         let _ = self.job.send(pid);
     }
 
@@ -296,7 +296,7 @@ impl Work {
         at
     }
 
-    /// Of a shared pool, gives back what nobody here seems to want. Answers when to ask again.
+    /// Of a shared pool, gives back what no client here seems to want. Answers when to ask again.
     fn trim(&mut self, now: Instant) -> Option<Instant> {
         let busy = self.books.all.iter().filter(|a| a.state == State::Busy).count();
         let mut spare = self.hand() + self.books.offered();
@@ -316,7 +316,7 @@ impl Work {
             self.tokens.give_back();
             spare -= 1;
         }
-        // Everybody here has had a chance to take it.
+        // Every client here has had a chance to take it.
         let round = SPARE.max(self.pace * u32::try_from(busy).unwrap_or(u32::MAX));
         if others && spare == 1 && self.books.idle_since().is_some_and(|since| since + round <= now) {
             if self.hand() > 0 || self.books.withdraw_one() {
@@ -331,7 +331,7 @@ impl Work {
         Some(now + SPARE)
     }
 
-    /// Tokens that are in no fifo, and with nobody.
+    /// Tokens that are in no fifo, and with no client.
     fn hand(&self) -> i64 {
         i64::try_from(self.tokens.all.len()).unwrap_or(i64::MAX) - self.books.given()
     }

@@ -1,10 +1,9 @@
 //! The permits behind the tokens.
 //!
-//! A token is put into a fifo only when a permit is behind it, and the permit is given back only when the token is
-//! with us again. The permits of a pool that others use, too, are leased, so that a killed chappe's tokens, which go on
-//! among the job's processes, stay taken until the job has ended. The job inherits the first permit's lease, one open
-//! file; a later permit's byte is locked for that same open file, so that the job has it, too, although it was started
-//! before. Each step of that may be the last one:
+//! A token is put into a fifo only when a permit is behind it, and the permit is given back only when chappe has the token again. The
+//! permits of a pool that others use, too, are leased, so that a killed chappe's tokens, which go on among the job's processes, stay taken
+//! until the job has ended. The job inherits the first permit's lease, one open file; a later permit's byte is locked for that same open
+//! file, so that the job has it, too, although it was started before. Chappe may be killed after each step of that:
 //!
 //! | chappe is killed                | the permit                                                             |
 //! |---------------------------------|------------------------------------------------------------------------|
@@ -13,11 +12,11 @@
 //! | after the lock                  | is the job's, and comes back when that has ended                       |
 //! | after the unlock, when it goes  | comes back. It is behind no token any more                             |
 //!
-//! The mark in the environment names the first permit alone. So a descendant that closed the file and lives on when
-//! everybody who has it is gone does not keep the others.
+//! The mark in the environment names the first permit alone. So a descendant that closed the file and lives on when every process that has
+//! it is gone does not keep the others.
 //!
-//! A permit belongs to the thread that took it, so each has one; the one that waits in line is the next one's. The
-//! permits of a pool of our own need neither: nobody else is there to have them, and the pool dies with us.
+//! A permit belongs to the thread that took it, so each has one; the one that waits in line is the next one's. The permits of chappe's own
+//! pool need neither: no other process uses that pool, and it dies with chappe.
 
 use super::lock;
 use anyhow::{Error, anyhow, bail};
@@ -31,7 +30,7 @@ use std::thread::{Builder, JoinHandle};
 /// The first permit's lease, which the others join.
 #[derive(Default)]
 pub struct First {
-    /// As long as it is ours.
+    /// Until chappe gives it up.
     pub lease: Option<Lease>,
     /// No more may join.
     closed: bool,
@@ -40,7 +39,7 @@ pub struct First {
 }
 
 impl First {
-    /// To be joined; `None` for a pool of our own.
+    /// To be joined; `None` for chappe's own pool.
     pub fn shared(lease: Option<Lease>) -> SharedFirst {
         Arc::new(Mutex::new(First { lease, ..First::default() }))
     }
@@ -49,12 +48,12 @@ impl First {
 /// As each thread has it.
 pub type SharedFirst = Arc<Mutex<First>>;
 
-/// Nobody panics with it in hand, and if so it is as good as before.
+/// No thread panics with it in hand, and if so it is as good as before.
 pub fn open(first: &SharedFirst) -> MutexGuard<'_, First> {
     first.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One permit: of a pool of our own, or of a shared one. It is given back when this is dropped; a leased one a moment later.
+/// One permit: of chappe's own pool, or of a shared one. It is given back when this is dropped; a leased one a moment later.
 pub enum Token {
     Own { _permit: OwnedPermit },
     Leased(Keeper),
@@ -88,7 +87,7 @@ pub struct Tokens {
     going: Vec<JoinHandle<()>>,
     /// How many came in all.
     arrived: usize,
-    /// Those that we have.
+    /// The tokens that chappe has.
     pub all: Vec<Token>,
 }
 
@@ -185,14 +184,14 @@ impl Tokens {
         std::mem::forget(self.all);
     }
 
-    /// Whether somebody else waits for a permit.
+    /// Whether another process waits for a permit.
     pub fn others_wait(&self) -> bool {
         let me = std::process::id();
         self.shared && self.pool.waiters().iter().any(|w| w.who.pid != me)
     }
 }
 
-/// Takes a permit, and has it until nobody wants it any more.
+/// Takes a permit, and keeps it until it is no longer wanted.
 fn keep(pool: &Pool, first: &SharedFirst, tell: &Sender<Result<Sender<()>, Error>>, wake: &UnixStream) {
     let got = pool.acquire().map_err(Error::from).and_then(|mut permit| {
         let byte = extend(&mut permit, first)?;
@@ -258,7 +257,7 @@ mod tests {
             let pool = Pool::create(&name, 3).unwrap();
             let mut own = pool.acquire().unwrap();
             let first = First::shared(Some(own.lease().unwrap()));
-            // As somebody has it whom the command left running.
+            // As a process has it that the command left running.
             let survivor = open(&first).lease.as_ref().unwrap().as_fd().try_clone_to_owned().unwrap();
             let (wake, _woken) = UnixStream::pair().unwrap();
             let mut tokens = Tokens::new(pool.clone(), first.clone(), 2, wake);

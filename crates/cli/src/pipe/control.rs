@@ -1,7 +1,7 @@
 //! The loop that steers: looks at each stage every 4 ms, and gives it its share.
 //!
-//! It has a thread and a small reservation of its own, since on a machine that is busy nobody else would let it look in time. What it sees goes to the main
-//! thread by a channel: it never waits for those who draw and write.
+//! It has a thread and a small reservation of its own, since on a busy machine it would not get to look in time otherwise. What it sees
+//! goes to the main thread by a channel: it never waits for the code that draws and writes.
 
 use super::kernel::{Attributes, Kernel, Real};
 use super::look::{Processes, Waits};
@@ -49,19 +49,20 @@ pub struct Row {
     pub waits: (f64, f64),
     pub stopped: bool,
     pub processes: usize,
-    /// The scheduler has it as everybody, since a stage takes all it is given.
+    /// The scheduler treats it like any other, since a stage takes all it is given.
     pub alone: bool,
     /// Processor and reservation since the begin, in seconds.
     pub sums: (f64, f64),
 }
 
-/// Whether a stage computes as fast as it may, and so its pipeline is to be left to the scheduler as everybody.
+/// Whether a stage computes as fast as it may, and so its pipeline is to be left to the scheduler like any other.
 ///
-/// A stage that uses all that it may have for a quarter of a second, and whose input does not get emptier for it, cannot be helped: it is no
-/// stage that keeps up with something, but one that computes. The stages before and behind it wait for it, and need no help either. Reservations for these
-/// would even harm it: the scheduler does not count tasks with a reservation when it spreads the others over processors, and leaves a stranger beside the
-/// one that computes (tried on Linux 6.18 with two processors and two strangers: 0.2 of a processor instead of 0.5 to 1). A stage stops to count as one that
-/// computes when it has waited for its pipes all through a quarter of a second; each time that was wrong it takes twice as long.
+/// A stage that uses all that it may have for a quarter of a second, and whose input does not get emptier for it, cannot be helped: it is
+/// no stage that keeps up with something, but one that computes. The stages before and behind it wait for it, and need no help either.
+/// Reservations for these would even harm it: the scheduler does not count tasks with a reservation when it spreads the others over
+/// processors, and leaves another program's task beside the one that computes (tried on Linux 6.18 with two processors and two such tasks:
+/// 0.2 of a processor instead of 0.5 to 1). A stage stops to count as one that computes when it has waited for its pipes all through a
+/// quarter of a second; each time that was wrong it takes twice as long.
 #[derive(Clone, Copy, Debug)]
 pub struct Taker {
     paced: bool,
@@ -152,7 +153,7 @@ pub struct Controller {
     tell: Sender<Event>,
     paced: bool,
     processors: f64,
-    /// A stage takes all it is given: nobody is steered.
+    /// A stage takes all it is given: no stage is steered.
     alone: bool,
     began: Instant,
     told: Instant,
@@ -224,7 +225,7 @@ impl Controller {
         }
         self.tell_look();
         for stage in &mut self.stages {
-            // Who was started since the last look has nothing of ours.
+            // A process that was started since the last look has nothing of chappe's.
             stage.means.give_back(&mut kernel);
         }
     }
@@ -273,7 +274,7 @@ impl Controller {
         self.told = Instant::now();
         let alone = self.alone;
         let rows = self.stages.iter_mut().map(|s| s.row(window.as_secs_f64(), alone)).collect();
-        // The other side has gone when nobody wants to know.
+        // The other side is gone when its answer is no longer wanted.
         let _ = self.tell.send(Event::Look { at: self.began.elapsed(), stages: rows });
     }
 }
@@ -323,7 +324,7 @@ impl Stage {
     fn takes_all(&mut self, uses: f64) -> bool {
         self.smooth += 0.15 * (uses - self.smooth);
         let fill_in = self.fill_in();
-        // Who empties its input keeps up, whatever it uses.
+        // A stage that empties its input keeps up, whatever it uses.
         self.smooth_fill += 0.15 * (fill_in - self.smooth_fill);
         let all = self.is_bound() && self.smooth_fill > 0.5;
         let refused = all && self.short && self.means.kind() == Kind::Deadline && self.reserved > 0.0;
@@ -368,7 +369,7 @@ impl Stage {
         let wanted = self.share.next(seen);
         if self.means.kind() == Kind::Deadline {
             let brief = self.processes.brief > 0.5;
-            // With less than it needs it would be worse off than everybody. Who takes all is told before.
+            // With less than it needs it would be worse off than without means. A stage that takes all is detected before.
             if brief || self.refused > 2 * QUARTER {
                 self.means.fall(kernel);
                 let why = if brief {

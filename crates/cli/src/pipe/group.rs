@@ -1,20 +1,20 @@
 //! Control groups: where one may be made for a stage, and what its weight is called there.
 //!
-//! cgroup v2 has `cpu.weight`. Where the controller `cpu` is still v1's, `cpu.shares` is the same in other units. A group is made beside or below our own: in the
-//! nearest one that passes `cpu` on to its children, or can be made to, and that we may change. v2 refuses to pass anything on from a group
-//! that has processes itself (but the root); so it is seldom our own, and often its parent.
+//! cgroup v2 has `cpu.weight`. Where the controller `cpu` is still v1's, `cpu.shares` is the same in other units. A group is made beside or
+//! below chappe's own: in the nearest one that passes `cpu` on to its children, or can be made to, and that chappe may change. v2 refuses
+//! to pass anything on from a group that has processes itself (but the root); so it is seldom chappe's own, and often its parent.
 //!
-//! What is left when `chappe pipe` is killed with -9 is the group with its stages in it. They go on with their weight; the next `chappe pipe` that uses weights removes groups
-//! of dead ones that have become empty.
+//! What is left when `chappe pipe` is killed with -9 is the group with its stages in it. They go on with their weight; the next `chappe
+//! pipe` that uses weights removes groups of dead ones that have become empty.
 
 use super::kernel::Kernel;
 use std::fs::read_to_string;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How our groups' names begin; our process's number and the stage's come behind it.
+/// How chappe's groups' names begin; the process's number and the stage's come behind it.
 const PREFIX: &str = "chappe-pipe-";
-/// What everybody has, of 10,000.
+/// The usual weight, of 10,000.
 pub const USUAL: f64 = 100.0;
 
 /// A hierarchy in which groups may be made.
@@ -22,7 +22,7 @@ pub const USUAL: f64 = 100.0;
 pub struct Hierarchy {
     /// Where it is mounted.
     mount: PathBuf,
-    /// Our own group in it.
+    /// Chappe's own group in it.
     own: PathBuf,
     /// Whether it is v2.
     second: bool,
@@ -137,7 +137,7 @@ impl Hierarchy {
     }
 }
 
-/// A weight of 10,000 for a share of a processor: more than the share itself needs, since nobody takes more than it uses.
+/// A weight of 10,000 for a share of a processor: more than the share itself needs, since no stage takes more than it uses.
 pub fn weight(share: f64) -> f64 {
     (share * 10_000.0).clamp(USUAL, 10_000.0)
 }
@@ -164,15 +164,15 @@ impl Group {
         kernel.write(&self.path.join(file), &format!("{number:.0}"))
     }
 
-    /// Moves everybody back, and removes it.
+    /// Moves all processes back, and removes it.
     pub fn remove(&self, pids: &[i32], kernel: &mut dyn Kernel) {
         let there = read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
         let there: Vec<i32> = there.lines().filter_map(|l| l.parse().ok()).collect();
         for pid in pids.iter().chain(&there) {
-            // Who has gone needs no place.
+            // A process that is gone needs no place.
             let _ = kernel.write(&self.home.join("cgroup.procs"), &pid.to_string());
         }
-        // If somebody has been forked in it since, it stays until the next sweep.
+        // If a process has been forked in it since, it stays until the next sweep.
         let _ = kernel.remove_group(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! What the scheduler is told, and by whom: system calls in one place, so that a test can refuse them.
+//! The calls that tell the scheduler something, all in one place, so that a test can refuse them.
 //!
 //! Two traps of Linux (6.18, tried), each of which takes bandwidth away from the whole machine until it starts anew:
 //! - A task that *sleeps* when it leaves SCHED_DEADLINE keeps its bandwidth reserved for ever. So a reservation is made next to nothing first
@@ -14,7 +14,7 @@ use std::path::Path;
 pub const DEADLINE: u32 = 6;
 /// What a task starts is scheduled as others are: a task with a reservation could not fork without it.
 pub const RESET_ON_FORK: u64 = 1;
-/// What nobody reserved is lent to those who have used up their own.
+/// Unreserved processor time is lent to tasks that have used up their own.
 const RECLAIM: u64 = 2;
 
 /// A task's scheduling, in the kernel's form of sched_setattr(2).
@@ -48,7 +48,7 @@ impl Attributes {
         Attributes::reservation(1_024, 4_000_000_000)
     }
 
-    /// As everybody, with a niceness and a slice.
+    /// An ordinary task, with a niceness and a slice.
     pub fn fair(nice: i32, slice: u64) -> Attributes {
         Attributes { size: size_of::<Attributes>() as u32, nice, runtime: slice, ..Attributes::default() }
     }
@@ -90,7 +90,7 @@ pub trait Kernel {
 /// The real one.
 pub struct Real;
 
-/// Whether a task has ended; 0 is the one that asks.
+/// Whether a task has ended; 0 is the calling one.
 fn has_ended(tid: i32) -> bool {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{tid}/stat")) else { return tid != 0 };
     text.rfind(')').is_none_or(|at| text[at..].starts_with(") Z") || text[at..].starts_with(") X"))

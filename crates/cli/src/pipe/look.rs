@@ -1,12 +1,12 @@
 //! What a stage does, seen from outside: how much processor its processes use, how full its pipes are, and what it waits for.
 //!
-//! Two looks. The *quick* one, every 4 ms, asks each process's clock (one system call) and each pipe's fill. The *slow* one, some times a second and one stage
-//! at a time, reads /proc: who has been started, which task uses which part, bytes moved, what is waited for.
+//! Two looks. The *quick* one, every 4 ms, asks each process's clock (one system call) and each pipe's fill. The *slow* one, some times a
+//! second and one stage at a time, reads /proc: which processes were started, which task uses which part, bytes moved, what is waited for.
 //!
-//! **No end of a pipe is kept.** The holder of a read end hides from the writer that the last reader has gone (no SIGPIPE), and the holder of a write end hides
-//! from the reader that the last writer has. So a pipe's end is opened by /proc/PID/fd, asked and closed, 2 us in all; if the last reader ends in
-//! just that time, the writer hears of it when ours closes. Reading is what we open behind a stage's input, and writing behind its output: so neither looks alive without
-//! a stage that has it.
+//! **No end of a pipe is kept.** The holder of a read end hides from the writer that the last reader is gone (no SIGPIPE), and the holder
+//! of a write end hides from the reader that the last writer is. So a pipe's end is opened by /proc/PID/fd, asked and closed, 2 us in all;
+//! if the last reader ends in just that time, the writer is told when chappe's end closes. Chappe opens the reading end behind a stage's
+//! input, and the writing end behind its output: so neither looks alive without a stage that has it.
 //!
 //! Processes that come and go between two slow looks are seen by what their parents have waited for (in hundredths of a second).
 
@@ -147,7 +147,7 @@ fn tids(pid: i32) -> Vec<i32> {
     all.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Who was started by it. A kernel without `children` files is asked for everybody.
+/// The processes that it started. A kernel without `children` files is asked about every process.
 fn children(pid: i32, tids: &[i32]) -> Vec<i32> {
     let mut all = Vec::new();
     for tid in tids {
@@ -196,7 +196,7 @@ impl Processes {
         self.all.push(Process { pid, start: stat.start, used, waited: stat.waited, tasks: HashMap::new(), moved });
     }
 
-    /// Whether somebody of it lives.
+    /// Whether a process of it lives.
     pub fn is_there(&self) -> bool {
         !self.all.is_empty()
     }
@@ -227,7 +227,7 @@ impl Processes {
             }
         });
         self.seen_of_gone += gone;
-        // Those that nobody saw are told little by little: they used their time in the last tenth of a second.
+        // Processes that were never seen are accounted for little by little: they used their time in the last tenth of a second.
         let part = self.owed.min((self.owed / 16).max(100_000));
         self.owed -= part;
         used + part
@@ -372,7 +372,7 @@ mod tests {
         // SAFETY: as above.
         unsafe { libc::kill(child.id() as i32, libc::SIGKILL) };
         child.wait().unwrap();
-        // Whoever kept the read end would hide this.
+        // A holder of the read end would hide this.
         assert_eq!(to.write(b"x").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
         processes.used();
         assert!(!processes.is_there());

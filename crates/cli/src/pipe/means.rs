@@ -2,17 +2,17 @@
 //!
 //! | means | what the system does | needs |
 //! |---|---|---|
-//! | [`Kind::Deadline`] | so many microseconds in each 4 ms, whoever else computes (SCHED_DEADLINE) | CAP_SYS_NICE, all processors allowed |
-//! | [`Kind::Weight`] | a control group with a weight | a group that we may make others in |
+//! | [`Kind::Deadline`] | so many microseconds in each 4 ms, whatever else computes (SCHED_DEADLINE) | CAP_SYS_NICE, all processors allowed |
+//! | [`Kind::Weight`] | a control group with a weight | a group in which chappe may make others |
 //! | [`Kind::Nice`] | a niceness below zero and a short slice; the slice alone where that is refused | CAP_SYS_NICE or RLIMIT_NICE; nothing |
 //! | [`Kind::None`] | nothing | |
 //!
 //! - A reservation is a task's, and a share is a stage's: it is parted among the stage's tasks by what each of them uses.
-//! - All reservations together are at most 95 % of the processors, less what the system keeps for others (EBUSY). Who asks for more gets the half of the
-//!   way, or keeps what it had.
+//! - All reservations together are at most 95 % of the processors, less what the system keeps for others (EBUSY). A stage that asks for
+//!   more gets half of the difference, or keeps what it had.
 //! - What is begun by a task with a reservation has none (RESET_ON_FORK): it gets its own when it is seen.
 //! - RLIMIT_RTTIME does not bind such tasks: it is of SCHED_FIFO and SCHED_RR alone (tried on Linux 6.18). No task here has these.
-//! - Who has a policy of its own (chrt), or takes one in mid-run, is left alone.
+//! - A task that has a policy of its own (chrt), or takes one in mid-run, is left alone.
 //! - A refusal in mid-run is no end: what the stage has goes back, and the next means is tried.
 //!
 //! M1: a task that was touched is given back as it was ([`Means::give_back`]); if the system does not permit that without RESET_ON_FORK,
@@ -25,7 +25,7 @@ use std::io;
 
 /// Of a reservation, in nanoseconds; the controller looks as often.
 pub const PERIOD: u64 = 4_000_000;
-/// What a task has at least, and at most, of a processor. One that has little may have what nobody reserved.
+/// The least and the most that a task has of a processor. One that has little may have what is unreserved.
 const LEAST: f64 = 0.001;
 const MOST: f64 = 0.8;
 /// So many tasks of a stage may have reservations.
@@ -42,7 +42,7 @@ pub enum Kind {
     Weight,
     /// A niceness.
     Nice,
-    /// As everybody.
+    /// An ordinary task.
     None,
 }
 
@@ -87,7 +87,7 @@ pub struct Task {
     pub part: f64,
 }
 
-/// A task as it was, and as we have made it.
+/// A task as it was, and as chappe has made it.
 struct Touched {
     before: Attributes,
     now: Attributes,
@@ -98,7 +98,7 @@ pub struct Means {
     stage: usize,
     kind: Kind,
     touched: BTreeMap<i32, Touched>,
-    /// Who has a policy of its own.
+    /// The tasks that have a policy of their own.
     alone: Vec<i32>,
     group: Option<Group>,
     grouped: Vec<i32>,
@@ -169,13 +169,13 @@ impl Means {
         self.kind = self.kind.next();
     }
 
-    /// A task's scheduling before we touch it; none if it has gone, or has a policy of its own.
+    /// A task's scheduling before chappe changes it; none if it is gone, or has a policy of its own.
     fn touch(&mut self, tid: i32, kernel: &mut dyn Kernel) -> Option<&mut Touched> {
         if self.alone.contains(&tid) {
             return None;
         }
         let now = kernel.attributes(tid).ok()?;
-        // What we have not made it, it has made itself, before or since.
+        // A policy that chappe has not set the task has set itself, before or since.
         let ours = self.touched.get(&tid).map_or(libc::SCHED_OTHER as u32, |t| t.now.policy);
         if now.policy != ours {
             self.touched.remove(&tid);
@@ -235,7 +235,7 @@ impl Means {
                 }
             }
         }
-        // Who has gone has nothing.
+        // A task that is gone has nothing.
         let there: Vec<i32> = tasks.iter().map(|t| t.tid).collect();
         self.touched.retain(|tid, _| there.contains(tid));
         Ok(self.touched.keys().map(|tid| has(self, *tid) as f64 / PERIOD as f64).sum())
@@ -307,7 +307,7 @@ impl Means {
             if back.is_err_and(|e| is(&e, libc::EPERM)) {
                 let mut kept = touched.before;
                 kept.flags |= RESET_ON_FORK;
-                // If that is refused, too, nothing is left that we could do.
+                // If that is refused, too, nothing more can be done.
                 let _ = kernel.set_attributes(tid, &kept);
             }
         }

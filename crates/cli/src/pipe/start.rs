@@ -1,7 +1,7 @@
 //! Starting the stages, as a shell would: pipes between, each stage a process of `sh -c`, all in one group.
 //!
-//! None of the pipes' ends stays with us. Our own stdin and stdout, which the first and the last stage have, are let go, too: whoever writes to us is to
-//! hear that the first stage has gone, and whoever reads from us that the last one has.
+//! Chappe keeps none of the pipes' ends. Its own stdin and stdout, which the first and the last stage have, are let go, too: a process that
+//! writes to chappe is to be told that the first stage is gone, and a process that reads from it that the last one is.
 
 use super::split;
 use crate::acquire::FAILED;
@@ -62,7 +62,7 @@ pub fn parse(text: &str) -> Result<split::Pipeline, Failure> {
     if text.contains('\0') {
         return Err(usage(anyhow!("the pipeline has a zero byte in it")));
     }
-    // What we can say better than the shell, first.
+    // What chappe can say better than the shell, first.
     let pipeline = split::split(text).map_err(|wrong| usage(anyhow!("`{text}`: {wrong}")))?;
     let failed = |e: io::Error| Failure { status: FAILED, why: anyhow!("cannot run `sh`: {e}") };
     if let Some(why) = refused(text).map_err(failed)? {
@@ -77,7 +77,7 @@ pub fn parse(text: &str) -> Result<split::Pipeline, Failure> {
     Ok(pipeline)
 }
 
-/// The group that stages are put into: none where they stay in ours.
+/// The group that stages are put into: none where they stay in chappe's.
 fn prepare(command: &mut Command, leader: Option<i32>, tty: Option<i32>, mask: Set, file_size: bool) {
     // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
     unsafe {
@@ -155,7 +155,7 @@ fn start_each(
     Ok(())
 }
 
-/// Our stdin and stdout become /dev/null, unless they are a terminal, which is nobody's end.
+/// Chappe's stdin and stdout become /dev/null, unless they are a terminal, which is no pipe's end.
 fn let_go() {
     let Ok(null) = std::fs::File::options().read(true).write(true).open("/dev/null") else { return };
     for fd in [0, 1] {

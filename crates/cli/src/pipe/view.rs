@@ -1,6 +1,7 @@
 //! The view: a line for each stage, drawn in place on stderr where that is a terminal.
 //!
-//! It is drawn only while we, or the stages, are in the terminal's foreground. What a stage writes to the terminal comes between, and the next drawing is below it.
+//! It is drawn only while chappe, or the stages, are in the terminal's foreground. What a stage writes to the terminal comes between, and
+//! the next drawing is below it.
 
 use super::history::Strip;
 use super::report::bytes;
@@ -110,7 +111,7 @@ impl View {
         })
     }
 
-    /// The group of the stages, which may be in the foreground for us.
+    /// The group of the stages, which may be in the foreground for chappe.
     pub fn of_group(&mut self, group: i32) {
         self.group = group;
     }
@@ -154,11 +155,11 @@ impl View {
         if !terminal::is_of(2, self.group) {
             return false;
         }
-        // We are in the background where the stages have the terminal: `stty tostop` would stop us.
+        // Chappe is in the background where the stages have the terminal: `stty tostop` would stop it.
         let before = Set::blocked_now();
         Set::of(&[libc::SIGTTOU]).block();
         let mut err = std::io::stderr().lock();
-        // If the terminal has gone, nobody reads it.
+        // If the terminal is gone, the view is not read.
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
         before.set();
         true

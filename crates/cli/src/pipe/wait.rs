@@ -1,8 +1,9 @@
 //! Staying with the stages until the last one has ended: statuses, signals, the terminal.
 //!
-//! As [`crate::supervise`] has it for a job of one process, and for as many here: signals are blocked and taken one by one; what a process sends us is passed
-//! on; what the terminal sends reaches stages in our group by itself. When all that live are stopped (Ctrl-Z), so are we, and they go on when we do. One stage that is
-//! stopped by itself stops nobody else: that is told, and waited for.
+//! As [`crate::supervise`] has it for a job of one process, and for as many here: signals are blocked and taken one by one; what a process
+//! sends to chappe is passed on; what the terminal sends reaches stages in chappe's group by itself. When all that live are stopped
+//! (Ctrl-Z), so is chappe, and they go on when chappe does. One stage that is stopped by itself stops no other: that is reported, and
+//! waited for.
 
 use crate::family;
 use crate::signals::{self, Set};
@@ -113,19 +114,19 @@ impl<'a> Stages<'a> {
         signals.all(|s| s.is_some()).then_some(first)
     }
 
-    /// Stops us, too, and lets all go on when we are continued.
+    /// Stops chappe, too, and lets all go on when chappe is continued.
     fn stop(&mut self, signal: i32) {
         let group = self.pids[0];
         let for_terminal = matches!(signal, libc::SIGTTIN | libc::SIGTTOU);
         self.stopped.fill(None);
-        // A shell's `fg` tells nobody: the terminal is ours by now, and the stages may have it.
+        // A shell's `fg` sends no notice: the terminal is chappe's by now, and the stages may have it.
         if for_terminal && self.terminal.give(group) {
             self.signal(libc::SIGCONT);
             return;
         }
         self.terminal.take_back(Some(group));
         signals::stop_by(signal);
-        // It is blocked: if it is not pending, nobody continued us, since we were not stopped.
+        // It is blocked: if it is not pending, chappe was not continued, since it was not stopped.
         let continued = Set::of(&[libc::SIGCONT]).wait(Some(Duration::ZERO)).is_some();
         if for_terminal && !continued {
             terminal::hang_up(group);
@@ -138,7 +139,7 @@ impl<'a> Stages<'a> {
     /// Sends a signal to all of it.
     fn signal(&self, signal: i32) {
         if self.own_group {
-            // The group is there as long as somebody in it is, whoever led it.
+            // The group exists as long as a process in it does, whichever led it.
             signals::send(-self.pids[0], signal);
             return;
         }

@@ -83,7 +83,7 @@ fn blocks(text: &str) -> (Vec<Block>, Vec<Quotation>) {
 /// Between what blocks print.
 const MARK: char = '\u{1e}';
 
-/// The same text, whoever ran it, when and where.
+/// The same text, whichever user ran it, when and where.
 fn normal(text: &str, arenas: &Path) -> String {
     let text = text.replace(&arenas.display().to_string(), "/dev/shm/chappe-1000");
     let line = |line: &str| {

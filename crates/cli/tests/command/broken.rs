@@ -36,7 +36,7 @@ fn actor() {
     }
 }
 
-/// As who creates or removes an arena does.
+/// As a process that creates or removes an arena does.
 fn lock_the_directory() {
     let path = chappe::directory().unwrap().join(".lock");
     let file = std::fs::File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap();
@@ -311,7 +311,7 @@ fn a_remover_that_is_stopped_holds_up_nobody_who_looks() {
     let by = format!("pid {} `", locker.pid());
     assert!(health.contains(&by) && health.contains("(stopped) has the lock of the directory"), "{health}");
     assert!(health.contains("is just being removed by somebody who does not get on"), "{health}");
-    // Who wants to be a member is told so, and does not wait for ever.
+    // A process that wants to be a member is told so, and does not wait for ever.
     let why = here.fails(125, &["acquire", "p", "--", "true"]);
     assert!(why.contains("is just being removed by somebody who does not get on"), "{why}");
     kill(locker.pid(), libc::SIGKILL);

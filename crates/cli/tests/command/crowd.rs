@@ -7,7 +7,7 @@ use std::process::Stdio;
 #[ignore = "storm: processes that race"]
 fn twenty_jobs_never_share_a_permit() {
     let here = Place::new();
-    // Each job has an exclusive lock named after its permit for its life; who does not get it at once fails.
+    // Each job has an exclusive lock named after its permit for its life; a job that does not get it at once fails.
     // It ends once each pool is in use, or was: else one could do all, where few get on at once.
     let script = "exec 9>>lock-$CHAPPE_PERMIT; flock -n 9 || exit 77; echo $CHAPPE_PERMIT >> log; \
                   while [ -e log ] && ! [ -e lock-a -a -e lock-b -a -e lock-c ]; do sleep 0.01; done; sleep 0.02";

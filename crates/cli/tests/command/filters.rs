@@ -1,5 +1,5 @@
-//! Where a seccomp filter refuses system calls, as sandboxes do: who cannot be seen to die is refused, and of all else the commands do
-//! without, or say what they lack.
+//! Where a seccomp filter refuses system calls, as sandboxes do: a process whose death could not be detected is refused, and of all else
+//! the commands do without, or say what they lack.
 //!
 //! The filter is installed between fork and exec: so it holds from the program's first instruction on.
 
@@ -51,7 +51,7 @@ fn who_could_not_be_seen_to_die_gets_nothing_and_is_told_why() {
     // It has nothing, and no slot of a member is in use for it.
     assert_eq!(here.json(&["show", "p"])["holders"], serde_json::json!([]));
     assert!(here.ok(&["acquire", "--nonblock", "p", "--", "echo", "free"]).contains("free"));
-    // Whoever looks under the same filter sees the same, and is told.
+    // A process under the same filter sees the same, and is told.
     let shown = run(&here, &refused, &["show", "p"]);
     assert_eq!(shown.status, Some(0), "{shown:?}");
     for args in [&["doctor"][..], &["--json", "doctor"]] {

@@ -153,7 +153,7 @@ fn who_closes_the_fifo_and_lives_keeps_its_slot() {
 #[test]
 fn what_a_client_writes_too_much_is_taken_out() {
     let here = Place::new();
-    // Before it is taken out, it may be read by whoever wrote it. So all are read and written back until only one is there.
+    // Before it is taken out, its writer may read it. So all are read and written back until only one is there.
     let script = "enter; take; n=5
         for round in $(seq 500); do
             while [ $n -gt 0 ]; do give; n=$((n - 1)); done
@@ -170,7 +170,7 @@ fn what_a_client_writes_too_much_is_taken_out() {
 fn a_build_gets_its_slots_although_others_processes_are_hidden() {
     const CAP_SYS_PTRACE: libc::c_ulong = 19;
     let here = Place::new();
-    // /proc as `hidepid=1` has it, for somebody who is not exempt from it.
+    // /proc as `hidepid=1` has it, for a user that is not exempt from it.
     let hide = |command: &mut Command| {
         // SAFETY: system calls only, between fork and exec; all strings are C strings.
         unsafe {

@@ -205,7 +205,7 @@ fn kill_one(of: u32, dice: &mut Dice, spared: u32, killed: &mut BTreeMap<String,
     false
 }
 
-/// Shell: a build, and then who takes every slot there is: it can only end if none was lost.
+/// Shell: a build, and then a client that takes every slot there is: it can only end if none was lost.
 fn build_and_take(build: &str, slots: usize) -> String {
     format!("{build} >build.log 2>&1; s=$?; : >built; enter; {} exit $s", "take; ".repeat(slots))
 }

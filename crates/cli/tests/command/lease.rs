@@ -103,7 +103,7 @@ fn a_process_that_closed_the_lease_and_cleared_its_environment_is_kept_track_of(
     assert!(!runs(left));
 }
 
-/// What is started to keep the permit for such ones goes on when who started it was killed before it was ready.
+/// The process that keeps the permit for such ones goes on when its starter was killed before it was ready.
 #[test]
 fn who_keeps_track_stays_when_nobody_hears_that_it_is_ready() {
     let here = Place::new();

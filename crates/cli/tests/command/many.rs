@@ -209,7 +209,7 @@ fn a_pool_that_gets_too_small_ends_the_wait() {
 fn twelve_jobs_of_all_sizes_never_share_a_permit() {
     let here = Place::new();
     here.ok(&["pool", "create", "cpu", "-p", "5"]);
-    // Each job has an exclusive lock named after each of its permits; who does not get it at once fails.
+    // Each job has an exclusive lock named after each of its permits; a job that does not get it at once fails.
     let script = "for p in $CHAPPE_PERMITS; do mkdir busy-$p || exit 77; done; sleep 0.02; \
                   for p in $CHAPPE_PERMITS; do rmdir busy-$p; done";
     let sizes = ["1", "2", "3", "4", "5", "1"];

@@ -121,7 +121,7 @@ fn a_killed_supervisor(set: usize, side: Side) {
     until("its end", || (!crate::place::runs(supervisor)).then_some(()));
     let said = case.refused("its job lives");
     assert!(said.contains("a job whose holder is gone"), "{called}: {said}");
-    // Who cannot see the job says so, and whose it is.
+    // A process that cannot see the job says so, and whose it is.
     let blind = case.blind;
     assert_eq!(said.contains("nobody here can tell"), blind, "{called}: {said}");
     assert!(!blind || said.contains("begun by pid"), "{called}: {said}");
@@ -132,7 +132,7 @@ fn a_killed_supervisor(set: usize, side: Side) {
         // Still held, since nobody there can tell, or back already.
         let ran = case.look(&["acquire", "--nonblock", "p", "--", "echo", "two"]);
         assert!(ran.status == Some(124) || ran.out == "two\n", "{called}: its job has ended: {ran:?}");
-        // Somebody who can tell has only to look.
+        // A process that can tell has only to look.
         until(&format!("{called}: the permit"), || (case.here.free("p") == 1).then_some(()));
     }
     let next = case.look(&["acquire", "--timeout", "30s", "p", "--", "echo", "two"]);
@@ -166,7 +166,7 @@ fn a_killed_job(set: usize, side: Side) {
     }
     until("its job's end", || jobs(&case).is_empty().then_some(()));
     drop(holder);
-    // A look from where the job ran: whoever waits elsewhere may not be able to tell.
+    // A look from where the job ran: a waiter elsewhere may not be able to tell.
     until(&format!("{called}: the permit's return"), || {
         let shown = case.here.json(&["show", "p"]);
         (shown["waiting"] == 0).then_some(())
@@ -207,8 +207,8 @@ fn every_set_of_namespaces() {
     }
 }
 
-/// A job whose supervisor ended in good order, and which closed its file, keeps the permit for those who cannot see it; and gives it to
-/// one of them when it ends.
+/// A job whose supervisor ended in good order, and which closed its file, keeps the permit for processes that cannot see it; and gives it
+/// to one of them when it ends.
 #[test]
 fn what_a_job_left_running_keeps_the_permit_in_other_namespaces() {
     let Some(case) = Case::new(1, Side::Looker) else { return };
@@ -228,7 +228,7 @@ fn what_a_job_left_running_keeps_the_permit_in_other_namespaces() {
     assert_eq!((ran.status, ran.out.as_str()), (Some(0), "two\n"), "{ran:?}");
 }
 
-/// Whoever has /dev/shm in common, and not /var/tmp, has the leases in common: they lie beside the arena.
+/// Users that share /dev/shm, and not /var/tmp, share the leases: they lie beside the arena.
 #[test]
 fn leases_lie_beside_their_arena() {
     if !is_there(&["--mount"]) {

@@ -57,7 +57,8 @@ fn stdin_and_stdout_are_the_first_and_the_last_stages() {
 #[test]
 fn no_end_of_a_pipe_is_kept() {
     let here = Place::new();
-    // Whoever writes to the first stage gets SIGPIPE once that has gone, and whoever reads from the last one an end once that has let go, though it lives.
+    // A writer to the first stage gets SIGPIPE once that stage is gone, and a reader from the last one an end once that has let go, though
+    // it lives.
     let script = "sh -c 'echo $$ >writer; exec yes' | \
                   $CHAPPE pipe --quiet --means none 'head -n 1 | { cat; exec >&-; echo $$ >pid; exec sleep 1000; }' | (cat; echo end >end)";
     let running = Place::spawn(&mut here.program("sh", &["-c", script]));

@@ -106,7 +106,7 @@ impl Running {
         until("a process's end", || self.0.as_mut().expect("still ours").try_wait().expect("wait"))
     }
 
-    /// Waits for its end, and for that of all who have its stdout.
+    /// Waits for its end, and for that of all processes that have its stdout.
     #[track_caller]
     pub fn end(mut self) -> Ran {
         until("a process's end", || self.0.as_mut().expect("still ours").try_wait().expect("wait"));

@@ -82,7 +82,7 @@ fn says(here: &Place, nth: usize, command: &[&str], what: &str) -> Option<[Strin
         assert!(ran.status == Some(1) && line.starts_with(&text), "{args:?}: {ran:?}");
         Some(ran.out)
     };
-    // At once: each takes as long as the command waits. Who starts it is who traces it.
+    // At once: each takes as long as the command waits. The starter of the command is its tracer.
     std::thread::scope(|s| {
         let both = [s.spawn(|| said(false)), s.spawn(|| said(true))];
         let both = both.map(|one| one.join().unwrap());

@@ -143,7 +143,7 @@ fn a_killed_sender_or_receiver_loses_and_doubles_nothing_unsaid() {
         killed.kill(libc::SIGKILL);
         let killed = killed.end();
         let rest = recv(&here, &["t", "--lines"]);
-        // One is left for it, or it would wait for the first. (Who was killed may be counted for a while.)
+        // One is left for it, or it would wait for the first. (The killed receiver may be counted for a while.)
         let receives = || {
             let shown = here.json(&["show", "t"]);
             shown["receiving"].as_array().expect("a list").iter().any(|one| one["pid"] == rest.pid())
@@ -215,7 +215,7 @@ fn what_a_tube_has_is_shown() {
     pipe.write_all(b"1\n2\n3\n").expect("it reads");
     let waits = || here.json(&["show", "t"])["waiters_for_room"][0]["pid"].as_u64() == Some(from.id().into());
     until("it waits for room", || waits().then_some(()));
-    // Anew: what is shown was counted before it was seen who waits.
+    // Anew: what is shown was counted before the waiters were seen.
     let shown = here.json(&["show", "t"]);
     for (what, is) in [("messages", 2), ("slots", 2), ("size", 1024), ("sent", 2), ("received", 0), ("senders", 1)] {
         assert_eq!(shown[what], is, "{what} in {shown}");

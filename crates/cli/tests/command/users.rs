@@ -100,7 +100,7 @@ impl Drop for Setting {
     }
 }
 
-/// Whom a directory is shared with.
+/// The users that a directory is shared with.
 const SHARED: [(u32, u32); 2] = [(0o1777, 0o666), (0o2770, 0o660)];
 
 /// Shares the place's directory of arenas as Anne would.
@@ -203,7 +203,7 @@ fn a_file_that_keeps_another_user_out_is_named_with_its_owner_and_mode() {
     for part in ["/default belongs to user 54321, and its mode 600 keeps you out", "--share"] {
         assert!(refused.err.contains(part), "{refused:?}");
     }
-    // Who looks at all arenas sees the others, and why not this one.
+    // A look at all arenas shows the others, and why not this one.
     ok(&here, BERT, 0o022, &["pool", "create", "own/p"]);
     let seen = ran(&here, BERT, 0o022, &["top", "--once", "--interval", "50ms"]);
     assert!(seen.status == Some(1) && seen.out.contains("own/p"), "{seen:?}");
@@ -319,7 +319,7 @@ fn a_directory_that_another_user_made_first_is_named_and_done_without() {
     let made = run(Some(&runtime), &["pool", "create", "gpu"]);
     assert_eq!(made.status, Some(0), "{made:?}");
     assert!(runtime.join("chappe/default").exists());
-    // The other user's directory goes, and who comes then finds the pool all the same.
+    // The other user's directory goes, and a newcomer finds the pool all the same.
     std::fs::remove_dir(&squat.0).expect("root may");
     let shown = run(Some(&runtime), &["acquire", "gpu", "--", "true"]);
     assert_eq!(shown.status, Some(0), "{shown:?}");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How long the process may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How often one looks for a thread's end.
+/// How often a thread's end is looked for.
 const OFTEN: Duration = Duration::from_millis(5);
 
 /// What is asked of a thread.

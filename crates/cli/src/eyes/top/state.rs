@@ -174,7 +174,7 @@ pub fn cells(o: &Seen) -> [String; 6] {
     [plain(&o.name), o.info.kind.to_owned(), some(o.waiters.len()), longest, rate, plain(&state)]
 }
 
-/// "behind: pid 4242 `reader`, by 12"; of a tube that several receive from together nobody can be named.
+/// "behind: pid 4242 `reader`, by 12"; of a tube from which several receive together no process can be named.
 fn behind_text(state: &ObjectState) -> Option<String> {
     let (who, by) = match state {
         ObjectState::Broadcast(t) => figures::behind(t).map(|s| (&s.who, s.messages as usize))?,
@@ -233,7 +233,7 @@ impl State {
             }
         };
         push(&mut self.history, (now.waiting() as u64, now.messages_per_second() as u64));
-        // Of a pool that somebody waits for, the waiters are what is asked for; of a tube its rate always.
+        // Of a pool with a waiter, the figure of interest is the waiters; of a tube always its rate.
         let figure = |o: &Seen| o.rates.sent.map_or(o.waiters.len() as u64, |sent| sent as u64);
         self.histories.retain(|name, history| match now.position(name, 0) {
             None if name.starts_with(PIPE) => true,

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 
 const PAGE: &str = include_str!("web.html");
 
-/// 128 bits that nobody can guess.
+/// 128 bits that cannot be guessed.
 fn token() -> Result<String> {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")
